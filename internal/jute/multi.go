@@ -1,0 +1,132 @@
+package jute
+
+import "fmt"
+
+// MultiHeader stands in front of each operation of a multi and, with Done, behind the last.
+type MultiHeader struct {
+	Type int32
+	Done bool
+	Err  int32
+}
+
+func (r *MultiHeader) Encode(e *Encoder) { e.Int(r.Type); e.Bool(r.Done); e.Int(r.Err) }
+func (r *MultiHeader) Decode(d *Decoder) { r.Type, r.Done, r.Err = d.Int(), d.Bool(), d.Int() }
+
+var multiEnd = MultiHeader{Type: -1, Done: true, Err: -1}
+
+// MultiOp is one operation of a multi (14) or multiRead (22) request.
+type MultiOp struct {
+	Op      int32
+	Request interface {
+		Record
+		Decodable
+	}
+}
+
+// MultiRequest serves multi (create, create2, createContainer, createTTL, delete, setData, check) and multiRead (getData, getChildren).
+type MultiRequest struct{ Ops []MultiOp }
+
+func (r *MultiRequest) Encode(e *Encoder) {
+	for _, op := range r.Ops {
+		(&MultiHeader{Type: op.Op, Err: -1}).Encode(e)
+		op.Request.Encode(e)
+	}
+	multiEnd.Encode(e)
+}
+
+func (r *MultiRequest) Decode(d *Decoder) {
+	r.Ops = nil
+	for {
+		var h MultiHeader
+		if h.Decode(d); d.Err() != nil || h.Done {
+			return
+		}
+		op := MultiOp{Op: h.Type}
+		switch h.Type {
+		case OpCreate, OpCreate2, OpCreateContainer:
+			op.Request = &CreateRequest{}
+		case OpCreateTTL:
+			op.Request = &CreateTTLRequest{}
+		case OpDelete, OpCheck:
+			op.Request = &PathVersionRequest{}
+		case OpSetData:
+			op.Request = &SetDataRequest{}
+		case OpGetData, OpGetChildren:
+			op.Request = &PathWatchRequest{}
+		default:
+			d.fail(fmt.Errorf("jute: operation %d inside a multi", h.Type))
+			return
+		}
+		op.Request.Decode(d)
+		r.Ops = append(r.Ops, op)
+	}
+}
+
+// MultiResult is one operation's part of a multi's reply. Op is [OpError] where the operation failed or was not done; then Err says why.
+type MultiResult struct {
+	Op       int32
+	Err      int32
+	Path     string   // create, create2, createContainer, createTTL
+	Stat     Stat     // all but create, delete, check and getChildren
+	Data     []byte   // getData
+	Children []string // getChildren
+}
+
+// MultiResponse is the reply of multi and multiRead. A failed multi's ReplyHeader.Err is that of the first failed operation, while its body is here all the same.
+type MultiResponse struct{ Results []MultiResult }
+
+func (r *MultiResponse) Encode(e *Encoder) {
+	for i := range r.Results {
+		res := &r.Results[i]
+		(&MultiHeader{Type: res.Op, Err: res.Err}).Encode(e)
+		switch res.Op {
+		case OpError:
+			e.Int(res.Err)
+		case OpCreate:
+			e.String(res.Path)
+		case OpCreate2, OpCreateContainer, OpCreateTTL:
+			e.String(res.Path)
+			res.Stat.Encode(e)
+		case OpSetData:
+			res.Stat.Encode(e)
+		case OpGetData:
+			e.Buffer(res.Data)
+			res.Stat.Encode(e)
+		case OpGetChildren:
+			e.Strings(res.Children)
+		}
+	}
+	multiEnd.Encode(e)
+}
+
+func (r *MultiResponse) Decode(d *Decoder) {
+	r.Results = nil
+	for {
+		var h MultiHeader
+		if h.Decode(d); d.Err() != nil || h.Done {
+			return
+		}
+		res := MultiResult{Op: h.Type, Err: h.Err}
+		switch h.Type {
+		case OpError:
+			res.Err = d.Int()
+		case OpCreate:
+			res.Path = d.String()
+		case OpCreate2, OpCreateContainer, OpCreateTTL:
+			res.Path = d.String()
+			res.Stat.Decode(d)
+		case OpSetData:
+			res.Stat.Decode(d)
+		case OpGetData:
+			res.Data = d.Buffer()
+			res.Stat.Decode(d)
+		case OpGetChildren:
+			res.Children = d.Strings()
+		case OpDelete, OpCheck:
+		default:
+			d.fail(fmt.Errorf("jute: result of type %d inside a multi's reply", h.Type))
+			return
+		}
+		r.Results = append(r.Results, res)
+	}
+}

@@ -1,0 +1,198 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Errors of a Reply and of session events. Use errors.Is: they come wrapped.
+var (
+	// ErrNotSent says that a call was never written to a connection: it was certainly not executed.
+	ErrNotSent = errors.New("not sent")
+	// ErrConnectionLost says that the connection went away between a call and its reply: the outcome is unknown.
+	ErrConnectionLost = errors.New("connection lost")
+	// ErrSessionLost says that the session has ended while (or before) the call was under way. It comes joined with ErrNotSent or ErrConnectionLost.
+	ErrSessionLost = errors.New("session lost")
+	// ErrExpired is the cause of a Lost event when the server said that the session is gone.
+	ErrExpired = errors.New("session expired by the server")
+	// ErrLapsed is the cause of a Lost event when our own clock ran out (promise P1), whatever the server may think.
+	ErrLapsed = errors.New("no answer in time: the server may have expired the session")
+	// ErrClosed says that the session was closed by its owner.
+	ErrClosed = errors.New("closed")
+	// ErrTooLarge says that a request is larger than the server's packet limit; it was not sent.
+	ErrTooLarge = errors.New("request larger than the packet limit")
+	// ErrUnacknowledged says that a session ended without the server's word: its ephemeral nodes may stay until its timeout.
+	ErrUnacknowledged = errors.New("session close not acknowledged: ephemeral nodes may stay until the session timeout")
+	// ErrAuthFailed says that the server refused a credential.
+	ErrAuthFailed = errors.New("authentication failed")
+)
+
+// Credential is sent on every connection before anything else.
+type Credential struct {
+	Scheme string
+	Auth   []byte
+}
+
+// Config says how to keep a session.
+type Config struct {
+	// Servers are host:port names, resolved anew for every dial.
+	Servers []string
+	// Dial opens a connection; nil means TCP with keepalive. TLS belongs here.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Timeout is the session timeout asked for; the server answers with its own.
+	Timeout time.Duration
+	// ConnectTimeout bounds one dial, TLS included.
+	ConnectTimeout time.Duration
+	// ReadOnly allows members without a quorum.
+	ReadOnly    bool
+	Credentials []Credential
+	// MaxFrame is the server's jute.maxbuffer; larger requests are refused before they are sent.
+	MaxFrame int
+	// Window bounds the requests in flight.
+	Window int
+	// LastZxid is what the process has already seen in earlier sessions: no member behind it is accepted.
+	LastZxid int64
+	// Fence is the session before this one, to be closed before this one is opened.
+	Fence  *Fence
+	Rule   Rule
+	Logger *slog.Logger
+	// OnEvent gets the session's events in order, on wire's goroutines; it must not block.
+	OnEvent func(Event)
+}
+
+// Fence names an old session that must not outlive its epoch.
+type Fence struct {
+	SessionID int64
+	Password  []byte
+	// Until is when nothing of it can be left: fencing is not tried later.
+	Until time.Time
+}
+
+// EventKind is what happened to the session.
+type EventKind int8
+
+const (
+	// Connected says that the session is established or re-attached.
+	Connected EventKind = iota + 1
+	// Disconnected says that the connection went away.
+	Disconnected
+	// AuthFailed says that the server refused a credential; the connection is closed by it.
+	AuthFailed
+	// Regressed says that every server was behind what this process has seen: their data was wiped or restored, and the check is given up.
+	Regressed
+	// Lost is the last event: the session is gone for us.
+	Lost
+)
+
+// Event is a session event.
+type Event struct {
+	Kind      EventKind
+	SessionID int64
+	// Timeout is the negotiated session timeout.
+	Timeout time.Duration
+	Server  string
+	// ReadOnly says that the member has no quorum.
+	ReadOnly bool
+	// Reattached says that this session was connected before.
+	Reattached bool
+	// Err is why, for Disconnected, AuthFailed and Lost.
+	Err error
+}
+
+// Call is one request. Its fields may not change after Submit.
+type Call struct {
+	Op int32
+	// Body is the encoded record behind the request header.
+	Body []byte
+	// Watch is armed with this read; the watch flag in Body is set as needed.
+	Watch *Watch
+	// Expires, if set, is when the call fails with ErrNotSent if it has not been written.
+	Expires time.Time
+	// Done is called exactly once, by wire's goroutines or inside Submit, Cancel, Abort; it must not block. It may call Submit.
+	Done func(Reply)
+
+	state      callState
+	xid        int32
+	prev, next *Call
+	sent       time.Time
+}
+
+// Reply is a call's end.
+type Reply struct {
+	Zxid int64
+	// Code is the server's error code, 0 for success; only meaningful when Err is nil.
+	Code int32
+	Body []byte
+	// Err is set when there is no answer.
+	Err error
+	// Sent is when the request was written, zero if it was not.
+	Sent time.Time
+	// Link numbers the connection that carried it.
+	Link uint64
+}
+
+// WatchKind is the kind of a watch.
+type WatchKind int8
+
+const (
+	// Data fires once on creation, change and deletion of the node itself.
+	Data WatchKind = iota + 1
+	// Child fires once when children come or go, and on the node's deletion.
+	Child
+	// Persistent fires on every event of the node and of its list of children.
+	Persistent
+	// Recursive fires on creation, change and deletion of every node from the path down.
+	Recursive
+)
+
+// Watch is one subscriber of a watch.
+type Watch struct {
+	Kind WatchKind
+	Path string
+	// Fn is called on wire's goroutine, in order with replies; it must not block. It may call Submit.
+	Fn func(WatchEvent)
+
+	entry   *watchEntry
+	stopped bool
+}
+
+// Types of WatchEvent beyond ZooKeeper's own.
+const (
+	// EventReset tells a persistent watch that it was armed again after a gap: events may have been missed, read again.
+	EventReset int32 = 100
+	// EventEnd is a watch's last event: the session has ended, Err says how.
+	EventEnd int32 = 101
+)
+
+// WatchEvent is an event of a watch.
+type WatchEvent struct {
+	Type int32
+	Path string
+	Err  error
+}
+
+// RuleKind is how promise P1 is kept.
+type RuleKind int8
+
+const (
+	// RuleBound counts every answer of the connected member, less the longest time that a member cut from its leader goes on answering.
+	RuleBound RuleKind = iota
+	// RuleHeartbeat counts only committed writes while something is held.
+	RuleHeartbeat
+)
+
+// Rule is the rule of promise P1 in force.
+type Rule struct {
+	Kind RuleKind
+	// Bound is D: how long a member may go on answering after it lost its leader; 0 for a standalone server.
+	Bound time.Duration
+	// Margin is taken off for scheduling and clock rate.
+	Margin time.Duration
+	// Tick is the server's tickTime, used by RuleHeartbeat.
+	Tick time.Duration
+	// Jitter is the pause of a leader that RuleHeartbeat tolerates.
+	Jitter time.Duration
+}

@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// libConn is the connection that the library holds. Writes never fail and never block, deadlines do not count: when the link behind it ends, Read
+// says so, and that is all the library needs to know. (A write error at the wrong moment deadlocks it for ever.)
+//
+// After the session has ended there is no link. Then libConn plays a server that agrees to everything, so that the library's Close comes to its
+// end at once instead of waiting for a server that it cannot reach.
+type libConn struct {
+	s *Session
+
+	mu     sync.Mutex
+	more   *sync.Cond
+	l      *link  // nil after the session's end
+	in     []byte // for the library to read
+	out    []byte // written by the library, not yet a whole frame
+	err    error
+	hello  bool // the library's connect request has been seen
+	closed bool
+}
+
+func newLibConn(s *Session, l *link) *libConn {
+	c := &libConn{s: s, l: l}
+	c.more = sync.NewCond(&c.mu)
+	return c
+}
+
+// deliver appends a frame for the library to read.
+func (c *libConn) deliver(records ...jute.Record) { c.deliverFrame(jute.Frame(records...)) }
+
+func (c *libConn) deliverFrame(frame []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.in = append(c.in, frame...)
+	c.more.Signal()
+}
+
+// fail makes Read return err when it has nothing else.
+func (c *libConn) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+	c.more.Broadcast()
+}
+
+// retire turns the connection into one that agrees to everything.
+func (c *libConn) retire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.l = nil
+}
+
+func (c *libConn) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.in) == 0 {
+		if c.err != nil {
+			return 0, c.err
+		}
+		c.more.Wait()
+	}
+	n := copy(p, c.in)
+	if c.in = c.in[n:]; len(c.in) == 0 {
+		c.in = nil
+	}
+	return n, nil
+}
+
+func (c *libConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	c.out = append(c.out, p...)
+	var frames [][]byte
+	for len(c.out) >= 4 {
+		n := 4 + int(binary.BigEndian.Uint32(c.out))
+		if len(c.out) < n {
+			break
+		}
+		frames = append(frames, append([]byte(nil), c.out[4:n]...))
+		c.out = c.out[n:]
+	}
+	first := !c.hello
+	c.hello = c.hello || len(frames) > 0
+	l := c.l
+	c.mu.Unlock()
+	for i, f := range frames {
+		if first && i == 0 {
+			if err := c.connect(l, f); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		c.request(l, f)
+	}
+	return len(p), nil
+}
+
+// connect checks the library's connect request. Ours was sent and answered before the library got this connection; what is left to see to is that
+// the library means the same session (promise P2).
+func (c *libConn) connect(l *link, frame []byte) error {
+	var r jute.ConnectRequest
+	if err := jute.Unmarshal(frame, &r); err != nil {
+		return err
+	}
+	if id := c.s.ID(); l != nil && r.SessionID != 0 && r.SessionID != id {
+		err := fmt.Errorf("wire: connect request for session %#x on a connection of session %#x", r.SessionID, id)
+		l.close(err)
+		return err
+	}
+	return nil
+}
+
+func (c *libConn) request(l *link, frame []byte) {
+	var h jute.RequestHeader
+	if err := jute.Unmarshal(frame, &h); err != nil || h.Xid == jute.XidPing {
+		return // we ping at our own pace
+	}
+	switch {
+	case l == nil && h.Op == jute.OpCloseSession:
+		c.deliver(&jute.ReplyHeader{Xid: h.Xid})
+	case l == nil:
+		c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeSessionExpired})
+	case len(frame) > c.s.cfg.MaxFrame:
+		c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeMarshallingError}) // the server would close the connection on it
+	default:
+		l.forward(h, frame)
+	}
+}
+
+// Close is called by the library when it gives the connection up.
+func (c *libConn) Close() error {
+	c.mu.Lock()
+	closed, l := c.closed, c.l
+	c.closed = true
+	c.mu.Unlock()
+	if closed {
+		return nil
+	}
+	c.fail(net.ErrClosed)
+	if l != nil {
+		l.close(errLibraryClosed)
+	}
+	return nil
+}
+
+func (c *libConn) LocalAddr() net.Addr              { return libAddr{} }
+func (c *libConn) RemoteAddr() net.Addr             { return libAddr{} }
+func (c *libConn) SetDeadline(time.Time) error      { return nil }
+func (c *libConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *libConn) SetWriteDeadline(time.Time) error { return nil }
+
+type libAddr struct{}
+
+func (libAddr) Network() string { return "curator" }
+func (libAddr) String() string  { return "curator" }

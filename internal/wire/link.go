@@ -1,0 +1,509 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+var (
+	errLibraryClosed = errors.New("connection given up by the library")
+	errSilent        = errors.New("no answer from the server")
+	errStuck         = errors.New("a request was never answered")
+	errRefused       = errors.New("handshake refused")
+)
+
+// maxReply bounds what a server can make us allocate. ZooKeeper itself does not bound replies; a list of a million children has 60 MiB.
+const maxReply = 256 << 20
+
+// minTimeout is the shortest session timeout we believe a server to mean.
+const minTimeout = 10 * time.Millisecond
+
+// link is one live connection. Its goroutines: reader (owner of the end), writer, keeper (pings and watchdog).
+type link struct {
+	s        *Session
+	n        uint64
+	server   string
+	conn     net.Conn
+	br       *bufio.Reader
+	lib      *libConn
+	readOnly bool
+	quit     chan struct{} // closed when the link is to end
+	gone     chan struct{} // closed when it has ended and everybody knows
+	wake     chan struct{} // the writer has something to do
+	wg       sync.WaitGroup
+
+	// Guarded by Session.mu.
+	out        []byte
+	sent       time.Time   // when the last request was written
+	received   time.Time   // when the last frame came in
+	pings      []time.Time // unanswered pings, oldest first: they share one xid
+	libWatches bool        // the library has watches of its own: it gets the events, too
+
+	once sync.Once
+	err  error // why it ends; set before quit is closed
+}
+
+// dial is the library's dialer: it returns a connection that has been through the handshake already.
+func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) {
+	s.mu.Lock()
+	last := s.lastLink
+	s.mu.Unlock()
+	if last != nil {
+		<-last.gone // the library may have given it up before we did
+	}
+	if wait := s.hosts.takeWait(); wait > 0 {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-s.ctx.Done():
+			timer.Stop()
+		}
+	}
+	if s.ctx.Err() != nil {
+		return s.agreeable(false), nil
+	}
+	l, err := s.connect(network, addr)
+	if err != nil {
+		s.log.Debug("cannot connect", "server", addr, "err", err)
+		if errors.Is(err, ErrExpired) {
+			return s.agreeable(true), nil
+		}
+		return nil, err
+	}
+	return l.lib, nil
+}
+
+// agreeable returns a connection to nowhere for the library after the session's end.
+func (s *Session) agreeable(expired bool) net.Conn {
+	c := newLibConn(s, nil)
+	r := &jute.ConnectResponse{Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: max(s.ID(), 1), Password: make([]byte, 16)}
+	if expired {
+		r.SessionID = 0
+	}
+	c.deliver(r)
+	return c
+}
+
+// connect makes a link to the server: TCP, the old session's end, the handshake, credentials, watches; only then anything else.
+func (s *Session) connect(network, addr string) (*link, error) {
+	if err := s.fence(network, addr); err != nil {
+		return nil, err
+	}
+	conn, err := s.dialOne(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
+	defer stop()
+	l, first, err := s.handshake(conn, addr)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	if !stop() { // the session has ended meanwhile, the connection is closed
+		close(l.gone)
+		return nil, s.Err()
+	}
+	conn.SetDeadline(time.Time{})
+	s.log.Debug("connected", "server", addr, "session", fmt.Sprintf("%#x", s.ID()), "timeout", s.Timeout())
+	l.start(Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: addr, ReadOnly: l.readOnly, Reattached: !first})
+	return l, nil
+}
+
+func (s *Session) dialOne(network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.ConnectTimeout)
+	defer cancel()
+	return s.cfg.Dial(ctx, network, addr)
+}
+
+// exchange writes a connect request and reads its response within the time that a silent connection is given.
+func (s *Session) exchange(conn net.Conn, req *jute.ConnectRequest) (resp jute.ConnectResponse, br *bufio.Reader, err error) {
+	_, silence := s.validity.ruleNow().pace(s.cfg.Timeout)
+	conn.SetDeadline(time.Now().Add(silence))
+	if _, err = conn.Write(jute.Frame(req)); err != nil {
+		return resp, nil, err
+	}
+	br = bufio.NewReaderSize(conn, 64<<10)
+	body, err := readFrame(br, 4096)
+	if err != nil {
+		return resp, nil, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	err = jute.Unmarshal(body, &resp)
+	return resp, br, err
+}
+
+func readFrame(br *bufio.Reader, limit int) ([]byte, error) {
+	var h [4]byte
+	if _, err := io.ReadFull(br, h[:]); err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(h[:])))
+	if n < 0 || n > limit {
+		return nil, fmt.Errorf("wire: a frame of %d bytes, at most %d expected", n, limit)
+	}
+	b := make([]byte, n)
+	_, err := io.ReadFull(br, b)
+	return b, err
+}
+
+// handshake establishes or re-attaches the session and primes the link's output: credentials first, then watches, then what is queued.
+func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, err error) {
+	s.mu.Lock()
+	req := &jute.ConnectRequest{LastZxidSeen: s.maxZxid, Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: s.id, Password: s.password,
+		HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
+	s.mu.Unlock()
+	if req.Password == nil {
+		req.Password = make([]byte, 16)
+	}
+	sent := time.Now()
+	s.validity.connecting(sent)
+	resp, br, err := s.exchange(conn, req)
+	if err != nil {
+		s.noteRefusal(err)
+		return nil, false, err
+	}
+	if resp.SessionID == 0 || resp.Timeout <= 0 {
+		if req.SessionID == 0 {
+			return nil, false, fmt.Errorf("%w: no session given", errRefused)
+		}
+		s.end(ErrExpired)
+		return nil, false, ErrExpired
+	}
+	timeout := time.Duration(resp.Timeout) * time.Millisecond
+	switch {
+	case req.SessionID != 0 && resp.SessionID != req.SessionID:
+		return nil, false, fmt.Errorf("%w: session %#x instead of %#x", errRefused, resp.SessionID, req.SessionID)
+	case timeout < minTimeout:
+		return nil, false, fmt.Errorf("%w: a session timeout of %v", errRefused, timeout)
+	}
+	if !s.validity.connected(sent, timeout, resp.ReadOnly) {
+		s.end(ErrLapsed)
+		return nil, false, ErrLapsed
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.endErr != nil {
+		return nil, false, s.endErr
+	}
+	s.refusals = 0
+	first = s.id == 0
+	s.id, s.password, s.timeout = resp.SessionID, resp.Password, timeout
+	s.links++
+	l = &link{s: s, n: s.links, server: addr, conn: conn, br: br, readOnly: resp.ReadOnly, quit: make(chan struct{}), gone: make(chan struct{}),
+		wake: make(chan struct{}, 1), received: time.Now()}
+	l.lib = newLibConn(s, l)
+	l.lib.deliver(&jute.ConnectResponse{Timeout: resp.Timeout, SessionID: resp.SessionID, Password: resp.Password})
+	s.link, s.lastLink = l, l
+	l.prime()
+	return l, first, nil
+}
+
+// prime queues what must come before anything else on a new connection. Session.mu is held.
+func (l *link) prime() {
+	s := l.s
+	for _, a := range s.cfg.Credentials {
+		l.append(time.Now(), &jute.RequestHeader{Xid: jute.XidAuth, Op: jute.OpAuth}, jute.Marshal(&jute.AuthPacket{Scheme: a.Scheme, Auth: a.Auth}))
+	}
+	calls, gaps := s.watches.rearm(s.maxZxid)
+	for i, c := range calls {
+		last := i == len(calls)-1
+		c.Done = func(r Reply) {
+			switch {
+			case r.Err != nil:
+			case r.Code != jute.CodeOK:
+				l.close(fmt.Errorf("wire: watches not armed again: code %d", r.Code))
+			case last:
+				for _, w := range gaps {
+					w.Fn(WatchEvent{Type: EventReset, Path: w.Path})
+				}
+			}
+		}
+		s.write(l, c)
+	}
+	var t todo
+	s.pump(&t)
+	if len(t) > 0 {
+		s.wg.Go(t.run) // calls that this server is known to lack; nothing may be called back under the lock
+	}
+}
+
+// start announces the link and starts its goroutines.
+func (l *link) start(ev Event) {
+	l.s.emit(ev)
+	l.wg.Go(l.writer)
+	l.wg.Go(l.keeper)
+	l.s.wg.Go(l.reader)
+}
+
+// append adds a frame to the output. Session.mu is held.
+func (l *link) append(at time.Time, h *jute.RequestHeader, body []byte) {
+	l.out = binary.BigEndian.AppendUint32(l.out, uint32(8+len(body)))
+	l.out = binary.BigEndian.AppendUint32(l.out, uint32(h.Xid))
+	l.out = binary.BigEndian.AppendUint32(l.out, uint32(h.Op))
+	l.out = append(l.out, body...)
+	l.sent = at
+	l.wakeWriter()
+}
+
+func (l *link) wakeWriter() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// forward writes a frame of the library's. A watch of its own on a path where we have a persistent one would replace ours on servers before 3.9,
+// so ours is armed again behind it.
+func (l *link) forward(h jute.RequestHeader, frame []byte) {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link != l {
+		return // the library learns of it when it reads
+	}
+	l.append(time.Now(), &h, frame[8:])
+	switch h.Op {
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
+		var r jute.PathWatchRequest
+		if jute.Unmarshal(frame[8:], &r) != nil || !r.Watch {
+			return
+		}
+		l.libWatches = true
+		if e := s.watches.entries[watchKey{r.Path, Persistent}]; e != nil && e.armed {
+			mode := jute.WatchPersistent
+			if e.deep {
+				mode = jute.WatchPersistentRecursive
+			}
+			s.write(l, &Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: r.Path, Value: mode})})
+		}
+	case jute.OpSetWatches:
+		l.libWatches = true
+	}
+}
+
+// close makes the link end; the first reason counts.
+func (l *link) close(err error) {
+	l.once.Do(func() {
+		l.err = err
+		close(l.quit)
+		l.conn.Close()
+	})
+}
+
+func (l *link) reader() {
+	err := l.read()
+	l.close(err)
+	<-l.quit
+	l.wg.Wait()
+	if l.s.detached(l, l.err) {
+		l.lib.retire()
+	} else {
+		l.lib.fail(l.err)
+	}
+	close(l.gone)
+}
+
+func (l *link) read() error {
+	for {
+		frame, err := readFrame(l.br, maxReply)
+		if err != nil {
+			return err
+		}
+		var h jute.ReplyHeader
+		if err := jute.Unmarshal(frame, &h); err != nil {
+			return err
+		}
+		l.s.mu.Lock()
+		l.received = time.Now()
+		forward := l.libWatches
+		l.s.mu.Unlock()
+		switch {
+		case h.Xid == jute.XidPing:
+			if !l.pong() {
+				l.s.end(ErrLapsed)
+				return ErrLapsed
+			}
+		case h.Xid == jute.XidNotification:
+			var ev jute.WatcherEvent
+			if err := jute.Unmarshal(frame[16:], &ev); err != nil {
+				return err
+			}
+			l.s.notified(l, ev)
+			if forward {
+				l.lib.deliver(&h, rawRecord(frame[16:]))
+			}
+		case h.Xid == jute.XidAuth:
+			if h.Err != jute.CodeOK {
+				err := fmt.Errorf("%w: code %d", ErrAuthFailed, h.Err)
+				l.s.emit(Event{Kind: AuthFailed, SessionID: l.s.ID(), Server: l.server, Err: err})
+				return err
+			}
+		case h.Xid < firstXid:
+			if !l.s.replied(l, h, frame[16:]) {
+				l.s.end(ErrLapsed)
+				return ErrLapsed
+			}
+		case h.Xid >= 0:
+			l.s.sawZxid(h.Zxid)
+			l.lib.deliver(rawRecord(frame))
+		}
+	}
+}
+
+// rawRecord is bytes that are encoded already.
+type rawRecord []byte
+
+func (r rawRecord) Encode(e *jute.Encoder) { e.Raw(r) }
+
+func (s *Session) sawZxid(zxid int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.maxZxid = max(s.maxZxid, zxid)
+}
+
+// pong pairs a ping's answer with the oldest ping (rule R2). It returns false if the session had lapsed before.
+func (l *link) pong() bool {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if len(l.pings) == 0 {
+		return true
+	}
+	sent := l.pings[0]
+	l.pings = l.pings[1:]
+	return l.readOnly || l.s.validity.answer(sent)
+}
+
+func (l *link) writer() {
+	var spare []byte
+	for {
+		select {
+		case <-l.wake:
+		case <-l.quit:
+			return
+		}
+		for {
+			l.s.mu.Lock()
+			b := l.out
+			l.out = spare[:0]
+			l.s.mu.Unlock()
+			if len(b) == 0 {
+				spare = b
+				break
+			}
+			if _, err := l.conn.Write(b); err != nil {
+				l.close(err)
+				return
+			}
+			if spare = b; cap(spare) > 1<<20 {
+				spare = nil // one large request shall not cost its memory for ever
+			}
+		}
+	}
+}
+
+// keeper pings when nothing else was sent, and gives the connection up when the server is silent or forgets a request.
+func (l *link) keeper() {
+	s := l.s
+	last := time.Now()
+	for {
+		ping, silence := s.validity.ruleNow().pace(s.Timeout())
+		timer := time.NewTimer(ping / 2)
+		select {
+		case <-timer.C:
+		case <-l.quit:
+			timer.Stop()
+			return
+		}
+		now := time.Now()
+		late := elapsed(last, now) > ping // the process stood still: what has come in meanwhile shall be read first
+		last = now
+		s.mu.Lock()
+		silent := elapsed(l.received, now)
+		stuck := s.flight.first != nil && s.link == l && elapsed(s.flight.first.sent, now) > s.timeout
+		if elapsed(l.sent, now) >= ping/2 {
+			l.pings = append(l.pings, time.Now())
+			l.append(time.Now(), &jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}, nil)
+		}
+		s.mu.Unlock()
+		switch {
+		case late:
+		case silent > silence:
+			l.close(fmt.Errorf("%w for %v", errSilent, silent.Round(time.Millisecond)))
+			return
+		case stuck:
+			l.close(errStuck)
+			return
+		}
+	}
+}
+
+// noteRefusal counts servers that close the connection on our handshake. A server does that when it is not serving yet, and when we have seen more
+// than it has: a lagging member, or all of them after their data was wiped. Only when every server has refused a fresh session for a whole session
+// timeout is the process's memory of earlier sessions given up.
+func (s *Session) noteRefusal(err error) {
+	if !errors.Is(err, errRefused) {
+		return
+	}
+	s.mu.Lock()
+	if s.refusals == 0 {
+		s.refusedFrom = time.Now()
+	}
+	s.refusals++
+	regressed := s.id == 0 && s.maxZxid != 0 && s.refusals >= 2*len(s.cfg.Servers) && elapsed(s.refusedFrom, time.Now()) >= s.cfg.Timeout
+	if regressed {
+		s.maxZxid, s.refusals = 0, 0
+	}
+	s.mu.Unlock()
+	if regressed {
+		s.log.Warn("every server is behind what this process has seen: its data was wiped or restored; fencing tokens may be smaller from now on")
+		s.emit(Event{Kind: Regressed, Err: err})
+	}
+}
+
+// fence closes the session before this one, so that nothing of it can happen any more: a write still in a socket would be executed for as long as
+// that session lives.
+func (s *Session) fence(network, addr string) error {
+	f := s.cfg.Fence
+	s.mu.Lock()
+	done := s.fenced
+	zxid := s.maxZxid
+	s.mu.Unlock()
+	if done || time.Now().After(f.Until) {
+		return nil
+	}
+	conn, err := s.dialOne(network, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
+	defer stop()
+	resp, br, err := s.exchange(conn, &jute.ConnectRequest{LastZxidSeen: zxid, Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: f.SessionID,
+		Password: f.Password, HasReadOnly: true})
+	if err != nil {
+		s.noteRefusal(err)
+		return err
+	}
+	if resp.SessionID != 0 {
+		if _, err := conn.Write(jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCloseSession})); err != nil {
+			return err
+		}
+		if _, err := readFrame(br, maxReply); err != nil {
+			return fmt.Errorf("old session not closed: %w", err)
+		}
+	}
+	s.mu.Lock()
+	s.fenced = true
+	s.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,569 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-zookeeper/zk"
+)
+
+// firstXid is the first xid of our own requests; they go down from here. ZooKeeper reserves small negative numbers and the library counts up.
+// The counter is never reset within a session: members match replies to sessions by (session, xid), also across connections.
+const firstXid int32 = -1000
+
+// Session is one ZooKeeper session: one epoch. It connects and reconnects by itself until it ends, which it does once and for good.
+// All methods are safe for concurrent use.
+type Session struct {
+	cfg      Config
+	log      *slog.Logger
+	validity *Validity
+	hosts    *hosts
+	zk       *zk.Conn
+	ctx      context.Context // ends with the session
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	wake     chan struct{} // tells run that a queued call expires earlier than it knows
+
+	emitting sync.Mutex // orders OnEvent, held during the (non-blocking) call
+	lost     bool       // Lost has been emitted; guarded by emitting
+
+	mu          sync.Mutex
+	link        *link // primed and live, or nil
+	links       uint64
+	lastLink    *link // the last one made, live or not
+	queue       callList
+	flight      callList
+	byXid       map[int32]*Call
+	xid         int32
+	watches     registry
+	lacking     map[string]map[int32]bool // operations that a server does not know
+	maxZxid     int64
+	id          int64
+	password    []byte
+	timeout     time.Duration
+	fenced      bool
+	refusals    int // handshakes refused in a row since the process is ahead of the servers, perhaps
+	refusedFrom time.Time
+	closing     bool
+	endErr      error // set once: why the session has ended
+}
+
+// Open starts to keep a session and returns at once.
+func Open(cfg Config) (*Session, error) {
+	if len(cfg.Servers) == 0 {
+		return nil, errors.New("wire: no servers")
+	}
+	if cfg.Timeout < time.Millisecond {
+		return nil, fmt.Errorf("wire: session timeout %v", cfg.Timeout)
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = DialTCP
+	}
+	if cfg.MaxFrame <= 0 {
+		cfg.MaxFrame = 0xfffff
+	}
+	if cfg.Window <= 0 {
+		cfg.Window = 1000
+	}
+	if cfg.ConnectTimeout <= 0 {
+		cfg.ConnectTimeout = 5 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Session{
+		cfg: cfg, log: cfg.Logger, validity: newValidity(cfg.Rule, cfg.Timeout), hosts: newHosts(cfg.Servers), wake: make(chan struct{}, 1),
+		byXid: map[int32]*Call{}, xid: firstXid, watches: newRegistry(), lacking: map[string]map[int32]bool{}, maxZxid: cfg.LastZxid,
+		fenced: cfg.Fence == nil,
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.mu.Lock() // the library dials at once; let it wait for s.zk
+	conn, events, err := zk.Connect(cfg.Servers, cfg.Timeout,
+		zk.WithDialer(s.dial), zk.WithHostProvider(s.hosts), zk.WithLogInfo(false), zk.WithLogger(libLogger{s.log}))
+	s.zk = conn
+	s.mu.Unlock()
+	if err != nil {
+		s.cancel()
+		return nil, err
+	}
+	s.wg.Go(func() {
+		for range events { // closed when the library's loop has ended
+		}
+	})
+	s.wg.Go(s.run)
+	return s, nil
+}
+
+// libLogger passes the library's remarks on; it calls connection losses errors, which they are not.
+type libLogger struct{ log *slog.Logger }
+
+func (l libLogger) Printf(format string, args ...any) { l.log.Debug(fmt.Sprintf(format, args...)) }
+
+// Validity tells until when holds of this session are certain.
+func (s *Session) Validity() *Validity { return s.validity }
+
+// SetRule changes the rule that Validity goes by.
+func (s *Session) SetRule(r Rule) { s.validity.setRule(r) }
+
+// Conn is the library's connection. Its own requests share the session and its order.
+func (s *Session) Conn() *zk.Conn { return s.zk }
+
+// Timeout is the negotiated session timeout, 0 before the first handshake.
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.timeout
+}
+
+// ID is the session's id, 0 before the first handshake.
+func (s *Session) ID() int64 {
+	id, _ := s.Identity()
+	return id
+}
+
+// Identity is the session's id and password: whoever has them can take the session over or end it. Never log them together.
+func (s *Session) Identity() (id int64, password []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id, append([]byte(nil), s.password...)
+}
+
+// Connected says whether there is a live connection.
+func (s *Session) Connected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link != nil
+}
+
+// MaxZxid is the highest zxid of any reply.
+func (s *Session) MaxZxid() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.maxZxid
+}
+
+// Done is closed when the session has ended.
+func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
+
+// Err says why the session has ended; nil while it has not.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endErr
+}
+
+// todo collects callbacks that are due once Session.mu is released.
+type todo []func()
+
+func (t *todo) done(c *Call, r Reply) {
+	c.state = callDone
+	if c.Done != nil {
+		*t = append(*t, func() { c.Done(r) })
+	}
+}
+
+func (t *todo) fire(ds []delivery) {
+	for _, d := range ds {
+		*t = append(*t, func() { d.to.Fn(d.ev) })
+	}
+}
+
+func (t todo) run() {
+	for _, f := range t {
+		f()
+	}
+}
+
+// Submit queues calls. They are written in the order of submission, those of one Submit next to each other on one connection, as soon as there
+// is a connection with room in its window.
+func (s *Session) Submit(calls ...*Call) { s.submit(false, calls...) }
+
+func (s *Session) submit(last bool, calls ...*Call) {
+	var t todo
+	s.mu.Lock()
+	early := false
+	for _, c := range calls {
+		if err := s.refuse(c, last); err != nil {
+			t.done(c, Reply{Err: err})
+			continue
+		}
+		if c.Watch != nil {
+			s.watches.submitted(c.Watch)
+		}
+		c.state = callQueued
+		s.queue.push(c)
+		early = early || !c.Expires.IsZero()
+	}
+	s.pump(&t)
+	early = early && s.queue.n > 0
+	s.mu.Unlock()
+	if early {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	t.run()
+}
+
+// refuse says why a call cannot be accepted.
+func (s *Session) refuse(c *Call, last bool) error {
+	switch {
+	case s.endErr != nil:
+		return fmt.Errorf("%w: %w", ErrNotSent, s.ended())
+	case s.closing && !last:
+		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
+	case len(c.Body)+8 > s.cfg.MaxFrame:
+		return fmt.Errorf("%w: %w: %d bytes, at most %d", ErrNotSent, ErrTooLarge, len(c.Body)+8, s.cfg.MaxFrame)
+	}
+	return nil
+}
+
+// ended is the session's end as callers see it.
+func (s *Session) ended() error {
+	if errors.Is(s.endErr, ErrClosed) {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrSessionLost, s.endErr)
+}
+
+// pump moves calls from the queue to the connection while the window allows.
+func (s *Session) pump(t *todo) {
+	l := s.link
+	if l == nil {
+		return
+	}
+	for s.flight.n < s.cfg.Window && s.queue.n > 0 {
+		c := s.queue.pop()
+		if s.lacking[l.server][c.Op] {
+			if c.Watch != nil {
+				t.fire(s.watches.answered(c, jute.CodeUnimplemented))
+			}
+			t.done(c, Reply{Code: jute.CodeUnimplemented, Link: l.n})
+			continue
+		}
+		s.write(l, c)
+	}
+}
+
+// write appends a call to the connection's output. Its time is taken first (rule R2).
+func (s *Session) write(l *link, c *Call) {
+	if c.Watch != nil {
+		s.watches.writing(c)
+	}
+	c.xid = s.nextXid()
+	c.state, c.sent = callWritten, time.Now()
+	s.byXid[c.xid] = c
+	s.flight.push(c)
+	l.append(c.sent, &jute.RequestHeader{Xid: c.xid, Op: c.Op}, c.Body)
+}
+
+func (s *Session) nextXid() int32 {
+	for {
+		if s.xid--; s.xid > firstXid { // wrapped after two billion requests
+			s.xid = firstXid - 1
+		}
+		if s.byXid[s.xid] == nil {
+			return s.xid
+		}
+	}
+}
+
+// Cancel takes a call back if it has not been written: then its Done is called with ErrNotSent and cause, and Cancel returns true. Otherwise the
+// call goes on: the server may execute it.
+func (s *Session) Cancel(c *Call, cause error) bool {
+	var t todo
+	s.mu.Lock()
+	ok := c.state == callQueued
+	if ok {
+		s.unqueue(c, cause, &t)
+	}
+	s.mu.Unlock()
+	t.run()
+	return ok
+}
+
+func (s *Session) unqueue(c *Call, cause error, t *todo) {
+	s.queue.remove(c)
+	s.failWatch(c, t)
+	t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, cause)})
+}
+
+// failWatch forgets the watch of a call without an answer.
+func (s *Session) failWatch(c *Call, t *todo) {
+	if c.Watch != nil {
+		s.watches.failed(c)
+		s.tidy(c.Watch.Path, t)
+	}
+}
+
+// tidy removes watches that nobody needs from the server.
+func (s *Session) tidy(path string, t *todo) {
+	calls := s.watches.unneeded(path)
+	if s.link == nil || s.endErr != nil {
+		return // the next connection starts without them
+	}
+	for _, c := range calls {
+		c.state = callQueued
+		s.queue.push(c)
+	}
+	s.pump(t)
+}
+
+// Join attaches w to a server watch that is already armed, without a request. It returns false if there is none.
+func (s *Session) Join(w *Watch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endErr == nil && s.watches.join(w)
+}
+
+// Unwatch ends w's subscription; an event that is being delivered may still come. The last subscriber of a watch takes it off the server.
+func (s *Session) Unwatch(w *Watch) {
+	var t todo
+	s.mu.Lock()
+	if !w.stopped {
+		w.stopped = true
+		if e := w.entry; e != nil && e.has(w) {
+			s.watches.detach(w, e)
+			s.tidy(w.Path, &t)
+		}
+	}
+	s.mu.Unlock()
+	t.run()
+}
+
+func (e *watchEntry) has(w *Watch) bool {
+	for _, s := range e.subs {
+		if s == w {
+			return true
+		}
+	}
+	return false
+}
+
+// replied handles the answer to one of our calls. It returns false if it came after the session had lapsed.
+func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) bool {
+	var t todo
+	s.mu.Lock()
+	c := s.byXid[h.Xid]
+	if c == nil || s.link != l {
+		s.mu.Unlock()
+		return true
+	}
+	delete(s.byXid, h.Xid)
+	s.flight.remove(c)
+	if !l.readOnly && !s.validity.answer(c.sent) {
+		s.failWatch(c, &t)
+		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost), Sent: c.sent, Link: l.n})
+		s.mu.Unlock()
+		t.run()
+		return false
+	}
+	if h.Err == jute.CodeOK && isWrite(c.Op) {
+		s.validity.committed(c.sent)
+	}
+	s.maxZxid = max(s.maxZxid, h.Zxid)
+	if h.Err == jute.CodeUnimplemented {
+		if s.lacking[l.server] == nil {
+			s.lacking[l.server] = map[int32]bool{}
+		}
+		s.lacking[l.server][c.Op] = true
+	}
+	if c.Watch != nil {
+		t.fire(s.watches.answered(c, h.Err))
+		if c.Watch.stopped {
+			s.tidy(c.Watch.Path, &t)
+		}
+	}
+	t.done(c, Reply{Zxid: h.Zxid, Code: h.Err, Body: body, Sent: c.sent, Link: l.n})
+	s.pump(&t)
+	s.mu.Unlock()
+	t.run()
+	return true
+}
+
+// isWrite says whether a successful op went through the quorum.
+func isWrite(op int32) bool {
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti:
+		return true
+	}
+	return false
+}
+
+// notified hands a watch event to its subscribers.
+func (s *Session) notified(l *link, ev jute.WatcherEvent) {
+	var t todo
+	s.mu.Lock()
+	if s.link == l {
+		t.fire(s.watches.fired(ev.Type, ev.Path))
+		if ev.Type == jute.EventNodeDeleted || ev.Type == jute.EventNodeCreated || ev.Type == jute.EventNodeDataChanged || ev.Type == jute.EventNodeChildrenChanged {
+			s.tidy(ev.Path, &t) // a persistent watch may have stayed only for the one-shots
+		}
+	}
+	s.mu.Unlock()
+	t.run()
+}
+
+// detached ends a link: what was in flight on it has an unknown outcome. It returns whether the session is ending, too.
+func (s *Session) detached(l *link, err error) (ending bool) {
+	var t todo
+	s.mu.Lock()
+	live := s.link == l
+	if live {
+		s.link = nil
+		for c := s.flight.pop(); c != nil; c = s.flight.pop() {
+			delete(s.byXid, c.xid)
+			s.failWatch(c, &t)
+			t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent, Link: l.n})
+		}
+	}
+	ending = s.closing || s.endErr != nil
+	s.mu.Unlock()
+	if live {
+		s.emit(Event{Kind: Disconnected, SessionID: s.ID(), Server: l.server, Err: err})
+	}
+	t.run()
+	return ending
+}
+
+// run watches over the session's time and over calls that wait too long for a connection.
+func (s *Session) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		wait := time.Hour
+		changed := s.validity.Changed()
+		if left, ok := s.validity.lapseIn(); ok {
+			if left <= 0 {
+				s.validity.Lapsed()
+				s.end(ErrLapsed)
+				return
+			}
+			wait = left
+		}
+		if next, ok := s.expireQueued(time.Now()); ok {
+			wait = min(wait, next)
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-s.wake:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// expireQueued fails calls that have waited too long and returns when the next one will have.
+func (s *Session) expireQueued(now time.Time) (next time.Duration, ok bool) {
+	var t todo
+	s.mu.Lock()
+	for c := s.queue.first; c != nil; {
+		following := c.next
+		if !c.Expires.IsZero() {
+			if left := c.Expires.Sub(now); left <= 0 {
+				s.unqueue(c, errNoConnection, &t)
+			} else if !ok || left < next {
+				next, ok = left, true
+			}
+		}
+		c = following
+	}
+	s.mu.Unlock()
+	t.run()
+	return next, ok
+}
+
+var errNoConnection = errors.New("no connection in time")
+
+// emit hands an event to the owner, in order and never after Lost.
+func (s *Session) emit(ev Event) {
+	s.emitting.Lock()
+	defer s.emitting.Unlock()
+	if s.lost {
+		return
+	}
+	s.lost = ev.Kind == Lost
+	if s.cfg.OnEvent != nil {
+		s.cfg.OnEvent(ev)
+	}
+}
+
+// end ends the session, once: first nothing is valid any more, then the owner hears of it, then calls and watches.
+func (s *Session) end(err error) {
+	var t todo
+	s.validity.end()
+	s.mu.Lock()
+	if s.endErr != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.endErr = err
+	seen := s.ended()
+	l := s.link
+	s.link = nil
+	for c := s.flight.pop(); c != nil; c = s.flight.pop() {
+		delete(s.byXid, c.xid)
+		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, seen), Sent: c.sent, Link: l.n})
+	}
+	for c := s.queue.pop(); c != nil; c = s.queue.pop() {
+		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, seen)})
+	}
+	for _, w := range s.watches.end() {
+		t.fire([]delivery{{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: seen}}})
+	}
+	id := s.id
+	s.mu.Unlock()
+	s.emit(Event{Kind: Lost, SessionID: id, Err: err})
+	s.hosts.close()
+	s.cancel()
+	if l != nil {
+		l.lib.retire()
+		l.close(err)
+	}
+	s.wg.Go(s.zk.Close) // reaches the library through a connection of our own making: see libConn
+	t.run()
+}
+
+// Abort ends the session without telling the server; its ephemeral nodes stay until its timeout. The cause is what the Lost event says.
+func (s *Session) Abort(cause error) { s.end(cause) }
+
+// Close ends the session on the server behind everything submitted before, and here in any case, and waits for every goroutine. If ctx ends
+// first, or there is no connection, it returns ErrUnacknowledged.
+func (s *Session) Close(ctx context.Context) error {
+	s.mu.Lock()
+	first := !s.closing && s.endErr == nil
+	s.closing = true
+	connected := s.link != nil
+	established := s.id != 0
+	s.mu.Unlock()
+	var err error
+	if first && established {
+		err = ErrUnacknowledged
+		if connected {
+			answer := make(chan Reply, 1)
+			c := &Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }}
+			s.submit(true, c)
+			select {
+			case r := <-answer:
+				if r.Err == nil {
+					err = nil
+				}
+			case <-ctx.Done():
+			}
+		}
+	}
+	s.end(ErrClosed)
+	s.wg.Wait()
+	return err
+}
+
+// Wait returns when the session has ended and every goroutine of it is gone.
+func (s *Session) Wait() { s.wg.Wait() }
