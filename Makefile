@@ -1,0 +1,28 @@
+# All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test test-short check race fuzz bench
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+quickstart: ## workers take turns at a lock, on the embedded server (ARGS="-servers host:port" for a real one)
+	go run ./examples/quickstart $(ARGS)
+
+test: ## all tests: the library on the in-process server, then against real ZooKeeper
+	scripts/test all
+
+test-short: ## only the tests that need nothing but Go
+	scripts/test short
+
+race: ## the short tests COUNT times (5), to catch rare interleavings
+	scripts/test race
+
+check: ## gofmt, go vet, staticcheck, govulncheck, in every module
+	scripts/check
+
+fuzz: ## every fuzz target for FUZZTIME (20s) each; FUZZ=regexp selects
+	scripts/fuzz
+
+bench: ## every benchmark; BENCH=regexp selects, COUNT (1) repeats
+	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...
+	$(if $(wildcard bench/go.mod),cd bench && go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...)

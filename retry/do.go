@@ -1,0 +1,150 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// Option changes how [Do] works.
+type Option func(*config)
+
+type config struct {
+	retryable func(error) bool
+	notify    func(error, time.Duration)
+}
+
+// WithRetryable limits what is repeated: an error for which the function says false is returned at once, as it is, and the
+// policy is not asked. Default: every error may be repeated.
+func WithRetryable(retryable func(error) bool) Option {
+	return func(c *config) {
+		if retryable != nil {
+			c.retryable = retryable
+		}
+	}
+}
+
+// WithNotify calls the function before each wait with the error that caused it and the length of the wait. It runs on the
+// caller's goroutine and delays the retry for as long as it takes. It is not called for the error that Do returns.
+// Default: nobody is told.
+func WithNotify(notify func(err error, wait time.Duration)) Option {
+	return func(c *config) {
+		if notify != nil {
+			c.notify = notify
+		}
+	}
+}
+
+// Permanent marks an error as not to be repeated: [Do] stops and returns err itself, without the mark. Permanent(nil) is nil.
+// It is the mark of github.com/cenkalti/backoff, which is understood as well, also when wrapped.
+func Permanent(err error) error { return backoff.Permanent(err) }
+
+// Do calls op until it succeeds, fails for good, or the policy has no more retries, waiting in between as the policy says. op gets
+// ctx as it is and should end when ctx ends: Do waits for it. The wait between attempts ends the moment ctx does.
+//
+// Do returns
+//   - nil when op succeeded;
+//   - op's last error when the policy allows no more retries, or the error is not retryable; for [Permanent](err) it is err;
+//   - an error matching, by errors.Is, both op's last error and ctx.Err() and context.Cause(ctx), when ctx ended. When it had
+//     ended before the first attempt op is not called, and there is no error of op to match.
+//
+// A nil policy means one attempt. A negative wait from a policy means stop. Do keeps no goroutine and is safe for concurrent use.
+func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, opts ...Option) error {
+	if ctx == nil {
+		return errors.New("retry: nil context; pass context.Background() if there is no other")
+	}
+	c := config{retryable: func(error) bool { return true }, notify: func(error, time.Duration) {}}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	b := newBackOff(policy)
+	own := carried(ctx, b)
+
+	var last error
+	for ctx.Err() == nil {
+		last = op(ctx)
+		if last == nil {
+			return nil
+		}
+		var permanent *backoff.PermanentError
+		if errors.As(last, &permanent) {
+			return permanent.Err
+		}
+		// An op that gave up because ctx ended is not a failure to be judged; the end of ctx is what the caller is told.
+		if ctx.Err() != nil && errors.Is(last, ctx.Err()) {
+			break
+		}
+		if !c.retryable(last) {
+			return last
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		wait := b.NextBackOff()
+		switch {
+		case wait < 0 && own.Err() != nil:
+			return ended(own, last)
+		case wait < 0:
+			return last
+		}
+		c.notify(last, wait)
+		if first := sleep(ctx, own, wait); first != nil {
+			return ended(first, last)
+		}
+	}
+	return ended(ctx, last)
+}
+
+// newBackOff starts the state of one operation. The reset is for backoffs that are only ready after one, as in cenkalti's own loop.
+func newBackOff(policy Policy) backoff.BackOff {
+	if policy != nil {
+		if b := policy.NewBackOff(); b != nil {
+			b.Reset()
+			return b
+		}
+	}
+	return &backoff.StopBackOff{}
+}
+
+// carried returns the context that a backoff made by backoff.WithContext has of its own, and ctx for any other.
+func carried(ctx context.Context, b backoff.BackOff) context.Context {
+	if carrier, ok := b.(backoff.BackOffContext); ok {
+		return carrier.Context()
+	}
+	return ctx
+}
+
+// sleep waits, and returns nil, or the one of the two contexts that ended it.
+func sleep(ctx, own context.Context, wait time.Duration) context.Context {
+	if wait == 0 {
+		return nil // the loop looks at ctx next
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx
+	case <-own.Done():
+		return own
+	case <-timer.C:
+		return nil
+	}
+}
+
+// ended joins op's last error, if there is one, with the reason why the context ended.
+func ended(ctx context.Context, last error) error {
+	why := context.Cause(ctx)
+	if !errors.Is(why, ctx.Err()) {
+		why = fmt.Errorf("%w: %w", ctx.Err(), why)
+	}
+	switch {
+	case last == nil:
+		return fmt.Errorf("retry: not attempted: %w", why)
+	case errors.Is(last, why):
+		return last
+	}
+	return fmt.Errorf("%w (no more retries: %w)", last, why)
+}

@@ -1,0 +1,139 @@
+// Package retry says when a failed operation is tried again: the six policies of Curator, and a loop that follows them.
+//
+// A policy is a plain value, comparable, printable and safe for concurrent use. For each logical operation it makes a fresh
+// backoff of github.com/cenkalti/backoff/v4, which counts that operation's attempts. The reverse works too: [Backoff] turns
+// anything from that library, and anything written for it, into a policy.
+//
+// All times are [time.Duration]. The number of attempts is one more than the number of retries. The zero value of every policy
+// is usable, and what it means is written at its fields.
+package retry
+
+import (
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// Policy decides how often and after which waits an operation is repeated. A nil Policy means: never.
+// Corresponds to Curator's RetryPolicy.
+type Policy interface {
+	// NewBackOff returns the state of one logical operation, counting from here. It is not shared: the next operation gets its
+	// own. NewBackOff is safe for concurrent use, what it returns is not.
+	NewBackOff() backoff.BackOff
+}
+
+// Backoff makes a policy of any cenkalti backoff. The function is called once per logical operation, possibly from several
+// goroutines, and must return a new backoff each time:
+//
+//	retry.Backoff(func() backoff.BackOff { return backoff.NewExponentialBackOff() })
+//
+// A nil function and a nil backoff mean: no retry.
+func Backoff(newBackOff func() backoff.BackOff) Policy { return backoffPolicy(newBackOff) }
+
+type backoffPolicy func() backoff.BackOff
+
+func (f backoffPolicy) NewBackOff() backoff.BackOff {
+	if f != nil {
+		if b := f(); b != nil {
+			return b
+		}
+	}
+	return &backoff.StopBackOff{}
+}
+
+// defaultSleep is what a policy without a limit on attempts waits when no wait was given, so that it cannot spin.
+const defaultSleep = time.Second
+
+// RetryNTimes repeats up to Retries times, waiting Sleep before each. Corresponds to Curator's RetryNTimes.
+type RetryNTimes struct {
+	// Retries is the number of attempts after the first. Default 0, and negative: none.
+	Retries int
+	// Sleep is the wait before each retry. Default 0, and negative: at once.
+	Sleep time.Duration
+}
+
+// NewBackOff implements [Policy].
+func (p RetryNTimes) NewBackOff() backoff.BackOff {
+	return &counted{retries: p.Retries, wait: func(int) time.Duration { return max(p.Sleep, 0) }}
+}
+
+// RetryOneTime repeats once, after Sleep. Corresponds to Curator's RetryOneTime.
+type RetryOneTime struct {
+	// Sleep is the wait before the retry. Default 0, and negative: at once.
+	Sleep time.Duration
+}
+
+// NewBackOff implements [Policy].
+func (p RetryOneTime) NewBackOff() backoff.BackOff {
+	return RetryNTimes{Retries: 1, Sleep: p.Sleep}.NewBackOff()
+}
+
+// RetryForever repeats without end, waiting Sleep before each retry: the context is what ends it.
+// Corresponds to Curator's RetryForever, which refuses a sleep of 0.
+type RetryForever struct {
+	// Sleep is the wait before each retry. Default 0, and negative: one second, because a loop without a wait and without an end
+	// helps nobody.
+	Sleep time.Duration
+}
+
+// NewBackOff implements [Policy].
+func (p RetryForever) NewBackOff() backoff.BackOff {
+	sleep := p.Sleep
+	if sleep <= 0 {
+		sleep = defaultSleep
+	}
+	return backoff.NewConstantBackOff(sleep)
+}
+
+// RetryUntilElapsed repeats every Sleep until MaxElapsed has passed since the operation began.
+// Corresponds to Curator's RetryUntilElapsed, with one difference. Curator sleeps in full before it looks at the clock: its
+// last attempt may start up to Sleep late, and then it sleeps once more, only to give up. Here the last wait is cut so that the
+// last attempt starts at MaxElapsed, and what fails after that is returned at once. With 1s and 300ms Curator attempts at
+// 0, 300, 600, 900, 1200 ms and returns at 1500 ms; this attempts at 0, 300, 600, 900, 1000 ms and returns.
+type RetryUntilElapsed struct {
+	// MaxElapsed is the time after which no retry starts, counted from the operation's beginning and including the time that
+	// its attempts take. Default 0, and negative: no retry.
+	MaxElapsed time.Duration
+	// Sleep is the wait before each retry. Default 0, and negative: one second.
+	Sleep time.Duration
+}
+
+// NewBackOff implements [Policy].
+func (p RetryUntilElapsed) NewBackOff() backoff.BackOff {
+	sleep := p.Sleep
+	if sleep <= 0 {
+		sleep = defaultSleep
+	}
+	return &untilElapsed{max: p.MaxElapsed, sleep: sleep, began: time.Now()}
+}
+
+type untilElapsed struct {
+	max, sleep time.Duration
+	began      time.Time
+}
+
+func (b *untilElapsed) Reset() { b.began = time.Now() }
+
+func (b *untilElapsed) NextBackOff() time.Duration {
+	left := b.max - time.Since(b.began)
+	if left <= 0 {
+		return backoff.Stop
+	}
+	return min(b.sleep, left)
+}
+
+// counted allows a number of retries; wait gives the time before retry n, counted from 0.
+type counted struct {
+	retries, n int
+	wait       func(n int) time.Duration
+}
+
+func (b *counted) Reset() { b.n = 0 }
+
+func (b *counted) NextBackOff() time.Duration {
+	if b.n >= b.retries {
+		return backoff.Stop
+	}
+	b.n++
+	return b.wait(b.n - 1)
+}
