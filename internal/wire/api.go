@@ -56,9 +56,12 @@ type Config struct {
 	// LastZxid is what the process has already seen in earlier sessions: no member behind it is accepted.
 	LastZxid int64
 	// Fence is the session before this one, to be closed before this one is opened.
-	Fence  *Fence
-	Rule   Rule
-	Logger *slog.Logger
+	Fence *Fence
+	// Rule is how promise P1 is kept until the first handshake, and after it if RuleFor is nil.
+	Rule Rule
+	// RuleFor, if set, is asked in every handshake which rule goes with the negotiated timeout. It must not block.
+	RuleFor func(timeout time.Duration) Rule
+	Logger  *slog.Logger
 	// OnEvent gets the session's events in order, on wire's goroutines; it must not block.
 	OnEvent func(Event)
 }

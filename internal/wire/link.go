@@ -185,7 +185,11 @@ func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, er
 	case timeout < minTimeout:
 		return nil, false, fmt.Errorf("%w: a session timeout of %v", errRefused, timeout)
 	}
-	if !s.validity.connected(sent, timeout, resp.ReadOnly) {
+	rule := s.validity.ruleNow()
+	if s.cfg.RuleFor != nil {
+		rule = s.cfg.RuleFor(timeout)
+	}
+	if !s.validity.connected(sent, timeout, resp.ReadOnly, rule) {
 		s.end(ErrLapsed)
 		return nil, false, ErrLapsed
 	}

@@ -89,6 +89,14 @@ func (r Rule) pace(timeout time.Duration) (ping, silence time.Duration) {
 	return max(usable/6, time.Millisecond), max(usable/3, 2*time.Millisecond)
 }
 
+// cut is what the rule takes off the time that answers give.
+func (r Rule) cut() time.Duration {
+	if r.Kind == RuleBound {
+		return r.Bound + r.Margin
+	}
+	return r.Margin
+}
+
 func (v *Validity) signal() {
 	close(v.changed)
 	v.changed = make(chan struct{})
@@ -109,10 +117,7 @@ func (v *Validity) ruleNow() Rule {
 
 // sessionLeft is what is left by answers alone.
 func (v *Validity) sessionLeft(now time.Time) time.Duration {
-	cut := v.rule.Margin
-	if v.rule.Kind == RuleBound {
-		cut += v.rule.Bound
-	}
+	cut := v.rule.cut()
 	left := v.timeout - cut - elapsed(v.answered, now)
 	if !v.attach.IsZero() {
 		left = min(left, v.lowest-cut-elapsed(v.attach, now))
@@ -141,6 +146,10 @@ func (v *Validity) holdLeft(now time.Time) time.Duration {
 func (v *Validity) left(now time.Time) time.Duration {
 	if v.rule.Kind == RuleHeartbeat && v.holds > 0 && !v.previous.IsZero() {
 		return v.holdLeft(now)
+	}
+	if v.rule.cut() >= v.timeout {
+		// A rule that leaves no room for any hold: nothing is ever valid, and the session lives as long as the server may keep it.
+		return v.timeout - elapsed(v.answered, now)
 	}
 	return v.sessionLeft(now)
 }
@@ -200,15 +209,15 @@ func (v *Validity) connecting(at time.Time) {
 }
 
 // connected tells that the connect request sent at sent was answered; false if that came too late. A member without a quorum has no say about
-// the session's life (R1).
-func (v *Validity) connected(sent time.Time, timeout time.Duration, readOnly bool) bool {
+// the session's life (R1). The rule is the one that goes with the timeout.
+func (v *Validity) connected(sent time.Time, timeout time.Duration, readOnly bool, rule Rule) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.lapsed || v.lapseNow(time.Now()) {
 		return false
 	}
 	first := v.timeout == 0
-	v.timeout, v.lowest = timeout, min(v.lowest, timeout)
+	v.timeout, v.lowest, v.rule = timeout, min(v.lowest, timeout), rule
 	if first || !readOnly {
 		v.attach, v.answered = time.Time{}, sent
 	}
