@@ -1,0 +1,110 @@
+// Command report reads the output of go test -json, shows progress, the whole
+// output of what failed, and a summary. It fails unless tests were run and all
+// of them passed: a skipped test is a failure, since a missing server must not
+// look like success.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// event is a line of go test -json; see go doc cmd/test2json.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of build output
+	Test       string
+	Elapsed    float64
+	Output     string
+}
+
+type report struct {
+	to                      io.Writer
+	output                  map[string][]string // by package and test
+	passed, failed, skipped int
+	packages                int
+}
+
+func main() {
+	began := time.Now()
+	r := &report{to: os.Stdout, output: map[string][]string{}}
+	if err := r.read(os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
+	fmt.Printf("\n%d tests in %d packages: %d passed, %d failed, %d skipped, in %v\n",
+		r.passed+r.failed+r.skipped, r.packages, r.passed, r.failed, r.skipped, time.Since(began).Round(100*time.Millisecond))
+	if r.failed+r.skipped > 0 || r.passed == 0 {
+		os.Exit(1)
+	}
+}
+
+func (r *report) read(from io.Reader) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Fprintln(r.to, lines.Text())
+			continue
+		}
+		r.event(e)
+	}
+	return lines.Err()
+}
+
+func (r *report) event(e event) {
+	key := e.Package + " " + e.Test
+	switch e.Action {
+	case "output", "build-output":
+		if e.Action == "build-output" {
+			fmt.Fprint(r.to, e.Output)
+			return
+		}
+		r.output[key] = append(r.output[key], e.Output)
+	case "pass", "fail", "skip":
+		r.result(e, key)
+	}
+}
+
+func (r *report) result(e event, key string) {
+	if e.Test == "" {
+		if e.Action == "skip" {
+			return // a package without tests
+		}
+		r.packages++
+		if e.Action == "fail" {
+			// Not always the fault of a test: goleak, a panic, the build.
+			r.failed++
+			r.show(e.Package + " ")
+		}
+		fmt.Fprintf(r.to, "%-4s %7.2fs %s\n", e.Action, e.Elapsed, e.Package)
+		return
+	}
+	switch e.Action {
+	case "pass":
+		r.passed++
+	case "fail":
+		r.failed++
+		r.show(key)
+	case "skip":
+		r.skipped++
+		r.show(key)
+	}
+	if !strings.Contains(e.Test, "/") {
+		fmt.Fprintf(r.to, "%-4s %7.2fs   %s\n", e.Action, e.Elapsed, e.Test)
+	}
+	delete(r.output, key)
+}
+
+func (r *report) show(key string) {
+	for _, text := range r.output[key] {
+		fmt.Fprint(r.to, text)
+	}
+}

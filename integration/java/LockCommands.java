@@ -1,0 +1,65 @@
+import java.util.Collection;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.utils.ZKPaths;
+
+/**
+ * Locks: mutex NAME PATH, acquire NAME MILLISECONDS [THREAD], release NAME [THREAD], held NAME, participants NAME|PATH.
+ *
+ * A lock belongs to the thread that acquired it. Without THREAD each lock has a thread of its own, named like it.
+ */
+final class LockCommands {
+    private final Peer peer;
+    private final Connection connection;
+
+    LockCommands(Peer peer, Connection connection) {
+        this.peer = peer;
+        this.connection = connection;
+        peer.command("mutex", a -> {
+            peer.put(a.text(0), new Mutex(connection.client(), a.text(1)));
+            return Command.DONE;
+        });
+        peer.command("acquire", Command.onThread(2, this::acquire));
+        peer.command("release", Command.onThread(1, a -> {
+            peer.get(a.text(0), InterProcessLock.class).release();
+            return Command.DONE;
+        }));
+        peer.command("held", a -> Words.of(peer.get(a.text(0), InterProcessLock.class).isAcquiredInThisProcess()));
+        peer.command("participants", this::participants);
+    }
+
+    /** Waits without end if the time is negative. The reply is the name of the lock's node, if the lock tells it. */
+    private Words acquire(Words arguments) throws Exception {
+        InterProcessLock lock = peer.get(arguments.text(0), InterProcessLock.class);
+        long milliseconds = arguments.number(1);
+        if (milliseconds < 0) {
+            lock.acquire();
+        } else if (!lock.acquire(milliseconds, TimeUnit.MILLISECONDS)) {
+            return Command.TIMEOUT;
+        }
+        return lock instanceof Mutex mutex ? Words.of(mutex.node()) : Command.DONE;
+    }
+
+    /** The names of the nodes in the queue of a mutex, in Curator's order: the holder's is the first. */
+    private Words participants(Words arguments) throws Exception {
+        String which = arguments.text(0);
+        InterProcessMutex mutex = which.startsWith("/")
+            ? new InterProcessMutex(connection.client(), which)
+            : peer.get(which, InterProcessMutex.class);
+        Collection<String> paths = mutex.getParticipantNodes();
+        return new Words().addAll(paths.stream().map(ZKPaths::getNodeFromPath).toList());
+    }
+
+    /** Curator keeps the path of the node for subclasses. */
+    private static final class Mutex extends InterProcessMutex {
+        Mutex(CuratorFramework client, String path) {
+            super(client, path);
+        }
+
+        String node() {
+            return ZKPaths.getNodeFromPath(getLockPath());
+        }
+    }
+}

@@ -1,0 +1,79 @@
+package javapeer
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Lock is a lock of the peer, one of Curator's InterProcessLock. It is acquired
+// and released on a Java thread of its own, since it belongs to a thread.
+type Lock struct {
+	peer *Peer
+	name string
+}
+
+// Mutex makes an InterProcessMutex on path, known to the peer by name.
+func (p *Peer) Mutex(ctx context.Context, name, path string) (*Lock, error) {
+	if _, err := p.Call(ctx, "mutex", name, path); err != nil {
+		return nil, err
+	}
+	return &Lock{p, name}, nil
+}
+
+// Forever is a limit for Acquire that never comes.
+const Forever = time.Duration(-1)
+
+// Acquire waits for the lock, up to limit or Forever, and returns the name of
+// its node. It is ErrTimeout if the limit comes first. When ctx ends Java waits
+// on.
+func (l *Lock) Acquire(ctx context.Context, limit time.Duration) (node string, err error) {
+	return l.GoAcquire(limit)(ctx)
+}
+
+// GoAcquire is Acquire without the wait: the function it returns waits; call it
+// once at most. Acquires of several locks sent one after the other may reach
+// the server in any order.
+func (l *Lock) GoAcquire(limit time.Duration) (wait func(ctx context.Context) (node string, err error)) {
+	if limit > 0 && limit < time.Millisecond {
+		limit = time.Millisecond
+	}
+	argument := milliseconds(limit)
+	if limit < 0 {
+		argument = "-1"
+	}
+	words := l.peer.Go("acquire", l.name, argument)
+	return func(ctx context.Context) (string, error) {
+		got, err := words(ctx)
+		if err != nil {
+			return "", fmt.Errorf("acquire %s: %w", l.name, err)
+		}
+		if len(got) == 0 {
+			return "", nil // a lock that does not tell its node
+		}
+		return got[0], nil
+	}
+}
+
+// Release gives the lock back.
+func (l *Lock) Release(ctx context.Context) error {
+	_, err := l.peer.Call(ctx, "release", l.name)
+	return err
+}
+
+// Held is Curator's isAcquiredInThisProcess, which says nothing of a lost
+// session.
+func (l *Lock) Held(ctx context.Context) (bool, error) {
+	return l.peer.truth(ctx, "held", l.name)
+}
+
+// Participants are the names of the nodes in a mutex's queue as Curator sorts
+// them, the holder's first.
+func (l *Lock) Participants(ctx context.Context) ([]string, error) {
+	return l.peer.Call(ctx, "participants", l.name)
+}
+
+// Participants are those of the mutex at path.
+func (p *Peer) Participants(ctx context.Context, path string) ([]string, error) {
+	return p.Call(ctx, "participants", path)
+}

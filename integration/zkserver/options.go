@@ -1,0 +1,65 @@
+package zkserver
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Options are the settings of a server. The zero value is a server with a tick
+// of 500 ms, which grants session timeouts of 1 s to 10 s.
+type Options struct {
+	// TickTime is the server's unit of time; 0 means 500 ms.
+	TickTime time.Duration
+	// MinSessionTimeout and MaxSessionTimeout bound the session timeout that is
+	// granted; 0 means ZooKeeper's own rule, 2 and 20 ticks.
+	MinSessionTimeout, MaxSessionTimeout time.Duration
+	// ExtendedTypes allows TTL nodes.
+	ExtendedTypes bool
+	// ContainerCheckInterval is the time between two looks for empty containers
+	// and outdated TTL nodes; 0 means ZooKeeper's own, one minute.
+	ContainerCheckInterval time.Duration
+	// JVMFlags are added behind the flags for a fast start.
+	JVMFlags []string
+	// Config are lines added to the configuration file.
+	Config []string
+}
+
+func (o Options) config(dataDir string, port int) string {
+	tick := o.TickTime
+	if tick == 0 {
+		tick = 500 * time.Millisecond
+	}
+	text := fmt.Sprintf("tickTime=%d\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\n", tick.Milliseconds(), dataDir, port)
+	text += "initLimit=10\nsyncLimit=4\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
+	if o.MinSessionTimeout != 0 {
+		text += fmt.Sprintf("minSessionTimeout=%d\n", o.MinSessionTimeout.Milliseconds())
+	}
+	if o.MaxSessionTimeout != 0 {
+		text += fmt.Sprintf("maxSessionTimeout=%d\n", o.MaxSessionTimeout.Milliseconds())
+	}
+	for _, line := range o.Config {
+		text += line + "\n"
+	}
+	return text
+}
+
+// properties are the settings that ZooKeeper takes from the command line only.
+func (o Options) properties() []string {
+	flags := []string{
+		// Tests lose no data in a power cut.
+		"-Dzookeeper.forceSync=no",
+		"-Dzookeeper.preAllocSize=1024",
+		"-Dzookeeper.admin.enableServer=false",
+		"-Dorg.slf4j.simpleLogger.logFile=System.out",
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error", // a line per poll, a stack per lost client
+		"-Dorg.slf4j.simpleLogger.showShortLogName=true",
+		"-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		"-Dzookeeper.extendedTypesEnabled=" + strconv.FormatBool(o.ExtendedTypes),
+	}
+	if o.ContainerCheckInterval != 0 {
+		flags = append(flags, fmt.Sprintf("-Dznode.container.checkIntervalMs=%d", o.ContainerCheckInterval.Milliseconds()))
+	}
+	return append(flags, o.JVMFlags...)
+}

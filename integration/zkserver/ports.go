@@ -1,0 +1,36 @@
+package zkserver
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+)
+
+// Ports below those that systems hand out to outgoing connections: while a
+// server is down, no client's own socket can sit on its port, nor connect to
+// itself by accident.
+const firstPort, lastPort = 15000, 32000
+
+var handedOut sync.Map // of int: ports of this process, kept by servers that are down
+
+// freePort picks a port at random that nobody listens on. Another process may
+// still be faster: whoever starts a server must be ready to pick again.
+func freePort() (int, error) {
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		if _, taken := handedOut.LoadOrStore(port, true); taken {
+			continue
+		}
+		listener, err := net.Listen("tcp", addrOf(port))
+		if err != nil {
+			continue
+		}
+		listener.Close()
+		return port, nil
+	}
+	return 0, fmt.Errorf("no free port between %d and %d", firstPort, lastPort)
+}
+
+func addrOf(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
