@@ -72,7 +72,7 @@ type MultiResult struct {
 	Children []string // getChildren
 }
 
-// MultiResponse is the reply of multi and multiRead. A failed multi's ReplyHeader.Err is that of the first failed operation, while its body is here all the same.
+// MultiResponse is the reply of multi and multiRead. A failed multi has the error code 0 in its ReplyHeader: which operation failed, and how, is here.
 type MultiResponse struct{ Results []MultiResult }
 
 func (r *MultiResponse) Encode(e *Encoder) {

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// cable is a worker's connection to the network, to be pulled out.
+type cable struct {
+	mu     sync.Mutex
+	pulled bool     // guarded by mu
+	conn   net.Conn // the last one made, guarded by mu
+}
+
+var errUnplugged = errors.New("unplugged")
+
+// dial is a framework.Dialer.
+func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	conn, err := dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pulled {
+		_ = conn.Close()
+		return nil, errUnplugged
+	}
+	c.conn = conn
+	return conn, nil
+}
+
+// pull cuts the connection; there is no other one until insert.
+func (c *cable) pull() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pulled = true
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+}
+
+func (c *cable) insert() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pulled = false
+}

@@ -1,0 +1,164 @@
+// Quickstart shows processes taking turns at a distributed lock, and what happens when one of them drops off the network while it holds it.
+//
+//	go run ./examples/quickstart                               # with an in-process ZooKeeper
+//	go run ./examples/quickstart -servers zk1:2181,zk2:2181    # with yours
+//
+// Every worker is a client with a session of its own, as if it were a process of its own. Each grant is printed with its fencing token and
+// the time waited. Midway the holder's network is unplugged: its session dies, its lock's context ends first, and the next worker takes
+// over. The program checks by itself that there were never two holders, and exits with status 1 if there were.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are what the flags say.
+type settings struct {
+	servers         string
+	workers, rounds int
+	path            string
+	timeout         time.Duration // of the sessions
+}
+
+func parse(args []string, out io.Writer) (settings, error) {
+	var s settings
+	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&s.servers, "servers", "", "`host:port,…` of your ZooKeeper; without it an in-process one is started")
+	flags.IntVar(&s.workers, "workers", 4, "how many take turns, each in a session of its own")
+	flags.IntVar(&s.rounds, "rounds", 5, "how often each worker gets the lock")
+	flags.StringVar(&s.path, "path", "/curator/quickstart", "`path` of the lock")
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return s, fmt.Errorf("there are only flags, no arguments such as %q; see -help", flags.Arg(0))
+	case s.workers < 1:
+		return s, fmt.Errorf("-workers %d: at least one is needed, and two to see a hand-over", s.workers)
+	case s.rounds < 1:
+		return s, fmt.Errorf("-rounds %d: at least one is needed", s.rounds)
+	}
+	s.timeout = 4 * time.Second // the least that ZooKeeper grants with its usual tickTime
+	return s, nil
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	s, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	if s.servers == "" {
+		server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0", TickTime: 500 * time.Millisecond})
+		if err != nil {
+			return fmt.Errorf("starting the in-process ZooKeeper: %w", err)
+		}
+		defer server.Close()
+		s.servers, s.timeout = server.Addr(), 2*time.Second
+		fmt.Fprintf(out, "in-process ZooKeeper at %s (give -servers to use your own)\n", s.servers)
+	}
+	fmt.Fprintf(out, "%d workers, each with its own session, take turns at the lock %s, %d times each\n\n", s.workers, s.path, s.rounds)
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l := &ledger{out: out, began: time.Now(), unplugAt: (s.workers*s.rounds + 1) / 2}
+	var group sync.WaitGroup
+	for i := range s.workers {
+		group.Go(func() {
+			if err := work(ctx, s, l, i+1); err != nil {
+				cancel(err) // the others need not go on
+			}
+		})
+	}
+	group.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if l.failure != nil {
+		return l.failure
+	}
+	fmt.Fprintf(out, "\nquickstart: %d grants to %d workers, never two at once\n", l.grants, s.workers)
+	return nil
+}
+
+// work is the life of one worker.
+func work(ctx context.Context, s settings, l *ledger, worker int) error {
+	var plug cable
+	client, err := framework.New(s.servers, framework.WithSessionTimeout(s.timeout), framework.WithDialer(plug.dial))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	waiting, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := client.WaitConnected(waiting); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("cannot reach ZooKeeper, is it running there? (without -servers the quickstart starts one of its own): %w", err)
+	}
+
+	m := mutex.New(client, s.path, mutex.WithNodeData(fmt.Appendf(nil, "worker %d", worker)))
+	for range s.rounds {
+		asked := time.Now()
+		lock, err := m.Acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("worker %d: %w", worker, err)
+		}
+		if l.granted(worker, lock, time.Since(asked)) {
+			unplugged(ctx, l, worker, &plug, lock)
+		} else {
+			busy(lock.Context(), 30*time.Millisecond)
+		}
+		// The error says that the session was lost, when it was; the next round is on a new one.
+		if err := lock.Release(ctx); err != nil && !errors.Is(err, mutex.ErrSessionLost) {
+			return fmt.Errorf("worker %d: %w", worker, err)
+		}
+	}
+	return nil
+}
+
+// busy is work done under the lock: it stops when the lock is lost.
+func busy(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// unplugged is what a holder goes through whose network is gone.
+func unplugged(ctx context.Context, l *ledger, worker int, plug *cable, lock *mutex.Lock) {
+	l.say("          worker %d holds the lock and is unplugged from the network; it is certain of the lock for %v more",
+		worker, lock.Remaining().Round(time.Millisecond))
+	since := time.Now()
+	plug.pull()
+	select {
+	case <-lock.Context().Done():
+		l.say("          worker %d stops, %v later: %v", worker, time.Since(since).Round(time.Millisecond), context.Cause(lock.Context()))
+	case <-ctx.Done():
+	}
+	plug.insert()
+}

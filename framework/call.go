@@ -1,0 +1,334 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/retry"
+)
+
+// operation is one operation of a caller, made anew for every ForPath. The foreground runs it on the caller's goroutine and repeats it
+// as the retry policy says. The background queues its first frame and returns; only when that is not the end of it does a goroutine of the
+// client's carry on.
+//
+// A try is: recover if an earlier try has left the outcome unknown, then the frame, then next, which may ask for the frame again.
+type operation[T any] struct {
+	name, path string // for OpError
+	fault      error  // found in the input: nothing is sent
+	write      bool   // it changes the tree: an unknown outcome matters
+
+	// call makes the frame of a try; each needs a new one.
+	call func(e *epoch) *wire.Call
+	// read decodes the answer to the frame. It runs on wire's goroutine in the background: it must not block.
+	read func(e *epoch, body []byte) (T, error)
+	// absent, if set, makes a result of ErrNoNode.
+	absent func() T
+	// undo, if set, is called when the frame did not succeed: it takes back the watch. It must not block.
+	undo func()
+
+	// next goes on after an error of the server for which wants is true. It may block. again sends the frame once more.
+	wants func(error) bool
+	next  func(ctx context.Context, e *epoch, err error) (v T, again bool, err2 error)
+
+	// once: never repeated after an unknown outcome, since a repeat could take effect beside the first.
+	once bool
+	// ambiguous are the errors which, in a repeat after an unknown outcome, may come from the success of the try before.
+	ambiguous []error
+	// recover finds out what became of a try with an unknown outcome, in a later try. done: it was executed, here is the result.
+	recover func(ctx context.Context, e *epoch) (v T, done bool, err error)
+
+	// late, if set, gets the answer that came after the caller had left. It must not block.
+	late func(e *epoch, r wire.Reply)
+	// gaveUp, if set, is called when the operation ends with an error and no late answer is to come. It returns the error to report and must not block.
+	gaveUp func(err error) error
+
+	// final, if set, has the last word about the result in the background.
+	final func(v T, err error) (T, error)
+
+	unknown *epoch // where a try with an unknown outcome has run, nil if there is none
+	flying  bool   // the caller left while the frame was under way
+}
+
+// rounds bounds how often an operation of several steps begins again because others undo its steps.
+const rounds = 16
+
+// foreground runs an operation to its end, or until ctx ends.
+func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, error) {
+	var v T
+	if ctx == nil {
+		o.fault = ErrNilContext
+	}
+	if o.fault != nil {
+		return v, opError(o.name, o.path, o.fault)
+	}
+	err := checkContext(ctx)
+	if err == nil {
+		err = retry.Do(ctx, c.core.cfg.retry, func(ctx context.Context) error {
+			e, err := c.epochOf()
+			if err == nil {
+				v, err = o.try(ctx, c, e)
+			}
+			return err
+		}, retry.WithRetryable(func(err error) bool { return o.retryable(c, err) }))
+	}
+	if err != nil {
+		var none T
+		return none, o.failed(err)
+	}
+	return v, nil
+}
+
+// failed is the last step of an operation that ends with an error.
+func (o *operation[T]) failed(err error) error {
+	if o.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
+		err = fmt.Errorf("%w; an earlier try: %w", err, ErrConnectionLoss)
+	}
+	if o.gaveUp != nil && !o.flying {
+		err = o.gaveUp(err)
+	}
+	return opError(o.name, o.path, err)
+}
+
+// retryable says which errors the policy is asked about.
+func (o *operation[T]) retryable(c *Client, err error) bool {
+	switch {
+	case errors.Is(err, errAmbiguous), errors.Is(err, ErrClosed):
+		return false
+	case o.once && o.unknown != nil:
+		return false
+	case errors.Is(err, ErrSessionLost):
+		return c.pinned() == nil
+	}
+	return transient(err)
+}
+
+// transient says that an error is about the way to the server and not about the operation.
+func transient(err error) bool {
+	for _, e := range []error{ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// unfinished says that an operation has failed without having been refused.
+func unfinished(err error) bool {
+	if err == nil || errors.Is(err, errAmbiguous) {
+		return false
+	}
+	for _, e := range []error{ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return transient(err)
+}
+
+// errAmbiguous marks an error that a repeat met after an unknown outcome. It comes with ErrConnectionLoss.
+var errAmbiguous = named("ambiguous")
+
+type ambiguousError struct{ met error }
+
+func (e *ambiguousError) Error() string {
+	return fmt.Sprintf("connection lost before the reply came, and the repeat met %q: the first try may have been executed", e.met)
+}
+
+func (e *ambiguousError) Is(target error) bool { return target == errAmbiguous }
+func (e *ambiguousError) Unwrap() error        { return ErrConnectionLoss }
+
+// try runs the operation once in an epoch.
+func (o *operation[T]) try(ctx context.Context, c *Client, e *epoch) (T, error) {
+	var none T
+	if o.unknown != nil && o.recover != nil {
+		if v, done, err := o.recover(ctx, e); err != nil || done {
+			return v, err
+		}
+		o.unknown = nil
+	}
+	r, left, err := await(ctx, e, c.expiring(o.call(e)), o.leaving(e))
+	if err != nil {
+		o.flying = left && o.late != nil
+		o.undone()
+		return none, err
+	}
+	v, err := o.finish(e, r)
+	if err == nil {
+		return v, nil
+	}
+	return o.goOn(ctx, c, e, err)
+}
+
+// goOn takes a try further whose frame was answered by an error.
+func (o *operation[T]) goOn(ctx context.Context, c *Client, e *epoch, err error) (T, error) {
+	var none T
+	for n := 1; o.wanted(err); n++ {
+		v, again, err2 := o.next(ctx, e, err)
+		if err2 != nil || !again {
+			return v, err2
+		}
+		if n == rounds {
+			break
+		}
+		r, left, err2 := await(ctx, e, c.expiring(o.call(e)), o.leaving(e))
+		if err2 != nil {
+			o.flying = left && o.late != nil
+			o.undone()
+			return none, err2
+		}
+		if v, err = o.finish(e, r); err == nil {
+			return v, nil
+		}
+	}
+	return none, err
+}
+
+// finish reads the answer to the frame.
+func (o *operation[T]) finish(e *epoch, r wire.Reply) (v T, err error) {
+	if err = replyError(r); err == nil {
+		if v, err = o.read(e, r.Body); err == nil {
+			return v, nil
+		}
+	}
+	if o.absent != nil && errors.Is(err, ErrNoNode) && !o.wanted(err) {
+		return o.absent(), nil
+	}
+	o.undone()
+	if errors.Is(err, ErrOutcomeUnknown) {
+		if o.write {
+			o.unknown = e
+		}
+	} else if o.unknown != nil && o.recover == nil {
+		for _, a := range o.ambiguous {
+			if errors.Is(err, a) {
+				return v, &ambiguousError{a}
+			}
+		}
+	}
+	return v, err
+}
+
+func (o *operation[T]) wanted(err error) bool { return o.next != nil && o.wants(err) }
+
+func (o *operation[T]) undone() {
+	if o.undo != nil {
+		o.undo()
+	}
+}
+
+func (o *operation[T]) leaving(e *epoch) func(wire.Reply) {
+	if o.late == nil {
+		return nil
+	}
+	return func(r wire.Reply) { o.late(e, r) }
+}
+
+// expiring bounds how long a frame waits for a connection.
+func (c *Client) expiring(call *wire.Call) *wire.Call {
+	call.Expires = time.Now().Add(c.core.cfg.connectTimeout)
+	return call
+}
+
+// flight is a frame that somebody waits for, until he leaves.
+type flight struct {
+	answer chan wire.Reply
+
+	mu   sync.Mutex
+	done bool             // guarded by mu
+	left bool             // guarded by mu
+	late func(wire.Reply) // guarded by mu
+}
+
+// arrived is the frame's Done.
+func (f *flight) arrived(r wire.Reply) {
+	f.mu.Lock()
+	f.done = true
+	left, late := f.left, f.late
+	f.mu.Unlock()
+	switch {
+	case !left:
+		f.answer <- r
+	case late != nil:
+		late(r)
+	}
+}
+
+// leave is false when the answer has come already.
+func (f *flight) leave(late func(wire.Reply)) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.done {
+		return false
+	}
+	f.left, f.late = true, late
+	return true
+}
+
+// await sends a frame and waits for the answer. When ctx ends first, late (which may be nil) gets the answer, if left is true; else the frame
+// was never sent.
+func await(ctx context.Context, e *epoch, call *wire.Call, late func(wire.Reply)) (r wire.Reply, left bool, err error) {
+	f := flight{answer: make(chan wire.Reply, 1)}
+	call.Done = f.arrived
+	e.wire.Submit(call)
+	return f.wait(ctx, e, call, late)
+}
+
+func (f *flight) wait(ctx context.Context, e *epoch, call *wire.Call, late func(wire.Reply)) (r wire.Reply, left bool, err error) {
+	select {
+	case r = <-f.answer:
+		return r, false, nil
+	case <-ctx.Done():
+	}
+	if e.wire.Cancel(call, context.Cause(ctx)) {
+		return r, false, leftBy(ctx, false)
+	}
+	if !f.leave(late) {
+		return <-f.answer, false, nil
+	}
+	return r, true, leftBy(ctx, true)
+}
+
+// awaitAll sends frames in one flight, on one connection if that lives, and waits for all the answers.
+func awaitAll(ctx context.Context, e *epoch, calls ...*wire.Call) ([]wire.Reply, error) {
+	flights := make([]flight, len(calls))
+	for i, call := range calls {
+		flights[i].answer = make(chan wire.Reply, 1)
+		call.Done = flights[i].arrived
+	}
+	e.wire.Submit(calls...)
+	replies := make([]wire.Reply, len(calls))
+	var failed error
+	for i, call := range calls {
+		r, _, err := flights[i].wait(ctx, e, call, nil)
+		if err != nil && failed == nil {
+			failed = err // and on to the others, to cancel them
+		}
+		replies[i] = r
+	}
+	return replies, failed
+}
+
+// decode reads a reply's record.
+func decode(body []byte, record jute.Decodable) error {
+	if err := jute.Unmarshal(body, record); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
+	}
+	return nil
+}
+
+// rootIfMissing lets operations on the root of a namespace make it when it is not there.
+func rootIfMissing[T any](o *operation[T], c *Client) *operation[T] {
+	if o.path == "/" && c.view.namespace != "" {
+		o.wants = func(err error) bool { return errors.Is(err, ErrNoNode) }
+		o.next = func(ctx context.Context, e *epoch, err error) (v T, again bool, _ error) {
+			_, err = c.root(ctx, e)
+			return v, err == nil, err
+		}
+	}
+	return o
+}

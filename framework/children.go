@@ -1,0 +1,103 @@
+package framework
+
+import (
+	"context"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// ChildrenResult is what GetChildren returns in the background.
+type ChildrenResult struct {
+	// Names are those of the children, in no particular order.
+	Names []string
+	Stat  Stat
+	// Watch is set when one was asked for.
+	Watch *Watch
+}
+
+// GetChildrenBuilder lists a node's children. It is a value: each method returns a changed copy.
+type GetChildrenBuilder struct {
+	c        *Client
+	stat     *Stat
+	watching watching
+}
+
+// GetChildren begins to list a node's children. Corresponds to Curator's getChildren.
+func (c *Client) GetChildren() GetChildrenBuilder { return GetChildrenBuilder{c: c} }
+
+// StoringStatIn has the node's Stat written to stat when the operation succeeds.
+func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.stat = stat; return b }
+
+// Watching has f called once, when a child comes or goes, or with the deletion of the node or the end of the session; see [Pending.Then]
+// for where and when. It is not called when the read fails. Use WithWatch for a watch that can be stopped.
+func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
+	b.watching = watching{wanted: f != nil, fn: f}
+	return b
+}
+
+// WithWatch has the terminal return a watch for the next child that comes or goes and the deletion of the node.
+func (b GetChildrenBuilder) WithWatch() WatchedGetChildren {
+	b.watching = watching{wanted: true}
+	return WatchedGetChildren{b}
+}
+
+// ForPath returns the names of the children, in no particular order; ErrNoNode if there is no node.
+func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string, error) {
+	r, err := foreground(ctx, b.c, b.operation(path))
+	return r.Names, err
+}
+
+// InBackground makes the terminal return at once.
+func (b GetChildrenBuilder) InBackground() GetChildrenBackground { return GetChildrenBackground{b} }
+
+// WatchedGetChildren is a GetChildrenBuilder with a watch.
+type WatchedGetChildren struct{ b GetChildrenBuilder }
+
+// StoringStatIn is that of GetChildrenBuilder.
+func (b WatchedGetChildren) StoringStatIn(stat *Stat) WatchedGetChildren {
+	b.b = b.b.StoringStatIn(stat)
+	return b
+}
+
+// ForPath returns the names of the children and a watch; neither if there is an error.
+func (b WatchedGetChildren) ForPath(ctx context.Context, path string) ([]string, *Watch, error) {
+	r, err := foreground(ctx, b.b.c, b.b.operation(path))
+	return r.Names, r.Watch, err
+}
+
+// InBackground makes the terminal return at once.
+func (b WatchedGetChildren) InBackground() GetChildrenBackground { return GetChildrenBackground(b) }
+
+// GetChildrenBackground is a GetChildrenBuilder whose terminal does not wait.
+type GetChildrenBackground struct{ b GetChildrenBuilder }
+
+// ForPath queues the request.
+func (b GetChildrenBackground) ForPath(ctx context.Context, path string) *Pending[ChildrenResult] {
+	return background(ctx, b.b.c, b.b.operation(path))
+}
+
+func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
+	full, err := b.c.fullPath(path)
+	w := b.watching.start(b.c, wire.Child, full)
+	return rootIfMissing(&operation[ChildrenResult]{
+		name: "getChildren", path: path, fault: err, undo: w.disarm,
+		call: func(e *epoch) *wire.Call {
+			call := childrenCall(full)
+			call.Watch = w.arm(e)
+			return call
+		},
+		read: func(_ *epoch, body []byte) (r ChildrenResult, err error) {
+			var res jute.Children2Response
+			if err := decode(body, &res); err != nil {
+				return r, err
+			}
+			store(b.stat, Stat(res.Stat))
+			return ChildrenResult{res.Children, Stat(res.Stat), w.result()}, nil
+		},
+	}, b.c)
+}
+
+func childrenCall(full string) *wire.Call {
+	return &wire.Call{Op: jute.OpGetChildren2, Body: jute.Marshal(&jute.PathWatchRequest{Path: full})}
+}

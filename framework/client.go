@@ -1,0 +1,301 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// Client is a connection to a ZooKeeper ensemble that outlives connections and sessions. Make one per process with [New] and share it.
+// Safe for concurrent use. Views of it ([Client.UsingNamespace], [Session.Client]) share everything with it, Close included.
+// Corresponds to Curator's CuratorFramework.
+type Client struct {
+	core *core
+	view view
+}
+
+// core is what all views of a client share.
+type core struct {
+	cfg     options
+	servers []string
+	log     *slog.Logger
+	board   *board
+	manager *manager
+	ops     *ops
+	trouble trouble
+	wg      sync.WaitGroup // every goroutine of the core
+	closed  chan struct{}  // closed when Close begins
+
+	mu      sync.Mutex
+	current *epoch        // the last one, never nil
+	moved   chan struct{} // closed and replaced when current is replaced
+	closing bool
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// New makes a client of the servers in connect: "host1:2181,host2:2181/chroot". The port may be left out for 2181, and with a chroot
+// every path is below it. New checks its arguments (ErrInvalidConnectString, ErrInvalidOption, ErrInvalidPath), begins to connect and
+// returns at once; use [Client.WaitConnected] to wait. Close the client when you are done.
+//
+// Corresponds to CuratorFrameworkFactory.builder() with build() and start().
+func New(connect string, opts ...Option) (*Client, error) {
+	servers, chroot, err := parseConnectString(connect)
+	if err != nil {
+		return nil, err
+	}
+	cfg := defaultOptions()
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, invalid("nil", "an option is nil; leave it out")
+		}
+		if err := opt(&cfg); err != nil {
+			return nil, err
+		}
+	}
+	view, err := newView(chroot, cfg.namespace)
+	if err != nil {
+		return nil, err
+	}
+	c := &core{cfg: cfg, servers: servers, log: cfg.logger, closed: make(chan struct{}), moved: make(chan struct{})}
+	c.board = newBoard(c.spawn, c.closed)
+	c.manager = newManager(c)
+	c.ops = newOps(c.epochLast, cfg.logger)
+	if err := c.manager.open(1, nil, nil); err != nil {
+		c.ops.close()
+		return nil, fmt.Errorf("framework: %w", err)
+	}
+	c.spawn(c.manager.run)
+	return &Client{core: c, view: view}, nil
+}
+
+// spawn runs f on a goroutine that Close waits for. It returns false, without running f, when Close has begun.
+func (c *core) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return false
+	}
+	c.wg.Go(f)
+	return true
+}
+
+// epochNow returns the current epoch, nil when the client is closed. An epoch that was lost stays the current one for the instant until
+// the next has begun.
+func (c *core) epochNow() *epoch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return nil
+	}
+	return c.current
+}
+
+// epochLast is epochNow, but the last epoch also after Close.
+func (c *core) epochLast() *epoch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current
+}
+
+// setEpoch makes e the current epoch; false when the client is closed.
+func (c *core) setEpoch(e *epoch) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return false
+	}
+	c.current = e
+	close(c.moved)
+	c.moved = make(chan struct{})
+	return true
+}
+
+var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// movedOn returns a channel that is closed when e is no longer the current epoch, or the client is closed.
+func (c *core) movedOn(e *epoch) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing || c.current != e {
+		return closedChannel
+	}
+	return c.moved
+}
+
+// epochView returns the epoch of the view, or the current one; the last one after Close.
+func (c *Client) epochView() *epoch {
+	if e := c.pinned(); e != nil {
+		return e
+	}
+	return c.core.epochLast()
+}
+
+// State returns what was announced last; NeverConnected before the first connection.
+func (c *Client) State() StateChange {
+	now, _ := c.core.board.look()
+	return now
+}
+
+// StateChanges returns a channel of all state changes from now on, in order and without loss, the current state first (if there has been
+// any). The channel is closed when ctx ends or the client is closed; what has not been received by then is dropped. A subscriber may be
+// as slow as it likes: it delays nobody else. With a nil ctx the channel is closed from the start.
+//
+// When a state is received, what it means has happened already: at [Lost] every hold of that epoch has ended.
+func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
+	if ctx == nil {
+		none := make(chan StateChange)
+		close(none)
+		return none
+	}
+	return c.core.board.subscribe(ctx)
+}
+
+// WaitConnected returns nil as soon as the client is connected (to a member with a quorum, unless [WithReadOnly]), ErrClosed when it is
+// closed, ErrSessionLost for a session's view whose session is over, and, when ctx ends first, an error that matches ErrNotConnected and
+// ctx.Err() and says which servers were tried and what went wrong. Corresponds to Curator's blockUntilConnected.
+func (c *Client) WaitConnected(ctx context.Context) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
+	for {
+		now, changed := c.core.board.look()
+		e, err := c.epochOf()
+		switch {
+		case err != nil:
+			return err
+		case now.State.IsConnected() && (now.State != ReadOnly || c.core.cfg.readOnly):
+			return nil
+		case ctx.Err() != nil:
+			return c.core.notConnected(ctx)
+		}
+		select {
+		case <-changed:
+		case <-e.ctx.Done():
+			if c.pinned() == nil {
+				select {
+				case <-c.core.movedOn(e):
+				case <-ctx.Done():
+				}
+			}
+		case <-ctx.Done():
+		}
+	}
+}
+
+// notConnected says what a newcomer without a server needs to know.
+func (c *core) notConnected(ctx context.Context) error {
+	text := fmt.Sprintf("no connection to %s", strings.Join(c.servers, ", "))
+	if last := c.trouble.last(); last != nil {
+		return fmt.Errorf("%s: %w: %w; last attempt: %w", text, errNotYet, leftWaiting(ctx), last)
+	}
+	return fmt.Errorf("%s: %w: %w", text, errNotYet, leftWaiting(ctx))
+}
+
+var errNotYet = named("not connected yet", ErrNotConnected)
+
+func leftWaiting(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w (%w)", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}
+
+// Conn returns the go-zookeeper connection underneath the current session: code written for that library shares the session. Do not close
+// it. It belongs to one epoch and is dead when that is over; ask again then.
+func (c *Client) Conn() *zk.Conn { return c.epochView().wire.Conn() }
+
+// Close ends the client within the closing timeout (5 s unless [WithClosingTimeout]); see [Client.CloseContext].
+func (c *Client) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.core.cfg.closeTimeout)
+	defer cancel()
+	return c.CloseContext(ctx)
+}
+
+// CloseContext ends the client: all holds end with ErrClosed, clean-ups that are pending get their chance, the session is closed at the
+// server, operations under way fail with ErrClosed, subscriptions and watches end, and every goroutine of the client has ended when it
+// returns. The session's ephemeral nodes are gone when the error is nil. An error says that the server did not confirm that: they may
+// stay until the session timeout. When ctx ends first, what is left winds down in the background.
+//
+// Closing again waits for the first call and returns its error.
+func (c *Client) CloseContext(ctx context.Context) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
+	c.core.closeOnce.Do(func() { c.core.closeErr = c.core.close(ctx) })
+	return c.core.closeErr
+}
+
+func (c *core) close(ctx context.Context) error {
+	// First nothing is held any more: what follows may give it to somebody else.
+	done := make(chan struct{})
+	c.manager.posts.put(func() {
+		c.manager.happened(input{kind: inClose}, nil, nil)
+		close(done)
+	})
+	select {
+	case <-done:
+	case <-ctx.Done(): // the hook of OnStateChange blocks
+	}
+	c.mu.Lock()
+	c.closing = true
+	e := c.current
+	close(c.moved)
+	close(c.closed)
+	c.mu.Unlock()
+	e.endHolds(ErrClosed)
+
+	c.ops.drain(ctx)
+	e.cancel(ErrClosed)
+	idle := make(chan error, 1)
+	go func() {
+		err := e.wire.Close(ctx)
+		c.manager.stop()
+		c.ops.close()
+		c.wg.Wait()
+		idle <- err
+	}()
+	err := within(ctx, idle)
+	switch {
+	case err == nil:
+		c.log.Info("closed", "epoch", e.n)
+		return nil
+	case errors.Is(err, wire.ErrUnacknowledged):
+		err = fmt.Errorf("%w: %w", ErrUnacknowledged, err)
+	default:
+		err = fmt.Errorf("close: %w", err)
+	}
+	c.log.Warn("closed", "epoch", e.n, "err", err)
+	return err
+}
+
+// closeGrace is what goroutines get to end after the context of CloseContext has.
+const closeGrace = 50 * time.Millisecond
+
+func within(ctx context.Context, idle <-chan error) error {
+	select {
+	case err := <-idle:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	select {
+	case err := <-idle:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%w, and some goroutines have not ended yet: %w", wire.ErrUnacknowledged, ctx.Err())
+	}
+}
+
+// ErrUnacknowledged says that the server did not confirm the end of the session: its ephemeral nodes may stay until the session timeout.
+var ErrUnacknowledged = named("session close not acknowledged by the server")

@@ -1,0 +1,101 @@
+package framework
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// ErrInvalidConnectString says that the list of servers given to [New] cannot be read; the message says what to write instead.
+var ErrInvalidConnectString = named("invalid connect string")
+
+// defaultPort is where ZooKeeper listens unless told otherwise.
+const defaultPort = "2181"
+
+// parseConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address stands in brackets, and spaces around
+// entries do not matter. The chroot is "" or "/app".
+func parseConnectString(s string) (servers []string, chroot string, err error) {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, s, fmt.Sprintf(format, args...))
+	}
+	if strings.TrimSpace(s) == "" {
+		return nil, "", bad(`there is no server in it; write "host:2181", or "host1:2181,host2:2181,host3:2181/chroot"`)
+	}
+	if scheme, _, ok := strings.Cut(s, "://"); ok {
+		return nil, "", bad(`it is not a URL; leave out "%s://"`, strings.TrimSpace(scheme))
+	}
+	list := s
+	if i := strings.IndexByte(s, '/'); i >= 0 {
+		list, chroot = s[:i], strings.TrimSpace(s[i:])
+		if strings.Contains(chroot, ",") {
+			return nil, "", bad(`the chroot belongs behind the last server, once for all of them: "host1:2181,host2:2181/chroot"`)
+		}
+		if chroot != "/" && chroot != "//" {
+			chroot = strings.TrimSuffix(chroot, "/")
+		}
+		if err := zkpath.Validate(chroot, false); err != nil {
+			return nil, "", bad("the chroot: %v", err)
+		}
+		if chroot == "/" {
+			chroot = ""
+		}
+	}
+	seen := map[string]bool{}
+	for n, entry := range strings.Split(list, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			return nil, "", bad("server %d is empty; remove the comma, or write a host there", n+1)
+		}
+		server, why := parseServer(entry)
+		if why != "" {
+			return nil, "", bad("server %q: %s", entry, why)
+		}
+		if seen[server] {
+			return nil, "", bad("server %s is there twice; name each once", server)
+		}
+		seen[server] = true
+		servers = append(servers, server)
+	}
+	return servers, chroot, nil
+}
+
+// parseServer returns host:port, or why it cannot.
+func parseServer(entry string) (server, why string) {
+	host, port := entry, defaultPort
+	switch {
+	case entry[0] == '[':
+		end := strings.IndexByte(entry, ']')
+		if end < 0 {
+			return "", `the "]" is missing; write an IPv6 address as "[::1]:2181"`
+		}
+		rest := entry[end+1:]
+		if host = entry[1:end]; rest != "" {
+			if rest[0] != ':' {
+				return "", `only a port can follow the "]"; write "[::1]:2181"`
+			}
+			port = rest[1:]
+		}
+		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is6() {
+			return "", "there is no IPv6 address between the brackets"
+		}
+	case strings.Count(entry, ":") > 1:
+		return "", `write an IPv6 address in brackets: "[::1]:2181"; and separate servers by commas`
+	case strings.Contains(entry, ":"):
+		host, port, _ = strings.Cut(entry, ":")
+	}
+	if host == "" {
+		return "", `the host is missing; write "host:2181"`
+	}
+	if i := strings.IndexFunc(host, func(r rune) bool { return r <= ' ' || r == '@' || r == ';' || r == '[' || r == ']' || r == 0x7f }); i >= 0 {
+		return "", fmt.Sprintf("a host name has no %q; separate servers by commas", host[i])
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return "", fmt.Sprintf("%q is not a port; write a number from 1 to 65535, or leave it out for %s", port, defaultPort)
+	}
+	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), ""
+}

@@ -1,0 +1,154 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// DeleteBuilder deletes a node. It is a value: each method returns a changed copy, in any order.
+type DeleteBuilder struct {
+	c          *Client
+	version    int32
+	children   bool
+	quiet      bool
+	guaranteed bool
+}
+
+// Delete begins to delete a node. Corresponds to Curator's delete.
+func (c *Client) Delete() DeleteBuilder { return DeleteBuilder{c: c, version: -1} }
+
+// WithVersion has the operation fail with ErrBadVersion unless the node has this version. Default -1: any. A node that was deleted and made
+// anew starts at version 0 again.
+func (b DeleteBuilder) WithVersion(version int32) DeleteBuilder { b.version = version; return b }
+
+// DeletingChildrenIfNeeded deletes what is below, depth first, when the node turns out to have children. That is not atomic: others may see
+// a part of it gone, or add to it meanwhile, which is deleted, too, up to a limit (then ErrNotEmpty). The version is that of the node itself.
+func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.children = true; return b }
+
+// Quietly takes a node that is not there for success.
+func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
+
+// Guaranteed has the client go on with the delete behind the caller's back when ForPath fails for a lost connection, or because its context
+// ended (even before it began), until it is done or the server refuses. The error is returned all the same. The whole request is kept,
+// version and children included. (Curator forgets both.)
+//
+// Through the view of a session (Session.Client) it is kept for as long as that session lives: the right thing for its ephemeral nodes,
+// since a later session's node of the same name is not meant. Otherwise it is kept until the client is closed.
+//
+// Corresponds to Curator's guaranteed.
+func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
+
+// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation.
+//
+// It is repeated as the retry policy says. When a repeat after an unknown outcome meets ErrNoNode, ErrBadVersion or ErrNotEmpty, the node may
+// have been deleted by the first try or by somebody else, and nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says
+// NoNode.) With Quietly, a node that is not there is success in any case. A repeat without a version may delete a node that somebody made
+// anew in between.
+func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
+	_, err := foreground(ctx, b.c, b.operation(path))
+	return err
+}
+
+// InBackground makes the terminal return at once.
+func (b DeleteBuilder) InBackground() DeleteBackground { return DeleteBackground{b} }
+
+// DeleteBackground is a DeleteBuilder whose terminal does not wait.
+type DeleteBackground struct{ b DeleteBuilder }
+
+// ForPath queues the request.
+func (b DeleteBackground) ForPath(ctx context.Context, path string) *Pending[struct{}] {
+	return background(ctx, b.b.c, b.b.operation(path))
+}
+
+func (b DeleteBuilder) operation(path string) *operation[struct{}] {
+	c := b.c
+	full, err := c.fullPath(path)
+	o := &operation[struct{}]{
+		name: "delete", path: path, fault: err, write: true,
+		call:      func(*epoch) *wire.Call { return deleteCall(full, b.version) },
+		read:      nothing,
+		ambiguous: []error{ErrNoNode, ErrBadVersion, ErrNotEmpty},
+		wants:     func(err error) bool { return b.children && errors.Is(err, ErrNotEmpty) },
+		next: func(ctx context.Context, e *epoch, _ error) (v struct{}, again bool, err error) {
+			err = deleteChildren(ctx, e, full, c.expiring)
+			return v, err == nil, err
+		},
+	}
+	if b.quiet {
+		o.absent = func() struct{} { return struct{}{} }
+	}
+	if b.guaranteed {
+		t := task{path: full, version: b.version, children: b.children, bound: c.pinned()}
+		o.gaveUp = func(err error) error {
+			if unfinished(err) {
+				if full := c.core.ops.janitor.add(t); full != nil {
+					err = fmt.Errorf("%w; %w", err, full)
+				}
+			}
+			return err
+		}
+		o.late = func(_ *epoch, r wire.Reply) {
+			if err := replyError(r); unfinished(err) || o.wanted(err) {
+				_ = c.core.ops.janitor.add(t) // nobody is left to be told
+			}
+		}
+	}
+	return o
+}
+
+func deleteCall(full string, version int32) *wire.Call {
+	return &wire.Call{Op: jute.OpDelete, Body: jute.Marshal(&jute.PathVersionRequest{Path: full, Version: version})}
+}
+
+// deleteChildren deletes everything below a node that is there now. What others delete meanwhile is no error.
+func deleteChildren(ctx context.Context, e *epoch, full string, expire func(*wire.Call) *wire.Call) error {
+	r, _, err := await(ctx, e, expire(childrenCall(full)), nil)
+	if err == nil {
+		err = replyError(r)
+	}
+	var list jute.Children2Response
+	if err == nil {
+		err = decode(r.Body, &list)
+	}
+	if err != nil {
+		return unlessNoNode(err)
+	}
+	for names := list.Children; len(names) > 0; {
+		flight := names[:min(len(names), 256)]
+		names = names[len(flight):]
+		calls := make([]*wire.Call, len(flight))
+		for i, name := range flight {
+			calls[i] = expire(deleteCall(zkpath.Join(full, name), -1))
+		}
+		replies, err := awaitAll(ctx, e, calls...)
+		if err != nil {
+			return err
+		}
+		for i, r := range replies {
+			child := zkpath.Join(full, flight[i])
+			err := replyError(r)
+			for n := 0; n < rounds && errors.Is(err, ErrNotEmpty); n++ {
+				if err = deleteChildren(ctx, e, child, expire); err != nil {
+					break
+				}
+				err = send(ctx, e, expire(deleteCall(child, -1)))
+			}
+			if unlessNoNode(err) != nil {
+				return fmt.Errorf("child %s: %w", flight[i], err)
+			}
+		}
+	}
+	return nil
+}
+
+func unlessNoNode(err error) error {
+	if errors.Is(err, ErrNoNode) {
+		return nil
+	}
+	return err
+}

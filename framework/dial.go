@@ -1,0 +1,88 @@
+package framework
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// dialer returns the dialer of one epoch: no attempt before notBefore, TLS if asked for, failures noted for those who wait.
+func (c *core) dialer(notBefore time.Time) Dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if err := sleepUntil(ctx, notBefore); err != nil {
+			return nil, err
+		}
+		conn, err := c.cfg.dial(ctx, network, addr)
+		if err == nil && c.cfg.tls != nil {
+			conn, err = encrypt(ctx, conn, c.cfg.tls, addr)
+		}
+		if err != nil {
+			c.trouble.note(addr, err)
+			return nil, err
+		}
+		return conn, nil
+	}
+}
+
+func sleepUntil(ctx context.Context, t time.Time) error {
+	wait := time.Until(t)
+	if t.IsZero() || wait <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// encrypt shakes hands, and closes conn when that fails.
+func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
+	if cfg.ServerName == "" {
+		cfg = cfg.Clone()
+		if host, _, err := net.SplitHostPort(addr); err == nil {
+			cfg.ServerName = host
+		}
+	}
+	secure := tls.Client(conn, cfg)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("TLS handshake: %w (does the server's secureClientPort answer there?)", err)
+	}
+	return secure, nil
+}
+
+// trouble remembers the last failure to connect, for the errors of those who wait in vain.
+type trouble struct {
+	mu     sync.Mutex
+	server string
+	err    error
+}
+
+func (t *trouble) note(server string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.server, t.err = server, err
+}
+
+func (t *trouble) clear() { t.note("", nil) }
+
+// last returns the failure as an error, or nil.
+func (t *trouble) last() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.err == nil:
+		return nil
+	case t.server == "" || strings.Contains(t.err.Error(), t.server):
+		return t.err
+	}
+	return fmt.Errorf("%s: %w", t.server, t.err)
+}

@@ -1,0 +1,264 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// sentinel is one named error. Where go-zookeeper has a value of the same meaning, errors.Is finds that too, so that code written
+// for go-zookeeper keeps its checks.
+type sentinel struct {
+	text string
+	also []error
+}
+
+func (s *sentinel) Error() string { return s.text }
+
+func (s *sentinel) Is(target error) bool {
+	for _, e := range s.also {
+		if e == target {
+			return true
+		}
+	}
+	return false
+}
+
+func named(text string, also ...error) error { return &sentinel{text, also} }
+
+// The server's answers to one operation: it was not executed.
+var (
+	// ErrNoNode says that the node (or, for a create, its parent) does not exist.
+	ErrNoNode = named("node does not exist", zk.ErrNoNode)
+	// ErrNodeExists says that a node to be created is there already.
+	ErrNodeExists = named("node already exists", zk.ErrNodeExists)
+	// ErrBadVersion says that the node has another version than the one given.
+	ErrBadVersion = named("version conflict", zk.ErrBadVersion)
+	// ErrNotEmpty says that a node to be deleted has children.
+	ErrNotEmpty = named("node has children", zk.ErrNotEmpty)
+	// ErrNoAuth says that no credential of this client has the permission needed.
+	ErrNoAuth = named("no permission", zk.ErrNoAuth)
+	// ErrInvalidACL says that the server does not accept the ACL.
+	ErrInvalidACL = named("invalid ACL", zk.ErrInvalidACL)
+	// ErrNoChildrenForEphemerals says that the parent is ephemeral.
+	ErrNoChildrenForEphemerals = named("ephemeral nodes may not have children", zk.ErrNoChildrenForEphemerals)
+	// ErrBadArguments says that the arguments contradict each other, or that the server refuses them.
+	ErrBadArguments = named("bad arguments", zk.ErrBadArguments)
+	// ErrQuotaExceeded says that an enforced quota would be exceeded.
+	ErrQuotaExceeded = named("quota exceeded")
+	// ErrThrottled says that the server was too busy and refused the operation. It is repeated by the retry policy.
+	ErrThrottled = named("throttled by the server")
+	// ErrUnimplemented says that the server does not know the operation; it closes the connection too.
+	ErrUnimplemented = named("operation not supported by the server")
+	// ErrNotReadOnly says that the connected member has no quorum and serves reads only.
+	ErrNotReadOnly = named("the member serves reads only")
+	// ErrSessionMoved says that the session is attached to another member now. It is repeated by the retry policy.
+	ErrSessionMoved = named("session moved to another member", zk.ErrSessionMoved)
+	// ErrAuthFailed says that the server refused a credential.
+	ErrAuthFailed = named("authentication failed", zk.ErrAuthFailed)
+	// ErrNoWatcher says that there is no such watch to remove.
+	ErrNoWatcher = named("no such watch")
+	// ErrOperationTimeout says that the server gave up on the operation. It is repeated by the retry policy.
+	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)
+	// ErrReconfigDisabled says that the ensemble does not allow reconfiguration.
+	ErrReconfigDisabled = named("reconfiguration is disabled", zk.ErrReconfigDisabled)
+)
+
+// What happens between the client and the server.
+var (
+	// ErrOutcomeUnknown is found in every error of an operation that may or may not have been executed. Where it is not found, the
+	// operation had no effect. (Exceptions are reads, which have none anyway, and operations of several steps, whose documentation says so.)
+	ErrOutcomeUnknown = named("the operation may or may not have been executed")
+	// ErrConnectionLoss says that the connection went away after the request was sent and before its reply came: the outcome is unknown.
+	ErrConnectionLoss = named("connection lost before the reply came: the operation may or may not have been executed",
+		zk.ErrConnectionClosed, ErrOutcomeUnknown)
+	// ErrNotConnected says that no connection could carry the request within the connection timeout. It was not executed.
+	ErrNotConnected = named("not connected within the connection timeout: the operation was not executed", zk.ErrNoServer)
+	// ErrSessionLost says that the session has ended, or, for operations of a session's view, that another session has begun.
+	ErrSessionLost = named("session lost", zk.ErrSessionExpired)
+	// ErrClosed says that the client was closed.
+	ErrClosed = named("client closed", zk.ErrClosing)
+	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless configured). It was not sent.
+	ErrTooLarge = named("request larger than the server's packet limit: it was not sent")
+	// ErrInvalidPath says that the path cannot be that of a node; the message says why.
+	ErrInvalidPath = named("invalid path")
+	// ErrMalformedReply says that an answer could not be decoded.
+	ErrMalformedReply = named("malformed reply", ErrOutcomeUnknown)
+	// ErrNilContext says that a nil context was passed; context.Background() is the one without an end.
+	ErrNilContext = named("nil context: pass context.Background() for one without an end")
+	// ErrCleanupFull says that so many clean-ups are waiting for a connection that no more are taken. It comes joined with the error
+	// of a guaranteed delete or a protected create, which then may leave its node behind.
+	ErrCleanupFull = named("too many clean-ups pending: this one will not be repeated")
+)
+
+// Why a hold, or a watch, has ended.
+var (
+	// ErrSuspended says that the connection was lost, for holds with the loss policy SuspendedIsLoss.
+	ErrSuspended = named("connection suspended")
+	// ErrNodeDeleted says that the node that stands for the hold was deleted by somebody else.
+	ErrNodeDeleted = named("node deleted")
+	// ErrReleased says that the holder itself gave it back.
+	ErrReleased = named("released")
+)
+
+// OpError is the error of every operation: which one, on which path (as the caller wrote it), and why. Find the reason with errors.Is.
+type OpError struct {
+	// Op is the operation as it is called here: "create", "delete", "exists", "getData", "transaction", …
+	Op string
+	// Path is the path as the caller gave it, without namespace and chroot.
+	Path string
+	Err  error
+}
+
+func (e *OpError) Error() string {
+	if e.Path == "" {
+		return e.Op + ": " + e.Err.Error()
+	}
+	return e.Op + " " + e.Path + ": " + e.Err.Error()
+}
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+// opError wraps err once.
+func opError(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := err.(*OpError); ok {
+		return err
+	}
+	return &OpError{op, path, err}
+}
+
+// ServerError is an answer of the server that has no name here.
+type ServerError struct{ Code int32 }
+
+func (e *ServerError) Error() string { return fmt.Sprintf("server error %d", e.Code) }
+
+var codeErrors = map[int32]error{
+	jute.CodeNoNode:                   ErrNoNode,
+	jute.CodeNodeExists:               ErrNodeExists,
+	jute.CodeBadVersion:               ErrBadVersion,
+	jute.CodeNotEmpty:                 ErrNotEmpty,
+	jute.CodeNoAuth:                   ErrNoAuth,
+	jute.CodeInvalidACL:               ErrInvalidACL,
+	jute.CodeNoChildrenForEphemerals:  ErrNoChildrenForEphemerals,
+	jute.CodeBadArguments:             ErrBadArguments,
+	jute.CodeMarshallingError:         ErrBadArguments,
+	jute.CodeQuotaExceeded:            ErrQuotaExceeded,
+	jute.CodeThrottledOp:              ErrThrottled,
+	jute.CodeUnimplemented:            ErrUnimplemented,
+	jute.CodeNotReadOnly:              ErrNotReadOnly,
+	jute.CodeSessionMoved:             ErrSessionMoved,
+	jute.CodeAuthFailed:               ErrAuthFailed,
+	jute.CodeSessionClosedRequireSASL: ErrAuthFailed,
+	jute.CodeNoWatcher:                ErrNoWatcher,
+	jute.CodeReconfigDisabled:         ErrReconfigDisabled,
+	jute.CodeOperationTimeout:         ErrOperationTimeout,
+	jute.CodeRequestTimeout:           ErrOperationTimeout,
+	jute.CodeConnectionLoss:           ErrConnectionLoss,
+	jute.CodeSessionExpired:           ErrSessionLost,
+	jute.CodeUnknownSession:           ErrSessionLost,
+}
+
+// codeError turns the code of a reply into an error; nil for success.
+func codeError(code int32) error {
+	if code == jute.CodeOK {
+		return nil
+	}
+	if err, ok := codeErrors[code]; ok {
+		return err
+	}
+	return &ServerError{code}
+}
+
+// replyError turns a reply into an error; nil for success.
+func replyError(r wire.Reply) error {
+	if r.Err == nil {
+		return codeError(r.Code)
+	}
+	sent := errors.Is(r.Err, wire.ErrConnectionLost)
+	var why error
+	switch {
+	case errors.Is(r.Err, wire.ErrTooLarge):
+		return ErrTooLarge
+	case errors.Is(r.Err, wire.ErrClosed):
+		why = ErrClosed
+	case errors.Is(r.Err, wire.ErrSessionLost):
+		why = ErrSessionLost
+	case sent:
+		return ErrConnectionLoss
+	case errors.Is(r.Err, wire.ErrNotSent):
+		return ErrNotConnected
+	default:
+		return fmt.Errorf("%w: %w", ErrConnectionLoss, r.Err)
+	}
+	if sent {
+		return fmt.Errorf("%w: %w", why, ErrConnectionLoss)
+	}
+	return why
+}
+
+// ctxError is how an operation ends that its context left.
+type ctxError struct {
+	err, cause error
+	unknown    bool
+}
+
+// leftBy returns the error of an operation whose context has ended; unknown says that the request had been sent.
+func leftBy(ctx context.Context, unknown bool) error {
+	return &ctxError{ctx.Err(), context.Cause(ctx), unknown}
+}
+
+func (e *ctxError) Error() string {
+	text := e.err.Error()
+	if e.cause != nil && e.cause != e.err {
+		text += " (" + e.cause.Error() + ")"
+	}
+	if e.unknown {
+		return text + " before the reply came: the operation may or may not have been executed"
+	}
+	return text + ": the operation was not executed"
+}
+
+func (e *ctxError) Unwrap() []error {
+	errs := []error{e.err}
+	if e.cause != nil && e.cause != e.err {
+		errs = append(errs, e.cause)
+	}
+	if e.unknown {
+		errs = append(errs, ErrOutcomeUnknown)
+	}
+	return errs
+}
+
+// checkContext refuses contexts that cannot carry an operation.
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
+	if ctx.Err() != nil {
+		return leftBy(ctx, false)
+	}
+	return nil
+}
+
+// pathError gives a path's fault its name.
+func pathError(err error) error {
+	var fault *zkpath.Error
+	if errors.As(err, &fault) {
+		return fmt.Errorf("%w %q: %s", ErrInvalidPath, fault.Path, fault.Reason)
+	}
+	return err
+}
+
+// badArguments is a mistake in how an operation was put together.
+func badArguments(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrBadArguments, fmt.Sprintf(format, args...))
+}

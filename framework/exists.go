@@ -1,0 +1,87 @@
+package framework
+
+import (
+	"context"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// ExistsResult is what CheckExists returns in the background.
+type ExistsResult struct {
+	// Stat is nil when there is no node.
+	Stat *Stat
+	// Watch is set when one was asked for.
+	Watch *Watch
+}
+
+// ExistsBuilder looks whether a node exists. It is a value: each method returns a changed copy.
+type ExistsBuilder struct {
+	c        *Client
+	watching watching
+}
+
+// CheckExists begins to look whether a node exists. Corresponds to Curator's checkExists.
+func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
+
+// Watching has f called once, with the creation, the next change or the deletion of the node, or the end of the session; see
+// [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a watch that can be stopped.
+func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder {
+	b.watching = watching{wanted: f != nil, fn: f}
+	return b
+}
+
+// WithWatch has the terminal return a watch for the creation, the next change or the deletion of the node.
+func (b ExistsBuilder) WithWatch() WatchedExists {
+	b.watching = watching{wanted: true}
+	return WatchedExists{b}
+}
+
+// ForPath returns the node's Stat, nil if there is no node.
+func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) {
+	r, err := foreground(ctx, b.c, b.operation(path))
+	return r.Stat, err
+}
+
+// InBackground makes the terminal return at once.
+func (b ExistsBuilder) InBackground() ExistsBackground { return ExistsBackground{b} }
+
+// WatchedExists is an ExistsBuilder with a watch.
+type WatchedExists struct{ b ExistsBuilder }
+
+// ForPath returns the node's Stat, nil if there is no node, and a watch in either case; neither if there is an error.
+func (b WatchedExists) ForPath(ctx context.Context, path string) (*Stat, *Watch, error) {
+	r, err := foreground(ctx, b.b.c, b.b.operation(path))
+	return r.Stat, r.Watch, err
+}
+
+// InBackground makes the terminal return at once.
+func (b WatchedExists) InBackground() ExistsBackground { return ExistsBackground(b) }
+
+// ExistsBackground is an ExistsBuilder whose terminal does not wait.
+type ExistsBackground struct{ b ExistsBuilder }
+
+// ForPath queues the request.
+func (b ExistsBackground) ForPath(ctx context.Context, path string) *Pending[ExistsResult] {
+	return background(ctx, b.b.c, b.b.operation(path))
+}
+
+func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
+	full, err := b.c.fullPath(path)
+	w := b.watching.start(b.c, wire.Data, full)
+	return rootIfMissing(&operation[ExistsResult]{
+		name: "exists", path: path, fault: err, undo: w.disarm,
+		call: func(e *epoch) *wire.Call {
+			return &wire.Call{Op: jute.OpExists, Body: jute.Marshal(&jute.PathWatchRequest{Path: full}), Watch: w.arm(e)}
+		},
+		read: func(_ *epoch, body []byte) (r ExistsResult, err error) {
+			var res jute.StatResponse
+			if err := decode(body, &res); err != nil {
+				return r, err
+			}
+			stat := Stat(res.Stat)
+			return ExistsResult{&stat, w.result()}, nil
+		},
+		absent: func() ExistsResult { return ExistsResult{Watch: w.result()} },
+	}, b.c)
+}

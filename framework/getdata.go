@@ -1,0 +1,96 @@
+package framework
+
+import (
+	"context"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// DataResult is what GetData returns in the background.
+type DataResult struct {
+	Data []byte
+	Stat Stat
+	// Watch is set when one was asked for.
+	Watch *Watch
+}
+
+// GetDataBuilder reads a node's data. It is a value: each method returns a changed copy.
+type GetDataBuilder struct {
+	c        *Client
+	stat     *Stat
+	watching watching
+}
+
+// GetData begins to read a node's data. Corresponds to Curator's getData.
+func (c *Client) GetData() GetDataBuilder { return GetDataBuilder{c: c} }
+
+// StoringStatIn has the node's Stat written to stat when the operation succeeds.
+func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.stat = stat; return b }
+
+// Watching has f called once, with the next change or the deletion of the node, or the end of the session; see [Pending.Then] for where and
+// when. It is not called when the read fails. Use WithWatch for a watch that can be stopped.
+func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder {
+	b.watching = watching{wanted: f != nil, fn: f}
+	return b
+}
+
+// WithWatch has the terminal return a watch for the next change or the deletion of the node.
+func (b GetDataBuilder) WithWatch() WatchedGetData {
+	b.watching = watching{wanted: true}
+	return WatchedGetData{b}
+}
+
+// ForPath returns the node's data; ErrNoNode if there is no node.
+func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error) {
+	r, err := foreground(ctx, b.c, b.operation(path))
+	return r.Data, err
+}
+
+// InBackground makes the terminal return at once.
+func (b GetDataBuilder) InBackground() GetDataBackground { return GetDataBackground{b} }
+
+// WatchedGetData is a GetDataBuilder with a watch.
+type WatchedGetData struct{ b GetDataBuilder }
+
+// StoringStatIn is that of GetDataBuilder.
+func (b WatchedGetData) StoringStatIn(stat *Stat) WatchedGetData {
+	b.b = b.b.StoringStatIn(stat)
+	return b
+}
+
+// ForPath returns the node's data and a watch; neither if there is an error.
+func (b WatchedGetData) ForPath(ctx context.Context, path string) ([]byte, *Watch, error) {
+	r, err := foreground(ctx, b.b.c, b.b.operation(path))
+	return r.Data, r.Watch, err
+}
+
+// InBackground makes the terminal return at once.
+func (b WatchedGetData) InBackground() GetDataBackground { return GetDataBackground(b) }
+
+// GetDataBackground is a GetDataBuilder whose terminal does not wait.
+type GetDataBackground struct{ b GetDataBuilder }
+
+// ForPath queues the request.
+func (b GetDataBackground) ForPath(ctx context.Context, path string) *Pending[DataResult] {
+	return background(ctx, b.b.c, b.b.operation(path))
+}
+
+func (b GetDataBuilder) operation(path string) *operation[DataResult] {
+	full, err := b.c.fullPath(path)
+	w := b.watching.start(b.c, wire.Data, full)
+	return rootIfMissing(&operation[DataResult]{
+		name: "getData", path: path, fault: err, undo: w.disarm,
+		call: func(e *epoch) *wire.Call {
+			return &wire.Call{Op: jute.OpGetData, Body: jute.Marshal(&jute.PathWatchRequest{Path: full}), Watch: w.arm(e)}
+		},
+		read: func(_ *epoch, body []byte) (r DataResult, err error) {
+			var res jute.GetDataResponse
+			if err := decode(body, &res); err != nil {
+				return r, err
+			}
+			store(b.stat, Stat(res.Stat))
+			return DataResult{res.Data, Stat(res.Stat), w.result()}, nil
+		},
+	}, b.c)
+}

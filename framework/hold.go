@@ -1,0 +1,338 @@
+package framework
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// LossPolicy says whether a hold outlives a suspended connection. Corresponds to Curator's ConnectionStateErrorPolicy.
+type LossPolicy int8
+
+const (
+	// SuspendedIsLoss ends the hold as soon as the connection is lost (Curator's StandardConnectionStateErrorPolicy).
+	SuspendedIsLoss LossPolicy = iota
+	// SessionOnly lets it live as long as the session certainly does (Curator's SessionConnectionStateErrorPolicy). That is safe
+	// here: the client's own clock ends the hold before the servers can give it to somebody else.
+	SessionOnly
+)
+
+func (p LossPolicy) String() string {
+	if p == SuspendedIsLoss {
+		return "SuspendedIsLoss"
+	}
+	return "SessionOnly"
+}
+
+// HoldOptions says what is held.
+type HoldOptions struct {
+	// Path is the ephemeral node of this session that stands for the right. Without it there is no hold.
+	Path string
+	// Czxid is the zxid of the node's creation: another node of the same name is not it. Default 0: that of the first look at it.
+	Czxid int64
+	// Loss is the policy. Default SuspendedIsLoss.
+	Loss LossPolicy
+	// Values is where the hold's context has its values from. Its end does not matter: a hold outlives the wait for it. Default none.
+	Values context.Context
+	// OwnWatchAfter is after how long the hold begins to watch its node. Default 0: 50 ms, so that short holds cost nothing. Negative: at
+	// once, and if this session has a watch on the node already, by joining it, without a request: only for who has seen the node since
+	// that watch was set.
+	OwnWatchAfter time.Duration
+}
+
+const (
+	ownWatchAfter = 50 * time.Millisecond
+	// lookAgain is when to look at the own node again after the server has refused to show it for a passing reason.
+	lookAgain = time.Second
+)
+
+// Hold is a right that one session has: a lock, a lease, a term of leadership. It ends once, for one reason, and never comes back.
+// Safe for concurrent use.
+//
+// It ends, at the latest, before the servers can take the session for dead: see [Rule]. What that does not cover is an administrator who
+// deletes the node, or closes the session: that is known within a delivery time, or upon the next connection.
+type Hold struct {
+	e     *epoch
+	path  string // full
+	loss  LossPolicy
+	ctx   *holdContext
+	fail  context.CancelCauseFunc
+	timer *time.Timer // of the next look at the own node; set once, before the hold is known to anybody
+
+	mu       sync.Mutex
+	cause    error // set once
+	czxid    int64
+	watch    *wire.Watch // the own-node watch that is armed or on its way
+	unlisted bool        // the heartbeat may not check the node
+}
+
+// Hold makes a hold of a right that the node at opt.Path stands for. The caller has found out, in this session, that the right is its own;
+// Hold sees to it that it notices when that ends.
+//
+// It waits, as long as ctx allows, for what the rule in force needs: once per session for the answer whether the server stands alone, and
+// under [RuleHeartbeat] for up to two committed writes. Otherwise it returns at once and sends nothing. ctx is not the hold's.
+//
+// Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted, ErrTimeoutTooShort,
+// ErrInvalidPath, ErrNilContext, and ctx's.
+func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, opError("hold", opt.Path, err)
+	}
+	full, err := s.c.fullPath(opt.Path)
+	if err == nil {
+		err = s.e.ready(ctx, opt.Loss)
+	}
+	if err == nil {
+		err = s.e.committed(ctx, full)
+	}
+	if err != nil {
+		return nil, opError("hold", opt.Path, err)
+	}
+	h := newHold(s.e, full, opt)
+	if err := s.e.register(h); err != nil {
+		return nil, opError("hold", opt.Path, err)
+	}
+	switch {
+	case opt.OwnWatchAfter < 0:
+		h.watchNode(true)
+	case opt.OwnWatchAfter == 0:
+		h.timer.Reset(ownWatchAfter)
+	default:
+		h.timer.Reset(opt.OwnWatchAfter)
+	}
+	return h, nil
+}
+
+// ready waits until the rule is known and checks that it allows a hold.
+func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
+	for {
+		e.mu.Lock()
+		over, known, refused, changed := e.over, e.known, e.plan.refused, e.changed
+		suspended := e.suspended && loss == SuspendedIsLoss
+		e.mu.Unlock()
+		switch {
+		case over != nil:
+			return over
+		case suspended:
+			return ErrSuspended
+		case known:
+			return refused
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return leftBy(ctx, false)
+		}
+	}
+}
+
+// register makes the hold the epoch's, unless it is too late.
+func (e *epoch) register(h *Hold) error {
+	v := e.wire.Validity()
+	v.Hold()
+	e.mu.Lock()
+	err := e.over
+	if err == nil && e.suspended && h.loss == SuspendedIsLoss {
+		err = ErrSuspended
+	}
+	if err == nil {
+		err = e.plan.refused
+	}
+	if err == nil {
+		e.holds[h] = struct{}{}
+	}
+	beats := e.plan.every > 0
+	e.mu.Unlock()
+	if err != nil {
+		v.Unhold()
+		h.fail(err)
+		return err
+	}
+	if beats {
+		e.core.manager.posts.put(e.core.manager.startBeating)
+	}
+	if !h.Valid() {
+		return h.why()
+	}
+	return nil
+}
+
+func newHold(e *epoch, full string, opt HoldOptions) *Hold {
+	h := &Hold{e: e, path: full, loss: opt.Loss, czxid: opt.Czxid}
+	values := context.Background()
+	if opt.Values != nil {
+		values = context.WithoutCancel(opt.Values)
+	}
+	inner, cancel := context.WithCancelCause(values)
+	h.ctx, h.fail = &holdContext{inner, h}, cancel
+	h.timer = time.AfterFunc(time.Hour, func() { h.watchNode(false) })
+	h.timer.Stop()
+	return h
+}
+
+// Context ends with the hold; context.Cause says why: ErrSuspended, ErrSessionLost, ErrNodeDeleted, ErrReleased, ErrClosed,
+// ErrTimeoutTooShort, or what End was given. Its values are those of HoldOptions.Values, and it has no deadline.
+//
+// Its Err looks at the clock, too: after a pause of the process, or of the machine, it is not nil even if nobody has had the time to close
+// Done yet. (The Err of contexts derived with context.WithCancel and the like does not look; it follows Done.)
+func (h *Hold) Context() context.Context { return h.ctx }
+
+// Valid says whether the right is certain now. It computes that from the clock.
+func (h *Hold) Valid() bool {
+	if h.why() != nil {
+		return false
+	}
+	if h.e.wire.Validity().Valid() {
+		return true
+	}
+	h.End(sessionLost(wire.ErrLapsed))
+	return false
+}
+
+// Remaining is for how long the hold is valid if no answer comes any more; 0 when it has ended. While the connection works it is renewed
+// all the time.
+func (h *Hold) Remaining() time.Duration {
+	if !h.Valid() {
+		return 0
+	}
+	return max(h.e.wire.Validity().Remaining(), 0)
+}
+
+// End ends the hold. Only the first call has an effect, and its cause is that of the context; nil means ErrReleased. It returns at once.
+// End it before its node is deleted: somebody else may have the right as soon as the node is gone.
+func (h *Hold) End(cause error) {
+	if cause == nil {
+		cause = ErrReleased
+	}
+	h.mu.Lock()
+	if h.cause != nil {
+		h.mu.Unlock()
+		return
+	}
+	h.cause = cause
+	watch := h.watch
+	h.mu.Unlock()
+	h.fail(cause)
+	h.timer.Stop()
+	h.e.mu.Lock()
+	_, registered := h.e.holds[h]
+	delete(h.e.holds, h)
+	h.e.mu.Unlock()
+	if registered {
+		h.e.wire.Validity().Unhold()
+	}
+	// A node that is given back is deleted next, and that uses the watch up without a request.
+	if watch != nil && cause != ErrReleased {
+		h.e.wire.Unwatch(watch)
+	}
+}
+
+// why returns the cause, nil while the hold has not ended.
+func (h *Hold) why() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cause
+}
+
+// holdContext is a cancelable context whose Err looks at the clock.
+type holdContext struct {
+	context.Context
+	h *Hold
+}
+
+// Err implements [context.Context].
+func (c *holdContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if !c.h.Valid() {
+		c.h.fail(c.h.why()) // whoever ended it may not have come to that yet
+	}
+	return c.Context.Err()
+}
+
+// watchNode looks at the own node and arms a watch on it; with join, an existing watch of this session is enough.
+func (h *Hold) watchNode(join bool) {
+	w := &wire.Watch{Kind: wire.Data, Path: h.path}
+	w.Fn = func(ev wire.WatchEvent) { h.fired(w, ev) }
+	h.mu.Lock()
+	if h.cause != nil {
+		h.mu.Unlock()
+		return
+	}
+	h.watch = w
+	h.mu.Unlock()
+	if !join || !h.e.wire.Join(w) {
+		h.e.wire.Submit(&wire.Call{
+			Op: jute.OpExists, Body: jute.Marshal(&jute.PathWatchRequest{Path: h.path, Watch: true}), Watch: w,
+			Done: func(r wire.Reply) { h.seen(w, r) },
+		})
+	}
+	if why := h.why(); why != nil && why != ErrReleased {
+		h.e.wire.Unwatch(w) // it ended before there was anything to remove
+	}
+}
+
+// fired handles an event of the own node. Whatever it is, the node has to be looked at again: another one may be in its place.
+func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
+	h.mu.Lock()
+	if h.watch != w {
+		h.mu.Unlock()
+		return
+	}
+	h.watch = nil
+	h.mu.Unlock()
+	switch ev.Type {
+	case jute.EventNodeDeleted:
+		h.End(ErrNodeDeleted)
+	case wire.EventEnd:
+		h.End(h.e.ending(ev.Err))
+	default:
+		h.watchNode(false)
+	}
+}
+
+// seen handles what the own node looks like.
+func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
+	var node jute.StatResponse
+	switch err := replyError(r); {
+	case r.Err != nil && h.e.isOver(r.Err):
+		h.End(h.e.ending(r.Err))
+	case r.Err != nil:
+		h.watchNode(false) // waits for the next connection
+	case r.Code == jute.CodeNoNode:
+		h.End(ErrNodeDeleted)
+		h.e.wire.Unwatch(w) // armed for the next node of this name
+	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
+		h.mu.Lock()
+		if h.czxid == 0 {
+			h.czxid = node.Stat.Czxid
+		}
+		same := node.Stat.Czxid == h.czxid && node.Stat.EphemeralOwner == h.e.wire.ID()
+		h.mu.Unlock()
+		if !same {
+			h.End(ErrNodeDeleted)
+		}
+	case r.Code == jute.CodeNoAuth:
+		h.e.core.log.Warn("a hold may not look at its own node: its deletion will not be noticed", "epoch", h.e.n, "path", h.path)
+		h.disarmed(w)
+	default:
+		h.e.core.log.Warn("cannot look at the node of a hold; trying again", "epoch", h.e.n, "path", h.path, "err", err)
+		h.disarmed(w)
+		h.timer.Reset(lookAgain)
+		if h.why() != nil {
+			h.timer.Stop()
+		}
+	}
+}
+
+func (h *Hold) disarmed(w *wire.Watch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watch == w {
+		h.watch = nil
+	}
+}

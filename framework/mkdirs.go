@@ -1,0 +1,101 @@
+package framework
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// parents says what missing ancestors are made of. They are empty, as Curator's.
+type parents struct {
+	mode CreateMode // Persistent or Container
+	acl  []ACL      // nil: what the provider says
+}
+
+// CreateContainers makes the node at path and those missing above it, as containers: nodes that the server removes when their last child
+// has gone. Those that are there already stay what they are. It is repeated as the retry policy says, which does no harm.
+//
+// Corresponds to Curator's createContainers and EnsureContainers.
+func (c *Client) CreateContainers(ctx context.Context, path string) error {
+	full, err := c.fullPath(path)
+	o := &operation[struct{}]{
+		name: "createContainers", path: path, fault: err, write: true,
+		call: func(*epoch) *wire.Call { return c.mkdir(full, parents{mode: Container}) },
+		read: nothing,
+		wants: func(err error) bool {
+			return errors.Is(err, ErrNodeExists) || errors.Is(err, ErrNoNode)
+		},
+		next: func(ctx context.Context, e *epoch, err error) (v struct{}, again bool, _ error) {
+			if errors.Is(err, ErrNoNode) {
+				_, err = c.mkdirs(ctx, e, full, parents{mode: Container})
+				return v, false, err
+			}
+			return v, false, nil
+		},
+	}
+	_, err = foreground(ctx, c, o)
+	return err
+}
+
+// mkdirs makes the node at the full path and what is missing above, going up from it to the deepest ancestor that exists and down again in
+// one flight. So it asks for no right on ancestors that exist. made says whether the node itself was made, and not found.
+func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (made bool, err error) {
+	for range rounds {
+		var below []string // missing ones, deepest first
+		at := path
+		for {
+			if at == "/" {
+				break // always there
+			}
+			if err = send(ctx, e, c.expiring(c.mkdir(at, p))); !errors.Is(err, ErrNoNode) {
+				break
+			}
+			below = append(below, at)
+			at = zkpath.Parent(at)
+		}
+		if err != nil && !errors.Is(err, ErrNodeExists) && !errors.Is(err, ErrNoNode) {
+			return false, err
+		}
+		if len(below) == 0 {
+			return err == nil, nil
+		}
+		calls := make([]*wire.Call, 0, len(below))
+		for i := len(below) - 1; i >= 0; i-- {
+			calls = append(calls, c.expiring(c.mkdir(below[i], p)))
+		}
+		var replies []wire.Reply
+		if replies, err = awaitAll(ctx, e, calls...); err != nil {
+			return false, err
+		}
+		for _, r := range replies {
+			err = replyError(r)
+			if made = err == nil; errors.Is(err, ErrNodeExists) {
+				err = nil
+			}
+			if err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, ErrNoNode) {
+			return made, err
+		}
+		// Somebody, perhaps the server's reaper, has removed what we had just made: once more.
+	}
+	return false, err
+}
+
+func (c *Client) mkdir(path string, p parents) *wire.Call {
+	acl := wireACL(p.acl)
+	if p.acl == nil {
+		acl = c.aclFor(path)
+	}
+	req := &jute.CreateRequest{Path: path, Data: []byte{}, ACL: acl, Flags: int32(p.mode)}
+	op := jute.OpCreate
+	if p.mode == Container {
+		op = jute.OpCreateContainer
+	}
+	return &wire.Call{Op: op, Body: jute.Marshal(req)}
+}

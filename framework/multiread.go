@@ -1,0 +1,136 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// Read is one of the reads of a [Client.MultiRead]. Make it with [ReadData] or [ReadChildren].
+type Read struct {
+	op   int32
+	path string
+}
+
+// ReadData reads a node's data and Stat.
+func ReadData(path string) Read { return Read{jute.OpGetData, path} }
+
+// ReadChildren lists a node's children.
+func ReadChildren(path string) Read { return Read{jute.OpGetChildren, path} }
+
+// Path returns the path as it was given.
+func (r Read) Path() string { return r.path }
+
+func (r Read) name() string {
+	if r.op == jute.OpGetChildren {
+		return "getChildren"
+	}
+	return "getData"
+}
+
+// ReadResult is the outcome of one read.
+type ReadResult struct {
+	// Path is the one of the read, as it was given.
+	Path string
+	// Data and Stat are those of the node, for ReadData.
+	Data []byte
+	Stat Stat
+	// Children are the names of the children, in no particular order, for ReadChildren. Servers give no Stat with them here.
+	Children []string
+	// Err is why this read failed: an *OpError that matches ErrNoNode or ErrNoAuth. The others are not affected.
+	Err error
+}
+
+// MultiReadResult is what MultiRead returns in the background.
+type MultiReadResult struct {
+	// Results are in the order of the reads.
+	Results []ReadResult
+	// Zxid is the last transaction that the connected server had executed when it answered. Where a later answer shows the same one, nothing in
+	// the whole tree has changed in between.
+	Zxid int64
+}
+
+// MultiReadBuilder reads many nodes in one request. It is a value.
+type MultiReadBuilder struct{ c *Client }
+
+// MultiRead begins to read many nodes in one request: cheaper than as many requests, for the network and for the server. Each read succeeds or
+// fails by itself, and they are not a snapshot: writes of others may come between them. Watches cannot be set with it.
+//
+// It needs ZooKeeper 3.6: an older server closes the connection, once, and the error is ErrUnimplemented. The request must fit into the server's
+// packet limit, else it is ErrTooLarge; the answer has no limit, so who does not know the sizes should ask for a few hundred nodes at a time.
+// Unlike other operations it does not create the root of the namespace.
+//
+// Curator has no such operation.
+func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c} }
+
+// ForReads executes the reads and returns their results in order. The error is about the whole; see each result's Err for that of a read. No reads
+// at all are ErrBadArguments.
+func (b MultiReadBuilder) ForReads(ctx context.Context, reads ...Read) ([]ReadResult, error) {
+	r, err := foreground(ctx, b.c, b.operation(reads))
+	return r.Results, err
+}
+
+// InBackground makes the terminal return at once.
+func (b MultiReadBuilder) InBackground() MultiReadBackground { return MultiReadBackground{b} }
+
+// MultiReadBackground is a MultiReadBuilder whose terminal does not wait.
+type MultiReadBackground struct{ b MultiReadBuilder }
+
+// ForReads queues the request.
+func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pending[MultiReadResult] {
+	return background(ctx, b.b.c, b.b.operation(reads))
+}
+
+func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
+	o := &operation[MultiReadResult]{name: "multiRead"}
+	if len(reads) == 0 {
+		o.fault = badArguments("a multiRead without reads")
+		return o
+	}
+	o.path = reads[0].path
+	req := jute.MultiRequest{Ops: make([]jute.MultiOp, len(reads))}
+	for i, r := range reads {
+		full, err := b.c.fullPath(r.path)
+		if r.op == 0 {
+			err = badArguments("a read that was not made with ReadData or ReadChildren")
+		}
+		if err != nil {
+			o.path, o.fault = r.path, err
+			return o
+		}
+		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &jute.PathWatchRequest{Path: full}}
+	}
+	o.call = func(*epoch) *wire.Call { return &wire.Call{Op: jute.OpMultiRead, Body: jute.Marshal(&req)} }
+	o.read = func(e *epoch, body []byte) (r MultiReadResult, err error) {
+		// In the background this runs before the next answer is looked at, so that the highest zxid is that of this one.
+		r.Zxid = e.wire.MaxZxid()
+		r.Results, err = readResults(reads, body)
+		return r, err
+	}
+	return o
+}
+
+func readResults(reads []Read, body []byte) ([]ReadResult, error) {
+	var res jute.MultiResponse
+	if err := decode(body, &res); err != nil {
+		return nil, err
+	}
+	if len(res.Results) != len(reads) {
+		return nil, fmt.Errorf("%w: %d results for %d reads", ErrMalformedReply, len(res.Results), len(reads))
+	}
+	results := make([]ReadResult, len(reads))
+	for i, r := range res.Results {
+		read := reads[i]
+		results[i] = ReadResult{Path: read.path, Data: r.Data, Stat: Stat(r.Stat), Children: r.Children}
+		switch r.Op {
+		case read.op:
+		case jute.OpError:
+			results[i].Err = opError(read.name(), read.path, codeError(r.Err))
+		default:
+			return nil, fmt.Errorf("%w: result of type %d for read %d", ErrMalformedReply, r.Op, i)
+		}
+	}
+	return results, nil
+}

@@ -1,0 +1,147 @@
+package framework
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+)
+
+// ops is what the operations keep for all views of a client: the goroutine of the callbacks, the janitor, and the count of the
+// goroutines that work for operations. The core makes one (newOps) and closes it (close) behind its last session.
+type ops struct {
+	workers   workers
+	callbacks mailbox
+	janitor   janitor
+}
+
+// newOps is called by New before the first session. current returns the current epoch, or the last one.
+func newOps(current func() *epoch, logger *slog.Logger) *ops {
+	o := &ops{}
+	o.workers.init()
+	o.callbacks.spawn = o.workers.spawn
+	o.janitor.init(o, current, logger)
+	return o
+}
+
+// drain waits until the janitor has nothing left to do, or ctx ends. The core calls it while the session still lives.
+func (o *ops) drain(ctx context.Context) { o.janitor.drain(ctx) }
+
+// close ends the janitor, and returns when every goroutine of the operations has ended, the one of the callbacks behind the last
+// callback. The core calls it when the sessions have ended, so that every operation under way has its answer.
+func (o *ops) close() { o.workers.close() }
+
+// workers counts goroutines so that close can wait for them. Unlike a WaitGroup it may be asked for more while it is waited for.
+type workers struct {
+	ctx    context.Context // ends with close
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	n      int           // goroutines running, guarded by mu
+	closed bool          // guarded by mu
+	idle   chan struct{} // closed when closed and n == 0
+}
+
+func (w *workers) init() {
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.idle = make(chan struct{})
+}
+
+// spawn runs f on a goroutine of its own. After close nobody waits for it any more: callbacks of what is done with a closed client.
+func (w *workers) spawn(f func()) {
+	w.mu.Lock()
+	counted := !w.closed || w.n > 0
+	if counted {
+		w.n++
+	}
+	w.mu.Unlock()
+	go func() {
+		if counted {
+			defer w.done()
+		}
+		f()
+	}()
+}
+
+func (w *workers) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.n--; w.n == 0 && w.closed {
+		close(w.idle)
+	}
+}
+
+func (w *workers) close() {
+	w.mu.Lock()
+	if !w.closed {
+		w.closed = true
+		w.cancel()
+		if w.n == 0 {
+			close(w.idle)
+		}
+	}
+	w.mu.Unlock()
+	<-w.idle
+}
+
+// mailbox runs functions one after the other, in the order they were put in, on a goroutine that lives as long as there are any.
+// What is put in never waits, and never runs on the goroutine that put it in.
+type mailbox struct {
+	spawn func(func())
+
+	mu      sync.Mutex
+	queue   []func() // guarded by mu
+	running bool     // guarded by mu
+}
+
+func (m *mailbox) put(f func()) {
+	m.mu.Lock()
+	m.queue = append(m.queue, f)
+	start := !m.running
+	m.running = true
+	m.mu.Unlock()
+	if start {
+		m.spawn(m.run)
+	}
+}
+
+func (m *mailbox) run() {
+	for {
+		m.mu.Lock()
+		if len(m.queue) == 0 {
+			m.queue, m.running = nil, false
+			m.mu.Unlock()
+			return
+		}
+		batch := m.queue
+		m.queue = nil
+		m.mu.Unlock()
+		for _, f := range batch {
+			f()
+		}
+	}
+}
+
+// epochOf returns the epoch in which this view's operations run now.
+func (c *Client) epochOf() (*epoch, error) {
+	if e := c.pinned(); e != nil {
+		if e.ctx.Err() != nil {
+			return nil, ended(e)
+		}
+		return e, nil
+	}
+	if e := c.core.epochNow(); e != nil {
+		return e, nil
+	}
+	return nil, ErrClosed
+}
+
+// ended returns why an epoch is over: ErrSessionLost or ErrClosed.
+func ended(e *epoch) error {
+	if cause := context.Cause(e.ctx); cause != nil {
+		return cause
+	}
+	return ErrSessionLost
+}
+
+// pinned returns the epoch that this view is bound to, or nil.
+func (c *Client) pinned() *epoch { return c.view.epoch }

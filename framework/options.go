@@ -1,0 +1,303 @@
+package framework
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"time"
+
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/retry"
+)
+
+// ErrInvalidOption says that an option of [New] has a value that cannot work; the message says what to write instead.
+var ErrInvalidOption = named("invalid option")
+
+// Option changes what [New] makes.
+type Option func(*options) error
+
+// Dialer opens a network connection; it must end when ctx does.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// options is the configuration of a client. It does not change once New has returned.
+type options struct {
+	sessionTimeout time.Duration
+	connectTimeout time.Duration // how long an operation waits for a connection
+	dialTimeout    time.Duration // 0: by the session timeout
+	closeTimeout   time.Duration
+	retry          retry.Policy
+	namespace      string
+	credentials    []wire.Credential
+	aclProvider    ACLProvider // nil: open
+	defaultData    []byte
+	tls            *tls.Config
+	dial           Dialer
+	logger         *slog.Logger
+	readOnly       bool
+	maxFrame       int
+	window         int
+	rule           Rule
+	bound          time.Duration // D
+	tick           time.Duration
+	margin         time.Duration // negative: by the session timeout
+	fenceGrace     time.Duration
+	onState        func(StateChange)
+}
+
+func defaultOptions() options {
+	return options{
+		sessionTimeout: 60 * time.Second,
+		connectTimeout: 15 * time.Second,
+		closeTimeout:   5 * time.Second,
+		retry:          retry.ExponentialBackoff{Base: time.Second, Retries: 3},
+		dial:           wire.DialTCP,
+		logger:         slog.New(slog.DiscardHandler),
+		maxFrame:       0xfffff,
+		window:         1000,
+		bound:          13 * time.Second,
+		tick:           2 * time.Second,
+		margin:         -1,
+	}
+}
+
+func invalid(option, format string, args ...any) error {
+	return fmt.Errorf("%w %s: %s", ErrInvalidOption, option, fmt.Sprintf(format, args...))
+}
+
+// WithSessionTimeout asks for a session timeout: how long the server keeps the session, its ephemeral nodes and its locks after the last
+// sign of life. The server answers with its own, within its limits (by default 2 to 20 ticks of 2 s: 4 to 40 s). Default 60 s.
+func WithSessionTimeout(d time.Duration) Option {
+	return func(o *options) error {
+		if d < time.Millisecond || d > math.MaxInt32*time.Millisecond {
+			return invalid("WithSessionTimeout", "%v; give a positive time that the server is likely to grant, such as 10*time.Second", d)
+		}
+		o.sessionTimeout = d
+		return nil
+	}
+}
+
+// WithConnectionTimeout says how long an operation waits for a connection before it fails with ErrNotConnected (and the retry policy is
+// asked). Default 15 s.
+func WithConnectionTimeout(d time.Duration) Option {
+	return func(o *options) error { return positive(&o.connectTimeout, d, "WithConnectionTimeout") }
+}
+
+// WithDialTimeout says how long one attempt to connect to one server may take, name resolution and TLS included. Default: a third of the
+// session timeout, at most 5 s, so that there is time for another server before the session is lost.
+func WithDialTimeout(d time.Duration) Option {
+	return func(o *options) error { return positive(&o.dialTimeout, d, "WithDialTimeout") }
+}
+
+// WithClosingTimeout bounds [Client.Close]. Default 5 s.
+func WithClosingTimeout(d time.Duration) Option {
+	return func(o *options) error { return positive(&o.closeTimeout, d, "WithClosingTimeout") }
+}
+
+func positive(to *time.Duration, d time.Duration, option string) error {
+	if d <= 0 {
+		return invalid(option, "%v; give a positive time, or leave the option out", d)
+	}
+	*to = d
+	return nil
+}
+
+// WithRetry says when a failed operation is tried again. Default: retry.ExponentialBackoff{Base: time.Second, Retries: 3}, which is what
+// Curator's examples use (Curator itself has no default). To repeat nothing give retry.RetryNTimes{}.
+func WithRetry(p retry.Policy) Option {
+	return func(o *options) error {
+		if p == nil {
+			return invalid("WithRetry", "the policy is nil; give retry.RetryNTimes{} to repeat nothing")
+		}
+		o.retry = p
+		return nil
+	}
+}
+
+// WithNamespace puts every path of the client below the node of that name, as [Client.UsingNamespace] does. Default: none.
+func WithNamespace(ns string) Option {
+	return func(o *options) error { o.namespace = ns; return nil }
+}
+
+// WithAuth adds a credential that every connection presents before anything else: WithAuth("digest", []byte("user:password")). It can be
+// given several times. (In Curator the last call replaces the earlier ones.) Credentials are never logged; without TLS they cross the
+// network in the clear.
+func WithAuth(scheme string, auth []byte) Option {
+	return func(o *options) error {
+		if scheme == "" {
+			return invalid("WithAuth", `the scheme is empty; the usual one is "digest", with []byte("user:password")`)
+		}
+		o.credentials = append(o.credentials, wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)})
+		return nil
+	}
+}
+
+// WithACLProvider says which ACL a new node gets unless the operation names one. Default: [OpenACL] for all. Replaces [WithDefaultACL].
+func WithACLProvider(p ACLProvider) Option {
+	return func(o *options) error {
+		if p == nil {
+			return invalid("WithACLProvider", "the provider is nil; leave the option out for the open ACL")
+		}
+		o.aclProvider = p
+		return nil
+	}
+}
+
+// WithDefaultACL is a [WithACLProvider] that has one answer.
+func WithDefaultACL(acl ...ACL) Option {
+	return func(o *options) error {
+		if len(acl) == 0 {
+			return invalid("WithDefaultACL", "no ACL; leave the option out for the open one, or give CreatorACL()...")
+		}
+		acl = append([]ACL(nil), acl...)
+		o.aclProvider = func(string) []ACL { return acl }
+		return nil
+	}
+}
+
+// WithDefaultData is what nodes contain that the client makes without being given data: missing parents, and a recipe's nodes. Default:
+// nothing. (Curator writes the IP address of the host.)
+func WithDefaultData(data []byte) Option {
+	return func(o *options) error { o.defaultData = append([]byte(nil), data...); return nil }
+}
+
+// WithTLS encrypts every connection. The configuration is copied; an empty ServerName becomes the host of the server dialed. Client
+// certificates go in here. Default: no TLS.
+func WithTLS(cfg *tls.Config) Option {
+	return func(o *options) error {
+		if cfg == nil {
+			return invalid("WithTLS", "the configuration is nil; give &tls.Config{} for the system's certificates, or leave the option out")
+		}
+		o.tls = cfg.Clone()
+		return nil
+	}
+}
+
+// WithDialer says how a network connection is opened; TLS, if asked for, is put on top. Default: TCP with keepalive, the name resolved
+// anew for each attempt.
+func WithDialer(dial Dialer) Option {
+	return func(o *options) error {
+		if dial == nil {
+			return invalid("WithDialer", "the dialer is nil; leave the option out for TCP")
+		}
+		o.dial = dial
+		return nil
+	}
+}
+
+// WithLogger says where to log what happens to connections and sessions, with the keys server, session (in hex), epoch and err. Passwords
+// and credentials are never logged. Default: nowhere.
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) error {
+		if l == nil {
+			return invalid("WithLogger", "the logger is nil; leave the option out to log nothing, or give slog.Default()")
+		}
+		o.logger = l
+		return nil
+	}
+}
+
+// WithReadOnly lets the client use members that have lost their quorum: they serve reads, possibly old ones. See [ReadOnly]. Default: off.
+func WithReadOnly() Option {
+	return func(o *options) error { o.readOnly = true; return nil }
+}
+
+// WithMaxFrame is the servers' jute.maxbuffer in bytes: larger requests fail with ErrTooLarge before they are sent, where the server would
+// close the connection. Default 1048575.
+func WithMaxFrame(bytes int) Option {
+	return func(o *options) error {
+		if bytes < 1024 || bytes > math.MaxInt32 {
+			return invalid("WithMaxFrame", "%d bytes; give the servers' jute.maxbuffer, which is 1048575 unless configured", bytes)
+		}
+		o.maxFrame = bytes
+		return nil
+	}
+}
+
+// WithWindow bounds how many requests are on their way at once; more of them wait in the client. Default 1000, as the server's own limit
+// for all its clients together.
+func WithWindow(requests int) Option {
+	return func(o *options) error {
+		if requests < 1 {
+			return invalid("WithWindow", "%d; at least one request must be allowed", requests)
+		}
+		o.window = requests
+		return nil
+	}
+}
+
+// WithRule chooses how holds are kept safe, see [Rule]. Default [RuleAuto].
+func WithRule(r Rule) Option {
+	return func(o *options) error {
+		if r < RuleAuto || r > RuleHeartbeat {
+			return invalid("WithRule", "there is no %v; choose RuleAuto, RuleBound or RuleHeartbeat", r)
+		}
+		o.rule = r
+		return nil
+	}
+}
+
+// WithStaleServerBound is D: how long a member of an ensemble may go on answering its clients after it has lost its leader, or the leader
+// its quorum. It is (syncLimit + 1.5) × tickTime of the servers, and half a tick more for each observer in between. A standalone server is
+// recognised and needs no bound. Default 13 s, for syncLimit=5 and tickTime=2000; for the Docker image (syncLimit=2) 7 s is enough.
+func WithStaleServerBound(d time.Duration) Option {
+	return func(o *options) error {
+		if d < 0 {
+			return invalid("WithStaleServerBound", "%v; give (syncLimit + 1.5) × tickTime of the servers", d)
+		}
+		o.bound = d
+		return nil
+	}
+}
+
+// WithServerTick is the servers' tickTime, used by [RuleHeartbeat]. Default 2 s.
+func WithServerTick(d time.Duration) Option {
+	return func(o *options) error { return positive(&o.tick, d, "WithServerTick") }
+}
+
+// WithSafetyMargin is taken off the time for which a hold is valid: for the scheduling of this process and the difference of two clocks'
+// rates. Default: a fortieth of the session timeout, at least 10 ms and at most 250 ms.
+func WithSafetyMargin(d time.Duration) Option {
+	return func(o *options) error {
+		if d < 0 {
+			return invalid("WithSafetyMargin", "%v; give the time that a goroutine may have to wait for a processor, or leave the option out", d)
+		}
+		o.margin = d
+		return nil
+	}
+}
+
+// WithFenceGrace is a pause between the loss of a session and the moment at which the client, on its way to the next one, closes what may
+// be left of it at the server. Closing it hands locks over sooner; the pause gives those who held them time to stop. Until then the
+// client has no connection. Default 0.
+func WithFenceGrace(d time.Duration) Option {
+	return func(o *options) error {
+		if d < 0 {
+			return invalid("WithFenceGrace", "%v; give 0 or more", d)
+		}
+		o.fenceGrace = d
+		return nil
+	}
+}
+
+// OnStateChange has f called with every state change, in order, for logs and metrics. It runs on the client's own goroutine: it must not
+// block, nor close the client. To react to changes use [Client.StateChanges] or a context. Default: none.
+func OnStateChange(f func(StateChange)) Option {
+	return func(o *options) error {
+		if f == nil {
+			return invalid("OnStateChange", "the function is nil; leave the option out")
+		}
+		o.onState = f
+		return nil
+	}
+}
+
+// dialLimit is what one attempt to connect may take.
+func (o *options) dialLimit() time.Duration {
+	if o.dialTimeout > 0 {
+		return o.dialTimeout
+	}
+	return min(o.sessionTimeout/3, 5*time.Second)
+}

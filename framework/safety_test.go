@@ -1,0 +1,117 @@
+package framework
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+func TestDecide(t *testing.T) {
+	const s = time.Second
+	for _, tt := range []struct {
+		name       string
+		opts       []Option
+		timeout    time.Duration
+		standalone bool
+		rule       Rule
+		bound      time.Duration
+		heartbeat  time.Duration
+		refused    string
+	}{
+		{"standalone", nil, 4 * s, true, RuleBound, 0, 0, ""},
+		{"ensemble, long timeout", nil, 30 * s, false, RuleBound, 13 * s, 0, ""},
+		{"ensemble, exactly twice the bound", nil, 26 * s, false, RuleBound, 13 * s, 0, ""},
+		{"ensemble, short timeout", nil, 25 * s, false, RuleHeartbeat, 13 * s, 25 * s / 6, ""},
+		{"ensemble, the shortest with the usual tick", nil, 4 * s, false, RuleHeartbeat, 13 * s, 4 * s / 6, ""},
+		{"ensemble, too short", nil, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, "WithServerTick"},
+		{"the same with a faster tick", []Option{WithServerTick(500 * time.Millisecond)}, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, ""},
+		{"smaller bound", []Option{WithStaleServerBound(7 * s)}, 14 * s, false, RuleBound, 7 * s, 0, ""},
+		{"bound by choice", []Option{WithRule(RuleBound)}, 16 * s, false, RuleBound, 13 * s, 0, ""},
+		{"bound by choice without room", []Option{WithRule(RuleBound)}, 10 * s, false, RuleBound, 13 * s, 0, "RuleHeartbeat"},
+		{"bound by choice, standalone", []Option{WithRule(RuleBound)}, 4 * s, true, RuleBound, 0, 0, ""},
+		{"heartbeat by choice", []Option{WithRule(RuleHeartbeat)}, 40 * s, true, RuleHeartbeat, 0, 40 * s / 6, ""},
+		{"margin eats it up", []Option{WithSafetyMargin(3 * s)}, 4 * s, true, RuleBound, 0, 0, "WithSafetyMargin"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := defaultOptions()
+			for _, opt := range tt.opts {
+				assert.NoError(t, opt(&o))
+			}
+			p := o.decide(tt.timeout, tt.standalone)
+			assert.Equal(t, tt.rule, p.kind())
+			assert.Equal(t, tt.bound, p.rule.Bound)
+			assert.Equal(t, tt.heartbeat, p.every)
+			if tt.refused == "" {
+				assert.NoError(t, p.refused)
+				return
+			}
+			assert.ErrorIs(t, p.refused, ErrTimeoutTooShort)
+			assert.ErrorContains(t, p.refused, tt.refused)
+			assert.ErrorContains(t, p.refused, "WithSessionTimeout")
+		})
+	}
+}
+
+func TestDefaultMargin(t *testing.T) {
+	o := defaultOptions()
+	assert.Equal(t, 100*time.Millisecond, o.decide(4*time.Second, true).rule.Margin)
+	assert.Equal(t, 250*time.Millisecond, o.decide(time.Minute, true).rule.Margin)
+	assert.Equal(t, 10*time.Millisecond, o.decide(100*time.Millisecond, true).rule.Margin)
+}
+
+func TestStandsAlone(t *testing.T) {
+	reply := func(data string) wire.Reply {
+		return wire.Reply{Body: jute.Marshal(&jute.GetDataResponse{Data: []byte(data)})}
+	}
+	assert.True(t, standsAlone(reply("")))
+	assert.True(t, standsAlone(reply("version=0")))
+	assert.False(t, standsAlone(reply("server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=100000000")))
+	assert.False(t, standsAlone(reply("version=0\n server.5=x")))
+	assert.False(t, standsAlone(wire.Reply{Code: jute.CodeNoAuth}))
+	assert.False(t, standsAlone(wire.Reply{Code: jute.CodeNoNode}))
+	assert.False(t, standsAlone(wire.Reply{Body: []byte{1}}))
+	assert.False(t, standsAlone(wire.Reply{Err: wire.ErrConnectionLost}))
+}
+
+func TestFailure(t *testing.T) {
+	one := func(op, err int32) jute.MultiResult { return jute.MultiResult{Op: op, Err: err} }
+	reply := func(code int32, res ...jute.MultiResult) wire.Reply {
+		return wire.Reply{Code: code, Body: jute.Marshal(&jute.MultiResponse{Results: res})}
+	}
+	for _, tt := range []struct {
+		r     wire.Reply
+		index int
+		code  int32
+	}{
+		{reply(0, one(jute.OpCheck, 0)), -1, 0},
+		{reply(-101, one(-1, 0), one(-1, -101), one(-1, -2)), 1, -101},
+		{reply(0, one(-1, -101), one(-1, -2)), 0, -101}, // however the server fills the header
+		{wire.Reply{Code: -127}, -1, -127},
+		{wire.Reply{Code: -6, Body: []byte{1, 2}}, -1, -6},
+		{wire.Reply{Err: wire.ErrNotSent}, 0, 0},
+	} {
+		index, code := failure(tt.r)
+		assert.Equal(t, tt.index, index)
+		assert.Equal(t, tt.code, code)
+	}
+}
+
+func TestBatches(t *testing.T) {
+	var holds []*Hold
+	for range 2*beatNodes + 1 {
+		holds = append(holds, &Hold{path: "/a"})
+	}
+	assert.Len(t, batches(holds), 3)
+	assert.Empty(t, batches(nil))
+
+	holds[0].unlisted = true
+	assert.Equal(t, [][]*Hold{nil}, batches(holds[:1]), "the root instead")
+	assert.Equal(t, [][]*Hold{{holds[1]}}, batches(holds[:2]))
+
+	long := string(make([]byte, beatBytes/2))
+	assert.Len(t, batches([]*Hold{{path: long}, {path: long}, {path: long}}), 3)
+}

@@ -1,0 +1,390 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// epoch is one ZooKeeper session in the life of a client. There is exactly one live epoch at any time.
+type epoch struct {
+	n      int64
+	core   *core
+	wire   *wire.Session
+	ctx    context.Context // ends with the session; its cause is ErrSessionLost or ErrClosed
+	cancel context.CancelCauseFunc
+
+	probing bool // a read of configPath is under way; of the manager's goroutine
+
+	mu         sync.Mutex    // never held while wire is called
+	changed    chan struct{} // closed and replaced when something below changes
+	attached   bool          // a member with a quorum has confirmed the session
+	suspended  bool          // and now none is connected
+	over       error         // why nothing can be held any more
+	known      bool          // the server has been asked whether it stands alone
+	standalone bool
+	plan       plan
+	holds      map[*Hold]struct{}
+}
+
+// change runs f with the lock held and wakes those who wait for a change.
+func (e *epoch) change(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// held returns the holds.
+func (e *epoch) held() []*Hold {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	holds := make([]*Hold, 0, len(e.holds))
+	for h := range e.holds {
+		holds = append(holds, h)
+	}
+	return holds
+}
+
+// endHolds ends what is held and refuses new holds.
+func (e *epoch) endHolds(why error) {
+	e.change(func() { e.over = why })
+	for _, h := range e.held() {
+		h.End(why)
+	}
+}
+
+// end ends the epoch: first its holds, then its context.
+func (e *epoch) end(why error) {
+	e.endHolds(why)
+	e.cancel(why)
+}
+
+// manager is the goroutine that owns the epochs. What happens anywhere is posted to it as a function; it asks the state machine what that
+// means and does it. It never waits for anything but the next post.
+type manager struct {
+	core  *core
+	posts posts
+
+	// Of its goroutine only:
+	state   machine
+	beat    *time.Timer // the next heartbeat, when beating
+	beating bool
+	stopped bool
+}
+
+// posts is an unbounded queue of functions for one goroutine. put never waits.
+type posts struct {
+	mu    sync.Mutex
+	queue []func()
+	more  chan struct{} // 1 slot: the queue is not empty
+}
+
+func (p *posts) put(f func()) {
+	p.mu.Lock()
+	p.queue = append(p.queue, f)
+	p.mu.Unlock()
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+func (p *posts) take() []func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	batch := p.queue
+	p.queue = nil
+	return batch
+}
+
+func newManager(c *core) *manager {
+	m := &manager{core: c, state: machine{epoch: 1}, beat: time.NewTimer(time.Hour)}
+	m.beat.Stop()
+	m.posts.more = make(chan struct{}, 1)
+	return m
+}
+
+// run ends with stop.
+func (m *manager) run() {
+	defer m.beat.Stop()
+	for !m.stopped {
+		select {
+		case <-m.posts.more:
+			for _, f := range m.posts.take() {
+				f()
+			}
+		case <-m.beat.C:
+			m.heartbeat()
+		}
+	}
+}
+
+func (m *manager) stop() { m.posts.put(func() { m.stopped = true }) }
+
+// happened feeds the machine and does what it says. why is the cause of a loss; fence is the session to be closed before the next one.
+func (m *manager) happened(in input, why error, fence *wire.Fence) {
+	var todo []effect
+	m.state, todo = m.state.next(in)
+	e := m.core.epochLast()
+	for _, do := range todo {
+		switch do.kind {
+		case doAttach:
+			e.change(func() { e.attached, e.suspended = true, false })
+		case doSuspend:
+			m.suspend(e)
+		case doLose:
+			m.lose(e, why)
+		case doOpen:
+			if err := m.open(do.change.Epoch, e, fence); err != nil {
+				m.core.log.Error("cannot open a session", "epoch", do.change.Epoch, "err", err)
+			}
+		case doAnnounce:
+			m.core.board.announce(do.change)
+			if f := m.core.cfg.onState; f != nil {
+				f(do.change)
+			}
+		case doClose:
+			e.endHolds(ErrClosed)
+		}
+	}
+}
+
+func (m *manager) suspend(e *epoch) {
+	e.change(func() { e.suspended = true })
+	for _, h := range e.held() {
+		if h.loss == SuspendedIsLoss {
+			h.End(ErrSuspended)
+		}
+	}
+}
+
+// lose ends the epoch and lets what remains of its session wind down in the background.
+func (m *manager) lose(e *epoch, why error) {
+	e.end(why)
+	m.stopBeating()
+	m.core.spawn(func() {
+		e.wire.Abort(why)
+		e.wire.Wait()
+	})
+}
+
+// open begins the epoch n behind old, which is nil for the first.
+func (m *manager) open(n int64, old *epoch, fence *wire.Fence) error {
+	c := m.core
+	e := &epoch{n: n, core: c, changed: make(chan struct{}), holds: map[*Hold]struct{}{}, suspended: true}
+	e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	e.plan = c.cfg.decide(c.cfg.sessionTimeout, false)
+	cfg := wire.Config{
+		Servers: c.servers, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
+		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.credentials, MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
+		Fence: fence, Rule: e.plan.rule, Logger: c.log.With("epoch", n),
+		RuleFor: func(timeout time.Duration) wire.Rule { return e.decide(timeout).rule },
+		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) },
+	}
+	var notBefore time.Time
+	if old != nil {
+		cfg.LastZxid = old.wire.MaxZxid()
+		notBefore = time.Now().Add(c.cfg.fenceGrace)
+	}
+	cfg.Dial = c.dialer(notBefore)
+	session, err := wire.Open(cfg)
+	if err != nil {
+		e.cancel(err)
+		return err
+	}
+	e.wire = session
+	if !c.setEpoch(e) {
+		e.cancel(ErrClosed)
+		return session.Close(context.Background()) // there is nothing to close but goroutines
+	}
+	m.probe(e)
+	return nil
+}
+
+// session handles an event of an epoch's session.
+func (m *manager) session(e *epoch, ev wire.Event) {
+	c := m.core
+	if e.n != m.state.epoch {
+		return
+	}
+	log := c.log.With("epoch", e.n, "session", sessionID(ev.SessionID), "server", ev.Server)
+	in := input{epoch: e.n}
+	switch ev.Kind {
+	case wire.Connected:
+		c.trouble.clear()
+		log.Info("connected", "timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached)
+		if in.kind = inConnected; ev.ReadOnly {
+			in.kind = inReadOnly
+		}
+		m.replan(e)
+		m.happened(in, nil, nil)
+		m.heartbeat()
+	case wire.Disconnected:
+		c.trouble.note(ev.Server, refusal(ev.Err))
+		log.Warn("disconnected", "err", ev.Err)
+		in.kind = inDisconnected
+		m.happened(in, nil, nil)
+		m.probe(e)
+	case wire.AuthFailed:
+		c.trouble.note(ev.Server, refusal(ev.Err))
+		log.Error("the server refuses a credential", "err", ev.Err)
+	case wire.Regressed:
+		log.Warn("every server is behind what this client has seen: their data was wiped or restored; going on with what they have")
+	case wire.Lost:
+		log.Warn("session lost", "err", ev.Err)
+		in.kind = inLost
+		why := sessionLost(ev.Err)
+		var fence *wire.Fence
+		if id, password := e.wire.Identity(); id != 0 && !errors.Is(ev.Err, wire.ErrExpired) {
+			// Nothing of it outlives twice its timeout: the last request that the server may have seen, and its own clock.
+			fence = &wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(2*e.wire.Timeout() + c.cfg.fenceGrace)}
+		}
+		if m.state.closed {
+			e.cancel(why) // nobody needs to wait for it any more
+			return
+		}
+		m.happened(in, why, fence)
+	}
+}
+
+// sessionLost is how the end of a session is told: ErrSessionLost, with the reason.
+func sessionLost(why error) error {
+	if why == nil {
+		return ErrSessionLost
+	}
+	return fmt.Errorf("%w: %w", ErrSessionLost, why)
+}
+
+// refusal gives a refused credential its public name.
+func refusal(err error) error {
+	if errors.Is(err, wire.ErrAuthFailed) {
+		return fmt.Errorf("%w: %w", ErrAuthFailed, err)
+	}
+	return err
+}
+
+func sessionID(id int64) slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", uint64(id))) }
+
+// probe asks whether the server stands alone, once per connection: it is queued before anything else of that connection can be.
+func (m *manager) probe(e *epoch) {
+	if e.probing || e.ctx.Err() != nil {
+		return
+	}
+	e.probing = true
+	e.wire.Submit(&wire.Call{
+		Op:   jute.OpGetData,
+		Body: jute.Marshal(&jute.PathWatchRequest{Path: configPath}),
+		Done: func(r wire.Reply) { m.posts.put(func() { m.probed(e, r) }) },
+	})
+}
+
+func (m *manager) probed(e *epoch, r wire.Reply) {
+	e.probing = false
+	switch {
+	case e.ctx.Err() != nil || errors.Is(r.Err, wire.ErrSessionLost) || errors.Is(r.Err, wire.ErrClosed):
+		return
+	case r.Err != nil:
+		m.probe(e) // waits for the next connection
+		return
+	}
+	e.change(func() { e.known, e.standalone = true, standsAlone(r) })
+	m.replan(e)
+}
+
+// decide works out the rule for a session timeout with what is known about the server.
+func (e *epoch) decide(timeout time.Duration) plan {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.core.cfg.decide(timeout, e.standalone)
+}
+
+// replan works out the rule anew: the timeout or what is known about the server may have changed.
+func (m *manager) replan(e *epoch) {
+	timeout := e.wire.Timeout()
+	if timeout <= 0 {
+		timeout = m.core.cfg.sessionTimeout
+	}
+	p := e.decide(timeout)
+	e.mu.Lock()
+	old := e.plan
+	if p.rule == old.rule && (p.refused == nil) == (old.refused == nil) {
+		e.mu.Unlock()
+		return
+	}
+	e.plan = p
+	e.mu.Unlock()
+	if p.refused != nil {
+		for _, h := range e.held() {
+			h.End(p.refused)
+		}
+	}
+	e.wire.SetRule(p.rule)
+	log := m.core.log.With("epoch", e.n, "rule", p.kind().String(), "timeout", timeout, "bound", p.rule.Bound, "margin", p.rule.Margin, "heartbeat", p.every)
+	if p.refused != nil {
+		log.Warn("nothing can be held", "err", p.refused)
+	} else {
+		log.Info("safety rule")
+	}
+	m.heartbeat()
+}
+
+// Session is one ZooKeeper session of a client: an epoch. Everything ephemeral belongs to one. Safe for concurrent use.
+//
+// Recipes take a Session, do their work through its [Session.Client], and hold what they were granted with [Session.Hold]: so nothing
+// that was begun in one session is finished in another.
+type Session struct {
+	e *epoch
+	c *Client
+}
+
+// Epoch returns the number of the session in the client's life, from 1.
+func (s *Session) Epoch() int64 { return s.e.n }
+
+// ID returns the id by which the servers know the session: the ephemeralOwner of its nodes.
+func (s *Session) ID() int64 { return s.e.wire.ID() }
+
+// Timeout returns the session timeout that the server granted.
+func (s *Session) Timeout() time.Duration { return s.e.wire.Timeout() }
+
+// Client returns a view of the client whose operations run in this session or fail with ErrSessionLost.
+func (s *Session) Client() *Client { return s.c }
+
+// Context ends with the session; its cause is ErrSessionLost or ErrClosed. It outlives a suspended connection.
+func (s *Session) Context() context.Context { return s.e.ctx }
+
+// Done is closed when the session is over.
+func (s *Session) Done() <-chan struct{} { return s.e.ctx.Done() }
+
+// Session returns the current session, and waits for it as long as ctx allows when there is none yet, or the last one was lost. A session
+// whose connection is suspended is a session. On a session's view it returns that session, or ErrSessionLost.
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		e, err := c.epochOf()
+		if err != nil {
+			return nil, err
+		}
+		e.mu.Lock()
+		attached, changed := e.attached && e.over == nil, e.changed
+		e.mu.Unlock()
+		if attached {
+			return &Session{e, &Client{core: c.core, view: c.view.in(e)}}, nil
+		}
+		select {
+		case <-changed:
+		case <-c.core.movedOn(e):
+		case <-ctx.Done():
+			return nil, c.core.notConnected(ctx)
+		}
+	}
+}

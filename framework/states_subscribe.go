@@ -1,0 +1,102 @@
+package framework
+
+import (
+	"context"
+	"sync"
+)
+
+// board shows the state of the client and hands every change to every subscriber, in order and without loss: each has a queue of its own.
+type board struct {
+	spawn func(func()) bool // a goroutine that Close waits for; false when it is too late
+	done  <-chan struct{}   // the client is closed
+
+	mu      sync.Mutex
+	now     StateChange
+	changed chan struct{} // closed and replaced with every change
+	subs    map[*subscription]struct{}
+}
+
+type subscription struct {
+	queue []StateChange // guarded by board.mu
+	more  chan struct{} // 1 slot: the queue is not empty
+}
+
+func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
+	return &board{spawn: spawn, done: done, changed: make(chan struct{}), subs: map[*subscription]struct{}{}}
+}
+
+// announce never waits.
+func (b *board) announce(change StateChange) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = change
+	close(b.changed)
+	b.changed = make(chan struct{})
+	for s := range b.subs {
+		s.put(change)
+	}
+}
+
+// look returns the state and a channel that is closed when it is no longer the current one.
+func (b *board) look() (StateChange, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now, b.changed
+}
+
+func (b *board) subscribe(ctx context.Context) <-chan StateChange {
+	out := make(chan StateChange)
+	s := &subscription{more: make(chan struct{}, 1)}
+	b.mu.Lock()
+	if b.now.State != NeverConnected {
+		s.put(b.now)
+	}
+	b.subs[s] = struct{}{}
+	b.mu.Unlock()
+	if !b.spawn(func() { b.pump(ctx, s, out) }) {
+		b.drop(s)
+		close(out)
+	}
+	return out
+}
+
+func (s *subscription) put(change StateChange) {
+	s.queue = append(s.queue, change)
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+func (b *board) pump(ctx context.Context, s *subscription, out chan<- StateChange) {
+	defer close(out)
+	defer b.drop(s)
+	for {
+		select {
+		case <-s.more:
+		case <-ctx.Done():
+			return
+		case <-b.done:
+			return
+		}
+		b.mu.Lock()
+		batch := s.queue
+		s.queue = nil
+		b.mu.Unlock()
+		for _, change := range batch {
+			select {
+			case out <- change:
+			case <-ctx.Done():
+				return
+			case <-b.done:
+				return
+			}
+		}
+	}
+}
+
+func (b *board) drop(s *subscription) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.subs, s)
+}

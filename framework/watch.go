@@ -1,0 +1,320 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// EventType is what a watch has seen.
+type EventType int8
+
+const (
+	// EventNodeCreated says that the node was created.
+	EventNodeCreated EventType = iota + 1
+	// EventNodeDeleted says that the node was deleted.
+	EventNodeDeleted
+	// EventNodeDataChanged says that the node's data was set.
+	EventNodeDataChanged
+	// EventNodeChildrenChanged says that a child was created or deleted.
+	EventNodeChildrenChanged
+	// EventReset says, to persistent watches, that the connection was lost and is back: there may have been changes that were not seen. Read again.
+	EventReset
+	// EventEnd is the last event of a watch whose session has ended; Err says how. Whoever still wants to know needs a new watch.
+	EventEnd
+)
+
+func (t EventType) String() string {
+	switch t {
+	case EventNodeCreated:
+		return "NodeCreated"
+	case EventNodeDeleted:
+		return "NodeDeleted"
+	case EventNodeDataChanged:
+		return "NodeDataChanged"
+	case EventNodeChildrenChanged:
+		return "NodeChildrenChanged"
+	case EventReset:
+		return "Reset"
+	case EventEnd:
+		return "End"
+	}
+	return fmt.Sprintf("EventType(%d)", int8(t))
+}
+
+// Event is what a watch reports. It says that something has changed, not what it is now: read again.
+type Event struct {
+	Type EventType
+	// Path is the node's, relative to the view's namespace and the chroot.
+	Path string
+	// Err is set with EventEnd: ErrSessionLost or ErrClosed.
+	Err error
+}
+
+// Watch is a watch that has been set. It survives reconnects within its session: a one-shot watch fires after the reconnect if the change has
+// happened meanwhile. An event for a change is there before the answer of any read of this client that shows the change.
+//
+// C and Stop are safe for concurrent use.
+type Watch struct {
+	// C gives the events in order and is closed behind the last: of a one-shot watch behind the first event, of a persistent one behind
+	// EventEnd, and of either by Stop. A one-shot watch's event waits in C; those of a persistent watch wait in memory, none is dropped
+	// and nothing but the receiver is delayed. Close of the client ends it, dropping what has not been received. Nil in the callback form.
+	C <-chan Event
+
+	c       *Client
+	kind    wire.WatchKind
+	full    string
+	fn      func(Event)
+	stopped chan struct{} // closed by Stop
+
+	mu      sync.Mutex
+	e       *epoch      // of armed; guarded by mu
+	armed   *wire.Watch // guarded by mu
+	ch      chan Event  // closed with over and an empty queue
+	queue   []Event     // what had no room in ch; guarded by mu
+	pumping bool        // a goroutine empties queue and alone sends to ch; guarded by mu
+	over    bool        // nothing comes any more; guarded by mu
+	closed  bool        // ch is; guarded by mu
+}
+
+// watching is what a builder knows of the watch it is to set.
+type watching struct {
+	wanted bool
+	fn     func(Event)
+}
+
+// start makes the watch of one operation; nil if none is wanted, and every method of a nil Watch does nothing.
+func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
+	if !s.wanted {
+		return nil
+	}
+	w := &Watch{c: c, kind: kind, full: full, fn: s.fn, stopped: make(chan struct{})}
+	if w.fn == nil {
+		room := 1
+		if kind == wire.Persistent || kind == wire.Recursive {
+			room = 64 // so that a receiver that keeps up needs no goroutine
+		}
+		w.ch = make(chan Event, room)
+		w.C = w.ch
+	}
+	return w
+}
+
+// result is what the caller gets; in the callback form it serves to stop the watch.
+func (w *Watch) result() *Watch { return w }
+
+// arm makes the watch for a new try.
+func (w *Watch) arm(e *epoch) *wire.Watch {
+	if w == nil {
+		return nil
+	}
+	armed := &wire.Watch{Kind: w.kind, Path: w.full}
+	armed.Fn = func(ev wire.WatchEvent) { w.deliver(armed, ev) }
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.e, w.armed = e, armed
+	return armed
+}
+
+// disarm takes a try's watch back.
+func (w *Watch) disarm() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	e, armed := w.e, w.armed
+	w.e, w.armed = nil, nil
+	w.mu.Unlock()
+	if armed != nil {
+		e.wire.Unwatch(armed)
+	}
+}
+
+// Stop ends the watch and removes it from the server when nobody else needs it there. C is closed, and what has not been received is lost.
+// Stop does not wait for the server, nor for a callback that is running. Stopping twice, or after the end, does nothing.
+func (w *Watch) Stop() {
+	w.mu.Lock()
+	select {
+	case <-w.stopped:
+		w.mu.Unlock()
+		return
+	default:
+	}
+	close(w.stopped)
+	w.over, w.queue = true, nil
+	if !w.pumping {
+		w.finish()
+	}
+	w.mu.Unlock()
+	w.disarm()
+}
+
+// finish closes C once. mu is held.
+func (w *Watch) finish() {
+	if w.ch != nil && !w.closed {
+		w.closed = true
+		close(w.ch)
+	}
+}
+
+// deliver takes an event on wire's goroutine: it does not block.
+func (w *Watch) deliver(from *wire.Watch, we wire.WatchEvent) {
+	ev, ok := w.event(we)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !ok || w.over || w.armed != from {
+		return
+	}
+	w.over = ev.Type == EventEnd || w.kind == wire.Data || w.kind == wire.Child
+	if w.fn != nil {
+		w.c.core.ops.callbacks.put(func() {
+			select {
+			case <-w.stopped:
+			default:
+				w.fn(ev)
+			}
+		})
+		return
+	}
+	if !w.pumping {
+		select {
+		case w.ch <- ev:
+			if w.over {
+				w.finish()
+			}
+			return
+		default:
+		}
+	}
+	w.queue = append(w.queue, ev)
+	if !w.pumping {
+		w.pumping = true
+		w.c.core.ops.workers.spawn(w.pump)
+	}
+}
+
+// pump hands the queue to a receiver that has fallen behind.
+func (w *Watch) pump() {
+	for {
+		w.mu.Lock()
+		if len(w.queue) == 0 {
+			w.pumping, w.queue = false, nil
+			if w.over {
+				w.finish()
+			}
+			w.mu.Unlock()
+			return
+		}
+		ev := w.queue[0]
+		w.queue = w.queue[1:]
+		w.mu.Unlock()
+		select {
+		case w.ch <- ev:
+		case <-w.stopped:
+		case <-w.c.core.ops.workers.ctx.Done():
+			w.mu.Lock()
+			w.over, w.queue = true, nil
+			w.mu.Unlock()
+		}
+	}
+}
+
+// event translates; false for what is of no interest.
+func (w *Watch) event(we wire.WatchEvent) (Event, bool) {
+	ev := Event{Path: w.c.userPath(we.Path)}
+	switch we.Type {
+	case jute.EventNodeCreated:
+		ev.Type = EventNodeCreated
+	case jute.EventNodeDeleted:
+		ev.Type = EventNodeDeleted
+	case jute.EventNodeDataChanged:
+		ev.Type = EventNodeDataChanged
+	case jute.EventNodeChildrenChanged:
+		ev.Type = EventNodeChildrenChanged
+	case wire.EventReset:
+		ev.Type = EventReset
+	case wire.EventEnd:
+		ev.Type, ev.Err = EventEnd, ErrSessionLost
+		if errors.Is(we.Err, wire.ErrClosed) {
+			ev.Err = ErrClosed
+		}
+		ev.Path = w.c.userPath(w.full)
+	default:
+		return ev, false
+	}
+	return ev, true
+}
+
+// WatchMode is the reach of a persistent watch.
+type WatchMode int8
+
+const (
+	// PersistentRecursiveWatch reports the creation, change and deletion of the node and of every node below. Default, as in Curator.
+	PersistentRecursiveWatch WatchMode = iota
+	// PersistentWatch reports every event of the node and of its list of children.
+	PersistentWatch
+)
+
+// WatchesBuilder sets persistent watches. They need ZooKeeper 3.6.
+type WatchesBuilder struct{ c *Client }
+
+// Watches begins to set a persistent watch. Corresponds to Curator's watchers().
+func (c *Client) Watches() WatchesBuilder { return WatchesBuilder{c} }
+
+// Add begins to add a persistent watch.
+func (b WatchesBuilder) Add() AddWatchBuilder { return AddWatchBuilder{c: b.c} }
+
+// AddWatchBuilder adds a persistent watch. It is a value: each method returns a changed copy.
+type AddWatchBuilder struct {
+	c    *Client
+	mode WatchMode
+	fn   func(Event)
+}
+
+// WithMode gives the watch's reach.
+func (b AddWatchBuilder) WithMode(mode WatchMode) AddWatchBuilder { b.mode = mode; return b }
+
+// Watching has f called with each event, in order, instead of sending them to C; see [Pending.Then] for where. The Watch serves to stop it.
+func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; return b }
+
+// ForPath sets a watch on the node, which need not exist. It reports events, in order, until Stop or the end of the session, which is
+// EventEnd; after each reconnect it reports EventReset, since a server does not tell persistent watches what they have missed.
+// ErrUnimplemented before ZooKeeper 3.6.
+func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
+	return foreground(ctx, b.c, b.operation(path))
+}
+
+// InBackground makes the terminal return at once.
+func (b AddWatchBuilder) InBackground() AddWatchBackground { return AddWatchBackground{b} }
+
+// AddWatchBackground is an AddWatchBuilder whose terminal does not wait.
+type AddWatchBackground struct{ b AddWatchBuilder }
+
+// ForPath queues the request.
+func (b AddWatchBackground) ForPath(ctx context.Context, path string) *Pending[*Watch] {
+	return background(ctx, b.b.c, b.b.operation(path))
+}
+
+func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
+	full, err := b.c.fullPath(path)
+	kind, mode := wire.Recursive, jute.WatchPersistentRecursive
+	switch b.mode {
+	case PersistentRecursiveWatch:
+	case PersistentWatch:
+		kind, mode = wire.Persistent, jute.WatchPersistent
+	default:
+		err = badArguments("unknown watch mode %d", b.mode)
+	}
+	w := watching{wanted: true, fn: b.fn}.start(b.c, kind, full)
+	return &operation[*Watch]{
+		name: "addWatch", path: path, fault: err, undo: w.disarm,
+		call: func(e *epoch) *wire.Call {
+			return &wire.Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: full, Value: mode}), Watch: w.arm(e)}
+		},
+		read: func(*epoch, []byte) (*Watch, error) { return w, nil },
+	}
+}

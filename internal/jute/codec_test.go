@@ -1,0 +1,194 @@
+package jute
+
+import (
+	"encoding/binary"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	acls = []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}, {Perms: PermRead, Scheme: "digest", ID: "user:hash="}}
+	stat = Stat{Czxid: 1, Mzxid: math.MaxInt64, Ctime: 1e12, Mtime: 2e12, Version: 3, Cversion: -4, Aversion: math.MinInt32,
+		EphemeralOwner: math.MinInt64, DataLength: 5, NumChildren: 6, Pzxid: 7}
+)
+
+// samples are values of every record, with the corners of each field.
+var samples = []struct {
+	value record
+	empty func() record
+}{
+	{&RequestHeader{-1001, OpCreate2}, fresh[RequestHeader]},
+	{&ReplyHeader{math.MinInt32, math.MaxInt64, CodeThrottledOp}, fresh[ReplyHeader]},
+	{&ConnectRequest{0, 77, 4000, -5, make([]byte, 16), true, true}, fresh[ConnectRequest]},
+	{&ConnectRequest{Password: []byte{}}, fresh[ConnectRequest]},
+	{&ConnectResponse{0, 4000, 1 << 62, []byte("0123456789abcdef"), true, false}, fresh[ConnectResponse]},
+	{&ConnectResponse{}, fresh[ConnectResponse]},
+	{&stat, fresh[Stat]},
+	{&CreateRequest{"/a", []byte("x"), acls, ModeEphemeralSequential}, fresh[CreateRequest]},
+	{&CreateRequest{Path: "/no data", Data: nil}, fresh[CreateRequest]},
+	{&CreateRequest{Path: "/empty data", Data: []byte{}}, fresh[CreateRequest]},
+	{&CreateTTLRequest{CreateRequest{"/t", nil, acls, ModePersistentTTL}, math.MaxInt64}, fresh[CreateTTLRequest]},
+	{&PathResponse{"/ä/𝄞/\x00"}, fresh[PathResponse]},
+	{&Create2Response{"/b", stat}, fresh[Create2Response]},
+	{&PathVersionRequest{"/c", -1}, fresh[PathVersionRequest]},
+	{&PathWatchRequest{"/d", true}, fresh[PathWatchRequest]},
+	{&PathRequest{""}, fresh[PathRequest]},
+	{&StatResponse{stat}, fresh[StatResponse]},
+	{&GetDataResponse{[]byte{0, 255}, stat}, fresh[GetDataResponse]},
+	{&SetDataRequest{"/e", nil, math.MaxInt32}, fresh[SetDataRequest]},
+	{&ChildrenResponse{[]string{"", "a", strings.Repeat("n", 70_000)}}, fresh[ChildrenResponse]},
+	{&ChildrenResponse{}, fresh[ChildrenResponse]},
+	{&Children2Response{[]string{"x"}, stat}, fresh[Children2Response]},
+	{&GetACLResponse{acls, stat}, fresh[GetACLResponse]},
+	{&SetACLRequest{"/f", acls, 9}, fresh[SetACLRequest]},
+	{&AuthPacket{0, "digest", []byte("u:p")}, fresh[AuthPacket]},
+	{&WatcherEvent{EventNodeDeleted, StateSyncConnected, "/g"}, fresh[WatcherEvent]},
+	{&SetWatches{8, []string{"/1"}, nil, []string{"/2", "/3"}}, fresh[SetWatches]},
+	{&SetWatches2{SetWatches{8, nil, []string{"/1"}, nil}, []string{"/p"}, []string{"/r"}}, fresh[SetWatches2]},
+	{&PathIntRequest{"/h", WatchPersistentRecursive}, fresh[PathIntRequest]},
+	{&IntResponse{-1}, fresh[IntResponse]},
+	{&ReconfigRequest{"a", "", "c", -1}, fresh[ReconfigRequest]},
+	{&WhoAmIResponse{[]ClientInfo{{"ip", "::1"}, {"digest", "u"}}}, fresh[WhoAmIResponse]},
+	{&MultiHeader{OpCheck, false, -1}, fresh[MultiHeader]},
+	{&MultiRequest{[]MultiOp{
+		{OpCheck, &PathVersionRequest{"/a", -1}}, {OpCreate2, &CreateRequest{"/a/b", nil, acls, 0}}, {OpDelete, &PathVersionRequest{"/c", 4}},
+		{OpSetData, &SetDataRequest{"/d", []byte("v"), 2}}, {OpCreateTTL, &CreateTTLRequest{CreateRequest{"/t", nil, nil, 5}, 60}},
+		{OpGetData, &PathWatchRequest{"/e", false}}, {OpGetChildren, &PathWatchRequest{"/f", false}}, {OpCreateContainer, &CreateRequest{Path: "/g"}},
+	}}, fresh[MultiRequest]},
+	{&MultiRequest{}, fresh[MultiRequest]},
+	{&MultiResponse{[]MultiResult{
+		{Op: OpCreate, Path: "/a"}, {Op: OpCreate2, Path: "/b", Stat: stat}, {Op: OpSetData, Stat: stat}, {Op: OpDelete}, {Op: OpCheck},
+		{Op: OpGetData, Data: []byte("d"), Stat: stat}, {Op: OpGetChildren, Children: []string{"x", "y"}}, {Op: OpError, Err: CodeNoNode},
+	}}, fresh[MultiResponse]},
+}
+
+func TestDecodingUndoesEncoding(t *testing.T) {
+	for _, s := range samples {
+		b := Marshal(s.value)
+		got := s.empty()
+		require.NoError(t, Unmarshal(b, got), "%T", s.value)
+		assert.Equal(t, s.value, got, "%T", s.value)
+	}
+}
+
+// A record that is cut anywhere is refused, but for the records that may end early.
+func TestEveryCutIsNoticed(t *testing.T) {
+	for _, s := range samples {
+		b := Marshal(s.value)
+		optional := 0 // the read-only byte of old clients and servers
+		switch r := s.value.(type) {
+		case *ConnectRequest:
+			if r.HasReadOnly {
+				optional = 1
+			}
+		case *ConnectResponse:
+			if r.HasReadOnly {
+				optional = 1
+			}
+		}
+		for n := range b[:max(0, min(len(b)-optional, 2000))] {
+			err := Unmarshal(b[:n], s.empty())
+			assert.Error(t, err, "%T cut to %d of %d bytes", s.value, n, len(b))
+		}
+	}
+}
+
+func TestBytesBehindARecordAreIgnored(t *testing.T) {
+	for _, s := range samples {
+		switch s.value.(type) {
+		case *ConnectRequest, *ConnectResponse:
+			continue // they have an optional end
+		}
+		got := s.empty()
+		require.NoError(t, Unmarshal(append(Marshal(s.value), 1, 2, 3), got))
+		assert.Equal(t, s.value, got, "%T", s.value)
+	}
+}
+
+func TestNullIsToldFromEmptyInBuffersAlone(t *testing.T) {
+	null := []byte{0xff, 0xff, 0xff, 0xff}
+	assert.Nil(t, NewDecoder(null).Buffer())
+	assert.NotNil(t, NewDecoder(make([]byte, 4)).Buffer())
+	d := NewDecoder(null)
+	assert.Equal(t, "", d.String())
+	assert.NoError(t, d.Err())
+	d = NewDecoder(null)
+	assert.Empty(t, d.Strings())
+	assert.NoError(t, d.Err())
+}
+
+func TestImpossibleLengthsAreErrors(t *testing.T) {
+	minusTwo := []byte{0xff, 0xff, 0xff, 0xfe}
+	huge := []byte{0x7f, 0xff, 0xff, 0xff, 'x'}
+	for name, read := range map[string]func(*Decoder){
+		"buffer":  func(d *Decoder) { d.Buffer() },
+		"string":  func(d *Decoder) { _ = d.String() },
+		"strings": func(d *Decoder) { d.Strings() },
+		"acl":     func(d *Decoder) { decodeACL(d) },
+	} {
+		d := NewDecoder(minusTwo)
+		read(d)
+		assert.ErrorIs(t, d.Err(), ErrLength, name)
+		d = NewDecoder(huge)
+		read(d)
+		assert.Error(t, d.Err(), name)
+		read(d)
+		assert.Zero(t, d.Len(), "after an error nothing is left: %s", name)
+	}
+}
+
+func TestADecoderKeepsItsFirstError(t *testing.T) {
+	d := NewDecoder([]byte{0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 1})
+	d.Buffer()
+	first := d.Err()
+	require.ErrorIs(t, first, ErrLength)
+	assert.Zero(t, d.Int())
+	assert.Zero(t, d.Long())
+	assert.False(t, d.Bool())
+	assert.Nil(t, d.Strings())
+	assert.Equal(t, first, d.Err())
+}
+
+func TestDecodedBuffersAreCopies(t *testing.T) {
+	frame := Marshal(&SetDataRequest{"/a", []byte("old"), 0})
+	var r SetDataRequest
+	require.NoError(t, Unmarshal(frame, &r))
+	clear(frame)
+	assert.Equal(t, "old", string(r.Data))
+}
+
+// The count of a vector says how much is allocated; it must be covered by bytes that are there.
+func TestCountsDoNotAllocateBeyondTheFrame(t *testing.T) {
+	frame := binary.BigEndian.AppendUint32(nil, math.MaxInt32)
+	frame = append(frame, make([]byte, 64)...)
+	for _, empty := range []func() record{fresh[ChildrenResponse], fresh[WhoAmIResponse], fresh[GetACLResponse]} {
+		var before, after runtime.MemStats
+		r := empty()
+		runtime.ReadMemStats(&before)
+		err := Unmarshal(frame, r)
+		runtime.ReadMemStats(&after)
+		assert.ErrorIs(t, err, ErrLength)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<10), "%T", r)
+	}
+}
+
+func TestFrameIsLengthAndRecords(t *testing.T) {
+	f := Frame(&RequestHeader{1, OpPing}, &PathRequest{"/a"})
+	require.Equal(t, len(f)-4, int(binary.BigEndian.Uint32(f)))
+	assert.Equal(t, Marshal(&RequestHeader{1, OpPing}, &PathRequest{"/a"}), f[4:])
+}
+
+func TestOperationsHaveNames(t *testing.T) {
+	for op := range shapes {
+		assert.NotEmpty(t, OpName(op))
+	}
+	assert.Empty(t, OpName(999))
+}

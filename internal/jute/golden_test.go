@@ -1,0 +1,175 @@
+package jute
+
+import (
+	"bufio"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// record is what every wire record can do.
+type record interface {
+	Record
+	Decodable
+}
+
+// empty is the body of operations that have none.
+type empty struct{}
+
+func (empty) Encode(*Encoder) {}
+func (empty) Decode(*Decoder) {}
+
+func fresh[T any, P interface {
+	*T
+	record
+}]() record {
+	return P(new(T))
+}
+
+// shape names the records of one operation.
+type shape struct{ request, reply func() record }
+
+func none() record { return &empty{} }
+
+// shapes is the protocol, as this package knows it.
+var shapes = map[int32]shape{
+	OpCreate:               {fresh[CreateRequest], fresh[PathResponse]},
+	OpCreate2:              {fresh[CreateRequest], fresh[Create2Response]},
+	OpCreateContainer:      {fresh[CreateRequest], fresh[Create2Response]},
+	OpCreateTTL:            {fresh[CreateTTLRequest], fresh[Create2Response]},
+	OpDelete:               {fresh[PathVersionRequest], none},
+	OpExists:               {fresh[PathWatchRequest], fresh[StatResponse]},
+	OpGetData:              {fresh[PathWatchRequest], fresh[GetDataResponse]},
+	OpSetData:              {fresh[SetDataRequest], fresh[StatResponse]},
+	OpGetACL:               {fresh[PathRequest], fresh[GetACLResponse]},
+	OpSetACL:               {fresh[SetACLRequest], fresh[StatResponse]},
+	OpGetChildren:          {fresh[PathWatchRequest], fresh[ChildrenResponse]},
+	OpGetChildren2:         {fresh[PathWatchRequest], fresh[Children2Response]},
+	OpSync:                 {fresh[PathRequest], fresh[PathResponse]},
+	OpPing:                 {none, none},
+	OpCheck:                {fresh[PathVersionRequest], none},
+	OpMulti:                {fresh[MultiRequest], fresh[MultiResponse]},
+	OpMultiRead:            {fresh[MultiRequest], fresh[MultiResponse]},
+	OpReconfig:             {fresh[ReconfigRequest], fresh[GetDataResponse]},
+	OpCheckWatches:         {fresh[PathIntRequest], none},
+	OpRemoveWatches:        {fresh[PathIntRequest], none},
+	OpAddWatch:             {fresh[PathIntRequest], fresh[IntResponse]},
+	OpAuth:                 {fresh[AuthPacket], none},
+	OpSetWatches:           {fresh[SetWatches], none},
+	OpSetWatches2:          {fresh[SetWatches2], none},
+	OpGetEphemerals:        {fresh[PathRequest], fresh[ChildrenResponse]},
+	OpGetAllChildrenNumber: {fresh[PathRequest], fresh[IntResponse]},
+	OpWhoAmI:               {none, fresh[WhoAmIResponse]},
+	OpCloseSession:         {none, none},
+}
+
+// golden is a recorded frame and what it is.
+type golden struct {
+	where   string
+	frame   []byte
+	records []record // what it consists of, in order
+}
+
+// readGolden reads every recorded frame.
+func readGolden(t testing.TB) (all []golden) {
+	files, err := filepath.Glob("testdata/*.hex")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		all = append(all, readFile(t, file)...)
+	}
+	return all
+}
+
+func readFile(t testing.TB, file string) (all []golden) {
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	connecting := strings.HasPrefix(filepath.Base(file), "connect")
+	ops := map[int32]int32{} // by xid; a file's second connection counts anew, behind its own requests
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		way, text, isFrame := strings.Cut(lines.Text(), " ")
+		if !isFrame || way != ">" && way != "<" {
+			continue
+		}
+		frame, err := hex.DecodeString(text)
+		require.NoError(t, err)
+		g := golden{where: file + ": " + text, frame: frame}
+		switch {
+		case connecting && way == ">":
+			g.records = []record{&ConnectRequest{}}
+		case connecting:
+			g.records = []record{&ConnectResponse{}}
+		case way == ">":
+			var h RequestHeader
+			require.NoError(t, Unmarshal(frame, &h), g.where)
+			ops[h.Xid] = h.Op
+			if s, known := shapes[h.Op]; known {
+				g.records = []record{&RequestHeader{}, s.request()}
+			} else {
+				require.Equal(t, int32(999), h.Op, "an operation without a record: %s", g.where)
+				continue
+			}
+		default:
+			var h ReplyHeader
+			require.NoError(t, Unmarshal(frame, &h), g.where)
+			g.records = []record{&ReplyHeader{}}
+			if h.Xid == XidNotification {
+				g.records = append(g.records, &WatcherEvent{})
+			} else if h.Err == CodeOK {
+				op, asked := ops[h.Xid]
+				require.True(t, asked, "a reply to nothing: %s", g.where)
+				g.records = append(g.records, shapes[op].reply())
+			}
+		}
+		all = append(all, g)
+	}
+	require.NoError(t, lines.Err())
+	return all
+}
+
+func TestRecordedFramesDecodeAndEncodeToTheSameBytes(t *testing.T) {
+	seen := map[int32]bool{}
+	for _, g := range readGolden(t) {
+		d := NewDecoder(g.frame)
+		var e Encoder
+		for _, r := range g.records {
+			r.Decode(d)
+			require.NoError(t, d.Err(), g.where)
+			r.Encode(&e)
+			if h, is := r.(*RequestHeader); is {
+				seen[h.Op] = true
+			}
+		}
+		assert.Empty(t, d.Rest(), "bytes left over: %s", g.where)
+		assert.Equal(t, hex.EncodeToString(g.frame), hex.EncodeToString(e.Bytes()), g.where)
+	}
+	for op := range shapes {
+		if op != OpCheck { // only inside a multi
+			assert.True(t, seen[op], "no recorded frame of %s", OpName(op))
+		}
+	}
+}
+
+func TestConnectResponsesSayTheirReadOnlyByte(t *testing.T) {
+	for file, has := range map[string]bool{"connect": true, "connect_short": false} {
+		for _, g := range readFile(t, "testdata/"+file+".hex") {
+			require.NoError(t, Unmarshal(g.frame, g.records[0]))
+			switch r := g.records[0].(type) {
+			case *ConnectRequest:
+				assert.Equal(t, has, r.HasReadOnly)
+			case *ConnectResponse:
+				assert.Equal(t, has, r.HasReadOnly)
+				assert.NotZero(t, r.SessionID)
+				assert.EqualValues(t, 4000, r.Timeout)
+			}
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/retry"
+)
+
+// ErrTaken says that somebody else is ahead, and that the caller did not want to wait.
+var ErrTaken = errors.New("not acquired: somebody else is ahead")
+
+// ErrSequenceExhausted says that the sequence numbers of a directory are used up.
+var ErrSequenceExhausted = errors.New("the sequence numbers of the directory are used up: ZooKeeper would hand out ties, and the order would mean " +
+	"nothing; when nobody uses the directory, delete it, and the numbers begin again at 0")
+
+// errPlaceLost says that the own node was deleted by somebody else while it stood in line.
+var errPlaceLost = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)
+
+// Line is one kind of contender for one directory: what its nodes are called, and what stands in its way. The fields are set before the
+// first use and not changed. Its methods are safe for concurrent use; each call stands in line for itself.
+type Line struct {
+	Client *framework.Client
+	// Dir is the directory; made as a container when it is missing. It may be "/".
+	Dir string
+	// Name is what is in front of the own nodes' numbers; one of Order.Names.
+	Name  string
+	Order Order
+	// Data is that of the own nodes; nil means the client's default data.
+	Data []byte
+	// Loss is the policy of the holds granted.
+	Loss framework.LossPolicy
+	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that waits.
+	OnWait func(Position)
+
+	warnedForeign, warnedNumbers atomic.Bool
+}
+
+// Position is a place in line.
+type Position struct {
+	// Node is the own node's name, Predecessor that of the nearest one ahead that has to go first.
+	Node, Predecessor string
+	// Ahead counts those that have to go first.
+	Ahead int
+}
+
+// Grant is a granted place. Its node stays until Release, or the end of the session.
+type Grant struct {
+	Session *framework.Session
+	Hold    *framework.Hold
+	// Path and Name are the node's; Czxid is the transaction that created it.
+	Path, Name string
+	Czxid      int64
+}
+
+// Acquire waits in line until it is the caller's turn or ctx ends. When the session, or the node, is lost meanwhile, it begins again at the
+// end of the line, as Curator's retry does. values is where the hold's context has its values from.
+//
+// Errors: ctx's; ErrSequenceExhausted; what the server says to the create or the list (ErrNoAuth, …); what is wrong with the connection
+// (ErrNotConnected, ErrConnectionLoss) when the retry policy has no more for it before the first place in line; ErrClosed;
+// ErrTimeoutTooShort. Whatever the error, nothing is left in the directory.
+func (l *Line) Acquire(ctx, values context.Context) (*Grant, error) {
+	for stays := 0; ; stays++ {
+		session, err := l.session(ctx, stays)
+		if err != nil {
+			return nil, err
+		}
+		joined := time.Now()
+		grant, err := l.stay(ctx, values, session, true)
+		switch {
+		case err == nil:
+			return grant, nil
+		case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+			return nil, fmt.Errorf("%w: %w", Left(ctx), err)
+		case ctx.Err() != nil, !beginAgain(err) && (stays == 0 || !framework.Retryable(err)):
+			return nil, err
+		}
+		l.Client.Logger().Info("place in line lost; going to the end of it", "path", l.Dir, "err", err)
+		if time.Since(joined) > settled {
+			stays = 0
+		}
+		if err := pause(ctx, stays); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// TryAcquire is Acquire for who does not want to wait: ErrTaken if somebody is ahead. Its first look writes nothing. With stale that look
+// may be at what the connected member knows, which may be behind.
+func (l *Line) TryAcquire(ctx, values context.Context, stale bool) (grant *Grant, err error) {
+	err = retry.Do(ctx, l.Client.RetryPolicy(), func(ctx context.Context) error {
+		session, err := l.session(ctx, 0)
+		if err != nil {
+			return retry.Permanent(err) // it has been through the policy
+		}
+		if err = l.look(ctx, session, stale); err == nil {
+			grant, err = l.stay(ctx, values, session, false)
+		}
+		return err
+	}, retry.WithRetryable(func(err error) bool { return beginAgain(err) || framework.Retryable(err) }))
+	if err != nil {
+		return nil, err
+	}
+	return grant, nil
+}
+
+// session waits for a session: at first for as long as the retry policy says, and once there was a place in line until ctx ends.
+func (l *Line) session(ctx context.Context, stays int) (*framework.Session, error) {
+	if stays == 0 {
+		return l.Client.SessionSoon(ctx)
+	}
+	return l.Client.Session(ctx)
+}
+
+// beginAgain says whether an error is the loss of the place in line.
+func beginAgain(err error) bool {
+	return errors.Is(err, errPlaceLost) || errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrClosed)
+}
+
+// settled is how long a stay in line must have lasted for its end not to look like a part of a series.
+const settled = 10 * time.Second
+
+// pause keeps those whose nodes are deleted again and again from running in circles.
+func pause(ctx context.Context, stays int) error {
+	if stays == 0 {
+		return nil
+	}
+	wait := min(10*time.Millisecond<<min(stays, 10), time.Second)
+	timer := time.NewTimer(wait/2 + rand.N(wait/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return Left(ctx)
+	}
+}
+
+// look is the look before the leap: one flight, no write.
+func (l *Line) look(ctx context.Context, session *framework.Session, stale bool) error {
+	view := session.Client()
+	var synced *framework.Pending[struct{}]
+	if !stale {
+		synced = view.Sync().InBackground().ForPath(ctx, l.Dir)
+	}
+	listed := view.GetChildren().InBackground().ForPath(ctx, l.Dir)
+	if synced != nil {
+		if _, err := result(synced); err != nil {
+			return err
+		}
+	}
+	list, err := result(listed)
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil // nobody there
+	}
+	if err != nil {
+		return err
+	}
+	if first := l.Order.Taken(l.children(list.Names)); first != "" {
+		return taken(first)
+	}
+	return nil
+}
+
+func taken(by string) error { return fmt.Errorf("%w: %s", ErrTaken, by) }
+
+// children takes ZooKeeper's own node out of the list of "/".
+func (l *Line) children(names []string) []string {
+	if l.Dir != "/" {
+		return names
+	}
+	kept := names[:0]
+	for _, name := range names {
+		if name != "zookeeper" {
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}
+
+// warn says once what is strange about the directory.
+func (l *Line) warn(own string, d Decision) {
+	log := l.Client.Logger()
+	if d.Foreign != "" && l.warnedForeign.CompareAndSwap(false, true) {
+		attrs := []any{slog.String("path", l.Dir), slog.String("child", d.Foreign)}
+		if d.ForeignAhead {
+			log.Warn("a child of this directory is no contender; it is ignored here, but contenders with Curator for Java wait for it: delete it", attrs...)
+		} else {
+			log.Warn("a child of this directory is no contender; it is ignored", attrs...)
+		}
+	}
+	if number, ok := l.Order.Number(own); ok && number >= 1<<30 && l.warnedNumbers.CompareAndSwap(false, true) {
+		log.Warn("half of the directory's sequence numbers are used up; they begin again when it is deleted while nobody uses it",
+			"path", l.Dir, "left", Limit-number)
+	}
+}
+
+// join is the path of a child.
+func (l *Line) join(name string) string { return zkpath.Join(l.Dir, name) }
+
+// Left is the error of whoever leaves because ctx has ended.
+func Left(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w (%w)", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}

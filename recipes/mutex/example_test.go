@@ -1,0 +1,118 @@
+package mutex_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+// connect gives the examples a ZooKeeper and a client of it.
+func connect() (*zktest.Server, *framework.Client) {
+	server, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		panic(err)
+	}
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
+	if err != nil {
+		panic(err)
+	}
+	return server, client
+}
+
+func Example() {
+	server, client := connect() // framework.New("zk1:2181,zk2:2181")
+	defer server.Close()
+	defer client.Close()
+
+	m := mutex.New(client, "/locks/orders")
+
+	// The deadline is for the wait; the lock does not end with it.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	lock, err := m.Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lock.Release(context.Background())
+
+	// Work under the lock's context: it ends if the lock is lost.
+	fmt.Println("held:", lock.Valid(), "lost:", lock.Context().Err() != nil)
+	// Output:
+	// held: true lost: false
+}
+
+func ExampleMutex_Do() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+
+	m := mutex.New(client, "/locks/orders")
+	err := m.Do(context.Background(), func(ctx context.Context) error {
+		// What is called from here may take the lock again, with ctx.
+		return m.Do(ctx, func(context.Context) error {
+			fmt.Println("one hold, taken twice")
+			return nil
+		})
+	})
+	fmt.Println(err)
+	// Output:
+	// one hold, taken twice
+	// <nil>
+}
+
+func ExampleMutex_TryAcquire() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+
+	m := mutex.New(client, "/locks/nightly", mutex.WithNodeData([]byte("host-1")))
+	lock, err := m.TryAcquire(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = m.TryAcquire(context.Background()) // not with lock.Context(): that would re-enter
+	fmt.Println("the second one:", errors.Is(err, mutex.ErrNotAcquired))
+
+	holder, _, _ := m.Holder(context.Background())
+	fmt.Printf("held by %s\n", holder.Data)
+	fmt.Println("released:", lock.Release(context.Background()))
+	fmt.Println("again:", errors.Is(lock.Release(context.Background()), mutex.ErrReleased))
+	// Output:
+	// the second one: true
+	// held by host-1
+	// released: <nil>
+	// again: true
+}
+
+func ExampleLock_Guard() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+	if _, err := client.Create().ForPath(ctx, "/balance", []byte("100")); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	lock, err := mutex.New(client, "/locks/balance").Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// The server executes the transaction only while the lock is held, whatever our clock says.
+	_, err = client.Transaction(ctx, lock.Guard(), client.TransactionOp().SetData().ForPath("/balance", []byte("90")))
+	fmt.Println("with the lock:", err)
+	_ = lock.Release(ctx)
+	_, err = client.Transaction(ctx, lock.Guard(), client.TransactionOp().SetData().ForPath("/balance", []byte("80")))
+	fmt.Println("without:", errors.Is(err, framework.ErrNoNode))
+	// Output:
+	// with the lock: <nil>
+	// without: true
+}

@@ -1,0 +1,195 @@
+package mutex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// lockName is what stands in front of the sequence number. It is part of the contract with Curator for Java.
+const lockName = "lock-"
+
+// Errors of this package, and those that tell how a lock was lost. Use errors.Is.
+var (
+	// ErrNotAcquired is TryAcquire's answer when somebody else holds the lock, or waits for it: at some moment before the answer, possibly
+	// just before the call. It is no proof that the lock is held now.
+	ErrNotAcquired = queue.ErrTaken
+	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
+	ErrReleased = framework.ErrReleased
+	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
+	ErrSessionLost = framework.ErrSessionLost
+	// ErrNodeDeleted is the cause when somebody has deleted the lock's node.
+	ErrNodeDeleted = framework.ErrNodeDeleted
+	// ErrSuspended is the cause when the connection is lost, with the policy framework.SuspendedIsLoss.
+	ErrSuspended = framework.ErrSuspended
+	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the directory while nobody uses it.
+	ErrSequenceExhausted = queue.ErrSequenceExhausted
+)
+
+// Mutex is a lock at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Every Acquire
+// stands in line for itself, also those of one process and one Mutex. Safe for concurrent use.
+//
+// Corresponds to Curator's InterProcessMutex.
+type Mutex struct {
+	line     queue.Line
+	staleTry bool
+	onWait   func(Position)
+	err      error // of New: every method returns it
+}
+
+// New makes the lock at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
+// arguments (a nil client, a path that cannot be one, an option) is reported by every method of the Mutex, before anything is sent.
+func New(client *framework.Client, path string, opts ...Option) *Mutex {
+	m := &Mutex{}
+	m.line.Client, m.line.Dir, m.line.Name, m.line.Order = client, path, lockName, queue.Order{Names: []string{lockName}}
+	m.line.Loss = framework.SessionOnly
+	m.err = m.configure(opts)
+	return m
+}
+
+func (m *Mutex) configure(opts []Option) error {
+	if m.line.Client == nil {
+		return errors.New("the client is nil: make one with framework.New")
+	}
+	var fault *zkpath.Error
+	if err := zkpath.Validate(m.line.Dir, false); errors.As(err, &fault) {
+		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
+		}
+		if err := opt(m); err != nil {
+			return err
+		}
+	}
+	if f := m.onWait; f != nil {
+		m.line.OnWait = func(p queue.Position) { f(Position(p)) }
+	}
+	return nil
+}
+
+// Path returns the lock's path.
+func (m *Mutex) Path() string { return m.line.Dir }
+
+// Acquire waits in line until the lock is the caller's, or ctx ends. The lock does not end with ctx.
+//
+// Re-entry: when ctx is the Context of a [Lock] of this Mutex, or derived from one, and that lock is still held, Acquire returns at once,
+// without asking the server, with one more Lock on the same hold; the hold ends with the Release of the last. So whoever is handed that
+// context shares the hold: two goroutines that acquire with it do not exclude each other. With any other context Acquire queues, and
+// that includes the context of a lock of another Mutex value at the same path: it waits for itself, until ctx ends.
+//
+// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
+// context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out. Before it has a place in line, the retry policy
+// decides how long to try: then ErrNotConnected or ErrConnectionLoss. Other errors: ErrClosed as soon as the client is closed;
+// ErrNoAuth without CREATE and READ on the directory; ErrSequenceExhausted; ErrInvalidPath; framework.ErrTimeoutTooShort when the session timeout is too
+// short to hold anything safely.
+func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
+	return m.acquire(ctx, "acquire", m.line.Acquire)
+}
+
+// TryAcquire is Acquire for who does not want to wait: ErrNotAcquired as soon as it is known that somebody else holds the lock or waits
+// for it. The first look writes nothing, see also [WithStaleTry]; only when nobody is there does it queue, and when somebody was faster
+// it leaves again. It re-enters as Acquire does.
+func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
+	return m.acquire(ctx, "try to acquire", func(ctx, values context.Context) (*queue.Grant, error) {
+		return m.line.TryAcquire(ctx, values, m.staleTry)
+	})
+}
+
+func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
+	err := m.err
+	switch {
+	case err != nil:
+	case ctx == nil:
+		err = framework.ErrNilContext
+	case ctx.Err() != nil:
+		err = queue.Left(ctx)
+	default:
+		if lock := m.reenter(ctx); lock != nil {
+			return lock, nil
+		}
+		h := &held{}
+		if h.grant, err = wait(ctx, context.WithValue(ctx, key{m}, h)); err == nil {
+			h.count = 1
+			return newLock(m, h), nil
+		}
+	}
+	return nil, m.failed(verb, err)
+}
+
+func (m *Mutex) failed(verb string, err error) error {
+	return fmt.Errorf("mutex %s: %s: %w", m.line.Dir, verb, err)
+}
+
+// Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and re-enters; it ends with ctx
+// and with the lock, whichever comes first; its deadline is that of ctx.
+//
+// The error is f's, joined with the way in which the lock was lost, if it was lost before f returned: then f's work may not have been
+// protected to its end. When the lock is not acquired f is not called.
+func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	if f == nil {
+		return m.failed("do", errors.New("the function is nil"))
+	}
+	lock, err := m.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	work, stop := lock.within(ctx)
+	defer func() {
+		stop()
+		// When ctx has ended the node is deleted behind our back: that is no failure of f's work.
+		if released := lock.Release(ctx); released != nil && (ctx.Err() == nil || lock.lost() != nil) {
+			err = errors.Join(err, released)
+		}
+	}()
+	return f(work)
+}
+
+// Participant is somebody who holds the lock or waits for it, with any client.
+type Participant struct {
+	// Name is that of the node, Path where it is.
+	Name, Path string
+	// Data is what the participant has put there, see [WithNodeData].
+	Data []byte
+	// SessionID is the participant's session, Czxid what would be its fencing token, Since when it queued, by the server's clock. They
+	// are zero when this client may not read the node.
+	SessionID, Czxid int64
+	Since            time.Time
+}
+
+// Participants returns who holds the lock, first, and who waits for it, in the order of the line: one list, and one read for each in one
+// flight. What it returns may be outdated when it returns. Children of the path that belong to no lock are left out.
+func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
+	return m.participants(ctx, 0)
+}
+
+// Holder returns the first in line, who holds the lock or is about to; false if there is nobody.
+func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
+	first, err := m.participants(ctx, 1)
+	if err != nil || len(first) == 0 {
+		return Participant{}, false, err
+	}
+	return first[0], true, nil
+}
+
+func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, error) {
+	err := m.err
+	var line []queue.Participant
+	if err == nil {
+		line, err = m.line.Participants(ctx, limit)
+	}
+	if err != nil {
+		return nil, m.failed("participants", err)
+	}
+	all := make([]Participant, len(line))
+	for i, p := range line {
+		all[i] = Participant(p)
+	}
+	return all, nil
+}

@@ -1,0 +1,60 @@
+package mutex
+
+import (
+	"fmt"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Option changes what [New] makes.
+type Option func(*Mutex) error
+
+// WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: it lives as long as its session
+// certainly does, which the client's own clock decides, so that the restart of one server ends no lock. With
+// [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
+func WithLossPolicy(p framework.LossPolicy) Option {
+	return func(m *Mutex) error {
+		if p != framework.SessionOnly && p != framework.SuspendedIsLoss {
+			return fmt.Errorf("%w WithLossPolicy: there is no policy %d; choose SessionOnly or SuspendedIsLoss", framework.ErrInvalidOption, p)
+		}
+		m.line.Loss = p
+		return nil
+	}
+}
+
+// WithNodeData is what the nodes of the lock contain: a host name, say, for [Mutex.Participants] to show. Default: the client's default
+// data ([framework.WithDefaultData]).
+func WithNodeData(data []byte) Option {
+	return func(m *Mutex) error {
+		m.line.Data = append([]byte{}, data...)
+		return nil
+	}
+}
+
+// WithStaleTry lets [Mutex.TryAcquire] decide by what the connected server knows, which in an ensemble may be a little old: one read
+// instead of two requests, and more often ErrNotAcquired for a lock that has just been released. It never acquires a lock that is held.
+// Default: off.
+func WithStaleTry() Option {
+	return func(m *Mutex) error { m.staleTry = true; return nil }
+}
+
+// OnWait has f called each time [Mutex.Acquire] finds out how many are ahead: first when it begins to wait, then whenever it looks again
+// (which is not at each step of the line: a waiter hears only of the one in front). It is called by the goroutine that acquires, which
+// waits for it. Default: none.
+func OnWait(f func(Position)) Option {
+	return func(m *Mutex) error {
+		if f == nil {
+			return fmt.Errorf("%w OnWait: the function is nil; leave the option out", framework.ErrInvalidOption)
+		}
+		m.onWait = f
+		return nil
+	}
+}
+
+// Position is a place in line.
+type Position struct {
+	// Node is the name of the own node, Predecessor that of the nearest one ahead.
+	Node, Predecessor string
+	// Ahead counts those ahead, the holder included.
+	Ahead int
+}

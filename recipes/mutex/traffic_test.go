@@ -1,0 +1,131 @@
+package mutex_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+// counts asserts the requests since the last call, pings left out. This is the table of requests per operation in the design.
+func counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
+	t.Helper()
+	synctest.Wait()
+	got := s.Counts()
+	delete(got, "ping")
+	require.Equal(t, want, got, what)
+	s.ResetCounts()
+}
+
+func TestTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		a, b, c := newClient(t, s), newClient(t, s), newClient(t, s)
+		ma, mb, mc := mutex.New(a, path), mutex.New(b, path), mutex.New(c, path)
+		synctest.Wait()
+		s.ResetCounts()
+
+		first := acquire(t, ma)
+		counts(t, s, "acquire, free", map[string]int{"create2": 1, "getChildren2": 1})
+		time.Sleep(49 * time.Millisecond)
+		counts(t, s, "nothing more for a short hold", map[string]int{})
+		time.Sleep(time.Minute)
+		counts(t, s, "the watch on the own node of a long one", map[string]int{"exists": 1})
+
+		re, err := ma.Acquire(first.Context())
+		require.NoError(t, err)
+		release(t, re)
+		counts(t, s, "re-entry", map[string]int{})
+
+		_, err = mb.TryAcquire(background)
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		counts(t, s, "try, held", map[string]int{"sync": 1, "getChildren2": 1})
+		_, err = mutex.New(b, path, mutex.WithStaleTry()).TryAcquire(background)
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		counts(t, s, "stale try, held", map[string]int{"getChildren2": 1})
+
+		second := waiting(t, background, mb)
+		counts(t, s, "acquire, held", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
+		ctx, cancel := context.WithCancel(background)
+		third := waiting(t, ctx, mc)
+		counts(t, s, "acquire, held and waited for", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
+		cancel()
+		require.ErrorIs(t, (<-third).err, context.Canceled)
+		counts(t, s, "waiter cancelled", map[string]int{"delete": 1, "removeWatches": 1})
+
+		release(t, first)
+		o := <-second
+		require.NoError(t, o.err)
+		counts(t, s, "release and hand-off to the only waiter", map[string]int{"delete": 1})
+		time.Sleep(time.Minute)
+		counts(t, s, "the own-node watch of the waiter goes on", map[string]int{})
+
+		second, third = waiting(t, background, ma), waiting(t, background, mc)
+		s.ResetCounts()
+		release(t, o.lock)
+		o = <-second
+		counts(t, s, "hand-off to the first of two waiters", map[string]int{"delete": 1})
+		release(t, o.lock)
+		o = <-third
+		counts(t, s, "hand-off to one who had two ahead when it listed", map[string]int{"delete": 1, "getChildren2": 1})
+		release(t, o.lock)
+		counts(t, s, "release", map[string]int{"delete": 1})
+
+		lock, err := ma.TryAcquire(background)
+		require.NoError(t, err)
+		counts(t, s, "try, free", map[string]int{"sync": 1, "getChildren2": 2, "create2": 1})
+		release(t, lock)
+		clean(t, s, path)
+	})
+}
+
+// One release wakes one waiter, however many there are.
+func TestNoHerd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		m := mutex.New(c, path)
+		lock := acquire(t, m)
+		const waiters = 300
+		done := make(chan *mutex.Lock, waiters)
+		for range waiters {
+			go func() {
+				lock, err := m.Acquire(background)
+				if err == nil {
+					done <- lock
+				}
+			}()
+		}
+		synctest.Wait()
+		line, err := m.Participants(background)
+		require.NoError(t, err)
+		require.Len(t, line, waiters+1)
+		watched := map[string]int{}
+		for _, w := range s.Watches() {
+			watched[w.Path]++
+		}
+		for _, p := range line[1:] {
+			require.LessOrEqual(t, watched[p.Path], 1, "own-node and predecessor watch are one on the server")
+		}
+		s.ResetCounts()
+		for i := range waiters {
+			require.Equal(t, line[i].Name, lock.Node())
+			release(t, lock)
+			lock = <-done
+		}
+		release(t, lock)
+		synctest.Wait()
+		got := s.Counts()
+		require.Equal(t, waiters+1, got["delete"])
+		require.LessOrEqual(t, got["getChildren2"], waiters, "at most one list for each hand-off")
+		require.LessOrEqual(t, got["getData"], waiters)
+		require.LessOrEqual(t, sum(got), 3*(waiters+1))
+		clean(t, s, path)
+	})
+}

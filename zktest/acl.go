@@ -1,0 +1,161 @@
+package zktest
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// identity is what a connection has proved to be: scheme and id.
+type identity = jute.ClientInfo
+
+var openACL = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
+
+// may tells whether the connection has one of the permissions. A nil ACL allows everything.
+func (c *conn) may(s *Server, acl []jute.ACL, perms int32) bool {
+	return allowed(acl, perms, c.auth)
+}
+
+func allowed(acl []jute.ACL, perms int32, ids []identity) bool {
+	if len(acl) == 0 || slices.ContainsFunc(ids, func(id identity) bool { return id.Scheme == "super" }) {
+		return true
+	}
+	for _, a := range acl {
+		if a.Perms&perms == 0 {
+			continue
+		}
+		if a.Scheme == "world" && a.ID == "anyone" {
+			return true
+		}
+		for _, id := range ids {
+			if id.Scheme == a.Scheme && idMatches(a.Scheme, id.User, a.ID) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// idMatches compares an identity with an ACL's id by the rules of its scheme.
+func idMatches(scheme, id, aclID string) bool {
+	switch scheme {
+	case "digest":
+		return id == aclID
+	case "ip":
+		prefix, valid := ipPrefix(aclID)
+		addr, err := netip.ParseAddr(id)
+		return valid && err == nil && prefix.Contains(addr)
+	}
+	return false
+}
+
+// ipPrefix reads "10.0.0.1" or "10.0.0.0/8". Like the real provider of 3.8 it knows IPv4 only.
+func ipPrefix(s string) (netip.Prefix, bool) {
+	host, bits, cut := strings.Cut(s, "/")
+	addr, err := netip.ParseAddr(host)
+	if err != nil || !addr.Is4() {
+		return netip.Prefix{}, false
+	}
+	n := 32
+	if cut {
+		if n, err = strconv.Atoi(bits); err != nil || n < 0 || n > 32 {
+			return netip.Prefix{}, false
+		}
+	}
+	return netip.PrefixFrom(addr, n), true
+}
+
+func idValid(scheme, id string) bool {
+	switch scheme {
+	case "digest":
+		parts := strings.Split(strings.TrimRight(id, ":"), ":") // as Java's split, which drops empty parts at the end
+		return len(parts) == 2
+	case "ip":
+		_, valid := ipPrefix(id)
+		return valid
+	}
+	return false
+}
+
+// fixACL validates a request's ACL and replaces "auth" by the identities that the requester has proved.
+func fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
+	var fixed []jute.ACL
+	for i, a := range acl {
+		if slices.Contains(acl[:i], a) {
+			continue
+		}
+		switch {
+		case a.Scheme == "world" && a.ID == "anyone":
+			fixed = append(fixed, a)
+		case a.Scheme == "auth":
+			proved := false
+			for _, id := range ids {
+				if id.Scheme == "digest" || id.Scheme == "super" && id.User != "" {
+					proved = true
+					fixed = append(fixed, jute.ACL{Perms: a.Perms, Scheme: id.Scheme, ID: id.User})
+				}
+			}
+			if !proved {
+				return nil, ErrInvalidACL
+			}
+		case idValid(a.Scheme, a.ID):
+			fixed = append(fixed, a)
+		default:
+			return nil, ErrInvalidACL
+		}
+	}
+	if len(fixed) == 0 {
+		return nil, ErrInvalidACL
+	}
+	return fixed, ok
+}
+
+// digestID is the id that "user:password" proves: the user and a hash of both.
+func digestID(credentials []byte) string {
+	user, _, _ := strings.Cut(string(credentials), ":")
+	sum := sha1.Sum(credentials)
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// authenticate serves auth (100), which is answered before the request pipeline: it does not touch the session.
+func (s *Server) authenticate(c *conn, xid int32, d *jute.Decoder) {
+	var p jute.AuthPacket
+	p.Decode(d)
+	if d.Err() != nil {
+		c.end(false)
+		return
+	}
+	result := ok
+	switch p.Scheme {
+	case "digest":
+		id := digestID(p.Auth)
+		if s.cfg.SuperDigest != "" && id == s.cfg.SuperDigest {
+			c.prove(identity{Scheme: "super"})
+		}
+		c.prove(identity{Scheme: "digest", User: id})
+	case "ip":
+		c.prove(identity{Scheme: "ip", User: c.host})
+	default:
+		result = ErrAuthFailed
+	}
+	s.trace.add(traceEntry{kind: traceReply, conn: c.id, session: c.sessionID, xid: xid, op: jute.OpAuth, path: p.Scheme, err: result})
+	c.send(jute.Frame(&jute.ReplyHeader{Xid: xid, Err: int32(result)}))
+	if result != ok {
+		c.end(true)
+	}
+}
+
+func (c *conn) prove(id identity) {
+	if !slices.Contains(c.auth, id) {
+		c.auth = append(c.auth, id)
+	}
+}
+
+func (c *conn) provedDigest() bool {
+	return slices.ContainsFunc(c.auth, func(id identity) bool { return id.Scheme == "digest" })
+}

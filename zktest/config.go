@@ -1,0 +1,105 @@
+package zktest
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Profile selects the behaviour of a ZooKeeper version where versions differ.
+type Profile int
+
+const (
+	// V38 is ZooKeeper 3.6 to 3.8.3, the default: a connection has one watch mode per path, so that a one-shot watch replaces a persistent one.
+	V38 Profile = iota
+	// V384 is 3.8.4 to 3.8.6, and older ones with that fix, such as Debian's 3.8.0: as V38, and events about nodes that a watcher may not READ are
+	// dropped, its one-shot watch consumed.
+	V384
+	// V39 is 3.9: watch modes of one path live side by side, events carry a zxid, events are dropped as in V384.
+	V39
+	// V35 is 3.5: no addWatch, setWatches2, multiRead, whoAmI, getEphemerals, getAllChildrenNumber. Like every unknown operation they close the connection.
+	V35
+)
+
+func (p Profile) String() string {
+	switch p {
+	case V38:
+		return "3.8"
+	case V384:
+		return "3.8.4"
+	case V39:
+		return "3.9"
+	case V35:
+		return "3.5"
+	}
+	return "unknown"
+}
+
+func (p Profile) valid() bool         { return p >= V38 && p <= V35 }
+func (p Profile) stackedModes() bool  { return p == V39 }
+func (p Profile) filtersEvents() bool { return p == V384 || p == V39 }
+func (p Profile) version() string {
+	return map[Profile]string{V38: "3.8.0", V384: "3.8.6", V39: "3.9.3", V35: "3.5.10"}[p]
+}
+
+// Config is what a server is started with. The zero value means the defaults.
+type Config struct {
+	// TickTime is the granularity of session expiry: a session expires at the first multiple of it strictly after the last touch plus the
+	// session's timeout. Whole milliseconds. Default 2 s.
+	TickTime time.Duration
+	// MinSessionTimeout and MaxSessionTimeout bound what clients get. Default 2 and 20 ticks.
+	MinSessionTimeout, MaxSessionTimeout time.Duration
+	// MaxFrame is jute.maxbuffer: a longer frame closes the connection. Default 0xfffff bytes (1 MiB less one).
+	MaxFrame int
+	// Listen is a TCP address to serve besides the in-memory network, e.g. "127.0.0.1:0". Default "": the in-memory network only.
+	Listen string
+	// ReapInterval is how often empty containers and outlived TTL nodes are looked for. Default 60 s.
+	ReapInterval time.Duration
+	// ExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Default: refused with [ErrUnimplemented].
+	ExtendedTypes bool
+	// EnforceQuota refuses writes beyond a hard quota with [ErrQuotaExceeded] (zookeeper.enforceQuota). Default: quotas are only counted.
+	EnforceQuota bool
+	// Profile is the version to imitate. Default [V38].
+	Profile Profile
+	// EnsembleConfig is the data of /zookeeper/config. Default "", as on a standalone server.
+	EnsembleConfig string
+	// RequireAuth is enforce.auth.enabled with the digest scheme: any packet before a successful digest auth is answered with an error and the connection closed.
+	RequireAuth bool
+	// SuperDigest is the id of the super user, "super:" and the base64 of a SHA-1 (zookeeper.DigestAuthenticationProvider.superDigest). Default none.
+	SuperDigest string
+	// Logger gets what a server would log. Default: nothing.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.TickTime == 0 {
+		c.TickTime = 2 * time.Second
+	}
+	if c.MinSessionTimeout == 0 {
+		c.MinSessionTimeout = 2 * c.TickTime
+	}
+	if c.MaxSessionTimeout == 0 {
+		c.MaxSessionTimeout = 20 * c.TickTime
+	}
+	if c.MaxFrame == 0 {
+		c.MaxFrame = 0xfffff
+	}
+	if c.ReapInterval == 0 {
+		c.ReapInterval = time.Minute
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case c.TickTime < time.Millisecond:
+		return c, configError("TickTime %v is under 1 ms", c.TickTime)
+	case c.MinSessionTimeout < time.Millisecond || c.MinSessionTimeout > c.MaxSessionTimeout:
+		return c, configError("MinSessionTimeout %v must be between 1 ms and MaxSessionTimeout %v", c.MinSessionTimeout, c.MaxSessionTimeout)
+	case c.MaxFrame < 64:
+		return c, configError("MaxFrame %d leaves no room for a request", c.MaxFrame)
+	case c.ReapInterval < time.Millisecond:
+		return c, configError("ReapInterval %v is under 1 ms", c.ReapInterval)
+	case !c.Profile.valid():
+		return c, configError("unknown Profile %d", int(c.Profile))
+	}
+	return c, nil
+}

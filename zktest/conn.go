@@ -1,0 +1,248 @@
+package zktest
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Direction is a direction of a connection, or both.
+type Direction uint8
+
+// Directions, as the server sees them.
+const (
+	FromClient Direction = 1 << iota
+	ToClient
+	Both = FromClient | ToClient
+)
+
+// conn is a client's connection: a reader that executes requests one after the other, and a writer. Fields without a remark are guarded by the
+// server's lock.
+type conn struct {
+	s    *Server
+	id   int64    // immutable; grows with each connection
+	nc   net.Conn // immutable
+	host string   // immutable; the client's address without the port
+
+	session   *session // nil before the handshake and after the session's end
+	sessionID int64    // stays for the trace
+	timeout   int64    // negotiated, milliseconds
+	auth      []identity
+	closed    bool // no request is executed any more, nothing is sent any more
+	blocked   Direction
+	delay     time.Duration
+	mute      bool          // what would be sent is lost: an injected fault
+	holding   *Injection    // what is sent waits for its release
+	late      time.Duration // what is sent is delayed by so much more
+	received  int64
+	sent      int64
+	since     time.Time
+	lastXid   int32
+	lastZxid  int64
+
+	done chan struct{} // closed with closed
+	cut  chan struct{} // closed when the end does not wait for what is queued
+	out  outbox
+}
+
+// outbox is what waits to be written: unbounded, since a server may not drop replies, but counted in Server's dumps. It has a lock of its own so
+// that the writer does not contend for the server's.
+type outbox struct {
+	mu    sync.Mutex
+	items []outItem
+	ended bool          // nothing comes any more
+	wake  chan struct{} // of capacity 1
+}
+
+type outItem struct {
+	frame []byte
+	at    time.Time  // not to be written before
+	hold  *Injection // not to be written before it is released
+}
+
+func (s *Server) newConn(nc net.Conn) *conn {
+	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
+	if err != nil {
+		host = nc.RemoteAddr().String()
+	}
+	s.lastConn++
+	return &conn{s: s, since: time.Now(), id: s.lastConn, nc: nc, host: host, auth: []identity{{Scheme: "ip", User: host}}, done: make(chan struct{}),
+		cut: make(chan struct{}), out: outbox{wake: make(chan struct{}, 1)}}
+}
+
+// send queues a frame. It never blocks.
+func (c *conn) send(frame []byte) {
+	if c.closed || c.mute {
+		return
+	}
+	item := outItem{frame: frame, hold: c.holding}
+	if d := max(c.delay, c.s.delayAll) + c.late; d > 0 {
+		item.at = time.Now().Add(d)
+	}
+	c.sent++
+	c.s.sent++
+	c.out.mu.Lock()
+	c.out.items = append(c.out.items, item)
+	c.out.mu.Unlock()
+	c.out.signal()
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end closes the connection: with flush after all that is queued, else at once. The session lives on.
+func (c *conn) end(flush bool) {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	close(c.done)
+	c.s.forget(c)
+	c.out.mu.Lock()
+	c.out.ended = true
+	if !flush {
+		c.out.items = nil
+	}
+	c.out.mu.Unlock()
+	if !flush {
+		close(c.cut)
+		_ = c.nc.SetWriteDeadline(time.Now()) // frees a writer whose peer does not read
+	}
+	c.out.signal()
+}
+
+// writeLoop writes what is queued and closes the network connection.
+func (c *conn) writeLoop() {
+	defer c.s.connDone(c)
+	defer func() { _ = c.nc.Close() }()
+	if c.writeQueued() {
+		c.s.passable(c, ToClient, nil) // a black hole swallows the FIN, too
+	}
+}
+
+// writeQueued writes, several frames at once, until the connection ends. It returns false when the network connection is to be closed at once.
+func (c *conn) writeQueued() bool {
+	var buf []byte
+	for {
+		items, ended := c.take()
+		for len(items) > 0 {
+			if !c.due(items[0]) || !c.s.passable(c, ToClient, c.cut) {
+				return true
+			}
+			buf = buf[:0]
+			for now := time.Now(); ; {
+				buf = append(buf, items[0].frame...)
+				items = items[1:]
+				if len(items) == 0 || items[0].hold != nil || items[0].at.After(now) || len(buf) >= 64<<10 {
+					break
+				}
+			}
+			if _, err := c.nc.Write(buf); err != nil {
+				c.s.lose(c)
+				return false
+			}
+		}
+		if ended {
+			return true
+		}
+	}
+}
+
+// take waits for something to write, or the end.
+func (c *conn) take() (items []outItem, ended bool) {
+	for {
+		c.out.mu.Lock()
+		items, c.out.items, ended = c.out.items, nil, c.out.ended
+		c.out.mu.Unlock()
+		if len(items) > 0 || ended {
+			return items, ended
+		}
+		select {
+		case <-c.out.wake:
+		case <-c.s.quit:
+			return nil, true
+		}
+	}
+}
+
+// due waits until the item may be written; false when the connection is cut or the server ends first.
+func (c *conn) due(item outItem) bool {
+	if item.hold != nil {
+		select {
+		case <-item.hold.released:
+		case <-c.cut:
+			return false
+		case <-c.s.quit:
+			return false
+		}
+	}
+	wait := time.Until(item.at)
+	if item.at.IsZero() || wait <= 0 {
+		return true
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.cut:
+	case <-c.s.quit:
+	}
+	return false
+}
+
+// readLoop reads frames and executes them, until the connection ends.
+func (c *conn) readLoop() {
+	defer c.s.connDone(c)
+	defer c.s.lose(c)
+	r := bufio.NewReaderSize(c.nc, 8<<10)
+	var buf []byte
+	for first := true; ; first = false {
+		frame, word, err := c.readFrame(r, &buf, first)
+		if !c.s.passable(c, FromClient, c.done) || err != nil {
+			return
+		}
+		switch {
+		case word != "":
+			c.s.fourLetters(c, word)
+			return
+		case first:
+			if !c.s.handshake(c, frame) {
+				return
+			}
+		default:
+			if !c.s.handle(c, frame) {
+				return
+			}
+		}
+	}
+}
+
+// readFrame reads one frame into *buf. In a connection's first four bytes a four-letter word may stand instead of a length.
+func (c *conn) readFrame(r *bufio.Reader, buf *[]byte, first bool) (frame []byte, word string, err error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, "", err
+	}
+	if first && knownWord(string(head[:])) {
+		return nil, string(head[:]), nil
+	}
+	n := int(int32(binary.BigEndian.Uint32(head[:])))
+	if n < 0 || n > c.s.cfg.MaxFrame {
+		c.s.cfg.Logger.Warn("frame length out of range, closing the connection", "conn", c.id, "length", n)
+		return nil, "", io.ErrUnexpectedEOF
+	}
+	if cap(*buf) < n {
+		*buf = make([]byte, max(n, 512))
+	}
+	frame = (*buf)[:n]
+	_, err = io.ReadFull(r, frame)
+	return frame, "", err
+}

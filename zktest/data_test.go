@@ -1,0 +1,299 @@
+package zktest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+func TestPathRules(t *testing.T) {
+	s := RunT(t)
+	require.NoError(t, s.Create("/a", nil))
+	c := newRaw(t, s, 10*time.Second)
+	for path, want := range map[string]Error{
+		"": ErrBadArguments, "a": ErrBadArguments, "/a/": ErrBadArguments, "/a//b": ErrNoNode, "//a": ErrBadArguments, "/a/.": ErrBadArguments, "/a/..": ErrBadArguments,
+		"/a/\x00": ErrBadArguments, "/a/\x1f": ErrBadArguments, "/a/\x7f": ErrBadArguments, "/a/\ue000": ErrBadArguments, "/a/\ufff0": ErrBadArguments,
+		"/a/\U0001F600": ErrBadArguments, "/a/\xff": ErrBadArguments, "/a": ErrNodeExists, "/": ErrNodeExists, "/b/c": ErrNoNode,
+		"/a/...": ok, "/a/.b": ok, "/a/b.": ok, "/a/ü ö": ok,
+	} {
+		assert.Equal(t, want, c.code(jute.OpCreate, mk(path, 0)), "create %q", path)
+	}
+	for _, path := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", "", "a"} {
+		assert.Equal(t, ErrBadArguments, c.code(jute.OpDelete, rm(path)), "delete %q", path)
+	}
+	assert.Equal(t, ErrNoNode, c.code(jute.OpGetData, at("no path")), "reads do not validate")
+}
+
+func TestSequenceNumbersComeFromTheParent(t *testing.T) {
+	s := RunT(t)
+	c := newRaw(t, s, 10*time.Second)
+	c.create("/p", 0)
+	assert.Equal(t, "/p/n0000000000", c.create("/p/n", jute.ModePersistentSequential))
+	c.create("/p/plain", 0)
+	assert.Equal(t, "/p/0000000002", c.create("/p/", jute.ModeEphemeralSequential))
+	c.call(jute.OpDelete, rm("/p/0000000002"))
+	assert.Equal(t, "/p/n0000000003", c.create("/p/n", jute.ModePersistentSequential), "a delete does not count")
+}
+
+// At its end the counter sticks, and names are ties; inside one multi it runs over.
+func TestSequenceSticksAtItsEnd(t *testing.T) {
+	s := RunT(t)
+	c := newRaw(t, s, 10*time.Second)
+	c.create("/p", 0)
+	require.NoError(t, s.SetSequence("/p", 2147483646))
+	assert.Equal(t, "/p/a-2147483646", c.create("/p/a-", jute.ModePersistentSequential))
+	assert.Equal(t, "/p/b-2147483647", c.create("/p/b-", jute.ModePersistentSequential))
+	assert.Equal(t, "/p/c-2147483647", c.create("/p/c-", jute.ModePersistentSequential))
+	assert.Equal(t, ErrNodeExists, c.code(jute.OpCreate, mk("/p/c-", jute.ModePersistentSequential)))
+	var res jute.MultiResponse
+	c.call(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreate, Request: mk("/p/d-", 2)}, {Op: jute.OpCreate, Request: mk("/p/d-", 2)}}}).into(t, &res)
+	assert.Equal(t, "/p/d-2147483647", res.Results[0].Path)
+	assert.Equal(t, "/p/d--2147483648", res.Results[1].Path)
+}
+
+func TestEphemeralsHaveNoChildren(t *testing.T) {
+	s := RunT(t)
+	c := newRaw(t, s, 10*time.Second)
+	c.create("/e", jute.ModeEphemeral)
+	assert.Equal(t, ErrNoChildrenForEphemerals, c.code(jute.OpCreate, mk("/e/a", 0)))
+	assert.Equal(t, ErrNoChildrenForEphemerals, c.code(jute.OpCreate, mk("/e/a", 2)))
+}
+
+func TestStat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t)
+		c := newRaw(t, s, 30*time.Second)
+		created := time.Now().UnixMilli()
+		c.create("/a", 0)
+		czxid := s.Zxid()
+		time.Sleep(time.Second)
+		c.call(jute.OpSetData, put("/a", "four"))
+		mzxid, changed := s.Zxid(), time.Now().UnixMilli()
+		c.create("/a/x", 0)
+		c.create("/a/y", 0)
+		c.call(jute.OpDelete, rm("/a/x"))
+		pzxid := s.Zxid()
+		var res jute.StatResponse
+		c.call(jute.OpExists, at("/a")).into(t, &res)
+		assert.Equal(t, Stat{Czxid: czxid, Mzxid: mzxid, Ctime: created, Mtime: changed, Version: 1, Cversion: 3, DataLength: 4, NumChildren: 1, Pzxid: pzxid}, res.Stat)
+		assert.Equal(t, Stat{Cversion: -1, NumChildren: 1}, s.freshRoot(t))
+	})
+}
+
+func (s *Server) freshRoot(t *testing.T) Stat {
+	_, stat, err := RunT(t).Get("/")
+	require.NoError(t, err)
+	return stat
+}
+
+func TestContainersAndTTLNodesAreReaped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t, Config{ExtendedTypes: true})
+		c := newRaw(t, s, 40*time.Second)
+		keep := func(d time.Duration) {
+			for range d / (10 * time.Second) {
+				time.Sleep(10 * time.Second)
+				c.call(jute.OpPing)
+			}
+		}
+		for _, path := range []string{"/never-used", "/used"} {
+			c.call(jute.OpCreateContainer, mk(path, jute.ModeContainer))
+		}
+		c.create("/used/a", 0)
+		c.call(jute.OpCreateTTL, &jute.CreateTTLRequest{CreateRequest: *mk("/ttl", jute.ModePersistentTTL), TTL: 90_000})
+		assert.Equal(t, Container, s.Tree()["/used"].Mode)
+		assert.Equal(t, TTL, s.Tree()["/ttl"].Mode)
+		keep(70 * time.Second)
+		assert.True(t, s.Exists("/used"), "has a child")
+		c.call(jute.OpDelete, rm("/used/a"))
+		c.call(jute.OpSetData, put("/ttl", "")) // at 70 s: the TTL starts anew
+		c.call(jute.OpExists, watch("/used"))
+		keep(60 * time.Second) // the reaper looked at 120 s
+		assert.False(t, s.Exists("/used"))
+		assert.Equal(t, []string{"NodeDeleted /used"}, c.heard())
+		assert.True(t, s.Exists("/ttl"))
+		keep(60 * time.Second) // and at 180 s
+		assert.False(t, s.Exists("/ttl"))
+		assert.True(t, s.Exists("/never-used"))
+		assert.Equal(t, ErrUnimplemented, newRaw(t, RunT(t), time.Second).code(jute.OpCreateTTL,
+			&jute.CreateTTLRequest{CreateRequest: *mk("/ttl", jute.ModePersistentTTL), TTL: 1}), "without ExtendedTypes")
+	})
+}
+
+func TestACL(t *testing.T) {
+	s := RunT(t, Config{SuperDigest: digestID([]byte("super:secret"))})
+	owner, stranger := newRaw(t, s, 10*time.Second), newRaw(t, s, 10*time.Second)
+	auth := func(c *raw, scheme, credentials string) Error {
+		return c.code(jute.OpAuth, &jute.AuthPacket{Scheme: scheme, Auth: []byte(credentials)})
+	}
+	private := mk("/private", 0)
+	private.ACL = []ACL{{Perms: jute.PermAll, Scheme: "auth"}}
+	assert.Equal(t, ErrInvalidACL, owner.code(jute.OpCreate, private), "nothing proved yet")
+	require.Equal(t, ok, auth(owner, "digest", "u:p"))
+	require.Equal(t, ok, owner.code(jute.OpCreate, private))
+	for op, rec := range map[int32]jute.Record{jute.OpGetData: at("/private"), jute.OpGetChildren: at("/private"), jute.OpSetData: put("/private", ""),
+		jute.OpCreate: mk("/private/a", 0), jute.OpGetACL: &jute.PathRequest{Path: "/private"}, jute.OpCheck: rm("/private"),
+		jute.OpSetACL: &jute.SetACLRequest{Path: "/private", ACL: openACL, Version: -1}} {
+		assert.Equal(t, ErrNoAuth, stranger.code(op, rec), jute.OpName(op))
+	}
+	assert.Equal(t, ok, stranger.code(jute.OpExists, at("/private")))
+	assert.Equal(t, ok, owner.code(jute.OpCreate, mk("/private/a", 0)))
+	assert.Equal(t, ErrNoAuth, stranger.code(jute.OpDelete, rm("/private/a")), "deleting needs a right on the parent")
+
+	local := mk("/local", 0)
+	local.ACL = []ACL{{Perms: jute.PermRead, Scheme: "ip", ID: "127.0.0.0/8"}}
+	require.Equal(t, ok, owner.code(jute.OpCreate, local))
+	assert.Equal(t, ok, stranger.code(jute.OpGetData, at("/local")))
+	assert.Equal(t, ErrNoAuth, stranger.code(jute.OpSetData, put("/local", "")))
+
+	shown := mk("/shown", 0)
+	shown.ACL = []ACL{{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))}, {Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
+	require.Equal(t, ok, owner.code(jute.OpCreate, shown))
+	var acl jute.GetACLResponse
+	stranger.call(jute.OpGetACL, &jute.PathRequest{Path: "/shown"}).into(t, &acl)
+	assert.Equal(t, "u:x", acl.ACL[0].ID, "the hash is hidden from those without ADMIN")
+	owner.call(jute.OpGetACL, &jute.PathRequest{Path: "/shown"}).into(t, &acl)
+	assert.Equal(t, digestID([]byte("u:p")), acl.ACL[0].ID)
+
+	require.Equal(t, ok, auth(stranger, "digest", "super:secret"))
+	assert.Equal(t, ok, stranger.code(jute.OpGetData, at("/private")))
+	var who jute.WhoAmIResponse
+	owner.call(jute.OpWhoAmI).into(t, &who)
+	assert.ElementsMatch(t, []jute.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "digest", User: "u"}}, who.Info)
+	assert.Equal(t, ErrAuthFailed, auth(owner, "nonsense", ""))
+	owner.closed()
+}
+
+func TestMultiSeesItsOwnEarlierOperations(t *testing.T) {
+	s := RunT(t)
+	c := newRaw(t, s, 10*time.Second)
+	ops := &jute.MultiRequest{Ops: []jute.MultiOp{
+		{Op: jute.OpCreate, Request: mk("/m", 0)},
+		{Op: jute.OpCreate, Request: mk("/m/a", 0)},
+		{Op: jute.OpSetData, Request: &jute.SetDataRequest{Path: "/m", Data: []byte("1"), Version: 0}},
+		{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/m", Version: 1}},
+		{Op: jute.OpDelete, Request: rm("/m/a")},
+		{Op: jute.OpDelete, Request: rm("/m")},
+	}}
+	c.call(jute.OpAddWatch, &jute.PathIntRequest{Path: "/m", Value: jute.WatchPersistentRecursive})
+	before := s.Zxid()
+	var res jute.MultiResponse
+	c.call(jute.OpMulti, ops).into(t, &res)
+	assert.Equal(t, before+1, s.Zxid())
+	assert.Equal(t, int32(1), res.Results[2].Stat.Version)
+	assert.Equal(t, []string{"NodeCreated /m", "NodeCreated /m/a", "NodeDataChanged /m", "NodeDeleted /m/a", "NodeDeleted /m"}, c.heard())
+
+	ops.Ops[3].Request.(*jute.PathVersionRequest).Version = 7
+	c.call(jute.OpMulti, ops).into(t, &res)
+	codes := []Error{}
+	for _, part := range res.Results {
+		assert.Equal(t, jute.OpError, part.Op)
+		codes = append(codes, Error(part.Err))
+	}
+	assert.Equal(t, []Error{ok, ok, ok, ErrBadVersion, ErrRuntimeInconsistency, ErrRuntimeInconsistency}, codes)
+	assert.Empty(t, c.heard())
+	assert.False(t, s.Exists("/m"))
+}
+
+func TestReadsOfManyKinds(t *testing.T) {
+	s := RunT(t, Config{EnsembleConfig: "server.1=a:1:2"})
+	c := newRaw(t, s, 10*time.Second)
+	for i := range 20 {
+		require.NoError(t, s.Create(fmt.Sprintf("/d/n%d", i), nil))
+	}
+	c.create("/d/e", jute.ModeEphemeral)
+	var kids jute.Children2Response
+	c.call(jute.OpGetChildren2, at("/d")).into(t, &kids)
+	assert.Len(t, kids.Children, 21)
+	assert.False(t, slices.IsSorted(kids.Children), "as in Java, no order to rely on")
+	var n jute.IntResponse
+	c.call(jute.OpGetAllChildrenNumber, &jute.PathRequest{Path: "/d"}).into(t, &n)
+	assert.Equal(t, int32(21), n.Value)
+	var own jute.ChildrenResponse
+	c.call(jute.OpGetEphemerals, &jute.PathRequest{Path: "/d"}).into(t, &own)
+	assert.Equal(t, []string{"/d/e"}, own.Children)
+	c.call(jute.OpGetEphemerals, &jute.PathRequest{Path: "/x"}).into(t, &own)
+	assert.Empty(t, own.Children)
+	var path jute.PathResponse
+	c.call(jute.OpSync, &jute.PathRequest{Path: "/none"}).into(t, &path)
+	assert.Equal(t, "/none", path.Path)
+	var data jute.GetDataResponse
+	c.call(jute.OpGetData, at("/zookeeper/config")).into(t, &data)
+	assert.Equal(t, "server.1=a:1:2", string(data.Data))
+	assert.Equal(t, ErrNoAuth, c.code(jute.OpSetData, put("/zookeeper/config", "")))
+	assert.Equal(t, ErrReconfigDisabled, c.code(jute.OpReconfig, &jute.ReconfigRequest{}))
+}
+
+func TestOldServersCloseOnUnknownOperations(t *testing.T) {
+	for _, profile := range []Profile{V35, V38} {
+		s := RunT(t, Config{Profile: profile})
+		for _, op := range []int32{jute.OpAddWatch, jute.OpSetWatches2, jute.OpMultiRead, jute.OpWhoAmI, jute.OpGetEphemerals, 999} {
+			c := newRaw(t, s, 10*time.Second)
+			r := c.call(op, &jute.PathIntRequest{Path: "/"}, &jute.SetWatches2{})
+			if profile == V35 || op == 999 {
+				assert.Equal(t, ErrUnimplemented, Error(r.Err), "%v %d", profile, op)
+				assert.Equal(t, int64(-1), r.Zxid)
+				c.closed()
+			} else {
+				assert.NotEqual(t, ErrUnimplemented, Error(r.Err), "%v %d", profile, op)
+			}
+		}
+	}
+}
+
+func TestFramesBeyondTheLimitCloseTheConnection(t *testing.T) {
+	s := RunT(t, Config{MaxFrame: 1000})
+	c := newRaw(t, s, 10*time.Second)
+	big := mk("/big", 0)
+	big.Data = bytes.Repeat([]byte("x"), 900)
+	assert.Equal(t, ok, c.code(jute.OpCreate, big))
+	big.Data = bytes.Repeat([]byte("x"), 1000)
+	c.send(jute.OpCreate, big)
+	c.closed()
+}
+
+func TestQuota(t *testing.T) {
+	for _, enforce := range []bool{false, true} {
+		s := RunT(t, Config{EnforceQuota: enforce})
+		require.NoError(t, s.Create("/q/a", []byte("xx")))
+		require.NoError(t, s.Create("/zookeeper/quota/q/zookeeper_limits", []byte("count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=3")))
+		require.NoError(t, s.Create("/zookeeper/quota/q/zookeeper_stats", []byte("count=0,bytes=0")))
+		c := newRaw(t, s, 10*time.Second)
+		used := func() string {
+			data, _, err := s.Get("/zookeeper/quota/q/zookeeper_stats")
+			require.NoError(t, err)
+			return string(data)
+		}
+		assert.Equal(t, "count=2,bytes=2", used())
+		c.create("/q/b", 0)
+		assert.Equal(t, "count=3,bytes=3", used())
+		want := ok
+		if enforce {
+			want = ErrQuotaExceeded
+		}
+		assert.Equal(t, want, c.code(jute.OpCreate, mk("/q/c", 0)))
+		assert.Equal(t, want, c.code(jute.OpSetData, put("/q/a", "0123456789")))
+		assert.Equal(t, ok, c.code(jute.OpDelete, rm("/q/b")))
+		if enforce {
+			assert.Equal(t, "count=2,bytes=2", used())
+		}
+		require.NoError(t, s.Delete("/zookeeper/quota/q/zookeeper_limits"))
+		assert.Equal(t, ok, c.code(jute.OpSetData, put("/q/a", "0123456789")))
+	}
+}
+
+func TestCheckOutsideAMulti(t *testing.T) {
+	s := RunT(t)
+	c := newRaw(t, s, 10*time.Second)
+	assert.Equal(t, ErrNoNode, c.code(jute.OpCheck, rm("/a")))
+	c.send(jute.OpCheck, rm("/"))
+	assert.Empty(t, c.heard(), "the next reply is the ping's")
+}

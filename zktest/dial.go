@@ -1,0 +1,89 @@
+package zktest
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Addr is the TCP address with Config.Listen, else a name of the in-memory network: an IP address and port that no resolver is needed for.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listenAddr != "" {
+		return s.listenAddr
+	}
+	return s.name
+}
+
+var clientPort atomic.Int32
+
+// Dial connects to the server in memory, whatever network and addr say. The connection is buffered both ways like TCP, has deadlines, and can be
+// used inside a testing/synctest bubble if the server was started there. A stopped or closed server refuses (ECONNREFUSED); a paused one accepts and
+// stays silent; a black hole for all connections makes Dial wait until Heal or the end of ctx, whose error it then returns.
+func (s *Server) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, dialError(network, err)
+		}
+		s.mu.Lock()
+		blocked, gate := s.blockedAll != 0 && !s.closed, s.gate
+		s.mu.Unlock()
+		if !blocked {
+			break
+		}
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		case <-s.quit:
+		}
+	}
+	client := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 32768 + int(clientPort.Add(1))&0x3fff}
+	clientEnd, serverEnd := newPipe(client, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2181})
+	if !s.serve(serverEnd) {
+		return nil, dialError(network, syscall.ECONNREFUSED)
+	}
+	return clientEnd, nil
+}
+
+func dialError(network string, err error) error {
+	return &net.OpError{Op: "dial", Net: network, Err: err}
+}
+
+// Dialer returns Dial in the form that go-zookeeper's WithDialer wants.
+func (s *Server) Dialer() func(network, addr string, timeout time.Duration) (net.Conn, error) {
+	return func(network, addr string, timeout time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		return s.Dial(ctx, network, addr)
+	}
+}
+
+func (s *Server) listen(addr string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listenLocked(addr)
+}
+
+// listenLocked opens the TCP listener and accepts in a goroutine that ends with it.
+func (s *Server) listenLocked(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	s.listener, s.listenAddr = l, l.Addr().String()
+	s.wg.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return // closed by Stop or Close
+			}
+			if !s.serve(nc) {
+				_ = nc.Close()
+			}
+		}
+	})
+	return nil
+}

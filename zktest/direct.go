@@ -1,0 +1,149 @@
+package zktest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// The direct methods change the tree as an administrator would who needs no connection and no rights: they are transactions with a zxid, and fire
+// watches. They work on a stopped or paused server, too. Errors are of type [Error].
+
+// do executes one write.
+func (s *Server) do(op int32, session int64, rec jute.Decodable) (result, Error) {
+	p := &prep{s: s, session: session, auth: []identity{{Scheme: "super"}}, zxid: s.nextZxid(), now: time.Now().UnixMilli()}
+	t, err := p.prepare(op, rec)
+	if err != ok {
+		return result{}, err
+	}
+	s.trace.add(traceEntry{kind: traceReply, op: op, path: t.path, zxid: p.zxid})
+	return s.apply(t, p.zxid, p.now), ok
+}
+
+// Create makes a persistent node that anybody may use, and the parents it lacks.
+func (s *Server) Create(path string, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !validPath(path) {
+		return ErrBadArguments
+	}
+	if err := s.createParents(path); err != ok {
+		return err
+	}
+	_, err := s.do(jute.OpCreate, 0, &jute.CreateRequest{Path: path, Data: data, ACL: openACL})
+	return err.err()
+}
+
+func (s *Server) createParents(path string) Error {
+	dir := parentOf(path)
+	if s.tree.get(dir) != nil {
+		return ok
+	}
+	if err := s.createParents(dir); err != ok {
+		return err
+	}
+	_, err := s.do(jute.OpCreate, 0, &jute.CreateRequest{Path: dir, Data: []byte{}, ACL: openACL})
+	return err
+}
+
+// CreateNode makes a node of any mode but TTL below an existing parent and returns its path, which a sequential mode extends. An ephemeral node
+// belongs to session, which must be alive ([ErrSessionExpired] otherwise); for other modes session is ignored.
+func (s *Server) CreateNode(path string, data []byte, mode Mode, session int64) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if (mode == Ephemeral || mode == EphemeralSequential) && s.sessions[session] == nil {
+		return "", ErrSessionExpired
+	}
+	op := jute.OpCreate
+	if mode == Container {
+		op = jute.OpCreateContainer
+	}
+	res, err := s.do(op, session, &jute.CreateRequest{Path: path, Data: data, ACL: openACL, Flags: int32(mode)})
+	return res.path, err.err()
+}
+
+// Set sets a node's data, whatever its version.
+func (s *Server) Set(path string, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.do(jute.OpSetData, 0, &jute.SetDataRequest{Path: path, Data: data, Version: -1})
+	return err.err()
+}
+
+// SetACL sets a node's ACL.
+func (s *Server) SetACL(path string, acl ...ACL) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.do(jute.OpSetACL, 0, &jute.SetACLRequest{Path: path, ACL: acl, Version: -1})
+	return err.err()
+}
+
+// Delete removes a node without children.
+func (s *Server) Delete(path string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.do(jute.OpDelete, 0, &jute.PathVersionRequest{Path: path, Version: -1})
+	return err.err()
+}
+
+// DeleteAll removes a node and all below it, children first, each in a transaction of its own.
+func (s *Server) DeleteAll(path string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deleteAll(path).err()
+}
+
+func (s *Server) deleteAll(path string) Error {
+	if n := s.tree.get(path); n != nil && !specialPath(path) {
+		for _, name := range n.list() {
+			if err := s.deleteAll(path + "/" + name); err != ok {
+				return err
+			}
+		}
+	}
+	_, err := s.do(jute.OpDelete, 0, &jute.PathVersionRequest{Path: path, Version: -1})
+	return err
+}
+
+// Get returns a node's data and Stat.
+func (s *Server) Get(path string) ([]byte, Stat, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tree.get(path)
+	if n == nil {
+		return nil, Stat{}, ErrNoNode
+	}
+	return slices.Clone(n.data), n.stat(), nil
+}
+
+// Exists tells whether the node is there.
+func (s *Server) Exists(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tree.get(path) != nil
+}
+
+// Children returns the names of a node's children, sorted.
+func (s *Server) Children(path string) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tree.get(path)
+	if n == nil {
+		return nil, ErrNoNode
+	}
+	return slices.Sorted(slices.Values(n.list())), nil
+}
+
+// SetSequence makes next the number of the next sequential child of path, without a transaction. Near 2147483647 it shows what ZooKeeper does
+// there: the counter sticks, and numbers are ties.
+func (s *Server) SetSequence(path string, next int32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tree.get(path)
+	if n == nil {
+		return ErrNoNode
+	}
+	n.cversion = next
+	return nil
+}

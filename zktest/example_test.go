@@ -1,0 +1,43 @@
+package zktest_test
+
+import (
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// A plain go-zookeeper client over TCP.
+func Example() {
+	server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+
+	client, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	path, err := client.Create("/config", []byte("v1"), 0, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _, changed, err := client.GetW(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := server.Set("/config", []byte("v2")); err != nil { // somebody else changes it
+		log.Fatal(err)
+	}
+	fmt.Println((<-changed).Type, path)
+	fmt.Println(server.Counts()["create"], "create,", server.Counts()["getData"], "getData")
+	// Output:
+	// EventNodeDataChanged /config
+	// 1 create, 1 getData
+}

@@ -1,0 +1,178 @@
+package zktest
+
+import "time"
+
+// Expire ends a session now, as the server does when its time is over: its nodes go in one transaction, then its connection. An unknown session is
+// ignored.
+func (s *Server) Expire(session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ses := s.sessions[session]; ses != nil {
+		s.trace.add(traceEntry{kind: traceNote, session: session, note: "session expired by Expire"})
+		s.expire(ses)
+	}
+}
+
+// Cut closes a session's connection at once, or all connections when session is 0. The sessions live on until their time is over.
+func (s *Server) Cut(session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.connsOf(session) {
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "connection cut"})
+		c.end(false)
+	}
+}
+
+// connsOf is a session's connection, or all when session is 0.
+func (s *Server) connsOf(session int64) []*conn {
+	var conns []*conn
+	for c := range s.conns {
+		if session == 0 || c.sessionID == session {
+			conns = append(conns, c)
+		}
+	}
+	return conns
+}
+
+// Stop ends the server process, so to say: connections are closed, new ones refused. Data and sessions are kept for Start. Nothing expires meanwhile.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.closed {
+		return
+	}
+	s.stopped = true
+	s.trace.add(traceEntry{kind: traceNote, note: "server stops"})
+	if s.listener != nil {
+		_ = s.listener.Close() // does not block
+		s.listener = nil
+	}
+	for c := range s.conns {
+		c.end(false)
+	}
+}
+
+// Start serves again after Stop. Every session gets its full timeout again, as when a real server loads them from disk. The error is that of
+// listening on the former TCP address; without Config.Listen it is nil.
+func (s *Server) Start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped || s.closed {
+		return nil
+	}
+	if s.listenAddr != "" {
+		if err := s.listenLocked(s.listenAddr); err != nil {
+			return err
+		}
+	}
+	s.stopped = false
+	s.trace.add(traceEntry{kind: traceNote, note: "server starts"})
+	for _, ses := range s.sessions {
+		s.touch(ses, ses.timeout)
+	}
+	s.wakeExpiry()
+	s.wakeReaper()
+	return nil
+}
+
+// Restart is Stop and Start.
+func (s *Server) Restart() error {
+	s.Stop()
+	return s.Start()
+}
+
+// Wipe restarts the server with an empty data directory: data and sessions are gone, zxids start again. Clients that have seen a later zxid are
+// refused without a word, as by a real server; others are told that their session has expired.
+func (s *Server) Wipe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.end(false)
+	}
+	s.reset()
+	s.trace.add(traceEntry{kind: traceNote, note: "data wiped"})
+}
+
+// Pause hangs the server like SIGSTOP: connections are accepted, nothing is read or answered, nothing expires until Resume.
+func (s *Server) Pause() { s.pause(true) }
+
+// Resume ends Pause. What has come to its end meanwhile expires before any waiting request is read.
+func (s *Server) Resume() { s.pause(false) }
+
+func (s *Server) pause(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paused == on {
+		return
+	}
+	s.paused = on
+	note := "server pauses"
+	if !on {
+		note = "server resumes"
+	}
+	s.trace.add(traceEntry{kind: traceNote, note: note})
+	if !on {
+		s.expireDue()
+		s.wakeExpiry()
+		s.wakeReaper()
+	}
+	s.openGate()
+}
+
+// BlackHole swallows a direction of the connection that the session has now, silently: no reset, no end. Session 0 means all connections and new
+// ones, too; then [Server.Dial] waits. As with lost packets on TCP, what was sent arrives after Heal, if the connection still stands.
+func (s *Server) BlackHole(session int64, dir Direction) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if session == 0 {
+		s.blockedAll |= dir
+	} else {
+		for _, c := range s.connsOf(session) {
+			c.blocked |= dir
+		}
+	}
+	s.trace.add(traceEntry{kind: traceNote, session: session, note: "black hole"})
+	s.openGate()
+}
+
+// Delay makes replies and events of a session's present connection, or of all connections when session is 0, arrive later by d. Zero ends it. The
+// order is kept.
+func (s *Server) Delay(session int64, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if session == 0 {
+		s.delayAll = d
+		return
+	}
+	for _, c := range s.connsOf(session) {
+		c.delay = d
+	}
+}
+
+// Heal ends all black holes and delays.
+func (s *Server) Heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blockedAll, s.delayAll = 0, 0
+	for c := range s.running {
+		c.blocked, c.delay = 0, 0
+	}
+	s.trace.add(traceEntry{kind: traceNote, note: "healed"})
+	s.openGate()
+}
+
+// blocked tells whether the direction is closed by a pause or a black hole.
+func (s *Server) blocked(c *conn, dir Direction) bool {
+	return s.paused || (s.blockedAll|c.blocked)&dir != 0
+}
+
+// openGate makes all who wait look again.
+func (s *Server) openGate() {
+	faulty := s.paused || s.blockedAll != 0
+	for c := range s.running {
+		faulty = faulty || c.blocked != 0
+	}
+	s.faulty.Store(faulty)
+	close(s.gate)
+	s.gate = make(chan struct{})
+}

@@ -1,0 +1,46 @@
+package zktest
+
+import (
+	"encoding/binary"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// Whatever a client sends, the server neither crashes nor hangs: it answers other clients as before.
+func FuzzFrames(f *testing.F) {
+	header := func(op int32) []byte { return jute.Marshal(&jute.RequestHeader{Xid: 1, Op: op}) }
+	for op := range operations {
+		f.Add(header(op), false)
+		f.Add(append(header(op), jute.Marshal(at("/a"), mk("/b", 3), &jute.SetWatches2{})...), false)
+	}
+	f.Add(append(header(jute.OpMulti), jute.Marshal(&jute.MultiRequest{Ops: []jute.MultiOp{{Op: 1, Request: mk("/a", 4)}, {Op: 13, Request: rm("/a")}}})...), false)
+	f.Add(append(header(jute.OpAuth), jute.Marshal(&jute.AuthPacket{Scheme: "digest", Auth: []byte("a:b")})...), false)
+	f.Add([]byte("ruok"), true)
+	f.Add(jute.Frame(&jute.ConnectRequest{Timeout: 5, SessionID: -1, Password: []byte("x")}), true)
+	f.Fuzz(func(t *testing.T, data []byte, first bool) {
+		synctest.Test(t, func(t *testing.T) {
+			s := RunT(t, Config{ExtendedTypes: true, EnforceQuota: true})
+			honest := newRaw(t, s, 40*time.Second)
+			honest.create("/a", 0)
+			if first {
+				c := dialRaw(t, s)
+				_, _ = c.nc.Write(data)
+				_ = c.nc.Close()
+			} else {
+				c := newRaw(t, s, 40*time.Second)
+				_, _ = c.nc.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...))
+				_, _ = c.nc.Write(jute.Frame(&jute.RequestHeader{Xid: 2, Op: jute.OpPing}))
+				_ = c.nc.SetReadDeadline(time.Now().Add(time.Second))
+				_, _ = io.Copy(io.Discard, c.nc)
+			}
+			require.Equal(t, ok, honest.code(jute.OpPing))
+			time.Sleep(2 * time.Minute)
+		})
+	})
+}

@@ -1,0 +1,236 @@
+package zktest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// OpConnect is the handshake's pseudo opcode; its name is "connect".
+const OpConnect = jute.OpCreateSession
+
+// Action is what a [Fault] does to a request.
+type Action uint8
+
+// Actions.
+const (
+	// DropRequest loses the request: it is not executed, not answered, and the connection stays.
+	DropRequest Action = iota + 1
+	// CutBefore closes the connection instead of executing the request.
+	CutBefore
+	// LoseReply executes the request and closes the connection; the reply and events of the request's doing are lost.
+	LoseReply
+	// ReplyError answers with Fault.Err instead of executing the request. A handshake is answered with "session expired".
+	ReplyError
+	// Hold parks the request until Release; then it is executed if its connection still stands. The connection's later requests wait behind it.
+	Hold
+	// HoldReply executes the request and parks the reply, and all that is sent on the connection after it, until Release.
+	HoldReply
+	// DelayReply executes the request; the reply, and all after it, comes later by Fault.Delay.
+	DelayReply
+	// HalfHandshake answers a handshake with the first four bytes only, and leaves the connection open. For Op "connect".
+	HalfHandshake
+)
+
+// Fault says which requests are struck and how. Empty fields match everything.
+type Fault struct {
+	Session    int64  // the session, 0 = any
+	Op         string // the operation as Counts names it ("create2", "ping", "connect", …), "" = any
+	PathPrefix string // one of the request's paths starts with it, "" = any; a connect has no path
+	After      int    // how many matching requests pass before
+	Times      int    // how many are struck, 0 = one, negative = all
+
+	Action Action
+	Err    Error         // of ReplyError
+	Delay  time.Duration // of DelayReply
+}
+
+// Injection is a fault in force. Its methods are safe for concurrent use.
+type Injection struct {
+	s        *Server
+	fault    Fault
+	op       int32 // 0 = any
+	seen     int
+	hits     int
+	struck   chan struct{}
+	released chan struct{}
+	free     bool // released is closed
+}
+
+// Inject puts a fault in force. It panics when the fault names an unknown operation or action. Where several match a request, the oldest strikes.
+func (s *Server) Inject(f Fault) *Injection {
+	op, known := opByName[f.Op]
+	switch {
+	case !known:
+		panic(fmt.Sprintf("zktest: Inject: unknown operation %q", f.Op))
+	case f.Action < DropRequest || f.Action > HalfHandshake:
+		panic(fmt.Sprintf("zktest: Inject: unknown action %d", f.Action))
+	}
+	i := &Injection{s: s, fault: f, op: op, struck: make(chan struct{}, 1024), released: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.injections = append(s.injections, i)
+	return i
+}
+
+// Hits tells how many requests were struck.
+func (i *Injection) Hits() int {
+	i.s.mu.Lock()
+	defer i.s.mu.Unlock()
+	return i.hits
+}
+
+// Struck yields a value for each request struck, up to 1024 that nobody received.
+func (i *Injection) Struck() <-chan struct{} { return i.struck }
+
+// Release lets go what Hold or HoldReply has parked, and what it would park from now on.
+func (i *Injection) Release() {
+	i.s.mu.Lock()
+	defer i.s.mu.Unlock()
+	if !i.free {
+		i.free = true
+		close(i.released)
+	}
+}
+
+// Remove ends the fault. What it has parked stays parked until Release.
+func (i *Injection) Remove() {
+	i.s.mu.Lock()
+	defer i.s.mu.Unlock()
+	i.s.injections = slices.DeleteFunc(i.s.injections, func(j *Injection) bool { return j == i })
+}
+
+// strike is what an injection does to the request at hand.
+type strike struct {
+	stop, alive bool // the request is done with; the connection goes on
+	err         Error
+	half        bool
+	by          *Injection
+}
+
+// inject finds the fault that strikes a request. The lock is held; it is given up while a request is parked.
+func (s *Server) inject(c *conn, op int32, session int64, body []byte) strike {
+	var paths []string
+	for _, i := range s.injections {
+		f := &i.fault
+		if (i.op != 0 && i.op != op) || (f.Session != 0 && f.Session != session) {
+			continue
+		}
+		if f.PathPrefix != "" {
+			if paths == nil {
+				paths = requestPaths(op, body)
+			}
+			if !slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, f.PathPrefix) }) {
+				continue
+			}
+		}
+		if i.seen++; i.seen <= f.After || (f.Times >= 0 && i.hits >= max(f.Times, 1)) {
+			continue
+		}
+		i.hits++
+		select {
+		case i.struck <- struct{}{}:
+		default:
+		}
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: session, note: fmt.Sprintf("fault: %s strikes %s", f.Action, opName(op))})
+		return s.strike(i, c)
+	}
+	return strike{}
+}
+
+func (s *Server) strike(i *Injection, c *conn) strike {
+	st := strike{by: i}
+	switch i.fault.Action {
+	case DropRequest:
+		st.stop, st.alive = true, true
+	case CutBefore:
+		st.stop = true
+	case ReplyError:
+		if st.err = i.fault.Err; st.err == ok {
+			st.err = ErrSystemError
+		}
+	case HalfHandshake:
+		st.half = true
+	case Hold:
+		s.mu.Unlock()
+		select {
+		case <-i.released:
+		case <-c.done:
+		case <-s.quit:
+		}
+		s.mu.Lock()
+		st.stop = c.closed
+	}
+	return st
+}
+
+// begin and finish stand around the execution of the request.
+func (st strike) begin(c *conn) {
+	if st.by == nil {
+		return
+	}
+	switch st.by.fault.Action {
+	case LoseReply:
+		c.mute = true
+	case HoldReply:
+		c.holding = st.by
+	case DelayReply:
+		c.late = st.by.fault.Delay
+	}
+}
+
+func (st strike) finish(c *conn) {
+	if st.by == nil {
+		return
+	}
+	if c.mute, c.holding, c.late = false, nil, 0; st.by.fault.Action == LoseReply {
+		c.end(true)
+	}
+}
+
+// requestPaths are the paths that a request names.
+func requestPaths(op int32, body []byte) []string {
+	d := jute.NewDecoder(body)
+	switch op {
+	case OpConnect, jute.OpPing, jute.OpAuth, jute.OpSASL, jute.OpCloseSession, jute.OpWhoAmI:
+		return []string{}
+	case jute.OpMulti, jute.OpMultiRead:
+		var req jute.MultiRequest
+		req.Decode(d)
+		paths := []string{}
+		for _, part := range req.Ops {
+			paths = append(paths, pathOf(part.Request))
+		}
+		return paths
+	case jute.OpSetWatches, jute.OpSetWatches2:
+		var req jute.SetWatches
+		req.Decode(d)
+		return slices.Concat([]string{}, req.Data, req.Exist, req.Child)
+	}
+	return []string{d.String()}
+}
+
+func (a Action) String() string {
+	switch a {
+	case DropRequest:
+		return "DropRequest"
+	case CutBefore:
+		return "CutBefore"
+	case LoseReply:
+		return "LoseReply"
+	case ReplyError:
+		return "ReplyError"
+	case Hold:
+		return "Hold"
+	case HoldReply:
+		return "HoldReply"
+	case DelayReply:
+		return "DelayReply"
+	case HalfHandshake:
+		return "HalfHandshake"
+	}
+	return "unknown action"
+}

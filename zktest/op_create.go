@@ -1,0 +1,96 @@
+package zktest
+
+import (
+	"fmt"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// create (1), create2 (15), createContainer (19), createTTL (21).
+
+// create checks in the server's order: mode, TTL, path, ACL, parent, right, final name, existence, ephemeral parent, quota.
+func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) {
+	if r.Flags < jute.ModePersistent || r.Flags > jute.ModePersistentSequentialTTL {
+		return nil, ErrBadArguments
+	}
+	isSequential := r.Flags == jute.ModePersistentSequential || r.Flags == jute.ModeEphemeralSequential || r.Flags == jute.ModePersistentSequentialTTL
+	isEphemeral := r.Flags == jute.ModeEphemeral || r.Flags == jute.ModeEphemeralSequential
+	switch {
+	case isTTL(r.Flags) && !p.s.cfg.ExtendedTypes:
+		return nil, ErrUnimplemented
+	case isTTL(r.Flags) && (ttl <= 0 || ttl > maxTTL), !isTTL(r.Flags) && ttl >= 0:
+		return nil, ErrBadArguments
+	}
+	if op == jute.OpCreateTTL && !isTTL(r.Flags) {
+		return nil, ErrBadArguments // a real 3.8 dies of it
+	}
+	dir, err := parentForWrite(r.Path)
+	if err != ok {
+		return nil, err
+	}
+	acl, err := fixACL(r.ACL, p.auth)
+	if err != ok {
+		return nil, err
+	}
+	parent, err := p.lookup(dir)
+	if err != ok {
+		return nil, err
+	}
+	if err := p.allowed(parent, jute.PermCreate); err != ok {
+		return nil, err
+	}
+	path := r.Path
+	if isSequential {
+		path += fmt.Sprintf("%010d", parent.cversion)
+	}
+	if !validPath(path) {
+		return nil, ErrBadArguments
+	}
+	if _, err := p.lookup(path); err == ok {
+		return nil, ErrNodeExists
+	}
+	if p.s.tree.kind(parent.owner) == ownedBySession {
+		return nil, ErrNoChildrenForEphemerals
+	}
+	if err := p.s.checkQuota(path, int64(len(r.Data)), 1); err != ok {
+		return nil, err
+	}
+	t := &txn{op: op, path: path, data: r.Data, acl: acl, cversion: parent.cversion + 1}
+	// The opcode decides what is made, not the flags: a plain create with the container flag makes a persistent node.
+	switch {
+	case op == jute.OpCreateContainer:
+		t.owner = ownerContainer
+	case op == jute.OpCreateTTL:
+		t.owner = ownerTTL | ttl
+	case isEphemeral:
+		t.owner = p.session
+	}
+	parent.children++
+	parent.cversion = t.cversion // overflows within one multi; applyCreate does not
+	parent.pzxid = p.zxid
+	p.note(dir, parent)
+	p.note(path, record{nodeStat: nodeStat{czxid: p.zxid, mzxid: p.zxid, pzxid: p.zxid, ctime: p.now, mtime: p.now, owner: t.owner}, acl: acl, size: len(r.Data)})
+	return t, ok
+}
+
+func isTTL(flags int32) bool {
+	return flags == jute.ModePersistentTTL || flags == jute.ModePersistentSequentialTTL
+}
+
+func (s *Server) applyCreate(t *txn, zxid, now int64) *jute.Stat {
+	dir, _ := splitPath(t.path)
+	parent := s.tree.get(dir)
+	if t.cversion > parent.cversion {
+		parent.cversion, parent.pzxid = t.cversion, zxid
+	} // else the counter has overflowed: it stays at 2147483647, and sequential names are ties from here on
+	n := &node{nodeStat: nodeStat{czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now, owner: t.owner}, data: t.data, acl: t.acl}
+	s.tree.add(t.path, n)
+	if t.owner == ownerContainer || s.tree.kind(t.owner) == ownedAsTTL {
+		s.wakeReaper()
+	}
+	stat := n.stat()
+	s.quotaCreated(t.path, n)
+	s.trigger(s.dataWatches, jute.EventNodeCreated, t.path, zxid, n.acl, nil)
+	s.trigger(s.kidWatches, jute.EventNodeChildrenChanged, parentOf(t.path), zxid, parent.acl, nil)
+	return &stat
+}

@@ -1,0 +1,60 @@
+package zktest
+
+import (
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// ping (11), sync (9), whoAmI (107), closeSession (-11), sasl (102), reconfig (16), deleteContainer (20).
+
+func (s *Server) ping(*request) (jute.Record, Error) { return nil, ok }
+
+func (s *Server) sync(r *request) (jute.Record, Error) {
+	var req jute.PathRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	r.path = req.Path
+	return &jute.PathResponse{Path: req.Path}, ok
+}
+
+// whoAmI names the users that the connection has proved to be, without their hashes.
+func (s *Server) whoAmI(r *request) (jute.Record, Error) {
+	response := &jute.WhoAmIResponse{}
+	for _, id := range r.conn.auth {
+		user := id.User
+		if id.Scheme == "digest" {
+			user, _, _ = strings.Cut(user, ":")
+		}
+		response.Info = append(response.Info, identity{Scheme: id.Scheme, User: user})
+	}
+	return response, ok
+}
+
+// closeBySelf is a client's own farewell: it still gets the events of its dying nodes, then the reply, then the connection's end.
+func (s *Server) closeBySelf(r *request) (jute.Record, Error) {
+	s.closeSession(r.conn.session)
+	return nil, ok
+}
+
+// sasl answers like a server without a SASL login: no error, no token. It does not touch the session.
+func (s *Server) sasl(r *request) {
+	s.replyAt(r, 0, ok, &jute.IntResponse{Value: -1})
+}
+
+// reconfig is disabled, as it is by default.
+func (s *Server) reconfig(r *request) (jute.Record, Error) {
+	var req jute.ReconfigRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	s.nextZxid()
+	return nil, ErrReconfigDisabled
+}
+
+// deleteContainer is for the reaper. What a client sends is misread by 3.8 so that it can never name a node.
+func (s *Server) deleteContainer(*request) (jute.Record, Error) {
+	s.nextZxid()
+	return nil, ErrBadArguments
+}

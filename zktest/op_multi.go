@@ -1,0 +1,121 @@
+package zktest
+
+import "github.com/go-curator/curator/internal/jute"
+
+// multi (14) and multiRead (22).
+
+// multi does all operations under one zxid, or none. In the reply of a failed one each operation has an error: 0 before the one that failed,
+// its own code, and runtime inconsistency behind it.
+func (s *Server) multi(r *request) (jute.Record, Error) {
+	zxid := s.nextZxid()
+	ops, err := decodeMulti(r)
+	if err != ok {
+		return nil, err
+	}
+	p := s.newPrep(r, zxid)
+	p.ahead = map[string]*record{}
+	txns := make([]*txn, 0, len(ops))
+	failed := ok
+	for _, op := range ops {
+		if failed != ok {
+			txns = append(txns, &txn{op: jute.OpError, err: ErrRuntimeInconsistency})
+			continue
+		}
+		kind, rec := multiKind(op)
+		if kind == 0 {
+			return nil, ErrMarshalling
+		}
+		t, err := p.prepare(kind, rec)
+		if err != ok {
+			failed = err
+			for _, earlier := range txns {
+				earlier.op, earlier.err = jute.OpError, ok
+			}
+			t = &txn{op: jute.OpError, err: err}
+		}
+		txns = append(txns, t)
+	}
+	response := &jute.MultiResponse{}
+	for _, t := range txns {
+		res := s.apply(t, zxid, p.now)
+		part := jute.MultiResult{Op: res.op, Err: int32(res.err), Path: res.path}
+		if res.stat != nil {
+			part.Stat = *res.stat
+		}
+		if res.op == jute.OpCreateContainer || res.op == jute.OpCreateTTL {
+			part.Op = jute.OpCreate2
+		}
+		response.Results = append(response.Results, part)
+	}
+	return response, ok
+}
+
+// multiKind is what an operation becomes: the server looks at a create's flags, not at its opcode, so that create2 is answered like create and
+// the container flag makes a container (answered like create2, as is a TTL node). 0 is what it cannot make sense of: TTL flags without a TTL.
+func multiKind(op jute.MultiOp) (int32, jute.Decodable) {
+	switch c := op.Request.(type) {
+	case *jute.CreateTTLRequest:
+		if isTTL(c.Flags) {
+			return jute.OpCreateTTL, c
+		}
+		return createKind(c.Flags), &c.CreateRequest
+	case *jute.CreateRequest:
+		return createKind(c.Flags), c
+	}
+	return op.Op, op.Request
+}
+
+func createKind(flags int32) int32 {
+	switch {
+	case flags == jute.ModeContainer:
+		return jute.OpCreateContainer
+	case isTTL(flags):
+		return 0
+	}
+	return jute.OpCreate
+}
+
+func decodeMulti(r *request) ([]jute.MultiOp, Error) {
+	var req jute.MultiRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	if len(req.Ops) > 0 {
+		r.path = pathOf(req.Ops[0].Request)
+	}
+	for _, op := range req.Ops {
+		if isRead(op) != isRead(req.Ops[0]) {
+			return nil, ErrMarshalling // reads and writes do not mix
+		}
+	}
+	return req.Ops, ok
+}
+
+func isRead(op jute.MultiOp) bool { return op.Op == jute.OpGetData || op.Op == jute.OpGetChildren }
+
+// multiRead answers each read by itself. The wish for a watch is ignored, as the real server does.
+func (s *Server) multiRead(r *request) (jute.Record, Error) {
+	ops, err := decodeMulti(r)
+	if err != ok {
+		return nil, err
+	}
+	response := &jute.MultiResponse{}
+	for _, op := range ops {
+		req, read := op.Request.(*jute.PathWatchRequest)
+		if !read {
+			return response, ErrMarshalling
+		}
+		part := jute.MultiResult{Op: op.Op}
+		n, err := s.readable(r.conn, req.Path)
+		switch {
+		case err != ok:
+			part = jute.MultiResult{Op: jute.OpError, Err: int32(err)}
+		case op.Op == jute.OpGetData:
+			part.Data, part.Stat = n.data, n.stat()
+		default:
+			part.Children = n.list()
+		}
+		response.Results = append(response.Results, part)
+	}
+	return response, ok
+}

@@ -1,0 +1,144 @@
+package zktest
+
+import (
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// exists (3), getData (4), getACL (6), getChildren (8), getChildren2 (12), getEphemerals (103), getAllChildrenNumber (104).
+
+// readable finds a node that the connection may READ. Paths are not validated: what is no path names no node.
+func (s *Server) readable(c *conn, path string) (*node, Error) {
+	n := s.tree.get(path)
+	switch {
+	case n == nil:
+		return nil, ErrNoNode
+	case !c.may(s, n.acl, jute.PermRead):
+		return nil, ErrNoAuth
+	}
+	return n, ok
+}
+
+func (s *Server) watch(t *watchTable, c *conn, r *jute.PathWatchRequest) {
+	if r.Watch {
+		t.add(r.Path, c, oneShot)
+	}
+}
+
+// exists needs no right, and watches an absent node, too.
+func (s *Server) exists(r *request) (jute.Record, Error) {
+	var req jute.PathWatchRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	if r.path = req.Path; strings.IndexByte(req.Path, 0) >= 0 {
+		return nil, ErrBadArguments
+	}
+	s.watch(s.dataWatches, r.conn, &req)
+	n := s.tree.get(req.Path)
+	if n == nil {
+		return nil, ErrNoNode
+	}
+	return &jute.StatResponse{Stat: n.stat()}, ok
+}
+
+func (s *Server) read(r *request, t *watchTable) (*node, Error) {
+	var req jute.PathWatchRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	r.path = req.Path
+	n, err := s.readable(r.conn, req.Path)
+	if err == ok {
+		s.watch(t, r.conn, &req)
+	}
+	return n, err
+}
+
+func (s *Server) getData(r *request) (jute.Record, Error) {
+	n, err := s.read(r, s.dataWatches)
+	if err != ok {
+		return nil, err
+	}
+	return &jute.GetDataResponse{Data: n.data, Stat: n.stat()}, ok
+}
+
+func (s *Server) getChildren(r *request) (jute.Record, Error) {
+	n, err := s.read(r, s.kidWatches)
+	if err != ok {
+		return nil, err
+	}
+	return &jute.ChildrenResponse{Children: n.list()}, ok
+}
+
+func (s *Server) getChildren2(r *request) (jute.Record, Error) {
+	n, err := s.read(r, s.kidWatches)
+	if err != ok {
+		return nil, err
+	}
+	return &jute.Children2Response{Children: n.list(), Stat: n.stat()}, ok
+}
+
+// getACL needs READ or ADMIN; without ADMIN the hashes of digests are hidden.
+func (s *Server) getACL(r *request) (jute.Record, Error) {
+	var req jute.PathRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	r.path = req.Path
+	n := s.tree.get(req.Path)
+	switch {
+	case n == nil:
+		return nil, ErrNoNode
+	case !r.conn.may(s, n.acl, jute.PermRead|jute.PermAdmin):
+		return nil, ErrNoAuth
+	}
+	acl := n.acl
+	if acl == nil {
+		acl = openACL
+	}
+	if !r.conn.may(s, n.acl, jute.PermAdmin) {
+		shown := make([]jute.ACL, len(acl))
+		for i, a := range acl {
+			if user, _, hashed := strings.Cut(a.ID, ":"); a.Scheme == "digest" && hashed {
+				a.ID = user + ":x"
+			}
+			shown[i] = a
+		}
+		acl = shown
+	}
+	return &jute.GetACLResponse{ACL: acl, Stat: n.stat()}, ok
+}
+
+// getEphemerals lists the session's own nodes below a prefix.
+func (s *Server) getEphemerals(r *request) (jute.Record, Error) {
+	var req jute.PathRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	r.path = req.Path
+	own := s.tree.ephemeralsOf(r.conn.sessionID)
+	if prefix := strings.TrimSpace(req.Path); prefix != "" && prefix != rootPath {
+		kept := own[:0]
+		for _, path := range own {
+			if strings.HasPrefix(path, req.Path) {
+				kept = append(kept, path)
+			}
+		}
+		own = kept
+	}
+	return &jute.ChildrenResponse{Children: own}, ok
+}
+
+func (s *Server) getAllChildrenNumber(r *request) (jute.Record, Error) {
+	var req jute.PathRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	r.path = req.Path
+	if _, err := s.readable(r.conn, req.Path); err != ok {
+		return nil, err
+	}
+	return &jute.IntResponse{Value: int32(s.tree.countBelow(req.Path))}, ok
+}

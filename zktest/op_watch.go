@@ -1,0 +1,145 @@
+package zktest
+
+import "github.com/go-curator/curator/internal/jute"
+
+// setWatches (101), setWatches2 (105), addWatch (106), checkWatches (17), removeWatches (18).
+
+// setWatches re-arms a client's watches after a reconnect. What changed since the client's zxid fires at once instead, before the reply; an
+// exists-watch fires when the node is there, whatever its age; persistent watches catch up with nothing.
+func (s *Server) setWatches(r *request) (jute.Record, Error) {
+	var req jute.SetWatches2
+	if r.op == jute.OpSetWatches {
+		if err := r.decode(&req.SetWatches); err != ok {
+			return nil, err
+		}
+	} else if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	c := r.conn
+	for _, path := range req.Data {
+		switch n := s.tree.get(path); {
+		case n == nil:
+			s.sendEvent(c, jute.EventNodeDeleted, path, -1)
+		case n.mzxid > req.RelativeZxid:
+			s.sendEvent(c, jute.EventNodeDataChanged, path, -1)
+		default:
+			s.dataWatches.add(path, c, oneShot)
+		}
+	}
+	for _, path := range req.Exist {
+		if s.tree.get(path) != nil {
+			s.sendEvent(c, jute.EventNodeCreated, path, -1)
+		} else {
+			s.dataWatches.add(path, c, oneShot)
+		}
+	}
+	for _, path := range req.Child {
+		switch n := s.tree.get(path); {
+		case n == nil:
+			s.sendEvent(c, jute.EventNodeDeleted, path, -1)
+		case n.pzxid > req.RelativeZxid:
+			s.sendEvent(c, jute.EventNodeChildrenChanged, path, -1)
+		default:
+			s.kidWatches.add(path, c, oneShot)
+		}
+	}
+	for _, path := range req.Persistent {
+		s.addPersistent(c, path, persistent)
+	}
+	for _, path := range req.Recursive {
+		s.addPersistent(c, path, recursive)
+	}
+	return nil, ok
+}
+
+func (s *Server) addPersistent(c *conn, path string, mode watchMode) {
+	s.dataWatches.add(path, c, mode)
+	if mode != recursive || !s.cfg.Profile.stackedModes() {
+		s.kidWatches.add(path, c, mode)
+	}
+}
+
+// addWatch's reply has a body, the code 0.
+func (s *Server) addWatch(r *request) (jute.Record, Error) {
+	var req jute.PathIntRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	switch r.path = req.Path; req.Value {
+	case jute.WatchPersistent:
+		s.addPersistent(r.conn, req.Path, persistent)
+	case jute.WatchPersistentRecursive:
+		s.addPersistent(r.conn, req.Path, recursive)
+	default:
+		return nil, ErrMarshalling
+	}
+	return &jute.IntResponse{}, ok
+}
+
+// watcherType says which tables and modes a type of checkWatches and removeWatches means.
+func (s *Server) watcherType(value int32) (data, kids watchMode, err Error) {
+	const all = oneShot | persistent | recursive
+	stacked := s.cfg.Profile.stackedModes()
+	switch {
+	case value == jute.WatcherChildren && stacked:
+		return 0, oneShot, ok
+	case value == jute.WatcherData && stacked:
+		return oneShot, 0, ok
+	case value == jute.WatcherChildren:
+		return 0, all, ok
+	case value == jute.WatcherData:
+		return all, 0, ok
+	case value == jute.WatcherAny:
+		return all, all, ok
+	case value == jute.WatcherPersistent && stacked:
+		return persistent, persistent, ok
+	case value == jute.WatcherPersistentRecursive && stacked:
+		return recursive, recursive, ok
+	}
+	return 0, 0, ErrMarshalling
+}
+
+func (s *Server) checkWatches(r *request) (jute.Record, Error) {
+	var req jute.PathIntRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	r.path = req.Path
+	data, kids, err := s.watcherType(req.Value)
+	if err != ok {
+		return nil, err
+	}
+	if !s.hasWatch(s.dataWatches, req.Path, r.conn, data) && !s.hasWatch(s.kidWatches, req.Path, r.conn, kids) {
+		return nil, ErrNoWatcher
+	}
+	return nil, ok
+}
+
+// hasWatch copies a flaw: before 3.9 the server looks whether anybody watches the path.
+func (s *Server) hasWatch(t *watchTable, path string, c *conn, modes watchMode) bool {
+	if modes == 0 {
+		return false
+	}
+	if !t.stacked {
+		return len(t.paths[path]) > 0
+	}
+	return t.paths[path][c]&modes != 0
+}
+
+func (s *Server) removeWatches(r *request) (jute.Record, Error) {
+	var req jute.PathIntRequest
+	if err := r.decode(&req); err != ok {
+		return nil, err
+	}
+	r.path = req.Path
+	data, kids, err := s.watcherType(req.Value)
+	if err != ok {
+		return nil, err
+	}
+	fromData := s.dataWatches.remove(req.Path, r.conn, data)
+	fromKids := s.kidWatches.remove(req.Path, r.conn, kids)
+	if !fromData && !fromKids {
+		return nil, ErrNoWatcher
+	}
+	return nil, ok
+}

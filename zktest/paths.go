@@ -1,0 +1,62 @@
+package zktest
+
+import "strings"
+
+const (
+	rootPath   = "/"
+	procPath   = "/zookeeper"
+	quotaPath  = "/zookeeper/quota"
+	configPath = "/zookeeper/config"
+)
+
+func specialPath(path string) bool {
+	return path == rootPath || path == procPath || path == quotaPath || path == configPath
+}
+
+// splitPath cuts at the last slash: "/a/b" is "/a" and "b", "/a" is "" and "a". A path without a slash has no directory.
+func splitPath(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path
+	}
+	return path[:i], path[i+1:]
+}
+
+// parentOf is where child events of path go.
+func parentOf(path string) string {
+	if dir, _ := splitPath(path); dir != "" {
+		return dir
+	}
+	return rootPath
+}
+
+// validPath applies ZooKeeper's rules for a whole path.
+func validPath(path string) bool {
+	switch {
+	case path == rootPath:
+		return true
+	case path == "" || path[0] != '/' || path[len(path)-1] == '/':
+		return false
+	}
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name == "" || name == "." || name == ".." {
+			return false
+		}
+	}
+	for _, r := range path {
+		switch {
+		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:
+			return false // control, private use, specials; Java sees what lies beyond U+FFFF as surrogates, which are refused too
+		}
+	}
+	return true
+}
+
+// parentForWrite is the directory of a node to create, or an error where ZooKeeper cannot even tell it.
+func parentForWrite(path string) (string, Error) {
+	if !strings.Contains(path, "/") || strings.IndexByte(path, 0) >= 0 {
+		return "", ErrBadArguments
+	}
+	dir, _ := splitPath(path)
+	return dir, ok
+}

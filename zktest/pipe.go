@@ -1,0 +1,186 @@
+package zktest
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// pipeLimit is how much a direction of an in-memory connection holds before a write blocks, like the socket buffers of a TCP connection.
+const pipeLimit = 4 << 20
+
+// newPipe returns the two ends of an in-memory connection. Unlike net.Pipe both directions are buffered, and what was written before a Close is
+// still read. All waits are on a sync.Cond, so that they count as blocked in a testing/synctest bubble.
+func newPipe(client, server net.Addr) (clientEnd, serverEnd net.Conn) {
+	up, down := newHalf(), newHalf()
+	return &pipeEnd{in: down, out: up, local: client, remote: server}, &pipeEnd{in: up, out: down, local: server, remote: client}
+}
+
+type pipeEnd struct {
+	in, out       *half
+	local, remote net.Addr
+}
+
+func (p *pipeEnd) Read(b []byte) (int, error) {
+	n, err := p.in.read(b)
+	return n, p.wrap("read", err)
+}
+
+func (p *pipeEnd) Write(b []byte) (int, error) {
+	n, err := p.out.write(b)
+	return n, p.wrap("write", err)
+}
+
+func (p *pipeEnd) wrap(op string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: p.local, Addr: p.remote, Err: err}
+}
+
+func (p *pipeEnd) Close() error {
+	p.in.close(func(h *half) { h.readerGone, h.buf = true, nil })
+	p.out.close(func(h *half) { h.writerGone = true })
+	return nil
+}
+
+func (p *pipeEnd) LocalAddr() net.Addr  { return p.local }
+func (p *pipeEnd) RemoteAddr() net.Addr { return p.remote }
+
+func (p *pipeEnd) SetDeadline(t time.Time) error {
+	p.in.setDeadline(&p.in.readBy, t)
+	p.out.setDeadline(&p.out.writeBy, t)
+	return nil
+}
+
+func (p *pipeEnd) SetReadDeadline(t time.Time) error {
+	p.in.setDeadline(&p.in.readBy, t)
+	return nil
+}
+
+func (p *pipeEnd) SetWriteDeadline(t time.Time) error {
+	p.out.setDeadline(&p.out.writeBy, t)
+	return nil
+}
+
+// half is one direction.
+type half struct {
+	mu                     sync.Mutex
+	changed                sync.Cond
+	buf                    []byte
+	off                    int // buf[:off] has been read
+	readerGone, writerGone bool
+	readBy, writeBy        deadline
+}
+
+func newHalf() *half {
+	h := &half{}
+	h.changed.L = &h.mu
+	return h
+}
+
+func (h *half) read(b []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		switch {
+		case h.readerGone:
+			return 0, net.ErrClosed
+		case h.readBy.over():
+			return 0, os.ErrDeadlineExceeded
+		case len(b) == 0:
+			return 0, nil
+		case h.off < len(h.buf):
+			n := copy(b, h.buf[h.off:])
+			if h.off += n; h.off == len(h.buf) {
+				h.buf, h.off = h.buf[:0], 0
+			}
+			h.changed.Broadcast()
+			return n, nil
+		case h.writerGone:
+			return 0, io.EOF
+		}
+		h.changed.Wait()
+	}
+}
+
+func (h *half) write(b []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	done := 0
+	for {
+		switch {
+		case h.writerGone:
+			return done, net.ErrClosed
+		case h.readerGone:
+			return done, syscall.EPIPE
+		case h.writeBy.over():
+			return done, os.ErrDeadlineExceeded
+		}
+		if room := pipeLimit - (len(h.buf) - h.off); room > 0 {
+			if h.off > 0 && len(h.buf)+len(b) > cap(h.buf) {
+				h.buf, h.off = h.buf[:copy(h.buf, h.buf[h.off:])], 0
+			}
+			n := min(room, len(b))
+			h.buf = append(h.buf, b[:n]...)
+			b, done = b[n:], done+n
+			h.changed.Broadcast()
+		}
+		if len(b) == 0 {
+			return done, nil
+		}
+		h.changed.Wait()
+	}
+}
+
+func (h *half) close(mark func(*half)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	mark(h)
+	if h.readerGone {
+		h.off = 0
+		h.readBy.stop()
+	}
+	if h.writerGone {
+		h.writeBy.stop()
+	}
+	h.changed.Broadcast()
+}
+
+// deadline is a moment and the timer that wakes the waiters when it comes.
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+func (h *half) setDeadline(d *deadline, t time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d.stop()
+	if d.at = t; (d == &h.readBy && h.readerGone) || (d == &h.writeBy && h.writerGone) {
+		return
+	}
+	if wait := time.Until(t); !t.IsZero() && wait > 0 {
+		if d.timer == nil {
+			d.timer = time.AfterFunc(wait, func() {
+				h.mu.Lock()
+				h.changed.Broadcast()
+				h.mu.Unlock()
+			})
+		} else {
+			d.timer.Reset(wait)
+		}
+	}
+	h.changed.Broadcast()
+}

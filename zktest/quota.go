@@ -1,0 +1,131 @@
+package zktest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Quotas live below /zookeeper/quota: for /a the limits are the data of /zookeeper/quota/a/zookeeper_limits, and what is used is kept in
+// zookeeper_stats beside it.
+const (
+	limitsNode = "zookeeper_limits"
+	statsNode  = "zookeeper_stats"
+)
+
+// track is the data of a limits or stats node: "count=3,bytes=7", and limits that bite behind it as "=;byteHardLimit=9;countHardLimit=5".
+type track map[string]int64
+
+func parseTrack(data []byte) track {
+	t := track{"count": -1, "bytes": -1}
+	for pair := range strings.FieldsFuncSeq(string(data), func(r rune) bool { return r == ',' || r == ';' }) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(pair, "="), "=")
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			t[key] = n
+		}
+	}
+	return t
+}
+
+func (t track) limit(soft, hard string) (n int64, bites bool) {
+	if n, found := t[hard]; found && n > -1 {
+		return n, true
+	}
+	return t[soft], false
+}
+
+func (t track) bytes() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "count=%d,bytes=%d", t["count"], t["bytes"])
+	var more []string
+	for key, n := range t {
+		if key != "count" && key != "bytes" {
+			more = append(more, fmt.Sprintf(";%s=%d", key, n))
+		}
+	}
+	if slices.Sort(more); len(more) > 0 {
+		b.WriteString("=" + strings.Join(more, ""))
+	}
+	return []byte(b.String())
+}
+
+// quotaFor is the deepest path at or above path that has limits, or "".
+func (s *Server) quotaFor(path string) string {
+	if s.tree.quotas == 0 {
+		return ""
+	}
+	for at := path; at != rootPath && at != ""; at = parentOf(at) {
+		if s.tree.nodes[quotaPath+at+"/"+limitsNode] != nil {
+			return at
+		}
+	}
+	return ""
+}
+
+// checkQuota refuses a write that would exceed a hard limit, when quotas are enforced.
+func (s *Server) checkQuota(path string, bytes, count int64) Error {
+	if !s.cfg.EnforceQuota {
+		return ok
+	}
+	at := s.quotaFor(path)
+	if at == "" {
+		return ok
+	}
+	limits, used := parseTrack(s.tree.nodes[quotaPath+at+"/"+limitsNode].data), track{}
+	if stats := s.tree.nodes[quotaPath+at+"/"+statsNode]; stats != nil {
+		used = parseTrack(stats.data)
+	}
+	if limit, bites := limits.limit("count", "countHardLimit"); count != 0 && bites && used["count"]+count > limit {
+		return ErrQuotaExceeded
+	}
+	if limit, bites := limits.limit("bytes", "byteHardLimit"); bytes != 0 && bites && used["bytes"]+bytes > limit {
+		return ErrQuotaExceeded
+	}
+	return ok
+}
+
+func (s *Server) quotaCreated(path string, n *node) {
+	if dir, name := splitPath(path); strings.HasPrefix(dir, quotaPath+"/") {
+		switch name {
+		case limitsNode:
+			s.tree.quotas++
+		case statsNode:
+			used := track{"count": 0, "bytes": 0}
+			s.countTree(strings.TrimPrefix(dir, quotaPath), used)
+			n.data = used.bytes()
+		}
+	}
+	s.quotaChanged(path, int64(len(n.data)), 1)
+}
+
+func (s *Server) countTree(path string, used track) {
+	n := s.tree.nodes[path]
+	if n == nil {
+		return
+	}
+	used["count"]++
+	used["bytes"] += int64(len(n.data))
+	for name := range n.children {
+		s.countTree(path+"/"+name, used)
+	}
+}
+
+func (s *Server) quotaDeleted(path string, n *node) {
+	if dir, name := splitPath(path); name == limitsNode && strings.HasPrefix(dir, quotaPath+"/") {
+		s.tree.quotas--
+	}
+	s.quotaChanged(path, -int64(len(n.data)), -1)
+}
+
+// quotaChanged keeps account. The stats node changes without a transaction of its own: no version, no watch.
+func (s *Server) quotaChanged(path string, bytes, count int64) {
+	if at := s.quotaFor(path); at != "" {
+		if stats := s.tree.nodes[quotaPath+at+"/"+statsNode]; stats != nil {
+			used := parseTrack(stats.data)
+			used["bytes"] += bytes
+			used["count"] += count
+			stats.data = used.bytes()
+		}
+	}
+}

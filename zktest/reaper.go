@@ -1,0 +1,68 @@
+package zktest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// reapLoop looks every ReapInterval for empty containers and outlived TTL nodes. Without any such node it waits without a timer.
+func (s *Server) reapLoop() {
+	defer s.wg.Done()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		idle := s.paused || s.stopped || len(s.tree.containers)+len(s.tree.ttls) == 0
+		s.mu.Unlock()
+		timer.Stop()
+		var due <-chan time.Time
+		if !idle {
+			timer.Reset(s.cfg.ReapInterval - time.Since(s.started)%s.cfg.ReapInterval)
+			due = timer.C
+		}
+		select {
+		case <-due:
+			s.Reap()
+		case <-s.reaperWake:
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+func (s *Server) wakeReaper() {
+	select {
+	case s.reaperWake <- struct{}{}:
+	default:
+	}
+}
+
+// Reap does at once what the server does every ReapInterval: it deletes containers that had children and have none left, and childless TTL nodes
+// whose data has not been set for longer than their TTL.
+func (s *Server) Reap() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paused || s.stopped || s.closed {
+		return
+	}
+	now := time.Now().UnixMilli()
+	var due []string
+	for path := range s.tree.containers {
+		// A container that never had a child stays: its creator may be about to add one.
+		if n := s.tree.nodes[path]; len(n.children) == 0 && n.cversion > 0 {
+			due = append(due, path)
+		}
+	}
+	for path := range s.tree.ttls {
+		if n := s.tree.nodes[path]; len(n.children) == 0 && now-n.mtime > n.owner&maxTTL {
+			due = append(due, path)
+		}
+	}
+	slices.Sort(due)
+	for _, path := range due {
+		s.trace.add(traceEntry{kind: traceNote, note: "reaps " + path})
+		s.apply(&txn{op: jute.OpDeleteContainer, path: path}, s.nextZxid(), now)
+	}
+}

@@ -1,0 +1,39 @@
+package zktest
+
+// TB is what RunT needs of a testing.TB.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Failed() bool
+	Logf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// traceTail is how much of the trace a failed test prints.
+const traceTail = 100
+
+// RunT starts a server for a test and closes it when the test ends. A failed test prints the last requests, replies and events. At most one Config
+// is looked at. In a testing/synctest bubble call it inside, with the bubble's t.
+func RunT(t TB, cfg ...Config) *Server {
+	t.Helper()
+	var c Config
+	if len(cfg) > 0 {
+		c = cfg[0]
+	}
+	s, err := NewServer(c)
+	if err != nil {
+		t.Fatalf("zktest: %v", err)
+		return nil
+	}
+	t.Cleanup(func() {
+		s.Close()
+		if t.Failed() {
+			lines := s.Trace()
+			t.Logf("zktest: the last of %d trace entries:", len(lines))
+			for _, line := range lines[max(0, len(lines)-traceTail):] {
+				t.Logf("%s", line)
+			}
+		}
+	})
+	return s
+}

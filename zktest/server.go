@@ -1,0 +1,253 @@
+package zktest
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// Server is an in-process ZooKeeper. Its methods are safe for concurrent use.
+type Server struct {
+	cfg     Config
+	name    string    // the in-memory address
+	started time.Time // origin of the server's clock
+	quit    chan struct{}
+	wg      sync.WaitGroup
+
+	faulty     atomic.Bool // paused, or a black hole somewhere: look closer
+	expiryWake chan struct{}
+	reaperWake chan struct{}
+
+	mu              sync.Mutex // guards the rest; never held across I/O or a wait
+	closed          bool
+	stopped, paused bool
+	gate            chan struct{} // closed and replaced whenever something may pass that could not before
+	blockedAll      Direction
+	delayAll        time.Duration
+	injections      []*Injection
+
+	listener    net.Listener
+	listenAddr  string
+	conns       map[*conn]struct{} // open
+	running     map[*conn]int      // goroutines of connections, open or not
+	lastConn    int64
+	sessions    map[int64]*session
+	nextSession int64
+	zxid        int64
+	tree        *tree
+	dataWatches *watchTable
+	kidWatches  *watchTable
+	counts      map[int32]int
+	countsOf    map[int64]map[int32]int
+	trace       trace
+	received    int64 // packets
+	sent        int64
+}
+
+var servers atomic.Int64
+
+// NewServer starts a server. Close ends it.
+func NewServer(cfg Config) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	n := servers.Add(1)
+	s := &Server{
+		cfg: cfg, name: fmt.Sprintf("192.0.2.%d:2181", (n-1)%254+1), started: time.Now(), quit: make(chan struct{}), expiryWake: make(chan struct{}, 1),
+		reaperWake: make(chan struct{}, 1), gate: make(chan struct{}),
+		conns: map[*conn]struct{}{}, running: map[*conn]int{}, counts: map[int32]int{}, countsOf: map[int64]map[int32]int{},
+	}
+	s.trace.start = s.started
+	s.nextSession = 1<<56 | int64(uint64(s.started.UnixMilli())<<24>>8) // as the real server 1 starts its ids: from the clock
+	s.reset()
+	if cfg.Listen != "" {
+		if err := s.listen(cfg.Listen); err != nil {
+			return nil, err
+		}
+	}
+	s.wg.Add(2)
+	go s.expiryLoop()
+	go s.reapLoop()
+	return s, nil
+}
+
+// reset gives an empty tree and no sessions.
+func (s *Server) reset() {
+	s.zxid = 0
+	s.tree = newTree(s.cfg.ExtendedTypes, s.cfg.EnsembleConfig)
+	s.sessions = map[int64]*session{}
+	s.dataWatches, s.kidWatches = newWatchTable(s.cfg.Profile.stackedModes()), newWatchTable(s.cfg.Profile.stackedModes())
+}
+
+func (s *Server) nextZxid() int64 {
+	s.zxid++
+	return s.zxid
+}
+
+// Close ends the server: connections are closed, and no goroutine of the server is left when it returns. A second Close does nothing.
+func (s *Server) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		s.wg.Wait()
+		return
+	}
+	s.closed = true
+	close(s.quit)
+	listener := s.listener
+	s.listener = nil
+	for c := range s.conns {
+		c.end(false)
+	}
+	open := make([]net.Conn, 0, len(s.running))
+	for c := range s.running {
+		open = append(open, c.nc)
+	}
+	s.mu.Unlock()
+	if listener != nil {
+		_ = listener.Close()
+	}
+	for _, nc := range open {
+		_ = nc.Close()
+	}
+	s.wg.Wait()
+}
+
+// serve starts a connection's goroutines; it refuses when the server does not serve.
+func (s *Server) serve(nc net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.stopped {
+		return false
+	}
+	c := s.newConn(nc)
+	s.conns[c] = struct{}{}
+	s.running[c] = 2
+	s.wg.Add(2)
+	go c.readLoop()
+	go c.writeLoop()
+	return true
+}
+
+// connDone is the end of one of a connection's two goroutines.
+func (s *Server) connDone(c *conn) {
+	s.mu.Lock()
+	if s.running[c]--; s.running[c] == 0 {
+		delete(s.running, c)
+	}
+	s.mu.Unlock()
+	s.wg.Done()
+}
+
+// lose is the end of a connection found by its reader or writer.
+func (s *Server) lose(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.closed {
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "connection closed"})
+	}
+	c.end(false)
+}
+
+// forget takes a connection out of the state: its watches go, its session stays.
+func (s *Server) forget(c *conn) {
+	delete(s.conns, c)
+	s.dataWatches.removeConn(c)
+	s.kidWatches.removeConn(c)
+	if c.session != nil && c.session.conn == c {
+		c.session.conn = nil
+	}
+	c.session = nil
+}
+
+// Zxid is the last transaction's id.
+func (s *Server) Zxid() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.zxid
+}
+
+// handle executes one request frame. It tells whether the connection goes on.
+func (s *Server) handle(c *conn, frame []byte) bool {
+	d := jute.NewDecoder(frame)
+	var h jute.RequestHeader
+	if h.Decode(d); d.Err() != nil {
+		s.cfg.Logger.Warn("malformed request header", "conn", c.id)
+		return false
+	}
+	if !s.enter(c) {
+		return false
+	}
+	defer s.mu.Unlock()
+	c.received++
+	s.received++
+	s.countRequest(c.sessionID, h.Op)
+	var strike strike
+	if len(s.injections) > 0 {
+		if strike = s.inject(c, h.Op, c.sessionID, frame[8:]); strike.stop {
+			return strike.alive
+		}
+	}
+	strike.begin(c)
+	r := &request{conn: c, xid: h.Xid, op: h.Op, body: d}
+	switch {
+	case h.Op == jute.OpAuth && strike.err == ok:
+		s.authenticate(c, h.Xid, d)
+	case h.Op == jute.OpSASL:
+		s.sasl(r)
+	case s.cfg.RequireAuth && !c.provedDigest():
+		s.replyAt(r, 0, ErrSessionClosedRequireAuth, nil)
+		c.end(true)
+	default:
+		s.submit(r, strike.err)
+	}
+	strike.finish(c)
+	return !c.closed
+}
+
+// enter takes the lock as soon as the connection's input may pass. It returns false, without the lock, when the connection is closed.
+func (s *Server) enter(c *conn) bool {
+	for {
+		s.mu.Lock()
+		if c.closed {
+			s.mu.Unlock()
+			return false
+		}
+		if !s.blocked(c, FromClient) {
+			return true
+		}
+		gate := s.gate
+		s.mu.Unlock()
+		select {
+		case <-gate:
+		case <-c.done:
+		case <-s.quit:
+			return false
+		}
+	}
+}
+
+// passable waits until the direction is open: false when the server, or done if not nil, ends first.
+func (s *Server) passable(c *conn, dir Direction, done <-chan struct{}) bool {
+	for s.faulty.Load() {
+		s.mu.Lock()
+		blocked, gate := s.blocked(c, dir), s.gate
+		s.mu.Unlock()
+		if !blocked {
+			break
+		}
+		select {
+		case <-gate:
+		case <-done:
+			return false
+		case <-s.quit:
+			return false
+		}
+	}
+	return true
+}

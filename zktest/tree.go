@@ -1,0 +1,220 @@
+package zktest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// Owners of nodes that belong to no session.
+const (
+	ownerContainer int64 = -1 << 63
+	ownerTTL       int64 = -1 << 56 // 0xff in the top byte; the TTL in milliseconds below
+	maxTTL         int64 = 1<<40 - 1
+)
+
+// nodeStat is the stored part of a Stat. cversion counts creates only; see node.stat.
+type nodeStat struct {
+	czxid, mzxid, ctime, mtime, pzxid, owner int64
+	version, cversion, aversion              int32
+}
+
+type node struct {
+	nodeStat
+	data     []byte
+	acl      []jute.ACL        // nil: anyone may do anything
+	children map[string]uint64 // by name; the number tells in which order they came
+	born     uint64            // children ever
+	table    uint32            // size that Java's hash table of the children would have
+	names    []string          // the children in the order of replies; nil when it must be made anew
+}
+
+func (n *node) addChild(name string) {
+	if n.children == nil {
+		n.children, n.table = map[string]uint64{}, 8
+	}
+	n.born++
+	n.children[name] = n.born
+	n.names = nil
+	if uint32(len(n.children)) > n.table/4*3 {
+		n.table *= 2
+	}
+}
+
+func (n *node) removeChild(name string) {
+	delete(n.children, name)
+	n.names = nil
+}
+
+// stat is the node's Stat as clients see it. Their cversion counts changes, so deletes are added: creates twice, less what is there. The owners
+// of containers and TTL nodes are not shown.
+func (n *node) stat() jute.Stat {
+	return jute.Stat{Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime, Version: n.version, Cversion: n.cversion*2 - int32(len(n.children)),
+		Aversion: n.aversion, EphemeralOwner: max(n.owner, 0), DataLength: int32(len(n.data)), NumChildren: int32(len(n.children)), Pzxid: n.pzxid}
+}
+
+// list returns the children's names in the order of Java's HashSet: by hash bucket, then as they came. Not sorted, so that a client that forgets
+// to sort fails. The caller must not change it.
+func (n *node) list() []string {
+	if n.names != nil || len(n.children) == 0 {
+		return n.names
+	}
+	type place struct {
+		bucket uint32
+		born   uint64
+		name   string
+	}
+	order := make([]place, 0, len(n.children))
+	for name, born := range n.children {
+		order = append(order, place{javaHash(name) & (n.table - 1), born, name})
+	}
+	slices.SortFunc(order, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.bucket, b.bucket), cmp.Compare(a.born, b.born))
+	})
+	n.names = make([]string, len(order))
+	for i, p := range order {
+		n.names[i] = p.name
+	}
+	return n.names
+}
+
+// javaHash is String.hashCode, spread as HashMap does.
+func javaHash(s string) uint32 {
+	var h uint32
+	for _, r := range s {
+		if r > 0xffff {
+			hi, lo := utf16.EncodeRune(r)
+			h = (h*31+uint32(hi))*31 + uint32(lo)
+			continue
+		}
+		h = h*31 + uint32(r)
+	}
+	return h ^ h>>16
+}
+
+// tree is the data. It is guarded by the server's lock.
+type tree struct {
+	nodes      map[string]*node // "/" and every other path
+	ephemerals map[int64]map[string]struct{}
+	containers map[string]struct{}
+	ttls       map[string]struct{}
+	quotas     int // how many zookeeper_limits nodes there are
+	extended   bool
+}
+
+func newTree(extended bool, ensembleConfig string) *tree {
+	t := &tree{
+		nodes: map[string]*node{
+			rootPath:   {},
+			procPath:   {},
+			quotaPath:  {},
+			configPath: {acl: []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}, data: []byte(ensembleConfig)},
+		},
+		ephemerals: map[int64]map[string]struct{}{}, containers: map[string]struct{}{}, ttls: map[string]struct{}{}, extended: extended,
+	}
+	for _, n := range t.nodes {
+		if n.data == nil {
+			n.data = []byte{}
+		}
+	}
+	t.nodes[rootPath].addChild("zookeeper")
+	t.nodes[procPath].addChild("quota")
+	t.nodes[procPath].addChild("config")
+	t.nodes[configPath].aversion = -1
+	return t
+}
+
+// get returns the node, or nil. The empty path is an alias of the root, as in the real server.
+func (t *tree) get(path string) *node {
+	if path == "" {
+		path = rootPath
+	}
+	return t.nodes[path]
+}
+
+// ownerKind says what an EphemeralOwner means.
+type ownerKind int
+
+const (
+	ownedByNone ownerKind = iota
+	ownedBySession
+	ownedAsContainer
+	ownedAsTTL
+)
+
+func (t *tree) kind(owner int64) ownerKind {
+	switch {
+	case owner == 0:
+		return ownedByNone
+	case owner == ownerContainer:
+		return ownedAsContainer
+	case t.extended && owner&ownerTTL == ownerTTL:
+		return ownedAsTTL
+	}
+	return ownedBySession
+}
+
+// add puts a node below its parent; the caller has checked both.
+func (t *tree) add(path string, n *node) {
+	dir, name := splitPath(path)
+	t.get(dir).addChild(name)
+	t.nodes[path] = n
+	switch t.kind(n.owner) {
+	case ownedAsContainer:
+		t.containers[path] = struct{}{}
+	case ownedAsTTL:
+		t.ttls[path] = struct{}{}
+	case ownedBySession:
+		if t.ephemerals[n.owner] == nil {
+			t.ephemerals[n.owner] = map[string]struct{}{}
+		}
+		t.ephemerals[n.owner][path] = struct{}{}
+	}
+}
+
+// remove takes a node away.
+func (t *tree) remove(path string) {
+	n := t.nodes[path]
+	dir, name := splitPath(path)
+	t.get(dir).removeChild(name)
+	delete(t.nodes, path)
+	switch t.kind(n.owner) {
+	case ownedAsContainer:
+		delete(t.containers, path)
+	case ownedAsTTL:
+		delete(t.ttls, path)
+	case ownedBySession:
+		if own := t.ephemerals[n.owner]; own != nil {
+			if delete(own, path); len(own) == 0 {
+				delete(t.ephemerals, n.owner)
+			}
+		}
+	}
+}
+
+// ephemeralsOf returns a session's ephemeral nodes, sorted.
+func (t *tree) ephemeralsOf(session int64) []string {
+	own := make([]string, 0, len(t.ephemerals[session]))
+	for path := range t.ephemerals[session] {
+		own = append(own, path)
+	}
+	slices.Sort(own)
+	return own
+}
+
+// countBelow is the number of nodes below path, at any depth.
+func (t *tree) countBelow(path string) int {
+	if path == rootPath {
+		return len(t.nodes) - 1
+	}
+	n, prefix := 0, path+"/"
+	for p := range t.nodes {
+		if strings.HasPrefix(p, prefix) {
+			n++
+		}
+	}
+	return n
+}

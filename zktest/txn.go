@@ -1,0 +1,183 @@
+package zktest
+
+import (
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// A write has two halves, as in the real server: prepare checks it against the state that will be (the tree, overlaid with what earlier operations
+// of the same multi will have done) and gives a transaction; apply changes the tree and fires watches.
+
+// txn is a change that has been checked.
+type txn struct {
+	op       int32 // jute.OpCreate …, jute.OpCheck; jute.OpError for what is not done
+	path     string
+	data     []byte
+	acl      []jute.ACL
+	owner    int64
+	cversion int32 // create: the parent's; setData and setACL: the version
+	err      Error
+}
+
+// result is what apply tells.
+type result struct {
+	op   int32
+	path string
+	stat *jute.Stat
+	err  Error
+}
+
+// prep prepares the operations of one request under one zxid.
+type prep struct {
+	s       *Server
+	session int64
+	auth    []identity
+	zxid    int64
+	now     int64
+	ahead   map[string]*record // nil outside a multi
+}
+
+// record is a node as it will be.
+type record struct {
+	nodeStat
+	gone     bool
+	children int
+	acl      []jute.ACL
+	size     int
+}
+
+func (s *Server) newPrep(r *request, zxid int64) *prep {
+	return &prep{s: s, session: r.conn.sessionID, auth: r.conn.auth, zxid: zxid, now: time.Now().UnixMilli()}
+}
+
+func (p *prep) lookup(path string) (record, Error) {
+	if rec, found := p.ahead[path]; found {
+		if rec.gone {
+			return record{}, ErrNoNode
+		}
+		return *rec, ok
+	}
+	n := p.s.tree.get(path)
+	if n == nil {
+		return record{}, ErrNoNode
+	}
+	return record{nodeStat: n.nodeStat, children: len(n.children), acl: n.acl, size: len(n.data)}, ok
+}
+
+func (p *prep) note(path string, rec record) {
+	if p.ahead != nil {
+		p.ahead[path] = &rec
+	}
+}
+
+func (p *prep) allowed(rec record, perm int32) Error {
+	if !allowed(rec.acl, perm, p.auth) {
+		return ErrNoAuth
+	}
+	return ok
+}
+
+// prepare checks one operation.
+func (p *prep) prepare(op int32, rec jute.Decodable) (*txn, Error) {
+	switch r := rec.(type) {
+	case *jute.CreateRequest:
+		return p.create(op, r, -1)
+	case *jute.CreateTTLRequest:
+		return p.create(op, &r.CreateRequest, r.TTL)
+	case *jute.PathVersionRequest:
+		if op == jute.OpCheck {
+			return p.check(r)
+		}
+		return p.delete(r)
+	case *jute.SetDataRequest:
+		return p.setData(r)
+	case *jute.SetACLRequest:
+		return p.setACL(r)
+	}
+	return nil, ErrMarshalling
+}
+
+// write serves the requests that are one transaction. A write that fails consumes a zxid, too.
+func (s *Server) write(r *request) (jute.Record, Error) {
+	zxid := s.nextZxid()
+	rec := writeRecord(r.op)
+	if err := r.decode(rec); err != ok {
+		return nil, err
+	}
+	r.path = pathOf(rec)
+	p := s.newPrep(r, zxid)
+	t, err := p.prepare(r.op, rec)
+	if err != ok {
+		return nil, err
+	}
+	res := s.apply(t, zxid, p.now)
+	r.path = res.path
+	switch r.op {
+	case jute.OpCreate:
+		return &jute.PathResponse{Path: res.path}, ok
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return &jute.Create2Response{Path: res.path, Stat: *res.stat}, ok
+	case jute.OpSetData, jute.OpSetACL:
+		return &jute.StatResponse{Stat: *res.stat}, ok
+	}
+	return nil, ok
+}
+
+func writeRecord(op int32) jute.Decodable {
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
+		return &jute.CreateRequest{}
+	case jute.OpCreateTTL:
+		return &jute.CreateTTLRequest{}
+	case jute.OpDelete, jute.OpCheck:
+		return &jute.PathVersionRequest{}
+	case jute.OpSetData:
+		return &jute.SetDataRequest{}
+	case jute.OpSetACL:
+		return &jute.SetACLRequest{}
+	}
+	return nil
+}
+
+// pathOf is the path of a request's record, "" where it has none.
+func pathOf(rec any) string {
+	switch r := rec.(type) {
+	case *jute.CreateRequest:
+		return r.Path
+	case *jute.CreateTTLRequest:
+		return r.Path
+	case *jute.PathVersionRequest:
+		return r.Path
+	case *jute.PathRequest:
+		return r.Path
+	case *jute.PathWatchRequest:
+		return r.Path
+	case *jute.PathIntRequest:
+		return r.Path
+	case *jute.SetDataRequest:
+		return r.Path
+	case *jute.SetACLRequest:
+		return r.Path
+	}
+	return ""
+}
+
+// apply changes the tree. What prepare has checked cannot fail.
+func (s *Server) apply(t *txn, zxid, now int64) result {
+	res := result{op: t.op, path: t.path, err: t.err}
+	switch t.op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		res.stat = s.applyCreate(t, zxid, now)
+	case jute.OpDelete, jute.OpDeleteContainer:
+		s.applyDelete(t.path, zxid)
+	case jute.OpSetData:
+		res.stat = s.applySetData(t, zxid, now)
+	case jute.OpSetACL:
+		n := s.tree.get(t.path)
+		n.acl, n.aversion = t.acl, t.cversion
+		stat := n.stat()
+		res.stat = &stat
+	}
+	return res
+}

@@ -1,0 +1,138 @@
+package zktest
+
+import (
+	"slices"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// watchMode is a set of modes; before 3.9 a connection has one mode per path and table.
+type watchMode uint8
+
+const (
+	oneShot watchMode = 1 << iota
+	persistent
+	recursive
+)
+
+// watchTable is the data table (data and exists watches) or the child table. Persistent watches stand in both.
+type watchTable struct {
+	paths     map[string]map[*conn]watchMode
+	conns     map[*conn]map[string]struct{}
+	recursive int  // how many entries are recursive: without any, only the path itself is looked at
+	stacked   bool // modes of one (connection, path) live side by side
+}
+
+func newWatchTable(stacked bool) *watchTable {
+	return &watchTable{paths: map[string]map[*conn]watchMode{}, conns: map[*conn]map[string]struct{}{}, stacked: stacked}
+}
+
+func (t *watchTable) add(path string, c *conn, mode watchMode) {
+	if c.closed {
+		return
+	}
+	old := t.paths[path][c]
+	if t.stacked {
+		mode |= old
+	}
+	if t.paths[path] == nil {
+		t.paths[path] = map[*conn]watchMode{}
+	}
+	if t.conns[c] == nil {
+		t.conns[c] = map[string]struct{}{}
+	}
+	t.conns[c][path] = struct{}{}
+	t.set(path, c, old, mode)
+}
+
+// set changes an entry's modes; none removes it.
+func (t *watchTable) set(path string, c *conn, old, mode watchMode) {
+	if old&recursive != 0 {
+		t.recursive--
+	}
+	if mode&recursive != 0 {
+		t.recursive++
+	}
+	if mode != 0 {
+		t.paths[path][c] = mode
+		return
+	}
+	if delete(t.paths[path], c); len(t.paths[path]) == 0 {
+		delete(t.paths, path)
+	}
+	if delete(t.conns[c], path); len(t.conns[c]) == 0 {
+		delete(t.conns, c)
+	}
+}
+
+// remove takes modes away and tells whether any was there.
+func (t *watchTable) remove(path string, c *conn, modes watchMode) bool {
+	old := t.paths[path][c]
+	if old&modes == 0 {
+		return false
+	}
+	t.set(path, c, old, old&^modes)
+	return true
+}
+
+func (t *watchTable) removeConn(c *conn) {
+	for path := range t.conns[c] {
+		t.set(path, c, t.paths[path][c], 0)
+	}
+}
+
+func (t *watchTable) count() int {
+	n := 0
+	for _, conns := range t.paths {
+		n += len(conns)
+	}
+	return n
+}
+
+// fire returns who is to hear of an event at path, in the order of connecting, and consumes one-shot watches. Recursive watches hear of
+// everything but child changes.
+func (t *watchTable) fire(path string, event int32) []*conn {
+	var hit []*conn
+	for at := path; ; at = parentOf(at) {
+		for c, mode := range t.paths[at] {
+			switch {
+			case at != path:
+				if mode&recursive != 0 && event != jute.EventNodeChildrenChanged && !slices.Contains(hit, c) {
+					hit = append(hit, c)
+				}
+				continue
+			case mode&^recursive == 0 && event == jute.EventNodeChildrenChanged:
+				continue
+			}
+			hit = append(hit, c)
+			if mode&oneShot != 0 {
+				t.set(at, c, mode, mode&^oneShot)
+			}
+		}
+		if t.recursive == 0 || at == rootPath || at == "" {
+			break
+		}
+	}
+	slices.SortFunc(hit, func(a, b *conn) int { return int(a.id - b.id) })
+	return hit
+}
+
+// trigger fires the table's watches on path and sends the event to all but those in except.
+func (s *Server) trigger(t *watchTable, event int32, path string, zxid int64, acl []jute.ACL, except []*conn) []*conn {
+	hit := t.fire(path, event)
+	for _, c := range hit {
+		if slices.Contains(except, c) || (s.cfg.Profile.filtersEvents() && !c.may(s, acl, jute.PermRead)) {
+			continue
+		}
+		s.sendEvent(c, event, path, zxid)
+	}
+	return hit
+}
+
+func (s *Server) sendEvent(c *conn, event int32, path string, zxid int64) {
+	if s.cfg.Profile != V39 {
+		zxid = -1
+	}
+	s.trace.add(traceEntry{kind: traceEvent, conn: c.id, session: c.sessionID, op: event, path: path, zxid: s.zxid})
+	c.send(jute.Frame(&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}, &jute.WatcherEvent{Type: event, State: jute.StateSyncConnected, Path: path}))
+}
