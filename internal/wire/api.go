@@ -118,6 +118,7 @@ type Call struct {
 	Done func(Reply)
 
 	state      callState
+	arms       bool // as written, it arms Watch, or lets a persistent watch serve it
 	xid        int32
 	prev, next *Call
 	sent       time.Time

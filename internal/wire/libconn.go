@@ -24,7 +24,8 @@ type libConn struct {
 	in     []byte // for the library to read
 	out    []byte // written by the library, not yet a whole frame
 	err    error
-	hello  bool // the library's connect request has been seen
+	missed []jute.RequestHeader // written when the link was gone
+	hello  bool                 // the library's connect request has been seen
 	closed bool
 }
 
@@ -54,11 +55,38 @@ func (c *libConn) fail(err error) {
 	c.more.Broadcast()
 }
 
-// retire turns the connection into one that agrees to everything.
+// retire turns the connection into one that agrees to everything, also to what was written when the link was gone already.
 func (c *libConn) retire() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.l = nil
+	missed := c.missed
+	c.missed = nil
+	c.mu.Unlock()
+	for _, h := range missed {
+		c.agree(h)
+	}
+}
+
+// miss keeps a request that came too late for its link: the library waits for an answer or for the connection's end.
+func (c *libConn) miss(h jute.RequestHeader) {
+	c.mu.Lock()
+	live := c.l != nil
+	if live {
+		c.missed = append(c.missed, h)
+	}
+	c.mu.Unlock()
+	if !live {
+		c.agree(h)
+	}
+}
+
+// agree is the answer to a request after the session's end.
+func (c *libConn) agree(h jute.RequestHeader) {
+	code := jute.CodeSessionExpired
+	if h.Op == jute.OpCloseSession {
+		code = jute.CodeOK
+	}
+	c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: code})
 }
 
 func (c *libConn) Read(p []byte) (int, error) {
@@ -126,14 +154,12 @@ func (c *libConn) request(l *link, frame []byte) {
 		return // we ping at our own pace
 	}
 	switch {
-	case l == nil && h.Op == jute.OpCloseSession:
-		c.deliver(&jute.ReplyHeader{Xid: h.Xid})
 	case l == nil:
-		c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeSessionExpired})
+		c.agree(h)
 	case len(frame) > c.s.cfg.MaxFrame:
 		c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeMarshallingError}) // the server would close the connection on it
-	default:
-		l.forward(h, frame)
+	case !l.forward(h, frame), h.Op == jute.OpCloseSession:
+		c.miss(h) // the answer to a farewell may never come, and the library waits for it without end
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ var (
 	errSilent        = errors.New("no answer from the server")
 	errStuck         = errors.New("a request was never answered")
 	errRefused       = errors.New("handshake refused")
+	errBehind        = errors.New("the servers are behind what this process has seen")
+	errTooOld        = errors.New("the server cannot arm persistent watches again")
 )
 
 // maxReply bounds what a server can make us allocate. ZooKeeper itself does not bound replies; a list of a million children has 60 MiB.
@@ -33,7 +36,7 @@ type link struct {
 	n        uint64
 	server   string
 	conn     net.Conn
-	br       *bufio.Reader
+	in       *meter
 	lib      *libConn
 	readOnly bool
 	quit     chan struct{} // closed when the link is to end
@@ -43,9 +46,9 @@ type link struct {
 
 	// Guarded by Session.mu.
 	out        []byte
-	sent       time.Time   // when the last request was written
-	received   time.Time   // when the last frame came in
+	sent       time.Time   // when the last request of ours was written
 	pings      []time.Time // unanswered pings, oldest first: they share one xid
+	since      int64       // what we had seen before this connection
 	libWatches bool        // the library has watches of its own: it gets the events, too
 
 	once sync.Once
@@ -95,6 +98,12 @@ func (s *Session) agreeable(expired bool) net.Conn {
 
 // connect makes a link to the server: TCP, the old session's end, the handshake, credentials, watches; only then anything else.
 func (s *Session) connect(network, addr string) (*link, error) {
+	s.mu.Lock()
+	old := s.lacking[addr][jute.OpSetWatches2] && s.watches.persistent()
+	s.mu.Unlock()
+	if old {
+		return nil, errTooOld
+	}
 	if err := s.fence(network, addr); err != nil {
 		return nil, err
 	}
@@ -126,33 +135,74 @@ func (s *Session) dialOne(network, addr string) (net.Conn, error) {
 }
 
 // exchange writes a connect request and reads its response within the time that a silent connection is given.
-func (s *Session) exchange(conn net.Conn, req *jute.ConnectRequest) (resp jute.ConnectResponse, br *bufio.Reader, err error) {
+func (s *Session) exchange(conn net.Conn, req *jute.ConnectRequest) (resp jute.ConnectResponse, in *meter, err error) {
 	_, silence := s.validity.ruleNow().pace(s.cfg.Timeout)
 	conn.SetDeadline(time.Now().Add(silence))
 	if _, err = conn.Write(jute.Frame(req)); err != nil {
 		return resp, nil, err
 	}
-	br = bufio.NewReaderSize(conn, 64<<10)
-	body, err := readFrame(br, 4096)
+	in = newMeter(conn)
+	body, err := readFrame(in, 4096)
 	if err != nil {
-		return resp, nil, fmt.Errorf("%w: %w", errRefused, err)
+		return resp, nil, err
 	}
 	err = jute.Unmarshal(body, &resp)
-	return resp, br, err
+	return resp, in, err
 }
 
-func readFrame(br *bufio.Reader, limit int) ([]byte, error) {
+// meter reads a connection and knows when something came in last.
+type meter struct {
+	*bufio.Reader
+	conn net.Conn
+	mu   sync.Mutex
+	at   time.Time
+}
+
+func newMeter(conn net.Conn) *meter {
+	m := &meter{conn: conn, at: time.Now()}
+	m.Reader = bufio.NewReaderSize(progress{m}, 64<<10)
+	return m
+}
+
+// last is when something came in last.
+func (m *meter) last() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at
+}
+
+// progress is the connection as the meter's buffer reads it: every byte counts, for a large reply on a slow network is no silence.
+type progress struct{ m *meter }
+
+func (p progress) Read(b []byte) (int, error) {
+	n, err := p.m.conn.Read(b)
+	if n > 0 {
+		p.m.mu.Lock()
+		p.m.at = time.Now()
+		p.m.mu.Unlock()
+	}
+	return n, err
+}
+
+// readFrame reads one frame. It allocates as bytes come in, not as the length says.
+func readFrame(r io.Reader, limit int) ([]byte, error) {
 	var h [4]byte
-	if _, err := io.ReadFull(br, h[:]); err != nil {
+	if _, err := io.ReadFull(r, h[:]); err != nil {
 		return nil, err
 	}
 	n := int(int32(binary.BigEndian.Uint32(h[:])))
 	if n < 0 || n > limit {
 		return nil, fmt.Errorf("wire: a frame of %d bytes, at most %d expected", n, limit)
 	}
-	b := make([]byte, n)
-	_, err := io.ReadFull(br, b)
-	return b, err
+	b := make([]byte, 0, min(n, 1<<20))
+	for len(b) < n {
+		b = slices.Grow(b, min(n-len(b), max(len(b), 1)))
+		got, err := io.ReadFull(r, b[len(b):min(n, cap(b))])
+		if b = b[:len(b)+got]; err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
 }
 
 // handshake establishes or re-attaches the session and primes the link's output: credentials first, then watches, then what is queued.
@@ -160,13 +210,17 @@ func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, er
 	s.mu.Lock()
 	req := &jute.ConnectRequest{LastZxidSeen: s.maxZxid, Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: s.id, Password: s.password,
 		HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
+	probe := s.probe
 	s.mu.Unlock()
-	if req.Password == nil {
+	if probe {
+		req.LastZxidSeen = 0
+	}
+	if len(req.Password) == 0 {
 		req.Password = make([]byte, 16)
 	}
 	sent := time.Now()
 	s.validity.connecting(sent)
-	resp, br, err := s.exchange(conn, req)
+	resp, in, err := s.exchange(conn, req)
 	if err != nil {
 		s.noteRefusal(err)
 		return nil, false, err
@@ -194,19 +248,33 @@ func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, er
 		return nil, false, ErrLapsed
 	}
 
+	behind := false
+	if probe {
+		if behind, err = s.behind(conn, in); err != nil {
+			return nil, false, err
+		}
+	}
+	if behind {
+		s.log.Warn("the servers are behind what this process has seen: their data was wiped or restored; fencing tokens may be smaller from now on")
+		s.emit(Event{Kind: Regressed, Err: errBehind})
+	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.endErr != nil {
 		return nil, false, s.endErr
 	}
-	s.refusals = 0
+	if behind {
+		s.maxZxid = 0
+	}
+	s.refusals, s.probe = 0, false
 	first = s.id == 0
 	s.id, s.password, s.timeout = resp.SessionID, resp.Password, timeout
 	s.links++
-	l = &link{s: s, n: s.links, server: addr, conn: conn, br: br, readOnly: resp.ReadOnly, quit: make(chan struct{}), gone: make(chan struct{}),
-		wake: make(chan struct{}, 1), received: time.Now()}
+	l = &link{s: s, n: s.links, server: addr, conn: conn, in: in, readOnly: resp.ReadOnly, quit: make(chan struct{}), gone: make(chan struct{}),
+		wake: make(chan struct{}, 1)}
 	l.lib = newLibConn(s, l)
-	l.lib.deliver(&jute.ConnectResponse{Timeout: resp.Timeout, SessionID: resp.SessionID, Password: resp.Password})
+	l.lib.deliver(&jute.ConnectResponse{Timeout: resp.Timeout, SessionID: resp.SessionID, Password: make([]byte, 16)}) // we know the password
 	s.link, s.lastLink = l, l
 	l.prime()
 	return l, first, nil
@@ -215,10 +283,10 @@ func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, er
 // prime queues what must come before anything else on a new connection. Session.mu is held.
 func (l *link) prime() {
 	s := l.s
-	for _, a := range s.cfg.Credentials {
-		l.append(time.Now(), &jute.RequestHeader{Xid: jute.XidAuth, Op: jute.OpAuth}, jute.Marshal(&jute.AuthPacket{Scheme: a.Scheme, Auth: a.Auth}))
-	}
-	calls, gaps := s.watches.rearm(s.maxZxid)
+	l.out = s.credentials()
+	l.wakeWriter()
+	l.since, l.sent = s.maxZxid, time.Now()
+	calls, gaps := s.watches.rearm(l.since, s.cfg.MaxFrame)
 	for i, c := range calls {
 		last := i == len(calls)-1
 		c.Done = func(r Reply) {
@@ -227,9 +295,7 @@ func (l *link) prime() {
 			case r.Code != jute.CodeOK:
 				l.close(fmt.Errorf("wire: watches not armed again: code %d", r.Code))
 			case last:
-				for _, w := range gaps {
-					w.Fn(WatchEvent{Type: EventReset, Path: w.Path})
-				}
+				s.reset(gaps)
 			}
 		}
 		s.write(l, c)
@@ -250,12 +316,11 @@ func (l *link) start(ev Event) {
 }
 
 // append adds a frame to the output. Session.mu is held.
-func (l *link) append(at time.Time, h *jute.RequestHeader, body []byte) {
+func (l *link) append(h *jute.RequestHeader, body []byte) {
 	l.out = binary.BigEndian.AppendUint32(l.out, uint32(8+len(body)))
 	l.out = binary.BigEndian.AppendUint32(l.out, uint32(h.Xid))
 	l.out = binary.BigEndian.AppendUint32(l.out, uint32(h.Op))
 	l.out = append(l.out, body...)
-	l.sent = at
 	l.wakeWriter()
 }
 
@@ -267,32 +332,47 @@ func (l *link) wakeWriter() {
 }
 
 // forward writes a frame of the library's. A watch of its own on a path where we have a persistent one would replace ours on servers before 3.9,
-// so ours is armed again behind it.
-func (l *link) forward(h jute.RequestHeader, frame []byte) {
+// so ours is armed again behind it. It returns false if the link is gone.
+func (l *link) forward(h jute.RequestHeader, frame []byte) bool {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.link != l {
-		return // the library learns of it when it reads
+		return false
 	}
-	l.append(time.Now(), &h, frame[8:])
+	var again []*watchEntry
 	switch h.Op {
 	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
 		var r jute.PathWatchRequest
-		if jute.Unmarshal(frame[8:], &r) != nil || !r.Watch {
-			return
-		}
-		l.libWatches = true
-		if e := s.watches.entries[watchKey{r.Path, Persistent}]; e != nil && e.armed {
-			mode := jute.WatchPersistent
-			if e.deep {
-				mode = jute.WatchPersistentRecursive
+		if jute.Unmarshal(frame[8:], &r) == nil && r.Watch {
+			l.libWatches = true
+			kind := Data
+			if h.Op == jute.OpGetChildren || h.Op == jute.OpGetChildren2 {
+				kind = Child
 			}
-			s.write(l, &Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: r.Path, Value: mode})})
+			again = s.watches.shared(again, kind, r.Path)
 		}
 	case jute.OpSetWatches:
-		l.libWatches = true
+		var r jute.SetWatches
+		if jute.Unmarshal(frame[8:], &r) == nil {
+			l.libWatches = true
+			again = s.watches.shared(again, Data, append(r.Data, r.Exist...)...)
+			again = s.watches.shared(again, Child, r.Child...)
+			// The library's zxid may be that of a reply on this connection, and changes in the gap would be lost.
+			binary.BigEndian.PutUint64(frame[8:], uint64(l.since))
+		}
 	}
+	l.append(&h, frame[8:])
+	for _, e := range again {
+		c := &Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: e.key.path, Value: e.mode})}
+		c.Done = func(r Reply) {
+			if r.Err == nil {
+				s.reset(s.subscribers(e)) // between the two anything may have happened
+			}
+		}
+		s.write(l, c)
+	}
+	return true
 }
 
 // close makes the link end; the first reason counts.
@@ -319,7 +399,7 @@ func (l *link) reader() {
 
 func (l *link) read() error {
 	for {
-		frame, err := readFrame(l.br, maxReply)
+		frame, err := readFrame(l.in, maxReply)
 		if err != nil {
 			return err
 		}
@@ -328,12 +408,14 @@ func (l *link) read() error {
 			return err
 		}
 		l.s.mu.Lock()
-		l.received = time.Now()
 		forward := l.libWatches
 		l.s.mu.Unlock()
 		switch {
+		case h.Err == jute.CodeSessionExpired:
+			l.s.end(ErrExpired)
+			return ErrExpired
 		case h.Xid == jute.XidPing:
-			if !l.pong() {
+			if !l.pong(h.Err) {
 				l.s.end(ErrLapsed)
 				return ErrLapsed
 			}
@@ -376,7 +458,7 @@ func (s *Session) sawZxid(zxid int64) {
 }
 
 // pong pairs a ping's answer with the oldest ping (rule R2). It returns false if the session had lapsed before.
-func (l *link) pong() bool {
+func (l *link) pong(code int32) bool {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	if len(l.pings) == 0 {
@@ -384,7 +466,7 @@ func (l *link) pong() bool {
 	}
 	sent := l.pings[0]
 	l.pings = l.pings[1:]
-	return l.readOnly || l.s.validity.answer(sent)
+	return l.readOnly || !extends(code) || l.s.validity.answer(sent)
 }
 
 func (l *link) writer() {
@@ -432,11 +514,12 @@ func (l *link) keeper() {
 		late := elapsed(last, now) > ping // the process stood still: what has come in meanwhile shall be read first
 		last = now
 		s.mu.Lock()
-		silent := elapsed(l.received, now)
+		silent := elapsed(l.in.last(), now)
 		stuck := s.flight.first != nil && s.link == l && elapsed(s.flight.first.sent, now) > s.timeout
 		if elapsed(l.sent, now) >= ping/2 {
-			l.pings = append(l.pings, time.Now())
-			l.append(time.Now(), &jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}, nil)
+			l.pings = append(l.pings, now)
+			l.sent = now
+			l.append(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}, nil)
 		}
 		s.mu.Unlock()
 		switch {
@@ -452,27 +535,35 @@ func (l *link) keeper() {
 }
 
 // noteRefusal counts servers that close the connection on our handshake. A server does that when it is not serving yet, and when we have seen more
-// than it has: a lagging member, or all of them after their data was wiped. Only when every server has refused a fresh session for a whole session
-// timeout is the process's memory of earlier sessions given up.
+// than it has: a lagging member, or all of them after their data was wiped. When nothing else has come for a whole session timeout, a fresh session
+// is tried with no claim at all, once in a while: only a server that serves accepts it, and only one that is behind had refused the other.
 func (s *Session) noteRefusal(err error) {
-	if !errors.Is(err, errRefused) {
-		return
-	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	var timeout net.Error
+	if s.id != 0 || s.maxZxid == 0 || errors.As(err, &timeout) && timeout.Timeout() {
+		return // a silent server has refused nothing
+	}
 	if s.refusals == 0 {
 		s.refusedFrom = time.Now()
 	}
 	s.refusals++
-	regressed := s.id == 0 && s.maxZxid != 0 && s.refusals >= 2*len(s.cfg.Servers) && elapsed(s.refusedFrom, time.Now()) >= s.cfg.Timeout
-	if regressed {
-		s.maxZxid, s.refusals = 0, 0
-	}
-	s.mu.Unlock()
-	if regressed {
-		s.log.Warn("every server is behind what this process has seen: its data was wiped or restored; fencing tokens may be smaller from now on")
-		s.emit(Event{Kind: Regressed, Err: err})
-	}
+	s.probe = !s.probe && s.refusals > len(s.cfg.Servers) && elapsed(s.refusedFrom, time.Now()) >= s.cfg.Timeout
 }
+
+// behind asks a server that has accepted us without a claim whether its last zxid is really smaller than what we have seen.
+func (s *Session) behind(conn net.Conn, in io.Reader) (bool, error) {
+	h, err := s.ask(conn, in, jute.OpExists, &jute.PathWatchRequest{Path: "/"})
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return h.Zxid < s.maxZxid, nil
+}
+
+// askXid is used by no other request of a session: members match replies to sessions by (session, xid).
+const askXid = firstXid + 1
 
 // fence closes the session before this one, so that nothing of it can happen any more: a write still in a socket would be executed for as long as
 // that session lives.
@@ -480,7 +571,6 @@ func (s *Session) fence(network, addr string) error {
 	f := s.cfg.Fence
 	s.mu.Lock()
 	done := s.fenced
-	zxid := s.maxZxid
 	s.mu.Unlock()
 	if done || time.Now().After(f.Until) {
 		return nil
@@ -492,17 +582,18 @@ func (s *Session) fence(network, addr string) error {
 	defer conn.Close()
 	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
 	defer stop()
-	resp, br, err := s.exchange(conn, &jute.ConnectRequest{LastZxidSeen: zxid, Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: f.SessionID,
-		Password: f.Password, HasReadOnly: true})
+	// No claim to have seen anything: a member that is behind can close a session, too.
+	resp, in, err := s.exchange(conn, &jute.ConnectRequest{Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: f.SessionID, Password: f.Password,
+		HasReadOnly: true})
 	if err != nil {
-		s.noteRefusal(err)
 		return err
 	}
 	if resp.SessionID != 0 {
-		if _, err := conn.Write(jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCloseSession})); err != nil {
-			return err
+		h, err := s.ask(conn, in, jute.OpCloseSession)
+		if err == nil && h.Err != jute.CodeOK && h.Err != jute.CodeSessionExpired {
+			err = fmt.Errorf("wire: code %d", h.Err)
 		}
-		if _, err := readFrame(br, maxReply); err != nil {
+		if err != nil {
 			return fmt.Errorf("old session not closed: %w", err)
 		}
 	}
@@ -510,4 +601,29 @@ func (s *Session) fence(network, addr string) error {
 	s.fenced = true
 	s.mu.Unlock()
 	return nil
+}
+
+// ask makes one request on a connection that nobody else uses yet, credentials first, and waits for its reply.
+func (s *Session) ask(conn net.Conn, in io.Reader, op int32, records ...jute.Record) (h jute.ReplyHeader, err error) {
+	request := jute.Frame(append([]jute.Record{&jute.RequestHeader{Xid: askXid, Op: op}}, records...)...)
+	if _, err := conn.Write(append(s.credentials(), request...)); err != nil {
+		return h, err
+	}
+	for {
+		frame, err := readFrame(in, maxReply)
+		if err != nil {
+			return h, err
+		}
+		if err := jute.Unmarshal(frame, &h); err != nil || h.Xid == askXid {
+			return h, err
+		}
+	}
+}
+
+// credentials are the frames that go first on every connection.
+func (s *Session) credentials() (frames []byte) {
+	for _, a := range s.cfg.Credentials {
+		frames = append(frames, jute.Frame(&jute.RequestHeader{Xid: jute.XidAuth, Op: jute.OpAuth}, &jute.AuthPacket{Scheme: a.Scheme, Auth: a.Auth})...)
+	}
+	return frames
 }

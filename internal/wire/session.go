@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,9 +49,11 @@ type Session struct {
 	password    []byte
 	timeout     time.Duration
 	fenced      bool
-	refusals    int // handshakes refused in a row since the process is ahead of the servers, perhaps
+	refusals    int // handshakes refused in a row, because the process is ahead of the servers, perhaps
 	refusedFrom time.Time
+	probe       bool // the next handshake shall claim to have seen nothing
 	closing     bool
+	closeErr    error // what Close returns
 	endErr      error // set once: why the session has ended
 }
 
@@ -58,7 +62,7 @@ func Open(cfg Config) (*Session, error) {
 	if len(cfg.Servers) == 0 {
 		return nil, errors.New("wire: no servers")
 	}
-	if cfg.Timeout < time.Millisecond {
+	if cfg.Timeout < time.Millisecond || cfg.Timeout > math.MaxInt32*time.Millisecond {
 		return nil, fmt.Errorf("wire: session timeout %v", cfg.Timeout)
 	}
 	if cfg.Dial == nil {
@@ -94,10 +98,13 @@ func Open(cfg Config) (*Session, error) {
 	s.wg.Go(func() {
 		for range events { // closed when the library's loop has ended
 		}
+		s.end(errConnClosed) // by its user: nobody would reconnect
 	})
 	s.wg.Go(s.run)
 	return s, nil
 }
+
+var errConnClosed = errors.New("the library's connection was closed")
 
 // libLogger passes the library's remarks on; it calls connection losses errors, which they are not.
 type libLogger struct{ log *slog.Logger }
@@ -216,7 +223,7 @@ func (s *Session) refuse(c *Call, last bool) error {
 	switch {
 	case s.endErr != nil:
 		return fmt.Errorf("%w: %w", ErrNotSent, s.ended())
-	case s.closing && !last:
+	case s.closing && (!last || s.link == nil):
 		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
 	case len(c.Body)+8 > s.cfg.MaxFrame:
 		return fmt.Errorf("%w: %w: %d bytes, at most %d", ErrNotSent, ErrTooLarge, len(c.Body)+8, s.cfg.MaxFrame)
@@ -258,9 +265,10 @@ func (s *Session) write(l *link, c *Call) {
 	}
 	c.xid = s.nextXid()
 	c.state, c.sent = callWritten, time.Now()
+	l.sent = c.sent
 	s.byXid[c.xid] = c
 	s.flight.push(c)
-	l.append(c.sent, &jute.RequestHeader{Xid: c.xid, Op: c.Op}, c.Body)
+	l.append(&jute.RequestHeader{Xid: c.xid, Op: c.Op}, c.Body)
 }
 
 func (s *Session) nextXid() int32 {
@@ -357,7 +365,7 @@ func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) bool {
 	}
 	delete(s.byXid, h.Xid)
 	s.flight.remove(c)
-	if !l.readOnly && !s.validity.answer(c.sent) {
+	if !l.readOnly && extends(h.Err) && !s.validity.answer(c.sent) {
 		s.failWatch(c, &t)
 		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost), Sent: c.sent, Link: l.n})
 		s.mu.Unlock()
@@ -376,7 +384,7 @@ func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) bool {
 	}
 	if c.Watch != nil {
 		t.fire(s.watches.answered(c, h.Err))
-		if c.Watch.stopped {
+		if c.Watch.entry == nil {
 			s.tidy(c.Watch.Path, &t)
 		}
 	}
@@ -384,6 +392,15 @@ func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) bool {
 	s.pump(&t)
 	s.mu.Unlock()
 	t.run()
+	return true
+}
+
+// extends says whether a reply with this code shows that the server has touched the session (rule R1).
+func extends(code int32) bool {
+	switch code {
+	case jute.CodeSessionExpired, jute.CodeSessionMoved, jute.CodeSessionClosedRequireSASL, jute.CodeAuthFailed:
+		return false
+	}
 	return true
 }
 
@@ -402,12 +419,30 @@ func (s *Session) notified(l *link, ev jute.WatcherEvent) {
 	s.mu.Lock()
 	if s.link == l {
 		t.fire(s.watches.fired(ev.Type, ev.Path))
-		if ev.Type == jute.EventNodeDeleted || ev.Type == jute.EventNodeCreated || ev.Type == jute.EventNodeDataChanged || ev.Type == jute.EventNodeChildrenChanged {
-			s.tidy(ev.Path, &t) // a persistent watch may have stayed only for the one-shots
+		s.tidy(ev.Path, &t) // a persistent watch may have stayed only for the one-shots
+		s.tidy(parentOf(ev.Path), &t)
+	}
+	s.mu.Unlock()
+	t.run()
+}
+
+// reset tells persistent watches that events may have been missed, if they are still there.
+func (s *Session) reset(ws []*Watch) {
+	s.mu.Lock()
+	var t todo
+	for _, w := range ws {
+		if w.entry != nil && !w.stopped {
+			t.fire([]delivery{{w, WatchEvent{Type: EventReset, Path: w.Path}}})
 		}
 	}
 	s.mu.Unlock()
 	t.run()
+}
+
+func (s *Session) subscribers(e *watchEntry) []*Watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(e.subs)
 }
 
 // detached ends a link: what was in flight on it has an unknown outcome. It returns whether the session is ending, too.
@@ -423,7 +458,11 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 			t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent, Link: l.n})
 		}
 	}
-	ending = s.closing || s.endErr != nil
+	if ending = s.closing || s.endErr != nil; ending {
+		for s.queue.first != nil { // there will be no other connection
+			s.unqueue(s.queue.first, ErrClosed, &t)
+		}
+	}
 	s.mu.Unlock()
 	if live {
 		s.emit(Event{Kind: Disconnected, SessionID: s.ID(), Server: l.server, Err: err})
@@ -536,33 +575,40 @@ func (s *Session) end(err error) {
 func (s *Session) Abort(cause error) { s.end(cause) }
 
 // Close ends the session on the server behind everything submitted before, and here in any case, and waits for every goroutine. If ctx ends
-// first, or there is no connection, it returns ErrUnacknowledged.
+// first, or there is no connection, it returns ErrUnacknowledged. A second Close waits for the first, or for its own ctx.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closing && s.endErr == nil
 	s.closing = true
 	connected := s.link != nil
-	established := s.id != 0
+	if first && s.id != 0 {
+		s.closeErr = ErrUnacknowledged
+	}
 	s.mu.Unlock()
-	var err error
-	if first && established {
-		err = ErrUnacknowledged
-		if connected {
-			answer := make(chan Reply, 1)
-			c := &Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }}
-			s.submit(true, c)
-			select {
-			case r := <-answer:
-				if r.Err == nil {
-					err = nil
-				}
-			case <-ctx.Done():
+	switch {
+	case !first:
+		select {
+		case <-s.ctx.Done():
+		case <-ctx.Done():
+		}
+	case connected:
+		answer := make(chan Reply, 1)
+		s.submit(true, &Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }})
+		select {
+		case r := <-answer:
+			if r.Err == nil {
+				s.mu.Lock()
+				s.closeErr = nil
+				s.mu.Unlock()
 			}
+		case <-ctx.Done():
 		}
 	}
 	s.end(ErrClosed)
 	s.wg.Wait()
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closeErr
 }
 
 // Wait returns when the session has ended and every goroutine of it is gone.

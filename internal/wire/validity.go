@@ -105,6 +105,7 @@ func (v *Validity) signal() {
 func (v *Validity) setRule(r Rule) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.lapseNow(time.Now()) // what has run out under the old rule stays so
 	v.rule = r
 	v.signal()
 }
@@ -126,12 +127,15 @@ func (v *Validity) sessionLeft(now time.Time) time.Duration {
 }
 
 // beatLeft is what is left by committed writes; 0 without two of them.
-func (v *Validity) beatLeft(now time.Time) time.Duration {
-	if v.previous.IsZero() {
+func (v *Validity) beatLeft(now time.Time) time.Duration { return v.beatFrom(v.previous, now) }
+
+// beatFrom is what is left if the last committed write but one was sent at at.
+func (v *Validity) beatFrom(at, now time.Time) time.Duration {
+	if at.IsZero() {
 		return 0
 	}
 	gap, _ := v.rule.pace(v.timeout)
-	return v.timeout - v.rule.Tick/2 - gap - v.rule.Jitter - v.rule.Margin - elapsed(v.previous, now)
+	return v.timeout - v.rule.Tick/2 - gap - v.rule.Jitter - v.rule.Margin - elapsed(at, now)
 }
 
 func (v *Validity) holdLeft(now time.Time) time.Duration {
@@ -194,7 +198,12 @@ func (v *Validity) committed(sent time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.lapsed {
-		v.previous, v.commit = v.commit, sent
+		if v.beatFrom(v.commit, time.Now()) > 0 {
+			v.previous = v.commit
+		} else {
+			v.previous = time.Time{} // too old to count: this one is the first
+		}
+		v.commit = sent
 	}
 }
 

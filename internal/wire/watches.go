@@ -3,6 +3,7 @@ package wire
 import (
 	"container/list"
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -11,7 +12,9 @@ import (
 // registry holds a session's watches: at most one on the server per path and kind, with any number of subscribers here. Session.mu guards it.
 //
 // Before ZooKeeper 3.9 a persistent and a one-shot watch of one connection on one path replace each other. So a one-shot watch on a path that has
-// a persistent one is not armed on the server but served from it, and persistent and recursive subscribers of a path share one watch.
+// a persistent one is not armed on the server but served from it, a one-shot that was there before is replaced by it and served from then on, and
+// persistent and recursive subscribers of a path share one watch. A recursive watch hears nothing of changed children, but of the children
+// themselves: that is told to those who want to know.
 type registry struct {
 	entries map[watchKey]*watchEntry
 	order   *list.List // of *watchEntry, oldest arming first: events of a gap come in this order within each kind
@@ -26,12 +29,15 @@ type watchKey struct {
 type watchEntry struct {
 	key       watchKey
 	subs      []*Watch
-	pending   int  // calls under way that arm it
-	recursive int  // subscribers, attached or pending, that want the whole subtree
-	armed     bool // there is a watch on the server, or will be after the next reconnect
-	exist     bool // Data: the node was absent when it was armed
-	served    bool // one-shot: served from the path's persistent watch
-	deep      bool // Persistent: armed as recursive
+	pending   int   // calls under way that arm it
+	recursive int   // subscribers, attached or pending, that want the whole subtree
+	armed     bool  // there is a watch on the server, or will be after the next reconnect
+	exist     bool  // Data: the node was absent when it was armed
+	served    bool  // one-shot: served from the path's persistent watch
+	library   bool  // one-shot: the library may have a watch of its own there
+	written   bool  // Persistent: requests written from now on are behind one that arms it
+	mode      int32 // Persistent: as it was last written
+	deep      bool  // Persistent: armed as recursive, for all that has come in so far
 	pos       *list.Element
 }
 
@@ -70,32 +76,41 @@ func (r *registry) submitted(w *Watch) {
 // writing sets the watch flag or mode in the body of a call that is about to be written.
 func (r *registry) writing(c *Call) {
 	w := c.Watch
-	if w.stopped || len(c.Body) == 0 {
+	e := w.entry
+	if len(c.Body) == 0 {
 		return
 	}
-	if w.Kind == Persistent || w.Kind == Recursive {
-		mode := jute.WatchPersistent
-		if w.entry.recursive > 0 {
-			mode = jute.WatchPersistentRecursive
-		}
-		binary.BigEndian.PutUint32(c.Body[len(c.Body)-4:], uint32(mode))
+	if e.key.kind == Persistent {
+		e.mode, e.written, c.arms = e.wanted(), true, true
+		binary.BigEndian.PutUint32(c.Body[len(c.Body)-4:], uint32(e.mode))
+		return
+	}
+	c.Body[len(c.Body)-1] = 0
+	if c.arms = !w.stopped; !c.arms {
 		return
 	}
 	p := r.entries[watchKey{w.Path, Persistent}]
-	w.entry.served = p != nil && (p.armed || p.pending > 0) && (w.Kind == Data || p.recursive == 0)
-	c.Body[len(c.Body)-1] = 1
-	if w.entry.served {
-		c.Body[len(c.Body)-1] = 0
+	if e.served = p != nil && p.written; !e.served {
+		c.Body[len(c.Body)-1] = 1
 	}
 }
 
-// answered attaches the call's watch if its reply says that it is armed. It returns what the subscriber must be told at once.
+// wanted is the mode in which a persistent watch serves all its subscribers.
+func (e *watchEntry) wanted() int32 {
+	if e.recursive > 0 {
+		return jute.WatchPersistentRecursive
+	}
+	return jute.WatchPersistent
+}
+
+// answered attaches the call's watch if its reply says that it is armed. It returns what the subscriber must be told at once. Where the watch is
+// not attached, or stopped, the caller looks for what is unneeded.
 func (r *registry) answered(c *Call, code int32) (fire []delivery) {
 	w := c.Watch
 	e := w.entry
 	e.pending--
 	exist := c.Op == jute.OpExists && code == jute.CodeNoNode
-	if code != jute.CodeOK && !exist {
+	if !c.arms || code != jute.CodeOK && !exist {
 		r.detach(w, e)
 		return nil
 	}
@@ -107,7 +122,7 @@ func (r *registry) answered(c *Call, code int32) (fire []delivery) {
 	}
 	e.armed = true
 	if w.stopped {
-		r.detach(w, e) // the caller removes what nobody needs
+		r.detach(w, e)
 		return nil
 	}
 	if e.served {
@@ -157,10 +172,13 @@ func (r *registry) detach(w *Watch, e *watchEntry) {
 		e.recursive--
 	}
 	w.entry = nil
-	if len(e.subs) == 0 && e.pending == 0 && !e.armed {
+	if e.idle() && !e.armed {
 		r.drop(e)
 	}
 }
+
+// idle says that nobody needs the watch.
+func (e *watchEntry) idle() bool { return len(e.subs) == 0 && e.pending == 0 && !e.library }
 
 func (r *registry) drop(e *watchEntry) {
 	if e.pos != nil {
@@ -174,17 +192,17 @@ func (r *registry) drop(e *watchEntry) {
 
 // unneeded drops the path's watches that have no subscriber left and returns the calls that remove them from the server.
 func (r *registry) unneeded(path string) (calls []*Call) {
+	p := r.entries[watchKey{path, Persistent}]
 	oneShots := false
 	for _, kind := range []WatchKind{Data, Child} {
 		e := r.entries[watchKey{path, kind}]
-		if e == nil {
+		switch {
+		case e == nil:
 			continue
-		}
-		if len(e.subs) > 0 || e.pending > 0 {
+		case !e.idle():
 			oneShots = true
 			continue
-		}
-		if e.armed && !e.served {
+		case e.armed && p == nil: // removing it would take a persistent one along
 			what := jute.WatcherData
 			if kind == Child {
 				what = jute.WatcherChildren
@@ -193,25 +211,38 @@ func (r *registry) unneeded(path string) (calls []*Call) {
 		}
 		r.drop(e)
 	}
-	p := r.entries[watchKey{path, Persistent}]
-	switch {
-	case p == nil || p.pending > 0:
-	case len(p.subs) == 0 && oneShots:
-		// It may serve them, and removing it would take them along.
-	case len(p.subs) == 0:
+	if p != nil && p.idle() && !oneShots { // it may serve them, and removing it would take them along
 		if p.armed {
 			calls = append(calls, removal(path, jute.WatcherAny))
 		}
 		r.drop(p)
-	case p.deep && p.recursive == 0:
-		p.deep = false
-		calls = append(calls, &Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: jute.WatchPersistent})})
 	}
 	return calls
 }
 
 func removal(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
+}
+
+// shared notes that the library watches paths, too, and appends the persistent watches there, which its own replace on servers before 3.9.
+func (r *registry) shared(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
+	for _, path := range paths {
+		r.entry(watchKey{path, kind}).library = true
+		if p := r.entries[watchKey{path, Persistent}]; p != nil && p.written && !slices.Contains(again, p) {
+			again = append(again, p)
+		}
+	}
+	return again
+}
+
+// persistent says whether there are persistent watches to be armed again.
+func (r *registry) persistent() bool {
+	for k, e := range r.entries {
+		if k.kind == Persistent && e.armed {
+			return true
+		}
+	}
+	return false
 }
 
 // delivery is an event on its way to a subscriber.
@@ -223,40 +254,31 @@ type delivery struct {
 // fired returns who hears of a notification, in order; one-shot watches are used up by it.
 func (r *registry) fired(typ int32, path string) (out []delivery) {
 	ev := WatchEvent{Type: typ, Path: path}
-	once := func(kind WatchKind) {
-		e := r.entries[watchKey{path, kind}]
-		if e == nil {
-			return
-		}
-		for _, w := range e.subs {
-			out = append(out, delivery{w, ev})
-			w.entry = nil
-		}
-		e.subs, e.armed = nil, false
-		if e.pending == 0 {
-			r.drop(e)
-		}
-	}
 	switch typ {
 	case jute.EventNodeCreated, jute.EventNodeDataChanged:
-		once(Data)
+		out = r.once(out, Data, ev)
 	case jute.EventNodeDeleted:
-		once(Data)
-		once(Child)
+		out = r.once(out, Data, ev)
+		out = r.once(out, Child, ev)
 	case jute.EventNodeChildrenChanged:
-		once(Child)
+		out = r.once(out, Child, ev)
 	default:
 		return nil
 	}
 	for at, self := path, true; ; self = false {
 		if e := r.entries[watchKey{at, Persistent}]; e != nil {
+			// The server sends a recursive watch nothing of changed children: the parent of what came or went learns it here.
+			children := WatchEvent{Type: jute.EventNodeChildrenChanged, Path: at}
+			derived := e.deep && !self && at == parentOf(path) && typ != jute.EventNodeDataChanged
+			if derived {
+				out = r.once(out, Child, children)
+			}
 			for _, w := range e.subs {
 				switch {
 				case w.Kind == Recursive && typ != jute.EventNodeChildrenChanged, w.Kind == Persistent && self:
 					out = append(out, delivery{w, ev})
-				case w.Kind == Persistent && e.deep && at == parentOf(path) && typ != jute.EventNodeDataChanged:
-					// The server sends no such event to a recursive watch.
-					out = append(out, delivery{w, WatchEvent{Type: jute.EventNodeChildrenChanged, Path: at}})
+				case w.Kind == Persistent && derived:
+					out = append(out, delivery{w, children})
 				}
 			}
 		}
@@ -265,6 +287,23 @@ func (r *registry) fired(typ int32, path string) (out []delivery) {
 		}
 		at = parentOf(at)
 	}
+}
+
+// once appends what the event's one-shot subscribers hear, who are used up by it.
+func (r *registry) once(out []delivery, kind WatchKind, ev WatchEvent) []delivery {
+	e := r.entries[watchKey{ev.Path, kind}]
+	if e == nil {
+		return out
+	}
+	for _, w := range e.subs {
+		out = append(out, delivery{w, ev})
+		w.entry = nil
+	}
+	e.subs, e.armed, e.library = nil, false, false
+	if e.idle() {
+		r.drop(e)
+	}
+	return out
 }
 
 func parentOf(path string) string {
@@ -277,39 +316,45 @@ func parentOf(path string) string {
 // setWatchesLimit keeps re-arming requests small, whatever packet limit the server has.
 const setWatchesLimit = 128 << 10
 
+// setWatchesHead is what a re-arming request has besides paths: header, zxid and the counts of five lists.
+const setWatchesHead = 8 + 8 + 5*4
+
 // rearm returns the calls that arm every watch anew on a fresh connection, all with one zxid: changes since then fire. Persistent watches hear
-// of no changes; their subscribers, which are returned too, are told to read again.
-func (r *registry) rearm(since int64) (calls []*Call, gaps []*Watch) {
+// of no changes; their subscribers, which are returned too, are told to read again. No call is longer than limit, if its paths allow.
+func (r *registry) rearm(since int64, limit int) (calls []*Call, gaps []*Watch) {
 	var persistent, recursive []string
 	cur := &jute.SetWatches{RelativeZxid: since}
+	room := min(setWatchesLimit, limit) - setWatchesHead
 	size := 0
-	room := func(path string) {
-		if size += 4 + len(path); size > setWatchesLimit {
+	add := func(list *[]string, path string) {
+		if size += 4 + len(path); size > room && size > 4+len(path) {
 			calls = append(calls, &Call{Op: jute.OpSetWatches, Body: jute.Marshal(cur)})
-			cur, size = &jute.SetWatches{RelativeZxid: since}, 4+len(path)
+			*cur, size = jute.SetWatches{RelativeZxid: since}, 4+len(path)
 		}
+		*list = append(*list, path)
 	}
-	for el := r.order.Front(); el != nil; el = el.Next() {
+	for el := r.order.Front(); el != nil; {
 		e := el.Value.(*watchEntry)
-		if !e.armed {
-			continue
-		}
+		el = el.Next()
+		e.library, e.written = false, e.armed
 		switch {
-		case e.key.kind == Persistent && e.deep:
-			recursive = append(recursive, e.key.path)
-			gaps = append(gaps, e.subs...)
+		case e.idle() && !e.armed:
+			r.drop(e)
+		case !e.armed:
 		case e.key.kind == Persistent:
-			persistent = append(persistent, e.key.path)
+			if e.mode = e.wanted(); e.mode == jute.WatchPersistent {
+				persistent = append(persistent, e.key.path)
+			} else {
+				recursive = append(recursive, e.key.path)
+			}
+			e.deep = e.mode == jute.WatchPersistentRecursive
 			gaps = append(gaps, e.subs...)
 		case e.key.kind == Child:
-			room(e.key.path)
-			cur.Child = append(cur.Child, e.key.path)
+			add(&cur.Child, e.key.path)
 		case e.exist:
-			room(e.key.path)
-			cur.Exist = append(cur.Exist, e.key.path)
+			add(&cur.Exist, e.key.path)
 		default:
-			room(e.key.path)
-			cur.Data = append(cur.Data, e.key.path)
+			add(&cur.Data, e.key.path)
 		}
 	}
 	if size > 0 {
@@ -318,19 +363,20 @@ func (r *registry) rearm(since int64) (calls []*Call, gaps []*Watch) {
 	// setWatches2 only where it is needed: servers before 3.6 close the connection on it. It comes last: on one path it must win.
 	for len(persistent)+len(recursive) > 0 {
 		two := &jute.SetWatches2{SetWatches: jute.SetWatches{RelativeZxid: since}}
-		two.Persistent, persistent = cutStrings(persistent)
+		two.Persistent, persistent = cutStrings(persistent, room/2)
 		if len(persistent) == 0 {
-			two.Recursive, recursive = cutStrings(recursive)
+			two.Recursive, recursive = cutStrings(recursive, room/2)
 		}
 		calls = append(calls, &Call{Op: jute.OpSetWatches2, Body: jute.Marshal(two)})
 	}
 	return calls, gaps
 }
 
-func cutStrings(all []string) (now, later []string) {
+// cutStrings cuts off what fits into room, but one at least.
+func cutStrings(all []string, room int) (now, later []string) {
 	size := 0
 	for i, s := range all {
-		if size += 4 + len(s); size > setWatchesLimit/2 && i > 0 {
+		if size += 4 + len(s); size > room && i > 0 {
 			return all[:i], all[i:]
 		}
 	}
