@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -39,8 +40,9 @@ type core struct {
 	moved   chan struct{} // closed and replaced when current is replaced
 	closing bool
 
-	closeOnce sync.Once
-	closeErr  error
+	begunClose atomic.Bool   // somebody has begun to close
+	ended      chan struct{} // closed when closeErr is set
+	closeErr   error
 }
 
 // New makes a client of the servers in connect: "host1:2181,host2:2181/chroot". The port may be left out for 2181, and with a chroot
@@ -66,7 +68,7 @@ func New(connect string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &core{cfg: cfg, servers: servers, log: cfg.logger, closed: make(chan struct{}), moved: make(chan struct{})}
+	c := &core{cfg: cfg, servers: servers, log: cfg.logger, closed: make(chan struct{}), moved: make(chan struct{}), ended: make(chan struct{})}
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
 	c.ops = newOps(c.epochLast, cfg.logger)
@@ -226,13 +228,21 @@ func (c *Client) Close() error {
 // returns. The session's ephemeral nodes are gone when the error is nil. An error says that the server did not confirm that: they may
 // stay until the session timeout. When ctx ends first, what is left winds down in the background.
 //
-// Closing again waits for the first call and returns its error.
+// Closing again waits for the first call, as long as ctx allows, and returns its error.
 func (c *Client) CloseContext(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
 	}
-	c.core.closeOnce.Do(func() { c.core.closeErr = c.core.close(ctx) })
-	return c.core.closeErr
+	if c.core.begunClose.CompareAndSwap(false, true) {
+		c.core.closeErr = c.core.close(ctx)
+		close(c.core.ended)
+	}
+	select {
+	case <-c.core.ended:
+		return c.core.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("close: %w", leftBy(ctx, true))
+	}
 }
 
 func (c *core) close(ctx context.Context) error {

@@ -60,10 +60,13 @@ func TestCloseEndsEverything(t *testing.T) {
 			waiting <- err
 		}()
 		synctest.Wait()
+		closing := srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.Hold})
 		go c.Close()
 		<-h.Context().Done()
 		assert.ErrorIs(t, context.Cause(h.Context()), ErrClosed)
+		<-closing.Struck()
 		assert.True(t, srv.Exists("/lock"), "the hold ends before its node goes")
+		closing.Release()
 		assert.ErrorIs(t, <-waiting, ErrClosed)
 		_ = c.Close() // waits for the other
 		assert.Empty(t, srv.Sessions())
