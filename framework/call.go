@@ -78,7 +78,7 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	}
 	if err != nil {
 		var none T
-		return none, o.failed(err)
+		return none, o.failed(c.core.explain(err))
 	}
 	return v, nil
 }

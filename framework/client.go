@@ -203,6 +203,15 @@ func (c *core) notConnected(ctx context.Context) error {
 	return fmt.Errorf("%s: %w: %w", text, errNotYet, leftWaiting(ctx))
 }
 
+// explain adds to an error for want of a connection why there is none.
+func (c *core) explain(err error) error {
+	last := c.trouble.last()
+	if last == nil || !errors.Is(err, ErrNotConnected) || errors.Is(err, last) {
+		return err
+	}
+	return fmt.Errorf("%w: no connection to %s; last attempt: %w", err, strings.Join(c.servers, ", "), last)
+}
+
 var errNotYet = named("not connected yet", ErrNotConnected)
 
 func leftWaiting(ctx context.Context) error {
