@@ -245,6 +245,7 @@ func (c *Client) CloseContext(ctx context.Context) error {
 	if c.core.begunClose.CompareAndSwap(false, true) {
 		c.core.closeErr = c.core.close(ctx)
 		close(c.core.ended)
+		return c.core.closeErr
 	}
 	select {
 	case <-c.core.ended:

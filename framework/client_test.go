@@ -205,6 +205,7 @@ func TestOperationOverALoss(t *testing.T) {
 		}()
 		_, err := c.Create().ForPath(t.Context(), "/x", nil)
 		require.NoError(t, err)
+		synctest.Wait() // states are announced on a goroutine of their own
 		assert.Equal(t, int64(2), c.State().Epoch)
 	})
 }

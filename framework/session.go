@@ -295,8 +295,9 @@ func (m *manager) probed(e *epoch, r wire.Reply) {
 		m.probe(e) // waits for the next connection
 		return
 	}
-	e.change(func() { e.known, e.standalone = true, standsAlone(r) })
+	e.change(func() { e.standalone = standsAlone(r) })
 	m.replan(e)
+	e.change(func() { e.known = true }) // last: whoever waits for it relies on the rule being in force
 }
 
 // decide works out the rule for a session timeout with what is known about the server.

@@ -44,7 +44,7 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout is the session timeout asked for; the server answers with its own.
 	Timeout time.Duration
-	// ConnectTimeout bounds one dial, TLS included.
+	// ConnectTimeout bounds one dial, TLS included. A session that is about to lapse waits shorter, so as to try another server in time.
 	ConnectTimeout time.Duration
 	// ReadOnly allows members without a quorum.
 	ReadOnly    bool
@@ -62,7 +62,7 @@ type Config struct {
 	// RuleFor, if set, is asked in every handshake which rule goes with the negotiated timeout. It must not block.
 	RuleFor func(timeout time.Duration) Rule
 	Logger  *slog.Logger
-	// OnEvent gets the session's events in order, on wire's goroutines; it must not block.
+	// OnEvent gets the session's events in order, on wire's goroutines; it must not block, and not call Abort or Close.
 	OnEvent func(Event)
 }
 
@@ -156,7 +156,7 @@ const (
 type Watch struct {
 	Kind WatchKind
 	Path string
-	// Fn is called on wire's goroutine, in order with replies; it must not block. It may call Submit.
+	// Fn is called on wire's goroutines, one call at a time, in order with replies; it must not block. It may call Submit.
 	Fn func(WatchEvent)
 
 	entry   *watchEntry

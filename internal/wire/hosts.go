@@ -17,6 +17,7 @@ const libraryPause = time.Second
 // jittered one before each further pass. Names are resolved by the dialer, for every dial.
 type hosts struct {
 	servers []string
+	limit   func(time.Duration) time.Duration // shortens a pause; nil for none
 
 	mu     sync.Mutex
 	left   []string // of this pass
@@ -62,6 +63,9 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	if len(h.left) == 0 {
 		if h.passes > 0 {
 			h.wait = h.delay.NextBackOff()
+			if h.limit != nil {
+				h.wait = h.limit(h.wait)
+			}
 			if h.wait >= libraryPause {
 				h.wait -= libraryPause
 				retryStart = true

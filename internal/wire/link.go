@@ -128,17 +128,25 @@ func (s *Session) connect(network, addr string) (*link, error) {
 	return l, nil
 }
 
+// patience is d, but of an established session at most half of the time that is left: so that there is time for another attempt.
+func (s *Session) patience(d time.Duration) time.Duration {
+	if left, ok := s.validity.lapseIn(); ok {
+		d = min(d, max(left/2, 50*time.Millisecond))
+	}
+	return d
+}
+
 func (s *Session) dialOne(network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience(s.cfg.ConnectTimeout))
 	defer cancel()
 	return s.cfg.Dial(ctx, network, addr)
 }
 
 // exchange writes a connect request and reads its response within the time that a silent connection is given.
-func (s *Session) exchange(conn net.Conn, req *jute.ConnectRequest) (resp jute.ConnectResponse, in *meter, err error) {
+func (s *Session) exchange(conn net.Conn, req *jute.ConnectRequest, behind ...byte) (resp jute.ConnectResponse, in *meter, err error) {
 	_, silence := s.validity.ruleNow().pace(s.cfg.Timeout)
-	conn.SetDeadline(time.Now().Add(silence))
-	if _, err = conn.Write(jute.Frame(req)); err != nil {
+	conn.SetDeadline(time.Now().Add(s.patience(silence)))
+	if _, err = conn.Write(append(jute.Frame(req), behind...)); err != nil {
 		return resp, nil, err
 	}
 	in = newMeter(conn)
@@ -582,14 +590,16 @@ func (s *Session) fence(network, addr string) error {
 	defer conn.Close()
 	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
 	defer stop()
-	// No claim to have seen anything: a member that is behind can close a session, too.
+	// No claim to have seen anything: a member that is behind can close a session, too. All in one write: if the answers do not come through, a
+	// request that only attached the session would keep it alive instead.
+	bye := append(s.credentials(), jute.Frame(&jute.RequestHeader{Xid: askXid, Op: jute.OpCloseSession})...)
 	resp, in, err := s.exchange(conn, &jute.ConnectRequest{Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: f.SessionID, Password: f.Password,
-		HasReadOnly: true})
+		HasReadOnly: true}, bye...)
 	if err != nil {
 		return err
 	}
 	if resp.SessionID != 0 {
-		h, err := s.ask(conn, in, jute.OpCloseSession)
+		h, err := answer(in)
 		if err == nil && h.Err != jute.CodeOK && h.Err != jute.CodeSessionExpired {
 			err = fmt.Errorf("wire: code %d", h.Err)
 		}
@@ -609,6 +619,11 @@ func (s *Session) ask(conn net.Conn, in io.Reader, op int32, records ...jute.Rec
 	if _, err := conn.Write(append(s.credentials(), request...)); err != nil {
 		return h, err
 	}
+	return answer(in)
+}
+
+// answer waits for the reply to the request of ask.
+func answer(in io.Reader) (h jute.ReplyHeader, err error) {
 	for {
 		frame, err := readFrame(in, maxReply)
 		if err != nil {

@@ -85,6 +85,7 @@ func Open(cfg Config) (*Session, error) {
 		byXid: map[int32]*Call{}, xid: firstXid, watches: newRegistry(), lacking: map[string]map[int32]bool{}, maxZxid: cfg.LastZxid,
 		fenced: cfg.Fence == nil,
 	}
+	s.hosts.limit = s.patience
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.Lock() // the library dials at once; let it wait for s.zk
 	conn, events, err := zk.Connect(cfg.Servers, cfg.Timeout,
@@ -555,10 +556,11 @@ func (s *Session) end(err error) {
 	for c := s.queue.pop(); c != nil; c = s.queue.pop() {
 		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, seen)})
 	}
+	var ends todo
 	for _, w := range s.watches.end() {
-		t.fire([]delivery{{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: seen}}})
+		ends.fire([]delivery{{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: seen}}})
 	}
-	id := s.id
+	id, last := s.id, s.lastLink
 	s.mu.Unlock()
 	s.emit(Event{Kind: Lost, SessionID: id, Err: err})
 	s.hosts.close()
@@ -567,6 +569,12 @@ func (s *Session) end(err error) {
 		l.lib.retire()
 		l.close(err)
 	}
+	s.wg.Go(func() {
+		if last != nil {
+			<-last.gone // it may be delivering an event at this moment: the end comes last
+		}
+		ends.run()
+	})
 	s.wg.Go(s.zk.Close) // reaches the library through a connection of our own making: see libConn
 	t.run()
 }

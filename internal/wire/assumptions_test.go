@@ -1,0 +1,357 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/zktest"
+)
+
+// What the tap assumes of go-zookeeper v1.0.4, without the tap. A new version of the library has to pass here first.
+
+// library is a client of the library alone, and what it did with its hooks.
+type library struct {
+	*zk.Conn
+	t      *testing.T
+	mu     sync.Mutex
+	log    []string // next, dial, write, close, connected, event, in order
+	writes [][]byte
+	events <-chan zk.Event
+	closed bool
+	start  func(n int) bool // what Next says
+	next   int
+}
+
+func (l *library) note(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log = append(l.log, fmt.Sprintf(format, args...))
+}
+
+func (l *library) logged() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.log...)
+}
+
+func (l *library) frames() [][]byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([][]byte(nil), l.writes...)
+}
+
+func (l *library) Init(servers []string) error { l.note("init %s", servers[0]); return nil }
+func (l *library) Len() int                    { return 1 }
+func (l *library) Connected()                  { l.note("connected") }
+
+func (l *library) Next() (string, bool) {
+	l.mu.Lock()
+	l.next++
+	n := l.next
+	l.mu.Unlock()
+	start := l.start != nil && l.start(n)
+	l.note("next")
+	return "one:2181", start
+}
+
+func (l *library) Printf(string, ...any) {}
+
+// noted is a connection that notes what the library does with it.
+type noted struct {
+	net.Conn
+	l *library
+}
+
+func (c *noted) Write(b []byte) (int, error) {
+	c.l.mu.Lock()
+	c.l.writes = append(c.l.writes, append([]byte(nil), b...))
+	c.l.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+func (c *noted) Close() error {
+	c.l.note("close")
+	return c.Conn.Close()
+}
+
+// alone starts the library on dial.
+func alone(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), start func(n int) bool) *library {
+	t.Helper()
+	l := &library{t: t, start: start}
+	conn, events, err := zk.Connect([]string{"one"}, 9*time.Second, zk.WithHostProvider(l), zk.WithLogger(l), zk.WithLogInfo(false),
+		zk.WithEventCallback(func(ev zk.Event) {
+			if ev.Type == zk.EventSession {
+				l.note("%s", ev.State)
+			}
+		}),
+		zk.WithDialer(func(network, addr string, timeout time.Duration) (net.Conn, error) {
+			l.note("dial %s %s %s", network, addr, timeout)
+			c, err := dial(context.Background(), network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &noted{c, l}, nil
+		}))
+	require.NoError(t, err)
+	l.Conn, l.events = conn, events
+	return l
+}
+
+// ended waits for the end of the library's loop.
+func (l *library) ended() {
+	for range l.events {
+	}
+}
+
+func assumed(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
+	t.Helper()
+	onServer(t, zktest.Config{}, f)
+}
+
+func TestAssumeOneFramePerWriteAndTheHandshakeFirst(t *testing.T) {
+	assumed(t, func(t *testing.T, srv *zktest.Server) {
+		l := alone(t, srv.Dial, nil)
+		_, err := l.Create("/a", make([]byte, 100_000), 0, zkWorld)
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() { _, _, _ = l.Get("/a") })
+		}
+		wg.Wait()
+		_, _ = l.Multi(&zk.CheckVersionRequest{Path: "/a", Version: -1})
+		require.NoError(t, l.AddAuth("digest", []byte("u:p")))
+		time.Sleep(time.Minute)
+		l.Close()
+		l.ended()
+		pings := 0
+		for i, b := range l.frames() {
+			require.Equal(t, len(b)-4, int(binary.BigEndian.Uint32(b)), "write %d", i)
+			if i == 0 {
+				var r jute.ConnectRequest
+				require.NoError(t, jute.Unmarshal(b[4:], &r))
+				assert.Equal(t, jute.ConnectRequest{Timeout: 9000, Password: make([]byte, 16)}, r)
+				continue
+			}
+			var h jute.RequestHeader
+			require.NoError(t, jute.Unmarshal(b[4:], &h))
+			if h.Op == jute.OpPing {
+				pings++
+				assert.Equal(t, jute.XidPing, h.Xid)
+				continue
+			}
+			assert.Positive(t, h.Xid, "its xids count up from 1; also of its credentials")
+			assert.Less(t, h.Xid, int32(100))
+		}
+		assert.InDelta(t, 20, pings, 2, "every third of the timeout")
+	})
+}
+
+func TestAssumeTheOrderOfItsHooks(t *testing.T) {
+	assumed(t, func(t *testing.T, srv *zktest.Server) {
+		l := alone(t, srv.Dial, nil)
+		_, _, err := l.Get("/")
+		require.NoError(t, err)
+		srv.Cut(0)
+		synctest.Wait()
+		_, _, err = l.Get("/")
+		require.NoError(t, err)
+		l.Close()
+		l.ended()
+		once := []string{"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession", "connected", "close", "StateDisconnected"}
+		assert.Equal(t, append(append([]string{"init one:2181"}, once...), once...), l.logged(),
+			"one Next per dial; a connection is closed before the next is dialled; no pause but what the dialer makes")
+	})
+}
+
+func TestAssumeXidsAndZxidGoOnAcrossConnections(t *testing.T) {
+	assumed(t, func(t *testing.T, srv *zktest.Server) {
+		l := alone(t, srv.Dial, nil)
+		_, err := l.Create("/a", nil, 0, zkWorld)
+		require.NoError(t, err)
+		id := l.SessionID()
+		srv.Cut(0)
+		synctest.Wait()
+		_, _, err = l.Get("/")
+		require.NoError(t, err)
+		frames := l.frames()
+		var r jute.ConnectRequest
+		require.NoError(t, jute.Unmarshal(frames[2][4:], &r))
+		assert.Equal(t, id, r.SessionID)
+		assert.NotZero(t, r.LastZxidSeen)
+		var h jute.RequestHeader
+		require.NoError(t, jute.Unmarshal(frames[3][4:], &h))
+		assert.EqualValues(t, 2, h.Xid)
+		l.Close()
+		l.ended()
+	})
+}
+
+func TestAssumeRetryStartCostsASecondAndFailsWhatWaits(t *testing.T) {
+	assumed(t, func(t *testing.T, srv *zktest.Server) {
+		l := alone(t, srv.Dial, func(n int) bool { return n == 2 })
+		_, _, err := l.Get("/")
+		require.NoError(t, err)
+		srv.Cut(0)
+		synctest.Wait()
+		start := time.Now()
+		_, _, err = l.Get("/")
+		require.NoError(t, err, "it waits through the pause")
+		assert.Equal(t, libraryPause, time.Since(start))
+		l.Close()
+		l.ended()
+	})
+	bubble(t, func(t *testing.T) {
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
+			time.Sleep(time.Second)
+			return nil, io.EOF
+		}, func(n int) bool { return n%2 == 0 })
+		start := time.Now()
+		_, _, err := l.Get("/")
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		assert.Equal(t, time.Second, time.Since(start), "failed when retryStart is said")
+		l.Close()
+		l.ended()
+	})
+}
+
+// Without retryStart nothing tells a dialling library to stop: so the dialer has to give it a connection that lets it.
+func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		dials, agree := 0, false
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			dials++
+			if !agree {
+				mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+				mu.Lock()
+				return nil, io.EOF
+			}
+			s := &Session{cfg: Config{Timeout: time.Second, MaxFrame: 100}}
+			return s.agreeable(false), nil
+		}, nil)
+		time.Sleep(time.Second)
+		start := time.Now()
+		l.Close()
+		assert.Equal(t, time.Second, time.Since(start), "it gives up waiting")
+		time.Sleep(time.Minute)
+		mu.Lock()
+		assert.Greater(t, dials, 500, "and dials on")
+		agree = true
+		mu.Unlock()
+		l.ended()
+	})
+}
+
+func TestAssumeAnAgreeableConnectionEndsIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := &Session{cfg: Config{Timeout: 9 * time.Second, MaxFrame: 100}}
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return s.agreeable(false), nil }, nil)
+		time.Sleep(time.Minute)
+		_, _, err := l.Get("/")
+		require.ErrorIs(t, err, zk.ErrSessionExpired)
+		start := time.Now()
+		l.Close()
+		l.ended()
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, []string{"close", "StateDisconnected"}, l.logged()[len(l.logged())-2:])
+	})
+}
+
+// After session 0 the library dials again, and does not close the connection it had.
+func TestAssumeSessionZeroMeansExpired(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		n := 0
+		s := &Session{cfg: Config{Timeout: 9 * time.Second, MaxFrame: 100}}
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			n++
+			return s.agreeable(n == 1), nil
+		}, nil)
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{"init one:2181", "next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateExpired", "StateDisconnected",
+			"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession", "connected"}, l.logged())
+		l.Close()
+		l.ended()
+	})
+}
+
+// Frames of ours never reach the library, but if one did it would only say so.
+func TestAssumeForeignXidsAreIgnored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(_ int, p *peer) {
+			p.welcome(9 * time.Second)
+			for {
+				h, _ := p.next()
+				p.send(&jute.ReplyHeader{Xid: firstXid - 1})
+				p.send(&jute.ReplyHeader{Xid: 4711})
+				p.reply(h, 1, 0, &jute.GetDataResponse{})
+				if h.Op == jute.OpCloseSession {
+					return
+				}
+			}
+		})
+		l := alone(t, f.Dial, nil)
+		_, _, err := l.Get("/")
+		require.NoError(t, err)
+		l.Close()
+		l.ended()
+	})
+}
+
+// Credentials come before anything else, watches behind what was waiting.
+func TestAssumeWhatItSendsAgain(t *testing.T) {
+	assumed(t, func(t *testing.T, srv *zktest.Server) {
+		l := alone(t, srv.Dial, func(n int) bool { return false })
+		require.NoError(t, l.AddAuth("digest", []byte("u:p")))
+		_, _, _, err := l.GetW("/")
+		require.NoError(t, err)
+		before := len(l.frames())
+		srv.Cut(0)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		var ops []int32
+		for _, b := range l.frames()[before+1:] {
+			var h jute.RequestHeader
+			require.NoError(t, jute.Unmarshal(b[4:], &h))
+			assert.Positive(t, h.Xid)
+			ops = append(ops, h.Op)
+		}
+		assert.Equal(t, []int32{jute.OpAuth, jute.OpSetWatches}, ops)
+		l.Close()
+		l.ended()
+	})
+}
+
+// The tap hands out a connection whose reads end when it ends: the library then closes it and dials anew.
+func TestAssumeAReadErrorMeansANewConnection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(n int, p *peer) {
+			p.welcome(9 * time.Second)
+			if n > 1 {
+				p.obey()
+			}
+		})
+		l := alone(t, f.Dial, nil)
+		time.Sleep(time.Second)
+		assert.Len(t, f.dials(), 2)
+		l.Close()
+		l.ended()
+	})
+}

@@ -1,0 +1,279 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/zktest"
+)
+
+// within closes the session and insists on how long that may take.
+func (c *client) within(ctx context.Context, most time.Duration) error {
+	c.t.Helper()
+	start := time.Now()
+	err := c.Close(ctx)
+	assert.LessOrEqual(c.t, time.Since(start), most)
+	assert.Error(c.t, c.Err())
+	select {
+	case <-c.Done():
+	default:
+		c.t.Error("Done is not closed")
+	}
+	return err
+}
+
+func TestCloseIsAcknowledged(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.create("/e", jute.ModeEphemeral)
+		watch := c.watch(Persistent, "/x")
+		last := c.start(jute.OpCreate, creation("/last", 0))
+		require.NoError(t, c.within(t.Context(), 5*time.Millisecond))
+		require.NoError(t, (<-last).Err, "behind everything submitted before")
+		assert.True(t, srv.Exists("/last"))
+		assert.False(t, srv.Exists("/e"))
+		assert.Empty(t, srv.Sessions())
+		ev := c.await(Lost)
+		assert.ErrorIs(t, ev.Err, ErrClosed)
+		end := <-watch.events
+		assert.Equal(t, EventEnd, end.Type)
+		assert.ErrorIs(t, end.Err, ErrClosed)
+		r := c.do(jute.OpGetData, read("/"))
+		assert.ErrorIs(t, r.Err, ErrClosed)
+		assert.ErrorIs(t, r.Err, ErrNotSent)
+		require.NoError(t, c.within(t.Context(), 0), "a second time")
+	})
+}
+
+func TestCloseBehindAFullWindow(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 2 })
+		srv.Delay(0, 10*time.Millisecond)
+		var replies []chan Reply
+		for range 20 {
+			replies = append(replies, c.start(jute.OpCreate, creation("/n-", jute.ModePersistentSequential)))
+		}
+		require.NoError(t, c.within(t.Context(), time.Second))
+		for _, r := range replies {
+			require.NoError(t, (<-r).Err)
+		}
+		names, err := srv.Children("/")
+		require.NoError(t, err)
+		assert.Len(t, names, 21) // and /zookeeper
+	})
+}
+
+func TestCloseWithoutAConnection(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		srv.Stop()
+		c.await(Disconnected)
+		waiting := c.start(jute.OpGetData, read("/"))
+		require.ErrorIs(t, c.within(t.Context(), time.Second), ErrUnacknowledged)
+		assert.ErrorIs(t, (<-waiting).Err, ErrNotSent)
+		require.NoError(t, srv.Start())
+		time.Sleep(time.Second)
+		assert.Equal(t, 1, srv.Counts()["connect"], "nobody comes back")
+	})
+}
+
+func TestCloseOfAHungServerEndsWithItsContext(t *testing.T) {
+	for name, hang := range map[string]func(*zktest.Server){
+		"paused":            func(s *zktest.Server) { s.Pause() },
+		"requests are lost": func(s *zktest.Server) { s.BlackHole(0, zktest.FromClient) },
+		"replies are lost":  func(s *zktest.Server) { s.BlackHole(0, zktest.ToClient) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				c := connected(t, srv.Dial)
+				flying := c.start(jute.OpGetData, read("/"))
+				<-flying
+				hang(srv)
+				flying = c.start(jute.OpGetData, read("/"))
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				require.ErrorIs(t, c.within(ctx, 1500*time.Millisecond), ErrUnacknowledged)
+				assert.ErrorIs(t, (<-flying).Err, ErrConnectionLost)
+			})
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				c := connected(t, srv.Dial)
+				hang(srv)
+				require.ErrorIs(t, c.within(context.Background(), 10*time.Second), ErrUnacknowledged, "without a deadline: when the server counts as silent")
+			})
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				c := connected(t, srv.Dial)
+				hang(srv)
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				require.ErrorIs(t, c.within(ctx, time.Second), ErrUnacknowledged)
+			})
+		})
+	}
+}
+
+func TestCloseWhileConnecting(t *testing.T) {
+	for name, serve := range map[string]func(p *peer){
+		"silent handshake": func(p *peer) { p.swallow() },
+		"half handshake":   func(p *peer) { p.hello(); p.raw([]byte{0, 0}); p.swallow() },
+		"refused":          func(*peer) {},
+	} {
+		for _, after := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, 30 * time.Second} {
+			t.Run(name+after.String(), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					f := scripted(t, func(_ int, p *peer) { serve(p) })
+					c := open(t, f.Dial)
+					time.Sleep(after)
+					require.NoError(t, c.within(t.Context(), time.Second), "there is no session")
+				})
+			})
+		}
+	}
+	bubble(t, func(t *testing.T) {
+		c := open(t, refusing)
+		time.Sleep(time.Minute)
+		require.NoError(t, c.within(t.Context(), time.Second))
+	})
+}
+
+func TestCloseWhileReconnecting(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(n int, p *peer) {
+			if n == 1 {
+				p.welcome(10 * time.Second)
+				p.next()
+				return
+			}
+			p.swallow()
+		})
+		c := connected(t, f.Dial)
+		c.do(jute.OpSync)
+		time.Sleep(time.Second)
+		require.ErrorIs(t, c.within(t.Context(), time.Second), ErrUnacknowledged)
+	})
+}
+
+func TestALostReplyToCloseIsUnacknowledged(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
+		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			c := connected(t, srv.Dial)
+			srv.Inject(zktest.Fault{Op: "closeSession", Action: action})
+			require.ErrorIs(t, c.within(context.Background(), time.Second), ErrUnacknowledged)
+		})
+	}
+}
+
+// The connection goes while Close waits its turn behind a full window: nobody will reconnect for it.
+func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 1 })
+		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
+		flying, queued := c.start(jute.OpGetData, read("/")), c.start(jute.OpGetData, read("/"))
+		<-hold.Struck()
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			srv.Cut(0)
+		}()
+		require.ErrorIs(t, c.within(context.Background(), time.Second), ErrUnacknowledged)
+		assert.ErrorIs(t, (<-flying).Err, ErrConnectionLost)
+		assert.ErrorIs(t, (<-queued).Err, ErrNotSent)
+	})
+}
+
+func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		hold := srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.Hold})
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { assert.NoError(t, c.Close(t.Context())) })
+		}
+		<-hold.Struck()
+		time.Sleep(time.Second)
+		hold.Release()
+		wg.Wait()
+		assert.Empty(t, srv.Sessions())
+		assert.ErrorIs(t, c.await(Lost).Err, ErrClosed)
+	})
+}
+
+func TestAbortTellsTheServerNothing(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.create("/e", jute.ModeEphemeral)
+		flying := c.start(jute.OpGetData, read("/"))
+		why := errors.New("why")
+		c.Abort(why)
+		c.Abort(errors.New("again"))
+		c.Wait()
+		r := <-flying
+		if r.Err != nil { // it may have been answered first
+			assert.ErrorIs(t, r.Err, why)
+			assert.ErrorIs(t, r.Err, ErrSessionLost)
+		}
+		assert.ErrorIs(t, c.await(Lost).Err, why)
+		assert.True(t, srv.Exists("/e"))
+		require.Len(t, srv.Sessions(), 1)
+		require.NoError(t, c.Close(t.Context()), "nothing to close")
+		time.Sleep(20 * time.Second)
+		assert.False(t, srv.Exists("/e"))
+	})
+}
+
+// The end of a watch is its last event, also when another one is being delivered at that moment.
+func TestTheEndOfAWatchIsItsLastEvent(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		require.NoError(t, srv.Create("/x", nil))
+		c := connected(t, srv.Dial)
+		w := listen(Persistent, "/x")
+		w.Fn = func(ev WatchEvent) {
+			if ev.Type != EventEnd {
+				time.Sleep(time.Second) // the reader is not that far yet
+			}
+			w.events <- ev
+		}
+		x, r := arming(w)
+		c.Submit(x)
+		<-r
+		require.NoError(t, srv.Set("/x", nil))
+		synctest.Wait()
+		c.Abort(ErrClosed)
+		c.Wait()
+		assert.Equal(t, []int32{jute.EventNodeDataChanged, EventEnd}, w.types())
+	})
+}
+
+// Sessions that are opened and ended at every moment leave nothing: the bubble would not end.
+func TestEndAtAnyMoment(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		srv.Delay(0, 3*time.Millisecond)
+		for i := range 60 {
+			c := open(t, srv.Dial, func(cfg *Config) { cfg.Credentials = []Credential{{"digest", []byte("a:b")}} })
+			go c.watch2(t, "/")
+			go func() { _, _, _ = c.Conn().Get("/") }()
+			time.Sleep(time.Duration(i) * 300 * time.Microsecond)
+			switch i % 4 {
+			case 0:
+				c.Abort(ErrClosed)
+			case 1:
+				_ = c.Close(t.Context())
+			case 2:
+				srv.Cut(0)
+				_ = c.Close(t.Context())
+			default:
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+				_ = c.Close(ctx)
+				cancel()
+			}
+			c.Wait()
+		}
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,405 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/zktest"
+)
+
+// ---- a session under test ----
+
+// client is a session that remembers its events.
+type client struct {
+	*Session
+	t      *testing.T
+	events chan Event
+}
+
+type option func(*Config)
+
+// open starts a session on dial, which is aborted when the test ends.
+func open(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), options ...option) *client {
+	t.Helper()
+	c := &client{t: t, events: make(chan Event, 1000)}
+	cfg := Config{Servers: []string{"one:2181"}, Dial: dial, Timeout: 10 * time.Second, OnEvent: func(ev Event) { c.events <- ev }}
+	for _, o := range options {
+		o(&cfg)
+	}
+	s, err := Open(cfg)
+	require.NoError(t, err)
+	c.Session = s
+	t.Cleanup(func() {
+		s.Abort(ErrClosed)
+		s.Wait()
+	})
+	return c
+}
+
+// connected is open, and waits for the session.
+func connected(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), options ...option) *client {
+	t.Helper()
+	c := open(t, dial, options...)
+	c.await(Connected)
+	return c
+}
+
+// await skips events until the next of this kind.
+func (c *client) await(kind EventKind) Event {
+	c.t.Helper()
+	timeout := time.After(time.Hour)
+	for {
+		select {
+		case ev := <-c.events:
+			if ev.Kind == kind {
+				return ev
+			}
+			if ev.Kind == Lost {
+				c.t.Fatalf("session lost instead of event %d: %v", kind, ev.Err)
+			}
+		case <-timeout:
+			c.t.Fatalf("no event %d within an hour", kind)
+		}
+	}
+}
+
+// seen is the kinds of the events that nobody has awaited.
+func (c *client) seen() (kinds []EventKind) {
+	for {
+		select {
+		case ev := <-c.events:
+			kinds = append(kinds, ev.Kind)
+		default:
+			return kinds
+		}
+	}
+}
+
+// call makes a call whose reply goes to the returned channel.
+func call(op int32, records ...jute.Record) (*Call, chan Reply) {
+	r := make(chan Reply, 2)
+	return &Call{Op: op, Body: jute.Marshal(records...), Done: func(x Reply) { r <- x }}, r
+}
+
+func (c *client) start(op int32, records ...jute.Record) chan Reply {
+	x, r := call(op, records...)
+	c.Submit(x)
+	return r
+}
+
+func (c *client) do(op int32, records ...jute.Record) Reply {
+	return <-c.start(op, records...)
+}
+
+var anybody = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
+
+func creation(path string, mode int32) *jute.CreateRequest {
+	return &jute.CreateRequest{Path: path, Data: []byte(path), ACL: anybody, Flags: mode}
+}
+
+func read(path string) *jute.PathWatchRequest { return &jute.PathWatchRequest{Path: path} }
+
+// create makes a node and insists on it.
+func (c *client) create(path string, mode int32) {
+	c.t.Helper()
+	r := c.do(jute.OpCreate, creation(path, mode))
+	require.NoError(c.t, r.Err)
+	require.Equal(c.t, jute.CodeOK, r.Code)
+}
+
+// heard is a watch and what it has heard.
+type heard struct {
+	Watch
+	events chan WatchEvent
+}
+
+func listen(kind WatchKind, path string) *heard {
+	h := &heard{events: make(chan WatchEvent, 250)}
+	h.Watch = Watch{Kind: kind, Path: path, Fn: func(ev WatchEvent) { h.events <- ev }}
+	return h
+}
+
+// types is what has been heard so far.
+func (h *heard) types() (types []int32) {
+	for {
+		select {
+		case ev := <-h.events:
+			types = append(types, ev.Type)
+		default:
+			return types
+		}
+	}
+}
+
+// arming is the call that arms a watch: a read for one-shots, addWatch for the others.
+func arming(h *heard) (*Call, chan Reply) {
+	op, rec := jute.OpGetData, jute.Record(read(h.Path))
+	switch h.Kind {
+	case Child:
+		op = jute.OpGetChildren2
+	case Persistent:
+		op, rec = jute.OpAddWatch, &jute.PathIntRequest{Path: h.Path, Value: jute.WatchPersistent}
+	case Recursive:
+		op, rec = jute.OpAddWatch, &jute.PathIntRequest{Path: h.Path, Value: jute.WatchPersistentRecursive}
+	}
+	x, r := call(op, rec)
+	x.Watch = &h.Watch
+	return x, r
+}
+
+// watch arms a watch and insists on it.
+func (c *client) watch(kind WatchKind, path string) *heard {
+	c.t.Helper()
+	h := listen(kind, path)
+	x, r := arming(h)
+	c.Submit(x)
+	reply := <-r
+	require.NoError(c.t, reply.Err)
+	require.Equal(c.t, jute.CodeOK, reply.Code)
+	return h
+}
+
+// bubble runs f in virtual time.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// onServer runs f in virtual time with an in-process ZooKeeper.
+func onServer(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server)) {
+	t.Helper()
+	bubble(t, func(t *testing.T) { f(t, zktest.RunT(t, cfg)) })
+}
+
+// ---- a server that plays a script ----
+
+// fake answers connections as scripts say.
+type fake struct {
+	t       *testing.T
+	mu      sync.Mutex
+	serve   func(n int, c *peer)
+	n       int
+	wg      sync.WaitGroup
+	refuse  bool
+	dialled []time.Time
+}
+
+// scripted is a server whose n-th connection, counted from 1, is served by serve in a goroutine of its own; the connection is closed behind it.
+func scripted(t *testing.T, serve func(n int, c *peer)) *fake {
+	f := &fake{t: t, serve: serve}
+	t.Cleanup(f.wg.Wait)
+	return f
+}
+
+func (f *fake) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	f.dialled = append(f.dialled, time.Now())
+	if f.refuse {
+		return nil, io.ErrUnexpectedEOF
+	}
+	ours, theirs := net.Pipe()
+	n := f.n
+	f.wg.Go(func() {
+		defer ours.Close()
+		f.serve(n, &peer{Conn: ours, br: bufio.NewReader(ours), addr: addr})
+	})
+	return theirs, nil
+}
+
+// restart counts connections from 1 again.
+func (f *fake) restart() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n = 0
+}
+
+func (f *fake) dials() []time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]time.Time(nil), f.dialled...)
+}
+
+// peer is the server's end of a connection. Its methods end the goroutine when the connection is gone.
+type peer struct {
+	net.Conn
+	br   *bufio.Reader
+	addr string
+}
+
+func (p *peer) frame() []byte {
+	b, err := readFrame(p.br, 64<<20)
+	if err != nil {
+		p.Close()
+		runtime.Goexit()
+	}
+	return b
+}
+
+func (p *peer) hello() (r jute.ConnectRequest) {
+	if err := jute.Unmarshal(p.frame(), &r); err != nil {
+		panic(err)
+	}
+	return r
+}
+
+const fakeSession = int64(0x1234)
+
+// welcome answers a connect request.
+func (p *peer) welcome(timeout time.Duration) jute.ConnectRequest {
+	r := p.hello()
+	p.send(&jute.ConnectResponse{Timeout: int32(timeout / time.Millisecond), SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true})
+	return r
+}
+
+func (p *peer) request() (h jute.RequestHeader, body []byte) {
+	b := p.frame()
+	if err := jute.Unmarshal(b, &h); err != nil {
+		panic(err)
+	}
+	return h, b[8:]
+}
+
+// next is the next request that is no ping; pings are answered.
+func (p *peer) next() (h jute.RequestHeader, body []byte) {
+	for {
+		if h, body = p.request(); h.Op != jute.OpPing {
+			return h, body
+		}
+		p.reply(h, 0, 0)
+	}
+}
+
+func (p *peer) send(records ...jute.Record) { p.raw(jute.Frame(records...)) }
+
+func (p *peer) raw(b []byte) {
+	if _, err := p.Write(b); err != nil {
+		p.Close()
+		runtime.Goexit()
+	}
+}
+
+func (p *peer) reply(h jute.RequestHeader, zxid int64, code int32, records ...jute.Record) {
+	p.send(append([]jute.Record{&jute.ReplyHeader{Xid: h.Xid, Zxid: zxid, Err: code}}, records...)...)
+}
+
+// obey answers everything with success until the connection ends.
+func (p *peer) obey() {
+	for {
+		h, _ := p.request()
+		p.reply(h, 1, 0)
+		if h.Op == jute.OpCloseSession {
+			return
+		}
+	}
+}
+
+// swallow reads and answers nothing.
+func (p *peer) swallow() {
+	for {
+		p.frame()
+	}
+}
+
+// ---- what goes over the wire ----
+
+// spy records the frames that a client sends, by connection.
+type spy struct {
+	dial func(context.Context, string, string) (net.Conn, error)
+	mu   sync.Mutex
+	sent [][]sentFrame
+}
+
+type sentFrame struct {
+	xid, op int32 // of a connect request: 0, createSession
+	body    []byte
+}
+
+func spyOn(dial func(context.Context, string, string) (net.Conn, error)) *spy {
+	return &spy{dial: dial}
+}
+
+func (s *spy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := s.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, nil)
+	return &spied{Conn: c, s: s, n: len(s.sent) - 1}, nil
+}
+
+type spied struct {
+	net.Conn
+	s   *spy
+	n   int
+	buf []byte
+}
+
+func (c *spied) Write(b []byte) (int, error) {
+	c.s.mu.Lock()
+	c.buf = append(c.buf, b...)
+	for len(c.buf) >= 4 {
+		n := 4 + int(binary.BigEndian.Uint32(c.buf))
+		if len(c.buf) < n {
+			break
+		}
+		f := c.buf[4:n:n]
+		c.buf = c.buf[n:]
+		if len(c.s.sent[c.n]) == 0 {
+			c.s.sent[c.n] = append(c.s.sent[c.n], sentFrame{0, jute.OpCreateSession, f})
+			continue
+		}
+		var h jute.RequestHeader
+		_ = jute.Unmarshal(f, &h)
+		c.s.sent[c.n] = append(c.s.sent[c.n], sentFrame{h.Xid, h.Op, f[8:]})
+	}
+	c.s.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// frames is what went over the n-th connection, counted from 0, without pings.
+func (s *spy) frames(n int) (out []sentFrame) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.sent[n] {
+		if f.op != jute.OpPing {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (s *spy) links() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sent)
+}
+
+func opsOf(frames []sentFrame) (ops []int32) {
+	for _, f := range frames {
+		ops = append(ops, f.op)
+	}
+	return ops
+}
+
+// connectOf is the connect request of the n-th connection.
+func (s *spy) connectOf(n int) (r jute.ConnectRequest) {
+	if err := jute.Unmarshal(s.frames(n)[0].body, &r); err != nil {
+		panic(err)
+	}
+	return r
+}

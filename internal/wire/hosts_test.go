@@ -1,0 +1,159 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func names(n int) (servers []string) {
+	for i := range n {
+		servers = append(servers, fmt.Sprintf("zk%d:2181", i))
+	}
+	return servers
+}
+
+// visit is one Next and the pause that goes with it.
+func visit(h *hosts) (server string, pause time.Duration) {
+	server, start := h.Next()
+	pause = h.takeWait()
+	if start {
+		pause += libraryPause
+	}
+	return server, pause
+}
+
+func TestHostsPassWithoutAPauseFirst(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		h := newHosts(names(n))
+		require.NoError(t, h.Init([]string{"ignored"}))
+		require.Equal(t, n, h.Len())
+		var pass []string
+		for range n {
+			server, pause := visit(h)
+			assert.Zero(t, pause)
+			pass = append(pass, server)
+		}
+		assert.ElementsMatch(t, names(n), pass, "every server once")
+	}
+}
+
+func TestHostsPauseLongerAndLongerBetweenPasses(t *testing.T) {
+	h := newHosts(names(3))
+	var pauses []time.Duration
+	for pass := range 14 {
+		var seen []string
+		for i := range 3 {
+			server, pause := visit(h)
+			seen = append(seen, server)
+			if i > 0 {
+				assert.Zero(t, pause, "only between passes")
+			} else if pass > 0 {
+				pauses = append(pauses, pause)
+			}
+		}
+		assert.ElementsMatch(t, names(3), seen)
+	}
+	base := 50 * time.Millisecond
+	for i, p := range pauses {
+		assert.GreaterOrEqual(t, p, base/2, "pause %d", i)
+		assert.LessOrEqual(t, p, base*3/2, "pause %d", i)
+		base = min(2*base, 5*time.Second)
+	}
+}
+
+func TestHostsJitter(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	orders := map[string]bool{}
+	for range 20 {
+		h := newHosts(names(4))
+		order := ""
+		for range 4 {
+			server, _ := visit(h)
+			order += server
+		}
+		orders[order] = true
+		_, pause := visit(h)
+		seen[pause] = true
+	}
+	assert.Greater(t, len(seen), 10, "clients do not come back in step")
+	assert.Greater(t, len(orders), 5, "nor all to the same server")
+}
+
+// retryStart costs a second and fails the library's waiting requests.
+func TestHostsSayRetryStartOnlyForASecondOrMore(t *testing.T) {
+	h := newHosts(names(1))
+	said := 0
+	for range 200 {
+		_, start := h.Next()
+		wait := h.takeWait()
+		if start {
+			said++
+		} else {
+			assert.Less(t, wait, libraryPause)
+		}
+		assert.LessOrEqual(t, wait, 7500*time.Millisecond-libraryPause)
+	}
+	assert.Greater(t, said, 150)
+}
+
+func TestASteadyConnectionIsForgiven(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHosts(names(2))
+		for range 20 {
+			visit(h)
+		}
+		h.Connected()
+		time.Sleep(steady)
+		for range 2 {
+			_, pause := visit(h)
+			assert.Zero(t, pause, "a lost connection is replaced at once")
+		}
+		_, pause := visit(h)
+		assert.LessOrEqual(t, pause, 75*time.Millisecond, "and the back-off starts anew")
+	})
+}
+
+// A server that takes connections and drops them is no server.
+func TestAFlappingServerIsNotHammered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, n := range []int{1, 3} {
+			h := newHosts(names(n))
+			start, dials := time.Now(), 0
+			for time.Since(start) < time.Minute {
+				_, pause := visit(h)
+				time.Sleep(pause)
+				dials++
+				h.Connected()
+				time.Sleep(10 * time.Millisecond)
+			}
+			assert.Less(t, dials, 30, "%d servers", n)
+		}
+	})
+}
+
+func TestHostsAfterTheEndNeverPause(t *testing.T) {
+	h := newHosts(names(2))
+	for range 20 {
+		visit(h)
+	}
+	h.close()
+	for range 20 {
+		server, start := h.Next()
+		assert.Equal(t, "zk0:2181", server)
+		assert.False(t, start)
+		assert.Zero(t, h.takeWait())
+	}
+}
+
+func TestDialTCPRefusesBadNames(t *testing.T) {
+	_, err := DialTCP(t.Context(), "tcp", "no port")
+	assert.Error(t, err)
+	_, err = DialTCP(t.Context(), "tcp", "127.0.0.1:0")
+	assert.Error(t, err)
+	assert.False(t, errors.Is(err, t.Context().Err()) && t.Context().Err() != nil)
+}

@@ -1,0 +1,702 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/zktest"
+)
+
+// How a session lives and ends: promise P1 and the rules R1 to R5, R8.
+
+// deadline is the instant at which the session lapses if nothing is answered any more.
+func (c *client) deadline() time.Time { return c.Validity().Until() }
+
+// lapses insists that the session is lost exactly at the instant.
+func (c *client) lapses(at time.Time) {
+	c.t.Helper()
+	time.Sleep(time.Until(at) - time.Nanosecond)
+	synctest.Wait()
+	require.True(c.t, c.Validity().Valid())
+	require.NotContains(c.t, c.seen(), Lost)
+	ev := c.await(Lost)
+	assert.ErrorIs(c.t, ev.Err, ErrLapsed)
+	assert.Equal(c.t, at, time.Now())
+	assert.False(c.t, c.Validity().Valid())
+	assert.True(c.t, c.Validity().Lapsed())
+}
+
+func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
+	for _, rule := range []Rule{{}, {Bound: 4 * time.Second, Margin: 500 * time.Millisecond}} {
+		for name, silence := range map[string]func(*zktest.Server){
+			"paused":               func(s *zktest.Server) { s.Pause() },
+			"nothing gets through": func(s *zktest.Server) { s.BlackHole(0, zktest.Both) },
+			"requests are lost":    func(s *zktest.Server) { s.BlackHole(0, zktest.FromClient) },
+			"replies are lost":     func(s *zktest.Server) { s.BlackHole(0, zktest.ToClient) },
+			"stopped":              func(s *zktest.Server) { s.Stop() },
+		} {
+			t.Run(fmt.Sprint(name, rule), func(t *testing.T) {
+				onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+					c := connected(t, srv.Dial, func(cfg *Config) { cfg.Rule = rule })
+					time.Sleep(33_333 * time.Millisecond)
+					require.Empty(t, c.seen())
+					ping, most := rule.pace(10 * time.Second)
+					assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.cut()-ping, "pinged at the pace")
+					silence(srv)
+					synctest.Wait()
+					at, start := c.deadline(), time.Now()
+					ev := c.await(Disconnected)
+					assert.LessOrEqual(t, time.Since(start), most+ping)
+					if name != "stopped" {
+						assert.ErrorIs(t, ev.Err, errSilent)
+					}
+					c.lapses(at)
+				})
+			})
+		}
+	}
+}
+
+// Rule R6: a hold lives from committed writes, and the session is given up with it.
+func TestHeldByHeartbeats(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond}
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Rule = rule })
+		c.create("/own", jute.ModeEphemeral)
+		c.Validity().Hold()
+		beat := func() {
+			r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/own", Version: -1}}}})
+			require.NoError(t, r.Err)
+		}
+		beat()
+		before := time.Now()
+		for range 20 {
+			time.Sleep(time.Second)
+			beat()
+			gap, _ := rule.pace(10 * time.Second)
+			require.Equal(t, before.Add(10*time.Second-time.Second-gap-500*time.Millisecond), c.deadline(), "from the last beat but one")
+			before = before.Add(time.Second)
+		}
+		c.lapses(c.deadline()) // pings go on being answered
+	})
+}
+
+func TestAHoleInOneConnectionIsLeftBehind(t *testing.T) {
+	for _, dir := range []zktest.Direction{zktest.FromClient, zktest.ToClient, zktest.Both} {
+		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			c := connected(t, srv.Dial)
+			time.Sleep(5 * time.Second)
+			srv.BlackHole(c.ID(), dir)
+			r := c.start(jute.OpGetData, read("/"))
+			assert.ErrorIs(t, (<-r).Err, ErrConnectionLost)
+			start := time.Now()
+			ev := c.await(Connected)
+			assert.True(t, ev.Reattached)
+			assert.Less(t, time.Since(start), time.Second)
+			time.Sleep(time.Minute)
+			assert.Empty(t, c.seen())
+		})
+	}
+}
+
+// Members that hang must not use up the time in which another could be found.
+func TestHungMembersLeaveTimeForTheOthers(t *testing.T) {
+	for name, hang := range map[string]func(ctx context.Context) error{
+		"in the handshake": nil,
+		"in the dial":      func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				bubble(t, func(t *testing.T) {
+					var hung atomic.Bool
+					f := scripted(t, func(n int, p *peer) {
+						if hung.Load() && p.addr != "d:1" {
+							p.swallow()
+						}
+						p.welcome(9 * time.Second)
+						for {
+							h, _ := p.request()
+							if hung.Load() && p.addr != "d:1" {
+								p.swallow()
+							}
+							p.reply(h, 1, 0)
+						}
+					})
+					dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+						if hang != nil && hung.Load() && addr != "d:1" {
+							return nil, hang(ctx)
+						}
+						return f.Dial(ctx, network, addr)
+					}
+					c := connected(t, dial, func(cfg *Config) { cfg.Servers, cfg.Timeout = []string{"a:1", "b:1", "c:1", "d:1"}, 9*time.Second })
+					time.Sleep(10 * time.Second)
+					hung.Store(true)
+					time.Sleep(20 * time.Second)
+					assert.NotContains(t, c.seen(), Lost)
+					assert.True(t, c.Validity().Valid())
+				})
+			}
+		})
+	}
+}
+
+// When the time runs out, the pauses between the attempts get shorter: a server that is back in time is found in time.
+func TestTheBackOffLeavesTimeForAnotherAttempt(t *testing.T) {
+	for range 20 {
+		onServer(t, zktest.Config{TickTime: time.Second}, func(t *testing.T, srv *zktest.Server) {
+			c := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout = 6 * time.Second })
+			time.Sleep(10 * time.Second)
+			srv.Stop()
+			synctest.Wait()
+			time.Sleep(c.Validity().Remaining() - time.Second)
+			require.NoError(t, srv.Start())
+			time.Sleep(10 * time.Second)
+			assert.NotContains(t, c.seen(), Lost)
+		})
+	}
+}
+
+func TestARequestThatIsNeverAnsweredEndsTheConnection(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		srv.Inject(zktest.Fault{Op: "getData", Action: zktest.DropRequest})
+		start := time.Now()
+		r := c.do(jute.OpGetData, read("/"))
+		assert.ErrorIs(t, r.Err, ErrConnectionLost)
+		assert.ErrorIs(t, r.Err, errStuck)
+		assert.InDelta(t, 10, time.Since(start).Seconds(), 2)
+		assert.ErrorIs(t, c.await(Disconnected).Err, errStuck)
+		c.await(Connected)
+	})
+}
+
+func TestHandshakesThatDoNotEndAreBounded(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{
+		"half":   {Op: "connect", Action: zktest.HalfHandshake, Times: 2},
+		"silent": {Op: "connect", Action: zktest.Hold, Times: 2},
+		"lost":   {Op: "connect", Action: zktest.DropRequest, Times: 2},
+		"cut":    {Op: "connect", Action: zktest.CutBefore, Times: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				fault := srv.Inject(fault)
+				start := time.Now()
+				c := connected(t, srv.Dial)
+				assert.LessOrEqual(t, time.Since(start), 2*(10*time.Second/3)+300*time.Millisecond)
+				assert.Equal(t, 2, fault.Hits())
+				_ = c
+			})
+		})
+	}
+}
+
+func TestADialThatHangsIsBounded(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		n := 0
+		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if n++; n == 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return srv.Dial(ctx, network, addr)
+		}
+		start := time.Now()
+		connected(t, dial, func(cfg *Config) { cfg.ConnectTimeout = 3 * time.Second })
+		assert.InDelta(t, 3, time.Since(start).Seconds(), 0.1)
+	})
+}
+
+// Whoever knows id and password can end a session: the one with the connection learns it by the connection's end.
+func TestExpiryByASecondConnection(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.create("/e", jute.ModeEphemeral)
+		watch := c.watch(Data, "/e")
+		id, password := c.Identity()
+		time.Sleep(5 * time.Second)
+		start := time.Now()
+		conn, err := srv.Dial(t.Context(), "", "")
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Write(append(jute.Frame(&jute.ConnectRequest{Timeout: 10_000, SessionID: id, Password: password}), requestFrame(1, jute.OpCloseSession)...))
+		require.NoError(t, err)
+		ev := c.await(Lost)
+		assert.ErrorIs(t, ev.Err, ErrExpired)
+		assert.Less(t, time.Since(start), 5*time.Millisecond)
+		assert.False(t, c.Validity().Valid())
+		end := <-watch.events
+		assert.Equal(t, EventEnd, end.Type)
+		assert.ErrorIs(t, end.Err, ErrExpired)
+		assert.ErrorIs(t, end.Err, ErrSessionLost)
+	})
+}
+
+// A server may say it in a reply, too.
+func TestExpiryByAReply(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		srv.Inject(zktest.Fault{Op: "create", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired})
+		r := c.do(jute.OpCreate, creation("/a", 0))
+		assert.ErrorIs(t, r.Err, ErrSessionLost)
+		assert.ErrorIs(t, c.await(Lost).Err, ErrExpired)
+	})
+}
+
+func TestWipedDataEndTheSessionAndTheNextOneStartsAnew(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.create("/a", 0)
+		time.Sleep(10 * time.Second)
+		at := c.deadline()
+		srv.Wipe()
+		c.lapses(at)
+		c.Wait()
+
+		spy := spyOn(srv.Dial)
+		start := time.Now()
+		next := open(t, spy.Dial, func(cfg *Config) { cfg.LastZxid = c.MaxZxid() })
+		ev := next.await(Regressed)
+		assert.Error(t, ev.Err)
+		next.await(Connected)
+		assert.GreaterOrEqual(t, time.Since(start), 10*time.Second)
+		assert.Less(t, time.Since(start), 25*time.Second)
+		assert.Less(t, next.MaxZxid(), c.MaxZxid())
+		next.create("/b", 0)
+		srv.Cut(0)
+		next.await(Connected)
+		assert.Equal(t, next.MaxZxid(), spy.connectOf(spy.links()-1).LastZxidSeen)
+	})
+}
+
+// What looks like wiped data for long: servers that do not serve. They have lost nothing, and the claim stays.
+func TestAnOutageIsNoRegression(t *testing.T) {
+	for name, outage := range map[string]func(f *fake, p *peer){
+		"closing the connection": func(_ *fake, p *peer) { p.hello() },
+		"silent":                 func(_ *fake, p *peer) { p.swallow() },
+		"closing without a look": func(*fake, *peer) {},
+		"accepting only without claim, but not behind": func(_ *fake, p *peer) {
+			r := p.hello()
+			if r.LastZxidSeen != 0 {
+				return
+			}
+			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16)})
+			h, _ := p.next()
+			p.reply(h, 600, 0)
+			p.obey()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				start := time.Now()
+				claims := make(chan int64, 1000)
+				var f *fake
+				f = scripted(t, func(_ int, p *peer) {
+					if time.Since(start) < 2*time.Minute {
+						outage(f, p)
+						return
+					}
+					claims <- p.welcome(10 * time.Second).LastZxidSeen
+					for {
+						h, _ := p.request()
+						p.reply(h, 600, 0)
+					}
+				})
+				c := open(t, f.Dial, func(cfg *Config) { cfg.LastZxid = 500 })
+				c.await(Connected)
+				time.Sleep(2*time.Minute + time.Second)
+				for len(claims) > 0 {
+					if claim := <-claims; claim != 0 { // a probe: its server was asked
+						assert.EqualValues(t, 500, claim)
+					}
+				}
+				assert.NotContains(t, c.seen(), Regressed)
+				assert.GreaterOrEqual(t, c.MaxZxid(), int64(500))
+			})
+		})
+	}
+}
+
+func TestTheOldSessionIsClosedBeforeTheNewOneIsOpened(t *testing.T) {
+	for _, auth := range []bool{false, true} {
+		onServer(t, zktest.Config{RequireAuth: auth}, func(t *testing.T, srv *zktest.Server) {
+			credentials := func(cfg *Config) {
+				if auth {
+					cfg.Credentials = []Credential{{"digest", []byte("u:p")}}
+				}
+			}
+			old := connected(t, srv.Dial, credentials)
+			old.create("/e", jute.ModeEphemeral)
+			old.Abort(errors.New("given up"))
+			old.Wait()
+			require.True(t, srv.Exists("/e"))
+			id, password := old.Identity()
+
+			seen := false
+			spy := spyOn(srv.Dial)
+			next := open(t, spy.Dial, credentials, func(cfg *Config) {
+				cfg.Fence = &Fence{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}
+				cfg.LastZxid = old.MaxZxid()
+				was := cfg.OnEvent
+				cfg.OnEvent = func(ev Event) {
+					seen = seen || srv.Exists("/e")
+					was(ev)
+				}
+			})
+			next.await(Connected)
+			assert.False(t, seen, "its ephemeral nodes are gone before anybody hears of the new session")
+			require.Len(t, srv.Sessions(), 1)
+			assert.Equal(t, next.ID(), srv.Sessions()[0].ID)
+			assert.Equal(t, id, spy.connectOf(0).SessionID)
+			assert.Zero(t, spy.connectOf(1).SessionID)
+			srv.Cut(0)
+			next.await(Connected)
+			assert.Equal(t, 3, spy.links(), "once")
+		})
+	}
+}
+
+func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{
+		"lost reply":   {Op: "closeSession", Action: zktest.LoseReply},
+		"lost request": {Op: "closeSession", Action: zktest.CutBefore, Times: 2},
+		"error":        {Op: "closeSession", Action: zktest.ReplyError, Err: zktest.ErrSystemError},
+		"silence":      {Op: "closeSession", Action: zktest.DropRequest},
+		"handshake":    {Op: "connect", Action: zktest.CutBefore, Times: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				old := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
+				old.create("/e", jute.ModeEphemeral)
+				old.Abort(errors.New("given up"))
+				old.Wait()
+				srv.Inject(fault)
+				id, password := old.Identity()
+				next := connected(t, srv.Dial, func(cfg *Config) {
+					cfg.Fence = &Fence{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}
+				})
+				assert.False(t, srv.Exists("/e"))
+				assert.NotEqual(t, id, next.ID())
+			})
+		})
+	}
+}
+
+func TestFencingIsNotTriedWhenThereIsNothingLeft(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		spy := spyOn(srv.Dial)
+		srv.Stop()
+		c := open(t, spy.Dial, func(cfg *Config) {
+			cfg.Fence = &Fence{SessionID: 77, Password: make([]byte, 16), Until: time.Now().Add(time.Second)}
+		})
+		time.Sleep(2 * time.Second)
+		require.NoError(t, srv.Start())
+		c.await(Connected)
+		assert.Equal(t, 1, spy.links())
+		assert.Zero(t, spy.connectOf(0).SessionID)
+	})
+}
+
+// ---- what extends the validity, and what does not ----
+
+func TestPingsArePairedWithTheOldest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(_ int, p *peer) {
+			p.welcome(10 * time.Second)
+			var unanswered []jute.RequestHeader
+			for {
+				h, _ := p.request()
+				if unanswered = append(unanswered, h); len(unanswered) == 2 { // always one behind
+					p.reply(unanswered[0], 0, 0)
+					unanswered = unanswered[1:]
+				}
+			}
+		})
+		start := time.Now()
+		c := connected(t, f.Dial)
+		ping, _ := Rule{}.pace(10 * time.Second)
+		for range 50 {
+			time.Sleep(time.Second)
+			left := c.Validity().Remaining()
+			require.LessOrEqual(t, left, 10*time.Second)
+			if time.Since(start) > 2*ping {
+				// The answer that came last belongs to the last ping but one.
+				require.LessOrEqual(t, left, 10*time.Second-ping/2)
+				require.Greater(t, left, 10*time.Second-3*ping)
+			}
+		}
+		assert.Empty(t, c.seen())
+	})
+}
+
+// Rule R1: only answers to our own requests count, and of these not all.
+func TestOnlyAnswersToOurRequestsExtendTheValidity(t *testing.T) {
+	for name, say := range map[string]func(p *peer){
+		"watch events": func(p *peer) {
+			p.send(&jute.ReplyHeader{Xid: jute.XidNotification}, &jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: 3, Path: "/a"})
+		},
+		"auth replies":                        func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidAuth}) },
+		"replies to the library":              func(p *peer) { p.send(&jute.ReplyHeader{Xid: 7, Zxid: 1}) },
+		"replies to nobody":                   func(p *peer) { p.send(&jute.ReplyHeader{Xid: -5000, Zxid: 1}) },
+		"reserved xids":                       func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidSetWatches, Zxid: 1}) },
+		"refusals for want of a login":        func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionClosedRequireSASL}) },
+		"replies to a session that has moved": func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionMoved}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := scripted(t, func(n int, p *peer) {
+					if n > 1 {
+						p.swallow()
+					}
+					p.welcome(10 * time.Second)
+					go p.swallow()
+					for {
+						say(p)
+						time.Sleep(500 * time.Millisecond)
+					}
+				})
+				c := connected(t, f.Dial)
+				at := c.deadline()
+				assert.Equal(t, 10*time.Second, time.Until(at))
+				c.lapses(at)
+			})
+		})
+	}
+}
+
+func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(_ int, p *peer) {
+			p.hello()
+			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
+			p.obey()
+		})
+		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
+		ev := c.await(Connected)
+		assert.True(t, ev.ReadOnly)
+		at := c.deadline()
+		for range 9 {
+			time.Sleep(time.Second)
+			require.NoError(t, c.do(jute.OpGetData, read("/")).Err)
+			require.Equal(t, at, c.deadline())
+		}
+		c.lapses(at)
+	})
+}
+
+func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		srv.Delay(0, 200*time.Millisecond)
+		time.Sleep(12_345 * time.Millisecond)
+		sent := time.Now()
+		r := c.do(jute.OpGetData, read("/"))
+		assert.Equal(t, sent, r.Sent)
+		assert.Equal(t, 200*time.Millisecond, time.Since(sent))
+		assert.Equal(t, sent.Add(10*time.Second), c.deadline())
+	})
+}
+
+// Rule R3: after a pause of the process the answers that were waiting are read before any timer fires.
+func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
+	for name, answer := range map[string]func(l *link, c *Call) bool{
+		"ping": func(l *link, _ *Call) bool { return l.pong(0) },
+		"call": func(l *link, c *Call) bool { return l.s.replied(l, jute.ReplyHeader{Xid: c.xid}, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				_, l := loose(t)
+				s := l.s
+				s.validity = newValidity(Rule{}, 10*time.Second)
+				s.validity.connected(time.Now(), 10*time.Second, false, Rule{})
+				s.cfg.Window, s.xid = 10, firstXid
+				l.pings = []time.Time{time.Now()}
+				c, r := call(jute.OpGetData, read("/"))
+				s.Submit(c)
+				time.Sleep(10 * time.Second)
+				require.False(t, answer(l, c))
+				assert.True(t, s.validity.Lapsed())
+				assert.Zero(t, s.validity.Remaining())
+				if name == "call" {
+					reply := <-r
+					assert.ErrorIs(t, reply.Err, ErrConnectionLost)
+					assert.ErrorIs(t, reply.Err, ErrSessionLost)
+				}
+			})
+		})
+	}
+}
+
+func TestNothingRevivesALostSession(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.create("/e", jute.ModeEphemeral)
+		time.Sleep(time.Second)
+		srv.BlackHole(0, zktest.Both)
+		c.await(Lost)
+		srv.Heal()
+		time.Sleep(time.Minute)
+		assert.Empty(t, c.seen())
+		assert.False(t, c.Validity().Valid())
+		assert.False(t, c.Connected())
+		c.Wait()
+	})
+}
+
+// Rule R4.
+func TestAMemberWithASmallerLimitShortensTheTimeEvenUnheard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(n int, p *peer) {
+			switch n {
+			case 1:
+				p.welcome(4 * time.Second)
+				p.next() // cut
+			case 2:
+				p.welcome(20 * time.Second)
+				p.next() // cut
+			default:
+				p.swallow()
+			}
+		})
+		c := connected(t, f.Dial, func(cfg *Config) { cfg.Timeout = 20 * time.Second })
+		c.start(jute.OpSync)
+		c.await(Connected)
+		assert.Equal(t, 20*time.Second, c.Timeout())
+		time.Sleep(2 * steady)
+		c.start(jute.OpSync)
+		c.await(Disconnected)
+		synctest.Wait() // a connect request is under way now
+		c.lapses(time.Now().Add(4 * time.Second))
+	})
+}
+
+func TestTheRuleIsAskedForInTheHandshake(t *testing.T) {
+	onServer(t, zktest.Config{TickTime: time.Second}, func(t *testing.T, srv *zktest.Server) {
+		var asked []time.Duration
+		c := connected(t, srv.Dial, func(cfg *Config) {
+			cfg.Timeout = time.Minute
+			cfg.RuleFor = func(timeout time.Duration) Rule {
+				asked = append(asked, timeout)
+				return Rule{Bound: 3 * time.Second}
+			}
+		})
+		assert.Equal(t, []time.Duration{20 * time.Second}, asked, "the server grants at most 20 ticks")
+		assert.Equal(t, 20*time.Second, c.Timeout())
+		assert.Equal(t, 17*time.Second, c.Validity().Remaining())
+		c.SetRule(Rule{Bound: 5 * time.Second})
+		assert.Equal(t, 15*time.Second, c.Validity().Remaining())
+	})
+}
+
+func TestAChangedRuleDoesNotReviveWhatHasRunOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		v := connectedNow(t, Rule{Bound: 4 * time.Second}, 10*time.Second)
+		time.Sleep(6 * time.Second)
+		require.False(t, v.Valid())
+		v.setRule(Rule{})
+		assert.False(t, v.Valid())
+		assert.True(t, v.Lapsed())
+	})
+}
+
+// ---- servers that are no use ----
+
+func TestServersAreNotHammered(t *testing.T) {
+	for name, serve := range map[string]func(p *peer){
+		"closes at once":             func(*peer) {},
+		"closes after the handshake": func(p *peer) { p.welcome(10 * time.Second) },
+		"gives no session":           func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{Timeout: 10_000}) },
+		"gives no time":              func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{SessionID: 1, Timeout: 1}) },
+		"speaks nonsense":            func(p *peer) { p.hello(); p.raw([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) },
+		"claims a huge response":     func(p *peer) { p.hello(); p.raw([]byte{0x7f, 0, 0, 0, 1, 2, 3}) },
+		"short response":             func(p *peer) { p.hello(); p.raw([]byte{0, 0, 0, 2, 1, 2}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := scripted(t, func(_ int, p *peer) { serve(p) })
+				c := open(t, f.Dial, func(cfg *Config) { cfg.Servers = []string{"a:1", "b:1", "c:1"} })
+				time.Sleep(time.Minute)
+				dials := f.dials()
+				assert.Less(t, len(dials), 90)
+				assert.Greater(t, len(dials), 10)
+				assert.NotContains(t, c.seen(), Lost)
+			})
+		})
+	}
+}
+
+func TestAForeignSessionIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(n int, p *peer) {
+			if n == 1 {
+				p.welcome(10 * time.Second)
+				p.next()
+				return
+			}
+			p.hello()
+			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession + 1, Password: make([]byte, 16)})
+			p.swallow()
+		})
+		c := connected(t, f.Dial)
+		at := c.deadline()
+		r := c.do(jute.OpSync)
+		require.ErrorIs(t, r.Err, ErrConnectionLost)
+		q := c.start(jute.OpSync)
+		c.lapses(at)
+		assert.ErrorIs(t, (<-q).Err, ErrNotSent)
+	})
+}
+
+func TestWithoutAnyServerTheSessionWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := open(t, refusing)
+		time.Sleep(24 * time.Hour)
+		assert.Empty(t, c.seen())
+		assert.Zero(t, c.ID())
+		assert.False(t, c.Validity().Valid())
+		assert.False(t, c.Validity().Lapsed())
+	})
+}
+
+func TestShortTimeoutsWork(t *testing.T) {
+	onServer(t, zktest.Config{TickTime: 10 * time.Millisecond}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout = 20 * time.Millisecond })
+		time.Sleep(10 * time.Second)
+		assert.Empty(t, c.seen())
+		assert.True(t, c.Validity().Valid())
+		srv.Pause()
+		synctest.Wait()
+		c.lapses(c.deadline())
+	})
+}
+
+func TestEventsSayWhatHappened(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := open(t, srv.Dial, func(cfg *Config) { cfg.Servers = []string{"host:1"} })
+		ev := c.await(Connected)
+		assert.Equal(t, Event{Kind: Connected, SessionID: c.ID(), Timeout: 10 * time.Second, Server: "host:1"}, ev)
+		srv.Cut(0)
+		ev = c.await(Disconnected)
+		assert.Equal(t, "host:1", ev.Server)
+		assert.Equal(t, c.ID(), ev.SessionID)
+		ev = c.await(Connected)
+		assert.True(t, ev.Reattached)
+		links := c.Links()
+		assert.EqualValues(t, 2, links)
+		srv.Expire(c.ID())
+		c.await(Disconnected)
+		ev = c.await(Lost)
+		assert.ErrorIs(t, ev.Err, ErrExpired)
+		assert.False(t, strings.Contains(ev.Err.Error(), "password"))
+	})
+}

@@ -1,0 +1,425 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestCallsReachTheServerInTheOrderOfSubmit(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.create("/q", 0)
+		const n = 3000 // three windows
+		var done []int
+		var wg sync.WaitGroup
+		wg.Add(n)
+		for i := range n {
+			x := &Call{Op: jute.OpCreate, Body: jute.Marshal(creation("/q/n-", jute.ModePersistentSequential)), Done: func(r Reply) {
+				var path jute.PathResponse
+				assert.NoError(t, jute.Unmarshal(r.Body, &path))
+				assert.Equal(t, fmt.Sprintf("/q/n-%010d", i), path.Path)
+				done = append(done, i) // one goroutine calls
+				wg.Done()
+			}}
+			c.Submit(x)
+		}
+		wg.Wait()
+		for i := range n {
+			require.Equal(t, i, done[i], "replies come in order, too")
+		}
+	})
+}
+
+func TestCallsOfOneSubmitAreNeighbours(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		spy := spyOn(srv.Dial)
+		c := connected(t, spy.Dial)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				for range 50 {
+					a, ra := call(jute.OpCreate2, creation(fmt.Sprintf("/n%d-", i), jute.ModeEphemeralSequential))
+					b, rb := call(jute.OpGetChildren2, read("/"))
+					c.Submit(a, b)
+					first := <-ra
+					second := <-rb
+					assert.Equal(t, first.Link, second.Link)
+					var made jute.Create2Response
+					var list jute.Children2Response
+					assert.NoError(t, jute.Unmarshal(first.Body, &made))
+					assert.NoError(t, jute.Unmarshal(second.Body, &list))
+					assert.Contains(t, list.Children, made.Path[1:], "a list behind a create has the node")
+				}
+			})
+		}
+		wg.Wait()
+		frames := spy.frames(0)
+		for i, f := range frames {
+			if f.op == jute.OpCreate2 {
+				require.Equal(t, jute.OpGetChildren2, frames[i+1].op)
+				require.Equal(t, f.xid-1, frames[i+1].xid)
+			}
+		}
+	})
+}
+
+func TestTheWindowIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		received := make(chan jute.RequestHeader, 100)
+		answer := make(chan int)
+		f := scripted(t, func(_ int, p *peer) {
+			p.welcome(10 * time.Second)
+			go func() {
+				for range answer {
+					h := <-received
+					p.reply(h, 1, 0)
+				}
+			}()
+			for {
+				h, _ := p.next()
+				received <- h
+			}
+		})
+		defer close(answer)
+		c := connected(t, f.Dial, func(cfg *Config) { cfg.Window = 5 })
+		replies := make([]chan Reply, 12)
+		for i := range replies {
+			replies[i] = c.start(jute.OpGetData, read("/"))
+		}
+		synctest.Wait()
+		require.Len(t, received, 5)
+		answer <- 1
+		synctest.Wait()
+		require.Len(t, received, 5, "one answered, one more written")
+		for range 11 {
+			answer <- 1
+		}
+		for _, r := range replies {
+			require.NoError(t, (<-r).Err)
+		}
+	})
+}
+
+func TestCancelTakesBackWhatIsNotWritten(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		srv.Stop()
+		c := open(t, srv.Dial)
+		taken, r := call(jute.OpCreate, creation("/taken", 0))
+		kept, k := call(jute.OpCreate, creation("/kept", 0))
+		c.Submit(taken, kept)
+		require.True(t, c.Cancel(taken, context.Canceled))
+		reply := <-r
+		assert.ErrorIs(t, reply.Err, ErrNotSent)
+		assert.ErrorIs(t, reply.Err, context.Canceled)
+		assert.True(t, reply.Sent.IsZero())
+		require.False(t, c.Cancel(taken, context.Canceled), "Done is called once")
+		require.NoError(t, srv.Start())
+		require.NoError(t, (<-k).Err)
+		assert.False(t, srv.Exists("/taken"))
+		assert.True(t, srv.Exists("/kept"))
+		assert.Empty(t, r)
+	})
+}
+
+func TestCancelLeavesAloneWhatIsWritten(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		hold := srv.Inject(zktest.Fault{Op: "create", Action: zktest.Hold})
+		x, r := call(jute.OpCreate, creation("/a", 0))
+		c.Submit(x)
+		<-hold.Struck()
+		require.False(t, c.Cancel(x, context.Canceled))
+		hold.Release()
+		reply := <-r
+		require.NoError(t, reply.Err)
+		assert.False(t, reply.Sent.IsZero())
+		require.False(t, c.Cancel(x, context.Canceled))
+		assert.True(t, srv.Exists("/a"))
+	})
+}
+
+func TestCallsExpireInTheQueueAlone(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
+		written, w := call(jute.OpGetData, read("/"))
+		written.Expires = time.Now().Add(time.Second)
+		c.Submit(written)
+		time.Sleep(1500 * time.Millisecond)
+		hold.Release()
+		require.NoError(t, (<-w).Err, "what is written does not expire")
+
+		srv.Stop()
+		c.await(Disconnected)
+		start := time.Now()
+		late, l := call(jute.OpGetData, read("/"))
+		late.Expires = start.Add(3 * time.Second)
+		early, e := call(jute.OpGetData, read("/"))
+		early.Expires = start.Add(time.Second)
+		forever, f := call(jute.OpGetData, read("/"))
+		past, p := call(jute.OpGetData, read("/"))
+		past.Expires = start.Add(-time.Second)
+		c.Submit(late, forever)
+		c.Submit(early)
+		c.Submit(past)
+		assert.ErrorIs(t, (<-p).Err, ErrNotSent)
+		assert.Equal(t, time.Duration(0), time.Since(start))
+		assert.ErrorIs(t, (<-e).Err, ErrNotSent)
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.ErrorIs(t, (<-l).Err, ErrNotSent)
+		assert.Equal(t, 3*time.Second, time.Since(start))
+		require.NoError(t, srv.Start())
+		require.NoError(t, (<-f).Err)
+	})
+}
+
+func TestAnExpiredCallTakesItsWatchAlong(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		srv.Stop()
+		c.await(Disconnected)
+		h := listen(Data, "/")
+		x, r := arming(h)
+		x.Expires = time.Now().Add(time.Second)
+		c.Submit(x)
+		require.ErrorIs(t, (<-r).Err, ErrNotSent)
+		require.NoError(t, srv.Start())
+		c.await(Connected)
+		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		assert.Empty(t, srv.Watches())
+		assert.Empty(t, c.watches.entries)
+	})
+}
+
+func TestATooLargeRequestIsRefusedAndItsNeighboursLive(t *testing.T) {
+	const limit = 1000
+	onServer(t, zktest.Config{MaxFrame: limit}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.MaxFrame = limit })
+		fill := func(path string, size int) (*Call, chan Reply) {
+			r := creation(path, 0)
+			r.Data = nil
+			r.Data = make([]byte, size-len(jute.Marshal(r))-8)
+			x, replies := call(jute.OpCreate, r)
+			require.Len(t, x.Body, size-8)
+			return x, replies
+		}
+		before, b := call(jute.OpCreate, creation("/before", 0))
+		exact, e := fill("/exact", limit)
+		large, l := fill("/large", limit+1)
+		after, a := call(jute.OpCreate, creation("/after", 0))
+		c.Submit(before, exact, large, after)
+		reply := <-l
+		assert.ErrorIs(t, reply.Err, ErrTooLarge)
+		assert.ErrorIs(t, reply.Err, ErrNotSent)
+		for _, r := range []chan Reply{b, e, a} {
+			reply := <-r
+			require.NoError(t, reply.Err)
+			assert.Equal(t, jute.CodeOK, reply.Code)
+		}
+		assert.True(t, srv.Exists("/exact"))
+		assert.Empty(t, c.seen(), "the connection stands")
+	})
+}
+
+func TestRepliesOfAnySize(t *testing.T) {
+	for _, size := range []int{0, 1, 64<<10 - 17, 64 << 10, 5 << 20, 20 << 20} {
+		bubble(t, func(t *testing.T) {
+			data := bytes.Repeat([]byte{7}, size)
+			f := scripted(t, func(_ int, p *peer) {
+				p.welcome(10 * time.Second)
+				for {
+					h, _ := p.next()
+					p.reply(h, 1, 0, rawRecord(data))
+				}
+			})
+			c := connected(t, f.Dial)
+			r := c.do(jute.OpGetData, read("/"))
+			require.NoError(t, r.Err)
+			assert.True(t, bytes.Equal(data, r.Body), "%d bytes", size)
+		})
+	}
+}
+
+// A reply that takes longer than a silent server is given is no silence.
+func TestASlowReplyIsNoSilence(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(_ int, p *peer) {
+			p.welcome(10 * time.Second)
+			h, _ := p.next()
+			go p.swallow()
+			frame := jute.Frame(&jute.ReplyHeader{Xid: h.Xid}, rawRecord(make([]byte, 1<<20)))
+			for len(frame) > 0 { // 7 s for all of it; silence is 3.3 s
+				n := min(len(frame), 150<<10)
+				p.raw(frame[:n])
+				frame = frame[n:]
+				time.Sleep(time.Second)
+			}
+		})
+		c := connected(t, f.Dial)
+		r := c.do(jute.OpGetData, read("/"))
+		require.NoError(t, r.Err)
+		assert.Len(t, r.Body, 1<<20)
+	})
+}
+
+func TestXidsGoDownAndNeverRepeat(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		spy := spyOn(srv.Dial)
+		c := connected(t, spy.Dial)
+		c.watch(Data, "/")
+		c.watch(Persistent, "/")
+		for range 5 {
+			for range 3 {
+				c.do(jute.OpGetData, read("/"))
+			}
+			srv.Cut(0)
+			c.await(Connected)
+		}
+		seen := map[int32]bool{}
+		for n := range spy.links() {
+			for _, f := range spy.frames(n)[1:] {
+				require.Less(t, f.xid, firstXid)
+				require.False(t, seen[f.xid], "xid %d again", f.xid)
+				seen[f.xid] = true
+			}
+		}
+		assert.Greater(t, len(seen), 20)
+	})
+}
+
+func TestXidsWrapAroundPastThoseInUse(t *testing.T) {
+	s := &Session{xid: -1 << 31, byXid: map[int32]*Call{firstXid - 1: {}, firstXid - 2: {}}}
+	assert.Equal(t, firstXid-3, s.nextXid())
+	assert.Equal(t, firstXid-4, s.nextXid())
+}
+
+func TestDoneMaySubmit(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		end := make(chan Reply)
+		var step func(n int) *Call
+		step = func(n int) *Call {
+			return &Call{Op: jute.OpGetData, Body: jute.Marshal(read("/")), Done: func(r Reply) {
+				if n == 0 {
+					close(end)
+					return
+				}
+				c.Submit(step(n - 1))
+			}}
+		}
+		c.Submit(step(100))
+		<-end
+	})
+}
+
+// What an operation lacks is learnt once per server: the question closes the connection.
+func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
+	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		r := c.do(jute.OpMultiRead, &jute.MultiRequest{})
+		require.NoError(t, r.Err)
+		require.Equal(t, jute.CodeUnimplemented, r.Code)
+		c.await(Disconnected)
+		c.await(Connected)
+		for range 3 {
+			r = c.do(jute.OpMultiRead, &jute.MultiRequest{})
+			require.NoError(t, r.Err)
+			require.Equal(t, jute.CodeUnimplemented, r.Code)
+			assert.True(t, r.Sent.IsZero())
+		}
+		h := listen(Recursive, "/")
+		x, armed := arming(h)
+		c.Submit(x)
+		require.Equal(t, jute.CodeUnimplemented, (<-armed).Code)
+		c.await(Connected)
+		x, armed = arming(listen(Recursive, "/"))
+		c.Submit(x)
+		require.Equal(t, jute.CodeUnimplemented, (<-armed).Code)
+		assert.Empty(t, c.seen())
+		assert.Equal(t, 1, srv.Counts()["multiRead"])
+		assert.Equal(t, 1, srv.Counts()["addWatch"])
+		assert.Empty(t, c.watches.entries)
+	})
+}
+
+// Operations that were queued when the connection came are answered like all others when the server is known to lack them.
+func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
+	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.do(jute.OpMultiRead, &jute.MultiRequest{})
+		c.await(Disconnected)
+		r := c.start(jute.OpMultiRead, &jute.MultiRequest{})
+		c.await(Connected)
+		assert.Equal(t, jute.CodeUnimplemented, (<-r).Code)
+	})
+}
+
+// -6 is also what a server says of a TTL node that it is configured not to have, with the connection standing. A multi with one inside is another
+// matter: multis go on.
+func TestATTLInsideAMultiDoesNotTakeMultiAway(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreateTTL, Request: &jute.CreateTTLRequest{CreateRequest: *creation("/t", jute.ModePersistentTTL), TTL: 1000}}}})
+		require.NoError(t, r.Err)
+		r = c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreate, Request: creation("/m", 0)}}})
+		require.NoError(t, r.Err)
+		require.Equal(t, jute.CodeOK, r.Code)
+		assert.True(t, srv.Exists("/m"))
+	})
+}
+
+func TestOpenRefusesNonsense(t *testing.T) {
+	for _, cfg := range []Config{{Timeout: time.Second}, {Servers: []string{"a:1"}}, {Servers: []string{"a:1"}, Timeout: 30 * 24 * time.Hour}} {
+		_, err := Open(cfg)
+		assert.Error(t, err, "%+v", cfg)
+	}
+}
+
+func TestFramesAreWrittenTogether(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		first := make(chan []byte, 1)
+		f := scripted(t, func(_ int, p *peer) {
+			p.welcome(10 * time.Second)
+			buf := make([]byte, 64<<10)
+			n, err := p.Read(buf) // a pipe hands over one Write at a time
+			assert.NoError(t, err)
+			first <- buf[:n]
+			p.swallow()
+		})
+		c := connected(t, f.Dial)
+		a, _ := call(jute.OpGetData, read("/a"))
+		b, _ := call(jute.OpGetData, read("/b"))
+		c.Submit(a, b)
+		got := <-first
+		size := 4 + binary.BigEndian.Uint32(got)
+		assert.Greater(t, len(got), int(size), "both frames in one write")
+	})
+}
+
+func TestNothingIsAcceptedAfterTheEnd(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		why := errors.New("why")
+		c.Abort(why)
+		r := c.do(jute.OpGetData, read("/"))
+		assert.ErrorIs(t, r.Err, ErrNotSent)
+		assert.ErrorIs(t, r.Err, ErrSessionLost)
+		assert.ErrorIs(t, r.Err, why)
+		assert.False(t, c.Join(&listen(Data, "/").Watch))
+		assert.ErrorIs(t, c.Err(), why)
+		<-c.Done()
+	})
+}

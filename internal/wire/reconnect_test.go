@@ -1,0 +1,670 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestACutFailsWhatIsInFlightAndSendsWhatIsQueued(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		id := c.ID()
+		hold := srv.Inject(zktest.Fault{Op: "create", Action: zktest.Hold})
+		flying := c.start(jute.OpCreate, creation("/flying", 0))
+		<-hold.Struck()
+		srv.Stop()
+		r := <-flying
+		assert.ErrorIs(t, r.Err, ErrConnectionLost)
+		assert.NotErrorIs(t, r.Err, ErrNotSent)
+		assert.NotErrorIs(t, r.Err, ErrSessionLost)
+		assert.False(t, r.Sent.IsZero())
+		ev := c.await(Disconnected)
+		assert.Error(t, ev.Err)
+		assert.False(t, c.Connected())
+		queued := c.start(jute.OpCreate, creation("/queued", 0))
+		require.NoError(t, srv.Start())
+		ev = c.await(Connected)
+		assert.True(t, ev.Reattached)
+		assert.Equal(t, id, ev.SessionID)
+		next := <-queued
+		require.NoError(t, next.Err)
+		assert.Greater(t, next.Link, r.Link)
+		assert.True(t, srv.Exists("/queued"))
+		assert.False(t, srv.Exists("/flying"))
+	})
+}
+
+// Promise P2.
+func TestNothingCrossesSessions(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		id := c.ID()
+		srv.Stop()
+		c.await(Disconnected)
+		var queued []chan Reply
+		for i := range 50 {
+			queued = append(queued, c.start(jute.OpCreate, creation(fmt.Sprintf("/n%d", i), jute.ModeEphemeral)))
+		}
+		byLibrary := make(chan error, 1)
+		go func() {
+			_, err := c.Conn().Create("/library", nil, 0, zkWorld)
+			byLibrary <- err
+		}()
+		synctest.Wait()
+		srv.Expire(id)
+		require.NoError(t, srv.Start())
+		ev := c.await(Lost)
+		assert.ErrorIs(t, ev.Err, ErrExpired)
+		for _, q := range queued {
+			r := <-q
+			assert.ErrorIs(t, r.Err, ErrNotSent)
+			assert.ErrorIs(t, r.Err, ErrSessionLost)
+			assert.ErrorIs(t, r.Err, ErrExpired)
+		}
+		require.Error(t, <-byLibrary)
+		c.Wait()
+		time.Sleep(time.Minute)
+		assert.Empty(t, srv.Tree()["/library"].ACL)
+		assert.Len(t, srv.Tree(), 1, "nothing but the root")
+		assert.Empty(t, c.seen(), "nothing comes after Lost")
+		assert.Empty(t, srv.Sessions(), "and no session was made for it")
+	})
+}
+
+// A read that was waiting for the connection must not show a change before the watch event that announces it.
+func TestMissedEventsComeBeforeTheReplyOfAnyQueuedRead(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		require.NoError(t, srv.Create("/w", nil))
+		c := connected(t, srv.Dial)
+		c.watch(Persistent, "/other")
+		for round := range 30 {
+			var mu sync.Mutex
+			var order []string
+			note := func(s string) {
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, s)
+			}
+			h := listen(Data, "/w")
+			h.Fn = func(WatchEvent) { note("event") }
+			x, r := arming(h)
+			c.Submit(x)
+			require.NoError(t, (<-r).Err)
+			srv.Stop()
+			c.await(Disconnected)
+			var wg sync.WaitGroup
+			for range 40 {
+				wg.Add(1)
+				c.Submit(&Call{Op: jute.OpGetData, Body: jute.Marshal(read("/w")), Done: func(r Reply) {
+					assert.NoError(t, r.Err)
+					note("reply")
+					wg.Done()
+				}})
+			}
+			require.NoError(t, srv.Set("/w", []byte{byte(round)}))
+			require.NoError(t, srv.Start())
+			wg.Wait()
+			require.Equal(t, "event", order[0], "round %d", round)
+			require.Len(t, order, 41)
+			c.await(Connected)
+			time.Sleep(2 * steady)
+		}
+	})
+}
+
+// The own node's watch is armed before the predecessor's, and its end is heard first: nobody may be granted a lock whose node is gone.
+func TestMissedEventsComeInTheOrderOfArming(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		for _, names := range [][2]string{{"/z-own", "/a-pred"}, {"/a-own", "/z-pred"}} {
+			require.NoError(t, srv.Create(names[0], nil))
+			require.NoError(t, srv.Create(names[1], nil))
+			var order []string
+			for _, path := range names {
+				h := listen(Data, path)
+				h.Fn = func(ev WatchEvent) {
+					assert.Equal(t, jute.EventNodeDeleted, ev.Type)
+					order = append(order, ev.Path)
+				}
+				x, r := arming(h)
+				x.Op = jute.OpExists
+				c.Submit(x)
+				require.NoError(t, (<-r).Err)
+			}
+			srv.Stop()
+			c.await(Disconnected)
+			require.NoError(t, srv.Delete(names[1]))
+			require.NoError(t, srv.Delete(names[0]))
+			require.NoError(t, srv.Start())
+			c.await(Connected)
+			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			assert.Equal(t, names[:], order)
+		}
+	})
+}
+
+func TestWatchesFireForWhatHappenedInTheGap(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		for _, path := range []string{"/changed", "/deleted", "/dir", "/quiet"} {
+			require.NoError(t, srv.Create(path, nil))
+		}
+		c := connected(t, srv.Dial)
+		absent := func(path string) *heard {
+			h := listen(Data, path)
+			x, r := arming(h)
+			x.Op = jute.OpExists
+			c.Submit(x)
+			require.NoError(t, (<-r).Err)
+			return h
+		}
+		created, stillAbsent := absent("/created"), absent("/never")
+		existed := absent("/deleted") // exists() that found the node
+		changed, dir, quiet := c.watch(Data, "/changed"), c.watch(Child, "/dir"), c.watch(Data, "/quiet")
+		srv.Stop()
+		c.await(Disconnected)
+		require.NoError(t, srv.Create("/created", nil))
+		require.NoError(t, srv.Set("/changed", nil))
+		require.NoError(t, srv.Delete("/deleted"))
+		require.NoError(t, srv.Create("/dir/x", nil))
+		require.NoError(t, srv.Start())
+		c.await(Connected)
+		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		assert.Equal(t, []int32{jute.EventNodeCreated}, created.types())
+		assert.Equal(t, []int32{jute.EventNodeDataChanged}, changed.types())
+		assert.Equal(t, []int32{jute.EventNodeDeleted}, existed.types())
+		assert.Equal(t, []int32{jute.EventNodeChildrenChanged}, dir.types())
+		assert.Empty(t, quiet.types())
+		assert.Empty(t, stillAbsent.types())
+		require.NoError(t, srv.Set("/quiet", nil))
+		require.NoError(t, srv.Create("/never", nil))
+		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		assert.Equal(t, []int32{jute.EventNodeDataChanged}, quiet.types(), "armed again")
+		assert.Equal(t, []int32{jute.EventNodeCreated}, stillAbsent.types())
+	})
+}
+
+func TestPersistentWatchesAreToldToReadAgain(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		require.NoError(t, srv.Create("/p", nil))
+		c := connected(t, srv.Dial)
+		p, deep := c.watch(Persistent, "/p"), c.watch(Recursive, "/p")
+		stopped := c.watch(Recursive, "/gone")
+		one := c.watch(Data, "/p")
+		srv.Stop()
+		c.await(Disconnected)
+		hold := srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.HoldReply})
+		queued := c.start(jute.OpGetData, read("/p"))
+		require.NoError(t, srv.Set("/p", nil))
+		require.NoError(t, srv.Start())
+		<-hold.Struck()
+		synctest.Wait()
+		c.Unwatch(&stopped.Watch)
+		hold.Release()
+		<-queued
+		assert.Equal(t, []int32{jute.EventNodeDataChanged}, one.types(), "the one-shot that they serve caught up")
+		assert.Equal(t, []int32{jute.EventNodeDataChanged, EventReset}, p.types(), "and they heard of it")
+		assert.Equal(t, []int32{jute.EventNodeDataChanged, EventReset}, deep.types())
+		assert.Empty(t, stopped.types(), "nothing comes after Unwatch")
+		require.NoError(t, srv.Create("/p/x", nil))
+		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		assert.Equal(t, []int32{jute.EventNodeCreated}, deep.types())
+		assert.Equal(t, []int32{jute.EventNodeChildrenChanged}, p.types())
+	})
+}
+
+func TestAResetWaitsForAConnectionThatLasts(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		p := c.watch(Persistent, "/")
+		srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.CutBefore, Times: 3})
+		srv.Cut(0)
+		for range 4 {
+			c.await(Connected)
+		}
+		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		assert.Equal(t, []int32{EventReset}, p.types())
+	})
+}
+
+func TestCredentialsThenWatchesThenRequests(t *testing.T) {
+	onServer(t, zktest.Config{RequireAuth: true}, func(t *testing.T, srv *zktest.Server) {
+		spy := spyOn(srv.Dial)
+		c := connected(t, spy.Dial, func(cfg *Config) {
+			cfg.Credentials = []Credential{{"digest", []byte("u:p")}, {"digest", []byte("v:q")}}
+		})
+		c.create("/a", 0)
+		c.watch(Data, "/a")
+		c.watch(Recursive, "/a")
+		srv.Stop()
+		c.await(Disconnected)
+		queued := c.start(jute.OpGetData, read("/a"))
+		require.NoError(t, srv.Start())
+		require.NoError(t, (<-queued).Err)
+		n := spy.links() - 1
+		assert.Equal(t, []int32{jute.OpCreateSession, jute.OpAuth, jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2, jute.OpGetData}, opsOf(spy.frames(n)))
+		assert.Equal(t, jute.XidAuth, spy.frames(n)[1].xid)
+		assert.NotContains(t, c.seen(), AuthFailed)
+		var who jute.WhoAmIResponse
+		require.NoError(t, jute.Unmarshal(c.do(jute.OpWhoAmI).Body, &who))
+		assert.Contains(t, who.Info, jute.ClientInfo{Scheme: "digest", User: "u"})
+		assert.Contains(t, who.Info, jute.ClientInfo{Scheme: "digest", User: "v"})
+	})
+}
+
+// A refused credential closes the connection, for ever again: the owner is told each time, and the server is left in peace.
+func TestRefusedCredentialsAreToldAndDoNotSpin(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := open(t, srv.Dial, func(cfg *Config) { cfg.Credentials = []Credential{{"nosuchscheme", []byte("x")}} })
+		ev := c.await(AuthFailed)
+		assert.ErrorIs(t, ev.Err, ErrAuthFailed)
+		ev = c.await(Disconnected)
+		assert.ErrorIs(t, ev.Err, ErrAuthFailed)
+		time.Sleep(time.Minute)
+		assert.Less(t, srv.Counts()["connect"], 30)
+		kinds := c.seen()
+		for i := range kinds {
+			if kinds[i] == Disconnected {
+				assert.Equal(t, AuthFailed, kinds[i-1], "first the reason")
+			}
+		}
+		start := time.Now()
+		_ = c.Close(t.Context())
+		assert.LessOrEqual(t, time.Since(start), time.Second)
+	})
+}
+
+func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
+	onServer(t, zktest.Config{RequireAuth: true}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.watch2(t, "/")
+		time.Sleep(time.Minute)
+		assert.Less(t, srv.Counts()["connect"], 60)
+	})
+}
+
+// watch2 asks for a watch and does not care what becomes of it.
+func (c *client) watch2(t *testing.T, path string) {
+	t.Helper()
+	x, _ := arming(listen(Data, path))
+	c.Submit(x)
+}
+
+func TestTheConnectRequestCarriesWhatWeHaveSeen(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		for range 20 {
+			require.NoError(t, srv.Set("/", nil))
+		}
+		spy := spyOn(srv.Dial)
+		c := connected(t, spy.Dial, func(cfg *Config) { cfg.LastZxid = 17 })
+		first := spy.connectOf(0)
+		assert.EqualValues(t, 17, first.LastZxidSeen)
+		assert.Zero(t, first.SessionID)
+		assert.Equal(t, make([]byte, 16), first.Password)
+		assert.True(t, first.HasReadOnly)
+		assert.False(t, first.ReadOnly)
+
+		c.create("/a", 0)
+		seen := srv.Zxid()
+		assert.Equal(t, seen, c.MaxZxid())
+		require.NoError(t, srv.Set("/", nil))
+		time.Sleep(time.Minute) // a ping's zxid does not count
+		srv.Cut(0)
+		c.await(Disconnected)
+		c.await(Connected)
+		again := spy.connectOf(1)
+		assert.Equal(t, seen, again.LastZxidSeen)
+		id, password := c.Identity()
+		assert.Equal(t, id, again.SessionID)
+		assert.Equal(t, password, again.Password)
+		assert.NotEqual(t, make([]byte, 16), password)
+
+		require.NoError(t, srv.Set("/", nil))
+		_, _, err := c.Conn().Get("/") // the library's replies count, too
+		require.NoError(t, err)
+		assert.Equal(t, srv.Zxid(), c.MaxZxid())
+		srv.Cut(0)
+		c.await(Connected)
+		assert.Equal(t, srv.Zxid(), spy.connectOf(2).LastZxidSeen)
+	})
+}
+
+func TestRefusedSetWatchesAreTriedOnAnotherConnection(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		h := c.watch(Data, "/")
+		srv.Inject(zktest.Fault{Op: "setWatches", Action: zktest.ReplyError, Err: zktest.ErrSystemError, Times: 2})
+		srv.Cut(0)
+		for range 3 {
+			c.await(Connected)
+		}
+		require.NoError(t, srv.Set("/", nil))
+		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		assert.Equal(t, []int32{jute.EventNodeDataChanged}, h.types())
+	})
+}
+
+// A server that does not know setWatches2 cannot keep a session with persistent watches; it is asked once.
+func TestAServerWithoutSetWatches2IsAvoided(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var asked atomic.Int32
+		f := scripted(t, func(n int, p *peer) {
+			p.welcome(10 * time.Second)
+			for {
+				h, _ := p.next()
+				if p.addr == "old:2181" && (h.Op == jute.OpSetWatches2 || h.Op == jute.OpAddWatch) {
+					if h.Op == jute.OpSetWatches2 {
+						asked.Add(1)
+					}
+					p.reply(h, -1, jute.CodeUnimplemented)
+					return
+				}
+				p.reply(h, 1, 0)
+				if h.Op == jute.OpSync {
+					return // the connection is cut
+				}
+			}
+		})
+		c := connected(t, f.Dial, func(cfg *Config) { cfg.Servers = []string{"old:2181", "new:2181"} })
+		for {
+			h := listen(Persistent, "/")
+			x, r := arming(h)
+			c.Submit(x)
+			if reply := <-r; reply.Err == nil && reply.Code == 0 {
+				break
+			}
+			c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) // to the next server
+		}
+		for range 20 {
+			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			time.Sleep(2 * steady)
+		}
+		r := c.do(jute.OpGetData, read("/"))
+		require.NoError(t, r.Err)
+		assert.LessOrEqual(t, asked.Load(), int32(1))
+	})
+}
+
+func TestManyWatchesFitASmallPacketLimit(t *testing.T) {
+	const limit = 16 << 10
+	onServer(t, zktest.Config{MaxFrame: limit}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.MaxFrame = limit })
+		var all []*heard
+		var last chan Reply
+		for i := range 500 {
+			path := fmt.Sprintf("/%s%d", strings.Repeat("x", 100), i)
+			require.NoError(t, srv.Create(path, nil))
+			for _, kind := range []WatchKind{Data, Child} {
+				h := listen(kind, path)
+				x, r := arming(h)
+				c.Submit(x)
+				all = append(all, h)
+				last = r
+			}
+			h := listen([]WatchKind{Persistent, Recursive}[i%2], path+"-p")
+			x, r := arming(h)
+			c.Submit(x)
+			last = r
+		}
+		<-last
+		srv.Cut(0)
+		c.await(Disconnected)
+		c.await(Connected)
+		require.NoError(t, c.do(jute.OpGetData, read("/")).Err)
+		assert.Empty(t, c.seen(), "the connection stands")
+		for _, h := range all {
+			assert.Empty(t, h.types())
+		}
+		assert.Len(t, srv.Watches(), 1500)
+	})
+}
+
+func TestUnwatchTakesTheLastWatchOffTheServer(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		require.NoError(t, srv.Create("/x", nil))
+		c := connected(t, srv.Dial)
+		sync := func() { c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) }
+		for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
+			a, b := c.watch(kind, "/x"), listen(kind, "/x")
+			require.True(t, c.Join(&b.Watch))
+			c.Unwatch(&a.Watch)
+			sync()
+			require.Len(t, srv.Watches(), 1)
+			c.Unwatch(&b.Watch)
+			c.Unwatch(&b.Watch)
+			sync()
+			require.Empty(t, srv.Watches())
+		}
+		// Before the reply.
+		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
+		h := listen(Data, "/x")
+		x, r := arming(h)
+		c.Submit(x)
+		<-hold.Struck()
+		c.Unwatch(&h.Watch)
+		hold.Release()
+		require.NoError(t, (<-r).Err)
+		sync()
+		assert.Empty(t, srv.Watches())
+		require.NoError(t, srv.Set("/x", nil))
+		sync()
+		assert.Empty(t, h.types())
+		assert.Empty(t, c.watches.entries)
+
+		// While disconnected.
+		h = c.watch(Data, "/x")
+		srv.Stop()
+		c.await(Disconnected)
+		c.Unwatch(&h.Watch)
+		require.NoError(t, srv.Start())
+		c.await(Connected)
+		sync()
+		assert.Empty(t, srv.Watches())
+		assert.Equal(t, 0, srv.Counts()["setWatches"])
+	})
+}
+
+// The first subscriber leaves while a second one's read is under way, which then fails.
+func TestAFailedReadDoesNotKeepAnothersWatch(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		require.NoError(t, srv.Create("/x", nil))
+		c := connected(t, srv.Dial)
+		first := c.watch(Data, "/x")
+		require.NoError(t, srv.SetACL("/x", zktest.ACL{Perms: jute.PermWrite, Scheme: "world", ID: "anyone"}))
+		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
+		x, r := arming(listen(Data, "/x"))
+		c.Submit(x)
+		<-hold.Struck()
+		c.Unwatch(&first.Watch)
+		hold.Release()
+		require.Equal(t, jute.CodeNoAuth, (<-r).Code)
+		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		assert.Empty(t, srv.Watches())
+		assert.Empty(t, c.watches.entries)
+	})
+}
+
+// All kinds on one path, on servers where they collide and on one where they do not.
+func TestEveryKindOnOnePath(t *testing.T) {
+	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384, zktest.V39} {
+		for _, order := range [][]WatchKind{{Data, Child, Persistent, Recursive}, {Recursive, Persistent, Child, Data}, {Persistent, Data, Recursive, Child}} {
+			t.Run(fmt.Sprint(profile, order), func(t *testing.T) {
+				onServer(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
+					require.NoError(t, srv.Create("/x", nil))
+					c := connected(t, srv.Dial)
+					sync := func() { c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) }
+					for round := range 3 {
+						h := map[WatchKind]*heard{}
+						for _, kind := range order {
+							h[kind] = c.watch(kind, "/x")
+						}
+						if round == 1 {
+							srv.Cut(0)
+							c.await(Disconnected)
+							c.await(Connected)
+							sync()
+							assert.Equal(t, []int32{EventReset}, h[Persistent].types())
+							assert.Equal(t, []int32{EventReset}, h[Recursive].types())
+						}
+						require.NoError(t, srv.Create("/x/c", nil))
+						sync()
+						assert.Equal(t, []int32{jute.EventNodeChildrenChanged}, h[Child].types())
+						assert.Contains(t, h[Persistent].types(), jute.EventNodeChildrenChanged)
+						assert.Equal(t, []int32{jute.EventNodeCreated}, h[Recursive].types())
+						assert.Empty(t, h[Data].types())
+						require.NoError(t, srv.Set("/x", nil))
+						require.NoError(t, srv.Set("/x", nil))
+						require.NoError(t, srv.Set("/x/c", nil))
+						sync()
+						assert.Equal(t, []int32{jute.EventNodeDataChanged}, h[Data].types())
+						assert.Equal(t, []int32{jute.EventNodeDataChanged, jute.EventNodeDataChanged}, h[Persistent].types())
+						assert.Equal(t, []int32{jute.EventNodeDataChanged, jute.EventNodeDataChanged, jute.EventNodeDataChanged}, h[Recursive].types())
+						c.Unwatch(&h[Recursive].Watch)
+						sync()
+						require.NoError(t, srv.Delete("/x/c"))
+						sync()
+						assert.Contains(t, h[Persistent].types(), jute.EventNodeChildrenChanged)
+						assert.Empty(t, h[Recursive].types())
+						// One-shots come and go beside the persistent one without harming it.
+						for _, kind := range []WatchKind{Data, Child} {
+							one := c.watch(kind, "/x")
+							c.Unwatch(&one.Watch)
+							sync()
+						}
+						require.NoError(t, srv.Set("/x", nil))
+						sync()
+						assert.Equal(t, []int32{jute.EventNodeDataChanged}, h[Persistent].types())
+						c.Unwatch(&h[Persistent].Watch)
+						sync()
+						require.Empty(t, srv.Watches())
+						require.Empty(t, c.watches.entries)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A connection that is lost at any moment of arming leaves every watch either armed or failed.
+func TestCutsWhileArming(t *testing.T) {
+	for _, op := range []string{"getData", "getChildren2", "addWatch", "setWatches", "setWatches2"} {
+		for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				require.NoError(t, srv.Create("/x", nil))
+				require.NoError(t, srv.Create("/keep", nil))
+				c := connected(t, srv.Dial)
+				c.watch(Data, "/keep")
+				srv.Inject(zktest.Fault{Op: op, Action: action, Times: 2, After: 1})
+				for range 6 {
+					for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
+						for {
+							h := listen(kind, "/x")
+							x, r := arming(h)
+							c.Submit(x)
+							reply := <-r
+							if reply.Err != nil {
+								require.ErrorIs(t, reply.Err, ErrConnectionLost)
+								continue
+							}
+							require.Equal(t, jute.CodeOK, reply.Code)
+							c.Unwatch(&h.Watch)
+							break
+						}
+					}
+				}
+				c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+				for _, w := range srv.Watches() {
+					assert.Equal(t, "/keep", w.Path)
+				}
+			})
+		}
+	}
+}
+
+// The watch of one connection does not speak for the next.
+func TestDialsWaitForTheEndOfTheLastConnection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		open, most := 0, 0
+		f := scripted(t, func(_ int, p *peer) {
+			mu.Lock()
+			open++
+			most = max(most, open)
+			mu.Unlock()
+			defer func() {
+				mu.Lock()
+				open--
+				mu.Unlock()
+			}()
+			p.welcome(10 * time.Second)
+			h, _ := p.next()
+			p.reply(h, 1, 0)
+		})
+		c := connected(t, f.Dial)
+		for range 10 {
+			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			c.await(Connected)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, 1, most)
+	})
+}
+
+// The library can give a connection up before we do: here because credentials of its user are refused when it sends them again.
+func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(n int, p *peer) {
+			p.welcome(10 * time.Second)
+			var auth jute.RequestHeader
+			asked := false
+			for {
+				h, _ := p.next()
+				switch {
+				case n != 2:
+					p.reply(h, 1, 0)
+				case h.Op == jute.OpAuth:
+					auth = h
+				case h.Op == jute.OpGetData:
+					asked = true
+				}
+				if asked && auth.Op != 0 {
+					p.reply(auth, 1, jute.CodeAuthFailed)
+				}
+				if h.Op == jute.OpSync {
+					return
+				}
+			}
+		})
+		for range 20 {
+			c := connected(t, f.Dial)
+			require.NoError(t, c.Conn().AddAuth("digest", []byte("a:b")))
+			c.do(jute.OpSync)
+			c.await(Connected)
+			time.Sleep(2 * steady) // then the next dial comes without a pause
+			r := c.do(jute.OpGetData, read("/"))
+			require.ErrorIs(t, r.Err, errLibraryClosed)
+			c.await(Connected)
+			require.NoError(t, c.do(jute.OpGetData, read("/")).Err)
+			require.Empty(t, c.byXid)
+			c.Abort(ErrClosed)
+			c.Wait()
+			f.restart()
+		}
+	})
+}
+
+// refusing is a dialer to nowhere.
+func refusing(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }

@@ -1,0 +1,190 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/retry"
+)
+
+// Errors that tell how a membership was lost, or given back. Use errors.Is.
+var (
+	// ErrReleased is what a second Leave returns, and the cause of the context of a member that has left.
+	ErrReleased = framework.ErrReleased
+	// ErrSessionLost says that the session was lost, or cannot be trusted to live any more, and the membership with it.
+	ErrSessionLost = framework.ErrSessionLost
+	// ErrNodeDeleted says that somebody else has deleted the member's node.
+	ErrNodeDeleted = framework.ErrNodeDeleted
+)
+
+// Barrier is a gate at a path: closed while there is a node. It has no state but its configuration, and sharing it or making it anew
+// makes no difference. Safe for concurrent use.
+//
+// Corresponds to Curator's DistributedBarrier.
+type Barrier struct {
+	client *framework.Client
+	path   string
+	err    error // of New: every method returns it
+}
+
+// New makes the barrier at path. It sends nothing. A mistake in the arguments (a nil client, a path that cannot be one) is reported by
+// every method, before anything is sent.
+func New(client *framework.Client, path string) *Barrier {
+	return &Barrier{client, path, check(client, path)}
+}
+
+func check(client *framework.Client, path string) error {
+	if client == nil {
+		return errors.New("the client is nil: make one with framework.New")
+	}
+	var fault *zkpath.Error
+	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
+		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	}
+	return nil
+}
+
+// Path returns the barrier's path.
+func (b *Barrier) Path() string { return b.path }
+
+// Set sets the barrier: a persistent node, which stays when this process ends. Missing parents are made as containers. A barrier that is
+// set already is fine.
+//
+// It is repeated as the retry policy says. Errors: ErrNotConnected; ErrConnectionLoss, and then it may be set or not; ErrNoAuth; ErrClosed;
+// ctx's; and those of every operation.
+func (b *Barrier) Set(ctx context.Context) error {
+	err := ready(ctx, b.err)
+	if err == nil {
+		// One attempt at a time, so that a repeat that meets the node of the one before sees just that.
+		create := b.client.Create().CreatingParentContainersIfNeeded().InBackground()
+		err = retry.Do(ctx, b.client.RetryPolicy(), func(ctx context.Context) error {
+			_, err := result(create.ForPath(ctx, b.path, nil))
+			return unless(err, framework.ErrNodeExists)
+		}, retry.WithRetryable(passing))
+	}
+	return b.failed("set", err)
+}
+
+// Remove removes the barrier and lets those who wait go on. A barrier that is not set is fine. Errors as for Set, and ErrNotEmpty if
+// somebody has put nodes below.
+func (b *Barrier) Remove(ctx context.Context) error {
+	err := ready(ctx, b.err)
+	if err == nil {
+		err = b.client.Delete().Quietly().ForPath(ctx, b.path)
+	}
+	return b.failed("remove", err)
+}
+
+// Wait returns nil when the barrier is not set, or has been removed while it waited, even if it was set again at once. It waits until then
+// or until ctx ends. Lost connections and lost sessions are sat out once it waits; before that the retry policy decides.
+//
+// Errors: ctx's; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
+// removal; ErrClosed.
+func (b *Barrier) Wait(ctx context.Context) error {
+	err := ready(ctx, b.err)
+	if err == nil {
+		err = b.wait(ctx)
+	}
+	return b.failed("wait", err)
+}
+
+func (b *Barrier) wait(ctx context.Context) error {
+	var first int64 // czxid of the node that we wait for
+	for {
+		// Of a node that is not there getData leaves no watch behind, unlike exists.
+		var node framework.Stat
+		var watch *framework.Watch
+		read := func(ctx context.Context) (err error) {
+			_, watch, err = b.client.GetData().StoringStatIn(&node).WithWatch().ForPath(ctx, b.path)
+			return err
+		}
+		var err error
+		if first == 0 {
+			err = read(ctx)
+		} else {
+			err = patiently(ctx, read, passing)
+		}
+		switch {
+		case errors.Is(err, framework.ErrNoNode):
+			return nil
+		case err != nil:
+			return err
+		case first == 0:
+			first = node.Czxid
+		case first != node.Czxid: // removed and set again while nobody could tell us
+			watch.Stop()
+			return nil
+		}
+		ev, err := next(ctx, watch)
+		if err != nil || ev.Type == framework.EventNodeDeleted {
+			return err
+		}
+	}
+}
+
+func (b *Barrier) failed(verb string, err error) error { return failed(b.path, verb, err) }
+
+func failed(path, verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("barrier %s: %s: %w", path, verb, err)
+}
+
+// ready says whether an operation may begin.
+func ready(ctx context.Context, fault error) error {
+	switch {
+	case fault != nil:
+		return fault
+	case ctx == nil:
+		return framework.ErrNilContext
+	case ctx.Err() != nil:
+		return queue.Left(ctx)
+	}
+	return nil
+}
+
+// next waits for a watch's event, and takes the watch back if it does not come. The end of the session is no error, since the next one
+// can tell more; the end of the client is.
+func next(ctx context.Context, watch *framework.Watch) (framework.Event, error) {
+	defer watch.Stop()
+	select {
+	case ev := <-watch.C:
+		if errors.Is(ev.Err, framework.ErrClosed) {
+			return ev, ev.Err
+		}
+		return ev, nil
+	case <-ctx.Done():
+		return framework.Event{}, queue.Left(ctx)
+	}
+}
+
+// patiently repeats what does no harm twice until it is done or fails for another reason than the way to the servers, however long that is
+// blocked: the caller is in the middle of something that outlives that.
+func patiently(ctx context.Context, op func(context.Context) error, passing func(error) bool) error {
+	return retry.Do(ctx, retry.RetryForever{Sleep: 200 * time.Millisecond}, op, retry.WithRetryable(passing))
+}
+
+// passing says that an error is about the way to the servers, or the session, and that who needs no node of that session may try again.
+func passing(err error) bool {
+	return (framework.Retryable(err) || errors.Is(err, framework.ErrSessionLost)) && !errors.Is(err, framework.ErrClosed)
+}
+
+// passingWithin is passing for who has a node in the session.
+func passingWithin(err error) bool { return passing(err) && !errors.Is(err, framework.ErrSessionLost) }
+
+// unless takes an expected error for success.
+func unless(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// result waits for an operation whose own context bounds it: whoever stopped waiting before it is over would leave behind what it brings.
+func result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }

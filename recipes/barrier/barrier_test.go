@@ -1,0 +1,214 @@
+package barrier_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/retry"
+	"github.com/go-curator/curator/zktest"
+)
+
+func waiting(t *testing.T, ctx context.Context, b *barrier.Barrier) *call[struct{}] {
+	return begin(t, func() (struct{}, error) { return struct{}{}, b.Wait(ctx) })
+}
+
+func TestBarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := barrier.New(newClient(t, s), path), barrier.New(newClient(t, s), path)
+		require.Equal(t, path, a.Path())
+		require.NoError(t, b.Wait(background), "nobody has set it")
+		require.NoError(t, b.Remove(background))
+		require.NoError(t, a.Set(background))
+		require.NoError(t, b.Set(background), "it is set already")
+		first, second := waiting(t, background, a), waiting(t, background, b)
+		time.Sleep(time.Hour)
+		first.waits()
+		second.waits()
+		require.NoError(t, b.Remove(background))
+		first.ok()
+		second.ok()
+		require.NoError(t, a.Remove(background), "it is removed already")
+		require.Empty(t, s.Watches())
+	})
+}
+
+// Curator reads twice for each waiter, and leaves the watch of the second read behind (CURATOR-654).
+func TestBarrierTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create("/barriers", nil))
+		b := barrier.New(newClient(t, s), path)
+		synctest.Wait()
+		s.ResetCounts()
+		require.NoError(t, b.Wait(background))
+		counts(t, s, "wait, not set", map[string]int{"getData": 1})
+		require.Empty(t, s.Watches())
+		require.NoError(t, b.Set(background))
+		counts(t, s, "set", map[string]int{"create2": 1})
+		w := waiting(t, background, b).waits()
+		counts(t, s, "wait", map[string]int{"getData": 1})
+		require.NoError(t, b.Remove(background))
+		w.ok()
+		counts(t, s, "remove", map[string]int{"delete": 1})
+		require.Empty(t, s.Watches())
+	})
+}
+
+func TestBarrierWaitCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		b := barrier.New(newClient(t, s), path)
+		require.NoError(t, b.Set(background))
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		began := time.Now()
+		require.ErrorIs(t, b.Wait(ctx), context.DeadlineExceeded)
+		require.Equal(t, time.Minute, time.Since(began))
+		synctest.Wait()
+		require.Empty(t, s.Watches())
+		require.ErrorIs(t, b.Wait(ctx), context.DeadlineExceeded, "also when it is over already")
+
+		s.BlackHole(0, zktest.Both)
+		ctx, cancel = context.WithTimeout(background, time.Second)
+		defer cancel()
+		began = time.Now()
+		require.ErrorIs(t, b.Wait(ctx), context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(began), "also when the server hangs")
+		s.Heal()
+	})
+}
+
+// A change of the node's data wakes a waiter, who looks and goes on waiting.
+func TestBarrierSpuriousWakeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		b := barrier.New(newClient(t, s), path)
+		require.NoError(t, b.Set(background))
+		w := waiting(t, background, b).waits()
+		require.NoError(t, s.Set(path, []byte("still shut")))
+		w.waits()
+		require.NoError(t, s.Delete(path))
+		w.ok()
+	})
+}
+
+// Curator throws out of the wait when the connection is lost; here neither that nor the loss of the session ends it.
+func TestBarrierWaitSurvives(t *testing.T) {
+	for name, fault := range map[string]func(*zktest.Server, int64){
+		"cut":           func(s *zktest.Server, id int64) { s.Cut(id) },
+		"expiry":        func(s *zktest.Server, id int64) { s.Expire(id) },
+		"long outage":   func(s *zktest.Server, _ int64) { s.Stop(); time.Sleep(10 * time.Minute); _ = s.Start() },
+		"short outage":  func(s *zktest.Server, _ int64) { s.Stop(); time.Sleep(time.Second); _ = s.Start() },
+		"hanging reply": func(s *zktest.Server, _ int64) { s.Pause(); time.Sleep(time.Minute); s.Resume() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+				b := barrier.New(c, path)
+				require.NoError(t, b.Set(background))
+				w := waiting(t, background, b).waits()
+				fault(s, session(t, c))
+				time.Sleep(30 * time.Second)
+				w.waits()
+				require.NoError(t, s.Delete(path))
+				w.ok()
+				require.Empty(t, s.Watches())
+			})
+		})
+	}
+}
+
+// What happens while the connection is away is noticed when it is back: also that the barrier was removed and set again.
+func TestBarrierRemovedMeanwhile(t *testing.T) {
+	for name, again := range map[string]bool{"removed": false, "removed and set again": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s)
+				b := barrier.New(c, path)
+				require.NoError(t, b.Set(background))
+				w := waiting(t, background, b).waits()
+				id := session(t, c)
+				hold := s.Inject(zktest.Fault{Op: "connect", Action: zktest.Hold})
+				s.Cut(id)
+				<-hold.Struck()
+				require.NoError(t, s.Delete(path))
+				if again {
+					require.NoError(t, s.Create(path, nil))
+				}
+				w.waits()
+				hold.Release()
+				w.ok()
+				synctest.Wait()
+				require.Empty(t, s.Watches())
+			})
+		})
+	}
+}
+
+// A lost reply is not an error of the caller: whoever wants it set finds it set.
+func TestBarrierLostReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		b := barrier.New(newClient(t, s), path)
+		set := s.Inject(zktest.Fault{Op: "create2", PathPrefix: path, After: 1, Action: zktest.LoseReply})
+		require.NoError(t, b.Set(background))
+		require.Equal(t, 1, set.Hits(), "behind the one that found no parent")
+		require.True(t, s.Exists(path))
+		removed := s.Inject(zktest.Fault{Op: "delete", Action: zktest.LoseReply})
+		require.NoError(t, b.Remove(background))
+		require.Equal(t, 1, removed.Hits())
+		require.False(t, s.Exists(path))
+		read := s.Inject(zktest.Fault{Op: "getData", PathPrefix: path, Action: zktest.LoseReply})
+		require.NoError(t, b.Wait(background))
+		require.Equal(t, 1, read.Hits())
+	})
+}
+
+func TestBarrierErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for _, b := range []*barrier.Barrier{barrier.New(c, "no/slash"), barrier.New(c, "")} {
+			require.ErrorIs(t, b.Set(background), framework.ErrInvalidPath)
+			require.ErrorIs(t, b.Remove(background), framework.ErrInvalidPath)
+			require.ErrorIs(t, b.Wait(background), framework.ErrInvalidPath)
+		}
+		require.ErrorContains(t, barrier.New(nil, path).Wait(background), "client is nil")
+		b := barrier.New(c, path)
+		require.ErrorIs(t, b.Wait(none), framework.ErrNilContext)
+		require.NoError(t, b.Set(background))
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 4, Scheme: "world", ID: "anyone"}))
+		require.ErrorIs(t, b.Wait(background), framework.ErrNoAuth)
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		require.NoError(t, s.Create(path+"/child", nil))
+		require.ErrorIs(t, b.Remove(background), framework.ErrNotEmpty)
+
+		w := waiting(t, background, b).waits()
+		require.NoError(t, c.Close())
+		_, err := w.returned()
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.ErrorIs(t, b.Set(background), framework.ErrClosed)
+	})
+}
+
+func TestBarrierUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(3*time.Second))
+		s.Stop()
+		synctest.Wait()
+		began := time.Now()
+		err := barrier.New(c, path).Wait(background)
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+		require.Equal(t, 3*time.Second, time.Since(began))
+	})
+}

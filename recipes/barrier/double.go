@@ -1,0 +1,284 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/retry"
+)
+
+// readyName is the child that says that a barrier is open. It is part of the contract with Curator for Java.
+const readyName = "ready"
+
+// Double is a double barrier at a path: its members begin together and end together. It has no state but its configuration; each Enter is
+// a member of its own, also those of one process and one Double. A barrier can be used again and again. Safe for concurrent use.
+//
+// Corresponds to Curator's DistributedDoubleBarrier.
+type Double struct {
+	client *framework.Client
+	path   string
+	qty    int
+	data   []byte
+	err    error // of NewDouble: every method returns it
+}
+
+// Option changes what [NewDouble] makes.
+type Option func(*Double) error
+
+// WithNodeData is what the nodes of members contain: a host name, say, for people who look at them. Default: the client's default data
+// ([framework.WithDefaultData]).
+func WithNodeData(data []byte) Option {
+	return func(d *Double) error {
+		d.data = append([]byte{}, data...)
+		return nil
+	}
+}
+
+// NewDouble makes the double barrier at path, which is a directory of its own: every child but "ready" counts as a member. It opens when
+// there are memberQty members; that is a threshold and not a limit, and all members should give the same. It sends nothing. A mistake in
+// the arguments (a nil client, a path that cannot be one, a quantity below 1, an option) is reported by Enter, before anything is sent.
+func NewDouble(client *framework.Client, path string, memberQty int, opts ...Option) *Double {
+	d := &Double{client: client, path: path, qty: memberQty, err: check(client, path)}
+	if d.err == nil && memberQty < 1 {
+		d.err = fmt.Errorf("%w: a barrier for %d members; give 1 or more", framework.ErrBadArguments, memberQty)
+	}
+	for _, opt := range opts {
+		if d.err != nil {
+			break
+		}
+		if opt == nil {
+			d.err = fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
+		} else {
+			d.err = opt(d)
+		}
+	}
+	return d
+}
+
+// Path returns the barrier's path.
+func (d *Double) Path() string { return d.path }
+
+// Enter joins the barrier and waits until it is open: until as many members as it needs have joined. Who joins an open barrier is in at once.
+//
+// When ctx ends first, Enter returns at once and its node is taken back, so that it does not count for the others any more (in Curator it
+// stays and counts); unless the barrier has opened in that very moment, when the others have counted on it. The error matches ctx.Err() and
+// context.Cause(ctx). The membership does not end with ctx.
+//
+// A lost connection is sat out once the node is there; before that the retry policy decides (ErrNotConnected, ErrConnectionLoss). Other errors:
+// ErrSessionLost when the session ends and ErrNodeDeleted when somebody deletes the node, since the barrier may then have opened and
+// closed without this member: enter again if that makes sense. ErrNoAuth; ErrInvalidPath; ErrBadArguments; ErrClosed;
+// framework.ErrTimeoutTooShort. Whatever the error, the node is taken back.
+func (d *Double) Enter(ctx context.Context) (*Member, error) {
+	err := ready(ctx, d.err)
+	var m *Member
+	if err == nil {
+		m, err = d.enter(ctx)
+	}
+	if err != nil {
+		return nil, failed(d.path, "enter", err)
+	}
+	return m, nil
+}
+
+func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
+	session, err := d.client.SessionSoon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{d: d, session: session, view: session.Client(), name: zkpath.NewGUID()}
+	defer func() {
+		if err != nil {
+			m.abandon()
+		}
+	}()
+	names, czxid, err := m.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// From here on the node is watched: without it there is no point in waiting.
+	m.hold, err = session.Hold(ctx, framework.HoldOptions{Path: m.Path(), Czxid: czxid, Loss: framework.SessionOnly, Values: ctx})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		open, err := m.decide(ctx, names)
+		if err == nil && !open {
+			open, err = m.await(ctx)
+		}
+		if err == nil && open {
+			err = m.lost()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if open {
+			return m, nil
+		}
+		if names, err = m.list(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Member is somebody who is inside a double barrier. Safe for concurrent use: any goroutine may leave.
+type Member struct {
+	d       *Double
+	session *framework.Session
+	view    *framework.Client // pinned to session
+	name    string            // the node's: a UUID of its own for each Enter
+	hold    *framework.Hold
+	left    atomic.Bool
+}
+
+// Context is the one to work under: it ends when the membership is lost, or with Leave, and context.Cause says which: ErrSessionLost,
+// ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the session is lost it ends before the servers can tell the others that this
+// member is gone. It has the values of the context given to Enter, but neither its end nor its deadline. Its Err also looks at the clock.
+func (m *Member) Context() context.Context { return m.hold.Context() }
+
+// Path returns that of the member's node.
+func (m *Member) Path() string { return m.d.child(m.name) }
+
+// lost returns how the membership was lost, nil if it was not.
+func (m *Member) lost() error {
+	if m.hold.Valid() {
+		return nil
+	}
+	return context.Cause(m.hold.Context())
+}
+
+// join creates the node and lists the directory, in one flight.
+func (m *Member) join(ctx context.Context) (names []string, czxid int64, err error) {
+	create := m.view.Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().InBackground()
+	err = retry.Do(ctx, m.d.client.RetryPolicy(), func(ctx context.Context) error {
+		created := create.ForPath(ctx, m.Path(), m.d.data)
+		listed := m.view.GetChildren().InBackground().ForPath(ctx, m.d.path)
+		node, err := result(created)
+		list, listErr := result(listed)
+		// The name is ours alone: if it exists, an attempt before this one has made it and its reply was lost.
+		if err = unless(err, framework.ErrNodeExists); err != nil {
+			return err
+		}
+		czxid = node.Stat.Czxid
+		if listErr == nil {
+			names = m.d.children(list.Names)
+		}
+		return nil
+	}, retry.WithRetryable(passingWithin))
+	// The list came before the node if the directory had to be made first, and it may have been lost.
+	if err == nil && !slices.Contains(names, m.name) {
+		names, err = m.list(ctx)
+	}
+	return names, czxid, err
+}
+
+// list reads the directory, however long the connection is away.
+func (m *Member) list(ctx context.Context) (names []string, err error) {
+	err = patiently(ctx, func(ctx context.Context) error {
+		names, err = m.view.GetChildren().ForPath(ctx, m.d.path)
+		return unless(err, framework.ErrNoNode)
+	}, passingWithin)
+	return m.d.children(names), err
+}
+
+// decide says whether the barrier is open, and opens it if there are enough members. A list that has everything in it was made behind the own
+// create: of those who complete the number at least the last one sees that it is complete.
+func (m *Member) decide(ctx context.Context, names []string) (open bool, err error) {
+	open, members := split(names)
+	switch {
+	case !slices.Contains(members, m.name):
+		return false, errNotListed
+	case open, len(members) < m.d.qty:
+		return open, nil
+	}
+	create := m.view.Create().InBackground()
+	err = patiently(ctx, func(ctx context.Context) error {
+		_, err := result(create.ForPath(ctx, m.d.ready(), nil))
+		return unless(err, framework.ErrNodeExists)
+	}, passingWithin)
+	if errors.Is(err, framework.ErrNoNode) {
+		return false, errNotListed // the directory is gone, so the node is
+	}
+	return err == nil, err
+}
+
+var errNotListed = fmt.Errorf("the member's node is gone: %w", ErrNodeDeleted)
+
+// await waits until the barrier is opened. That event is enough: our node was there before the watch, so that we belong to those for whom it
+// was opened, whatever has become of them, and of "ready", since. False without an error means that it is time to look again.
+func (m *Member) await(ctx context.Context) (open bool, err error) {
+	var found *framework.Stat
+	var watch *framework.Watch
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.ready())
+		return err
+	}, passingWithin)
+	if err != nil {
+		return false, err
+	}
+	defer watch.Stop()
+	if found != nil {
+		return true, nil
+	}
+	select {
+	case ev := <-watch.C:
+		if ev.Type == framework.EventEnd {
+			return false, ev.Err
+		}
+		return ev.Type == framework.EventNodeCreated, nil
+	case <-m.hold.Context().Done():
+		return false, context.Cause(m.hold.Context())
+	case <-ctx.Done():
+		select {
+		case ev := <-watch.C:
+			if ev.Type == framework.EventNodeCreated {
+				return true, nil
+			}
+		default:
+		}
+		return false, queue.Left(ctx)
+	}
+}
+
+// abandon takes the node back behind the caller's back, and closes the barrier if nobody is left in it.
+func (m *Member) abandon() {
+	if m.hold != nil {
+		m.hold.End(ErrReleased)
+	}
+	// In this order and behind everything that we have sent: the list shows what is left without us.
+	m.view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), m.Path())
+	d := m.d
+	d.client.GetChildren().InBackground().ForPath(context.Background(), d.path).Then(func(list framework.ChildrenResult, err error) {
+		if open, members := split(d.children(list.Names)); err == nil && open && len(members) == 0 {
+			d.client.Delete().Quietly().InBackground().ForPath(context.Background(), d.ready())
+		}
+	})
+}
+
+// ready is the path of the node that says that the barrier is open.
+func (d *Double) ready() string { return d.child(readyName) }
+
+func (d *Double) child(name string) string { return zkpath.Join(d.path, name) }
+
+// children takes ZooKeeper's own node out of the list of "/", and sorts the rest.
+func (d *Double) children(names []string) []string {
+	if d.path == "/" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "zookeeper" })
+	}
+	slices.Sort(names)
+	return names
+}
+
+// split takes "ready" out of the sorted children: the rest are members, for Curator and for us, whoever made them.
+func split(names []string) (open bool, members []string) {
+	at, open := slices.BinarySearch(names, readyName)
+	if !open {
+		return false, names
+	}
+	return true, slices.Delete(slices.Clone(names), at, at+1)
+}

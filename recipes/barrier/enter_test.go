@@ -1,0 +1,467 @@
+package barrier_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/retry"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestEnterTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var calls []*call[*barrier.Member]
+		for range 4 {
+			calls = append(calls, entering(t, background, barrier.NewDouble(newClient(t, s), path, 5)))
+		}
+		time.Sleep(time.Hour)
+		for _, c := range calls {
+			c.waits()
+		}
+		last := enter(t, barrier.NewDouble(newClient(t, s), path, 5))
+		for _, c := range calls {
+			require.NoError(t, c.ok().Context().Err())
+		}
+		require.NoError(t, last.Context().Err())
+	})
+}
+
+// Golden: this is what Curator for Java writes, too (docs/znodes.md).
+func TestLayout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithDefaultData([]byte("10.0.0.1")))
+		require.NoError(t, barrier.New(c, "/gates/a").Set(background))
+		plain := enter(t, barrier.NewDouble(c, path, 1))
+		named := enter(t, barrier.NewDouble(c, path, 1, barrier.WithNodeData([]byte("host-7"))))
+
+		tree := s.Tree()
+		type node struct {
+			mode zktest.Mode
+			data string
+		}
+		got := map[string]node{}
+		for p, n := range tree {
+			got[p] = node{n.Mode, string(n.Data)}
+		}
+		require.Equal(t, map[string]node{
+			"/":             {zktest.Persistent, ""},
+			"/gates":        {zktest.Container, ""},
+			"/gates/a":      {zktest.Persistent, "10.0.0.1"},
+			"/barriers":     {zktest.Container, ""},
+			path:            {zktest.Container, ""},
+			path + "/ready": {zktest.Persistent, "10.0.0.1"},
+			plain.Path():    {zktest.Ephemeral, "10.0.0.1"},
+			named.Path():    {zktest.Ephemeral, "host-7"},
+		}, got)
+		for _, m := range []*barrier.Member{plain, named} {
+			require.Regexp(t, `^/barriers/step/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, m.Path())
+		}
+	})
+}
+
+// The number is a threshold, not a limit: who comes later is in at once, and one read tells.
+func TestEnterOpenBarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		together(t, s, 2)
+		for range 3 {
+			enter(t, barrier.NewDouble(newClient(t, s), path, 2))
+		}
+		require.Len(t, children(t, s), 6)
+	})
+}
+
+// "ready" is no member but the answer: it is enough however few are left, and wherever between two requests it appears. Curator counts it,
+// and one who finds it and too few others waits.
+func TestEnterReadyIsEnough(t *testing.T) {
+	for _, op := range []string{"create2", "getChildren2", "exists"} {
+		t.Run("before "+op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				require.NoError(t, s.Create("/barriers", nil))
+				require.NoError(t, s.Create(path, nil))
+				held := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: zktest.Hold})
+				w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 9))
+				<-held.Struck()
+				require.NoError(t, s.Create(path+"/ready", nil))
+				held.Release()
+				m := w.ok()
+				require.Empty(t, s.Watches())
+				require.NoError(t, m.Leave(background))
+				clean(t, s)
+			})
+		})
+	}
+}
+
+// Nor does it count: one member and "ready" are not two, when it is gone again.
+func TestEnterCountsMembersOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		held := s.Inject(zktest.Fault{Op: "exists", PathPrefix: path, Action: zktest.Hold})
+		w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
+		<-held.Struck() // it has counted itself, and is about to watch
+		require.NoError(t, s.Create(path+"/ready", nil))
+		require.NoError(t, s.Delete(path+"/ready"))
+		held.Release()
+		w.waits()
+		enter(t, barrier.NewDouble(newClient(t, s), path, 2))
+		w.ok()
+	})
+}
+
+// In Curator's newest version a member that wakes up when its peers have left already counts again, finds too few, and waits for ever. Here
+// the event itself is enough.
+func TestEnterSlowMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		slow, other := newClient(t, s), newClient(t, s)
+		w := entering(t, background, barrier.NewDouble(slow, path, 4)).waits()
+		s.BlackHole(session(t, slow), zktest.ToClient)
+		for _, name := range []string{"a", "b", "c"} {
+			java(t, s, other, name)
+		}
+		require.NoError(t, s.Create(path+"/ready", nil))
+		for _, name := range []string{"a", "b", "c", "ready"} {
+			require.NoError(t, s.Delete(path+"/"+name))
+		}
+		s.Heal()
+		m := w.ok()
+		require.NoError(t, m.Leave(background))
+		clean(t, s)
+	})
+}
+
+// The same with a connection that was cut: the watch finds out what it has missed.
+func TestEnterOpenedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		slow := newClient(t, s)
+		w := entering(t, background, barrier.NewDouble(slow, path, 3)).waits()
+		hold := s.Inject(zktest.Fault{Op: "connect", Action: zktest.Hold})
+		s.Cut(session(t, slow))
+		<-hold.Struck()
+		require.NoError(t, s.Create(path+"/ready", nil))
+		w.waits()
+		hold.Release()
+		m := w.ok()
+		require.NoError(t, m.Leave(background))
+		clean(t, s)
+	})
+}
+
+// Curator's enter returns at any wake-up, as if everybody had come: connection events, or another member's "ready" that comes and goes.
+func TestEnterSpuriousWakeUps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		w := entering(t, background, barrier.NewDouble(c, path, 2)).waits()
+		for range 3 {
+			s.Cut(session(t, c))
+			time.Sleep(20 * time.Second)
+			w.waits()
+		}
+		s.Stop()
+		time.Sleep(time.Second)
+		require.NoError(t, s.Start())
+		time.Sleep(20 * time.Second)
+		w.waits()
+		require.Len(t, children(t, s), 1)
+		enter(t, barrier.NewDouble(newClient(t, s), path, 2))
+		w.ok()
+	})
+}
+
+func TestEnterTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create("/barriers", nil))
+		require.NoError(t, s.Create(path, nil))
+		a, b, c, d := newClient(t, s), newClient(t, s), newClient(t, s), newClient(t, s)
+		synctest.Wait()
+		s.ResetCounts()
+		first := entering(t, background, barrier.NewDouble(a, path, 3)).waits()
+		counts(t, s, "enter, waiting", map[string]int{"create2": 1, "getChildren2": 1, "exists": 1})
+		time.Sleep(time.Minute)
+		counts(t, s, "the watch on the own node of who waits longer", map[string]int{"exists": 1})
+		second := entering(t, background, barrier.NewDouble(b, path, 3)).waits()
+		s.ResetCounts()
+		enter(t, barrier.NewDouble(c, path, 3))
+		first.ok()
+		second.ok()
+		counts(t, s, "the last enters and opens; those who wait need nothing more", map[string]int{"create2": 2, "getChildren2": 1})
+		enter(t, barrier.NewDouble(d, path, 3))
+		counts(t, s, "enter, open", map[string]int{"create2": 1, "getChildren2": 1})
+	})
+}
+
+// Curator leaves the node in place: the next to come would count it.
+func TestEnterCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		d := barrier.NewDouble(c, path, 2)
+		reason := errors.New("shift is over")
+		ctx, cancel := context.WithCancelCause(background)
+		w := entering(t, ctx, d)
+		time.Sleep(time.Minute)
+		w.waits()
+		require.Len(t, s.Watches(), 2)
+		cancel(reason)
+		_, err := w.returned()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, reason)
+		clean(t, s)
+		_, err = d.Enter(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		clean(t, s)
+
+		w = entering(t, background, d).waits() // and it does not count
+		enter(t, d)
+		w.ok()
+	})
+}
+
+// Wherever it was when its context ended, nothing is left behind once the server can be reached.
+func TestEnterCancelledInBetween(t *testing.T) {
+	for _, op := range []string{"create2", "createContainer", "getChildren2", "exists"} {
+		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.HoldReply} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					require.NoError(t, s.Create("/barriers", nil))
+					if op != "createContainer" {
+						require.NoError(t, s.Create(path, nil))
+					}
+					c := newClient(t, s)
+					held := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: action})
+					ctx, cancel := context.WithTimeout(background, time.Second)
+					defer cancel()
+					began := time.Now()
+					_, err := barrier.NewDouble(c, path, 2).Enter(ctx)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.Equal(t, time.Second, time.Since(began))
+					require.Equal(t, 1, held.Hits())
+					held.Release()
+					synctest.Wait()
+					require.Empty(t, s.Watches())
+					if s.Exists(path) {
+						clean(t, s)
+					}
+				})
+			})
+		}
+	}
+}
+
+// When the barrier opens in the moment in which the context ends, the others have counted on this member: it is in.
+func TestEnterOpenedAndCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		for range 50 {
+			ctx, cancel := context.WithCancel(background)
+			w := entering(t, ctx, barrier.NewDouble(newClient(t, s), path, 2)).waits()
+			last := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
+			go cancel()
+			m, err := w.returned()
+			if err != nil { // it left before: then the other still waits
+				require.ErrorIs(t, err, context.Canceled)
+				if _, err := s.Children(path); err == nil && !s.Exists(path+"/ready") {
+					require.NoError(t, s.Create(path+"/ready", nil))
+				}
+			}
+			other := last.ok()
+			out := leaving(t, background, other)
+			if m != nil {
+				require.NoError(t, m.Leave(background))
+			}
+			out.ok()
+			clean(t, s)
+		}
+	})
+}
+
+// The reply to the create is lost: the repeat finds the node by its own name.
+func TestEnterLostReplies(t *testing.T) {
+	for _, op := range []string{"create2", "getChildren2", "exists"} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				require.NoError(t, s.Create("/barriers", nil))
+				require.NoError(t, s.Create(path, nil))
+				c := newClient(t, s)
+				lost := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: zktest.LoseReply})
+				w := entering(t, background, barrier.NewDouble(c, path, 2))
+				time.Sleep(30 * time.Second)
+				w.waits()
+				require.Equal(t, 1, lost.Hits())
+				require.Len(t, children(t, s), 1)
+
+				lost = s.Inject(zktest.Fault{Op: "create2", PathPrefix: path + "/ready", Action: zktest.LoseReply})
+				last := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
+				time.Sleep(30 * time.Second)
+				require.Equal(t, 1, lost.Hits())
+				a, b := w.ok(), last.ok()
+				require.Len(t, children(t, s), 3)
+				out := leaving(t, background, a)
+				require.NoError(t, b.Leave(background))
+				out.ok()
+				clean(t, s)
+			})
+		})
+	}
+}
+
+// The session ends while it waits: an error, not a silent return, and nothing left.
+func TestEnterSessionLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		w := entering(t, background, barrier.NewDouble(c, path, 2)).waits()
+		s.Expire(session(t, c))
+		time.Sleep(time.Minute)
+		_, err := w.returned()
+		require.ErrorIs(t, err, barrier.ErrSessionLost)
+		clean(t, s)
+		w = entering(t, background, barrier.NewDouble(c, path, 2)).waits() // in the next session
+		enter(t, barrier.NewDouble(newClient(t, s), path, 2))
+		w.ok()
+	})
+}
+
+// Somebody deletes the node of a member that waits: the number would never be complete. Curator does not notice.
+func TestEnterNodeDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
+		time.Sleep(time.Second)
+		w.waits()
+		require.NoError(t, s.Delete(path+"/"+children(t, s)[0]))
+		_, err := w.returned()
+		require.ErrorIs(t, err, barrier.ErrNodeDeleted)
+		clean(t, s)
+
+		// Between the create and the list.
+		held := s.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: path, Action: zktest.Hold})
+		w = entering(t, background, barrier.NewDouble(newClient(t, s), path, 1))
+		<-held.Struck()
+		require.NoError(t, s.DeleteAll(path))
+		held.Release()
+		_, err = w.returned()
+		require.ErrorIs(t, err, barrier.ErrNodeDeleted)
+	})
+}
+
+func TestEnterClientClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		d := barrier.NewDouble(c, path, 2)
+		w := entering(t, background, d).waits()
+		require.NoError(t, c.Close())
+		_, err := w.returned()
+		require.ErrorIs(t, err, framework.ErrClosed)
+		clean(t, s)
+		_, err = d.Enter(background)
+		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// Errors are the caller's, not swallowed, and the node does not stay.
+func TestEnterErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(3*time.Second))
+		for _, bad := range []struct {
+			d    *barrier.Double
+			want error
+		}{
+			{barrier.NewDouble(c, "relative", 1), framework.ErrInvalidPath},
+			{barrier.NewDouble(c, path, 0), framework.ErrBadArguments},
+			{barrier.NewDouble(c, path, -3), framework.ErrBadArguments},
+			{barrier.NewDouble(c, path, 1, nil), framework.ErrInvalidOption},
+		} {
+			_, err := bad.d.Enter(background)
+			require.ErrorIs(t, err, bad.want)
+		}
+		_, err := barrier.NewDouble(nil, path, 1).Enter(background)
+		require.ErrorContains(t, err, "client is nil")
+		d := barrier.NewDouble(c, path, 1)
+		require.Equal(t, path, d.Path())
+		_, err = d.Enter(none)
+		require.ErrorIs(t, err, framework.ErrNilContext)
+
+		require.NoError(t, s.Create("/barriers", nil))
+		require.NoError(t, s.Create(path, nil))
+		for _, op := range []string{"create2", "getChildren2"} {
+			refused := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Times: 2, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+			_, err = d.Enter(background)
+			require.ErrorIs(t, err, framework.ErrNoAuth, op)
+			refused.Remove()
+			clean(t, s)
+		}
+		refused := s.Inject(zktest.Fault{Op: "create2", PathPrefix: path + "/ready", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		_, err = d.Enter(background)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.Equal(t, 1, refused.Hits())
+		clean(t, s)
+		refused = s.Inject(zktest.Fault{Op: "exists", PathPrefix: path + "/ready", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		_, err = barrier.NewDouble(c, path, 2).Enter(background)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.Equal(t, 1, refused.Hits())
+		clean(t, s)
+
+		s.Stop()
+		synctest.Wait()
+		began := time.Now()
+		_, err = d.Enter(background)
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+		require.Equal(t, 3*time.Second, time.Since(began))
+	})
+}
+
+// The members' contexts: values and all, but neither end nor deadline of the one they entered with.
+func TestMemberContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		type key struct{}
+		ctx, cancel := context.WithTimeout(context.WithValue(background, key{}, "value"), time.Second)
+		defer cancel()
+		c := newClient(t, s)
+		d := barrier.NewDouble(c, path, 1)
+		m, err := d.Enter(ctx)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, m.Context().Err())
+		require.Equal(t, "value", m.Context().Value(key{}))
+		require.NoError(t, m.Leave(background))
+		require.ErrorIs(t, context.Cause(m.Context()), barrier.ErrReleased)
+
+		m = enter(t, d)
+		time.Sleep(time.Second)
+		require.NoError(t, s.Delete(m.Path()))
+		synctest.Wait()
+		require.ErrorIs(t, context.Cause(m.Context()), barrier.ErrNodeDeleted)
+		require.ErrorIs(t, m.Leave(background), barrier.ErrNodeDeleted)
+		clean(t, s)
+
+		m = enter(t, d)
+		s.Cut(session(t, c))
+		time.Sleep(time.Second)
+		require.NoError(t, m.Context().Err(), "a lost connection is not the end")
+		s.BlackHole(0, zktest.Both)
+		<-m.Context().Done()
+		require.ErrorIs(t, context.Cause(m.Context()), barrier.ErrSessionLost)
+		require.True(t, s.Exists(m.Path()), "it knows before the others can")
+		s.Heal()
+	})
+}

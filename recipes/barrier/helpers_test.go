@@ -1,0 +1,168 @@
+package barrier_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const path = "/barriers/step"
+
+var (
+	background = context.Background()
+	none       context.Context
+)
+
+// newClient connects a client with a session of its own to the server in the bubble.
+func newClient(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	opts = append([]framework.Option{framework.WithDialer(s.Dial), framework.WithSessionTimeout(10 * time.Second)}, opts...)
+	c, err := framework.New(s.Addr(), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.WaitConnected(background))
+	return c
+}
+
+func session(t *testing.T, c *framework.Client) int64 {
+	t.Helper()
+	s, err := c.Session(background)
+	require.NoError(t, err)
+	return s.ID()
+}
+
+// call is something that blocks, on a goroutine of its own.
+type call[T any] struct {
+	t     *testing.T
+	done  chan struct{}
+	value T
+	err   error
+}
+
+func begin[T any](t *testing.T, f func() (T, error)) *call[T] {
+	c := &call[T]{t: t, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.value, c.err = f()
+	}()
+	return c
+}
+
+// waits asserts that it has not returned when nothing in the bubble moves any more.
+func (c *call[T]) waits() *call[T] {
+	c.t.Helper()
+	synctest.Wait()
+	select {
+	case <-c.done:
+		require.Fail(c.t, "did not wait", "%v", c.err)
+	default:
+	}
+	return c
+}
+
+// returned asserts that it has, without time passing.
+func (c *call[T]) returned() (T, error) {
+	c.t.Helper()
+	synctest.Wait()
+	select {
+	case <-c.done:
+	default:
+		require.Fail(c.t, "still waits")
+	}
+	return c.value, c.err
+}
+
+func (c *call[T]) ok() T {
+	c.t.Helper()
+	v, err := c.returned()
+	require.NoError(c.t, err)
+	return v
+}
+
+func entering(t *testing.T, ctx context.Context, d *barrier.Double) *call[*barrier.Member] {
+	return begin(t, func() (*barrier.Member, error) { return d.Enter(ctx) })
+}
+
+func leaving(t *testing.T, ctx context.Context, m *barrier.Member) *call[struct{}] {
+	return begin(t, func() (struct{}, error) { return struct{}{}, m.Leave(ctx) })
+}
+
+func enter(t *testing.T, d *barrier.Double) *barrier.Member {
+	t.Helper()
+	return entering(t, background, d).ok()
+}
+
+// together brings n members in, each with a client of its own, in the order of their nodes' names.
+func together(t *testing.T, s *zktest.Server, n int) (members []*barrier.Member, clients []*framework.Client) {
+	t.Helper()
+	type pair struct {
+		m *barrier.Member
+		c *framework.Client
+	}
+	var calls []*call[*barrier.Member]
+	for range n {
+		c := newClient(t, s)
+		clients = append(clients, c)
+		calls = append(calls, entering(t, background, barrier.NewDouble(c, path, n)))
+	}
+	var pairs []pair
+	for i, c := range calls {
+		pairs = append(pairs, pair{c.ok(), clients[i]})
+	}
+	slices.SortFunc(pairs, func(a, b pair) int {
+		if a.m.Path() < b.m.Path() {
+			return -1
+		}
+		return 1
+	})
+	for i, p := range pairs {
+		members, clients[i] = append(members, p.m), p.c
+	}
+	return members, clients
+}
+
+// java makes the node of a member with Curator for Java, or with anything else: a plain ephemeral child.
+func java(t *testing.T, s *zktest.Server, c *framework.Client, name string) {
+	t.Helper()
+	_, err := s.CreateNode(path+"/"+name, nil, zktest.Ephemeral, session(t, c))
+	require.NoError(t, err)
+}
+
+// clean asserts that nothing is left on the server: no member, no "ready", no watch.
+func clean(t *testing.T, s *zktest.Server) {
+	t.Helper()
+	require.Empty(t, children(t, s))
+	require.Empty(t, s.Watches())
+}
+
+func children(t *testing.T, s *zktest.Server) []string {
+	t.Helper()
+	synctest.Wait()
+	if !s.Exists(path) { // it is a container: the server removes it when it has been empty for a while
+		return nil
+	}
+	names, err := s.Children(path)
+	require.NoError(t, err)
+	return names
+}
+
+// counts asserts the requests since the last call, pings left out.
+func counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
+	t.Helper()
+	synctest.Wait()
+	got := s.Counts()
+	delete(got, "ping")
+	require.Equal(t, want, got, what)
+	s.ResetCounts()
+}

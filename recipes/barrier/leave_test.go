@@ -1,0 +1,461 @@
+package barrier_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/retry"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Nobody is out before everybody is, in whatever order they come.
+func TestLeaveTogether(t *testing.T) {
+	for name, order := range map[string][]int{"lowest first": {0, 1, 2, 3}, "lowest last": {3, 2, 1, 0}, "mixed": {2, 0, 3, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				members, _ := together(t, s, 4)
+				var outs []*call[struct{}]
+				for i, n := range order {
+					time.Sleep(time.Minute)
+					for _, out := range outs {
+						out.waits()
+					}
+					outs = append(outs, leaving(t, background, members[n]))
+					if i < 3 {
+						require.NotEmpty(t, children(t, s))
+					}
+				}
+				for _, out := range outs {
+					out.ok()
+				}
+				for _, m := range members {
+					require.ErrorIs(t, context.Cause(m.Context()), barrier.ErrReleased)
+				}
+				clean(t, s)
+			})
+		})
+	}
+}
+
+// The same barrier, again and again: whoever is fast enters the next round before the slow ones know that the last is over. In Curator they
+// take the fast ones for members who have not left yet, and both wait for each other.
+func TestRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const n, rounds = 5, 40
+		inside := make(chan int, n*rounds)
+		var calls []*call[struct{}]
+		for range n {
+			c := newClient(t, s)
+			d := barrier.NewDouble(c, path, n)
+			calls = append(calls, begin(t, func() (struct{}, error) {
+				for round := range rounds {
+					m, err := d.Enter(background)
+					if err != nil {
+						return struct{}{}, err
+					}
+					inside <- round
+					if err := m.Leave(background); err != nil {
+						return struct{}{}, err
+					}
+				}
+				return struct{}{}, nil
+			}))
+		}
+		for _, c := range calls {
+			c.ok()
+		}
+		for i := range n * rounds {
+			require.Equal(t, i/n, <-inside, "nobody is a round ahead")
+		}
+		clean(t, s)
+	})
+}
+
+// Rounds over a network that cuts connections and loses requests and replies: everybody gets through, and nobody is a round ahead.
+func TestRoundsUnderFaults(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				random := rand.New(rand.NewPCG(seed, 0))
+				const n, rounds = 4, 8
+				inside := make(chan int, n*rounds)
+				var calls []*call[struct{}]
+				var clients []*framework.Client
+				for range n {
+					clients = append(clients, newClient(t, s))
+				}
+				for _, c := range clients {
+					d := barrier.NewDouble(c, path, n)
+					calls = append(calls, begin(t, func() (struct{}, error) {
+						for round := range rounds {
+							m, err := d.Enter(background)
+							if err != nil {
+								return struct{}{}, err
+							}
+							inside <- round
+							if err := m.Leave(background); err != nil {
+								return struct{}{}, err
+							}
+						}
+						return struct{}{}, nil
+					}))
+				}
+				ops := []string{"create2", "getChildren2", "exists", "getData", "delete", "multi", "removeWatches"}
+				actions := []zktest.Action{zktest.CutBefore, zktest.LoseReply}
+				for range 60 {
+					id := session(t, clients[random.IntN(n)])
+					if random.IntN(3) == 0 {
+						s.Cut(id)
+					} else {
+						s.Inject(zktest.Fault{Session: id, Op: ops[random.IntN(len(ops))], PathPrefix: path, Action: actions[random.IntN(2)]})
+					}
+					time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
+				}
+				time.Sleep(10 * time.Minute)
+				for _, c := range calls {
+					c.ok()
+				}
+				for i := range n * rounds {
+					require.Equal(t, i/n, <-inside)
+				}
+				clean(t, s)
+			})
+		})
+	}
+}
+
+// A fast member is back for the next round, one with Curator for Java under its old name, while a slow one is still waking up.
+func TestLeaveNotHeldByNextRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		slow, other := newClient(t, s), newClient(t, s)
+		w := entering(t, background, barrier.NewDouble(slow, path, 3)).waits()
+		java(t, s, other, "!1") // sorts before any UUID
+		java(t, s, other, "!2")
+		require.NoError(t, s.Create(path+"/ready", nil))
+		out := leaving(t, background, w.ok()).waits()
+		require.Equal(t, []string{"!1", "!2", "ready"}, children(t, s), "only the lowest keeps its node")
+
+		s.BlackHole(session(t, slow), zktest.ToClient)
+		require.NoError(t, s.Delete(path+"/!2"))
+		require.NoError(t, s.Delete(path+"/!1"))
+		require.NoError(t, s.Delete(path+"/ready"))
+		java(t, s, other, "!1")
+		java(t, s, other, "!2")
+		s.Heal()
+		out.ok()
+		require.Equal(t, []string{"!1", "!2"}, children(t, s))
+		synctest.Wait()
+		require.Empty(t, s.Watches())
+	})
+}
+
+// The lowest crashes while the others wait for it and one is still at work. Curator lets those who wait go, and removes "ready".
+func TestLeaveLowestCrashes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, clients := together(t, s, 4)
+		second, third := leaving(t, background, members[1]).waits(), leaving(t, background, members[2]).waits()
+		s.Expire(session(t, clients[0]))
+		second.waits()
+		third.waits()
+		require.Len(t, children(t, s), 2, "the one at work, and ready")
+		leaving(t, background, members[3]).ok()
+		second.ok()
+		third.ok()
+		clean(t, s)
+		require.ErrorIs(t, members[0].Leave(background), barrier.ErrSessionLost)
+	})
+}
+
+// Who came late is a member like everybody else; who comes when the round is ending is not waited for.
+func TestLeaveAndLateMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, _ := together(t, s, 2)
+		client := newClient(t, s)
+		late := enter(t, barrier.NewDouble(client, path, 2))
+		first, second := leaving(t, background, members[0]), leaving(t, background, members[1])
+		first.waits()
+		second.waits()
+		later := enter(t, barrier.NewDouble(newClient(t, s), path, 2))
+		s.Expire(session(t, client))
+		require.False(t, s.Exists(late.Path()))
+		first.ok()
+		second.ok()
+		// The others have declared the round over: there is nobody to wait for, whoever is there.
+		java(t, s, newClient(t, s), "next")
+		leaving(t, background, later).ok()
+		require.Equal(t, []string{"next"}, children(t, s))
+		require.Empty(t, s.Watches())
+	})
+}
+
+func TestLeaveTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, _ := together(t, s, 3)
+		time.Sleep(time.Minute)
+		s.ResetCounts()
+		first := leaving(t, background, members[0]).waits()
+		counts(t, s, "the lowest waits for the highest", map[string]int{"getChildren2": 1, "getData": 1})
+		second := leaving(t, background, members[1]).waits()
+		counts(t, s, "another deletes its node and waits for the lowest", map[string]int{"getChildren2": 1, "getData": 1, "delete": 1})
+		third := leaving(t, background, members[2])
+		third.ok()
+		first.ok()
+		second.ok()
+		// The third: list, watch, delete, and "ready". The lowest: list, and both deletes in one. The second: list. In Curator these are ten:
+		// list, watch, delete; then list and "ready" for each of the three, and the lowest's own delete.
+		counts(t, s, "the last, and what it sets free", map[string]int{"getChildren2": 3, "getData": 1, "delete": 2, "multi": 1})
+		clean(t, s)
+
+		m := enter(t, barrier.NewDouble(newClient(t, s), path, 1))
+		time.Sleep(time.Second)
+		s.ResetCounts()
+		leaving(t, background, m).ok()
+		counts(t, s, "leave, alone", map[string]int{"getChildren2": 1, "multi": 1})
+	})
+}
+
+// Whoever stops waiting is out all the same, and the others are not held up.
+func TestLeaveCancelled(t *testing.T) {
+	for name, n := range map[string]int{"lowest": 0, "another": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				members, _ := together(t, s, 2)
+				ctx, cancel := context.WithTimeout(background, time.Minute)
+				defer cancel()
+				began := time.Now()
+				require.ErrorIs(t, members[n].Leave(ctx), context.DeadlineExceeded)
+				require.Equal(t, time.Minute, time.Since(began))
+				synctest.Wait()
+				require.False(t, s.Exists(members[n].Path()))
+				require.True(t, s.Exists(path+"/ready"), "the barrier is still open for the other")
+				require.ErrorIs(t, members[n].Leave(background), barrier.ErrReleased)
+				leaving(t, background, members[1-n]).ok()
+				clean(t, s)
+			})
+		})
+	}
+}
+
+// Also with a context that has ended before, and then nothing but the server's state decides who closes the barrier.
+func TestLeaveDeadContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, _ := together(t, s, 3)
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		for i, m := range members {
+			require.ErrorIs(t, m.Leave(dead), context.Canceled)
+			synctest.Wait()
+			require.Equal(t, i < 2, s.Exists(path+"/ready"))
+		}
+		clean(t, s)
+	})
+}
+
+// Wherever it hangs, Leave returns with its context, and what it leaves is removed.
+func TestLeaveCancelledInBetween(t *testing.T) {
+	for _, op := range []string{"getChildren2", "getData", "delete", "multi"} {
+		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.HoldReply} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					members, clients := together(t, s, 2)
+					m, other, id := members[1], members[0], session(t, clients[1])
+					if op == "multi" {
+						m, other, id = members[0], members[1], session(t, clients[0])
+						leaving(t, background, other).waits()
+					}
+					held := s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: path, Action: action})
+					ctx, cancel := context.WithTimeout(background, time.Second)
+					defer cancel()
+					began := time.Now()
+					require.ErrorIs(t, m.Leave(ctx), context.DeadlineExceeded)
+					require.Equal(t, time.Second, time.Since(began))
+					require.Equal(t, 1, held.Hits())
+					held.Release()
+					synctest.Wait()
+					require.False(t, s.Exists(m.Path()))
+					if op != "multi" {
+						leaving(t, background, other).ok()
+					}
+					clean(t, s)
+				})
+			})
+		}
+	}
+}
+
+func TestLeaveLostReplies(t *testing.T) {
+	for _, op := range []string{"getChildren2", "getData", "delete", "multi"} {
+		for name, action := range map[string]zktest.Action{"request": zktest.CutBefore, "reply": zktest.LoseReply} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					members, _ := together(t, s, 2)
+					lost := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: action})
+					first, second := leaving(t, background, members[0]), leaving(t, background, members[1])
+					time.Sleep(time.Minute)
+					first.ok()
+					second.ok()
+					require.Equal(t, 1, lost.Hits())
+					clean(t, s)
+				})
+			})
+		}
+	}
+}
+
+// Lost connections, and even lost sessions, do not let anybody out before the others.
+func TestLeaveSurvives(t *testing.T) {
+	for who, n := range map[string]int{"lowest": 0, "another": 1} {
+		for what, fault := range map[string]func(*zktest.Server, int64){
+			"cut":    func(s *zktest.Server, id int64) { s.Cut(id) },
+			"expiry": func(s *zktest.Server, id int64) { s.Expire(id) },
+		} {
+			t.Run(who+" "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					members, clients := together(t, s, 2)
+					out := leaving(t, background, members[n]).waits()
+					fault(s, session(t, clients[n]))
+					time.Sleep(time.Minute)
+					out.waits()
+					leaving(t, background, members[1-n]).ok()
+					out.ok()
+					clean(t, s)
+				})
+			})
+		}
+	}
+}
+
+// Other people's nodes change, or come and go: none of that is the end.
+func TestLeaveSpuriousWakeUps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, _ := together(t, s, 3)
+		outs := []*call[struct{}]{leaving(t, background, members[0]), leaving(t, background, members[1])}
+		for range 3 {
+			require.NoError(t, s.Set(members[0].Path(), []byte("x")))
+			require.NoError(t, s.Set(members[2].Path(), []byte("y")))
+			for _, out := range outs {
+				out.waits()
+			}
+		}
+		leaving(t, background, members[2]).ok()
+		for _, out := range outs {
+			out.ok()
+		}
+		clean(t, s)
+	})
+}
+
+// Somebody has deleted the member's node: Curator says IllegalState.
+func TestLeaveNodeDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, _ := together(t, s, 2)
+		for i, m := range members { // too soon for the watch on it to be set
+			require.NoError(t, s.Delete(m.Path()))
+			require.ErrorIs(t, m.Leave(background), barrier.ErrNodeDeleted)
+			synctest.Wait()
+			require.Equal(t, i == 0, s.Exists(path+"/ready"), "the last closes the barrier, deleted or not")
+		}
+		clean(t, s)
+	})
+}
+
+// All members are cut off together and lose their sessions. The barrier must not stay open for the next round.
+func TestLeaveAllSessionsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, _ := together(t, s, 3)
+		for _, info := range s.Sessions() {
+			s.Expire(info.ID)
+		}
+		time.Sleep(time.Minute)
+		for _, m := range members {
+			require.ErrorIs(t, m.Leave(background), barrier.ErrSessionLost)
+		}
+		clean(t, s)
+	})
+}
+
+func TestLeaveErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+		d := barrier.NewDouble(c, path, 1)
+		m := enter(t, d)
+		require.ErrorIs(t, m.Leave(none), framework.ErrNilContext)
+		require.NoError(t, m.Leave(background))
+		require.ErrorIs(t, m.Leave(background), barrier.ErrReleased)
+
+		m = enter(t, d)
+		s.Inject(zktest.Fault{Op: "getChildren2", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		require.ErrorIs(t, m.Leave(background), framework.ErrNoAuth)
+		clean(t, s)
+
+		m = enter(t, d) // no right to remove "ready": it stays, and that is told
+		refused := s.Inject(zktest.Fault{Op: "multi", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		s.Inject(zktest.Fault{Op: "delete", PathPrefix: path + "/ready", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		require.ErrorIs(t, m.Leave(background), framework.ErrNoAuth)
+		require.Equal(t, 1, refused.Hits())
+		require.Equal(t, []string{"ready"}, children(t, s))
+		require.NoError(t, s.Delete(path+"/ready"))
+
+		m = enter(t, d)
+		s.Stop()
+		synctest.Wait()
+		require.ErrorIs(t, m.Leave(background), framework.ErrNotConnected)
+		require.NoError(t, s.Start())
+		time.Sleep(time.Minute)
+		require.False(t, s.Exists(m.Path()), "it is out all the same")
+		require.NoError(t, s.Delete(path+"/ready"))
+
+		members, clients := together(t, s, 2)
+		out := leaving(t, background, members[0]).waits()
+		require.NoError(t, clients[0].Close())
+		_, err := out.returned()
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.NoError(t, members[1].Leave(background))
+		clean(t, s)
+	})
+}
+
+// Members whose nodes we may not read: a server would not tell us of their deletion, but the directory does.
+func TestLeaveUnreadableMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, other := newClient(t, s), newClient(t, s)
+		w := entering(t, background, barrier.NewDouble(c, path, 3)).waits()
+		for _, name := range []string{"!1", "!2"} {
+			java(t, s, other, name)
+			require.NoError(t, s.SetACL(path+"/"+name, zktest.ACL{Perms: 8, Scheme: "world", ID: "anyone"}))
+		}
+		require.NoError(t, s.Create(path+"/ready", nil))
+		out := leaving(t, background, w.ok()).waits()
+		for _, name := range []string{"!2", "!1"} {
+			out.waits()
+			require.NoError(t, s.Delete(path+"/"+name))
+		}
+		out.ok()
+		clean(t, s)
+	})
+}
