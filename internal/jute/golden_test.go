@@ -173,3 +173,32 @@ func TestConnectResponsesSayTheirReadOnlyByte(t *testing.T) {
 		}
 	}
 }
+
+// What a failed multi looks like: whoever reads the header alone takes it for a success.
+func TestAFailedMultiSaysSoInItsResultsAlone(t *testing.T) {
+	found := false
+	for _, g := range readFile(t, "testdata/multi_failed.hex") {
+		if len(g.records) < 2 {
+			continue
+		}
+		m, is := g.records[1].(*MultiResponse)
+		if !is {
+			continue
+		}
+		d := NewDecoder(g.frame)
+		g.records[0].Decode(d)
+		m.Decode(d)
+		require.NoError(t, d.Err())
+		assert.Equal(t, CodeOK, g.records[0].(*ReplyHeader).Err)
+		if len(m.Results) == 5 {
+			found = true
+			var codes []int32
+			for _, r := range m.Results {
+				assert.Equal(t, OpError, r.Op)
+				codes = append(codes, r.Err)
+			}
+			assert.Equal(t, []int32{0, 0, CodeBadVersion, CodeRuntimeInconsistency, CodeRuntimeInconsistency}, codes)
+		}
+	}
+	assert.True(t, found)
+}

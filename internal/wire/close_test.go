@@ -197,6 +197,9 @@ func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
 		}
 		<-hold.Struck()
 		time.Sleep(time.Second)
+		r := c.do(jute.OpGetData, read("/"))
+		assert.ErrorIs(t, r.Err, ErrClosed, "nothing is taken behind a farewell")
+		assert.ErrorIs(t, r.Err, ErrNotSent)
 		hold.Release()
 		wg.Wait()
 		assert.Empty(t, srv.Sessions())

@@ -127,6 +127,30 @@ func TestLibraryWatchesAreRearmedAsOfTheDisconnect(t *testing.T) {
 	})
 }
 
+func TestLibraryWatchesAreNotLostBehindQueuedRequests(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		require.NoError(t, srv.Create("/a", nil))
+		c := connected(t, srv.Dial)
+		for round := range 30 {
+			_, _, changed, err := c.Conn().GetW("/a")
+			require.NoError(t, err)
+			srv.Stop()
+			c.await(Disconnected)
+			var wg sync.WaitGroup
+			for range 20 {
+				wg.Go(func() { _, _ = c.Conn().Sync("/") })
+			}
+			synctest.Wait()
+			require.NoError(t, srv.Set("/a", nil))
+			require.NoError(t, srv.Start())
+			wg.Wait()
+			c.await(Connected)
+			time.Sleep(2 * steady)
+			require.Len(t, changed, 1, "round %d", round)
+		}
+	})
+}
+
 // A one-shot watch of the library's on a path where we have a persistent one would replace ours, before 3.9; and what takes ours off the server
 // would take the library's along.
 func TestLibraryWatchesAndOursShareAPath(t *testing.T) {

@@ -160,6 +160,21 @@ func TestLibConnAnswersWhatIsTooLarge(t *testing.T) {
 	assert.Empty(t, l.out)
 }
 
+// The library writes down the zxid of a reply while it may be reading it for its watches. It is spared that: the tap puts in what is right.
+func TestTheLibraryLearnsNoZxids(t *testing.T) {
+	c, l := loose(t)
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	l.in = newMeter(ours)
+	go func() {
+		defer theirs.Close()
+		_, _ = theirs.Write(jute.Frame(&jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode}, &jute.PathRequest{Path: "/a"}))
+	}()
+	require.ErrorIs(t, l.read(), io.EOF)
+	assert.Equal(t, jute.Marshal(&jute.ReplyHeader{Xid: 3, Err: jute.CodeNoNode}, &jute.PathRequest{Path: "/a"}), frameOf(t, c))
+	assert.EqualValues(t, 99, l.s.MaxZxid())
+}
+
 func TestLibConnReadsInAnyPortions(t *testing.T) {
 	c, _ := loose(t)
 	c.deliver(&jute.ReplyHeader{Xid: 5})

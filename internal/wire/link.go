@@ -449,6 +449,7 @@ func (l *link) read() error {
 			}
 		case h.Xid >= 0:
 			l.s.sawZxid(h.Zxid)
+			clear(frame[4:12]) // the library keeps zxids without a lock, and has no use for them here
 			l.lib.deliver(rawRecord(frame))
 		}
 	}

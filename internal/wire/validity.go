@@ -225,9 +225,11 @@ func (v *Validity) connected(sent time.Time, timeout time.Duration, readOnly boo
 	if v.lapsed || v.lapseNow(time.Now()) {
 		return false
 	}
-	first := v.timeout == 0
+	if v.timeout == 0 && readOnly {
+		return true // a session that no quorum knows: nothing in it is ever valid, and nothing can lapse
+	}
 	v.timeout, v.lowest, v.rule = timeout, min(v.lowest, timeout), rule
-	if first || !readOnly {
+	if !readOnly {
 		v.attach, v.answered = time.Time{}, sent
 	}
 	v.signal()

@@ -79,6 +79,19 @@ func TestAReadOnlyMemberProvesNothing(t *testing.T) {
 	})
 }
 
+func TestASessionOfAReadOnlyMemberIsNeverValidAndNeverLapses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newValidity(Rule{}, 10*time.Second)
+		v.connecting(time.Now())
+		require.True(t, v.connected(time.Now(), 10*time.Second, true, Rule{}))
+		assert.False(t, v.Valid())
+		time.Sleep(time.Hour)
+		assert.False(t, v.Lapsed(), "it would be lost and opened again every ten seconds")
+		require.True(t, v.connected(time.Now(), 10*time.Second, false, Rule{}))
+		assert.True(t, v.Valid(), "a quorum has taken it over")
+	})
+}
+
 func TestHeartbeatsCountFromTheLastButOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const T = 6 * time.Second
