@@ -476,15 +476,18 @@ func TestOnlyAnswersToOurRequestsExtendTheValidity(t *testing.T) {
 
 func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(_ int, p *peer) {
+		f := scripted(t, func(n int, p *peer) {
 			p.hello()
-			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
+			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: n > 1})
+			if n == 1 {
+				return // and the connection is cut
+			}
 			p.obey()
 		})
 		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
-		ev := c.await(Connected)
-		assert.True(t, ev.ReadOnly)
+		assert.False(t, c.await(Connected).ReadOnly)
 		at := c.deadline()
+		assert.True(t, c.await(Connected).ReadOnly)
 		for range 9 {
 			time.Sleep(time.Second)
 			require.NoError(t, c.do(jute.OpGetData, read("/")).Err)
