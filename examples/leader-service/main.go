@@ -1,0 +1,84 @@
+// Leader-service is an HTTP service of which several copies run and one leads.
+//
+//	go run ./examples/leader-service                                # a demonstration, with an in-process ZooKeeper
+//	go run ./examples/leader-service -servers zk1:2181,zk2:2181     # one copy, with yours; start as many as you like
+//
+// Each copy answers
+//
+//	GET  /         who it is, and who leads
+//	GET  /healthz  200 while it leads or follows, 503 when it has not known which for longer than a session lasts
+//	POST /work     what only the leader may do: other copies redirect to it
+//
+// SIGTERM ends a copy with a graceful hand-over: the leader finishes the job at hand, gives its place up, and the next one leads at once. A
+// copy that is killed, or cut off, is replaced when its session ends.
+//
+// The demonstration runs three copies as processes of their own, ends the leader by SIGTERM and the next one by SIGKILL, and exits with status 1 if
+// the last one does not lead in time.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "leader-service:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are what the flags say.
+type settings struct {
+	servers, path   string
+	listen, address string
+	timeout         time.Duration // of the session
+	untilEOF        bool
+}
+
+func parse(args []string, out io.Writer) (settings, error) {
+	var s settings
+	flags := flag.NewFlagSet("leader-service", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&s.servers, "servers", "", "`host:port,…` of your ZooKeeper; without it there is a demonstration with an in-process one")
+	flags.StringVar(&s.path, "path", "/curator/leader-service", "`path` of the election, and of the counter that the leader keeps")
+	flags.StringVar(&s.listen, "http", "127.0.0.1:0", "`address` to serve HTTP at; port 0 is any that is free")
+	flags.StringVar(&s.address, "advertise", "", "`URL` at which the other copies' clients reach this one (default: that of -http)")
+	flags.DurationVar(&s.timeout, "session-timeout", 10*time.Second, "how long after its death a leader is replaced")
+	flags.BoolVar(&s.untilEOF, "until-eof", false, "end when standard input does, too: so no copy outlives the demonstration")
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	if flags.NArg() > 0 {
+		return s, fmt.Errorf("there are only flags, no arguments such as %q; see -help", flags.Arg(0))
+	}
+	return s, nil
+}
+
+func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	s, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	if s.servers == "" {
+		return demonstrate(ctx, s, out)
+	}
+	if s.untilEOF {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		go func() {
+			_, _ = io.Copy(io.Discard, in)
+			end()
+		}()
+	}
+	return serve(ctx, s, out)
+}

@@ -1,0 +1,154 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+)
+
+// candidate is what a latch and a selector have in common: a place in line, and what others may know of it.
+type candidate struct {
+	line queue.Line
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced when term, refused or idle changes
+	term     *Term         // the present one, or the last
+	refusals int           // how often joining was refused for a reason that does not pass by itself
+	joinErr  error         // why the last try to join failed; nil when it did not
+	idle     error         // why this takes no part in the election; nil while it does
+	place    *queue.Position
+	epoch    int64 // the session in which place is
+
+	role  Role // as of the last look
+	since time.Time
+}
+
+func (c *candidate) init(idle error) {
+	c.changed = make(chan struct{})
+	c.idle, c.role, c.since = idle, Idle, time.Now()
+	if idle == nil {
+		c.role = Unknown
+	}
+	c.line.OnWait = func(p queue.Position) {
+		epoch := c.line.Client.Safety().Epoch
+		c.change(func() { c.place, c.epoch, c.joinErr = &p, epoch, nil })
+	}
+}
+
+// change runs f under the lock and tells everybody.
+func (c *candidate) change(f func()) {
+	c.mu.Lock()
+	f()
+	close(c.changed)
+	c.changed = make(chan struct{})
+	c.mu.Unlock()
+	c.look()
+}
+
+// begin makes a term known.
+func (c *candidate) begin(t *Term) {
+	c.line.Client.Logger().Info("leading", "path", c.line.Dir, "node", t.Node(), "token", t.FencingToken())
+	c.change(func() { c.term, c.place, c.joinErr = t, nil, nil })
+}
+
+// over makes the end of a term known.
+func (c *candidate) over(t *Term) {
+	c.line.Client.Logger().Info("not leading any more", "path", c.line.Dir, "node", t.Node(), "cause", t.cause())
+	c.change(func() { c.term, c.place = nil, nil })
+}
+
+// refused notes that joining has failed.
+func (c *candidate) refused(err error, again time.Duration) {
+	c.line.Client.Logger().Warn("cannot join the election; trying again", "path", c.line.Dir, "err", err, "in", again)
+	c.change(func() {
+		c.place, c.joinErr = nil, err
+		if !framework.Retryable(err) {
+			c.refusals++
+		}
+	})
+}
+
+// rest makes known whether this takes part in the election.
+func (c *candidate) rest(idle error) {
+	c.change(func() { c.idle, c.place, c.joinErr = idle, nil, nil })
+}
+
+// current returns the term that lasts; nil if there is none.
+func (c *candidate) current() *Term {
+	c.mu.Lock()
+	t := c.term
+	c.mu.Unlock()
+	if t == nil || !t.Valid() {
+		return nil
+	}
+	return t
+}
+
+// giveUp removes the node of a place whose last term has ended, and does not wait. The session layer sees it through.
+func giveUp(grant *queue.Grant, cause error) *framework.Pending[struct{}] {
+	for _, gone := range []error{ErrNodeDeleted, ErrSessionLost, framework.ErrClosed} {
+		if errors.Is(cause, gone) {
+			return nil // the node is gone, or goes with the session
+		}
+	}
+	return grant.Session.Client().Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), grant.Path)
+}
+
+// pause is how long to wait before joining is tried again after n failures in a row.
+func pause(n int) time.Duration {
+	limit := min(100*time.Millisecond<<min(n-1, 10), 10*time.Second)
+	return limit/2 + rand.N(limit/2)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Participant is somebody who leads or stands in line, with any client, in Go or Java.
+type Participant struct {
+	// ID is what the participant calls itself, see [WithID]; "" when this client may not read the node.
+	ID string
+	// Leader says that it is the first in line: it leads, or is about to.
+	Leader bool
+	// Name is that of the node, Path where it is.
+	Name, Path string
+	// SessionID is the participant's session, Czxid its fencing token, now or when it leads, Since when it joined, by the server's clock. They
+	// are zero when this client may not read the node.
+	SessionID, Czxid int64
+	Since            time.Time
+}
+
+func participant(p queue.Participant, first bool) Participant {
+	return Participant{ID: string(p.Data), Leader: first, Name: p.Name, Path: p.Path, SessionID: p.SessionID, Czxid: p.Czxid, Since: p.Since}
+}
+
+// participants returns up to limit of them, all with 0.
+func (c *candidate) participants(ctx context.Context, limit int) ([]Participant, error) {
+	line, err := c.line.Participants(ctx, limit)
+	if err != nil {
+		return nil, failed(c.line.Dir, "participants", err)
+	}
+	all := make([]Participant, len(line))
+	for i, p := range line {
+		all[i] = participant(p, i == 0)
+	}
+	return all, nil
+}
+
+func (c *candidate) leader(ctx context.Context) (Participant, bool, error) {
+	first, err := c.participants(ctx, 1)
+	if err != nil || len(first) == 0 {
+		return Participant{}, false, err
+	}
+	return first[0], true, nil
+}

@@ -1,0 +1,392 @@
+package leader_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/leader"
+	"github.com/go-curator/curator/zktest"
+)
+
+// An administrator, or some reaper, deletes the leader's node. Curator's latch goes on leading beside the next one, for good. Here the term ends
+// within a delivery time, also when it is young, and the latch stands in line again.
+func TestLeadersNodeIsDeleted(t *testing.T) {
+	for _, age := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			a, b := join(t, newClient(t, s), leader.WithID("a")), join(t, newClient(t, s), leader.WithID("b"))
+			term := await(t, a)
+			time.Sleep(age)
+			require.NoError(t, s.Delete(term.Path()))
+			if age == 0 {
+				time.Sleep(50 * time.Millisecond) // the watch is armed by then
+			}
+			ended(t, term, leader.ErrNodeDeleted)
+			second := await(t, b)
+			follows(t, a)
+			list, err := a.Participants(background)
+			require.Equal(t, []string{"b", "a"}, ids(t, list, err))
+			require.NoError(t, second.Resign(background))
+			require.True(t, await(t, a).Valid())
+		})
+	}
+}
+
+// The whole directory is deleted under everybody (CURATOR-724): all join again, and one leads.
+func TestDirectoryIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		latches := []*leader.Latch{join(t, newClient(t, s)), join(t, newClient(t, s)), join(t, newClient(t, s))}
+		for range 5 {
+			time.Sleep(time.Minute)
+			require.NoError(t, s.DeleteAll(path))
+			time.Sleep(2 * time.Second)
+			leading := 0
+			for _, l := range latches {
+				if l.HasLeadership() {
+					leading++
+				} else {
+					follows(t, l)
+				}
+			}
+			require.Equal(t, 1, leading)
+			children, err := s.Children(path)
+			require.NoError(t, err)
+			require.Len(t, children, 3)
+		}
+	})
+}
+
+// A lost connection ends the term, and the same latch leads again on the same node when it is back: no election, and no node made anew over
+// which two latches could chase each other (CURATOR-644, -645).
+func TestReconnectKeepsTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		said := make(chan string, 100)
+		ca, cb := newClient(t, s), newClient(t, s)
+		a, b := join(t, ca, calls("a", said)), join(t, cb, calls("b", said))
+		before, err := s.Children(path)
+		require.NoError(t, err)
+		for range 20 {
+			term := await(t, a)
+			require.Equal(t, []string{"a leads"}, told(said))
+			s.Cut(0)
+			ended(t, term, leader.ErrSuspended)
+			again := await(t, a)
+			require.Equal(t, term.Path(), again.Path())
+			require.Equal(t, term.FencingToken(), again.FencingToken())
+			require.NotSame(t, term, again)
+			time.Sleep(3 * time.Second)
+			follows(t, b)
+			require.Equal(t, "a leads no more: connection suspended", <-said)
+			require.ErrorIs(t, term.Resign(background), leader.ErrSuspended)
+			require.True(t, again.Valid(), "the past term has no say")
+		}
+		after, err := s.Children(path)
+		require.NoError(t, err)
+		require.ElementsMatch(t, before, after)
+		left(t, a)
+		left(t, b)
+		time.Sleep(time.Second)
+		clean(t, s)
+	})
+}
+
+// While the leader was without a connection its node was deleted. When it is back it must not lead on what it remembers.
+func TestReconnectVerifiesTheNode(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			ca, cb := newClient(t, s), newClient(t, s)
+			a, b := join(t, ca), join(t, cb)
+			term := await(t, a)
+			refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+			s.Cut(session(t, ca))
+			ended(t, term, leader.ErrSuspended)
+			require.NoError(t, s.Delete(term.Path()))
+			second := await(t, b)
+			if anew { // a node of the same name, even in the same session, is not the same node
+				_, err := s.CreateNode(term.Path(), nil, zktest.Ephemeral, session(t, ca))
+				require.NoError(t, err)
+			}
+			refused.Remove()
+			time.Sleep(5 * time.Second)
+			require.True(t, second.Valid())
+			require.False(t, a.HasLeadership())
+			if anew {
+				require.NoError(t, s.Delete(term.Path()))
+			}
+			follows(t, a)
+		})
+	}
+}
+
+// With WithSessionOnly the restart of a server changes nothing, for nobody.
+func TestSessionOnlyRidesOutRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := join(t, newClient(t, s), leader.WithSessionOnly()), join(t, newClient(t, s), leader.WithSessionOnly())
+		term := await(t, a)
+		for range 3 {
+			s.Stop()
+			time.Sleep(4 * time.Second)
+			require.True(t, term.Valid())
+			require.Equal(t, leader.Leading, a.Health().Role)
+			require.Equal(t, leader.Unknown, b.Health().Role)
+			require.NoError(t, s.Start())
+			time.Sleep(20 * time.Second)
+			require.Same(t, term, await(t, a))
+			follows(t, b)
+		}
+		// Cutting the leader off for good does end the term, before the next one begins.
+		s.Stop()
+		time.Sleep(10 * time.Second)
+		ended(t, term, leader.ErrSessionLost)
+		require.NoError(t, s.Start())
+	})
+}
+
+// The leader is cut off without a sign. Its term ends before the next one begins, and that is within the session timeout and a second of the
+// last sign of life.
+func TestFailOverAfterACut(t *testing.T) {
+	for _, opts := range [][]leader.Option{nil, {leader.WithSessionOnly()}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t, zktest.Config{TickTime: 500 * time.Millisecond})
+			ca := newClient(t, s, framework.WithSessionTimeout(5*time.Second))
+			cb := newClient(t, s, framework.WithSessionTimeout(5*time.Second))
+			a, b := join(t, ca, opts...), join(t, cb, opts...)
+			term := await(t, a)
+			time.Sleep(time.Minute)
+			endedAt := make(chan time.Time, 1)
+			context.AfterFunc(term.Context(), func() { endedAt <- time.Now() })
+			began := time.Now()
+			refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+			s.BlackHole(session(t, ca), zktest.Both)
+			second := await(t, b)
+			require.LessOrEqual(t, time.Since(began), 6*time.Second)
+			require.LessOrEqual(t, time.Until(<-endedAt), time.Duration(0))
+			require.Error(t, term.Context().Err())
+			require.Greater(t, second.FencingToken(), term.FencingToken())
+			refused.Remove()
+			time.Sleep(10 * time.Second)
+			follows(t, a)
+			require.Same(t, second, await(t, b))
+		})
+	}
+}
+
+// CURATOR-604, -696: the session of a latch in line is over for the client, which is connected again, while the server still has the old node
+// in front. The latch leads on no node but the new session's.
+func TestNoTermOnTheNodeOfADeadSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ca, cb := newClient(t, s), newClient(t, s)
+		a, b := join(t, ca), join(t, cb)
+		await(t, a)
+		old := session(t, cb)
+		// The old session cannot be closed from here, nor does it end by itself for a while.
+		refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+		s.BlackHole(old, zktest.Both)
+		for change := range cb.StateChanges(t.Context()) {
+			if change.State == framework.Lost {
+				break
+			}
+		}
+		children, err := s.Children(path)
+		require.NoError(t, err)
+		require.Len(t, children, 2, "the server still has the old node")
+		require.Equal(t, leader.Unknown, b.Health().Role)
+		refused.Remove()
+		require.NotEqual(t, old, session(t, cb))
+		left(t, a)
+		term := await(t, b)
+		require.Equal(t, session(t, cb), s.Tree()[term.Path()].Stat.EphemeralOwner)
+		children, err = s.Children(path)
+		require.NoError(t, err)
+		require.Equal(t, []string{term.Node()}, children)
+	})
+}
+
+// The same for the leader itself: with the session the term is over for good, whatever is left of it at the server.
+func TestLeaderOfADeadSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ca := newClient(t, s)
+		a, b := join(t, ca), join(t, newClient(t, s))
+		term := await(t, a)
+		s.Expire(session(t, ca))
+		ended(t, term, leader.ErrSuspended) // the first sign of it
+		require.ErrorIs(t, term.Resign(background), leader.ErrSuspended)
+		second := await(t, b)
+		time.Sleep(time.Second)
+		follows(t, a)
+		require.True(t, second.Valid())
+		left(t, b)
+		require.Greater(t, await(t, a).FencingToken(), second.FencingToken())
+	})
+}
+
+// Joining is refused. Curator's latch logs that and is out of the election until it is reconnected by chance. Here it is said, and tried again.
+func TestJoiningIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		l := join(t, newClient(t, s))
+		for range 3 { // each Await hears of a try of its own
+			began := time.Now()
+			_, err := l.Await(background)
+			require.ErrorIs(t, err, framework.ErrNoAuth)
+			require.Positive(t, time.Since(began))
+		}
+		health := l.Health()
+		require.Equal(t, leader.Unknown, health.Role)
+		require.ErrorIs(t, health.Err, framework.ErrNoAuth)
+		time.Sleep(time.Minute)
+		s.ResetCounts()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.LessOrEqual(t, s.Counts()["create2"], 13, "less and less often")
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.True(t, l.HasLeadership(), "without anybody's help")
+		left(t, l)
+
+		require.NoError(t, s.SetSequence(path, queue.Limit))
+		l = join(t, newClient(t, s))
+		_, err := l.Await(background)
+		require.ErrorIs(t, err, leader.ErrSequenceExhausted)
+		left(t, l)
+		time.Sleep(time.Second)
+		clean(t, s)
+	})
+}
+
+// No server: Await ends with its context only, and says what is wrong.
+func TestNoServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		s.Stop()
+		c, err := framework.New(s.Addr(), framework.WithDialer(s.Dial))
+		require.NoError(t, err)
+		defer c.Close()
+		l, err := leader.NewLatch(c, path)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(background, 10*time.Minute)
+		defer cancel()
+		_, err = l.Await(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+		require.ErrorContains(t, err, s.Addr())
+		require.NoError(t, s.Start())
+		require.NotNil(t, await(t, l))
+		require.NoError(t, l.Close())
+	})
+}
+
+// A reply is lost at the worst moments: the node that was made is found, and nothing is left.
+func TestLostReplies(t *testing.T) {
+	for _, op := range []string{"create2", "getChildren2", "delete", "exists"} {
+		for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore, zktest.DropRequest} {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				require.NoError(t, s.Create(path, nil))
+				c := newClient(t, s)
+				s.Inject(zktest.Fault{Op: op, Action: action})
+				l := join(t, c)
+				term := await(t, l)
+				time.Sleep(30 * time.Second)
+				children, err := s.Children(path)
+				require.NoError(t, err)
+				require.Len(t, children, 1, "%s %v", op, action)
+				if again := await(t, l); again.Node() != term.Node() {
+					require.ErrorIs(t, context.Cause(term.Context()), leader.ErrSessionLost, "%s %v", op, action)
+				}
+				ctx, cancel := context.WithTimeout(background, 30*time.Second)
+				_ = l.Leave(ctx, leader.Silent)
+				cancel()
+				time.Sleep(30 * time.Second)
+				clean(t, s)
+				require.Zero(t, c.PendingCleanups())
+			})
+		}
+	}
+}
+
+// Latches come and go at random moments while replies take their time: nothing is left, and the last one leads.
+func TestLeavingAtAnyMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		clients := []*framework.Client{newClient(t, s), newClient(t, s), newClient(t, s)}
+		s.Delay(0, 3*time.Millisecond)
+		for after := range 60 {
+			l, err := leader.NewLatch(clients[after%3], path)
+			require.NoError(t, err)
+			other, err := leader.NewLatch(clients[(after+1)%3], path)
+			require.NoError(t, err)
+			time.Sleep(time.Duration(after) * 500 * time.Microsecond)
+			began := time.Now()
+			require.NoError(t, l.Close())
+			require.Zero(t, time.Since(began), "Close waits for nobody")
+			require.NotNil(t, await(t, other))
+			require.NoError(t, other.Close())
+		}
+		s.Heal()
+		time.Sleep(time.Second)
+		clean(t, s)
+		for _, c := range clients {
+			require.Zero(t, c.PendingCleanups())
+		}
+	})
+}
+
+func TestHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ca, cb := newClient(t, s), newClient(t, s)
+		a, b := join(t, ca), join(t, cb)
+		start := time.Now()
+		time.Sleep(time.Minute)
+		require.Equal(t, leader.Health{Role: leader.Leading, Since: start}, a.Health())
+		require.Equal(t, leader.Health{Role: leader.Following, Since: start, Ahead: 1}, b.Health())
+		require.NoError(t, a.Health().Check(0))
+		require.NoError(t, b.Health().Check(0))
+		require.Contains(t, b.Health().String(), "following since ")
+		require.Contains(t, b.Health().String(), "1 ahead")
+
+		// Both lose the connection. Since is the moment at which they did, not that of the first question.
+		s.Stop()
+		cut := time.Now()
+		time.Sleep(3 * time.Second)
+		for _, l := range []*leader.Latch{a, b} {
+			h := l.Health()
+			require.Equal(t, leader.Unknown, h.Role)
+			require.Equal(t, cut, h.Since)
+			require.ErrorIs(t, h.Err, leader.ErrSuspended)
+			require.NoError(t, h.Check(10*time.Second))
+			require.ErrorIs(t, h.Check(2*time.Second), leader.ErrSuspended)
+			require.ErrorContains(t, h.Check(2*time.Second), "for 3s")
+		}
+		require.NoError(t, s.Start())
+		time.Sleep(6 * time.Second)
+		require.Equal(t, leader.Leading, a.Health().Role)
+		require.Equal(t, leader.Following, b.Health().Role)
+		s.Stop()
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, a.Health().Err, leader.ErrSessionLost)
+		require.NoError(t, s.Start())
+		time.Sleep(20 * time.Second)
+		require.NoError(t, a.Health().Check(0))
+		require.NoError(t, b.Health().Check(0))
+		require.NoError(t, a.Close())
+		require.ErrorIs(t, a.Health().Check(time.Hour), leader.ErrLeft)
+		require.Equal(t, leader.Idle, a.Health().Role)
+	})
+}

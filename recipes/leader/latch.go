@@ -1,0 +1,300 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+)
+
+// latchName is what stands in front of the sequence number. It is part of the contract with Curator for Java.
+const latchName = "latch-"
+
+// Listener is told of the terms of a [Latch]. Corresponds to Curator's LeaderLatchListener.
+//
+// The functions are called one after the other on the latch's goroutine: OnNotLeader only for a term for which OnLeader was called and has
+// returned, and neither for another term before. The latch does not stand in line again before they have returned; so OnLeader may do the
+// leader's work, as long as it returns soon after the term's context has ended. They must not call Close or wait in Leave or Resign, which wait
+// for them.
+type Listener struct {
+	// OnLeader is called at the beginning of a term.
+	OnLeader func(*Term)
+	// OnNotLeader is called at its end, with the cause of its context.
+	OnNotLeader func(*Term, error)
+}
+
+// CloseMode says whether the listener hears of the end of a term that ends because the latch leaves. The term's context ends in either case.
+// Corresponds to LeaderLatch.CloseMode.
+type CloseMode int8
+
+const (
+	// Silent does not tell the listener. It is what Close does, and Curator's default.
+	Silent CloseMode = iota
+	// NotifyLeader calls OnNotLeader if the latch leads, and gives the place up when that has returned.
+	NotifyLeader
+)
+
+func (m CloseMode) String() string {
+	switch m {
+	case Silent:
+		return "Silent"
+	case NotifyLeader:
+		return "NotifyLeader"
+	}
+	return fmt.Sprintf("CloseMode(%d)", int8(m))
+}
+
+// Latch takes part in an election, from NewLatch until Leave or Close. Safe for concurrent use.
+//
+// Corresponds to Curator's LeaderLatch.
+type Latch struct {
+	candidate
+	listener Listener
+
+	ctx     context.Context // ends when the latch is to leave
+	cancel  context.CancelFunc
+	done    chan struct{}                // closed when the goroutines have ended
+	deleted *framework.Pending[struct{}] // the removal of the last leader's node; set before done
+	mode    CloseMode                    // set before ctx ends, guarded by mu
+}
+
+// NewLatch joins the election at path, which is a directory of its own, in the background, and goes on taking part until Leave or Close, or
+// the end of the client: through lost connections, in which the place in line is kept, through lost sessions and deleted nodes, after which
+// it joins again at the end of the line, and through refusals (ErrNoAuth, ErrSequenceExhausted, …), after which it tries again, less and less
+// often, down to once in about 10 s. [Latch.Await] and [Latch.Health] tell of them.
+//
+// Errors, all before anything is sent: a nil client, framework.ErrInvalidPath, framework.ErrInvalidOption.
+func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, error) {
+	l := &Latch{done: make(chan struct{})}
+	cfg, err := configure(&l.line, client, path, latchName, opts)
+	if err != nil {
+		return nil, failed(path, "new latch", err)
+	}
+	if l.line.Data == nil {
+		l.line.Data = []byte{} // not the client's default data, as in Curator
+	}
+	if cfg.listener != nil {
+		l.listener = *cfg.listener
+	}
+	l.init(nil)
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	go l.run()
+	return l, nil
+}
+
+// Path returns the election's path.
+func (l *Latch) Path() string { return l.line.Dir }
+
+// Await returns the term when the latch leads: at once if it does already. When a term has ended call Await for the next. The term does not end with
+// ctx.
+//
+// When ctx ends, Await returns at once and the latch stays in line; the error matches ctx.Err(), context.Cause(ctx), and, if there is one, what
+// keeps the latch from joining. Lost connections and sessions are sat out. A try to join that is refused while Await waits ends it with the
+// reason (ErrNoAuth, ErrSequenceExhausted, framework.ErrTimeoutTooShort, …); the latch goes on trying, and so may the caller. Other
+// errors: ErrLeft; framework.ErrClosed.
+func (l *Latch) Await(ctx context.Context) (*Term, error) {
+	if ctx == nil {
+		return nil, failed(l.line.Dir, "await", framework.ErrNilContext)
+	}
+	for before := -1; ; {
+		l.mu.Lock()
+		term, refusals, joinErr, idle, changed := l.term, l.refusals, l.joinErr, l.idle, l.changed
+		l.mu.Unlock()
+		if before < 0 {
+			before = refusals
+		}
+		switch {
+		case idle != nil:
+			return nil, failed(l.line.Dir, "await", idle)
+		case ctx.Err() != nil && joinErr != nil:
+			return nil, failed(l.line.Dir, "await", fmt.Errorf("%w; it cannot join: %w", queue.Left(ctx), joinErr))
+		case ctx.Err() != nil:
+			return nil, failed(l.line.Dir, "await", queue.Left(ctx))
+		case term != nil && term.Valid():
+			return term, nil
+		case refusals != before && joinErr != nil:
+			return nil, failed(l.line.Dir, "await", joinErr)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// HasLeadership says, from the clock, whether the latch certainly leads now.
+func (l *Latch) HasLeadership() bool { return l.current() != nil }
+
+// Health says how the latch is doing.
+func (l *Latch) Health() Health { return l.look() }
+
+// Participants returns the leader, first, and who stands in line, in that order: one list, and one read for each in one flight. What it returns
+// may be outdated when it returns. Errors: those of every read.
+func (l *Latch) Participants(ctx context.Context) ([]Participant, error) {
+	return l.participants(ctx, 0)
+}
+
+// Leader returns the first in line, who leads or is about to; false if there is nobody.
+func (l *Latch) Leader(ctx context.Context) (Participant, bool, error) { return l.leader(ctx) }
+
+// Observe is [Observe] for the election of this latch.
+func (l *Latch) Observe(ctx context.Context) iter.Seq2[Observation, error] {
+	return observer{l.line.Client, l.line.Dir, l.line.Order}.observe(ctx)
+}
+
+// Leave leaves the election for good. The term, if there is one, ends at once; mode says whether the listener is told. Leave waits until
+// a call of the listener that is under way has returned and until the server has confirmed that a leader's place is given up. (The node of
+// one that only stood in line is removed behind.) When ctx ends first the rest goes on, and the error says why Leave did not wait.
+//
+// Leaving again waits for the first time; its mode counts.
+func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
+	switch {
+	case ctx == nil:
+		return failed(l.line.Dir, "leave", framework.ErrNilContext)
+	case mode != Silent && mode != NotifyLeader:
+		return failed(l.line.Dir, "leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader", framework.ErrInvalidOption, mode))
+	}
+	l.leave(mode)
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return failed(l.line.Dir, "leave", queue.Left(ctx))
+	}
+	if err := wait(ctx, l.deleted); err != nil {
+		return failed(l.line.Dir, "leave", err)
+	}
+	return nil
+}
+
+// Close leaves the election for good, as Leave with Silent does, but does not wait for the server: the client removes the node, and goes on trying
+// for as long as the session lives. It waits only for a call of the listener that is under way. It never fails; calling it again does nothing.
+func (l *Latch) Close() error {
+	l.leave(Silent)
+	<-l.done
+	return nil
+}
+
+func (l *Latch) leave(mode CloseMode) {
+	l.mu.Lock()
+	if l.ctx.Err() == nil {
+		l.mode = mode
+	}
+	l.cancel()
+	l.mu.Unlock()
+}
+
+// run is the latch's goroutine: everything that changes its standing happens here, one after the other.
+func (l *Latch) run() {
+	defer close(l.done)
+	attended := make(chan struct{})
+	go func() {
+		defer close(attended)
+		l.attend(l.ctx)
+	}()
+	l.rest(l.elect())
+	l.cancel()
+	<-attended
+}
+
+// elect stands in line and leads, again and again, until the latch is to leave or the client is closed. It returns which.
+func (l *Latch) elect() error {
+	for failures := 0; l.ctx.Err() == nil; {
+		in := &cell{}
+		grant, err := l.line.Acquire(l.ctx, carrier{context.Background(), in})
+		switch {
+		case err == nil:
+			failures = 0
+			l.lead(grant, l.newTerm(grant, grant.Hold, in))
+		case l.ctx.Err() != nil:
+		case errors.Is(err, framework.ErrClosed):
+			return err
+		default:
+			failures++
+			wait := pause(failures)
+			l.refused(err, wait)
+			sleep(l.ctx, wait)
+		}
+	}
+	return ErrLeft
+}
+
+// lead goes through all terms on one node, and gives the place up.
+func (l *Latch) lead(grant *queue.Grant, term *Term) {
+	cause := l.serve(term)
+	for errors.Is(cause, ErrSuspended) {
+		close(term.given) // nobody waits for it: a lost term cannot be resigned
+		next, err := l.regain(grant)
+		if err != nil {
+			l.deleted = giveUp(grant, err)
+			return
+		}
+		term = next
+		cause = l.serve(term)
+	}
+	l.deleted = giveUp(grant, cause)
+	term.deleted = l.deleted
+	close(term.given)
+}
+
+// serve is one term. It returns the cause of its end.
+func (l *Latch) serve(term *Term) error {
+	unbind := context.AfterFunc(l.ctx, func() { term.hold.End(ErrReleased) })
+	defer unbind()
+	l.begin(term)
+	if l.listener.OnLeader != nil {
+		l.listener.OnLeader(term)
+	}
+	<-term.Context().Done()
+	cause := term.cause()
+	l.over(term)
+	if l.listener.OnNotLeader != nil && l.tells() {
+		l.listener.OnNotLeader(term, cause)
+	}
+	return cause
+}
+
+// tells says whether the listener hears of the end of a term.
+func (l *Latch) tells() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ctx.Err() == nil || l.mode == NotifyLeader
+}
+
+// regain waits for the connection, and makes a new term on the same node if that is still there: then it is still the first, since those who
+// came later have larger numbers. One look at the node says everything: that it is the same, and this session's.
+func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
+	view := grant.Session.Client()
+	for failures := 0; ; failures++ {
+		if failures > 0 {
+			sleep(l.ctx, pause(failures))
+		}
+		if err := view.WaitConnected(l.ctx); err != nil {
+			return nil, err
+		}
+		stat, watch, err := view.CheckExists().WithWatch().ForPath(l.ctx, grant.Path)
+		switch {
+		case err == nil && (stat == nil || stat.Czxid != grant.Czxid || stat.EphemeralOwner != grant.Session.ID()):
+			watch.Stop()
+			return nil, ErrNodeDeleted
+		case err != nil && (l.ctx.Err() != nil || !framework.Retryable(err)):
+			return nil, err
+		case err != nil:
+			continue
+		}
+		in := &cell{}
+		hold, err := grant.Session.Hold(l.ctx, framework.HoldOptions{
+			Path: grant.Path, Czxid: grant.Czxid, Loss: l.line.Loss, Values: carrier{context.Background(), in},
+			OwnWatchAfter: -1, // joins the watch just set
+		})
+		watch.Stop()
+		if err == nil {
+			return l.newTerm(grant, hold, in), nil
+		}
+		if !errors.Is(err, ErrSuspended) {
+			return nil, err
+		}
+	}
+}

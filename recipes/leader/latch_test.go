@@ -1,0 +1,331 @@
+package leader_test
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/leader"
+	"github.com/go-curator/curator/zktest"
+)
+
+// The layout is Curator's, to the byte: docs/znodes.md.
+func TestLayout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithDefaultData([]byte("10.0.0.1")))
+		uuid := `^_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-`
+		check := func(dir, name, data string) {
+			synctest.Wait()
+			children, err := s.Children(dir)
+			require.NoError(t, err)
+			require.Len(t, children, 1)
+			require.Regexp(t, regexp.MustCompile(uuid+name+`\d{10}$`), children[0])
+			node := s.Tree()[dir+"/"+children[0]]
+			require.Equal(t, zktest.Ephemeral, node.Mode)
+			require.Equal(t, data, string(node.Data))
+			require.Equal(t, session(t, c), node.Stat.EphemeralOwner)
+			require.Equal(t, zktest.Container, s.Tree()[dir].Mode)
+			require.Empty(t, s.Tree()[dir].Data)
+		}
+		for data, opts := range map[string][]leader.Option{
+			"": nil, "zürich-1": {leader.WithID("zürich-1")},
+		} {
+			l, err := leader.NewLatch(c, "/latch", opts...)
+			require.NoError(t, err)
+			check("/latch", "latch-", data)
+			left(t, l)
+		}
+		for data, opts := range map[string][]leader.Option{
+			"10.0.0.1": nil, "": {leader.WithID("")}, "zürich-1": {leader.WithID("zürich-1")},
+		} {
+			sel, err := leader.NewSelector(c, "/selector", func(context.Context) error {
+				check("/selector", "lock-", data)
+				return nil
+			}, opts...)
+			require.NoError(t, err)
+			require.NoError(t, sel.RunOnce(background))
+		}
+	})
+}
+
+func TestJoinLeadLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		a := join(t, c, leader.WithID("a"))
+		require.Equal(t, path, a.Path())
+		term := await(t, a)
+		require.Same(t, term, await(t, a), "as long as it lasts")
+		require.True(t, a.HasLeadership())
+		require.Equal(t, path+"/"+term.Node(), term.Path())
+		require.Equal(t, s.Tree()[term.Path()].Stat.Czxid, term.FencingToken())
+		require.Greater(t, term.Remaining(), 9*time.Second)
+		require.Same(t, term, leader.TermOf(term.Context()))
+		require.Nil(t, leader.TermOf(background))
+
+		b, third := join(t, newClient(t, s), leader.WithID("b")), join(t, newClient(t, s))
+		follows(t, b)
+		list, err := b.Participants(background)
+		require.Equal(t, []string{"a", "b", ""}, ids(t, list, err))
+		first, ok, err := third.Leader(background)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, list[0], first)
+		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(), SessionID: session(t, c),
+			Czxid: term.FencingToken(), Since: first.Since}, first)
+		require.WithinDuration(t, time.Now(), first.Since, time.Second)
+
+		time.Sleep(time.Hour)
+		require.True(t, term.Valid())
+		left(t, a)
+		ended(t, term, leader.ErrReleased)
+		_, err = a.Await(background)
+		require.ErrorIs(t, err, leader.ErrLeft)
+		require.NoError(t, a.Close())
+		left(t, a)
+
+		second := await(t, b)
+		require.Greater(t, second.FencingToken(), term.FencingToken())
+		require.NoError(t, b.Close())
+		ended(t, second, leader.ErrReleased)
+		require.Greater(t, await(t, third).FencingToken(), second.FencingToken())
+		left(t, third)
+		clean(t, s)
+		_, ok, err = third.Leader(background)
+		require.NoError(t, err)
+		require.False(t, ok)
+	})
+}
+
+// Who stands in line and leaves does not lead afterwards, and those behind close ranks.
+func TestLeaveTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b, c := join(t, newClient(t, s)), join(t, newClient(t, s)), join(t, newClient(t, s))
+		await(t, a)
+		left(t, b)
+		follows(t, c)
+		left(t, a)
+		await(t, c)
+		require.False(t, b.HasLeadership())
+		require.NoError(t, c.Close())
+		clean(t, s)
+	})
+}
+
+func TestAwaitAndItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := join(t, newClient(t, s)), join(t, newClient(t, s))
+		await(t, a)
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := b.Await(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(began))
+		follows(t, b)
+		got := make(chan *leader.Term)
+		for range 3 {
+			go func() {
+				term, _ := b.Await(background)
+				got <- term
+			}()
+		}
+		synctest.Wait()
+		left(t, a)
+		term := <-got
+		require.Same(t, term, <-got)
+		require.Same(t, term, <-got)
+		require.True(t, term.Valid(), "not bound to a context of the wait")
+		// A latch that leaves does not leave those behind who wait for it.
+		a = join(t, newClient(t, s))
+		failed := make(chan error)
+		go func() { _, err := a.Await(background); failed <- err }()
+		synctest.Wait()
+		require.NoError(t, a.Close())
+		require.ErrorIs(t, <-failed, leader.ErrLeft)
+		var none context.Context
+		_, err = b.Await(none)
+		require.ErrorIs(t, err, framework.ErrNilContext)
+	})
+}
+
+func TestResign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := join(t, newClient(t, s), leader.WithID("a")), join(t, newClient(t, s), leader.WithID("b"))
+		first := await(t, a)
+		require.NoError(t, first.Resign(background))
+		require.False(t, s.Exists(first.Path()), "confirmed")
+		ended(t, first, leader.ErrReleased)
+		second := await(t, b)
+		list, err := b.Participants(background)
+		require.Equal(t, []string{"b", "a"}, ids(t, list, err), "at the end of the line")
+		follows(t, a)
+		require.ErrorIs(t, first.Resign(background), leader.ErrReleased)
+		require.True(t, second.Valid())
+		// With the term's own context there is nothing to wait with.
+		require.NoError(t, second.Resign(second.Context()))
+		third := await(t, a)
+		require.Greater(t, third.FencingToken(), second.FencingToken())
+		var none context.Context
+		require.ErrorIs(t, third.Resign(none), framework.ErrNilContext)
+
+		// While the server hangs Resign ends with its context, and the rest is done later.
+		s.Pause()
+		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, third.Resign(ctx), context.DeadlineExceeded)
+		ended(t, third, leader.ErrReleased)
+		s.Resume()
+		fourth := await(t, b)
+		require.False(t, s.Exists(third.Path()))
+		require.NoError(t, a.Close())
+		require.True(t, fourth.Valid())
+	})
+}
+
+func TestGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create("/store", nil))
+		l, other := join(t, newClient(t, s)), newClient(t, s)
+		write := other.TransactionOp().SetData().ForPath("/store", []byte("1"))
+		term := await(t, l)
+		_, err := other.Transaction(background, term.Guard(), write)
+		require.NoError(t, err)
+		left(t, l)
+		_, err = other.Transaction(background, term.Guard(), write)
+		require.ErrorIs(t, err, framework.ErrNoNode)
+	})
+}
+
+// "Not leader" is never said to somebody who was not told to lead, and the close mode decides about the last one.
+func TestListenerAndCloseModes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		said := make(chan string, 100)
+		silent := join(t, newClient(t, s), calls("silent", said))
+		loud := join(t, newClient(t, s), calls("loud", said))
+		never := join(t, newClient(t, s), calls("never", said))
+		require.Equal(t, []string{"silent leads"}, told(said))
+		left(t, silent)
+		require.Equal(t, []string{"loud leads"}, told(said))
+		require.NoError(t, never.Leave(background, leader.NotifyLeader))
+		require.Empty(t, told(said), "it never led")
+		require.NoError(t, await(t, loud).Resign(background))
+		require.Equal(t, []string{"loud leads no more: released", "loud leads"}, told(said))
+		require.NoError(t, loud.Leave(background, leader.NotifyLeader))
+		require.Equal(t, []string{"loud leads no more: released"}, told(said))
+		require.NoError(t, loud.Close())
+		require.Empty(t, told(said))
+		clean(t, s)
+		require.ErrorIs(t, loud.Leave(background, 7), framework.ErrInvalidOption)
+	})
+}
+
+// The place is given up when the listener has returned, so that its work is over before somebody else's begins; and Leave does not outlive its
+// context for that.
+func TestSlowListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var order []string
+		work := func(name string) leader.Option {
+			return leader.WithListener(leader.Listener{
+				OnLeader: func(term *leader.Term) {
+					order = append(order, name+" begins")
+					<-term.Context().Done()
+					time.Sleep(3 * time.Second)
+				},
+				OnNotLeader: func(*leader.Term, error) {
+					time.Sleep(3 * time.Second)
+					order = append(order, name+" ends")
+				},
+			})
+		}
+		a, b := join(t, newClient(t, s), work("a")), join(t, newClient(t, s), work("b"))
+		term := await(t, a)
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		require.ErrorIs(t, a.Leave(ctx, leader.NotifyLeader), context.DeadlineExceeded)
+		require.False(t, term.Valid(), "the context ends at once")
+		follows(t, b)
+		began := time.Now()
+		second := await(t, b)
+		require.Equal(t, 5*time.Second, time.Since(began))
+		// Resign waits, too.
+		began = time.Now()
+		require.NoError(t, second.Resign(background))
+		require.Equal(t, 6*time.Second, time.Since(began))
+		await(t, b)
+		require.NoError(t, b.Leave(background, leader.NotifyLeader))
+		require.Equal(t, "a begins, a ends, b begins, b ends, b begins, b ends", strings.Join(order, ", "))
+		clean(t, s)
+	})
+}
+
+func TestClosedClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ca, cb := newClient(t, s), newClient(t, s)
+		a, b := join(t, ca), join(t, cb)
+		term := await(t, a)
+		require.NoError(t, ca.Close())
+		ended(t, term, framework.ErrClosed)
+		_, err := a.Await(background)
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.Equal(t, leader.Idle, a.Health().Role)
+		require.ErrorIs(t, a.Health().Check(time.Hour), framework.ErrClosed)
+		await(t, b)
+		require.NoError(t, a.Close())
+	})
+}
+
+func TestNewcomersMistakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		lead := func(context.Context) error { return nil }
+		for _, mistake := range []struct {
+			client *framework.Client
+			path   string
+			opt    leader.Option
+			is     error
+			says   string
+		}{
+			{nil, path, leader.WithID("x"), nil, "framework.New"},
+			{c, "leaders", leader.WithID("x"), framework.ErrInvalidPath, `must start with "/"`},
+			{c, "/leaders/", leader.WithID("x"), framework.ErrInvalidPath, "must not end"},
+			{c, path, nil, framework.ErrInvalidOption, "leave it out"},
+			{c, path, leader.WithID("\xff"), framework.ErrInvalidOption, "UTF-8"},
+			{c, path, leader.WithListener(leader.Listener{}), framework.ErrInvalidOption, "leave the option out"},
+		} {
+			_, err := leader.NewLatch(mistake.client, mistake.path, mistake.opt)
+			require.ErrorContains(t, err, mistake.says)
+			_, also := leader.NewSelector(mistake.client, mistake.path, lead, mistake.opt)
+			require.ErrorContains(t, also, mistake.says)
+			if mistake.is != nil {
+				require.ErrorIs(t, err, mistake.is)
+				require.ErrorIs(t, also, mistake.is)
+			}
+			for _, err := range leader.Observe(background, mistake.client, mistake.path) {
+				if mistake.client == nil || mistake.path != path {
+					require.ErrorContains(t, err, mistake.says)
+				}
+				break
+			}
+		}
+		_, err := leader.NewSelector(c, path, nil)
+		require.ErrorContains(t, err, "function is nil")
+		_, err = leader.NewSelector(c, path, lead, calls("x", nil))
+		require.ErrorContains(t, err, "for a Latch")
+	})
+}

@@ -1,0 +1,214 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Observation is who leads.
+type Observation struct {
+	// Leader is the first in line. Its Czxid is the fencing token of its term.
+	Leader Participant
+	// Nobody says that there is no participant; then Leader is empty.
+	Nobody bool
+}
+
+func (o Observation) String() string {
+	if o.Nobody {
+		return "nobody"
+	}
+	return fmt.Sprintf("%q (%s)", o.Leader.ID, o.Leader.Name)
+}
+
+// same says whether two observations are of the same leader.
+func (o Observation) same(p Observation) bool {
+	return o.Nobody == p.Nobody && o.Leader.Name == p.Leader.Name && o.Leader.Czxid == p.Leader.Czxid && o.Leader.ID == p.Leader.ID
+}
+
+// Observe tells who leads in the election at path, without taking part: first who does at the beginning, be it nobody, and then each change, in
+// order. It works for latches and for selectors, in Go and in Java. The path need not exist.
+//
+// It reports what it finds when it looks: successive observations differ, and their tokens (Czxid) grow, but a leader that came and went between
+// two looks is left out, and so is a moment without a leader. It looks when the leader's node changes or goes, or, when nobody is there, when
+// somebody comes, and it looks again after the loop's body has returned: a slow body sees fewer changes and always the latest one. The
+// leader is the participant whose turn it is: it may need a moment to notice, or be without a connection until its session ends. While the
+// observer itself has no connection it reports nothing, and what it reported last may be outdated.
+//
+// It costs one list and one read per change, and one watch on the server: on the leader's node, or on the directory while nobody is there. Participants
+// that come, wait and go do not wake it. Every 30 s it makes sure with one read that no event was lost.
+//
+// Lost connections and sessions are sat out. When the directory cannot be read for another reason (ErrNoAuth, …) the error is reported, and if
+// the loop goes on so does the observer, less and less often, down to once in about 10 s. The sequence ends with the loop's break, and
+// otherwise with one error: when ctx ends (it matches ctx.Err()), or with framework.ErrClosed. Without READ on a leader's node its ID is not known.
+func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
+	return observer{client, path, queue.Order{Names: []string{latchName, lockName}}}.observe(ctx)
+}
+
+// observer works on the goroutine of whoever iterates.
+type observer struct {
+	client *framework.Client
+	dir    string
+	order  queue.Order
+}
+
+func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
+	return func(yield func(Observation, error) bool) {
+		err := check(o.client, o.dir)
+		if err == nil && ctx == nil {
+			err = framework.ErrNilContext
+		}
+		if err == nil {
+			err = o.follow(ctx, yield)
+		}
+		if err != nil {
+			yield(Observation{}, failed(o.dir, "observe", err))
+		}
+	}
+}
+
+// follow looks and waits, until ctx or the client ends, which is its error, or the loop breaks, which is none.
+func (o observer) follow(ctx context.Context, yield func(Observation, error) bool) error {
+	var last *Observation
+	for failures := 0; ; {
+		now, watch, err := o.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				watch.Stop()
+			}
+			return queue.Left(ctx)
+		case errors.Is(err, framework.ErrClosed):
+			return err
+		case err != nil:
+			passing := framework.Retryable(err) || errors.Is(err, framework.ErrSessionLost)
+			if !passing && !yield(Observation{}, failed(o.dir, "observe", err)) {
+				return nil
+			}
+			failures++
+			sleep(ctx, pause(failures))
+			continue
+		}
+		failures = 0
+		if !o.report(ctx, &last, now, watch, yield) {
+			return nil
+		}
+	}
+}
+
+// report tells what is new, and waits for a change, or the end of ctx. It returns false when the loop breaks.
+func (o observer) report(ctx context.Context, last **Observation, now Observation, watch *framework.Watch, yield func(Observation, error) bool) bool {
+	defer watch.Stop()
+	if *last == nil || !now.same(**last) {
+		*last = &now
+		if !yield(now, nil) {
+			return false
+		}
+	}
+	check := time.NewTimer(checkAgain)
+	defer check.Stop()
+	for {
+		select {
+		case <-watch.C: // whatever it is
+			return true
+		case <-ctx.Done():
+			return true
+		case <-check.C:
+			if !o.unchanged(ctx, now) {
+				return true
+			}
+			check.Reset(checkAgain)
+		}
+	}
+}
+
+// checkAgain is how often an observer looks without being told to. Watches get lost for reasons that are nobody's fault here: a server drops
+// events for want of rights.
+const checkAgain = 30 * time.Second
+
+// unchanged says, with one read, whether what was seen is still so.
+func (o observer) unchanged(ctx context.Context, seen Observation) bool {
+	if seen.Leader.Czxid != 0 {
+		stat, err := o.client.CheckExists().ForPath(ctx, seen.Leader.Path)
+		return err == nil && stat != nil && stat.Czxid == seen.Leader.Czxid
+	}
+	names, err := o.client.GetChildren().ForPath(ctx, o.dir)
+	if errors.Is(err, framework.ErrNoNode) {
+		return seen.Nobody
+	}
+	line := o.order.Contenders(names)
+	return err == nil && (seen.Nobody && len(line) == 0 || len(line) > 0 && line[0] == seen.Leader.Name)
+}
+
+// look finds out who leads, with a watch that fires when that changes.
+func (o observer) look(ctx context.Context) (Observation, *framework.Watch, error) {
+	nobody := Observation{Nobody: true}
+	for {
+		names, err := o.client.GetChildren().ForPath(ctx, o.dir)
+		if errors.Is(err, framework.ErrNoNode) {
+			stat, watch, err := o.client.CheckExists().WithWatch().ForPath(ctx, o.dir)
+			if err != nil || stat == nil {
+				return nobody, watch, err
+			}
+			watch.Stop() // it has just been made
+			continue
+		}
+		if err != nil {
+			return nobody, nil, err
+		}
+		line := o.order.Contenders(names)
+		if len(line) == 0 {
+			watch, found, err := o.watchLine(ctx, "")
+			if err != nil || found {
+				return nobody, watch, err
+			}
+			continue
+		}
+		now, watch, err := o.read(ctx, line[0])
+		switch {
+		case errors.Is(err, framework.ErrNoNode):
+			continue // it has just left
+		case errors.Is(err, framework.ErrNoAuth):
+			watch, found, err := o.watchLine(ctx, line[0])
+			if err != nil || found {
+				return now, watch, err
+			}
+			continue
+		}
+		return now, watch, err
+	}
+}
+
+// read reads the leader's node.
+func (o observer) read(ctx context.Context, name string) (Observation, *framework.Watch, error) {
+	p := queue.Participant{Name: name, Path: zkpath.Join(o.dir, name)}
+	var stat framework.Stat
+	data, watch, err := o.client.GetData().WithWatch().StoringStatIn(&stat).ForPath(ctx, p.Path)
+	if err == nil {
+		p.Data, p.SessionID, p.Czxid, p.Since = data, stat.EphemeralOwner, stat.Czxid, stat.Created()
+	}
+	return Observation{Leader: participant(p, true)}, watch, err
+}
+
+// watchLine watches the directory if the first in line is still this one ("": nobody).
+func (o observer) watchLine(ctx context.Context, first string) (watch *framework.Watch, same bool, err error) {
+	names, watch, err := o.client.GetChildren().WithWatch().ForPath(ctx, o.dir)
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	line := o.order.Contenders(names)
+	if first == "" && len(line) == 0 || len(line) > 0 && line[0] == first {
+		return watch, true, nil
+	}
+	watch.Stop()
+	return nil, false, nil
+}

@@ -1,0 +1,286 @@
+package leader_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/leader"
+	"github.com/go-curator/curator/zktest"
+)
+
+// observed is an observer on a goroutine of its own.
+type observed struct {
+	all  chan leader.Observation
+	errs chan error
+	stop func()
+}
+
+func observe(t *testing.T, c *framework.Client, path string) *observed {
+	ctx, cancel := context.WithCancel(background)
+	o := &observed{make(chan leader.Observation, 1000), make(chan error, 1000), nil}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for who, err := range leader.Observe(ctx, c, path) {
+			if err != nil {
+				o.errs <- err
+				continue
+			}
+			o.all <- who
+		}
+	}()
+	o.stop = func() { cancel(); <-done }
+	t.Cleanup(o.stop)
+	return o
+}
+
+// next asserts what is reported next.
+func (o *observed) next(t *testing.T, who string) leader.Observation {
+	t.Helper()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	select {
+	case got := <-o.all:
+		require.True(t, strings.HasPrefix(got.String(), who), "%v, want %s", got, who)
+		return got
+	case <-timer.C:
+		require.Fail(t, "nothing is reported", "want %s", who)
+	}
+	return leader.Observation{}
+}
+
+func (o *observed) quiet(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	require.Empty(t, o.all)
+}
+
+func TestObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{ReapInterval: time.Second})
+		ca, cb, co := newClient(t, s), newClient(t, s), newClient(t, s)
+		seen := observe(t, co, path)
+		require.Equal(t, leader.Observation{Nobody: true}, seen.next(t, "nobody"))
+		a := join(t, ca, leader.WithID("a"))
+		got := seen.next(t, `"a"`)
+		term := await(t, a)
+		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(), Czxid: term.FencingToken(),
+			SessionID: session(t, ca), Since: got.Leader.Since}, got.Leader)
+		b := join(t, cb, leader.WithID("b"))
+		seen.quiet(t)
+		left(t, a)
+		seen.next(t, `"b"`)
+		left(t, b)
+		seen.next(t, "nobody")
+		time.Sleep(time.Minute) // the container is reaped
+		require.False(t, s.Exists(path))
+		seen.quiet(t)
+		a = join(t, ca, leader.WithID("a"))
+		seen.next(t, `"a"`)
+
+		// A reconnect, and even another session of the observer, is no news.
+		s.Cut(session(t, co))
+		time.Sleep(5 * time.Second)
+		seen.quiet(t)
+		s.Expire(session(t, co))
+		time.Sleep(5 * time.Second)
+		seen.quiet(t)
+		left(t, a)
+		seen.next(t, "nobody")
+		require.Empty(t, seen.errs)
+
+		seen.stop()
+		require.ErrorIs(t, <-seen.errs, context.Canceled)
+		seen = observe(t, co, path)
+		seen.next(t, "nobody")
+		require.NoError(t, co.Close())
+		require.ErrorIs(t, <-seen.errs, framework.ErrClosed)
+	})
+}
+
+// Both layouts, also with nodes that another client has made; and a change that happens while the observer is without a connection.
+func TestObserveBothLayouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		other := newClient(t, s)
+		const uuid = "d93c3b7d-b92f-47f8-97dd-71e653f1e8cf"
+		for _, name := range []string{"latch-", "lock-"} {
+			dir := "/" + name + "election"
+			require.NoError(t, s.Create(dir+"/notes", nil))
+			first, err := s.CreateNode(dir+"/_c_"+uuid+"-"+name+"0000000007", []byte("java-1"), zktest.Ephemeral, session(t, other))
+			require.NoError(t, err)
+			_, err = s.CreateNode(dir+"/_c_00000000-b92f-47f8-97dd-71e653f1e8cf-"+name+"0000000008", []byte("java-2"), zktest.Ephemeral, session(t, other))
+			require.NoError(t, err)
+			seen := observe(t, c, dir)
+			seen.next(t, `"java-1"`)
+			s.Cut(session(t, c))
+			require.NoError(t, s.Delete(first))
+			seen.next(t, `"java-2"`)
+			seen.stop()
+		}
+
+		latch := join(t, c, leader.WithID("latch"))
+		for who, err := range latch.Observe(background) {
+			require.NoError(t, err)
+			require.Equal(t, "latch", who.Leader.ID)
+			break
+		}
+		require.NoError(t, latch.Close())
+		sel, err := leader.NewSelector(c, path, func(context.Context) error { return nil }, leader.WithID("selector"))
+		require.NoError(t, err)
+		for who, err := range sel.Observe(background) {
+			require.NoError(t, err)
+			require.True(t, who.Nobody)
+			break
+		}
+		clean(t, s)
+	})
+}
+
+// A slow loop sees fewer changes, in order, and always the latest.
+func TestSlowObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		var got []leader.Observation
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for who, err := range leader.Observe(ctx, c, path) {
+				if err != nil {
+					return
+				}
+				got = append(got, who)
+				time.Sleep(5 * time.Second)
+			}
+		}()
+		synctest.Wait()
+		client := newClient(t, s)
+		for range 20 {
+			l := join(t, client, leader.WithID("early"))
+			time.Sleep(time.Second)
+			require.NoError(t, l.Close())
+		}
+		last := join(t, client, leader.WithID("last"))
+		time.Sleep(time.Minute)
+		cancel()
+		<-done
+		require.Less(t, len(got), 10)
+		require.True(t, got[0].Nobody)
+		require.Equal(t, "last", got[len(got)-1].Leader.ID)
+		require.NoError(t, last.Close())
+	})
+}
+
+// Without READ on the leader's node it is told that somebody leads; without READ on the directory the error is told, until it passes.
+func TestObserveWithoutRights(t *testing.T) {
+	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t, zktest.Config{Profile: profile})
+			require.NoError(t, s.Create(path, nil))
+			private := newClient(t, s, framework.WithAuth("digest", []byte("a:a")), framework.WithDefaultACL(framework.CreatorACL()...))
+			a := join(t, private, leader.WithID("a"))
+			b := join(t, private, leader.WithID("b"))
+			seen := observe(t, newClient(t, s), path)
+			require.Equal(t, await(t, a).Node(), seen.next(t, `""`).Leader.Name)
+			left(t, a)
+			require.Equal(t, await(t, b).Node(), seen.next(t, `""`).Leader.Name)
+			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "digest", ID: "x:y"}))
+			require.NoError(t, s.DeleteAll(b.Path()+"/"+await(t, b).Node()))
+			require.ErrorIs(t, <-seen.errs, framework.ErrNoAuth)
+			require.ErrorIs(t, <-seen.errs, framework.ErrNoAuth)
+			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+			node := await(t, b).Node()
+			time.Sleep(20 * time.Second)
+			if got := seen.next(t, ""); got.Nobody { // who of the two tries first is a matter of chance
+				require.Equal(t, node, seen.next(t, `""`).Leader.Name)
+			} else {
+				require.Equal(t, node, got.Leader.Name)
+			}
+			seen.quiet(t)
+		})
+	}
+}
+
+// Whatever happens, what an observer reports is in order: tokens grow, successive reports differ, and in the end it knows who leads.
+func TestObserveOrder(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			random := rand.New(rand.NewPCG(seed, 0))
+			co, clients := newClient(t, s), []*framework.Client{newClient(t, s), newClient(t, s), newClient(t, s)}
+			var mu sync.Mutex
+			var got []leader.Observation
+			ctx, cancel := context.WithCancel(background)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for who, err := range leader.Observe(ctx, co, path) {
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					got = append(got, who)
+					mu.Unlock()
+				}
+			}()
+			latches := map[int]*leader.Latch{}
+			for range 60 {
+				i := random.IntN(3)
+				switch l := latches[i]; {
+				case random.IntN(5) == 0:
+					s.Cut(session(t, co))
+				case random.IntN(12) == 0:
+					s.Expire(session(t, co))
+				case l == nil:
+					l, err := leader.NewLatch(clients[i], path)
+					require.NoError(t, err)
+					latches[i] = l
+				default:
+					require.NoError(t, l.Close())
+					delete(latches, i)
+				}
+				time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
+			}
+			time.Sleep(30 * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			require.Greater(t, len(got), 5, "seed %d", seed)
+			last := int64(0)
+			for i, who := range got {
+				if i > 0 && who.Nobody {
+					require.False(t, got[i-1].Nobody, "seed %d", seed)
+				}
+				if !who.Nobody {
+					require.Greater(t, who.Leader.Czxid, last, "seed %d", seed)
+					last = who.Leader.Czxid
+				}
+			}
+			final := got[len(got)-1]
+			require.Equal(t, len(latches) == 0, final.Nobody, "seed %d", seed)
+			for _, l := range latches {
+				if l.HasLeadership() {
+					require.Equal(t, await(t, l).Node(), final.Leader.Name, "seed %d", seed)
+				}
+			}
+			for _, l := range latches {
+				require.NoError(t, l.Close())
+			}
+			mu.Unlock()
+			cancel()
+			<-done
+			mu.Lock()
+		})
+	}
+}

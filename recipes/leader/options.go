@@ -1,0 +1,109 @@
+package leader
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Errors of this package, and those that tell how a term ended. Use errors.Is.
+var (
+	// ErrReleased is the cause of a term that was given back: by Resign, by leaving the election, or because the function returned.
+	ErrReleased = framework.ErrReleased
+	// ErrSuspended is the cause when the connection is lost; not with [WithSessionOnly].
+	ErrSuspended = framework.ErrSuspended
+	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
+	ErrSessionLost = framework.ErrSessionLost
+	// ErrNodeDeleted is the cause when somebody else has deleted the leader's node.
+	ErrNodeDeleted = framework.ErrNodeDeleted
+	// ErrSequenceExhausted says that the sequence numbers of the directory are used up: delete it while nobody uses it.
+	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	// ErrLeft is what a [Latch] says that has left the election.
+	ErrLeft = errors.New("the latch has left the election: make a new one to join again")
+	// ErrRunning says that the [Selector] is running already.
+	ErrRunning = errors.New("the selector is running already")
+)
+
+// Option changes what [NewLatch] and [NewSelector] make.
+type Option func(*config) error
+
+type config struct {
+	id          *string
+	sessionOnly bool
+	listener    *Listener
+}
+
+// WithID names the participant, for [Participant] and [Observe]: a host name, or the address at which a leader can be reached. It need not be
+// unique. Default: none, that is "" for a latch, and for a selector the client's default data, both as in Curator.
+func WithID(id string) Option {
+	return func(c *config) error {
+		if !utf8.ValidString(id) {
+			return fmt.Errorf("%w WithID: %q is not UTF-8, and participants in Java could not read it", framework.ErrInvalidOption, id)
+		}
+		c.id = &id
+		return nil
+	}
+}
+
+// WithSessionOnly lets a term outlive a lost connection for as long as its session certainly lives, which the client's own clock decides
+// (framework.SessionOnly): the restart of one server ends no term. Default: a term ends with the connection (framework.SuspendedIsLoss, the
+// default of Curator, too).
+func WithSessionOnly() Option {
+	return func(c *config) error { c.sessionOnly = true; return nil }
+}
+
+// WithListener has the functions called at the beginning and end of each term of a [Latch]. Default: nobody is told, but by the contexts.
+func WithListener(l Listener) Option {
+	return func(c *config) error {
+		if l.OnLeader == nil && l.OnNotLeader == nil {
+			return fmt.Errorf("%w WithListener: both functions are nil; leave the option out", framework.ErrInvalidOption)
+		}
+		c.listener = &l
+		return nil
+	}
+}
+
+// configure checks the arguments of a constructor and fills in the waiting line.
+func configure(line *queue.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
+	var c config
+	if err := check(client, path); err != nil {
+		return c, err
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return c, fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
+		}
+		if err := opt(&c); err != nil {
+			return c, err
+		}
+	}
+	line.Client, line.Dir, line.Name, line.Order = client, path, name, queue.Order{Names: []string{name}}
+	line.Loss = framework.SuspendedIsLoss
+	if c.sessionOnly {
+		line.Loss = framework.SessionOnly
+	}
+	if c.id != nil {
+		line.Data = append([]byte{}, *c.id...)
+	}
+	return c, nil
+}
+
+func check(client *framework.Client, path string) error {
+	if client == nil {
+		return errors.New("the client is nil: make one with framework.New")
+	}
+	var fault *zkpath.Error
+	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
+		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	}
+	return nil
+}
+
+// failed says what failed, once.
+func failed(path, verb string, err error) error {
+	return fmt.Errorf("leader %s: %s: %w", path, verb, err)
+}

@@ -1,0 +1,196 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+)
+
+// lockName is what stands in front of the sequence number: a LeaderSelector is an InterProcessMutex.
+const lockName = "lock-"
+
+var errNotRunning = errors.New("the selector is not running")
+
+// Selector runs a function while it leads. Safe for concurrent use.
+//
+// Corresponds to Curator's LeaderSelector.
+type Selector struct {
+	candidate
+	call func(ctx context.Context) error
+}
+
+// NewSelector makes a participant of the election at path, which is a directory of its own. It sends nothing before Run.
+//
+// lead is the function to run. Its context ends with the term, and with Run's; context.Cause says why. [TermOf] finds the term in it. It should
+// return soon after: as long as it has not, this process takes no part in the election. While the session lives nobody else leads before it
+// has returned; when the session is lost somebody else does, which is what the context is for.
+//
+// Errors: a nil client, a nil function, framework.ErrInvalidPath, framework.ErrInvalidOption.
+func NewSelector(client *framework.Client, path string, lead func(ctx context.Context) error, opts ...Option) (*Selector, error) {
+	s := &Selector{call: lead}
+	cfg, err := configure(&s.line, client, path, lockName, opts)
+	switch {
+	case err != nil:
+	case lead == nil:
+		err = errors.New("the function is nil")
+	case cfg.listener != nil:
+		err = fmt.Errorf("%w WithListener: it is for a Latch; the function of a Selector is its listener", framework.ErrInvalidOption)
+	}
+	if err != nil {
+		return nil, failed(path, "new selector", err)
+	}
+	s.init(errNotRunning)
+	return s, nil
+}
+
+// Path returns the election's path.
+func (s *Selector) Path() string { return s.line.Dir }
+
+// Run stands in line, runs the function when it leads, gives the place up when the function has returned, and stands at the end of the line
+// again, until ctx ends. (Curator's autoRequeue; RunOnce is for those without.)
+//
+// An error that the function returns while its term lasts ends Run, which returns it. What it returns after the end of its term is only
+// logged. (With nil it is elected again, at once if nobody else is in line.) When ctx ends, Run returns when the function has, and the client removes
+// the node; the error matches ctx.Err() and context.Cause(ctx).
+//
+// Lost connections and sessions are sat out. Other errors: ErrNoAuth without CREATE and READ on the directory, ErrSequenceExhausted,
+// framework.ErrTimeoutTooShort, and the like; framework.ErrClosed; ErrRunning, since a Selector runs once at a time.
+func (s *Selector) Run(ctx context.Context) error { return s.run(ctx, "run", true) }
+
+// RunOnce is Run for one term: it returns when the function has returned and the server has confirmed that the place is given up. The error is
+// that of the function, joined with how the term was lost if it was, and otherwise as with Run. Call it again to stand in line again
+// (Curator's requeue).
+func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run once", false) }
+
+// Term returns the term that lasts, nil if there is none: to Resign from outside of the function, say.
+func (s *Selector) Term() *Term { return s.current() }
+
+// HasLeadership says, from the clock, whether the selector certainly leads now.
+func (s *Selector) HasLeadership() bool { return s.current() != nil }
+
+// Health says how the selector is doing.
+func (s *Selector) Health() Health { return s.look() }
+
+// Participants returns the leader, first, and who stands in line, in that order: one list, and one read for each in one flight. What it returns
+// may be outdated when it returns. Errors: those of every read.
+func (s *Selector) Participants(ctx context.Context) ([]Participant, error) {
+	return s.participants(ctx, 0)
+}
+
+// Leader returns the first in line, who leads or is about to; false if there is nobody.
+func (s *Selector) Leader(ctx context.Context) (Participant, bool, error) { return s.leader(ctx) }
+
+// Observe is [Observe] for the election of this selector.
+func (s *Selector) Observe(ctx context.Context) iter.Seq2[Observation, error] {
+	return observer{s.line.Client, s.line.Dir, s.line.Order}.observe(ctx)
+}
+
+func (s *Selector) run(ctx context.Context, verb string, again bool) error {
+	switch {
+	case ctx == nil:
+		return failed(s.line.Dir, verb, framework.ErrNilContext)
+	case ctx.Err() != nil:
+		return failed(s.line.Dir, verb, queue.Left(ctx))
+	case !s.start():
+		return failed(s.line.Dir, verb, ErrRunning)
+	}
+	attending, stop := context.WithCancel(context.Background())
+	attended := make(chan struct{})
+	go func() {
+		defer close(attended)
+		s.attend(attending)
+	}()
+	defer func() {
+		stop()
+		<-attended
+		s.rest(errNotRunning)
+	}()
+	if err := s.elect(ctx, again); err != nil {
+		return failed(s.line.Dir, verb, err)
+	}
+	return nil
+}
+
+// start is true for one caller at a time.
+func (s *Selector) start() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idle == nil {
+		return false
+	}
+	s.idle = nil
+	return true
+}
+
+// elect stands in line and leads, again and again or once.
+func (s *Selector) elect(ctx context.Context, again bool) error {
+	for failures := 0; ; {
+		in := &cell{}
+		grant, err := s.line.Acquire(ctx, carrier{ctx, in})
+		if err != nil {
+			if ctx.Err() != nil || !framework.Retryable(err) {
+				return err
+			}
+			failures++
+			wait := pause(failures)
+			s.refused(err, wait)
+			sleep(ctx, wait)
+			continue
+		}
+		failures = 0
+		term := s.newTerm(grant, grant.Hold, in)
+		err, ended := s.lead(ctx, term)
+		switch {
+		case ctx.Err() != nil:
+			if err == nil || errors.Is(err, ctx.Err()) {
+				return queue.Left(ctx)
+			}
+			return fmt.Errorf("%w: %w", queue.Left(ctx), err)
+		case ended == nil && err != nil, ended == nil && !again:
+			// Nothing is wrong with the election. Whoever finds Run over finds the place free.
+			return errors.Join(err, unless(ctx, wait(ctx, term.deleted)))
+		case errors.Is(ended, framework.ErrClosed):
+			return ended
+		case !again && errors.Is(ended, ErrReleased): // it resigned
+			if errors.Is(err, context.Canceled) {
+				err = nil
+			}
+			return errors.Join(err, unless(ctx, wait(ctx, term.deleted)))
+		case !again:
+			return errors.Join(err, ended)
+		case err != nil && !errors.Is(err, context.Canceled):
+			s.line.Client.Logger().Warn("the function failed after its term had ended", "path", s.line.Dir, "err", err, "cause", ended)
+		}
+	}
+}
+
+// unless leaves out an error that only says that ctx has ended.
+func unless(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// lead runs the function for one term and gives the place up, also when the function panics. ended is why the term ended before the function
+// returned, nil if it did not.
+func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
+	unbind := context.AfterFunc(ctx, func() { term.hold.End(queue.Left(ctx)) })
+	s.begin(term)
+	defer func() {
+		unbind()
+		if !term.Valid() {
+			ended = term.cause()
+		}
+		term.hold.End(ErrReleased)
+		<-term.Context().Done()
+		s.over(term)
+		term.deleted = giveUp(term.grant, term.cause())
+		close(term.given)
+	}()
+	return s.call(term.Context()), nil
+}
