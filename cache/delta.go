@@ -1,0 +1,129 @@
+package cache
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// delta is what a subscriber that has fallen behind has still to hear about one path: what it knows, and what is there now.
+type delta struct {
+	old, new *Node
+	err      error // of a Failed after it
+}
+
+// then returns the delta with one more event; known is false for the first event of a path.
+func (d delta) then(ev Event, known bool) delta {
+	if ev.Type == Failed {
+		d.err = ev.Err
+		return d
+	}
+	if !known {
+		d.old = ev.Old
+	}
+	return delta{old: d.old, new: ev.New}
+}
+
+// void says that there is nothing to be heard.
+func (d delta) void() bool {
+	return d.err == nil && (d.old == nil && d.new == nil || same(d.old, d.new))
+}
+
+func same(a, b *Node) bool {
+	return a != nil && b != nil && sameNode(a.Stat, b.Stat) && sameData(a.Stat, b.Stat)
+}
+
+// dies says that the node the subscriber knows is gone.
+func (d delta) dies() bool {
+	return d.old != nil && (d.new == nil || !sameNode(d.old.Stat, d.new.Stat))
+}
+
+// sameNode says that two Stats of a path are of one node, and not of one that was deleted and another that was created. The czxid would do, if
+// servers were never wiped or restored, which makes them use zxids again.
+func sameNode(a, b framework.Stat) bool { return a.Czxid == b.Czxid && a.Ctime == b.Ctime }
+
+// sameData says that there was no change of the data between two Stats of one node.
+func sameData(a, b framework.Stat) bool {
+	return a.Mzxid == b.Mzxid && a.Mtime == b.Mtime && a.Version == b.Version
+}
+
+// deltas is what is kept for a subscriber beyond its queue: the latest state per path, and so never more than there are nodes, those that are
+// there and those that the subscriber believes to be.
+type deltas struct {
+	nodes       map[string]delta
+	connection  *framework.StateChange
+	initialized bool
+}
+
+func (d *deltas) add(ev Event) {
+	switch ev.Type {
+	case Initialized:
+		d.initialized = true
+	case ConnectionChanged:
+		d.connection = &ev.State
+	default:
+		if d.nodes == nil {
+			d.nodes = map[string]delta{}
+		}
+		old, known := d.nodes[ev.Path]
+		known = known && (old.old != nil || old.new != nil) // a Failed alone says nothing about what the subscriber knows
+		if now := old.then(ev, known); now.void() {
+			delete(d.nodes, ev.Path)
+		} else {
+			d.nodes[ev.Path] = now
+		}
+	}
+}
+
+// events returns the same as a list: first what is gone, children before their parents, then what is new or changed, parents before their
+// children, then the rest. Played back on what the subscriber has, they give what is there.
+func (d *deltas) events() []Event {
+	paths := slices.SortedFunc(maps.Keys(d.nodes), comparePaths)
+	events := make([]Event, 0, len(paths))
+	for _, path := range slices.Backward(paths) {
+		if n := d.nodes[path]; n.dies() {
+			events = append(events, Event{Type: Deleted, Path: path, Old: n.old})
+		}
+	}
+	for _, path := range paths {
+		switch n := d.nodes[path]; {
+		case n.new == nil:
+		case n.old == nil || n.dies():
+			events = append(events, Event{Type: Created, Path: path, New: n.new})
+		case !same(n.old, n.new):
+			events = append(events, Event{Type: Changed, Path: path, Old: n.old, New: n.new})
+		}
+	}
+	for _, path := range paths {
+		if err := d.nodes[path].err; err != nil {
+			events = append(events, Event{Type: Failed, Path: path, Err: err})
+		}
+	}
+	if d.connection != nil {
+		events = append(events, Event{Type: ConnectionChanged, State: *d.connection})
+	}
+	if d.initialized {
+		events = append(events, Event{Type: Initialized})
+	}
+	return events
+}
+
+// comparePaths orders paths as a walk through the tree does: parents before their children, siblings by name. Plain comparison would put "/a-b"
+// between "/a" and "/a/b".
+func comparePaths(a, b string) int {
+	for i := 0; i < len(a) && i < len(b); i++ {
+		if a[i] == b[i] {
+			continue
+		}
+		switch {
+		case a[i] == '/':
+			return -1
+		case b[i] == '/':
+			return 1
+		}
+		return cmp.Compare(a[i], b[i])
+	}
+	return cmp.Compare(len(a), len(b))
+}

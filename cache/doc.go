@@ -1,0 +1,48 @@
+// Package cache keeps local copies of a node, its children or a subtree, and says what has changed.
+//
+//	c, err := cache.New(client, "/config")     // root and everything below
+//	defer c.Close()
+//	err = c.WaitSynced(ctx)
+//	node, ok := c.Get("/config/limits")
+//	for path, node := range c.All() { … }
+//	for event, err := range c.Events(ctx) { … }
+//
+// [New] is Curator's CuratorCache, [NewTree] its TreeCache (a depth limit, filters), [NewPathChildren] its PathChildrenCache and [NewNode] its
+// NodeCache. They are one engine with different reach. [NewTyped] decodes what is in them.
+//
+// # What is promised
+//
+// A cache registers itself again through every disconnect and expiry; there is nothing to be done on a reconnect. It goes through the states of the
+// tree in their order, as the connected server has them; it may skip states that were replaced before they could be read. When the writing stops, it
+// is equal to the tree.
+//
+// A node that was deleted and created again, also while there was no connection, is reported as deleted and created: what tells nodes of the same
+// path apart is Stat.Czxid. A change of the data is reported when Stat.Mzxid has changed, also if the bytes are the same. Changes of a node's list of
+// children alone are not reported for that node; its Stat follows within about a second, if the cache holds its children. Changes of the ACL are not
+// announced by ZooKeeper: Stat.Aversion is that of the last read.
+//
+// # What it costs
+//
+// On ZooKeeper 3.6 and later there is one persistent recursive watch. The tree is loaded by MultiRead, up to 256 nodes to a request, and leaves are
+// not listed: 100,000 nodes with little data take about 410 requests. Then a node created or changed is one read, and several in one request when
+// they come together; a deletion is none, but its parent is read again within a second, once for all that went.
+//
+// After a reconnect in the same session one request finds out whether the server has executed anything at all meanwhile, for whomever. If not, that
+// was all. If so every node is compared, since a server does not tell persistent watches what they have missed: by as few requests as it took to load
+// them, nodes with 4 KiB of data or more by their Stat alone. In a new session everything is compared, too, and only differences are reported.
+//
+// Older servers, and those that report wrong paths to recursive watches (some versions of ClickHouse Keeper do), are found out while it runs and
+// served with one-shot watches: two per node, two reads per node to load, and a request for each watch when it is closed. After a reconnect in the same
+// session only what has changed is read, since the server tells. [NewNode] always works like that, since for one node it is the least.
+//
+// Reading a cache costs no request. A node with little data takes about 170 bytes of memory with its name.
+//
+// # Files
+//
+//	cache.go children.go node.go   the faces; typed.go decoded views; options.go
+//	events.go                      what is reported, subscription.go to whom, delta.go what a slow one gets
+//	store.go                       the tree in memory; snapshot.go iterating it
+//	engine.go                      the goroutine that owns it all: sessions, gaps, time; waiting.go who waits for it, and its inbox
+//	reads.go                       what is to be read, in which requests; replies.go what comes of it
+//	notices.go                     what watches report
+package cache

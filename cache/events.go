@@ -1,0 +1,82 @@
+package cache
+
+import (
+	"fmt"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Node is a node as a cache holds it.
+type Node struct {
+	// Path is the node's, relative to the namespace of the client.
+	Path string
+	// Data is shared with the cache and with others: do not change it. Nil with [WithoutData].
+	Data []byte
+	Stat framework.Stat
+}
+
+// Name returns the last part of the path.
+func (n Node) Name() string { return zkpath.Base(n.Path) }
+
+// EventType is what an [Event] reports.
+type EventType int8
+
+const (
+	// Created says that there is a node at Path: New. There was none before, or it was reported as deleted.
+	Created EventType = iota + 1
+	// Changed says that the data of the node at Path was set: from Old to New.
+	Changed
+	// Deleted says that the node at Path, Old, is gone.
+	Deleted
+	// Initialized says that all that was there has been reported. It comes once in a stream.
+	Initialized
+	// ConnectionChanged says that the state of the client's connection is State now. The cache keeps what it has through all of them.
+	ConnectionChanged
+	// Failed says that the node at Path cannot be read or decoded; Err says why. The cache goes on holding what it had for it. What it may not read it
+	// tries again within a minute, what cannot be decoded when it has changed.
+	Failed
+)
+
+func (t EventType) String() string {
+	switch t {
+	case Created:
+		return "Created"
+	case Changed:
+		return "Changed"
+	case Deleted:
+		return "Deleted"
+	case Initialized:
+		return "Initialized"
+	case ConnectionChanged:
+		return "ConnectionChanged"
+	case Failed:
+		return "Failed"
+	}
+	return fmt.Sprintf("EventType(%d)", int8(t))
+}
+
+// Event is one event of a stream.
+type Event struct {
+	Type EventType
+	// Path is that of the node, for Created, Changed, Deleted and Failed.
+	Path string
+	// Old is the node before, for Changed and Deleted; New is the node now, for Created and Changed. Do not change what they point to.
+	Old, New *Node
+	// State is set for ConnectionChanged.
+	State framework.StateChange
+	// Err is set for Failed.
+	Err error
+}
+
+func (e Event) String() string {
+	switch e.Type {
+	case ConnectionChanged:
+		return fmt.Sprintf("%v: %v", e.Type, e.State)
+	case Failed:
+		return fmt.Sprintf("%v %s: %v", e.Type, e.Path, e.Err)
+	case Initialized:
+		return e.Type.String()
+	}
+	return fmt.Sprintf("%v %s", e.Type, e.Path)
+}

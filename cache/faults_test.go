@@ -1,0 +1,198 @@
+package cache_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Some versions of ClickHouse Keeper report the path of the watch instead of that of the node.
+func TestAServerThatReportsWrongPaths(t *testing.T) {
+	for what, change := range map[string]func(t *testing.T, srv *zktest.Server){
+		"set":    func(t *testing.T, srv *zktest.Server) { require.NoError(t, srv.Set("/r/a/x", []byte("new"))) },
+		"create": func(t *testing.T, srv *zktest.Server) { create(t, srv, "/r/a/y") },
+		"delete": func(t *testing.T, srv *zktest.Server) { require.NoError(t, srv.Delete("/r/a/x")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+				create(t, srv, "/r/a/x", "/r/b")
+				c := dial(t, srv, framework.WithDialer(framework.Dialer(lying(srv, "/r"))))
+				tree := open(t, c, "/r")
+				l := listenTo(t, tree)
+				settle()
+				change(t, srv)
+				settle()
+				same(t, srv, tree)
+				for i := range 5 {
+					create(t, srv, fmt.Sprintf("/r/b/%d", i))
+					require.NoError(t, srv.Set("/r/b", fmt.Append(nil, i)))
+					settle()
+					same(t, srv, tree)
+				}
+				require.NoError(t, srv.DeleteAll("/r/a"))
+				settle()
+				same(t, srv, tree)
+				l.replays(t, srv, "/r")
+				assert.Equal(t, 1, srv.Counts()["addWatch"])
+			})
+		})
+	}
+}
+
+// A server that changes the root is not taken for one that lies.
+func TestChangesOfTheRootAreNotDoubted(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a")
+		tree := open(t, c, "/r")
+		for range 5 {
+			require.NoError(t, srv.Set("/r", []byte("the same")))
+			settle()
+			require.NoError(t, srv.DeleteAll("/r"))
+			create(t, srv, "/r/a")
+			srv.Cut(0)
+			require.NoError(t, srv.Set("/r", []byte("the same")))
+			settle()
+		}
+		same(t, srv, tree)
+		assert.Equal(t, []zktest.WatchKind{zktest.RecursiveWatch}, kinds(srv))
+	})
+}
+
+func kinds(srv *zktest.Server) (kinds []zktest.WatchKind) {
+	for _, w := range srv.Watches() {
+		kinds = append(kinds, w.Kind)
+	}
+	return kinds
+}
+
+// A server may have persistent watches and no multiRead.
+func TestWithoutMultiRead(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		grow(t, srv, "/r", 500)
+		srv.Inject(zktest.Fault{Op: "multiRead", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrUnimplemented})
+		settle()
+		srv.ResetCounts()
+		tree := open(t, c, "/r")
+		same(t, srv, tree)
+		assert.Equal(t, tree.Len(), srv.Counts()["getData"])
+		assert.Equal(t, 6, srv.Counts()["getChildren2"], "leaves are not listed")
+		assert.Equal(t, []zktest.WatchKind{zktest.RecursiveWatch}, kinds(srv))
+		srv.Cut(0)
+		create(t, srv, "/r/dir-0001/new")
+		require.NoError(t, srv.DeleteAll("/r/dir-0002"))
+		settle()
+		same(t, srv, tree)
+	})
+}
+
+// There may be servers that close the connection on what they do not know without a word.
+func TestSilentRefusals(t *testing.T) {
+	for op, wantKinds := range map[string][]zktest.WatchKind{
+		"multiRead": {zktest.RecursiveWatch},
+		"addWatch":  {zktest.DataWatch, zktest.ChildWatch, zktest.DataWatch, zktest.ChildWatch},
+	} {
+		bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			create(t, srv, "/r/a")
+			refusal := srv.Inject(zktest.Fault{Op: op, Times: -1, Action: zktest.CutBefore})
+			tree := open(t, c, "/r")
+			same(t, srv, tree)
+			assert.ElementsMatch(t, wantKinds, kinds(srv))
+			refusal.Remove()
+			srv.Expire(srv.Sessions()[0].ID)
+			create(t, srv, "/r/b")
+			time.Sleep(30 * time.Second)
+			settle()
+			same(t, srv, tree)
+			assert.Equal(t, []zktest.WatchKind{zktest.RecursiveWatch}, kinds(srv), "in the next session it is tried again")
+		})
+	}
+}
+
+func TestARootThatCannotBeCreated(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r")
+		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		tree := open(t, c, "/r/root", cache.WithRootCreated())
+		l := listenTo(t, tree)
+		settle()
+		l.take()
+		time.Sleep(5 * time.Minute)
+		settle()
+		assert.Empty(t, l.take(), "what failed was told once")
+		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		time.Sleep(2 * time.Minute)
+		settle()
+		assert.Equal(t, []string{"Created /r/root"}, l.take())
+	})
+}
+
+func TestABusyServer(t *testing.T) {
+	for _, op := range []string{"multiRead", "addWatch"} {
+		bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			grow(t, srv, "/r", 500)
+			srv.Inject(zktest.Fault{Op: op, Times: 7, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+			tree := open(t, c, "/r")
+			same(t, srv, tree)
+			create(t, srv, "/r/new")
+			settle()
+			same(t, srv, tree)
+		})
+	}
+}
+
+// The watch is lost with its request: what happens until it is set again is found.
+func TestTheWatchComesLate(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+		bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			create(t, srv, "/r/a/x")
+			srv.Inject(zktest.Fault{Op: "addWatch", Times: 2, Action: action})
+			hold := srv.Inject(zktest.Fault{Op: "addWatch", Action: zktest.Hold, After: 2})
+			tree, err := cache.New(c, "/r")
+			require.NoError(t, err)
+			defer tree.Close()
+			time.Sleep(30 * time.Second)
+			create(t, srv, "/r/a/y")
+			require.NoError(t, srv.Delete("/r/a/x"))
+			hold.Release()
+			require.NoError(t, tree.WaitSynced(t.Context()))
+			settle()
+			same(t, srv, tree)
+		})
+	}
+}
+
+// Data that was wiped, with zxids that begin again.
+func TestWipedData(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		grow(t, srv, "/r", 50)
+		tree := open(t, c, "/r")
+		l := listenTo(t, tree)
+		settle()
+		srv.Wipe()
+		create(t, srv, "/r/dir-0000/node-00000001")
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		settle()
+		same(t, srv, tree)
+		l.replays(t, srv, "/r")
+	})
+}
+
+// A connection that breaks during the load goes on where it was.
+func TestCutsDuringTheLoad(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		grow(t, srv, "/r", 1000)
+		for _, op := range []string{"multiRead", "getData", "getChildren2"} {
+			srv.Inject(zktest.Fault{Op: op, PathPrefix: "/r", After: 2, Times: 4, Action: zktest.CutBefore})
+		}
+		tree := open(t, c, "/r")
+		same(t, srv, tree)
+	})
+}

@@ -1,0 +1,283 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bubble runs a test in virtual time, with a server and a connected client.
+func bubble(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server, c *framework.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, cfg)
+		f(t, srv, dial(t, srv))
+	})
+}
+
+// ways are the ways of watching, which all keep the same promises.
+func ways(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *framework.Client)) {
+	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39, zktest.V35} {
+		t.Run(profile.String(), func(t *testing.T) { bubble(t, zktest.Config{Profile: profile}, f) })
+	}
+}
+
+func dial(t *testing.T, srv *zktest.Server, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	opts = append([]framework.Option{framework.WithDialer(srv.Dial), framework.WithSessionTimeout(10 * time.Second), framework.WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil)))}, opts...)
+	c, err := framework.New(srv.Addr(), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.WaitConnected(t.Context()))
+	return c
+}
+
+// open makes a cache of a whole tree and waits for it.
+func open(t *testing.T, c *framework.Client, root string, opts ...cache.TreeOption) *cache.Cache {
+	t.Helper()
+	tree, err := cache.NewTree(c, root, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tree.Close() })
+	require.NoError(t, tree.WaitSynced(t.Context()))
+	return tree
+}
+
+func contextWithCause(t *testing.T) (context.Context, context.CancelCauseFunc) {
+	return context.WithCancelCause(t.Context())
+}
+
+// settle lets everything come to rest, also what waits for a second.
+func settle() {
+	synctest.Wait()
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+}
+
+// state is a node as tests compare it.
+type state struct {
+	Data string
+	Stat framework.Stat
+}
+
+// wanted is what a cache of root must hold.
+func wanted(srv *zktest.Server, root string) map[string]state {
+	want := map[string]state{}
+	for path, n := range srv.Tree() {
+		if path == root || root == "/" || len(path) > len(root) && path[:len(root)] == root && path[len(root)] == '/' {
+			want[path] = state{string(n.Data), framework.Stat(n.Stat)}
+		}
+	}
+	return want
+}
+
+func held(tree *cache.Cache) map[string]state {
+	got := map[string]state{}
+	for path, n := range tree.All() {
+		if !strings.HasPrefix(path, "/zookeeper") {
+			got[path] = state{string(n.Data), n.Stat}
+		}
+	}
+	return got
+}
+
+// same asserts that the cache is the tree.
+func same(t *testing.T, srv *zktest.Server, tree *cache.Cache) {
+	t.Helper()
+	got := held(tree)
+	failed := t.Failed()
+	if lines := diff(wanted(srv, tree.Root()), got); !assert.Empty(t, lines) && !failed {
+		path, _, _ := strings.Cut(lines[0], " ")
+		for _, line := range srv.Trace() {
+			if !strings.Contains(line, " ping ") && (strings.Contains(line, path+" ") || !strings.Contains(line, " /")) || strings.Contains(line, zkpath.Parent(path)+" ") {
+				t.Log(line)
+			}
+		}
+	}
+	if tree.Root() != "/" {
+		assert.Equal(t, len(got), tree.Len())
+	}
+}
+
+// diff says where two trees differ.
+func diff[V comparable](want, got map[string]V) (lines []string) {
+	for path, w := range want {
+		if g, ok := got[path]; !ok {
+			lines = append(lines, fmt.Sprintf("%s is missing: %s", path, brief(w)))
+		} else if g != w {
+			lines = append(lines, fmt.Sprintf("%s is %s and should be %s", path, brief(g), brief(w)))
+		}
+	}
+	for path, g := range got {
+		if _, ok := want[path]; !ok {
+			lines = append(lines, fmt.Sprintf("%s should not be there: %s", path, brief(g)))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func brief(v any) string {
+	text := fmt.Sprintf("%v", v)
+	return text[:min(len(text), 200)]
+}
+
+// listener collects the events of a stream.
+type listener struct {
+	done   chan struct{}
+	cancel context.CancelFunc
+	err    error // once done is closed
+
+	mu     sync.Mutex
+	events []cache.Event
+	nodes  map[string]cache.Node // what the events amount to
+	bad    []string              // events that do not fit to those before
+}
+
+// listen subscribes. Look at the result after settle only.
+func listen(t *testing.T, events func(ctx context.Context) iter.Seq2[cache.Event, error]) *listener {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &listener{nodes: map[string]cache.Node{}, done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(l.done)
+		for ev, err := range events(ctx) {
+			if err != nil {
+				l.err = err
+				return
+			}
+			l.hear(ev)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-l.done })
+	return l
+}
+
+func listenTo(t *testing.T, tree *cache.Cache) *listener {
+	t.Helper()
+	return listen(t, tree.Events)
+}
+
+func (l *listener) hear(ev cache.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, ev)
+	complain := func(format string, args ...any) {
+		l.bad = append(l.bad, fmt.Sprintf("event %d, %v: ", len(l.events), ev)+fmt.Sprintf(format, args...))
+	}
+	old, known := l.nodes[ev.Path]
+	switch ev.Type {
+	case cache.Created:
+		if known {
+			complain("already known")
+		}
+		if ev.Old != nil || ev.New == nil || ev.New.Path != ev.Path {
+			complain("old %v, new %v", ev.Old, ev.New)
+		}
+		l.nodes[ev.Path] = *ev.New
+	case cache.Changed:
+		if !known {
+			complain("not known")
+		}
+		if ev.Old == nil || ev.New == nil || ev.New.Stat.Czxid != old.Stat.Czxid || ev.New.Stat.Mzxid == old.Stat.Mzxid || ev.Old.Stat.Mzxid != old.Stat.Mzxid {
+			complain("old %v, new %v, known %v", ev.Old, ev.New, old)
+		}
+		l.nodes[ev.Path] = *ev.New
+	case cache.Deleted:
+		if !known {
+			complain("not known")
+		}
+		if ev.Old == nil || ev.New != nil || ev.Old.Stat.Czxid != old.Stat.Czxid {
+			complain("old %v, new %v, known %v", ev.Old, ev.New, old)
+		}
+		delete(l.nodes, ev.Path)
+	}
+}
+
+// take returns what has come since the last take, without what is about the connection.
+func (l *listener) take() (lines []string) {
+	for _, ev := range l.all() {
+		if ev.Type != cache.ConnectionChanged {
+			lines = append(lines, ev.String())
+		}
+	}
+	return lines
+}
+
+// all is take with everything.
+func (l *listener) all() []cache.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events := l.events
+	l.events = nil
+	return events
+}
+
+// replays asserts that the events so far amount to the tree: same nodes, same data.
+func (l *listener) replays(t *testing.T, srv *zktest.Server, root string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	assert.Empty(t, l.bad)
+	type id struct {
+		data         string
+		czxid, mzxid int64
+	}
+	want, got := map[string]id{}, map[string]id{}
+	for path, n := range wanted(srv, root) {
+		want[path] = id{n.Data, n.Stat.Czxid, n.Stat.Mzxid}
+	}
+	for path, n := range l.nodes {
+		if strings.HasPrefix(path, "/zookeeper") {
+			continue
+		}
+		got[path] = id{string(n.Data), n.Stat.Czxid, n.Stat.Mzxid}
+	}
+	assert.Empty(t, diff(want, got))
+}
+
+func create(t *testing.T, srv *zktest.Server, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		require.NoError(t, srv.Create(path, []byte("data of "+path)))
+	}
+}
+
+func keys[V any](seq iter.Seq2[string, V]) []string {
+	all := []string{}
+	for k := range seq {
+		all = append(all, k)
+	}
+	return all
+}
+
+func requests(srv *zktest.Server) map[string]int {
+	counts := srv.Counts()
+	delete(counts, "ping")
+	return counts
+}
+
+func sum(counts map[string]int) (n int) {
+	for _, k := range slices.Collect(maps.Values(counts)) {
+		n += k
+	}
+	return n
+}

@@ -1,0 +1,169 @@
+package cache
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// TreeOption is an option of [NewTree]. Every [Option] is one, too.
+type TreeOption interface{ apply(*config) error }
+
+// Option is an option of every kind of cache.
+type Option interface {
+	TreeOption
+	general()
+}
+
+type option func(*config) error
+
+func (o option) apply(c *config) error { return o(c) }
+func (o option) general()              {}
+
+type treeOption func(*config) error
+
+func (o treeOption) apply(c *config) error { return o(c) }
+
+// config is what the faces make the engine do.
+type config struct {
+	root       string
+	hideRoot   bool
+	maxDepth   int // negative: none
+	accept     func(path string) bool
+	traverse   func(path string) bool
+	decode     func(path string, data []byte) ([]byte, error)
+	noData     bool
+	createRoot bool
+	oneShot    bool
+	buffer     int
+}
+
+// configure validates what a face was given.
+func configure[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (config, error) {
+	if client == nil {
+		return cfg, invalid("the client is nil")
+	}
+	if err := zkpath.Validate(root, false); err != nil {
+		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidPath, err)
+	}
+	cfg.root, cfg.buffer = root, defaultBuffer
+	for _, opt := range opts {
+		if any(opt) == nil {
+			return cfg, invalid("an option is nil; leave it out")
+		}
+		if err := opt.apply(&cfg); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("cache: %w: %s", framework.ErrInvalidOption, fmt.Sprintf(format, args...))
+}
+
+const defaultBuffer = 1024
+
+// WithBuffer is how many events wait for a subscriber before they are merged: see [Cache.Events]. Default 1024.
+func WithBuffer(events int) Option {
+	return option(func(c *config) error {
+		if events < 1 {
+			return invalid("WithBuffer(%d): at least one event must be allowed to wait", events)
+		}
+		c.buffer = events
+		return nil
+	})
+}
+
+// WithoutData keeps no data, only each node's Stat; a node costs less memory then, and the events have no data either. What is read from the server
+// is the same. Default: data is kept.
+func WithoutData() Option {
+	return option(func(c *config) error { c.noData = true; return nil })
+}
+
+// WithDecoder has f turn what is stored in a node into what the cache holds as its Data: for compressed or encrypted nodes. f may keep or return
+// data itself; it runs on the cache's goroutine, for one node at a time, must not block, and must not use the cache. When it fails the event is
+// [Failed], and the cache goes on holding what it had for that node. Default: data as it is.
+func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
+	return option(func(c *config) error {
+		if f == nil {
+			return invalid("WithDecoder: the function is nil; leave the option out")
+		}
+		c.decode = f
+		return nil
+	})
+}
+
+// WithCompressedData is a [WithDecoder] for data that was written by Curator with its usual compression, gzip. Data that is empty stays so. More than
+// 64 MiB in a node are refused.
+func WithCompressedData() Option { return WithDecoder(gunzip) }
+
+const maxUnzipped = 64 << 20
+
+func gunzip(_ string, data []byte) ([]byte, error) {
+	if len(data) == 0 {
+		return data, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, maxUnzipped+1))
+	if err == nil && len(plain) > maxUnzipped {
+		err = errors.New("more than 64 MiB of data when uncompressed")
+	}
+	return plain, err
+}
+
+// WithRootCreated creates the root, and what it lacks above it, as containers when it is missing, also when it is reaped later. Default: the cache
+// waits for the root to appear, and never writes.
+func WithRootCreated() Option {
+	return option(func(c *config) error { c.createRoot = true; return nil })
+}
+
+// WithOneShotWatches uses one-shot watches although the server has better ones. They cost two watches and two reads per node, and after a reconnect
+// in the same session only what has changed is read: worth it for few nodes, or large ones, behind a bad connection. Default: a persistent recursive watch where the server has it.
+func WithOneShotWatches() Option {
+	return option(func(c *config) error { c.oneShot = true; return nil })
+}
+
+// WithMaxDepth limits how deep the cache reaches: 0 is the root alone, 1 its children. Default: no limit.
+func WithMaxDepth(depth int) TreeOption {
+	return treeOption(func(c *config) error {
+		if depth < 0 {
+			return invalid("WithMaxDepth(%d): 0 is the root alone; leave the option out for no limit", depth)
+		}
+		c.maxDepth = depth
+		return nil
+	})
+}
+
+// WithFilter leaves out the nodes for which accept says false, with all below them. It is asked for every node below the root, on the cache's
+// goroutine: it must not block, must not use the cache, and must give the same answer for a path each time. Default: all are in. Corresponds to
+// acceptChild of Curator's TreeCacheSelector.
+func WithFilter(accept func(path string) bool) TreeOption {
+	return treeOption(func(c *config) error {
+		if accept == nil {
+			return invalid("WithFilter: the function is nil; leave the option out")
+		}
+		c.accept = accept
+		return nil
+	})
+}
+
+// WithTraversal leaves out the children of the nodes for which traverse says false, but not those nodes. What holds for [WithFilter] holds for
+// traverse. Default: no node is a leaf by order. Corresponds to traverseChildren of Curator's TreeCacheSelector.
+func WithTraversal(traverse func(path string) bool) TreeOption {
+	return treeOption(func(c *config) error {
+		if traverse == nil {
+			return invalid("WithTraversal: the function is nil; leave the option out")
+		}
+		c.traverse = traverse
+		return nil
+	})
+}

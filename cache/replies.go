@@ -1,0 +1,246 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// gotMany is the answer to a MultiRead.
+func (e *engine) gotMany(ops []op, r framework.MultiReadResult, err error) {
+	e.reads.weight -= manyWeight
+	if err != nil {
+		e.undelivered(ops, true, err)
+		return
+	}
+	bytes, nodes := 0, 0
+	for i, o := range ops {
+		if o.kind == readData && r.Results[i].Err == nil {
+			bytes, nodes = bytes+len(r.Results[i].Data), nodes+1
+		}
+	}
+	e.delivered(nodes, bytes)
+	if !e.probing {
+		e.zxid = max(e.zxid, r.Zxid)
+	}
+	life := e.life
+	for i, o := range ops {
+		res := &r.Results[i]
+		if e.got(o, res.Data, &res.Stat, res.Children, res.Err); e.life != life {
+			return // the way of watching has changed: everything is read anew
+		}
+	}
+}
+
+// gotOne is the answer to a request for one node, which may have set a watch.
+func (e *engine) gotOne(o op, data []byte, stat *framework.Stat, names []string, s *shot, w *framework.Watch, err error) {
+	e.reads.weight--
+	nodeLevel := err == nil || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNoAuth)
+	if s != nil && nodeLevel {
+		e.hold(o, s, w)
+	}
+	if !nodeLevel {
+		e.undelivered([]op{o}, false, err)
+		return
+	}
+	e.delivered(0, 0)
+	if o.kind == readList && err == nil {
+		e.childStat(o.n, *stat)
+	}
+	e.got(o, data, stat, names, err)
+}
+
+// refused is an answer that will not get better by asking at once.
+func (e *engine) refused(o op, err error) { e.got(o, nil, nil, nil, err) }
+
+// got takes the answer to one read.
+func (e *engine) got(o op, data []byte, stat *framework.Stat, names []string, err error) {
+	n := o.n
+	if n.flags&gone != 0 {
+		return
+	}
+	if o.kind == readList {
+		e.gotList(n, names, err)
+	} else {
+		e.gotNode(o, data, stat, err)
+	}
+	if n.flags&(wanted|flying|listWanted|listFlying) == 0 {
+		e.uncount(n)
+	}
+}
+
+// gotNode takes the answer to a read of data or Stat.
+func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) {
+	n := o.n
+	old := n.flags&again != 0 // the answer may be from before what has been heard since
+	n.flags &^= flying | again
+	lied := n == e.store.top && e.suspect != nil && !old && err == nil && *e.suspect == identity{stat.Czxid, stat.Mzxid}
+	if n == e.store.top {
+		e.suspect = nil
+		e.catching = e.catching && old
+	}
+	switch {
+	case lied:
+		e.fallBack("it reports the path of the watch instead of that of the node")
+		return
+	case err == nil && o.kind == readStat && !e.knows(n, stat):
+		e.want(n)
+	case err == nil:
+		e.present(n, data, stat)
+	case !errors.Is(err, framework.ErrNoNode):
+		e.fail(n, err, true)
+	case !old:
+		e.absent(n, o.kind)
+	}
+	if old {
+		e.want(n)
+	}
+}
+
+// knows says whether the cache holds this state of the node's data.
+func (e *engine) knows(n *node, stat *framework.Stat) bool {
+	old := n.stat(n.children)
+	return n.live && sameNode(old, *stat) && sameData(old, *stat)
+}
+
+// present takes over a node that is there.
+func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
+	if n.live && !sameNode(n.stat(n.children), *stat) {
+		// Another node of the same name. What was below the old one was gone before it; what is below the new one may have been heard of already.
+		unsure := n.kids != nil && e.descends(n)
+		e.store.empty(n)
+		if n.flags &^= listed | unproven; unsure {
+			e.wantList(n)
+		}
+	}
+	sameKids := n.live && n.pzxid == stat.Pzxid && n.cversion == stat.Cversion && n.children == stat.NumChildren
+	if e.knows(n, stat) {
+		e.recovered(n)
+		e.store.putStat(n, *stat)
+	} else if data, err := e.decode(n, data); err != nil {
+		e.fail(n, fmt.Errorf("decode: %w", err), false)
+	} else {
+		e.recovered(n)
+		e.store.put(n, data, *stat)
+	}
+	e.children(n, stat, sameKids)
+}
+
+func (e *engine) decode(n *node, data []byte) ([]byte, error) {
+	switch {
+	case e.cfg.noData:
+		return nil, nil
+	case e.cfg.decode != nil:
+		return e.cfg.decode(e.store.path(n), data)
+	}
+	return data, nil
+}
+
+// children has a node's children listed if there may be any that are not known. Leaves are not listed, unless one-shot watches need it.
+func (e *engine) children(n *node, stat *framework.Stat, same bool) {
+	// While it is open whether events were missed, a Stat that has moved on may hide one.
+	proven := n.flags&unproven == 0 && e.armed && !e.probing
+	n.flags &^= unproven
+	switch {
+	case !e.descends(n) || childless(stat):
+		n.flags |= listed
+	case e.oneShot:
+		if e.shots[n].child == nil {
+			e.wantList(n)
+		}
+	case n.flags&listed != 0 && (proven || same):
+	case n.flags&(listed|listWanted) == 0 && stat.NumChildren == 0 && n.kids == nil:
+		n.flags |= listed
+	default:
+		e.wantList(n)
+	}
+}
+
+// childless says that the node is ephemeral: it has no children and gets none.
+func childless(stat *framework.Stat) bool {
+	const container, ttl = -1 << 63, 0xff
+	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != container && uint64(stat.EphemeralOwner)>>56 != ttl
+}
+
+// absent takes a node away that is not there.
+func (e *engine) absent(n *node, asked kind) {
+	if n != e.store.top {
+		parent := n.up
+		e.store.remove(n)
+		e.lag(parent)
+		return
+	}
+	if n.live || n.kids != nil {
+		e.store.empty(n)
+	}
+	n.flags &^= listed | unproven
+	if e.oneShot && asked == readData {
+		n.flags |= flying
+		e.sendOne(op{n, readStat}, e.cfg.root) // its watch is for the node's creation
+		return
+	}
+	if e.cfg.createRoot {
+		e.createRoot() // if that does not work, it is in trouble still
+	} else {
+		e.recovered(n)
+	}
+}
+
+// createRoot makes the root, elsewhere. The watch tells when it is there.
+func (e *engine) createRoot() {
+	life, view := e.life, e.view
+	e.wg.Go(func() {
+		if err := view.CreateContainers(e.ctx, e.cfg.root); err != nil {
+			e.postIn(life, func() { e.fail(e.store.top, fmt.Errorf("create the root: %w", err), true) })
+		}
+	})
+}
+
+// gotList takes the answer to a listing.
+func (e *engine) gotList(n *node, names []string, err error) {
+	old := n.flags&listAgain != 0 // the answer may be from before what has been heard since
+	n.flags &^= listFlying | listAgain
+	switch {
+	case err == nil:
+		for _, k := range e.store.merge(n, e.accepted(n, names), old) {
+			if n.flags&counting != 0 {
+				e.count(k)
+			}
+			e.want(k)
+		}
+		n.flags |= listed
+	case errors.Is(err, framework.ErrNoNode):
+		e.want(n) // it will be found gone
+	default:
+		e.fail(n, err, true)
+	}
+	if old {
+		e.wantList(n)
+	}
+}
+
+// accepted returns the names that belong to the cache, sorted.
+func (e *engine) accepted(n *node, names []string) []string {
+	if !e.descends(n) {
+		return nil
+	}
+	names = slices.Clone(names)
+	if e.cfg.accept != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return !e.accepts(n, name) })
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// childStat takes over what a listing tells of the node's own Stat.
+func (e *engine) childStat(n *node, stat framework.Stat) {
+	switch {
+	case n.flags&gone != 0 || !n.live:
+	case n.czxid != stat.Czxid:
+		e.want(n)
+	default:
+		e.store.putChildStat(n, stat)
+	}
+}

@@ -1,0 +1,61 @@
+package cache
+
+// item is a node in a snapshot.
+type item struct {
+	name string
+	data []byte
+	meta
+	children int32
+	depth    int32
+	shown    bool // the others are only there to name what is below them
+}
+
+// snapshot copies the nodes from n down: each before its children, siblings by name. mu is held.
+func (s *store) snapshot(n *node) []item {
+	items := make([]item, 0, s.live+1)
+	var add func(n *node, depth int32)
+	add = func(n *node, depth int32) {
+		if !n.live && n.kids == nil {
+			return
+		}
+		items = append(items, item{name: n.name, data: n.data, meta: n.meta, children: n.children, depth: depth, shown: s.seen(n)})
+		for _, k := range n.offspring() {
+			add(k, depth+1)
+		}
+	}
+	add(n, 0)
+	return items
+}
+
+// cursor goes through a snapshot once.
+type cursor struct {
+	items []item
+	paths []string // of the nodes above the next, by depth
+}
+
+// newCursor takes a snapshot whose first item has the path root.
+func newCursor(items []item, root string) *cursor {
+	return &cursor{items: items, paths: []string{root}}
+}
+
+// next returns nil at the end. Paths are only made here: there may be many, and few readers read to the end.
+func (c *cursor) next() *Node {
+	for len(c.items) > 0 {
+		it := &c.items[0]
+		c.items = c.items[1:]
+		path := c.paths[0]
+		if it.depth > 0 {
+			above := c.paths[it.depth-1]
+			if above == "/" {
+				above = ""
+			}
+			path = above + "/" + it.name
+			c.paths = append(c.paths[:it.depth], path)
+		}
+		if it.shown {
+			return &Node{Path: path, Data: it.data, Stat: it.stat(it.children)}
+		}
+	}
+	c.items, c.paths = nil, nil
+	return nil
+}

@@ -1,0 +1,362 @@
+package cache
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// node is a node of the copy. Nodes that have been heard of and not been read yet are in the tree, too, but not live: readers do not see them.
+//
+// There may be hundreds of thousands, so that its size matters: 128 bytes, and a name, and data.
+type node struct {
+	name string
+	data []byte // never changed, only replaced
+	up   *node
+	kids *[]*node // sorted by name; nil for none
+	meta
+	children int32 // Stat.NumChildren
+	flags    flags // of the engine's goroutine only
+	live     bool
+}
+
+// meta is a Stat without NumChildren, packed.
+type meta struct {
+	czxid, mzxid, ctime, mtime, owner, pzxid int64
+	version, cversion, aversion, length      int32
+}
+
+func (m *meta) stat(children int32) framework.Stat {
+	return framework.Stat{Czxid: m.czxid, Mzxid: m.mzxid, Ctime: m.ctime, Mtime: m.mtime, Version: m.version, Cversion: m.cversion,
+		Aversion: m.aversion, EphemeralOwner: m.owner, DataLength: m.length, NumChildren: children, Pzxid: m.pzxid}
+}
+
+func (n *node) setStat(s framework.Stat) {
+	n.meta = meta{s.Czxid, s.Mzxid, s.Ctime, s.Mtime, s.EphemeralOwner, s.Pzxid, s.Version, s.Cversion, s.Aversion, s.DataLength}
+	n.children = s.NumChildren
+}
+
+// offspring returns the children, live or not, in order.
+func (n *node) offspring() []*node {
+	if n.kids == nil {
+		return nil
+	}
+	return *n.kids
+}
+
+// setKids takes a sorted list.
+func (n *node) setKids(kids []*node) {
+	switch {
+	case len(kids) == 0:
+		n.kids = nil
+	case n.kids == nil:
+		n.kids = &kids
+	default:
+		*n.kids = kids
+	}
+}
+
+func (n *node) kid(name string) (i int, found bool) {
+	return slices.BinarySearchFunc(n.offspring(), name, func(k *node, name string) int { return strings.Compare(k.name, name) })
+}
+
+func (n *node) depth() (d int) {
+	for ; n.up != nil; n = n.up {
+		d++
+	}
+	return d
+}
+
+// store is the copy, and who hears of its changes. Only the engine's goroutine changes it, holding mu; it may read without.
+type store struct {
+	root     string // the path of top
+	hideRoot bool   // top is not for readers
+
+	mu          sync.RWMutex
+	top         *node // always there, live or not
+	live        int   // nodes that readers see; guarded by mu
+	subs        map[*subscription]struct{}
+	connection  framework.StateChange // the last; guarded by mu
+	initialized bool                  // guarded by mu
+	ended       error                 // why nothing changes any more; guarded by mu
+
+	known int         // nodes in the tree, live or not; of the engine's goroutine
+	gone  func(*node) // called for each node that leaves the tree, with mu held
+}
+
+func newStore(root string, hideRoot bool) *store {
+	return &store{root: root, hideRoot: hideRoot, top: &node{}, known: 1, subs: map[*subscription]struct{}{}}
+}
+
+// below returns the part of a path under the root, without a leading "/".
+func (s *store) below(path string) (rest string, ok bool) {
+	if s.root == "/" {
+		return strings.CutPrefix(path, "/")
+	}
+	rest, ok = strings.CutPrefix(path, s.root)
+	if !ok || rest == "" {
+		return rest, ok
+	}
+	return strings.CutPrefix(rest, "/")
+}
+
+// find returns the node of a path, live or not, or nil.
+func (s *store) find(path string) *node {
+	rest, ok := s.below(path)
+	if !ok {
+		return nil
+	}
+	n := s.top
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		i, found := n.kid(name)
+		if !found {
+			return nil
+		}
+		n = (*n.kids)[i]
+	}
+	return n
+}
+
+// path returns a node's path.
+func (s *store) path(n *node) string {
+	if n.up == nil {
+		return s.root
+	}
+	size := len(s.root)
+	for at := n; at.up != nil; at = at.up {
+		size += 1 + len(at.name)
+	}
+	if s.root == "/" {
+		size--
+	}
+	b := make([]byte, size)
+	end := size
+	for at := n; at.up != nil; at = at.up {
+		end -= len(at.name)
+		copy(b[end:], at.name)
+		end--
+		b[end] = '/'
+	}
+	copy(b[:end], s.root)
+	return string(b)
+}
+
+// seen says whether readers see the node.
+func (s *store) seen(n *node) bool { return n.live && !(s.hideRoot && n.up == nil) }
+
+// view makes what readers get.
+func (s *store) view(n *node) *Node {
+	return &Node{Path: s.path(n), Data: n.data, Stat: n.stat(n.children)}
+}
+
+// walk calls f for every node, parents first.
+func (s *store) walk(f func(*node)) { walk(s.top, f) }
+
+func walk(n *node, f func(*node)) {
+	f(n)
+	for _, k := range n.offspring() {
+		walk(k, f)
+	}
+}
+
+// insert puts a node that has been heard of below n, where there is none of that name.
+func (s *store) insert(n *node, name string) *node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, _ := n.kid(name)
+	k := &node{name: strings.Clone(name), up: n}
+	n.setKids(slices.Insert(n.offspring(), i, k))
+	s.known++
+	return k
+}
+
+// merge makes the children of n those that names (sorted, without duplicates) tells, and returns the new ones. With keep none is taken away.
+func (s *store) merge(n *node, names []string, keep bool) (added []*node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := n.offspring()
+	kids := make([]*node, 0, max(len(names), len(old)))
+	var lost []*node
+	for len(old) > 0 || len(names) > 0 {
+		switch {
+		case len(names) == 0 || len(old) > 0 && old[0].name < names[0]:
+			if keep {
+				kids = append(kids, old[0])
+			} else {
+				lost = append(lost, old[0])
+			}
+			old = old[1:]
+		case len(old) == 0 || names[0] < old[0].name:
+			k := &node{name: names[0], up: n}
+			kids, added = append(kids, k), append(added, k)
+			names = names[1:]
+		default:
+			kids = append(kids, old[0])
+			old, names = old[1:], names[1:]
+		}
+	}
+	for i := len(lost) - 1; i >= 0; i-- {
+		s.drop(lost[i])
+	}
+	n.setKids(kids)
+	s.known += len(added)
+	return added
+}
+
+// put is what a read has found: the node is there, with this data, which is new. If the node was there before, it is the same one.
+func (s *store) put(n *node, data []byte, stat framework.Stat) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var old *Node
+	listening := len(s.subs) > 0 && !(s.hideRoot && n.up == nil)
+	if n.live && listening {
+		old = s.view(n)
+	}
+	if !n.live {
+		n.live = true
+		if s.seen(n) {
+			s.live++
+		}
+	}
+	n.data = data
+	n.setStat(stat)
+	switch {
+	case !listening:
+	case old != nil:
+		s.tell(Event{Type: Changed, Path: old.Path, Old: old, New: s.view(n)})
+	default:
+		now := s.view(n)
+		s.tell(Event{Type: Created, Path: now.Path, New: now})
+	}
+}
+
+// putStat is what a look has found: the same node with the same data.
+func (s *store) putStat(n *node, stat framework.Stat) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.setStat(stat)
+}
+
+// putChildStat takes over what a listing tells of the node's own Stat.
+func (s *store) putChildStat(n *node, stat framework.Stat) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.cversion, n.children, n.pzxid = stat.Cversion, stat.NumChildren, stat.Pzxid
+}
+
+// remove takes a node below the root, and all below it, out of the copy.
+func (s *store) remove(n *node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(n)
+	if i, found := n.up.kid(n.name); found {
+		kids := slices.Delete(n.up.offspring(), i, i+1)
+		if len(kids) < cap(kids)/4 {
+			kids = slices.Clone(kids)
+		}
+		n.up.setKids(kids)
+	}
+}
+
+// empty reports a node, and all below, as deleted; it stays in the tree, not live.
+func (s *store) empty(n *node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fade(n)
+}
+
+// drop is fade, and forgets the node. mu is held.
+func (s *store) drop(n *node) {
+	s.fade(n)
+	s.known--
+	s.gone(n)
+}
+
+// fade reports a subtree as deleted, the deepest first, and drops what is below n. mu is held.
+func (s *store) fade(n *node) {
+	kids := n.offspring()
+	n.kids = nil
+	for _, k := range slices.Backward(kids) {
+		s.drop(k)
+	}
+	if s.seen(n) {
+		s.live--
+		if len(s.subs) > 0 {
+			old := s.view(n)
+			s.tell(Event{Type: Deleted, Path: old.Path, Old: old})
+		}
+	}
+	n.live, n.data = false, nil
+}
+
+// tell hands an event to the subscribers. mu is held.
+func (s *store) tell(ev Event) {
+	for sub := range s.subs {
+		sub.put(ev)
+	}
+}
+
+// connected reports a change of the connection.
+func (s *store) connected(state framework.StateChange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connection = state
+	s.tell(Event{Type: ConnectionChanged, State: state})
+}
+
+// loaded reports, the first time, that everything has been read.
+func (s *store) loaded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.initialized {
+		s.initialized = true
+		s.tell(Event{Type: Initialized})
+	}
+}
+
+// failed reports a node that cannot be read.
+func (s *store) failed(n *node, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell(Event{Type: Failed, Path: s.path(n), Err: err})
+}
+
+// end ends every subscription.
+func (s *store) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = err
+	for sub := range s.subs {
+		sub.end(err)
+	}
+}
+
+// subscribe registers a subscriber who begins with what is there now.
+func (s *store) subscribe(limit int) *subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := newSubscription(limit)
+	if s.ended != nil {
+		sub.end(s.ended)
+		return sub
+	}
+	if s.connection.State != framework.NeverConnected {
+		sub.batch = append(sub.batch, Event{Type: ConnectionChanged, State: s.connection})
+	}
+	sub.snapshot = newCursor(s.snapshot(s.top), s.root)
+	if s.initialized {
+		sub.put(Event{Type: Initialized})
+	}
+	s.subs[sub] = struct{}{}
+	return sub
+}
+
+func (s *store) unsubscribe(sub *subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.subs, sub)
+}

@@ -1,0 +1,511 @@
+package cache_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestTheRootComesAndGoes(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		tree := open(t, c, "/far/root")
+		l := listenTo(t, tree)
+		settle()
+		assert.Zero(t, tree.Len())
+		assert.Equal(t, []string{"Initialized"}, l.take(), "a missing root is a tree that has been loaded")
+
+		create(t, srv, "/far/root/a")
+		settle()
+		assert.Equal(t, []string{"Created /far/root", "Created /far/root/a"}, l.take())
+		require.NoError(t, srv.DeleteAll("/far"))
+		settle()
+		assert.Equal(t, []string{"Deleted /far/root/a", "Deleted /far/root"}, l.take())
+		same(t, srv, tree)
+
+		create(t, srv, "/far/root/a")
+		settle()
+		l.take()
+		srv.Cut(0)
+		require.NoError(t, srv.DeleteAll("/far"))
+		create(t, srv, "/far/root/a", "/far/root/b")
+		settle()
+		assert.Equal(t, []string{"Deleted /far/root/a", "Deleted /far/root", "Created /far/root", "Created /far/root/a", "Created /far/root/b"}, l.take(),
+			"deleted and created again while there was no connection")
+		same(t, srv, tree)
+
+		srv.Cut(0)
+		require.NoError(t, srv.DeleteAll("/far"))
+		settle()
+		gone := l.take()
+		assert.ElementsMatch(t, []string{"Deleted /far/root/b", "Deleted /far/root/a", "Deleted /far/root"}, gone)
+		assert.Equal(t, "Deleted /far/root", gone[2])
+		l.replays(t, srv, "/far/root")
+	})
+}
+
+func TestAContainerIsReaped(t *testing.T) {
+	for _, profile := range []zktest.Profile{zktest.V38, zktest.V35} {
+		bubble(t, zktest.Config{Profile: profile, ReapInterval: time.Minute}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			tree := open(t, c, "/workers", cache.WithRootCreated())
+			l := listenTo(t, tree)
+			settle()
+			assert.Equal(t, zktest.Container, srv.Tree()["/workers"].Mode)
+			create(t, srv, "/workers/1")
+			require.NoError(t, srv.Delete("/workers/1"))
+			settle()
+			l.take()
+			time.Sleep(2 * time.Minute)
+			settle()
+			assert.Equal(t, []string{"Deleted /workers", "Created /workers"}, l.take(), "reaped, and made again")
+			create(t, srv, "/workers/2")
+			settle()
+			same(t, srv, tree)
+		})
+	}
+}
+
+func TestRecreatedWhileDisconnected(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a/x", "/r/b")
+		tree := open(t, c, "/r")
+		l := listenTo(t, tree)
+		settle()
+		l.take()
+		for _, interrupt := range []func(){
+			func() { srv.Cut(0) },
+			func() { srv.Expire(srv.Sessions()[0].ID) },
+		} {
+			interrupt()
+			require.NoError(t, srv.DeleteAll("/r/a"))
+			create(t, srv, "/r/a/x") // same data, same versions: only the czxid tells
+			require.NoError(t, srv.Set("/r/b", []byte("data of /r/b")))
+			settle()
+			assert.ElementsMatch(t, []string{"Deleted /r/a/x", "Deleted /r/a", "Created /r/a", "Created /r/a/x", "Changed /r/b"}, l.take())
+			same(t, srv, tree)
+			l.replays(t, srv, "/r")
+		}
+	})
+}
+
+func TestANewSessionAnnouncesOnlyDifferences(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		for i := range 100 {
+			create(t, srv, fmt.Sprintf("/r/d%d/n%d", i%7, i))
+		}
+		tree := open(t, c, "/r")
+		l := listenTo(t, tree)
+		settle()
+		l.all()
+		srv.Stop()
+		time.Sleep(time.Minute) // beyond the session timeout
+		require.NoError(t, srv.Set("/r/d3/n3", []byte("new")))
+		require.NoError(t, srv.Delete("/r/d4/n4"))
+		create(t, srv, "/r/d5/n500")
+		require.NoError(t, srv.Start())
+		time.Sleep(30 * time.Second)
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		settle()
+		var states, changes []string
+		for _, ev := range l.all() {
+			if ev.Type == cache.ConnectionChanged {
+				states = append(states, ev.State.String())
+			} else {
+				changes = append(changes, ev.String())
+			}
+		}
+		assert.Equal(t, []string{"Suspended in epoch 1", "Lost in epoch 1", "Reconnected in epoch 2"}, states)
+		assert.ElementsMatch(t, []string{"Changed /r/d3/n3", "Deleted /r/d4/n4", "Created /r/d5/n500"}, changes)
+		same(t, srv, tree)
+	})
+}
+
+func TestDepthAndFilters(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a/b/c/d", "/r/x/y", "/r/tmp/1", "/r/lock/1")
+		flat := open(t, c, "/r", cache.WithMaxDepth(1))
+		alone := open(t, c, "/r", cache.WithMaxDepth(0))
+		some := open(t, c, "/r",
+			cache.WithFilter(func(path string) bool { return !strings.HasSuffix(path, "/tmp") }),
+			cache.WithTraversal(func(path string) bool { return !strings.HasSuffix(path, "/lock") }))
+		check := func(wantSome ...string) {
+			t.Helper()
+			settle()
+			assert.Equal(t, []string{"/r", "/r/a", "/r/lock", "/r/tmp", "/r/x"}, keys(flat.All()))
+			assert.Equal(t, []string{"/r"}, keys(alone.All()))
+			assert.Equal(t, wantSome, keys(some.All()))
+		}
+		check("/r", "/r/a", "/r/a/b", "/r/a/b/c", "/r/a/b/c/d", "/r/lock", "/r/x", "/r/x/y")
+		create(t, srv, "/r/a/e", "/r/tmp/2", "/r/lock/2")
+		require.NoError(t, srv.Delete("/r/x/y"))
+		require.NoError(t, srv.Set("/r/tmp", []byte("changed")))
+		check("/r", "/r/a", "/r/a/b", "/r/a/b/c", "/r/a/b/c/d", "/r/a/e", "/r/lock", "/r/x")
+		srv.Cut(0)
+		create(t, srv, "/r/a/f", "/r/tmp/3", "/r/lock/3")
+		check("/r", "/r/a", "/r/a/b", "/r/a/b/c", "/r/a/b/c/d", "/r/a/e", "/r/a/f", "/r/lock", "/r/x")
+		n, _ := flat.Get("/r/tmp")
+		assert.Equal(t, "changed", string(n.Data))
+	})
+}
+
+func TestPathChildren(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/b/deep", "/r/a")
+		kids, err := cache.NewPathChildren(c, "/r")
+		require.NoError(t, err)
+		defer kids.Close()
+		require.NoError(t, kids.WaitSynced(t.Context()))
+		l := listen(t, kids.Events)
+		settle()
+		assert.Equal(t, []string{"Created /r/a", "Created /r/b", "Initialized"}, l.take(), "the parent is not among them")
+		create(t, srv, "/r/c", "/r/b/deeper")
+		require.NoError(t, srv.Set("/r/a", []byte("new")))
+		require.NoError(t, srv.Set("/r", []byte("new")))
+		settle()
+		assert.ElementsMatch(t, []string{"Created /r/c", "Changed /r/a"}, l.take())
+		assert.Equal(t, []string{"a", "b", "c"}, keys(kids.All()))
+		assert.Equal(t, 3, kids.Len())
+		n, ok := kids.Get("a")
+		require.True(t, ok)
+		assert.Equal(t, "new", string(n.Data))
+		assert.Equal(t, "/r/a", n.Path)
+		require.NoError(t, srv.DeleteAll("/r"))
+		settle()
+		assert.ElementsMatch(t, []string{"Deleted /r/a", "Deleted /r/b", "Deleted /r/c"}, l.take())
+		assert.Equal(t, cache.Progress{Known: 1, Loaded: 1, Synced: true}, kids.Progress())
+		assert.Equal(t, "/r", kids.Path())
+	})
+}
+
+func TestSingle(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		settle()
+		srv.ResetCounts()
+		node, err := cache.NewNode(c, "/r")
+		require.NoError(t, err)
+		defer node.Close()
+		require.NoError(t, node.WaitSynced(t.Context()))
+		l := listen(t, node.Events)
+		settle()
+		_, ok := node.Get()
+		assert.False(t, ok)
+		create(t, srv, "/r/child")
+		settle()
+		require.NoError(t, srv.Set("/r", []byte("new")))
+		settle()
+		n, ok := node.Get()
+		require.True(t, ok)
+		assert.Equal(t, "new", string(n.Data))
+		assert.Equal(t, map[string]int{"getData": 3, "exists": 1}, requests(srv), "one for the missing node, and one for each change")
+		srv.ResetCounts()
+		srv.Cut(0)
+		settle()
+		assert.Equal(t, 1+1, srv.Counts()["getData"], "after a reconnect one, to know that nothing was missed; the other is the client's, of the configuration")
+		require.NoError(t, srv.DeleteAll("/r"))
+		settle()
+		assert.Equal(t, []string{"Initialized", "Created /r", "Changed /r", "Deleted /r"}, l.take())
+		assert.Equal(t, "/r", node.Path())
+		require.NoError(t, node.Close())
+		settle()
+		assert.Empty(t, srv.Watches())
+	})
+}
+
+func TestWithoutData(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a")
+		tree := open(t, c, "/r", cache.WithoutData())
+		n, ok := tree.Get("/r/a")
+		require.True(t, ok)
+		assert.Nil(t, n.Data)
+		assert.Equal(t, int32(len("data of /r/a")), n.Stat.DataLength)
+	})
+}
+
+func zip(t *testing.T, text string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+func TestCompressedData(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		require.NoError(t, srv.Create("/r", nil))
+		require.NoError(t, srv.Create("/r/a", zip(t, "first")))
+		require.NoError(t, srv.Create("/r/broken", []byte("plain")))
+		require.NoError(t, srv.Create("/r/broken/child", zip(t, "child")))
+		tree := open(t, c, "/r", cache.WithCompressedData())
+		l := listenTo(t, tree)
+		settle()
+		assert.Equal(t, []string{"/r", "/r/a", "/r/broken/child"}, keys(tree.All()))
+		n, _ := tree.Get("/r/a")
+		assert.Equal(t, "first", string(n.Data))
+		l.take()
+		require.NoError(t, srv.Set("/r/a", []byte("plain, too")))
+		settle()
+		assert.Equal(t, []string{"Failed /r/a: decode: gzip: invalid header"}, l.take())
+		n, _ = tree.Get("/r/a")
+		assert.Equal(t, "first", string(n.Data), "the last that could be read")
+		require.NoError(t, srv.Set("/r/a", zip(t, "second")))
+		require.NoError(t, srv.Set("/r/broken", zip(t, "healed")))
+		settle()
+		assert.ElementsMatch(t, []string{"Changed /r/a", "Created /r/broken"}, l.take())
+		n, _ = tree.Get("/r/broken")
+		assert.Equal(t, "healed", string(n.Data))
+	})
+}
+
+func TestWhatMayNotBeRead(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a", "/r/secret/x")
+		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
+		tree := open(t, c, "/r")
+		l := listenTo(t, tree)
+		settle()
+		assert.Equal(t, []string{"/r", "/r/a"}, keys(tree.All()))
+		time.Sleep(3 * time.Minute)
+		settle()
+		l.take()
+		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		time.Sleep(61 * time.Second)
+		settle()
+		assert.Equal(t, []string{"Created /r/secret", "Created /r/secret/x"}, l.take(), "found out within a minute: nobody tells")
+		same(t, srv, tree)
+
+		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
+		require.NoError(t, srv.Set("/r/secret", []byte("new")))
+		require.NoError(t, srv.Set("/r/secret", []byte("newer")))
+		settle()
+		if got := l.take(); len(got) > 0 { // later servers do not tell of it
+			assert.Equal(t, []string{"Failed /r/secret: getData /r/secret: no permission"}, got)
+		}
+		n, ok := tree.Get("/r/secret")
+		require.True(t, ok)
+		assert.Equal(t, "", string(n.Data), "the last that could be read")
+	})
+}
+
+func TestTwoCachesShareAClient(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a", "/r/b")
+		one, two, inner := open(t, c, "/r"), open(t, c, "/r"), open(t, c, "/r/b")
+		create(t, srv, "/r/c", "/r/b/d")
+		settle()
+		same(t, srv, one)
+		require.NoError(t, one.Close())
+		settle()
+		create(t, srv, "/r/b/e")
+		require.NoError(t, srv.Set("/r/c", []byte("new")))
+		settle()
+		same(t, srv, two)
+		same(t, srv, inner)
+	})
+}
+
+func TestNamespaces(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/app/team/r/a", "/r/outside")
+		deep := dial(t, srv, framework.WithNamespace("app"))
+		for _, view := range []*framework.Client{deep.UsingNamespace("app/team"), c.UsingNamespace("app/team")} {
+			tree := open(t, view, "/r")
+			whole := open(t, view, "/")
+			l := listenTo(t, tree)
+			create(t, srv, "/app/team/r/b")
+			settle()
+			assert.Equal(t, []string{"/r", "/r/a", "/r/b"}, keys(tree.All()))
+			assert.Equal(t, []string{"/", "/r", "/r/a", "/r/b"}, keys(whole.All()))
+			assert.Equal(t, []string{"r"}, keys(whole.Children("/")))
+			assert.Contains(t, l.take(), "Created /r/b")
+			require.NoError(t, srv.Delete("/app/team/r/b"))
+		}
+	})
+}
+
+func TestEnds(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a")
+		own := dial(t, srv)
+		tree := open(t, own, "/r")
+		l, quitter := listenTo(t, tree), listenTo(t, tree)
+		settle()
+		quitter.cancel()
+		<-quitter.done
+		require.ErrorIs(t, quitter.err, context.Canceled)
+		require.NoError(t, own.Close())
+		<-l.done
+		require.ErrorIs(t, l.err, framework.ErrClosed)
+		require.ErrorIs(t, tree.WaitSynced(t.Context()), framework.ErrClosed)
+		_, ok := tree.Get("/r/a")
+		assert.True(t, ok, "what it held can still be read")
+		late := listenTo(t, tree)
+		<-late.done
+		require.ErrorIs(t, late.err, framework.ErrClosed)
+		require.NoError(t, tree.Close())
+
+		tree = open(t, c, "/r")
+		require.NoError(t, tree.Close())
+		require.NoError(t, tree.Close())
+		require.ErrorIs(t, tree.WaitSynced(t.Context()), cache.ErrClosed)
+
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		tree = open(t, s.Client(), "/r")
+		srv.Expire(s.ID())
+		settle()
+		require.ErrorIs(t, tree.WaitSynced(t.Context()), framework.ErrSessionLost, "the view of a session ends with it")
+		synctest.Wait()
+	})
+}
+
+func TestWaitingEndsWithTheContext(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		srv.Pause()
+		tree, err := cache.New(c, "/r")
+		require.NoError(t, err)
+		defer tree.Close()
+		var none context.Context
+		require.ErrorIs(t, tree.WaitSynced(none), framework.ErrNilContext)
+		for _, err := range tree.Events(none) {
+			require.ErrorIs(t, err, framework.ErrNilContext)
+		}
+		ctx, cancel := contextWithCause(t)
+		go func() { time.Sleep(time.Second); cancel(errWhy) }()
+		err = tree.WaitSynced(ctx)
+		require.ErrorIs(t, err, errWhy)
+		require.ErrorIs(t, err, ctx.Err())
+		assert.False(t, tree.Progress().Synced)
+		srv.Resume()
+	})
+}
+
+var errWhy = errors.New("why")
+
+func TestBadOptions(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		for _, opt := range []cache.TreeOption{cache.WithBuffer(0), cache.WithDecoder(nil), cache.WithMaxDepth(-1), cache.WithFilter(nil), cache.WithTraversal(nil), nil} {
+			_, err := cache.NewTree(c, "/r", opt)
+			require.ErrorIs(t, err, framework.ErrInvalidOption)
+		}
+		_, err := cache.New(c, "r")
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+		_, err = cache.New(nil, "/r")
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		_, err = cache.NewNode(c, "/r/")
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+		_, err = cache.NewPathChildren(c, "", cache.WithoutData())
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+	})
+}
+
+type limits struct{ Rate int }
+
+func TestTyped(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		require.NoError(t, srv.Create("/r/a", []byte(`{"Rate": 5}`)))
+		require.NoError(t, srv.Create("/r/b", []byte(`{"Rate":`)))
+		kids, err := cache.NewPathChildren(c, "/r")
+		require.NoError(t, err)
+		defer kids.Close()
+		require.NoError(t, kids.WaitSynced(t.Context()))
+		typed := cache.NewTyped(kids, cache.JSON[limits])
+		a, ok := typed.Get("a")
+		require.True(t, ok)
+		require.NoError(t, a.Err)
+		assert.Equal(t, limits{5}, a.Value)
+		assert.Equal(t, "/r/a", a.Path)
+		_, ok = typed.Get("none")
+		assert.False(t, ok)
+		for name, e := range typed.All() {
+			if name == "b" {
+				require.EqualError(t, e.Err, "decode /r/b: unexpected end of JSON input")
+				assert.Zero(t, e.Value)
+			}
+		}
+		assert.Equal(t, []string{"a", "b"}, keys(typed.All()))
+		changed := false
+		for ev, err := range typed.Events(t.Context()) {
+			require.NoError(t, err)
+			switch ev.Type {
+			case cache.Initialized:
+				require.NoError(t, srv.Set("/r/a", []byte(`{"Rate": 6}`)))
+			case cache.Changed:
+				assert.Equal(t, limits{5}, ev.Old.Value)
+				assert.Equal(t, limits{6}, ev.New.Value)
+				changed = true
+			}
+			if changed {
+				break
+			}
+		}
+		assert.True(t, changed)
+
+		tree := cache.NewTyped(open(t, c, "/r"), cache.JSON[limits])
+		a, _ = tree.Get("/r/a")
+		assert.Equal(t, limits{6}, a.Value)
+		assert.Equal(t, []string{"/r", "/r/a", "/r/b"}, keys(tree.All()))
+		node, err := cache.NewNode(c, "/r/a")
+		require.NoError(t, err)
+		defer node.Close()
+		require.NoError(t, node.WaitSynced(t.Context()))
+		single := cache.NewTyped(node, cache.JSON[limits])
+		a, ok = single.Get("/r/a")
+		require.True(t, ok)
+		assert.Equal(t, limits{6}, a.Value)
+		assert.Equal(t, []string{"/r/a"}, keys(single.All()))
+	})
+}
+
+// A subscriber that stops reading delays nobody, and catches up in few steps.
+func TestASlowSubscriber(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a", "/r/b", "/r/c")
+		tree := open(t, c, "/r", cache.WithBuffer(10))
+		quick := listenTo(t, tree)
+		asleep := make(chan struct{})
+		slow := listen(t, func(ctx context.Context) iter.Seq2[cache.Event, error] {
+			return func(yield func(cache.Event, error) bool) {
+				for ev, err := range tree.Events(ctx) {
+					if !yield(ev, err) {
+						return
+					}
+					<-asleep
+				}
+			}
+		})
+		settle()
+		for i := range 500 {
+			require.NoError(t, srv.Set("/r/a", fmt.Append(nil, i)))
+			if i%10 == 0 {
+				require.NoError(t, srv.Delete("/r/b"))
+				create(t, srv, "/r/b", fmt.Sprintf("/r/passing-%d", i))
+			} else if i%10 == 5 {
+				require.NoError(t, srv.Delete(fmt.Sprintf("/r/passing-%d", i-5)))
+			}
+			synctest.Wait()
+		}
+		settle()
+		same(t, srv, tree)
+		quick.replays(t, srv, "/r")
+		assert.GreaterOrEqual(t, len(quick.take()), 500+100+100)
+		close(asleep)
+		settle()
+		slow.replays(t, srv, "/r")
+		assert.LessOrEqual(t, len(slow.all()), 1+4+10+2*5+2)
+	})
+}

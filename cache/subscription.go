@@ -1,0 +1,143 @@
+package cache
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// subscription is one stream of events. It begins with what was there when it was made; what has happened since waits in a queue, and beyond the
+// limit of that as deltas. Who reads slowly delays nobody, and costs no more memory than that.
+type subscription struct {
+	limit int
+	more  chan struct{} // 1 slot: there is something to be had
+
+	// Of the reader only, and before the queue:
+	batch    []Event
+	snapshot *cursor
+
+	mu    sync.Mutex
+	queue []Event // guarded by mu
+	head  int     // queue[:head] has been read; guarded by mu
+	rest  *deltas // what has happened behind the queue; guarded by mu
+	over  error   // guarded by mu
+}
+
+func newSubscription(limit int) *subscription {
+	return &subscription{limit: limit, more: make(chan struct{}, 1)}
+}
+
+// put never waits.
+func (s *subscription) put(ev Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.rest != nil:
+		s.rest.add(ev)
+	case len(s.queue)-s.head < s.limit:
+		if s.head > 0 && len(s.queue) == cap(s.queue) { // make room in front before more is taken
+			n := copy(s.queue, s.queue[s.head:])
+			clear(s.queue[n:])
+			s.queue, s.head = s.queue[:n], 0
+		}
+		s.queue = append(s.queue, ev)
+	default:
+		s.rest = &deltas{}
+		s.rest.add(ev)
+	}
+	s.wake()
+}
+
+func (s *subscription) wake() {
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+func (s *subscription) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over, s.queue, s.head, s.rest = err, nil, 0, nil
+	s.wake()
+}
+
+// next returns the next event if there is one.
+func (s *subscription) next() (ev Event, ok bool, over error) {
+	for {
+		if over := s.ended(); over != nil {
+			return ev, false, over
+		}
+		if len(s.batch) > 0 {
+			ev, s.batch = s.batch[0], s.batch[1:]
+			return ev, true, nil
+		}
+		if s.snapshot != nil {
+			if n := s.snapshot.next(); n != nil {
+				return Event{Type: Created, Path: n.Path, New: n}, true, nil
+			}
+			s.snapshot = nil
+		}
+		ev, ok, rest := s.pop()
+		if rest == nil {
+			return ev, ok, nil
+		}
+		s.batch = rest.events() // takes its time: not under the lock
+	}
+}
+
+func (s *subscription) ended() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// pop takes the first event of the queue, or when that is empty what there is behind it.
+func (s *subscription) pop() (ev Event, ok bool, rest *deltas) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.head < len(s.queue) {
+		ev = s.queue[s.head]
+		s.queue[s.head] = Event{} // let go of what it points to
+		s.head++
+		return ev, true, nil
+	}
+	s.queue, s.head = s.queue[:0], 0
+	rest, s.rest = s.rest, nil
+	return ev, false, rest
+}
+
+// events is [Cache.Events].
+func (e *engine) events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if ctx == nil {
+			yield(Event{}, framework.ErrNilContext)
+			return
+		}
+		sub := e.store.subscribe(e.cfg.buffer)
+		defer e.store.unsubscribe(sub)
+		for {
+			if ctx.Err() != nil {
+				yield(Event{}, left(ctx))
+				return
+			}
+			ev, ok, over := sub.next()
+			switch {
+			case over != nil:
+				yield(Event{}, over)
+				return
+			case ok:
+				if !yield(ev, nil) {
+					return
+				}
+				continue
+			}
+			select {
+			case <-sub.more:
+			case <-ctx.Done():
+			}
+		}
+	}
+}

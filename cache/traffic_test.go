@@ -1,0 +1,234 @@
+package cache_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
+)
+
+// grow makes n nodes below root, in directories of a hundred.
+func grow(t *testing.T, srv *zktest.Server, root string, n int) {
+	t.Helper()
+	for i := range n {
+		require.NoError(t, srv.Create(fmt.Sprintf("%s/dir-%04d/node-%08d", root, i/100, i), fmt.Appendf(nil, "value %d", i)))
+	}
+}
+
+// reads counts the requests that read, but for the client's own.
+func reads(srv *zktest.Server) (n int) {
+	for op, k := range srv.Counts() {
+		switch op {
+		case "getData", "getChildren", "getChildren2", "exists", "multiRead":
+			n += k
+		}
+	}
+	return n - srv.Counts()["connect"] // with each connection the client reads the servers' configuration
+}
+
+func TestTrafficOfTenThousandNodes(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		const n = 10_000
+		grow(t, srv, "/r", n)
+		settle()
+		srv.ResetCounts()
+		tree := open(t, c, "/r")
+		same(t, srv, tree)
+		t.Logf("load: %v", requests(srv))
+		assert.LessOrEqual(t, sum(requests(srv)), n/10, "at most 0.1 requests per node")
+		assert.LessOrEqual(t, reads(srv), 3+n*12/10/100)
+		assert.Equal(t, 1, len(srv.Watches()))
+		nodes := tree.Len()
+		assert.Equal(t, cache.Progress{Known: nodes, Loaded: nodes, Synced: true}, tree.Progress())
+
+		srv.ResetCounts()
+		srv.Cut(0)
+		settle()
+		assert.Equal(t, 1, reads(srv), "a reconnect without a change: %v", requests(srv))
+		require.NoError(t, tree.WaitSynced(t.Context()))
+
+		srv.ResetCounts()
+		srv.Cut(0)
+		require.NoError(t, srv.Set("/r/dir-0003/node-00000301", []byte("new")))
+		create(t, srv, "/r/dir-0004/new")
+		settle()
+		same(t, srv, tree)
+		t.Logf("compare after a reconnect: %v", requests(srv))
+		assert.LessOrEqual(t, sum(requests(srv)), n/100)
+
+		srv.ResetCounts()
+		srv.Expire(srv.Sessions()[0].ID)
+		create(t, srv, "/r/dir-0004/newer")
+		settle()
+		same(t, srv, tree)
+		t.Logf("compare in a new session: %v", requests(srv))
+		assert.LessOrEqual(t, sum(requests(srv)), n/100)
+	})
+}
+
+func TestTrafficOfChanges(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		grow(t, srv, "/r", 100)
+		tree := open(t, c, "/r")
+		each := func(what string, want int, change func()) {
+			t.Helper()
+			settle()
+			srv.ResetCounts()
+			change()
+			settle()
+			assert.Equal(t, want, sum(requests(srv)), "%s: %v", what, requests(srv))
+			same(t, srv, tree)
+		}
+		each("create", 1, func() { create(t, srv, "/r/dir-0000/new") })
+		each("set", 1, func() { require.NoError(t, srv.Set("/r/dir-0000/new", []byte("x"))) })
+		each("delete", 1, func() { require.NoError(t, srv.Delete("/r/dir-0000/new")) })
+		each("delete many", 1, func() {
+			for i := range 50 {
+				require.NoError(t, srv.Delete(fmt.Sprintf("/r/dir-0000/node-%08d", i)))
+			}
+		})
+		each("delete a directory and create it again", 3, func() {
+			require.NoError(t, srv.DeleteAll("/r/dir-0000"))
+			create(t, srv, "/r/dir-0000/a")
+		})
+	})
+}
+
+func TestTrafficOfOneShotWatches(t *testing.T) {
+	bubble(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		grow(t, srv, "/r", 1000)
+		settle()
+		srv.ResetCounts()
+		tree := open(t, c, "/r")
+		same(t, srv, tree)
+		nodes := tree.Len()
+		t.Logf("load: %v", requests(srv))
+		assert.LessOrEqual(t, srv.Counts()["getData"], nodes+2+10)
+		assert.Equal(t, nodes, srv.Counts()["getChildren2"])
+		assert.Equal(t, 1, srv.Counts()["addWatch"], "what the server lacks is found out once")
+		assert.Zero(t, srv.Counts()["multiRead"])
+
+		srv.ResetCounts()
+		srv.Cut(0)
+		settle()
+		assert.Equal(t, 1, reads(srv), "a reconnect without a change: %v", requests(srv))
+
+		srv.ResetCounts()
+		srv.Cut(0)
+		require.NoError(t, srv.Set("/r/dir-0003/node-00000301", []byte("new")))
+		create(t, srv, "/r/dir-0004/new")
+		settle()
+		same(t, srv, tree)
+		t.Logf("after a reconnect: %v", requests(srv))
+		assert.LessOrEqual(t, reads(srv), 5, "only what has changed: %v", requests(srv))
+	})
+}
+
+// Large nodes are compared by their Stat alone, and answers stay of a reasonable size.
+func TestTrafficOfLargeNodes(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+		require.NoError(t, srv.Create("/r", nil))
+		const n, size = 400, 100 << 10
+		for i := range n {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/%d", i), []byte(strings.Repeat("x", size))))
+		}
+		meter := &meter{dial: srv.Dial}
+		c := dial(t, srv, framework.WithDialer(meter.Dial))
+		tree := open(t, c, "/r")
+		same(t, srv, tree)
+		assert.Less(t, meter.largest(), 8<<20, "one answer")
+		assert.Less(t, srv.Counts()["multiRead"], n)
+		meter.reset()
+		srv.Cut(0)
+		require.NoError(t, srv.Set("/r/7", []byte("new")))
+		settle()
+		same(t, srv, tree)
+		assert.Less(t, meter.total(), 200<<10, "bytes read after a reconnect, of %d", n*size)
+	})
+}
+
+// More children than CuratorCache 5.4 can count.
+func TestSeventyThousandChildren(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		const n = 70_000
+		for i := range n {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/%d", i), nil))
+		}
+		settle()
+		srv.ResetCounts()
+		tree := open(t, c, "/r")
+		assert.Equal(t, n+1, tree.Len())
+		t.Logf("%v", requests(srv))
+		assert.LessOrEqual(t, sum(requests(srv)), n/100)
+		create(t, srv, "/r/one-more")
+		require.NoError(t, srv.Delete("/r/500"))
+		settle()
+		same(t, srv, tree)
+	})
+}
+
+func TestProgress(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		grow(t, srv, "/r", 1000)
+		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold, After: 3})
+		tree, err := cache.New(c, "/r")
+		require.NoError(t, err)
+		defer tree.Close()
+		<-hold.Struck()
+		settle()
+		p := tree.Progress()
+		assert.False(t, p.Synced)
+		assert.Positive(t, p.Loaded)
+		assert.Greater(t, p.Known, p.Loaded)
+		assert.GreaterOrEqual(t, tree.Len(), p.Loaded, "what is there can be read already")
+		hold.Release()
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		assert.Equal(t, cache.Progress{Known: tree.Len(), Loaded: tree.Len(), Synced: true}, tree.Progress())
+	})
+}
+
+// What 100,000 nodes with little data take.
+func TestHeapPerNode(t *testing.T) {
+	srv, err := zktest.NewServer(zktest.Config{})
+	require.NoError(t, err)
+	const n = 100_000
+	grow(t, srv, "/r", n)
+	c, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
+	require.NoError(t, err)
+	require.NoError(t, c.WaitConnected(t.Context()))
+	start := time.Now()
+	tree, err := cache.New(c, "/r")
+	require.NoError(t, err)
+	require.NoError(t, tree.WaitSynced(t.Context()))
+	took := time.Since(start)
+	nodes := tree.Len()
+	require.Equal(t, n+n/100+1, nodes)
+	counts := requests(srv)
+	// Closed, it keeps what it held, and nobody else keeps it.
+	require.NoError(t, tree.Close())
+	with := heap()
+	runtime.KeepAlive(tree)
+	tree = nil
+	perNode := float64(with-heap()) / float64(nodes)
+	require.NoError(t, c.Close())
+	srv.Close()
+	t.Logf("%d nodes: %.0f bytes of heap per node, loaded in %v (%.0f nodes/s), %v", nodes, perNode, took, float64(nodes)/took.Seconds(), counts)
+	assert.LessOrEqual(t, perNode, 200.0)
+	assert.GreaterOrEqual(t, perNode, 128.0, "this measures something else")
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

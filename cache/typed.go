@@ -1,0 +1,103 @@
+package cache
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+)
+
+// Source is a cache that [NewTyped] can decode: *Cache, *PathChildren, *Single.
+type Source interface {
+	lookup(key string) (Node, bool)
+	entries() iter.Seq2[string, Node]
+	Events(ctx context.Context) iter.Seq2[Event, error]
+}
+
+func (c *Cache) lookup(path string) (Node, bool)         { return c.Get(path) }
+func (c *Cache) entries() iter.Seq2[string, Node]        { return c.All() }
+func (c *PathChildren) lookup(name string) (Node, bool)  { return c.Get(name) }
+func (c *PathChildren) entries() iter.Seq2[string, Node] { return c.All() }
+func (c *Single) lookup(path string) (Node, bool)        { return c.e.store.get(path) }
+func (c *Single) entries() iter.Seq2[string, Node]       { return c.e.store.all() }
+
+// Typed is a view of a cache with decoded data. It has no state of its own: data is decoded when it is asked for. Safe for concurrent use if its
+// codec is. Corresponds to Curator's CachedModeledFramework.
+type Typed[T any] struct {
+	source Source
+	decode func([]byte) (T, error)
+}
+
+// Entry is a node with its data decoded.
+type Entry[T any] struct {
+	Node
+	Value T
+	// Err says why the data could not be decoded; then Value is the zero value.
+	Err error
+}
+
+// TypedEvent is an event with its nodes decoded.
+type TypedEvent[T any] struct {
+	Event
+	// Old and New are those of the Event, decoded.
+	Old, New *Entry[T]
+}
+
+// NewTyped makes a view of a cache through a codec, such as [JSON]. Data that cannot be decoded shows as an entry with Err; it never ends anything.
+func NewTyped[T any](source Source, decode func([]byte) (T, error)) *Typed[T] {
+	return &Typed[T]{source, decode}
+}
+
+// JSON is a codec for [NewTyped]: NewTyped(c, cache.JSON[Limits]).
+func JSON[T any](data []byte) (v T, err error) {
+	err = json.Unmarshal(data, &v)
+	return v, err
+}
+
+// Get returns what the cache's Get does, decoded: by path, or by name for a PathChildren.
+func (t *Typed[T]) Get(key string) (Entry[T], bool) {
+	n, ok := t.source.lookup(key)
+	if !ok {
+		return Entry[T]{}, false
+	}
+	return t.entry(n), true
+}
+
+// All returns what the cache's All does, decoded.
+func (t *Typed[T]) All() iter.Seq2[string, Entry[T]] {
+	return func(yield func(string, Entry[T]) bool) {
+		for key, n := range t.source.entries() {
+			if !yield(key, t.entry(n)) {
+				return
+			}
+		}
+	}
+}
+
+// Events returns what the cache's Events does, decoded.
+func (t *Typed[T]) Events(ctx context.Context) iter.Seq2[TypedEvent[T], error] {
+	return func(yield func(TypedEvent[T], error) bool) {
+		for ev, err := range t.source.Events(ctx) {
+			if !yield(TypedEvent[T]{Event: ev, Old: t.ref(ev.Old), New: t.ref(ev.New)}, err) {
+				return
+			}
+		}
+	}
+}
+
+func (t *Typed[T]) ref(n *Node) *Entry[T] {
+	if n == nil {
+		return nil
+	}
+	entry := t.entry(*n)
+	return &entry
+}
+
+func (t *Typed[T]) entry(n Node) Entry[T] {
+	v, err := t.decode(n.Data)
+	if err != nil {
+		var none T
+		return Entry[T]{Node: n, Value: none, Err: fmt.Errorf("decode %s: %w", n.Path, err)}
+	}
+	return Entry[T]{Node: n, Value: v}
+}

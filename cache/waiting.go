@@ -1,0 +1,111 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// syncState is whether the cache is in sync, for those who wait for it.
+type syncState struct {
+	mu      sync.Mutex
+	synced  bool          // guarded by mu
+	over    error         // guarded by mu
+	changed chan struct{} // closed and replaced with every change; guarded by mu
+}
+
+func (s *syncState) is() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.synced
+}
+
+func (s *syncState) set(synced bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.synced != synced {
+		s.synced = synced
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+}
+
+func (s *syncState) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over, s.synced = err, false
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// wait is [Cache.WaitSynced].
+func (s *syncState) wait(ctx context.Context) error {
+	if ctx == nil {
+		return framework.ErrNilContext
+	}
+	for {
+		s.mu.Lock()
+		synced, over, changed := s.synced, s.over, s.changed
+		s.mu.Unlock()
+		switch {
+		case over != nil:
+			return over
+		case synced:
+			return nil
+		case ctx.Err() != nil:
+			return left(ctx)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// left is the error of who left: it matches ctx.Err() and the cause.
+func left(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return context.Cause(ctx)
+}
+
+// inbox is an unbounded queue of functions for one goroutine.
+type inbox struct {
+	more chan struct{} // 1 slot: there are some
+
+	mu     sync.Mutex
+	queue  []func() // guarded by mu
+	closed bool     // guarded by mu
+}
+
+func (i *inbox) put(f func()) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed {
+		return false
+	}
+	i.queue = append(i.queue, f)
+	select {
+	case i.more <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (i *inbox) take() []func() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	queue := i.queue
+	i.queue = nil
+	return queue
+}
+
+func (i *inbox) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.closed, i.queue = true, nil
+}
