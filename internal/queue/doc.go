@@ -5,6 +5,9 @@
 // engine around it: it creates, lists, watches, goes back into the line when the session or the node is lost, and leaves nothing
 // behind when the caller goes.
 //
+// Around a [Grant] there is what locks have in common: a [Share] of it for each who acquires again under it, and [Carry], by which a context tells
+// who that is.
+//
 // What the engine promises to the recipes:
 //
 //   - A grant belongs to the session that created the node. All requests of one attempt run on a view pinned to that session; when

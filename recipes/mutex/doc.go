@@ -31,6 +31,11 @@
 // First come, first served, by the order in which the servers got the requests. Who waits is woken when the one ahead leaves, and nobody
 // else is. A waiter whose session is lost begins again at the end of the line, within the same call of Acquire.
 //
+// # Several locks, and locks on request
+//
+// [Multi] takes several locks as one, all or none, under one deadline. With [WithRevocation] a holder hears when somebody asks for the lock
+// ([Revoke], or Curator's Revoker).
+//
 // # Forgetting to release
 //
 // A lock that is not released is held until the client is closed or its session ends. When a [Lock] is garbage collected before it was

@@ -116,3 +116,60 @@ func ExampleLock_Guard() {
 	// with the lock: <nil>
 	// without: true
 }
+
+func ExampleRevoke() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	m := mutex.New(client, "/locks/batch", mutex.WithRevocation())
+	lock, err := m.Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// Somebody else, who is in more of a hurry.
+	holder, _, _ := m.Holder(ctx)
+	if err := mutex.Revoke(ctx, client, holder.Path); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	select {
+	case <-lock.Revoked():
+		fmt.Println("asked to go")
+	case <-lock.Context().Done():
+		fmt.Println("lost")
+	}
+	fmt.Println("released:", lock.Release(ctx))
+	// Output:
+	// asked to go
+	// released: <nil>
+}
+
+func ExampleMulti() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+
+	from, to := mutex.New(client, "/locks/account-1"), mutex.New(client, "/locks/account-2")
+	both := mutex.NewMulti(mutex.Of(from), mutex.Of(to)) // everybody in the same order
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // for both together
+	defer cancel()
+	lock, err := both.Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = to.TryAcquire(ctx)
+	fmt.Println("somebody else:", errors.Is(err, mutex.ErrNotAcquired))
+	fmt.Println("held:", lock.Valid())
+	fmt.Println("released:", lock.Release(ctx))
+	// Output:
+	// somebody else: true
+	// held: true
+	// released: <nil>
+}

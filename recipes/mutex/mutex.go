@@ -36,10 +36,12 @@ var (
 //
 // Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
-	line     queue.Line
-	staleTry bool
-	onWait   func(Position)
-	err      error // of New: every method returns it
+	line      queue.Line
+	staleTry  bool
+	noReentry bool
+	revocable bool
+	onWait    func(Position)
+	err       error // of New: every method returns it
 }
 
 // New makes the lock at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
@@ -68,6 +70,9 @@ func (m *Mutex) configure(opts []Option) error {
 			return err
 		}
 	}
+	if m.revocable && m.line.Data == nil {
+		m.line.Data = []byte{} // as Curator does: the data is the revokers'
+	}
 	if f := m.onWait; f != nil {
 		m.line.OnWait = func(p queue.Position) { f(Position(p)) }
 	}
@@ -83,6 +88,7 @@ func (m *Mutex) Path() string { return m.line.Dir }
 // without asking the server, with one more Lock on the same hold; the hold ends with the Release of the last. So whoever is handed that
 // context shares the hold: two goroutines that acquire with it do not exclude each other. With any other context Acquire queues, and
 // that includes the context of a lock of another Mutex value at the same path: it waits for itself, until ctx ends.
+// See also [WithoutReentry].
 //
 // When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
 // context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out. Before it has a place in line, the retry policy
@@ -111,16 +117,32 @@ func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values 
 	case ctx.Err() != nil:
 		err = queue.Left(ctx)
 	default:
-		if lock := m.reenter(ctx); lock != nil {
+		var lock *Lock
+		if lock, err = m.enter(ctx, wait); err == nil {
 			return lock, nil
-		}
-		h := &held{}
-		if h.grant, err = wait(ctx, context.WithValue(ctx, key{m}, h)); err == nil {
-			h.count = 1
-			return newLock(m, h), nil
 		}
 	}
 	return nil, m.failed(verb, err)
+}
+
+// enter enters once more, or waits in line.
+func (m *Mutex) enter(ctx context.Context, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
+	h, values := &held{}, ctx
+	if !m.noReentry {
+		if lock := m.reenter(ctx); lock != nil {
+			return lock, nil
+		}
+		values = queue.Carry(ctx, m, h)
+	}
+	grant, err := wait(ctx, values)
+	if err != nil {
+		return nil, err
+	}
+	if m.revocable {
+		h.revoked = make(chan struct{})
+		(&revocation{grant, h.revoked}).look()
+	}
+	return &Lock{m, h.Begin(grant, m.line.Client.Logger()), h.revoked}, nil
 }
 
 func (m *Mutex) failed(verb string, err error) error {
@@ -132,7 +154,7 @@ func (m *Mutex) failed(verb string, err error) error {
 //
 // The error is f's, joined with the way in which the lock was lost, if it was lost before f returned: then f's work may not have been
 // protected to its end. When the lock is not acquired f is not called.
-func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	if f == nil {
 		return m.failed("do", errors.New("the function is nil"))
 	}
@@ -140,15 +162,7 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) (err 
 	if err != nil {
 		return err
 	}
-	work, stop := lock.within(ctx)
-	defer func() {
-		stop()
-		// When ctx has ended the node is deleted behind our back: that is no failure of f's work.
-		if released := lock.Release(ctx); released != nil && (ctx.Err() == nil || lock.lost() != nil) {
-			err = errors.Join(err, released)
-		}
-	}()
-	return f(work)
+	return lock.handle.Do(ctx, f, lock.Release)
 }
 
 // Participant is somebody who holds the lock or waits for it, with any client.

@@ -38,6 +38,20 @@ func WithStaleTry() Option {
 	return func(m *Mutex) error { m.staleTry = true; return nil }
 }
 
+// WithRevocation lets others ask the holder to give up the lock, with [Revoke] or Curator's Revoker: [Lock.Revoked]. It costs one read per Acquire, which
+// is not waited for. The nodes are empty, unless [WithNodeData] says what is in them; a revoker replaces that. Default: nobody is listened to.
+//
+// Corresponds to Curator's makeRevocable.
+func WithRevocation() Option {
+	return func(m *Mutex) error { m.revocable = true; return nil }
+}
+
+// WithoutReentry has each Acquire stand in line, whatever context it gets: one that is called under the lock waits until somebody else, who
+// has the [Lock] in hand, releases it. Default: Acquire with the lock's context re-enters.
+func WithoutReentry() Option {
+	return func(m *Mutex) error { m.noReentry = true; return nil }
+}
+
 // OnWait has f called each time [Mutex.Acquire] finds out how many are ahead: first when it begins to wait, then whenever it looks again
 // (which is not at each step of the line: a waiter hears only of the one in front). It is called by the goroutine that acquires, which
 // waits for it. Default: none.

@@ -1,0 +1,150 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Share is one grant and those who share it: whoever acquires under it once more joins, instead of standing in line. The hold's context is made
+// with it (see [Carry]) before there is a grant, and so it is ready with Begin.
+type Share struct {
+	grant *Grant // set by Begin, before anybody else sees the Share; as log
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	count int // Handles that were not released, guarded by mu
+}
+
+// Begin returns the first Handle.
+func (s *Share) Begin(grant *Grant, log *slog.Logger) *Handle {
+	s.grant, s.log, s.count = grant, log, 1
+	return s.handle()
+}
+
+// Live says whether the grant is held.
+func (s *Share) Live() bool { return s.grant.Hold.Valid() }
+
+// Join returns one more Handle, nil if the last one was released.
+func (s *Share) Join() *Handle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count == 0 {
+		return nil
+	}
+	s.count++
+	return s.handle()
+}
+
+func (s *Share) handle() *Handle {
+	h := &Handle{share: s}
+	h.cleanup = runtime.AddCleanup(h, forgotten, s)
+	return h
+}
+
+// forgotten only warns: somebody may still work under the lock's context. It runs on the collector's goroutine and touches as little as possible.
+func forgotten(s *Share) {
+	s.log.Warn("a lock was dropped without Release; it is held until its session ends", "path", s.grant.Path)
+}
+
+// Handle is one of those who share a grant. Its methods are what the recipes' locks consist of, and documented there.
+type Handle struct {
+	share    *Share
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+}
+
+// Grant returns what is shared.
+func (h *Handle) Grant() *Grant { return h.share.grant }
+
+// Context is the hold's.
+func (h *Handle) Context() context.Context { return h.share.grant.Hold.Context() }
+
+// Valid says, from the clock, whether the grant is held and the Handle not released.
+func (h *Handle) Valid() bool { return !h.released.Load() && h.share.grant.Hold.Valid() }
+
+// Remaining is for how long it is Valid if nothing is heard of the servers any more.
+func (h *Handle) Remaining() time.Duration {
+	if h.released.Load() {
+		return 0
+	}
+	return h.share.grant.Hold.Remaining()
+}
+
+// Lost returns how the grant was lost, nil if it was not.
+func (h *Handle) Lost() error {
+	if h.share.grant.Hold.Valid() {
+		return nil
+	}
+	if cause := context.Cause(h.Context()); !errors.Is(cause, framework.ErrReleased) {
+		return cause
+	}
+	return nil
+}
+
+// Release gives the share back, and the grant with the last one: ErrReleased when it has been called before, and how the grant was lost, if it
+// was.
+func (h *Handle) Release(ctx context.Context) error {
+	if ctx == nil {
+		return framework.ErrNilContext
+	}
+	if h.released.Swap(true) {
+		return framework.ErrReleased
+	}
+	h.cleanup.Stop()
+	h.share.mu.Lock()
+	h.share.count--
+	last := h.share.count == 0
+	h.share.mu.Unlock()
+	if !last {
+		return nil
+	}
+	lost := h.Lost()
+	err := h.share.grant.Release(ctx)
+	if lost != nil {
+		// What is left to be removed goes with the session, or the client removes it; the loss is what matters.
+		return lost
+	}
+	return err
+}
+
+// Do runs f under the Handle on behalf of ctx and then calls release, also when f panics. The error is f's, joined with that of release
+// if it tells of a loss, or if ctx has not ended: else the node is deleted behind our back, which is no failure of f's work.
+func (h *Handle) Do(ctx context.Context, f func(context.Context) error, release func(context.Context) error) (err error) {
+	work, stop := Work(ctx, h.Context())
+	defer func() {
+		stop()
+		if released := release(ctx); released != nil && (ctx.Err() == nil || h.Lost() != nil) {
+			err = errors.Join(err, released)
+		}
+	}()
+	return f(work)
+}
+
+// Work returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold carries, and ending with hold, too. Its Err looks at
+// that of hold, which may look at the clock. stop is to be called when the work is done.
+func Work(ctx, hold context.Context) (work context.Context, stop func()) {
+	work, cancel := context.WithCancelCause(CarryFrom(ctx, hold))
+	unhook := context.AfterFunc(hold, func() { cancel(context.Cause(hold)) })
+	return &workContext{work, hold, cancel}, func() { unhook(); cancel(nil) }
+}
+
+type workContext struct {
+	context.Context
+	hold   context.Context
+	cancel context.CancelCauseFunc
+}
+
+// Err implements [context.Context].
+func (c *workContext) Err() error {
+	if c.hold.Err() != nil {
+		c.cancel(context.Cause(c.hold))
+	}
+	return c.Context.Err()
+}

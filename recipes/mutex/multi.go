@@ -1,0 +1,228 @@
+package mutex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+)
+
+// Held is what a [Multi] needs to know of a lock that it has acquired: [Lock] is one, and so are the locks of the other recipes.
+type Held interface {
+	Context() context.Context
+	Valid() bool
+	Remaining() time.Duration
+	Release(ctx context.Context) error
+}
+
+// Part is one of the locks of a [Multi]. Make it with [Of].
+type Part struct {
+	acquire, try func(context.Context) (Held, error)
+}
+
+// Of makes a Part of anything that has the shape of a [Mutex]: a Mutex, either side of a read-write lock, a Multi.
+func Of[L Held](lock interface {
+	Acquire(ctx context.Context) (L, error)
+	TryAcquire(ctx context.Context) (L, error)
+}) Part {
+	return Part{of(lock.Acquire), of(lock.TryAcquire)}
+}
+
+// of keeps the nil of a failed acquire from becoming a Held.
+func of[L Held](acquire func(context.Context) (L, error)) func(context.Context) (Held, error) {
+	return func(ctx context.Context) (Held, error) {
+		lock, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lock, nil
+	}
+}
+
+// Multi is several locks taken as one: all or none. Safe for concurrent use.
+//
+// They are acquired in the order given, each with its place in line, while the earlier ones are held. So all who need some of the same
+// locks should name them in the same order; who names them in different orders may wait for each other until a deadline ends it.
+//
+// Corresponds to Curator's InterProcessMultiLock. Its timeout is for each lock anew, and it goes on acquiring after a failure; here ctx is for all.
+type Multi struct {
+	parts []Part
+	err   error // of NewMulti: every method returns it
+}
+
+// NewMulti makes one lock of several. It sends nothing. Without any part every method returns an error.
+func NewMulti(parts ...Part) *Multi {
+	m := &Multi{parts: append([]Part{}, parts...)}
+	if len(parts) == 0 {
+		m.err = errors.New("there is nothing to lock: name the parts")
+	}
+	for i, part := range parts {
+		if part.acquire == nil && m.err == nil {
+			m.err = fmt.Errorf("part %d of %d is not one: make it with mutex.Of", i+1, len(parts))
+		}
+	}
+	return m
+}
+
+// Acquire acquires the locks one after the other, until it has them all or ctx ends. At the first failure it gives back what it has, in
+// reverse order, and returns that failure, which says which lock it was; that includes the loss of an earlier lock while it waits for a
+// later one. When ctx ends it returns at once, and the client removes what is left on the server.
+//
+// The locks re-enter as they do alone, also with the Context of the [MultiLock]; a part that occurs twice is entered twice.
+func (m *Multi) Acquire(ctx context.Context) (*MultiLock, error) {
+	return m.acquire(ctx, "acquire", func(p Part) func(context.Context) (Held, error) { return p.acquire })
+}
+
+// TryAcquire is Acquire for who does not want to wait: ErrNotAcquired as soon as one of the locks is not to be had.
+func (m *Multi) TryAcquire(ctx context.Context) (*MultiLock, error) {
+	return m.acquire(ctx, "try to acquire", func(p Part) func(context.Context) (Held, error) { return p.try })
+}
+
+func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(context.Context) (Held, error)) (*MultiLock, error) {
+	switch {
+	case m.err != nil:
+		return nil, fmt.Errorf("multi-lock: %s: %w", verb, m.err)
+	case ctx == nil:
+		return nil, fmt.Errorf("multi-lock: %s: %w", verb, framework.ErrNilContext)
+	}
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	l := &MultiLock{ctx: &multiContext{life, end, nil}}
+	for i, part := range m.parts {
+		if err := l.add(ctx, how(part)); err != nil {
+			_ = l.Release(ctx) // whatever becomes of that, the client finishes it
+			return nil, fmt.Errorf("multi-lock: %s %d of %d: %w", verb, i+1, len(m.parts), err)
+		}
+	}
+	return l, nil
+}
+
+// Do runs f while holding all the locks, and releases them, also when f panics. f's context ends with ctx and with any of the locks, and
+// re-enters them; its deadline is that of ctx. The error is f's, joined with the way in which a lock was lost, if one was lost before f returned.
+// When not all locks are acquired f is not called.
+func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	if f == nil {
+		return errors.New("multi-lock: do: the function is nil")
+	}
+	lock, err := m.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	work, stop := queue.Work(ctx, lock.Context())
+	defer func() {
+		stop()
+		lost := lost(lock.parts)
+		if released := lock.Release(ctx); released != nil && (ctx.Err() == nil || lost != nil) {
+			err = errors.Join(err, released)
+		}
+	}()
+	return f(work)
+}
+
+// MultiLock is all locks of a [Multi] in the caller's hand. Safe for concurrent use.
+type MultiLock struct {
+	parts    []Held
+	ctx      *multiContext // ends with any of parts, and carries what they do
+	unhook   []func() bool // of the hooks by which the parts end ctx
+	released atomic.Bool
+}
+
+// add acquires one more.
+func (l *MultiLock) add(ctx context.Context, acquire func(context.Context) (Held, error)) error {
+	wait, stop := queue.Work(ctx, l.Context()) // for as long as all before are held
+	part, err := acquire(wait)
+	stop()
+	if lost := lost(l.parts); lost != nil { // acquire may have been ended by that, and then its error would look like that of ctx
+		if err == nil {
+			_ = part.Release(ctx)
+		}
+		return fmt.Errorf("an earlier lock was lost: %w", lost)
+	}
+	if err != nil {
+		return err
+	}
+	life, end := part.Context(), l.ctx.end
+	l.unhook = append(l.unhook, context.AfterFunc(life, func() { end(context.Cause(life)) }))
+	l.parts = append(l.parts, part)
+	l.ctx = &multiContext{queue.CarryFrom(l.ctx.Context, life), end, l.parts}
+	return nil
+}
+
+// Parts returns the locks in the order in which they were acquired: for the FencingToken and the Guard of each, by their types.
+func (l *MultiLock) Parts() []Held { return append([]Held{}, l.parts...) }
+
+// Context is the one to work under: it ends when any of the locks is lost, or with Release; context.Cause says which. It has the values of the
+// context that was passed to Acquire, and re-enters each of the locks. Its Err also looks at the clock, like Valid.
+func (l *MultiLock) Context() context.Context { return l.ctx }
+
+// multiContext looks at the clock, as the contexts of the parts do.
+type multiContext struct {
+	context.Context
+	end   context.CancelCauseFunc
+	parts []Held
+}
+
+// Err implements [context.Context].
+func (c *multiContext) Err() error {
+	if lost := lost(c.parts); lost != nil {
+		c.end(lost)
+	}
+	return c.Context.Err()
+}
+
+// lost returns how one of the locks was lost, nil if none was.
+func lost(parts []Held) error {
+	for _, part := range parts {
+		if part.Context().Err() != nil {
+			return context.Cause(part.Context())
+		}
+	}
+	return nil
+}
+
+// Valid says, from the clock, whether all locks are certainly held now.
+func (l *MultiLock) Valid() bool { return l.Remaining() > 0 }
+
+// Remaining is for how long all locks are certainly held if nothing is heard of the servers any more; 0 if one is not.
+func (l *MultiLock) Remaining() time.Duration {
+	if l.released.Load() {
+		return 0
+	}
+	least := time.Duration(math.MaxInt64)
+	for _, part := range l.parts {
+		if !part.Valid() {
+			return 0
+		}
+		least = min(least, part.Remaining())
+	}
+	return least
+}
+
+// Release ends Context, and gives the locks back in reverse order, one after the other, each as its own Release does: all of them, whatever
+// becomes of one. The error is joined of theirs. A second Release returns ErrReleased and does nothing.
+func (l *MultiLock) Release(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("multi-lock: release: %w", framework.ErrNilContext)
+	}
+	if l.released.Swap(true) {
+		return fmt.Errorf("multi-lock: release: %w", ErrReleased)
+	}
+	l.ctx.end(ErrReleased)
+	for _, unhook := range l.unhook {
+		unhook()
+	}
+	var failed []error
+	for i := len(l.parts) - 1; i >= 0; i-- {
+		if err := l.parts[i].Release(ctx); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if failed != nil {
+		return fmt.Errorf("multi-lock: %w", errors.Join(failed...))
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package mutex_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Locks of several kinds within each other, some entered again: a context carries all that was acquired on the way to it, and the newest values.
+func TestReentryOfSeveralLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		a, b := mutex.New(c, three[0]), mutex.New(c, three[1])
+		both := mutex.NewMulti(mutex.Of(a), mutex.Of(b))
+		limited, cancel := context.WithTimeout(context.WithValue(background, "k", "old"), time.Second)
+		defer cancel()
+		require.NoError(t, a.Do(limited, func(ctx context.Context) error {
+			return b.Do(context.WithValue(ctx, "k", "new"), func(ctx context.Context) error {
+				return a.Do(ctx, func(ctx context.Context) error { // the hold of a is older than that of b
+					require.Equal(t, "new", ctx.Value("k"))
+					return both.Do(ctx, func(ctx context.Context) error {
+						require.Equal(t, "new", ctx.Value("k"))
+						require.Equal(t, [3]int{1, 1, 0}, contenders(t, s))
+						return b.Do(ctx, func(context.Context) error { return nil })
+					})
+				})
+			})
+		}))
+		cleanThree(t, s)
+
+		// What has ended does not hide what has not: the hold of a carries an earlier one of b.
+		earlier := acquire(t, b)
+		first, err := a.Acquire(earlier.Context())
+		require.NoError(t, err)
+		release(t, earlier)
+		second, err := b.Acquire(context.WithoutCancel(first.Context()))
+		require.NoError(t, err)
+		limited, cancel = context.WithTimeout(second.Context(), time.Second)
+		defer cancel()
+		require.NoError(t, a.Do(limited, func(ctx context.Context) error {
+			return b.Do(ctx, func(context.Context) error { return nil })
+		}))
+		release(t, second)
+		release(t, first)
+		cleanThree(t, s)
+	})
+}
+
+// What is lost is not entered again, released or not, whatever context still carries it.
+func TestNoReentryIntoWhatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		m := mutex.New(c, path)
+		lost := acquire(t, m)
+		s.Expire(session(t, c))
+		<-lost.Context().Done()
+		lock, err := m.Acquire(context.WithoutCancel(lost.Context()))
+		require.NoError(t, err)
+		require.NotEqual(t, lost.Node(), lock.Node())
+		require.Greater(t, lock.FencingToken(), lost.FencingToken())
+		require.ErrorIs(t, lost.Release(background), mutex.ErrSessionLost)
+		require.True(t, lock.Valid())
+		again, err := m.Acquire(lock.Context())
+		require.NoError(t, err)
+		require.Equal(t, lock.Node(), again.Node())
+		release(t, again)
+		release(t, lock)
+		clean(t, s, path)
+	})
+}

@@ -1,0 +1,349 @@
+package rwlock_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/rwlock"
+	"github.com/go-curator/curator/zktest"
+)
+
+// CURATOR-621: the writer that waits does not get in between, and neither do the readers behind it.
+func TestDowngrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
+		writer := acquire(t, background, a.WriteLock())
+		next := waiting(t, background, b.WriteLock())
+		behind := waiting(t, background, b.ReadLock())
+		reader := acquire(t, writer.Context(), a.ReadLock())
+		again, err := a.ReadLock().TryAcquire(writer.Context()) // a second one: the write lock's context does not carry the first
+		require.NoError(t, err)
+		require.NotEqual(t, reader.Node(), again.Node())
+		time.Sleep(time.Second)
+		release(t, writer)
+		require.ErrorIs(t, context.Cause(writer.Context()), rwlock.ErrReleased)
+		require.NoError(t, reader.Context().Err(), "the read lock goes on")
+		time.Sleep(time.Minute)
+		require.True(t, reader.Valid())
+		require.True(t, pending(next))
+		require.True(t, pending(behind))
+		require.Equal(t, writer.FencingToken(), reader.FencingToken())
+
+		inner := acquire(t, reader.Context(), a.ReadLock())
+		release(t, inner)
+		release(t, reader)
+		require.True(t, pending(next), "one of two has gone")
+		release(t, again)
+		second := got(t, next)
+		require.Greater(t, second.FencingToken(), reader.FencingToken())
+		release(t, second)
+		release(t, got(t, behind))
+		clean(t, s)
+	})
+}
+
+// The write lock and its read lock may be given back in any order, and a writer that waits passes neither.
+func TestReadLockReleasedBeforeTheWriteLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
+		writer := acquire(t, background, a.WriteLock())
+		reader := acquire(t, writer.Context(), a.ReadLock())
+		next := waiting(t, background, b.WriteLock()) // it sees both, with equal digits
+		release(t, reader)
+		require.True(t, pending(next))
+		require.True(t, writer.Valid())
+		release(t, writer)
+		release(t, got(t, next))
+		clean(t, s)
+	})
+}
+
+// The other order of the equals, both ways round in the list: whoever of the two the writer watches, it looks again.
+func TestEqualsInAnyOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ca, cb := newClient(t, s), newClient(t, s)
+		b := rwlock.New(cb, path)
+		for _, guids := range [][2]string{{"0", "f"}, {"f", "0"}} {
+			for _, readerFirst := range []bool{true, false} {
+				// Somebody's write lock and its downgrade, as Curator for Java from 5.5 on makes them.
+				require.NoError(t, s.Create(path, nil))
+				write, err := s.CreateNode(path+"/_c_"+guid(guids[0])+"-__WRIT__", nil, zktest.EphemeralSequential, session(t, ca))
+				require.NoError(t, err)
+				read, err := s.CreateNode(path+"/_c_"+guid(guids[1])+"-__READ__"+write[len(write)-10:], nil, zktest.Ephemeral, session(t, ca))
+				require.NoError(t, err)
+				next, reader := waiting(t, background, b.WriteLock()), waiting(t, background, b.ReadLock())
+				first, second := write, read
+				if readerFirst {
+					first, second = read, write
+				}
+				require.NoError(t, s.Delete(first))
+				require.True(t, pending(next))
+				require.NoError(t, s.Delete(second))
+				release(t, got(t, next))
+				release(t, got(t, reader))
+				clean(t, s)
+				require.NoError(t, s.Delete(path))
+			}
+		}
+	})
+}
+
+// guid is a UUID of one digit.
+func guid(digit string) string {
+	four := strings.Repeat(digit, 4)
+	return four + four + "-" + four + "-4" + four[:3] + "-8" + four[:3] + "-" + four + four + four
+}
+
+// A downgrade of Curator for Java up to 5.4 has a later number of its own. That of a peer is respected in its place in the line, as Java does.
+func TestDowngradeOfAnOldPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ca, cb := newClient(t, s), newClient(t, s)
+		b := rwlock.New(cb, path)
+		require.NoError(t, s.Create(path, nil))
+		write, err := s.CreateNode(path+"/_c_"+guid("a")+"-__WRIT__", nil, zktest.EphemeralSequential, session(t, ca))
+		require.NoError(t, err)
+		read, err := s.CreateNode(path+"/_c_"+guid("b")+"-__READ__", nil, zktest.EphemeralSequential, session(t, ca))
+		require.NoError(t, err)
+		require.True(t, strings.HasSuffix(read, "__READ__0000000001"))
+		next := waiting(t, background, b.WriteLock())
+		require.NoError(t, s.Delete(write))
+		require.True(t, pending(next))
+		holders, err := b.Holders(background)
+		require.NoError(t, err)
+		require.Len(t, holders, 1)
+		require.Equal(t, read, holders[0].Path)
+		require.NoError(t, s.Delete(read))
+		release(t, got(t, next))
+		clean(t, s)
+	})
+}
+
+// The write lock's node is deleted by an administrator and the next writer has its turn. The downgrade that comes too late must not be had.
+func TestDowngradeOfALostWriteLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ca, cb := newClient(t, s), newClient(t, s)
+		a, b := rwlock.New(ca, path), rwlock.New(cb, path)
+		writer := acquire(t, background, a.WriteLock()) // too young to have a watch on its node
+		next := waiting(t, background, b.WriteLock())
+		require.NoError(t, s.Delete(writer.Path()))
+		second := got(t, next)
+		_, err := a.ReadLock().Acquire(writer.Context())
+		require.ErrorIs(t, err, rwlock.ErrNodeDeleted)
+		require.ErrorContains(t, err, "the write lock was lost")
+		require.ErrorIs(t, context.Cause(writer.Context()), rwlock.ErrNodeDeleted, "so it is known")
+		require.ErrorIs(t, writer.Release(background), rwlock.ErrNodeDeleted)
+		children, err := s.Children(path)
+		require.NoError(t, err)
+		require.Equal(t, []string{second.Node()}, children)
+		release(t, second)
+		clean(t, s)
+
+		// The whole directory is made anew, and number 0 given again.
+		writer = acquire(t, background, a.WriteLock())
+		require.NoError(t, s.DeleteAll(path))
+		second = acquire(t, background, b.WriteLock())
+		_, err = a.ReadLock().Acquire(context.WithoutCancel(writer.Context()))
+		require.Error(t, err)
+		require.ErrorIs(t, writer.Release(background), rwlock.ErrNodeDeleted)
+		release(t, second)
+		clean(t, s)
+	})
+}
+
+// The reply to the downgrade is lost, once and again: the node is neither made twice nor taken for somebody else's.
+func TestReplyToTheDowngradeLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		rw := rwlock.New(newClient(t, s), path)
+		for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
+			for times := range 3 {
+				writer := acquire(t, background, rw.WriteLock())
+				fault := s.Inject(zktest.Fault{Op: "multi", Times: times + 1, Action: action})
+				reader := acquire(t, writer.Context(), rw.ReadLock())
+				require.Equal(t, times+1, fault.Hits())
+				fault.Remove()
+				children, err := s.Children(path)
+				require.NoError(t, err)
+				require.ElementsMatch(t, []string{writer.Node(), reader.Node()}, children)
+				require.True(t, reader.Valid())
+				release(t, writer)
+				release(t, reader)
+				clean(t, s)
+			}
+		}
+	})
+}
+
+// The reply is lost for good: no read lock, and no node.
+func TestDowngradeThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		rw := rwlock.New(c, path)
+		writer := acquire(t, background, rw.WriteLock())
+		fault := s.Inject(zktest.Fault{Op: "multi", Times: -1, Action: zktest.LoseReply})
+		_, err := rw.ReadLock().Acquire(writer.Context())
+		require.ErrorIs(t, err, framework.ErrConnectionLoss)
+		fault.Remove()
+		time.Sleep(5 * time.Second)
+		require.True(t, writer.Valid())
+		children, err := s.Children(path)
+		require.NoError(t, err)
+		require.Equal(t, []string{writer.Node()}, children)
+		release(t, writer)
+		clean(t, s)
+		require.Zero(t, c.PendingCleanups())
+	})
+}
+
+// A downgrade is cancelled at every moment, the server hangs, the write lock is released meanwhile: no call outlives its context, and nothing is left.
+func TestDowngradeCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		rw := rwlock.New(c, path)
+		require.NoError(t, s.Create(path, nil)) // so that it is not reaped meanwhile
+		random := rand.New(rand.NewPCG(1, 1))
+		var had, not int
+		for range 300 {
+			s.Delay(0, 0)
+			writer := acquire(t, background, rw.WriteLock())
+			s.Delay(0, 3*time.Millisecond)
+			limit := time.Duration(random.Int64N(int64(8 * time.Millisecond)))
+			ctx, cancel := context.WithTimeout(writer.Context(), limit)
+			began := time.Now()
+			if random.IntN(2) == 0 {
+				go func() {
+					time.Sleep(limit / 2)
+					assert.NoError(t, writer.Release(background))
+				}()
+			} else {
+				defer func() { assert.ErrorIs(t, writer.Release(background), rwlock.ErrReleased) }()
+				context.AfterFunc(ctx, func() { assert.NoError(t, writer.Release(background)) })
+			}
+			lock, err := rw.ReadLock().Acquire(ctx)
+			require.LessOrEqual(t, time.Since(began), limit)
+			if err == nil {
+				had++
+				release(t, lock)
+			} else {
+				not++
+				require.True(t, ctx.Err() != nil)
+			}
+			cancel()
+			time.Sleep(time.Second)
+			clean(t, s)
+		}
+		require.Greater(t, had, 50)
+		require.Greater(t, not, 50)
+		require.Zero(t, c.PendingCleanups())
+	})
+}
+
+// The write lock that is released while the downgrade is under way stays until the read lock is there.
+func TestWriteLockReleasedDuringTheDowngrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		rw := rwlock.New(a, path)
+		writer := acquire(t, background, rw.WriteLock())
+		next := waiting(t, background, rwlock.New(b, path).WriteLock())
+		hold := s.Inject(zktest.Fault{Session: session(t, a), Op: "multi", Action: zktest.Hold})
+		done := begin(writer.Context(), rw.ReadLock())
+		<-hold.Struck()
+		release(t, writer)
+		require.True(t, pending(done))
+		hold.Release()
+		reader := got(t, done)
+		require.True(t, reader.Valid())
+		require.True(t, pending(next))
+		require.False(t, s.Exists(writer.Path()))
+		release(t, reader)
+		release(t, got(t, next))
+		clean(t, s)
+	})
+}
+
+func TestExpiryDuringTheDowngrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a := newClient(t, s)
+		rw := rwlock.New(a, path)
+		for _, policy := range []framework.LossPolicy{framework.SessionOnly, framework.SuspendedIsLoss} {
+			rw = rwlock.New(a, path, rwlock.WithLossPolicy(policy))
+			writer := acquire(t, background, rw.WriteLock())
+			hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.HoldReply})
+			done := begin(writer.Context(), rw.ReadLock())
+			<-hold.Struck()
+			s.Expire(session(t, a))
+			synctest.Wait()
+			time.Sleep(time.Second)
+			o := <-done
+			require.Error(t, o.err)
+			want := rwlock.ErrSessionLost
+			if policy == framework.SuspendedIsLoss {
+				want = rwlock.ErrSuspended
+			}
+			require.ErrorIs(t, o.err, want)
+			require.ErrorIs(t, writer.Release(background), want)
+			hold.Remove()
+			hold.Release()
+			time.Sleep(time.Second)
+			clean(t, s)
+		}
+	})
+}
+
+// With a hold that is lost with the connection both locks are lost, and both nodes go with their release.
+func TestBothLocksSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a := newClient(t, s)
+		rw := rwlock.New(a, path, rwlock.WithLossPolicy(framework.SuspendedIsLoss))
+		writer := acquire(t, background, rw.WriteLock())
+		reader := acquire(t, writer.Context(), rw.ReadLock())
+		s.Cut(session(t, a))
+		time.Sleep(3 * time.Second)
+		for _, lock := range []*rwlock.Lock{writer, reader} {
+			require.False(t, lock.Valid())
+			require.ErrorIs(t, lock.Release(background), rwlock.ErrSuspended)
+		}
+		clean(t, s)
+	})
+}
+
+// An administrator who deletes one node of the two ends that lock and not the other.
+func TestAdministratorDeletesOneOfTheTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		rw := rwlock.New(newClient(t, s), path)
+		for i := range 2 {
+			writer := acquire(t, background, rw.WriteLock())
+			reader := acquire(t, writer.Context(), rw.ReadLock())
+			time.Sleep(time.Second)
+			lost, kept := writer, reader
+			if i == 1 {
+				lost, kept = reader, writer
+			}
+			require.NoError(t, s.Delete(lost.Path()))
+			<-lost.Context().Done()
+			require.ErrorIs(t, lost.Release(background), rwlock.ErrNodeDeleted)
+			require.True(t, kept.Valid())
+			release(t, kept)
+			clean(t, s)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package rwlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/rwlock"
+	"github.com/go-curator/curator/zktest"
+)
+
+// connect gives the examples a ZooKeeper and a client of it.
+func connect() (*zktest.Server, *framework.Client) {
+	server, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		panic(err)
+	}
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
+	if err != nil {
+		panic(err)
+	}
+	return server, client
+}
+
+func Example() {
+	server, client := connect() // framework.New("zk1:2181,zk2:2181")
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+	rw := rwlock.New(client, "/locks/stock")
+
+	first, err := rw.ReadLock().Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	second, err := rw.ReadLock().Acquire(ctx) // beside the first
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = rw.WriteLock().TryAcquire(ctx)
+	fmt.Println("write while others read:", errors.Is(err, rwlock.ErrNotAcquired))
+	_ = first.Release(ctx)
+	_ = second.Release(ctx)
+
+	err = rw.WriteLock().Do(ctx, func(ctx context.Context) error {
+		fmt.Println("writing alone")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// write while others read: true
+	// writing alone
+	// <nil>
+}
+
+// Write, and then go on reading what was written, before anybody else writes.
+func ExampleSide_Acquire_downgrade() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+	rw := rwlock.New(client, "/locks/stock")
+
+	writer, err := rw.WriteLock().Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reader, err := rw.ReadLock().Acquire(writer.Context()) // the context says who asks
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = writer.Release(ctx)
+	fmt.Println("reading:", reader.Valid(), "with the writer's token:", reader.FencingToken() == writer.FencingToken())
+
+	_, err = rw.WriteLock().Acquire(reader.Context())
+	fmt.Println("and back:", errors.Is(err, rwlock.ErrUpgrade))
+	_ = reader.Release(ctx)
+	// Output:
+	// reading: true with the writer's token: true
+	// and back: true
+}
+
+func ExampleRWLock_Participants() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+	rw := rwlock.New(client, "/locks/stock", rwlock.WithNodeData([]byte("host-1")))
+
+	for range 2 {
+		lock, err := rw.ReadLock().Acquire(ctx)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer lock.Release(ctx)
+	}
+	holders, err := rw.Holders(ctx)
+	for _, p := range holders {
+		fmt.Printf("%s by %s\n", p.Kind, p.Data)
+	}
+	writers, _ := rw.WriteLock().Participants(ctx)
+	fmt.Println("writers:", len(writers), err)
+	// Output:
+	// read by host-1
+	// read by host-1
+	// writers: 0 <nil>
+}

@@ -1,0 +1,445 @@
+package rwlock_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/rwlock"
+	"github.com/go-curator/curator/zktest"
+)
+
+func sides(rw *rwlock.RWLock) []*rwlock.Side { return []*rwlock.Side{rw.ReadLock(), rw.WriteLock()} }
+
+// Acquires that are cancelled at random moments, some while the lock changes hands: nothing is left and nobody is stuck.
+func TestCancelAtRandomMoments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		clients := []*framework.Client{newClient(t, s), newClient(t, s), newClient(t, s), newClient(t, s)}
+		s.Delay(0, 3*time.Millisecond) // replies take time, so that every moment of an acquire can be hit
+		var acquired, cancelled int
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for worker := range 16 {
+			random := rand.New(rand.NewPCG(1, uint64(worker)))
+			rw := rwlock.New(clients[worker%len(clients)], path)
+			wg.Go(func() {
+				for range 50 {
+					limit := time.Duration(random.Int64N(int64(40 * time.Millisecond)))
+					ctx, cancel := context.WithTimeout(background, limit)
+					began := time.Now()
+					lock, err := sides(rw)[random.IntN(2)].Acquire(ctx)
+					if err == nil {
+						time.Sleep(time.Duration(random.Int64N(int64(4 * time.Millisecond))))
+						assert.NoError(t, lock.Release(background))
+					} else {
+						assert.ErrorIs(t, err, context.DeadlineExceeded)
+						assert.LessOrEqual(t, time.Since(began), limit, "no call outlives its context")
+					}
+					cancel()
+					mu.Lock()
+					if err == nil {
+						acquired++
+					} else {
+						cancelled++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 800, acquired+cancelled)
+		require.Greater(t, acquired, 20)
+		require.Greater(t, cancelled, 300)
+		s.Heal()
+		time.Sleep(time.Second)
+		clean(t, s)
+		for _, c := range clients {
+			require.Zero(t, c.PendingCleanups())
+		}
+	})
+}
+
+// While the server hangs, every call returns when its context ends, and the nodes go when the server is back.
+func TestCancelWhileTheServerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		rw := rwlock.New(newClient(t, s), path)
+		writer := acquire(t, background, rw.WriteLock())
+		beside := func(ctx context.Context) error {
+			ctx, cancel := context.WithCancel(writer.Context())
+			stop := time.AfterFunc(100*time.Millisecond, cancel)
+			defer stop.Stop()
+			_, err := rw.ReadLock().Acquire(ctx)
+			assert.ErrorIs(t, err, context.Canceled)
+			return context.DeadlineExceeded
+		}
+		s.Pause()
+		for _, call := range []func(ctx context.Context) error{
+			func(ctx context.Context) error { _, err := rw.ReadLock().Acquire(ctx); return err },
+			func(ctx context.Context) error { _, err := rw.WriteLock().Acquire(ctx); return err },
+			func(ctx context.Context) error { _, err := rw.ReadLock().TryAcquire(ctx); return err },
+			func(ctx context.Context) error { _, err := rw.Participants(ctx); return err },
+			beside,
+			writer.Release,
+		} {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+			require.ErrorIs(t, call(ctx), context.DeadlineExceeded)
+			require.Equal(t, 100*time.Millisecond, time.Since(began))
+			cancel()
+		}
+		s.Resume()
+		time.Sleep(2 * time.Second)
+		clean(t, s)
+	})
+}
+
+// A child named 0 keeps Java waiting for ever. Not us.
+func TestForeignChildrenDoNotBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path+"/0", nil))
+		require.NoError(t, s.Create(path+"/lock-0000000000", nil)) // of a mutex: not this recipe's
+		rw := rwlock.New(newClient(t, s), path)
+		for _, side := range sides(rw) {
+			lock, err := side.TryAcquire(background)
+			require.NoError(t, err)
+			next := waiting(t, background, rw.WriteLock())
+			release(t, lock)
+			release(t, got(t, next))
+		}
+	})
+}
+
+func TestSequenceNearItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		rw := rwlock.New(newClient(t, s), path)
+		for _, side := range sides(rw) {
+			require.NoError(t, s.SetSequence(path, queue.Limit-1))
+			writer := acquire(t, background, rw.WriteLock())
+			reader := acquire(t, writer.Context(), rw.ReadLock())
+			require.Equal(t, writer.Node()[len(writer.Node())-10:], reader.Node()[len(reader.Node())-10:])
+			release(t, reader)
+			release(t, writer)
+			_, err := side.Acquire(background)
+			require.ErrorIs(t, err, rwlock.ErrSequenceExhausted)
+			clean(t, s)
+		}
+	})
+}
+
+// Every request may lose its reply: nothing is made twice, nobody waits for ever.
+func TestRepliesLost(t *testing.T) {
+	for _, op := range []string{"create2", "getChildren2", "getData", "delete"} {
+		for _, kind := range []rwlock.Kind{rwlock.Read, rwlock.Write} {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				a, b := newClient(t, s), newClient(t, s)
+				require.NoError(t, s.Create(path, nil))
+				first := acquire(t, background, rwlock.New(a, path).WriteLock())
+				fault := s.Inject(zktest.Fault{Session: session(t, b), Op: op, PathPrefix: path, Action: zktest.LoseReply})
+				side := sides(rwlock.New(b, path))[kind-rwlock.Read]
+				done := begin(background, side)
+				time.Sleep(30 * time.Second)
+				require.True(t, pending(done))
+				children, err := s.Children(path)
+				require.NoError(t, err)
+				require.Len(t, children, 2)
+				release(t, first)
+				o := <-done
+				require.NoError(t, o.err)
+				require.True(t, o.lock.Valid())
+				release(t, o.lock)
+				require.Equal(t, 1, fault.Hits())
+				time.Sleep(time.Second)
+				clean(t, s)
+			})
+		}
+	}
+}
+
+func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
+		for _, side := range sides(b) {
+			lock := acquire(t, background, a.WriteLock())
+			waiter := waiting(t, background, side)
+			for range 5 { // an administrator deletes the waiter's node, again and again
+				line, err := a.Participants(background)
+				require.NoError(t, err)
+				require.Len(t, line, 2)
+				require.NoError(t, s.Delete(line[1].Path))
+				time.Sleep(2 * time.Second)
+				require.True(t, pending(waiter))
+			}
+			release(t, lock)
+			o := got(t, waiter)
+			require.True(t, o.Valid())
+			release(t, o)
+			clean(t, s)
+		}
+	})
+}
+
+// An administrator deletes the node of a reader in the middle: the writer that watched another one must not be let in too early or too late.
+func TestAdministratorDeletesAReadersNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
+		r1, r2 := acquire(t, background, a.ReadLock()), acquire(t, background, a.ReadLock())
+		time.Sleep(time.Second)
+		w := waiting(t, background, b.WriteLock())
+		require.NoError(t, s.Delete(r2.Path())) // the one that it watches
+		<-r2.Context().Done()
+		require.ErrorIs(t, context.Cause(r2.Context()), rwlock.ErrNodeDeleted)
+		require.True(t, pending(w))
+		require.True(t, r1.Valid())
+		require.NoError(t, s.Delete(r1.Path()))
+		lock := got(t, w)
+		require.False(t, r1.Valid())
+		for _, r := range []*rwlock.Lock{r1, r2} {
+			require.ErrorIs(t, r.Release(background), rwlock.ErrNodeDeleted)
+		}
+		require.True(t, lock.Valid())
+		release(t, lock)
+		clean(t, s)
+	})
+}
+
+// A writer in the middle of the line gives up: the readers behind it look again, and watch the writer before it.
+func TestWriterInTheMiddleGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
+		r1 := acquire(t, background, a.ReadLock())
+		ctx1, cancel1 := context.WithCancel(background)
+		ctx2, cancel2 := context.WithCancel(background)
+		w1, w2 := waiting(t, ctx1, a.WriteLock()), waiting(t, ctx2, a.WriteLock())
+		r2 := waiting(t, background, b.ReadLock())
+		cancel2()
+		require.ErrorIs(t, (<-w2).err, context.Canceled)
+		require.True(t, pending(r2), "another writer is in front")
+		cancel1()
+		require.ErrorIs(t, (<-w1).err, context.Canceled)
+		reader := got(t, r2) // beside the first reader
+		require.True(t, r1.Valid())
+		release(t, reader)
+		release(t, r1)
+		clean(t, s)
+	})
+}
+
+func TestExpiryWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b, c := newClient(t, s), newClient(t, s), newClient(t, s)
+		reader := acquire(t, background, rwlock.New(a, path).ReadLock())
+		w := waiting(t, background, rwlock.New(b, path).WriteLock())
+		r := waiting(t, background, rwlock.New(c, path).ReadLock())
+		s.Expire(session(t, b))
+		second := got(t, r) // the writer in front of it has gone to the end of the line
+		time.Sleep(time.Second)
+		require.True(t, pending(w))
+		release(t, reader)
+		require.True(t, pending(w))
+		release(t, second)
+		release(t, got(t, w))
+		clean(t, s)
+	})
+}
+
+// CURATOR-604: the waiter's session is over for the client, which is connected again, while the server still has the old node in front. The
+// lock is granted to no node but the new session's.
+func TestNoGrantOnTheNodeOfADeadSession(t *testing.T) {
+	for _, kind := range []rwlock.Kind{rwlock.Read, rwlock.Write} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			a, b := newClient(t, s), newClient(t, s)
+			lock := acquire(t, background, rwlock.New(a, path).WriteLock())
+			waiter := waiting(t, background, sides(rwlock.New(b, path))[kind-rwlock.Read])
+			old := session(t, b)
+			refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+			s.BlackHole(old, zktest.Both)
+			for change := range b.StateChanges(t.Context()) {
+				if change.State == framework.Lost {
+					break
+				}
+			}
+			line, err := s.Children(path)
+			require.NoError(t, err)
+			require.Len(t, line, 2, "the server still has the old node")
+			refused.Remove()
+			require.NotEqual(t, old, session(t, b))
+			require.True(t, pending(waiter))
+			release(t, lock)
+			o := <-waiter
+			require.NoError(t, o.err)
+			_, stat, err := s.Get(o.lock.Path())
+			require.NoError(t, err)
+			require.Equal(t, session(t, b), stat.EphemeralOwner)
+			release(t, o.lock)
+			clean(t, s)
+		})
+	}
+}
+
+// P1: a reader, or a writer with its read lock, is cut off without a sign. The contexts end before the next writer is granted the lock.
+func TestBlackHoleWhileHolding(t *testing.T) {
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			s := zktest.RunT(t)
+			a, b := newClient(t, s, framework.WithSessionTimeout(4*time.Second)), newClient(t, s)
+			rw := rwlock.New(a, path)
+			var locks []*rwlock.Lock
+			switch seed % 3 {
+			case 0:
+				locks = append(locks, acquire(t, background, rw.ReadLock()), acquire(t, background, rw.ReadLock()))
+			case 1:
+				locks = append(locks, acquire(t, background, rw.WriteLock()))
+				locks = append(locks, acquire(t, locks[0].Context(), rw.ReadLock()))
+			case 2:
+				writer := acquire(t, background, rw.WriteLock())
+				locks = append(locks, acquire(t, writer.Context(), rw.ReadLock()))
+				release(t, writer)
+			}
+			waiter := waiting(t, background, rwlock.New(b, path).WriteLock())
+			time.Sleep(time.Duration(random.Int64N(int64(5 * time.Second))))
+			direction := []zktest.Direction{zktest.Both, zktest.FromClient, zktest.ToClient}[random.IntN(3)]
+			s.BlackHole(session(t, a), direction)
+			blind := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore}) // no way back either
+			lost := make(chan time.Time, 2)
+			for _, lock := range locks {
+				context.AfterFunc(lock.Context(), func() { lost <- time.Now() })
+			}
+			o := <-waiter
+			require.NoError(t, o.err)
+			for _, lock := range locks {
+				ended := <-lost
+				require.True(t, ended.Before(o.at), "the context ended at %v, the next grant was at %v", ended, o.at)
+				require.ErrorIs(t, context.Cause(lock.Context()), rwlock.ErrSessionLost)
+				require.ErrorIs(t, lock.Release(background), rwlock.ErrSessionLost)
+			}
+			blind.Remove()
+			release(t, o.lock)
+		})
+	}
+}
+
+func TestHandOverWhileDisconnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		lock := acquire(t, background, rwlock.New(a, path).WriteLock())
+		rw := rwlock.New(b, path)
+		readers := []<-chan outcome{waiting(t, background, rw.ReadLock()), waiting(t, background, rw.ReadLock())}
+		refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+		s.Cut(session(t, b))
+		release(t, lock)
+		require.True(t, pending(readers[0]))
+		refused.Remove()
+		for _, done := range readers {
+			o := <-done
+			require.NoError(t, o.err)
+			defer release(t, o.lock)
+		}
+	})
+}
+
+// Without the right to read the node ahead the waiter watches the directory.
+func TestNoRightToReadTheNodeAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{Profile: zktest.V384})
+		require.NoError(t, s.Create(path, nil))
+		a := newClient(t, s, framework.WithAuth("digest", []byte("a:a")), framework.WithDefaultACL(framework.CreatorACL()...))
+		ra, rb := rwlock.New(a, path), rwlock.New(newClient(t, s), path)
+		for _, side := range sides(rb) {
+			writer := acquire(t, background, ra.WriteLock())
+			waiter := waiting(t, background, side)
+			reader := acquire(t, writer.Context(), ra.ReadLock())
+			release(t, reader)
+			require.True(t, pending(waiter))
+			release(t, writer)
+			release(t, got(t, waiter))
+			clean(t, s)
+		}
+	})
+}
+
+// A downgrade needs the right to read the own nodes, and says so.
+func TestNoRightToReadOwnNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		c := newClient(t, s, framework.WithDefaultACL(framework.ACL{Perms: framework.PermWrite, Scheme: "world", ID: "anyone"}))
+		rw := rwlock.New(c, path)
+		writer := acquire(t, background, rw.WriteLock())
+		_, err := rw.ReadLock().Acquire(writer.Context())
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.True(t, writer.Valid())
+		release(t, writer)
+		clean(t, s)
+	})
+}
+
+func TestClientClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		ra, rb := rwlock.New(a, path), rwlock.New(b, path)
+		writer := acquire(t, background, ra.WriteLock())
+		reader := acquire(t, writer.Context(), ra.ReadLock())
+		waiter := waiting(t, background, rb.ReadLock())
+		require.NoError(t, b.Close())
+		require.ErrorIs(t, (<-waiter).err, framework.ErrClosed)
+		for _, side := range sides(rb) {
+			_, err := side.Acquire(background)
+			require.ErrorIs(t, err, framework.ErrClosed)
+			_, err = side.TryAcquire(background)
+			require.ErrorIs(t, err, framework.ErrClosed)
+		}
+		require.NoError(t, a.Close())
+		for _, lock := range []*rwlock.Lock{reader, writer} {
+			require.ErrorIs(t, context.Cause(lock.Context()), framework.ErrClosed)
+			require.ErrorIs(t, lock.Release(background), framework.ErrClosed)
+		}
+		clean(t, s)
+	})
+}
+
+func TestPathRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a := newClient(t, s)
+		for _, client := range []*framework.Client{a, a.UsingNamespace("team/app")} {
+			rw := rwlock.New(client, "/")
+			writer := acquire(t, background, rw.WriteLock())
+			require.Equal(t, "/"+writer.Node(), writer.Path())
+			next := waiting(t, background, rw.WriteLock())
+			reader := acquire(t, writer.Context(), rw.ReadLock())
+			line, err := rw.Participants(background)
+			require.NoError(t, err)
+			require.Len(t, line, 3)
+			release(t, writer)
+			require.True(t, pending(next))
+			release(t, reader)
+			release(t, got(t, next))
+		}
+		children, err := s.Children("/")
+		require.NoError(t, err)
+		require.Equal(t, []string{"team", "zookeeper"}, children)
+	})
+}

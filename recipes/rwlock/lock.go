@@ -1,0 +1,92 @@
+package rwlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+)
+
+// held is one node that was granted the lock, and the Locks that share it.
+type held struct {
+	queue.Share
+	token int64
+}
+
+// reenter returns one more Lock on the hold that ctx carries, nil if there is none, or not any more.
+func (s *Side) reenter(ctx context.Context) *Lock {
+	if h, ok := queue.Carried[*held](ctx, s); ok {
+		if again := h.Join(); again != nil {
+			return &Lock{s, again, h.token}
+		}
+	}
+	return nil
+}
+
+// Lock is the read or the write lock in the caller's hand, until Release or the loss of it. Safe for concurrent use: any goroutine may
+// release it.
+type Lock struct {
+	s      *Side
+	handle *queue.Handle
+	token  int64
+}
+
+// Kind says which of the two locks.
+func (l *Lock) Kind() Kind { return l.s.kind }
+
+// Context is the one to work under: it ends when the lock is lost or finally released, and context.Cause says which: ErrSessionLost,
+// ErrNodeDeleted, ErrSuspended, ErrReleased, or framework.ErrClosed. When the session is lost it ends before the servers can give the lock
+// to somebody else. It has the values of the context that the lock was acquired with, but neither its end nor its deadline: that of a read
+// lock acquired beside the write lock goes on when the write lock is released. Acquire with it enters again, downgrades, or refuses; see the
+// package's documentation. Locks that share a hold share the context.
+//
+// Its Err also looks at the clock, like Valid; that of contexts derived from it does not.
+func (l *Lock) Context() context.Context { return l.handle.Context() }
+
+// Valid says, from the clock, whether the lock is certainly held now. Ask it after anything that may have taken long, right before what
+// must not happen without the lock.
+func (l *Lock) Valid() bool { return l.handle.Valid() }
+
+// Remaining is for how long the lock is certainly held if nothing is heard of the servers any more; 0 if it is not. It is renewed all the
+// time while the connection works.
+func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
+
+// FencingToken is a number for stores that want to protect themselves from former holders: the czxid of the lock's node, or, for a read lock
+// acquired beside the write lock, that of the write lock's node. A writer's is larger than that of everybody who held the lock before, and
+// a reader's larger than that of every writer before, its own downgraded one excepted. A store refuses
+//
+//   - a read whose token is smaller than the largest that came with a write,
+//   - a write whose token is smaller than the largest that came with anything.
+//
+// It must not refuse one reader for another's token: readers hold the lock together. All that is true as long as the ensemble keeps its data:
+// restoring a backup, or moving to another ensemble, may set tokens back.
+func (l *Lock) FencingToken() int64 { return l.token }
+
+// Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the transaction is only executed while the
+// lock is held, and otherwise fails with ErrNoNode. It decides at the server, at the moment of the commit: no clock is involved.
+func (l *Lock) Guard() framework.TransactionOp {
+	return l.s.line.Client.TransactionOp().Check().ForPath(l.Path())
+}
+
+// Path is that of the lock's node.
+func (l *Lock) Path() string { return l.handle.Grant().Path }
+
+// Node is the name of the lock's node.
+func (l *Lock) Node() string { return l.handle.Grant().Name }
+
+// Release gives the lock back. With the last Release of those that share the hold, the context ends, at once, and the node is deleted, by
+// its own, unique name: a later holder is not affected. Release waits until the server has confirmed that. When ctx ends first, or the connection
+// is lost, the client finishes the job for as long as the session lives, and the error says why Release did not wait.
+//
+// The read lock and the write lock of one downgrade are released in any order, each for itself.
+//
+// A second Release of the same Lock returns ErrReleased and does nothing. If the hold was lost before, the error of the last Release says
+// how (ErrSessionLost, …): what was done under the lock may not have been protected to its end. Release is needed then, too: the node
+// may still be there.
+func (l *Lock) Release(ctx context.Context) error {
+	if err := l.handle.Release(ctx); err != nil {
+		return l.s.failed("release", err)
+	}
+	return nil
+}

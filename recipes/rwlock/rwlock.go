@@ -1,0 +1,194 @@
+package rwlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// What stands in front of the number. It is part of the contract with Curator for Java.
+const (
+	readName  = "__READ__"
+	writeName = "__WRIT__"
+)
+
+// both is the order of the line: Java takes the sort key behind the one name and then behind the other.
+var both = []string{readName, writeName}
+
+// Errors of this package, and those that tell how a lock was lost. Use errors.Is.
+var (
+	// ErrNotAcquired is TryAcquire's answer when somebody is in the way, who holds the lock or waits for it: at some moment before the
+	// answer, possibly just before the call. It is no proof that the lock is held now.
+	ErrNotAcquired = queue.ErrTaken
+	// ErrUpgrade refuses the write lock to who holds the read lock, by the context that was passed.
+	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers who both wanted that would wait for each other for ever: " +
+		"release the read lock, and acquire with a context that is not of it; or take the write lock from the beginning, and downgrade")
+	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
+	ErrReleased = framework.ErrReleased
+	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
+	ErrSessionLost = framework.ErrSessionLost
+	// ErrNodeDeleted is the cause when somebody has deleted the lock's node.
+	ErrNodeDeleted = framework.ErrNodeDeleted
+	// ErrSuspended is the cause when the connection is lost, with the policy framework.SuspendedIsLoss.
+	ErrSuspended = framework.ErrSuspended
+	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the directory while nobody uses it.
+	ErrSequenceExhausted = queue.ErrSequenceExhausted
+)
+
+// Kind says which of the two locks.
+type Kind int8
+
+const (
+	// Read is the lock that many share.
+	Read Kind = iota + 1
+	// Write is the lock of one alone.
+	Write
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Read:
+		return "read"
+	case Write:
+		return "write"
+	}
+	return fmt.Sprintf("Kind(%d)", int8(k))
+}
+
+// RWLock is a pair of locks at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Every
+// Acquire stands in line for itself, also those of one process and one RWLock. Safe for concurrent use.
+//
+// Corresponds to Curator's InterProcessReadWriteLock.
+type RWLock struct {
+	read, write Side
+	staleTry    bool
+	err         error // of New: every method returns it
+}
+
+// New makes the locks at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
+// arguments (a nil client, a path that cannot be one, an option) is reported by every method, before anything is sent.
+func New(client *framework.Client, path string, opts ...Option) *RWLock {
+	rw := &RWLock{}
+	side := func(s *Side, kind Kind, name, blockers string) {
+		s.rw, s.kind = rw, kind
+		s.line.Client, s.line.Dir, s.line.Name, s.line.Loss = client, path, name, framework.SessionOnly
+		s.line.Order = queue.Order{Names: both, Blockers: blockers}
+	}
+	side(&rw.read, Read, readName, writeName)
+	side(&rw.write, Write, writeName, "")
+	rw.err = rw.configure(opts)
+	return rw
+}
+
+func (rw *RWLock) configure(opts []Option) error {
+	if rw.client() == nil {
+		return errors.New("the client is nil: make one with framework.New")
+	}
+	var fault *zkpath.Error
+	if err := zkpath.Validate(rw.Path(), false); errors.As(err, &fault) {
+		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
+		}
+		if err := opt(rw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (rw *RWLock) client() *framework.Client { return rw.read.line.Client }
+
+// Path returns the path of the locks.
+func (rw *RWLock) Path() string { return rw.read.line.Dir }
+
+// ReadLock returns the side that many share. It is always the same one.
+func (rw *RWLock) ReadLock() *Side { return &rw.read }
+
+// WriteLock returns the side of one alone. It is always the same one.
+func (rw *RWLock) WriteLock() *Side { return &rw.write }
+
+// Participant is somebody who holds one of the locks or waits for it, with any client.
+type Participant struct {
+	// Kind is the lock that it wants or has.
+	Kind Kind
+	// Name is that of the node, Path where it is.
+	Name, Path string
+	// Data is what the participant has put there, see [WithNodeData].
+	Data []byte
+	// SessionID is the participant's session, Czxid what would be its fencing token (but for a downgrade), Since when it queued, by the
+	// server's clock. They are zero when this client may not read the node.
+	SessionID, Czxid int64
+	Since            time.Time
+}
+
+// Participants returns who holds the locks and who waits for them, in the order of the line: one list, and one read for each in one flight. What
+// it returns may be outdated when it returns. Children of the path that belong to no lock are left out. [Side.Participants] returns one kind.
+func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
+	return rw.participants(ctx, both)
+}
+
+// Holders returns those who hold a lock or are about to: one writer, or readers, or a writer who is about to become a reader, with both.
+// A downgraded reader of Curator for Java up to 5.4 is not recognised behind a writer.
+func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
+	line, err := rw.Participants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	order := rw.write.line.Order
+	first := int64(queue.Limit) // the number of the first writer
+	for _, p := range line {
+		if number, ok := order.Number(p.Name); ok && p.Kind == Write {
+			first = min(first, number)
+		}
+	}
+	var holders []Participant
+	readers := false // ahead of that writer
+	for _, p := range line {
+		number, ok := order.Number(p.Name)
+		readers = readers || ok && p.Kind == Read && number < first
+		if ok && (p.Kind == Read && number <= first || number == first && !readers) {
+			holders = append(holders, p)
+		}
+	}
+	return holders, nil
+}
+
+func (rw *RWLock) participants(ctx context.Context, names []string) ([]Participant, error) {
+	err := rw.err
+	if err == nil && ctx == nil {
+		err = framework.ErrNilContext
+	}
+	var line []queue.Participant
+	if err == nil {
+		those := queue.Line{Client: rw.client(), Dir: rw.Path(), Order: queue.Order{Names: names}}
+		line, err = those.Participants(ctx, 0)
+	}
+	if err != nil {
+		return nil, rw.failed("participants", err)
+	}
+	all := make([]Participant, len(line))
+	for i, p := range line {
+		all[i] = Participant{kindOf(p.Name), p.Name, p.Path, p.Data, p.SessionID, p.Czxid, p.Since}
+	}
+	return all, nil
+}
+
+func kindOf(name string) Kind {
+	if strings.Contains(name, writeName) {
+		return Write
+	}
+	return Read
+}
+
+func (rw *RWLock) failed(verb string, err error) error {
+	return fmt.Errorf("rwlock %s: %s: %w", rw.Path(), verb, err)
+}

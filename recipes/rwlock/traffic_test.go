@@ -1,0 +1,95 @@
+package rwlock_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/recipes/rwlock"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
+		synctest.Wait()
+		s.ResetCounts()
+
+		r1 := acquire(t, background, a.ReadLock())
+		counts(t, s, "read, free", map[string]int{"create2": 1, "getChildren2": 1})
+		r2 := acquire(t, background, b.ReadLock())
+		counts(t, s, "read, beside a reader", map[string]int{"create2": 1, "getChildren2": 1})
+		time.Sleep(time.Minute)
+		counts(t, s, "the watches on the own nodes of long ones", map[string]int{"exists": 2})
+		release(t, r2)
+		counts(t, s, "release", map[string]int{"delete": 1})
+
+		w := waiting(t, background, b.WriteLock())
+		counts(t, s, "write, behind a reader", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
+		release(t, r1)
+		writer := got(t, w)
+		counts(t, s, "hand-off to a writer", map[string]int{"delete": 1, "getChildren2": 1})
+		r := waiting(t, background, a.ReadLock())
+		counts(t, s, "read, behind a writer", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
+		_, err := a.ReadLock().TryAcquire(background)
+		require.ErrorIs(t, err, rwlock.ErrNotAcquired)
+		counts(t, s, "try to read, behind a writer", map[string]int{"sync": 1, "getChildren2": 1})
+
+		reader := acquire(t, writer.Context(), b.ReadLock())
+		counts(t, s, "read, beside the own write lock", map[string]int{"multi": 1})
+		release(t, acquire(t, reader.Context(), b.ReadLock()))
+		release(t, acquire(t, reader.Context(), b.WriteLock()))
+		counts(t, s, "re-entry", map[string]int{})
+		release(t, writer)
+		second := got(t, r)
+		counts(t, s, "downgrade: release of the write lock, hand-off to a reader", map[string]int{"delete": 1, "getChildren2": 1})
+		_, err = b.WriteLock().Acquire(reader.Context())
+		require.ErrorIs(t, err, rwlock.ErrUpgrade)
+		counts(t, s, "upgrade", map[string]int{})
+		release(t, reader)
+		release(t, second)
+		counts(t, s, "release of two readers", map[string]int{"delete": 2})
+		writer = acquire(t, background, a.WriteLock())
+		counts(t, s, "write, free", map[string]int{"create2": 1, "getChildren2": 1})
+		release(t, writer)
+		clean(t, s)
+	})
+}
+
+// Writer, writer, readers: in Curator the first writer's release wakes all readers for nothing. Here it wakes the second writer.
+func TestNoHerdOfReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, d := newClient(t, s), newClient(t, s)
+		rw := rwlock.New(c, path)
+		w1 := acquire(t, background, rw.WriteLock())
+		w2 := waiting(t, background, rw.WriteLock())
+		const n = 100
+		readers := make([]<-chan outcome, n)
+		for i := range readers {
+			readers[i] = begin(background, rwlock.New(d, path).ReadLock())
+		}
+		synctest.Wait()
+		line, err := rw.WriteLock().Participants(background)
+		require.NoError(t, err)
+		require.Len(t, line, 2)
+		for _, w := range s.Watches() {
+			if w.Session == session(t, d) {
+				require.NotEqual(t, line[0].Path, w.Path, "no reader watches the first writer")
+			}
+		}
+		s.ResetCounts()
+		release(t, w1)
+		writer := got(t, w2)
+		counts(t, s, "the first writer goes", map[string]int{"delete": 1, "getChildren2": 1})
+		release(t, writer)
+		for _, done := range readers {
+			defer release(t, got(t, done))
+		}
+		counts(t, s, "the second writer goes: everybody's turn, one list each", map[string]int{"delete": 1, "getChildren2": n})
+	})
+}
