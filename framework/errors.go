@@ -192,6 +192,8 @@ func replyError(r wire.Reply) error {
 		why = ErrClosed
 	case errors.Is(r.Err, wire.ErrSessionLost):
 		why = ErrSessionLost
+	case errors.Is(r.Err, wire.ErrAuthFailed):
+		return fmt.Errorf("%w: %w", ErrAuthFailed, ErrConnectionLoss)
 	case sent:
 		return ErrConnectionLoss
 	case errors.Is(r.Err, wire.ErrNotSent):

@@ -43,7 +43,7 @@ type options struct {
 	bound          time.Duration // D
 	tick           time.Duration
 	margin         time.Duration // negative: by the session timeout
-	fenceGrace     time.Duration
+	fenceGrace     time.Duration // negative: the margin
 	onState        func(StateChange)
 }
 
@@ -60,6 +60,7 @@ func defaultOptions() options {
 		bound:          13 * time.Second,
 		tick:           2 * time.Second,
 		margin:         -1,
+		fenceGrace:     -1,
 	}
 }
 
@@ -271,7 +272,7 @@ func WithSafetyMargin(d time.Duration) Option {
 
 // WithFenceGrace is a pause between the loss of a session and the moment at which the client, on its way to the next one, closes what may
 // be left of it at the server. Closing it hands locks over sooner; the pause gives those who held them time to stop. Until then the
-// client has no connection. Default 0.
+// client has no connection. Default: the safety margin (see [WithSafetyMargin]).
 func WithFenceGrace(d time.Duration) Option {
 	return func(o *options) error {
 		if d < 0 {

@@ -83,10 +83,7 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 	if standalone {
 		bound = 0
 	}
-	margin := o.margin
-	if margin < 0 {
-		margin = min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond)
-	}
+	margin := o.marginOf(timeout)
 	p := plan{rule: wire.Rule{Kind: wire.RuleBound, Bound: bound, Margin: margin, Tick: o.tick, Jitter: timeout / 8}}
 	if o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound {
 		p.rule.Kind, p.every = wire.RuleHeartbeat, timeout/heartbeats
@@ -106,6 +103,22 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 			ErrTimeoutTooShort, advice, bound, margin)
 	}
 	return p
+}
+
+// marginOf is the safety margin for a session timeout.
+func (o *options) marginOf(timeout time.Duration) time.Duration {
+	if o.margin >= 0 {
+		return o.margin
+	}
+	return min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond)
+}
+
+// grace is how long those who held something in a lost session have to stop before what may be left of it is closed.
+func (o *options) grace(timeout time.Duration) time.Duration {
+	if o.fenceGrace >= 0 {
+		return o.fenceGrace
+	}
+	return o.marginOf(timeout)
 }
 
 // kind is the plan's rule as users know it.

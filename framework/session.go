@@ -192,7 +192,9 @@ func (m *manager) open(n int64, old *epoch, fence *wire.Fence) error {
 	var notBefore time.Time
 	if old != nil {
 		cfg.LastZxid = old.wire.MaxZxid()
-		notBefore = time.Now().Add(c.cfg.fenceGrace)
+		if fence != nil { // else nobody can be in the way any more
+			notBefore = time.Now().Add(c.cfg.grace(old.wire.Timeout()))
+		}
 	}
 	cfg.Dial = c.dialer(notBefore)
 	session, err := wire.Open(cfg)
@@ -245,7 +247,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		var fence *wire.Fence
 		if id, password := e.wire.Identity(); id != 0 && !errors.Is(ev.Err, wire.ErrExpired) {
 			// Nothing of it outlives twice its timeout: the last request that the server may have seen, and its own clock.
-			fence = &wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(2*e.wire.Timeout() + c.cfg.fenceGrace)}
+			fence = &wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(2*e.wire.Timeout() + c.cfg.grace(e.wire.Timeout()))}
 		}
 		if m.state.closed {
 			e.cancel(why) // nobody needs to wait for it any more

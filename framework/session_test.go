@@ -187,6 +187,28 @@ func TestFenceGrace(t *testing.T) {
 	})
 }
 
+// Without a grace of its own the old session is left alone for the safety margin: whoever held something has that long to stop.
+func TestFenceGraceIsTheMarginByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv)
+		s := connected(t, c)
+		_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/held", nil)
+		require.NoError(t, err)
+		srv.BlackHole(0, zktest.Both)
+		<-s.Done()
+		lost := time.Now()
+		srv.Heal()
+		time.Sleep(c.Safety().Margin - time.Millisecond)
+		assert.True(t, srv.Exists("/held"), "not handed over yet")
+		_, err = c.Session(t.Context())
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, time.Since(lost), c.Safety().Margin)
+		assert.Less(t, time.Since(lost), 2*time.Second)
+		assert.False(t, srv.Exists("/held"))
+	})
+}
+
 func TestSessionWaitsForOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

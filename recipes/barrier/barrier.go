@@ -149,15 +149,12 @@ func ready(ctx context.Context, fault error) error {
 	return nil
 }
 
-// next waits for a watch's event, and takes the watch back if it does not come. The end of the session is no error, since the next one
-// can tell more; the end of the client is.
+// next waits for a watch's event, and takes the watch back if it does not come. That it ended with its session is for the next request to deal
+// with.
 func next(ctx context.Context, watch *framework.Watch) (framework.Event, error) {
 	defer watch.Stop()
 	select {
 	case ev := <-watch.C:
-		if errors.Is(ev.Err, framework.ErrClosed) {
-			return ev, ev.Err
-		}
 		return ev, nil
 	case <-ctx.Done():
 		return framework.Event{}, queue.Left(ctx)

@@ -25,6 +25,11 @@
 // then. Curator's leave may return while somebody is still inside, after a member has crashed; here it waits for all of them. Curator
 // leaves the node of a member that gave up, and watches, behind; here nothing is left. Everything blocking ends with its context.
 //
+// # Together with Curator for Java
+//
+// Members of both kinds share a double barrier. Java members that use it for one round after the other can get stuck among themselves, or
+// with anybody who is back too soon; the rules that members here follow to avoid the latter are in docs/znodes.md.
+//
 // # What the layout does not give
 //
 // A double barrier that is open is open for everybody: the number of members is a threshold, not a limit, as in Curator, and who comes

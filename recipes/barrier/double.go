@@ -16,8 +16,9 @@ import (
 // readyName is the child that says that a barrier is open. It is part of the contract with Curator for Java.
 const readyName = "ready"
 
-// Double is a double barrier at a path: its members begin together and end together. It has no state but its configuration; each Enter is
-// a member of its own, also those of one process and one Double. A barrier can be used again and again. Safe for concurrent use.
+// Double is a double barrier at a path: its members begin together and end together. Each Enter is a member of its own, also those of one
+// process and one Double. A barrier can be used again and again, best with the same Double: it remembers whom it has met. Safe for
+// concurrent use.
 //
 // Corresponds to Curator's DistributedDoubleBarrier.
 type Double struct {
@@ -26,6 +27,8 @@ type Double struct {
 	qty    int
 	data   []byte
 	err    error // of NewDouble: every method returns it
+
+	company company
 }
 
 // Option changes what [NewDouble] makes.
@@ -70,6 +73,9 @@ func (d *Double) Path() string { return d.path }
 // stays and counts); unless the barrier has opened in that very moment, when the others have counted on it. The error matches ctx.Err() and
 // context.Cause(ctx). The membership does not end with ctx.
 //
+// Who has just left, and shares the barrier with members with Curator for Java (or does not know yet that it does not), first waits until a
+// quarter of a second has passed since Leave: a Java member that sees the next round before it has noticed the end of the last gets stuck.
+//
 // A lost connection is sat out once the node is there; before that the retry policy decides (ErrNotConnected, ErrConnectionLoss). Other errors:
 // ErrSessionLost when the session ends and ErrNodeDeleted when somebody deletes the node, since the barrier may then have opened and
 // closed without this member: enter again if that makes sense. ErrNoAuth; ErrInvalidPath; ErrBadArguments; ErrClosed;
@@ -87,11 +93,14 @@ func (d *Double) Enter(ctx context.Context) (*Member, error) {
 }
 
 func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
+	if err := d.company.settle(ctx); err != nil {
+		return nil, err
+	}
 	session, err := d.client.SessionSoon(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{d: d, session: session, view: session.Client(), name: zkpath.NewGUID()}
+	m := &Member{d: d, session: session, view: session.Client(), name: newName()}
 	defer func() {
 		if err != nil {
 			m.abandon()
@@ -109,7 +118,9 @@ func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
 	for {
 		open, err := m.decide(ctx, names)
 		if err == nil && !open {
-			open, err = m.await(ctx)
+			if open, err = m.await(ctx); open {
+				m.lookAround()
+			}
 		}
 		if err == nil && open {
 			err = m.lost()
@@ -131,7 +142,7 @@ type Member struct {
 	d       *Double
 	session *framework.Session
 	view    *framework.Client // pinned to session
-	name    string            // the node's: a UUID of its own for each Enter
+	name    string            // the node's, a new one for each Enter
 	hold    *framework.Hold
 	left    atomic.Bool
 }
@@ -190,6 +201,7 @@ func (m *Member) list(ctx context.Context) (names []string, err error) {
 // create: of those who complete the number at least the last one sees that it is complete.
 func (m *Member) decide(ctx context.Context, names []string) (open bool, err error) {
 	open, members := split(names)
+	m.d.company.met(members, m.d.qty)
 	switch {
 	case !slices.Contains(members, m.name):
 		return false, errNotListed
@@ -242,6 +254,18 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 		default:
 		}
 		return false, queue.Left(ctx)
+	}
+}
+
+// lookAround finds out, once for all rounds and without delaying anybody, who else is in.
+func (m *Member) lookAround() {
+	if d := m.d; d.company.unsure() {
+		m.view.GetChildren().InBackground().ForPath(context.Background(), d.path).Then(func(list framework.ChildrenResult, err error) {
+			if err == nil {
+				_, members := split(d.children(list.Names))
+				d.company.met(members, d.qty)
+			}
+		})
 	}
 }
 

@@ -26,6 +26,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	if m.left.Swap(true) {
 		return failed(m.d.path, "leave", ErrReleased)
 	}
+	defer m.d.company.parted()
 	err := m.lost()
 	m.hold.End(ErrReleased)
 	if err == nil {
@@ -59,6 +60,7 @@ func (m *Member) leave(ctx context.Context) error {
 		}
 		return errNotListed
 	}
+	m.d.company.met(members, m.d.qty)
 	rest := without(members, m.name)
 	if !open {
 		rest = nil

@@ -71,6 +71,7 @@ func TestRounds(t *testing.T) {
 				return struct{}{}, nil
 			}))
 		}
+		time.Sleep(time.Minute)
 		for _, c := range calls {
 			c.ok()
 		}
@@ -429,10 +430,24 @@ func TestLeaveErrors(t *testing.T) {
 		require.False(t, s.Exists(m.Path()), "it is out all the same")
 		require.NoError(t, s.Delete(path+"/ready"))
 
+		// No right to remove its node: there is no point in waiting for the others, who wait for that node.
 		members, clients := together(t, s, 2)
+		stuck := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[1].Path(), Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		_, err := leaving(t, background, members[1]).returned()
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		for _, w := range s.Watches() {
+			require.Equal(t, session(t, clients[1]), w.Session)
+			require.Equal(t, members[1].Path(), w.Path, "the one on its own node")
+		}
+		stuck.Remove()
+		s.Expire(session(t, clients[1]))
+		leaving(t, background, members[0]).ok()
+		clean(t, s)
+
+		members, clients = together(t, s, 2)
 		out := leaving(t, background, members[0]).waits()
 		require.NoError(t, clients[0].Close())
-		_, err := out.returned()
+		_, err = out.returned()
 		require.ErrorIs(t, err, framework.ErrClosed)
 		require.NoError(t, members[1].Leave(background))
 		clean(t, s)

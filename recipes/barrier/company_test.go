@@ -1,0 +1,113 @@
+package barrier_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/zktest"
+)
+
+// javaLeaver is a member with Curator for Java that has deleted its node and waits for the round to be over: it waits for the node that sorts
+// first, then lists again, until it sees one member or none. Its first look comes late.
+func javaLeaver(ctx context.Context, c *framework.Client, slow time.Duration) error {
+	for {
+		names, err := c.GetChildren().ForPath(ctx, path)
+		if err != nil {
+			return err
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "ready" })
+		slices.Sort(names)
+		if len(names) <= 1 {
+			return c.Delete().Quietly().ForPath(ctx, path+"/ready")
+		}
+		there, watch, err := c.CheckExists().WithWatch().ForPath(ctx, path+"/"+names[0])
+		if err != nil {
+			return err
+		}
+		if there != nil {
+			select {
+			case <-watch.C:
+			case <-ctx.Done():
+			}
+		}
+		watch.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		time.Sleep(slow)
+	}
+}
+
+// Two members who are back at once would be taken by a slow Java member for members who have not left yet; it would wait for them, and they
+// for it.
+func TestNoHurryInJavaCompany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		j := newClient(t, s)
+		var doubles []*barrier.Double
+		for range 3 {
+			doubles = append(doubles, barrier.NewDouble(newClient(t, s), path, 4))
+		}
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		again := func() (calls []*call[*barrier.Member]) {
+			for _, d := range doubles {
+				calls = append(calls, entering(t, ctx, d))
+			}
+			return calls
+		}
+		calls := again()
+		for range 5 {
+			time.Sleep(2 * time.Second)
+			java(t, s, j, "java")
+			for _, c := range calls {
+				c.waits()
+			}
+			require.NoError(t, s.Create(path+"/ready", nil))
+			var members []*barrier.Member
+			for _, c := range calls {
+				members = append(members, c.ok())
+			}
+			first := leaving(t, background, members[0]).waits()
+			require.NoError(t, s.Delete(path+"/java"))
+			slow := begin(t, func() (struct{}, error) { return struct{}{}, javaLeaver(ctx, j, 900*time.Millisecond) }).waits()
+			second := leaving(t, background, members[1]).waits()
+			leaving(t, background, members[2]).ok()
+			second.ok()
+			first.ok()
+			calls = again()
+			time.Sleep(950 * time.Millisecond)
+			slow.ok()
+		}
+		cancel()
+		for _, c := range calls {
+			_, err := c.returned()
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		clean(t, s)
+	})
+}
+
+// Among ourselves nobody waits for anybody but the members.
+func TestNoDelayAmongOurselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := barrier.NewDouble(newClient(t, s), path, 2), barrier.NewDouble(newClient(t, s), path, 2)
+		began := time.Now()
+		for range 10 {
+			first := entering(t, background, a).waits()
+			second := enter(t, b)
+			out := leaving(t, background, second)
+			leaving(t, background, first.ok()).ok()
+			out.ok()
+		}
+		require.Equal(t, began, time.Now())
+	})
+}
