@@ -325,8 +325,8 @@ func decode(body []byte, record jute.Decodable) error {
 func rootIfMissing[T any](o *operation[T], c *Client) *operation[T] {
 	if o.path == "/" && c.view.namespace != "" {
 		o.wants = func(err error) bool { return errors.Is(err, ErrNoNode) }
-		o.next = func(ctx context.Context, e *epoch, err error) (v T, again bool, _ error) {
-			_, err = c.root(ctx, e)
+		o.next = func(ctx context.Context, e *epoch, _ error) (v T, again bool, _ error) {
+			_, err := c.root(ctx, e)
 			return v, err == nil, err
 		}
 	}

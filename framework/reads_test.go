@@ -175,10 +175,10 @@ func TestBadInputIsNotSent(t *testing.T) {
 		assert.ErrorIs(t, errOf(c.Transaction(ctx, c.TransactionOp().SetData().ForPath("/a", big[:1<<19]), c.TransactionOp().SetData().ForPath("/a", big[:1<<19]))), ErrTooLarge)
 		assert.ErrorIs(t, errOf(c.SetData().InBackground().ForPath(ctx, "/a", big).Wait(ctx)), ErrTooLarge)
 
-		//nolint:staticcheck // nil contexts are what is tested
-		assert.ErrorIs(t, errOf(c.GetData().ForPath(nil, "/a")), ErrNilContext)
-		assert.ErrorIs(t, errOf(c.GetData().InBackground().ForPath(nil, "/a").Wait(ctx)), ErrNilContext)
-		assert.ErrorIs(t, errOf(c.GetData().InBackground().ForPath(ctx, "/a").Wait(nil)), ErrNilContext)
+		var none context.Context
+		assert.ErrorIs(t, errOf(c.GetData().ForPath(none, "/a")), ErrNilContext)
+		assert.ErrorIs(t, errOf(c.GetData().InBackground().ForPath(none, "/a").Wait(ctx)), ErrNilContext)
+		assert.ErrorIs(t, errOf(c.GetData().InBackground().ForPath(ctx, "/a").Wait(none)), ErrNilContext)
 		why := errors.New("enough")
 		done, cancel := context.WithCancelCause(ctx)
 		cancel(why)

@@ -29,7 +29,6 @@ type library struct {
 	log    []string // next, dial, write, close, connected, event, in order
 	writes [][]byte
 	events <-chan zk.Event
-	closed bool
 	start  func(n int) bool // what Next says
 	next   int
 }

@@ -23,7 +23,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
 		m := mutex.New(c, path, mutex.WithNodeData([]byte("me")))
-		ctx, cancel := context.WithTimeout(context.WithValue(background, "k", "v"), time.Second)
+		ctx, cancel := context.WithTimeout(context.WithValue(background, key("k"), "v"), time.Second)
 		defer cancel()
 		lock, err := m.Acquire(ctx)
 		require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		require.True(t, lock.Valid())
 		require.Greater(t, lock.Remaining(), 9*time.Second)
 		require.NoError(t, lock.Context().Err())
-		require.Equal(t, "v", lock.Context().Value("k"))
+		require.Equal(t, "v", lock.Context().Value(key("k")))
 		time.Sleep(90 * time.Second) // far beyond ctx and the session timeout: the hold stays
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
 		require.True(t, lock.Valid())

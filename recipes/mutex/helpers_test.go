@@ -106,3 +106,6 @@ func requests(s *zktest.Server) string {
 	delete(counts, "ping")
 	return fmt.Sprint(counts)
 }
+
+// key is the type of the keys that tests put into contexts.
+type key string

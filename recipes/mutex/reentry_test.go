@@ -19,14 +19,14 @@ func TestReentryOfSeveralLocks(t *testing.T) {
 		c := newClient(t, s)
 		a, b := mutex.New(c, three[0]), mutex.New(c, three[1])
 		both := mutex.NewMulti(mutex.Of(a), mutex.Of(b))
-		limited, cancel := context.WithTimeout(context.WithValue(background, "k", "old"), time.Second)
+		limited, cancel := context.WithTimeout(context.WithValue(background, key("k"), "old"), time.Second)
 		defer cancel()
 		require.NoError(t, a.Do(limited, func(ctx context.Context) error {
-			return b.Do(context.WithValue(ctx, "k", "new"), func(ctx context.Context) error {
+			return b.Do(context.WithValue(ctx, key("k"), "new"), func(ctx context.Context) error {
 				return a.Do(ctx, func(ctx context.Context) error { // the hold of a is older than that of b
-					require.Equal(t, "new", ctx.Value("k"))
+					require.Equal(t, "new", ctx.Value(key("k")))
 					return both.Do(ctx, func(ctx context.Context) error {
-						require.Equal(t, "new", ctx.Value("k"))
+						require.Equal(t, "new", ctx.Value(key("k")))
 						require.Equal(t, [3]int{1, 1, 0}, contenders(t, s))
 						return b.Do(ctx, func(context.Context) error { return nil })
 					})

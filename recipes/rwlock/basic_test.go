@@ -98,11 +98,11 @@ func TestHandle(t *testing.T) {
 		require.NoError(t, s.Create(path, nil)) // so that it is not reaped meanwhile
 		rw := rwlock.New(newClient(t, s), path)
 		for _, side := range []*rwlock.Side{rw.ReadLock(), rw.WriteLock()} {
-			ctx, cancel := context.WithTimeout(context.WithValue(background, "k", "v"), time.Second)
+			ctx, cancel := context.WithTimeout(context.WithValue(background, key("k"), "v"), time.Second)
 			lock := acquire(t, ctx, side)
 			require.True(t, lock.Valid())
 			require.Greater(t, lock.Remaining(), 9*time.Second)
-			require.Equal(t, "v", lock.Context().Value("k"))
+			require.Equal(t, "v", lock.Context().Value(key("k")))
 			time.Sleep(90 * time.Second) // far beyond ctx and the session timeout: the hold stays
 			cancel()
 			require.True(t, lock.Valid())

@@ -281,9 +281,8 @@ func TestExpiryDuringTheDowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		a := newClient(t, s)
-		rw := rwlock.New(a, path)
 		for _, policy := range []framework.LossPolicy{framework.SessionOnly, framework.SuspendedIsLoss} {
-			rw = rwlock.New(a, path, rwlock.WithLossPolicy(policy))
+			rw := rwlock.New(a, path, rwlock.WithLossPolicy(policy))
 			writer := acquire(t, background, rw.WriteLock())
 			hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.HoldReply})
 			done := begin(writer.Context(), rw.ReadLock())

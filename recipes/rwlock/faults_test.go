@@ -75,7 +75,7 @@ func TestCancelWhileTheServerHangs(t *testing.T) {
 		s := zktest.RunT(t)
 		rw := rwlock.New(newClient(t, s), path)
 		writer := acquire(t, background, rw.WriteLock())
-		beside := func(ctx context.Context) error {
+		beside := func(context.Context) error {
 			ctx, cancel := context.WithCancel(writer.Context())
 			stop := time.AfterFunc(100*time.Millisecond, cancel)
 			defer stop.Stop()

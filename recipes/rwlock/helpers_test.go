@@ -108,3 +108,6 @@ func counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
 	require.Equal(t, want, got, what)
 	s.ResetCounts()
 }
+
+// key is the type of the keys that tests put into contexts.
+type key string
