@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"testing"
 )
 
 // Ports below those that systems hand out to outgoing connections: while a
@@ -31,6 +32,16 @@ func freePort() (int, error) {
 		return port, nil
 	}
 	return 0, fmt.Errorf("no free port between %d and %d", firstPort, lastPort)
+}
+
+// FreePort is a port that nobody uses now, for a server's further addresses.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 func addrOf(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

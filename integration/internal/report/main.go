@@ -1,5 +1,5 @@
 // Command report reads the output of go test -json, shows progress, the whole
-// output of what failed, and a summary. It fails unless tests were run and all
+// output of what failed, what tests log behind "figure: ", and a summary. It fails unless tests were run and all
 // of them passed: a skipped test is a failure, since a missing server must not
 // look like success.
 package main
@@ -68,6 +68,9 @@ func (r *report) event(e event) {
 			return
 		}
 		r.output[key] = append(r.output[key], e.Output)
+		if _, measured, found := strings.Cut(e.Output, "figure: "); found {
+			fmt.Fprintf(r.to, "%16s %s\n", "", strings.TrimSpace(measured))
+		}
 	case "pass", "fail", "skip":
 		r.result(e, key)
 	}

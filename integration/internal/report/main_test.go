@@ -11,6 +11,7 @@ import (
 func TestReport(t *testing.T) {
 	input := `{"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"output","Package":"p","Test":"TestA","Output":"of no interest\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: figure: 3 ms at most\n"}
 {"Action":"pass","Package":"p","Test":"TestA","Elapsed":1.5}
 {"Action":"output","Package":"p","Test":"TestB/sub","Output":"what went wrong\n"}
 {"Action":"fail","Package":"p","Test":"TestB/sub","Elapsed":0}
@@ -30,7 +31,8 @@ not JSON
 	assert.Equal(t, 3, r.failed)
 	assert.Equal(t, 1, r.skipped)
 	assert.Equal(t, 1, r.packages)
-	assert.Equal(t, `pass    1.50s   TestA
+	assert.Equal(t, `                 3 ms at most
+pass    1.50s   TestA
 what went wrong
 fail    0.00s   TestB
 no server

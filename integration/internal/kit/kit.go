@@ -1,0 +1,199 @@
+// Package kit is what the tests of the library against real servers have in common: clients that end with the test, and waits that end.
+package kit
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// Patience is how long a test waits for what must happen. It is never waited out unless something is wrong.
+const Patience = 60 * time.Second
+
+// Context ends with the test, and after Patience.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Figure logs something measured. The report of ../../run shows it.
+func Figure(t testing.TB, format string, args ...any) {
+	t.Helper()
+	t.Logf("figure: "+format, args...)
+}
+
+// Dial makes a client with a session timeout of 4 s that logs to the test and ends with it.
+func Dial(t testing.TB, connect string, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	client, err := framework.New(connect, append([]framework.Option{framework.WithSessionTimeout(4 * time.Second), framework.WithLogger(log)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Connected is Dial that waits for the session.
+func Connected(t testing.TB, connect string, opts ...framework.Option) (*framework.Client, *framework.Session) {
+	t.Helper()
+	client := Dial(t, connect, opts...)
+	session, err := client.Session(Context(t))
+	require.NoError(t, err)
+	return client, session
+}
+
+// Receive takes the next value of a channel that is not to be closed.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v, open := <-from:
+		require.True(t, open, "closed instead of %s", what)
+		return v
+	case <-time.After(Patience):
+		require.FailNow(t, "nothing came", "instead of %s", what)
+		panic("not reached")
+	}
+}
+
+// Closed waits for the end of a channel and returns when it was seen.
+func Closed[T any](t testing.TB, what string, done <-chan T) time.Time {
+	t.Helper()
+	select {
+	case _, open := <-done:
+		require.False(t, open, "a value instead of %s", what)
+	case <-time.After(Patience):
+		require.FailNow(t, "it does not end", what)
+	}
+	return time.Now()
+}
+
+// Soon waits until a condition holds.
+func Soon(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !holds(); time.Sleep(2 * time.Millisecond) {
+		require.False(t, time.Now().After(end), "still not: %s", what)
+	}
+}
+
+// Change is a state of a client and when it was heard of.
+type Change struct {
+	framework.StateChange
+	At time.Time
+}
+
+// States takes down every state of a client.
+type States struct {
+	t  testing.TB
+	ch chan Change
+}
+
+// Watch begins with the current state. It ends with the client.
+func Watch(t testing.TB, client *framework.Client) *States {
+	s := &States{t, make(chan Change, 10_000)}
+	changes := client.StateChanges(context.Background())
+	go func() {
+		defer close(s.ch)
+		for change := range changes {
+			s.ch <- Change{change, time.Now()}
+		}
+	}()
+	return s
+}
+
+// Next is the next state, which is to be the one given, and when it was heard of.
+func (s *States) Next(want framework.State, epoch int64) time.Time {
+	s.t.Helper()
+	got := Receive(s.t, fmt.Sprintf("%v in epoch %d", want, epoch), s.ch)
+	require.Equal(s.t, framework.StateChange{State: want, Epoch: epoch}, got.StateChange)
+	return got.At
+}
+
+// Until waits for a state, whatever comes before it.
+func (s *States) Until(want framework.State, epoch int64) time.Time {
+	s.t.Helper()
+	for {
+		got := Receive(s.t, fmt.Sprintf("%v in epoch %d", want, epoch), s.ch)
+		require.LessOrEqual(s.t, got.Epoch, epoch)
+		if got.State == want && got.Epoch == epoch {
+			return got.At
+		}
+	}
+}
+
+// Heard says whether there is a state that Next has not returned yet.
+func (s *States) Heard() bool { return len(s.ch) > 0 }
+
+// EndSession ends a session by a second connection with its id and its password, as an operator or an attacker may: the password follows
+// from the id. It returns when the server has done it.
+func EndSession(t testing.TB, addr string, id int64) {
+	t.Helper()
+	for end := time.Now().Add(Patience); ; {
+		gone, err := endSession(addr, id)
+		if gone {
+			return
+		}
+		// Its owner has come back in between, and thrown us out.
+		require.False(t, time.Now().After(end), "session %#x does not end: %v", id, err)
+	}
+}
+
+func endSession(addr string, id int64) (gone bool, err error) {
+	conn, err := net.DialTimeout("tcp", addr, Patience)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(Patience)); err != nil {
+		return false, err
+	}
+	hello := jute.Frame(&jute.ConnectRequest{Timeout: 4000, SessionID: id, Password: password(id), HasReadOnly: true})
+	bye := jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCloseSession})
+	if _, err := conn.Write(append(hello, bye...)); err != nil {
+		return false, err
+	}
+	frame, err := readFrame(conn)
+	if err != nil {
+		return false, err
+	}
+	var answer jute.ConnectResponse
+	if err := jute.Unmarshal(frame, &answer); err != nil {
+		return false, err
+	}
+	if answer.SessionID == 0 {
+		return true, nil
+	}
+	_, err = readFrame(conn)
+	return err == nil, err
+}
+
+func readFrame(conn net.Conn) ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return nil, err
+	}
+	frame := make([]byte, binary.BigEndian.Uint32(length[:]))
+	_, err := io.ReadFull(conn, frame)
+	return frame, err
+}
+
+// password is what java.util.Random(id ^ 0xB3415C00).nextBytes gives.
+func password(id int64) []byte {
+	const multiplier, mask = 0x5DEECE66D, 1<<48 - 1
+	state := (uint64(id^0xB3415C00) ^ multiplier) & mask
+	p := make([]byte, 16)
+	for i := 0; i < len(p); i += 4 {
+		state = (state*multiplier + 0xB) & mask
+		binary.LittleEndian.PutUint32(p[i:], uint32(state>>16))
+	}
+	return p
+}

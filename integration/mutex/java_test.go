@@ -1,0 +1,308 @@
+package mutex
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/javapeer"
+	"github.com/go-curator/curator/integration/zkserver"
+	"github.com/go-curator/curator/recipes/mutex"
+)
+
+// party is a contender of either language.
+type party struct {
+	name    string
+	acquire func(ctx context.Context) (node string, err error)
+	release func(ctx context.Context) error
+	// line is the participants' nodes as the party sees them.
+	line func(ctx context.Context) ([]string, error)
+}
+
+func goParty(t *testing.T, name, connect, path string) *party {
+	client, _ := kit.Connected(t, connect)
+	m := mutex.New(client, path)
+	var lock *mutex.Lock
+	return &party{
+		name: name,
+		acquire: func(ctx context.Context) (string, error) {
+			var err error
+			if lock, err = m.Acquire(ctx); err != nil {
+				return "", err
+			}
+			return lock.Node(), nil
+		},
+		release: func(ctx context.Context) error { return lock.Release(ctx) },
+		line: func(ctx context.Context) (names []string, err error) {
+			participants, err := m.Participants(ctx)
+			for _, p := range participants {
+				names = append(names, p.Name)
+			}
+			return names, err
+		},
+	}
+}
+
+// javaLock connects a new Java process.
+func javaLock(t *testing.T, connect, path string, timeout time.Duration) (*javapeer.Peer, *javapeer.Lock) {
+	t.Helper()
+	ctx := kit.Context(t)
+	peer := javapeer.Start(t)
+	require.NoError(t, peer.Connect(ctx, connect, timeout))
+	lock, err := peer.Mutex(ctx, "m", path)
+	require.NoError(t, err)
+	return peer, lock
+}
+
+func javaParty(t *testing.T, name, connect, path string) *party {
+	t.Helper()
+	_, lock := javaLock(t, connect, path, 4*time.Second)
+	return &party{
+		name:    name,
+		acquire: func(ctx context.Context) (string, error) { return lock.Acquire(ctx, javapeer.Forever) },
+		release: lock.Release,
+		line:    lock.Participants,
+	}
+}
+
+func number(node string) string { return node[strings.LastIndex(node, "lock-"):] }
+
+// turn is a time for which a party certainly had the lock.
+type turn struct {
+	who      string
+	node     string
+	from, to time.Time
+}
+
+// Go and Java take turns at one path: in the order of the line, never two at once, and both see the same line with both in it.
+func TestTurnsWithJava(t *testing.T) {
+	t.Parallel()
+	const rounds = 15
+	const path = "/locks/orders"
+	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
+	parties := []*party{
+		goParty(t, "go 1", node.ConnectString(), path), javaParty(t, "java 1", node.ConnectString(), path),
+		goParty(t, "go 2", node.ConnectString(), path), javaParty(t, "java 2", node.ConnectString(), path),
+	}
+	ctx := kit.Context(t)
+	var mu sync.Mutex
+	var turns []turn
+	var all sync.WaitGroup
+	for _, p := range parties {
+		all.Go(func() {
+			for range rounds {
+				node, err := p.acquire(ctx)
+				if !assert.NoError(t, err, p.name) {
+					return
+				}
+				got := turn{who: p.name, node: node, from: time.Now()}
+				mu.Lock()
+				full := len(turns) < len(parties)*(rounds-1)
+				mu.Unlock()
+				if full {
+					// Everybody else queues again right after a turn: when all are there the next turns are decided.
+					lines := map[string][]string{}
+					kit.Soon(t, "all of them in line", func() bool {
+						line, err := p.line(ctx)
+						return assert.NoError(t, err) && len(line) == len(parties)
+					})
+					for _, other := range parties {
+						lines[other.name], err = other.line(ctx)
+						assert.NoError(t, err)
+						assert.Equal(t, lines[parties[0].name], lines[other.name], "%s and %s see the same line", parties[0].name, other.name)
+					}
+					assert.Equal(t, node, lines[p.name][0], "the holder is the first")
+				}
+				got.to = time.Now()
+				mu.Lock()
+				turns = append(turns, got)
+				mu.Unlock()
+				if !assert.NoError(t, p.release(ctx), p.name) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, turns, len(parties)*rounds)
+	slices.SortFunc(turns, func(a, b turn) int { return a.from.Compare(b.from) })
+	for i, next := range turns[1:] {
+		assert.False(t, next.from.Before(turns[i].to), "%s holds while %s does", next.who, turns[i].who)
+		assert.Greater(t, number(next.node), number(turns[i].node), "the order of the line")
+	}
+	// With all in line all the time everybody's turn comes every fourth time.
+	for i, next := range turns[:len(parties)*(rounds-1)] {
+		assert.Equal(t, turns[i%len(parties)].who, next.who, "turn %d", i)
+	}
+	kit.Figure(t, "%d turns of %d parties, Go and Java, in %v, never two at once", len(turns), len(parties), turns[len(turns)-1].to.Sub(turns[0].from).Round(time.Millisecond))
+}
+
+// A holder whose process dies blocks the others until its session expires, and no longer; in both directions.
+func TestHolderIsKilled(t *testing.T) {
+	t.Parallel()
+	const timeout = 2 * time.Second
+	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
+	within := func(t *testing.T, took time.Duration) {
+		t.Helper()
+		t.Logf("granted %v after the death, session timeout %v", took, timeout)
+		assert.Greater(t, took, timeout/2)
+		assert.Less(t, took, 2*timeout+time.Second)
+	}
+	t.Run("Java dies", func(t *testing.T) {
+		t.Parallel()
+		ctx := kit.Context(t)
+		peer, lock := javaLock(t, node.ConnectString(), "/killed/java", timeout)
+		theirs, err := lock.Acquire(ctx, javapeer.Forever)
+		require.NoError(t, err)
+		c := &contender{t: t}
+		c.client, _ = kit.Connected(t, node.ConnectString())
+		granted := c.queue(ctx, "/killed/java")
+		peer.Kill()
+		died := time.Now()
+		ours := kit.Receive(t, "the lock", granted)
+		within(t, time.Since(died))
+		assert.Greater(t, number(ours.Node()), number(theirs))
+		assert.True(t, ours.Valid())
+		require.NoError(t, ours.Release(ctx))
+	})
+	t.Run("Go dies", func(t *testing.T) {
+		t.Parallel()
+		ctx := kit.Context(t)
+		held, err := kit.StartHolder(t, node.Addr(), "/killed/go", timeout)
+		require.NoError(t, err)
+		peer, lock := javaLock(t, node.ConnectString(), "/killed/go", timeout)
+		granted := lock.GoAcquire(javapeer.Forever)
+		kit.Soon(t, "Java is in line", func() bool {
+			line, err := peer.Participants(ctx, "/killed/go")
+			return assert.NoError(t, err) && len(line) == 2
+		})
+		require.NoError(t, held.Signal(syscall.SIGKILL))
+		died := time.Now()
+		theirs, err := granted(ctx)
+		require.NoError(t, err)
+		within(t, time.Since(died))
+		assert.Greater(t, number(theirs), number(held.Node))
+		require.NoError(t, lock.Release(ctx))
+	})
+	t.Run("Go is cut off", func(t *testing.T) { // and knows in time that Java may have the lock
+		t.Parallel()
+		ctx := kit.Context(t)
+		_, lock := javaLock(t, node.ConnectString(), "/killed/cut", timeout)
+		a := counted(t, node)
+		ours, err := mutex.New(a.client, "/killed/cut").Acquire(ctx)
+		require.NoError(t, err)
+		granted := lock.GoAcquire(javapeer.Forever)
+		kit.Soon(t, "Java is in line", func() bool {
+			line, err := lock.Participants(ctx)
+			return assert.NoError(t, err) && len(line) == 2
+		})
+		ended := make(chan time.Time, 1)
+		go func() {
+			<-ours.Context().Done()
+			ended <- time.Now()
+		}()
+		a.link.Cut()
+		_, err = granted(ctx)
+		at := time.Now()
+		require.NoError(t, err)
+		margin := at.Sub(kit.Receive(t, "the end of the context", ended))
+		t.Logf("our context ended %v before Java had the lock", margin)
+		assert.Positive(t, margin)
+		require.NoError(t, lock.Release(ctx))
+		a.link.Heal()
+	})
+}
+
+// Children that belong to no lock disturb nobody here, and Java as documented. go-zookeeper's own lock stands in the same line.
+func TestForeignChildren(t *testing.T) {
+	t.Parallel()
+	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
+	ctx := kit.Context(t)
+	const path = "/foreign"
+	client, _ := kit.Connected(t, node.ConnectString())
+	_, lock := javaLock(t, node.ConnectString(), path, 4*time.Second)
+	create := func(name string) {
+		_, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, path+"/"+name, nil)
+		require.NoError(t, err)
+	}
+	m := mutex.New(client, path)
+	both := func() {
+		ours, err := m.Acquire(ctx)
+		require.NoError(t, err)
+		granted := lock.GoAcquire(javapeer.Forever)
+		kit.Soon(t, "Java is in line", func() bool {
+			line, err := m.Participants(ctx)
+			return assert.NoError(t, err) && len(line) == 2
+		})
+		require.NoError(t, ours.Release(ctx))
+		_, err = granted(ctx)
+		require.NoError(t, err)
+		_, err = m.TryAcquire(ctx)
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		require.NoError(t, lock.Release(ctx))
+	}
+	// What sorts behind the numbers is behind everybody. (The nodes of kazoo begin with a random digit and would do as "0" does below.)
+	for _, name := range []string{"config", "zookeeper", "ffffffffffffffffffffffffffffffff__lock__0000000000", "größe"} {
+		create(name)
+	}
+	both()
+
+	// What sorts in front of them keeps Java waiting for as long as it exists.
+	create("0")
+	ours, err := m.TryAcquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, ours.Release(ctx))
+	_, err = lock.Acquire(ctx, 300*time.Millisecond)
+	require.ErrorIs(t, err, javapeer.ErrTimeout)
+	granted := lock.GoAcquire(javapeer.Forever)
+	kit.Soon(t, "Java is in line", func() bool {
+		line, err := m.Participants(ctx)
+		return assert.NoError(t, err) && len(line) == 1
+	})
+	require.NoError(t, client.Delete().ForPath(ctx, path+"/0"))
+	_, err = granted(ctx)
+	require.NoError(t, err)
+
+	require.NoError(t, lock.Release(ctx))
+	names, err := client.GetChildren().ForPath(ctx, path)
+	require.NoError(t, err)
+	assert.Len(t, names, 4, "the foreign ones stay")
+}
+
+// go-zookeeper's own lock stands in the same line: it waits behind Java, and we behind it.
+func TestLockOfGoZookeeper(t *testing.T) {
+	t.Parallel()
+	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
+	ctx := kit.Context(t)
+	const path = "/mixed"
+	client, _ := kit.Connected(t, node.ConnectString())
+	_, lock := javaLock(t, node.ConnectString(), path, 4*time.Second)
+	m := mutex.New(client, path)
+	_, err := lock.Acquire(ctx, javapeer.Forever)
+	require.NoError(t, err)
+	theirs := zk.NewLock(client.Conn(), path, zk.WorldACL(zk.PermAll)) // on the same session
+	locked := make(chan error, 1)
+	go func() { locked <- theirs.Lock() }()
+	kit.Soon(t, "go-zookeeper is in line", func() bool {
+		line, err := m.Participants(ctx)
+		return assert.NoError(t, err) && len(line) == 2
+	})
+	next := (&contender{t: t, client: client}).queue(ctx, path)
+	require.NoError(t, lock.Release(ctx))
+	require.NoError(t, kit.Receive(t, "go-zookeeper's turn", locked))
+	_, err = m.TryAcquire(ctx)
+	require.ErrorIs(t, err, mutex.ErrNotAcquired)
+	_, err = lock.Acquire(ctx, 0)
+	require.ErrorIs(t, err, javapeer.ErrTimeout)
+	require.NoError(t, theirs.Unlock())
+	require.NoError(t, kit.Receive(t, "our turn", next).Release(ctx))
+}
