@@ -29,6 +29,11 @@ public final class Peer {
         Peer peer = new Peer();
         new TreeCommands(peer, peer.connection);
         new LockCommands(peer, peer.connection);
+        new ReadWriteCommands(peer, peer.connection);
+        new RevocationCommands(peer, peer.connection);
+        new SemaphoreCommands(peer, peer.connection);
+        new LeaderCommands(peer, peer.connection);
+        new BarrierCommands(peer, peer.connection);
         peer.serve();
         Runtime.getRuntime().halt(0);
     }

@@ -1,0 +1,143 @@
+package recipes
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/recipes/barrier"
+)
+
+// A barrier that either language sets keeps both waiting until either removes it.
+func TestBarrier(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	const path = "/barriers/gate"
+	ours := barrier.New(w.client, path)
+	theirs, err := w.peer.Barrier(ctx, "gate", path)
+	require.NoError(t, err)
+	waiting, err := w.peer.Barrier(ctx, "waiting", path)
+	require.NoError(t, err)
+	steps := []struct {
+		name        string
+		set, remove func(ctx context.Context) error
+	}{
+		{"Go, Go", ours.Set, ours.Remove},
+		{"Go, Java", ours.Set, theirs.Remove},
+		{"Java, Go", theirs.Set, ours.Remove},
+		{"Java, Java", theirs.Set, theirs.Remove},
+	}
+	for _, step := range steps {
+		require.NoError(t, step.set(ctx), step.name)
+		require.NoError(t, ours.Set(ctx), "set already")
+		require.NoError(t, theirs.Set(ctx), "set already")
+		assert.Equal(t, []string{` persistent "` + w.data + `"`}, w.nodes(t, path), step.name)
+		before := kit.Watches(t, w.node)
+		goWaits := call(t, func(ctx context.Context) (bool, error) { return true, ours.Wait(ctx) })
+		javaWaits := call(t, func(ctx context.Context) (bool, error) { return true, waiting.Wait(ctx, kit.Patience) })
+		kit.Soon(t, "both wait", func() bool { return kit.Watches(t, w.node) >= before+2 })
+		assert.Empty(t, goWaits, step.name)
+		assert.Empty(t, javaWaits, step.name)
+		require.NoError(t, step.remove(ctx), step.name)
+		kit.Receive(t, "Go's wait: "+step.name, goWaits)
+		kit.Receive(t, "Java's wait: "+step.name, javaWaits)
+		require.NoError(t, ours.Remove(ctx), "removed already")
+		require.NoError(t, theirs.Remove(ctx), "removed already")
+	}
+	w.gone(t, "/barriers")
+}
+
+// member goes through a double barrier, round after round.
+type member struct {
+	name         string
+	golang       bool
+	enter, leave func(ctx context.Context) error
+}
+
+// Members of both languages begin each round together and end it together, whoever comes last.
+func TestDoubleBarrier(t *testing.T) {
+	t.Parallel()
+	const quantity = 4
+	const path = "/barriers/double"
+	w := newWorld(t)
+	second := w.golang(t)
+	ctx := kit.Context(t)
+	var members []*member
+	for i, client := range []*barrier.Double{barrier.NewDouble(w.client, path, quantity), barrier.NewDouble(second, path, quantity)} {
+		var inside *barrier.Member
+		members = append(members, &member{
+			name: "go " + strconv.Itoa(i), golang: true,
+			enter: func(ctx context.Context) (err error) { inside, err = client.Enter(ctx); return err },
+			leave: func(ctx context.Context) error { return inside.Leave(ctx) },
+		})
+		double, err := w.peer.Double(ctx, "double "+strconv.Itoa(i), path, quantity)
+		require.NoError(t, err)
+		members = append(members, &member{
+			name:  "java " + strconv.Itoa(i),
+			enter: func(ctx context.Context) error { return double.Enter(ctx, kit.Patience) },
+			leave: func(ctx context.Context) error { return double.Leave(ctx, kit.Patience) },
+		})
+	}
+	node := `/GUID ephemeral "` + w.data + `"`
+	for round := range quantity {
+		// all has everybody go, the last one when the others are where they have to wait, and returns when the last one went.
+		all := func(do func(m *member) error, waits func()) (last time.Time, done map[string]time.Time) {
+			var running sync.WaitGroup
+			var mu sync.Mutex
+			done = map[string]time.Time{}
+			run := func(m *member) {
+				running.Go(func() {
+					if assert.NoError(t, do(m), "%s in round %d", m.name, round) {
+						mu.Lock()
+						done[m.name] = time.Now()
+						mu.Unlock()
+					}
+				})
+			}
+			for _, m := range members[1:] {
+				run(m)
+			}
+			waits()
+			last = time.Now()
+			run(members[0])
+			running.Wait()
+			return last, done
+		}
+		last, entered := all(func(m *member) error { return m.enter(ctx) }, func() {
+			w.count(t, path, quantity-1)
+			assert.Equal(t, []string{` persistent ""`, node, node, node}, w.nodes(t, path))
+		})
+		assert.Len(t, entered, quantity)
+		for name, at := range entered {
+			assert.False(t, at.Before(last), "%s enters before the last one came, in round %d", name, round)
+		}
+		assert.Equal(t, []string{` persistent ""`, node, node, node, node, `/ready persistent "` + w.data + `"`}, w.nodes(t, path))
+
+		last, left := all(func(m *member) error { return m.leave(ctx) }, func() {
+			// Who waits keeps its node only if it is the lowest.
+			kit.Soon(t, "the others leave", func() bool {
+				names, err := w.client.GetChildren().ForPath(ctx, path)
+				return assert.NoError(t, err) && len(names) <= 3
+			})
+		})
+		assert.Len(t, left, quantity)
+		for _, m := range members {
+			if m.golang { // a Java member does not wait for a single one with the lowest name
+				assert.False(t, left[m.name].Before(last), "%s has left before the last one did, in round %d", m.name, round)
+			}
+		}
+		kit.Soon(t, "the barrier is empty", func() bool {
+			stat, err := w.client.CheckExists().ForPath(ctx, path)
+			return assert.NoError(t, err) && (stat == nil || stat.NumChildren == 0)
+		})
+		members = append(members[1:], members[0])
+	}
+	w.gone(t, "/barriers")
+}

@@ -1,0 +1,341 @@
+package recipes
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/javapeer"
+	"github.com/go-curator/curator/integration/proxy"
+	"github.com/go-curator/curator/recipes/leader"
+)
+
+// candidate takes part in an election, in either language.
+type candidate struct {
+	id string
+	// join makes it stand at the end of the line.
+	join func(ctx context.Context) error
+	// lead waits until it leads, and returns since when.
+	lead  func(ctx context.Context) (time.Time, error)
+	leads func(ctx context.Context) (bool, error)
+	// ids are the participants as it sees them, the leader first.
+	ids func(ctx context.Context) ([]string, error)
+	// step has it give up leading; rejoins says whether it stands in line again then by itself.
+	step    func(ctx context.Context) error
+	rejoins bool
+	close   func(ctx context.Context) error
+}
+
+func ids(participants []leader.Participant, err error) (all []string, _ error) {
+	for _, p := range participants {
+		all = append(all, p.ID)
+	}
+	return all, err
+}
+
+func goLatch(client *framework.Client, path, id string) *candidate {
+	var l *leader.Latch
+	return &candidate{
+		id: id,
+		join: func(context.Context) (err error) {
+			l, err = leader.NewLatch(client, path, leader.WithID(id))
+			return err
+		},
+		lead: func(ctx context.Context) (time.Time, error) {
+			_, err := l.Await(ctx)
+			return time.Now(), err
+		},
+		leads: func(context.Context) (bool, error) { return l.HasLeadership(), nil },
+		ids:   func(ctx context.Context) ([]string, error) { return ids(l.Participants(ctx)) },
+		step:  func(ctx context.Context) error { return l.Leave(ctx, leader.NotifyLeader) },
+		close: func(context.Context) error { return l.Close() },
+	}
+}
+
+func javaLatch(peer *javapeer.Peer, path, id string) *candidate {
+	var l *javapeer.Candidate
+	round := 0
+	return &candidate{
+		id: id,
+		join: func(ctx context.Context) (err error) {
+			round++
+			l, err = peer.Latch(ctx, path+" "+id+" "+string(rune('a'+round)), path, id)
+			return err
+		},
+		lead:  func(ctx context.Context) (time.Time, error) { return l.AwaitLeader(ctx) },
+		leads: func(ctx context.Context) (bool, error) { return l.Leads(ctx) },
+		ids:   func(ctx context.Context) ([]string, error) { return l.Participants(ctx) },
+		step:  func(ctx context.Context) error { return l.Close(ctx) },
+		close: func(ctx context.Context) error { return l.Close(ctx) },
+	}
+}
+
+func goSelector(t *testing.T, client *framework.Client, path, id string) *candidate {
+	var owner sync.WaitGroup
+	led, resign := make(chan time.Time, 1), make(chan struct{})
+	s, err := leader.NewSelector(client, path, func(ctx context.Context) error {
+		led <- time.Now()
+		select {
+		case <-resign:
+		case <-ctx.Done():
+		}
+		return nil
+	}, leader.WithID(id))
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(kit.Context(t))
+	t.Cleanup(func() { stop(); owner.Wait() })
+	return &candidate{
+		id: id,
+		join: func(context.Context) error {
+			owner.Go(func() { assert.ErrorIs(t, s.Run(ctx), context.Canceled) })
+			return nil
+		},
+		lead:    func(context.Context) (time.Time, error) { return kit.Receive(t, id+" leads", led), nil },
+		leads:   func(context.Context) (bool, error) { return s.HasLeadership(), nil },
+		ids:     func(ctx context.Context) ([]string, error) { return ids(s.Participants(ctx)) },
+		step:    func(context.Context) error { resign <- struct{}{}; return nil },
+		rejoins: true,
+		close:   func(context.Context) error { stop(); owner.Wait(); return nil },
+	}
+}
+
+func javaSelector(peer *javapeer.Peer, path, id string) *candidate {
+	var s *javapeer.Candidate
+	leads := false
+	return &candidate{
+		id: id,
+		join: func(ctx context.Context) (err error) {
+			s, err = peer.Selector(ctx, path+" "+id, path, id)
+			return err
+		},
+		lead: func(ctx context.Context) (time.Time, error) {
+			at, err := s.AwaitLeader(ctx)
+			leads = err == nil
+			return at, err
+		},
+		leads:   func(context.Context) (bool, error) { return leads, nil },
+		ids:     func(ctx context.Context) ([]string, error) { return s.Participants(ctx) },
+		step:    func(ctx context.Context) error { leads = false; return s.Resign(ctx) },
+		rejoins: true,
+		close:   func(ctx context.Context) error { return s.Close(ctx) },
+	}
+}
+
+// Go and Java lead in turn, in the order of the line; all of them, and an observer, see the same leader and the same participants.
+func TestElections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	second := w.golang(t)
+	t.Run("latch", func(t *testing.T) {
+		const path = "/elections/latch"
+		elect(t, w, path, []string{
+			` persistent ""`, `/_c_GUID-latch-0000000000 ephemeral "go 1"`, `/_c_GUID-latch-0000000001 ephemeral "java 1"`,
+			`/_c_GUID-latch-0000000002 ephemeral "go 2"`, `/_c_GUID-latch-0000000003 ephemeral "java 2"`,
+		}, goLatch(w.client, path, "go 1"), javaLatch(w.peer, path, "java 1"), goLatch(second, path, "go 2"), javaLatch(w.peer, path, "java 2"))
+	})
+	t.Run("selector", func(t *testing.T) {
+		const path = "/elections/selector"
+		elect(t, w, path, []string{
+			` persistent ""`, `/_c_GUID-lock-0000000000 ephemeral "java 1"`, `/_c_GUID-lock-0000000001 ephemeral "go 1"`,
+			`/_c_GUID-lock-0000000002 ephemeral "java 2"`, `/_c_GUID-lock-0000000003 ephemeral "go 2"`,
+		}, javaSelector(w.peer, path, "java 1"), goSelector(t, w.client, path, "go 1"), javaSelector(w.peer, path, "java 2"), goSelector(t, second, path, "go 2"))
+	})
+}
+
+func elect(t *testing.T, w *world, path string, layout []string, line ...*candidate) {
+	const rounds = 4
+	ctx := kit.Context(t)
+	for i, c := range line {
+		require.NoError(t, c.join(ctx))
+		w.count(t, path, i+1)
+	}
+	assert.Equal(t, layout, w.nodes(t, path))
+	observed := make(chan string, 100)
+	var observer sync.WaitGroup
+	watching, stop := context.WithCancel(ctx)
+	defer observer.Wait()
+	defer stop()
+	observer.Go(func() {
+		for o, err := range leader.Observe(watching, w.client, path) {
+			if err == nil && !o.Nobody {
+				observed <- o.Leader.ID
+			}
+		}
+	})
+	var terms diary
+	for range rounds * len(line) {
+		first := line[0]
+		from, err := first.lead(ctx)
+		require.NoError(t, err, first.id)
+		var want []string
+		for _, c := range line {
+			want = append(want, c.id)
+			leads, err := c.leads(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, c == first, leads, "%s leads, says %s", first.id, c.id)
+		}
+		for _, c := range line {
+			kit.Soon(t, "the same line seen by "+c.id, func() bool {
+				got, err := c.ids(ctx)
+				return assert.NoError(t, err) && slices.Equal(want, got)
+			})
+		}
+		assert.Equal(t, first.id, kit.Receive(t, "what the observer sees", observed))
+		terms.add(span{first.id, 1, from, time.Now()})
+		require.NoError(t, first.step(ctx))
+		if !first.rejoins {
+			require.NoError(t, first.join(ctx))
+		}
+		line = append(line[1:], first)
+	}
+	assert.Equal(t, 1, terms.most(), "leaders at a time")
+	for _, c := range slices.Backward(line) {
+		require.NoError(t, c.close(ctx))
+	}
+	w.gone(t, path)
+}
+
+// A leader whose process dies, or who is cut off, is followed by the other language when its session has expired; and not before a leader here
+// knows.
+func TestLeadersDie(t *testing.T) {
+	t.Parallel()
+	const timeout = 2 * time.Second
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	dying := w.java(t, timeout)
+	link := proxy.New(t, w.node.Addr())
+	cut, _ := kit.Connected(t, link.Addr(), framework.WithSessionTimeout(timeout))
+
+	// Java leads at two paths, Go at two others.
+	javaLatches, err := dying.Latch(ctx, "latch", "/die/java-latch", "java")
+	require.NoError(t, err)
+	_, err = javaLatches.AwaitLeader(ctx)
+	require.NoError(t, err)
+	javaSelects, err := dying.Selector(ctx, "selector", "/die/java-selector", "java")
+	require.NoError(t, err)
+	_, err = javaSelects.AwaitLeader(ctx)
+	require.NoError(t, err)
+	latch, err := leader.NewLatch(cut, "/die/go-latch", leader.WithID("go"), leader.WithSessionOnly())
+	require.NoError(t, err)
+	defer latch.Close()
+	term, err := latch.Await(ctx)
+	require.NoError(t, err)
+	led := make(chan *leader.Term, 2)
+	var owner sync.WaitGroup
+	run, stop := context.WithCancel(ctx)
+	defer owner.Wait()
+	defer stop()
+	selectorAt := func(client *framework.Client, path string, opts ...leader.Option) {
+		s, err := leader.NewSelector(client, path, func(ctx context.Context) error {
+			led <- leader.TermOf(ctx)
+			<-ctx.Done()
+			return nil
+		}, opts...)
+		require.NoError(t, err)
+		owner.Go(func() { assert.ErrorIs(t, s.Run(run), context.Canceled) })
+	}
+	selectorAt(cut, "/die/go-selector", leader.WithSessionOnly())
+	selected := kit.Receive(t, "the selector's term", led)
+
+	// The others wait.
+	heir, err := leader.NewLatch(w.client, "/die/java-latch", leader.WithID("heir"))
+	require.NoError(t, err)
+	defer heir.Close()
+	selectorAt(w.client, "/die/java-selector")
+	javaLatch, err := w.peer.Latch(ctx, "heir latch", "/die/go-latch", "heir")
+	require.NoError(t, err)
+	javaSelector, err := w.peer.Selector(ctx, "heir selector", "/die/go-selector", "heir")
+	require.NoError(t, err)
+	for _, path := range []string{"/die/java-latch", "/die/java-selector", "/die/go-latch", "/die/go-selector"} {
+		w.count(t, path, 2)
+	}
+
+	within := func(what string, took time.Duration) {
+		t.Logf("%s: followed after %v, session timeout %v", what, took.Round(time.Millisecond), timeout)
+		assert.Greater(t, took, timeout/2, what)
+		assert.Less(t, took, timeout+time.Second, what)
+	}
+	dying.Kill()
+	died := time.Now()
+	_, err = heir.Await(ctx)
+	require.NoError(t, err)
+	within("Java's latch", time.Since(died))
+	kit.Receive(t, "the selector's term", led)
+	within("Java's selector", time.Since(died))
+
+	ends := make(chan time.Time, 2)
+	for _, term := range []*leader.Term{term, selected} {
+		owner.Go(func() {
+			<-term.Context().Done()
+			ends <- time.Now()
+		})
+	}
+	link.Cut()
+	died = time.Now()
+	end := kit.Receive(t, "the end of a term", ends)
+	if other := kit.Receive(t, "the end of the other term", ends); other.After(end) {
+		end = other
+	}
+	for name, c := range map[string]*javapeer.Candidate{"the latch": javaLatch, "the selector": javaSelector} {
+		at, err := c.AwaitLeader(ctx)
+		require.NoError(t, err)
+		within(name, at.Sub(died))
+		assert.Positive(t, at.Sub(end), "the term of %s ends before Java leads", name)
+		t.Logf("%s: the term ended %v before Java led", name, at.Sub(end))
+	}
+
+	// Back again it stands behind Java, and leads when Java leaves.
+	link.Heal()
+	w.count(t, "/die/go-latch", 2)
+	w.count(t, "/die/go-selector", 2)
+	require.NoError(t, javaLatch.Close(ctx))
+	again, err := latch.Await(ctx)
+	require.NoError(t, err)
+	assert.Greater(t, again.FencingToken(), term.FencingToken())
+	require.NoError(t, javaSelector.Close(ctx))
+	assert.Greater(t, kit.Receive(t, "the selector's next term", led).FencingToken(), selected.FencingToken())
+
+	stop()
+	owner.Wait()
+	require.NoError(t, latch.Leave(ctx, leader.Silent))
+	require.NoError(t, heir.Leave(ctx, leader.Silent))
+	w.gone(t, "/die")
+}
+
+// A Java leader that loses its session hears of it, and stands in line behind its successor here.
+func TestJavaLatchLosesItsSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	theirs, err := w.peer.Latch(ctx, "latch", "/lost", "java")
+	require.NoError(t, err)
+	_, err = theirs.AwaitLeader(ctx)
+	require.NoError(t, err)
+	ours, err := leader.NewLatch(w.client, "/lost", leader.WithID("go"))
+	require.NoError(t, err)
+	defer ours.Close()
+	w.count(t, "/lost", 2)
+	require.NoError(t, w.peer.KillSession(ctx))
+	term, err := ours.Await(ctx)
+	require.NoError(t, err)
+	_, err = theirs.AwaitFollower(ctx)
+	require.NoError(t, err)
+	kit.Soon(t, "Java is in line again", func() bool {
+		got, err := ids(ours.Participants(ctx))
+		return assert.NoError(t, err) && slices.Equal([]string{"go", "java"}, got)
+	})
+	require.NoError(t, term.Resign(ctx))
+	_, err = theirs.AwaitLeader(ctx)
+	require.NoError(t, err)
+	assert.False(t, ours.HasLeadership())
+	require.NoError(t, theirs.Close(ctx))
+	require.NoError(t, ours.Leave(ctx, leader.Silent))
+	w.gone(t, "/lost")
+}

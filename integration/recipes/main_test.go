@@ -1,0 +1,164 @@
+package recipes
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/javapeer"
+	"github.com/go-curator/curator/integration/zkserver"
+)
+
+const tick = 200 * time.Millisecond
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a server, and a client of either language with the same default data.
+type world struct {
+	node   *zkserver.Node
+	client *framework.Client
+	peer   *javapeer.Peer
+	// data is Java's default data, the address of the host.
+	data string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctx := kit.Context(t)
+	w := &world{node: zkserver.Start(t, zkserver.Options{TickTime: tick, ContainerCheckInterval: 500 * time.Millisecond})}
+	w.peer = w.java(t, 10*time.Second)
+	barrier, err := w.peer.Barrier(ctx, "default data", "/default-data")
+	require.NoError(t, err)
+	require.NoError(t, barrier.Set(ctx))
+	data, err := w.peer.Get(ctx, "/default-data")
+	require.NoError(t, err)
+	require.NoError(t, barrier.Remove(ctx))
+	w.data = string(data)
+	w.client = w.golang(t)
+	return w
+}
+
+// golang is one more client here.
+func (w *world) golang(t *testing.T) *framework.Client {
+	t.Helper()
+	client, _ := kit.Connected(t, w.node.ConnectString(), framework.WithSessionTimeout(10*time.Second), framework.WithDefaultData([]byte(w.data)))
+	return client
+}
+
+// java is one more Java process.
+func (w *world) java(t *testing.T, timeout time.Duration) *javapeer.Peer {
+	t.Helper()
+	peer := javapeer.Start(t)
+	require.NoError(t, peer.Connect(kit.Context(t), w.node.ConnectString(), timeout))
+	return peer
+}
+
+// count waits until a directory has so many children.
+func (w *world) count(t *testing.T, path string, n int) {
+	t.Helper()
+	kit.Soon(t, "the right number of nodes in "+path, func() bool {
+		names, err := w.client.GetChildren().ForPath(kit.Context(t), path)
+		if err != nil {
+			return assert.ErrorIs(t, err, framework.ErrNoNode) && n == 0
+		}
+		return len(names) == n
+	})
+}
+
+var guid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[48][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+
+// nodes are the nodes below path, sorted, as NAME KIND "DATA", with what is random in names made the same.
+func (w *world) nodes(t *testing.T, path string) (all []string) {
+	t.Helper()
+	ctx := kit.Context(t)
+	var visit func(name string)
+	visit = func(name string) {
+		var stat framework.Stat
+		data, err := w.client.GetData().StoringStatIn(&stat).ForPath(ctx, path+name)
+		require.NoError(t, err)
+		kind := "ephemeral"
+		if stat.EphemeralOwner == 0 {
+			kind = "persistent" // or a container: the server does not say
+		}
+		all = append(all, guid.ReplaceAllString(name, "GUID")+" "+kind+` "`+string(data)+`"`)
+		names, err := w.client.GetChildren().ForPath(ctx, path+name)
+		require.NoError(t, err)
+		for _, child := range names {
+			visit(name + "/" + child)
+		}
+	}
+	visit("")
+	slices.Sort(all)
+	return all
+}
+
+// gone waits until nothing is left of a path: when it is empty the server removes it, since all directories are containers.
+func (w *world) gone(t *testing.T, path string) {
+	t.Helper()
+	ctx := kit.Context(t)
+	kit.Soon(t, "nothing left of "+path, func() bool {
+		stat, err := w.client.CheckExists().ForPath(ctx, path)
+		return assert.NoError(t, err) && stat == nil
+	})
+}
+
+// span is a time for which somebody certainly had something.
+type span struct {
+	who      string
+	weight   int
+	from, to time.Time
+}
+
+// diary takes down who had what when.
+type diary struct {
+	mu    sync.Mutex
+	spans []span
+}
+
+func (d *diary) add(s span) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.spans = append(d.spans, s)
+}
+
+// most is the largest sum of weights at any moment.
+func (d *diary) most() (sum int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, moment := range d.spans { // a maximum is reached at the beginning of one of them
+		here := 0
+		for _, s := range d.spans {
+			if !s.from.After(moment.from) && s.to.After(moment.from) {
+				here += s.weight
+			}
+		}
+		sum = max(sum, here)
+	}
+	return sum
+}
+
+// call runs f on a goroutine of its own that ends with the test, at the latest with its context.
+func call[T any](t *testing.T, f func(ctx context.Context) (T, error)) <-chan T {
+	ctx := kit.Context(t)
+	got := make(chan T, 1)
+	var owner sync.WaitGroup
+	owner.Go(func() {
+		if v, err := f(ctx); err == nil {
+			got <- v
+		} else if ctx.Err() == nil {
+			assert.NoError(t, err)
+			close(got)
+		}
+	})
+	t.Cleanup(owner.Wait)
+	return got
+}

@@ -1,0 +1,241 @@
+package recipes
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/javapeer"
+	"github.com/go-curator/curator/recipes/rwlock"
+)
+
+// guest uses a read-write lock in either language, one side at a time.
+type guest struct {
+	name    string
+	acquire func(ctx context.Context, kind rwlock.Kind) (release func(ctx context.Context) error, err error)
+}
+
+func goGuest(client *framework.Client, path, name string) *guest {
+	rw := rwlock.New(client, path)
+	return &guest{name, func(ctx context.Context, kind rwlock.Kind) (func(ctx context.Context) error, error) {
+		side := rw.ReadLock()
+		if kind == rwlock.Write {
+			side = rw.WriteLock()
+		}
+		lock, err := side.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lock.Release, nil
+	}}
+}
+
+func javaGuest(t *testing.T, peer *javapeer.Peer, path, name string) *guest {
+	t.Helper()
+	read, write, err := peer.ReadWrite(kit.Context(t), path+" "+name, path)
+	require.NoError(t, err)
+	return &guest{name, func(ctx context.Context, kind rwlock.Kind) (func(ctx context.Context) error, error) {
+		lock := read
+		if kind == rwlock.Write {
+			lock = write
+		}
+		_, err := lock.Acquire(ctx, javapeer.Forever)
+		return lock.Release, err
+	}}
+}
+
+// A queue of readers and writers of both languages is served in its order: neighbouring readers together, writers alone.
+func TestReadersAndWritersInLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	const path = "/rw/line"
+	unlock, err := goGuest(w.client, path, "the first").acquire(ctx, rwlock.Write)
+	require.NoError(t, err)
+	type waiter struct {
+		*guest
+		kind    rwlock.Kind
+		granted <-chan func(ctx context.Context) error
+	}
+	var line []*waiter
+	enqueue := func(g *guest, kind rwlock.Kind) {
+		line = append(line, &waiter{g, kind, call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return g.acquire(ctx, kind) })})
+		w.count(t, path, len(line)+1)
+	}
+	golang := func(name string) *guest { return goGuest(w.client, path, "go "+name) }
+	java := func(name string) *guest { return javaGuest(t, w.peer, path, "java "+name) }
+	enqueue(java("1"), rwlock.Read)
+	enqueue(golang("2"), rwlock.Read)
+	enqueue(java("3"), rwlock.Write)
+	enqueue(golang("4"), rwlock.Read)
+	enqueue(java("5"), rwlock.Read)
+	enqueue(golang("6"), rwlock.Write)
+	enqueue(java("7"), rwlock.Write)
+	enqueue(golang("8"), rwlock.Read)
+	data := ` ephemeral "` + w.data + `"`
+	assert.Equal(t, []string{
+		` persistent ""`,
+		`/_c_GUID-__READ__0000000001` + data, `/_c_GUID-__READ__0000000002` + data, `/_c_GUID-__READ__0000000004` + data,
+		`/_c_GUID-__READ__0000000005` + data, `/_c_GUID-__READ__0000000008` + data,
+		`/_c_GUID-__WRIT__0000000000` + data, `/_c_GUID-__WRIT__0000000003` + data, `/_c_GUID-__WRIT__0000000006` + data,
+		`/_c_GUID-__WRIT__0000000007` + data,
+	}, w.nodes(t, path))
+	for len(line) > 0 {
+		together := 1
+		for line[0].kind == rwlock.Read && together < len(line) && line[together].kind == rwlock.Read {
+			together++
+		}
+		require.NoError(t, unlock(ctx))
+		var releases []func(ctx context.Context) error
+		for _, g := range line[:together] {
+			releases = append(releases, kit.Receive(t, g.name, g.granted))
+		}
+		for _, g := range line[together:] {
+			assert.Empty(t, g.granted, "%s is in", g.name)
+		}
+		for _, release := range releases[1:] {
+			require.NoError(t, release(ctx))
+		}
+		unlock, line = releases[0], line[together:]
+	}
+	require.NoError(t, unlock(ctx))
+	w.gone(t, "/rw")
+}
+
+// Readers and writers of both languages come and go at random: no writer ever meets anybody, readers do meet, and everybody's turn comes.
+func TestReadersAndWritersAtRandom(t *testing.T) {
+	t.Parallel()
+	const rounds = 30
+	const path = "/rw/random"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	second := w.golang(t)
+	guests := []*guest{
+		goGuest(w.client, path, "go 1"), goGuest(w.client, path, "go 2"), goGuest(second, path, "go 3"),
+		javaGuest(t, w.peer, path, "java 1"), javaGuest(t, w.peer, path, "java 2"), javaGuest(t, w.peer, path, "java 3"),
+	}
+	const alone = 100
+	var all, readers diary
+	var running sync.WaitGroup
+	for i, g := range guests {
+		dice := rand.New(rand.NewPCG(1, uint64(i)))
+		running.Go(func() {
+			for range rounds {
+				s := span{who: g.name, weight: 1}
+				kind := rwlock.Read
+				if dice.IntN(3) == 0 {
+					kind, s.weight = rwlock.Write, alone
+				}
+				release, err := g.acquire(ctx, kind)
+				if !assert.NoError(t, err, g.name) {
+					return
+				}
+				s.from = time.Now()
+				_, err = w.client.CheckExists().ForPath(ctx, path) // a round trip's time
+				assert.NoError(t, err)
+				s.to = time.Now()
+				all.add(s)
+				if kind == rwlock.Read {
+					readers.add(s)
+				}
+				if !assert.NoError(t, release(ctx), g.name) {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	assert.Len(t, all.spans, rounds*len(guests))
+	assert.Equal(t, alone, all.most(), "a writer is alone")
+	assert.Greater(t, readers.most(), 1, "readers meet")
+	kit.Figure(t, "%d read and %d write locks of Go and Java at random: up to %d readers together, no writer with anybody",
+		len(readers.spans), len(all.spans)-len(readers.spans), readers.most())
+	w.gone(t, "/rw")
+}
+
+// Java respects the read lock that a writer here keeps, and the other way round.
+func TestDowngrade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	t.Run("Go downgrades", func(t *testing.T) {
+		const path = "/downgrade/go"
+		ctx := kit.Context(t)
+		rw := rwlock.New(w.client, path)
+		write, err := rw.WriteLock().Acquire(ctx)
+		require.NoError(t, err)
+		waiting := javaGuest(t, w.peer, path, "waiting")
+		granted := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+			return waiting.acquire(ctx, rwlock.Write)
+		})
+		w.count(t, path, 2)
+		read, err := rw.ReadLock().Acquire(write.Context())
+		require.NoError(t, err)
+		assert.Equal(t, write.FencingToken(), read.FencingToken())
+		assert.Equal(t, write.Node()[len(write.Node())-10:], read.Node()[len(read.Node())-10:])
+		require.NoError(t, write.Release(ctx))
+		require.NoError(t, read.Context().Err())
+		// Another writer in Java comes, looks, and goes.
+		_, late, err := w.peer.ReadWrite(ctx, "late", path)
+		require.NoError(t, err)
+		_, err = late.Acquire(ctx, 500*time.Millisecond)
+		require.ErrorIs(t, err, javapeer.ErrTimeout)
+		assert.Empty(t, granted, "the writer who waits")
+		assert.True(t, read.Valid())
+		require.NoError(t, read.Release(ctx))
+		require.NoError(t, kit.Receive(t, "the writer's turn", granted)(ctx))
+	})
+	t.Run("Go downgrades beside a Java reader", func(t *testing.T) {
+		const path = "/downgrade/readers"
+		ctx := kit.Context(t)
+		rw := rwlock.New(w.client, path)
+		write, err := rw.WriteLock().Acquire(ctx)
+		require.NoError(t, err)
+		reader := javaGuest(t, w.peer, path, "reader")
+		granted := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+			return reader.acquire(ctx, rwlock.Read)
+		})
+		w.count(t, path, 2)
+		read, err := rw.ReadLock().Acquire(write.Context())
+		require.NoError(t, err)
+		assert.Empty(t, granted, "Java reads while Go writes")
+		require.NoError(t, write.Release(ctx))
+		release := kit.Receive(t, "Java's read lock", granted)
+		assert.True(t, read.Valid(), "they read together")
+		require.NoError(t, release(ctx))
+		require.NoError(t, read.Release(ctx))
+	})
+	t.Run("Java downgrades", func(t *testing.T) {
+		const path = "/downgrade/java"
+		ctx := kit.Context(t)
+		read, write, err := w.peer.ReadWrite(ctx, "downgrading", path)
+		require.NoError(t, err)
+		_, err = write.Acquire(ctx, javapeer.Forever)
+		require.NoError(t, err)
+		release, err := write.Downgrade(ctx, read)
+		require.NoError(t, err)
+		rw := rwlock.New(w.client, path)
+		reader := call(t, rw.ReadLock().Acquire)
+		w.count(t, path, 3)
+		writer := call(t, rw.WriteLock().Acquire)
+		w.count(t, path, 4)
+		_, err = rw.WriteLock().TryAcquire(ctx)
+		require.ErrorIs(t, err, rwlock.ErrNotAcquired)
+		assert.Empty(t, reader, "Go reads while Java writes")
+		require.NoError(t, write.Release(ctx))
+		ours := kit.Receive(t, "our read lock", reader)
+		require.NoError(t, ours.Release(ctx))
+		_, err = rw.WriteLock().TryAcquire(ctx)
+		require.ErrorIs(t, err, rwlock.ErrNotAcquired)
+		assert.Empty(t, writer, "Go writes while Java reads")
+		require.NoError(t, release(ctx))
+		require.NoError(t, kit.Receive(t, "the writer's turn", writer).Release(ctx))
+	})
+	w.gone(t, "/downgrade")
+}

@@ -1,0 +1,222 @@
+package recipes
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/javapeer"
+	"github.com/go-curator/curator/recipes/semaphore"
+)
+
+// borrower takes leases in either language.
+type borrower struct {
+	name    string
+	acquire func(ctx context.Context, n int) (release func(ctx context.Context) error, err error)
+}
+
+func goBorrower(client *framework.Client, path string, max int, name string, opts ...semaphore.Option) *borrower {
+	s := semaphore.New(client, path, max, opts...)
+	return &borrower{name, func(ctx context.Context, n int) (func(ctx context.Context) error, error) {
+		lease, err := s.Acquire(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		return lease.Release, nil
+	}}
+}
+
+func javaBorrower(s *javapeer.Semaphore, name string) *borrower {
+	return &borrower{name, func(ctx context.Context, n int) (func(ctx context.Context) error, error) {
+		_, err := s.Acquire(ctx, name, n, kit.Patience)
+		return func(ctx context.Context) error { return s.Return(ctx, name) }, err
+	}}
+}
+
+// Go and Java take one or two of three leases each: never more than three are out, three are, and everybody's turn comes.
+func TestLeases(t *testing.T) {
+	t.Parallel()
+	const rounds, leases = 25, 3
+	const path = "/leases/three"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	second := w.golang(t)
+	borrowers := []*borrower{goBorrower(w.client, path, leases, "go 1"), goBorrower(w.client, path, leases, "go 2"), goBorrower(second, path, leases, "go 3")}
+	for i := range 3 {
+		s, err := w.peer.Semaphore(ctx, "semaphore "+strconv.Itoa(i), path, leases)
+		require.NoError(t, err)
+		borrowers = append(borrowers, javaBorrower(s, "java "+strconv.Itoa(i)))
+	}
+	// Two of one language and one of the other: the nodes are the same.
+	ours, err := borrowers[0].acquire(ctx, 1)
+	require.NoError(t, err)
+	theirs, err := borrowers[3].acquire(ctx, 2)
+	require.NoError(t, err)
+	data := ` ephemeral "` + w.data + `"`
+	assert.Equal(t, []string{
+		` persistent ""`, `/leases persistent ""`,
+		`/leases/_c_GUID-lease-0000000000` + data, `/leases/_c_GUID-lease-0000000001` + data, `/leases/_c_GUID-lease-0000000002` + data,
+		`/locks persistent ""`,
+	}, w.nodes(t, path))
+	taken, max, err := semaphore.New(w.client, path, leases).Usage(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, []int{leases, leases}, []int{taken, max})
+	// One of each waits, and hears of a release by the other language.
+	javaWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		return borrowers[4].acquire(ctx, 1)
+	})
+	w.count(t, path+"/locks", 1)
+	goWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		return borrowers[1].acquire(ctx, 1)
+	})
+	w.count(t, path+"/locks", 2)
+	require.NoError(t, ours(ctx))
+	javaHas := kit.Receive(t, "Java's lease", javaWaits)
+	assert.Empty(t, goWaits)
+	require.NoError(t, theirs(ctx))
+	require.NoError(t, kit.Receive(t, "our lease", goWaits)(ctx))
+	require.NoError(t, javaHas(ctx))
+
+	var out diary
+	var running sync.WaitGroup
+	for i, b := range borrowers {
+		running.Go(func() {
+			for round := range rounds {
+				n := 1 + (round+i)%2
+				if i > 3 {
+					n = 1 // Java takes them one by one: of three who want two each has one, and waits for ever
+				}
+				release, err := b.acquire(ctx, n)
+				if !assert.NoError(t, err, b.name) {
+					return
+				}
+				from := time.Now()
+				_, err = w.client.CheckExists().ForPath(ctx, path) // a round trip's time
+				assert.NoError(t, err)
+				out.add(span{b.name, n, from, time.Now()})
+				if !assert.NoError(t, release(ctx), b.name) {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	assert.Len(t, out.spans, rounds*len(borrowers))
+	assert.LessOrEqual(t, out.most(), leases)
+	assert.Greater(t, out.most(), 1)
+	kit.Figure(t, "%d times one or two leases of three to Go and Java: never more than %d out", len(out.spans), out.most())
+	w.gone(t, "/leases")
+}
+
+// The number of leases is in a node that either language sets and both follow while they wait.
+func TestSharedCount(t *testing.T) {
+	t.Parallel()
+	const path, countPath = "/shared/leases", "/shared-count"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	theirCount, err := w.peer.Count(ctx, "count", countPath, 1)
+	require.NoError(t, err)
+	ourCount := semaphore.NewCount(w.client, countPath)
+	data, err := w.peer.Get(ctx, countPath)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{0, 0, 0, 1}, data)
+	s, err := w.peer.SharedSemaphore(ctx, "semaphore", path, theirCount)
+	require.NoError(t, err)
+	ours := goBorrower(w.client, path, 1, "go", semaphore.WithSharedCount(countPath))
+
+	first, err := ours.acquire(ctx, 1)
+	require.NoError(t, err)
+	javaWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		return javaBorrower(s, "java").acquire(ctx, 1)
+	})
+	w.count(t, path+"/leases", 2) // Java's is there while it waits
+	assert.Empty(t, javaWaits)
+	require.NoError(t, ourCount.Set(ctx, 2))
+	second := kit.Receive(t, "Java's lease when Go has set 2", javaWaits)
+
+	goWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, 1) })
+	w.count(t, path+"/locks", 1)
+	assert.Empty(t, goWaits)
+	require.NoError(t, theirCount.Set(ctx, 3))
+	third := kit.Receive(t, "our lease when Java has set 3", goWaits)
+
+	// It shrinks: holders finish, and nobody gets a lease until enough of them have.
+	require.NoError(t, theirCount.Set(ctx, -2))
+	value, err := ourCount.Get(ctx)
+	require.NoError(t, err)
+	assert.EqualValues(t, -2, value.N)
+	require.NoError(t, ourCount.Set(ctx, 1))
+	kit.Soon(t, "Java knows", func() bool {
+		n, err := theirCount.Get(ctx)
+		return assert.NoError(t, err) && n == 1
+	})
+	goWaits = call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, 1) })
+	w.count(t, path+"/locks", 1)
+	require.NoError(t, first(ctx))
+	require.NoError(t, second(ctx))
+	assert.Empty(t, goWaits)
+	require.NoError(t, third(ctx))
+	require.NoError(t, kit.Receive(t, "the lease of the one", goWaits)(ctx))
+	w.gone(t, "/shared")
+}
+
+// The lock on a semaphore of one lease: both languages take turns, never two at once.
+func TestSemaphoreMutex(t *testing.T) {
+	t.Parallel()
+	const rounds = 15
+	const path = "/semaphore-mutex/orders"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	type party struct {
+		name    string
+		acquire func(ctx context.Context) (func(ctx context.Context) error, error)
+	}
+	var parties []party
+	for _, client := range []*framework.Client{w.client, w.golang(t)} {
+		m := semaphore.NewMutex(client, path)
+		name := strconv.Itoa(len(parties))
+		parties = append(parties, party{"go " + name, func(ctx context.Context) (func(ctx context.Context) error, error) {
+			lock, err := m.Acquire(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return lock.Release, nil
+		}})
+		lock, err := w.peer.SemaphoreMutex(ctx, "mutex "+name, path)
+		require.NoError(t, err)
+		parties = append(parties, party{"java " + name, func(ctx context.Context) (func(ctx context.Context) error, error) {
+			_, err := lock.Acquire(ctx, javapeer.Forever)
+			return lock.Release, err
+		}})
+	}
+	var turns diary
+	var running sync.WaitGroup
+	for _, p := range parties {
+		running.Go(func() {
+			for range rounds {
+				release, err := p.acquire(ctx)
+				if !assert.NoError(t, err, p.name) {
+					return
+				}
+				from := time.Now()
+				_, err = w.client.CheckExists().ForPath(ctx, path)
+				assert.NoError(t, err)
+				turns.add(span{p.name, 1, from, time.Now()})
+				if !assert.NoError(t, release(ctx), p.name) {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	assert.Len(t, turns.spans, rounds*len(parties))
+	assert.Equal(t, 1, turns.most())
+	w.gone(t, "/semaphore-mutex")
+}

@@ -1,0 +1,182 @@
+package semaphore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/retry"
+)
+
+// Count is a number in a node that everybody may read and set: how many leases a semaphore has, see [WithSharedCount]. It has no state but its
+// configuration. Safe for concurrent use.
+//
+// Corresponds to Curator's SharedCount, and shares the node with it: a persistent node of four bytes, big-endian. Unlike there nothing is
+// read until it is asked for.
+type Count struct {
+	client *framework.Client
+	path   string
+	err    error // of NewCount: every method returns it
+}
+
+// CountValue is what a [Count] was at one moment.
+type CountValue struct {
+	N int32
+	// Version counts the changes of the node since it was made.
+	Version int32
+	// Mzxid is the transaction of the last change: it grows from change to change, also when the node is made anew.
+	Mzxid int64
+	// Changed is the time of it, by the server's clock.
+	Changed time.Time
+}
+
+// NewCount makes the count at path. It sends nothing. A mistake in the arguments is reported by every method.
+func NewCount(client *framework.Client, path string) *Count {
+	return &Count{client, path, check(client, path)}
+}
+
+// Path returns the count's path.
+func (c *Count) Path() string { return c.path }
+
+// Get reads the count. Errors: ErrNoNode if it was never set; ErrBadCount if the node contains something else; those of every operation.
+func (c *Count) Get(ctx context.Context) (CountValue, error) {
+	var stat framework.Stat
+	err := c.err
+	var data []byte
+	if err == nil {
+		data, err = c.client.GetData().StoringStatIn(&stat).ForPath(ctx, c.path)
+	}
+	v, err := value(data, stat, err)
+	return v, c.failed("get", err)
+}
+
+func value(data []byte, stat framework.Stat, err error) (v CountValue, _ error) {
+	if err == nil {
+		v.N, err = decode(data)
+	}
+	if err != nil {
+		return CountValue{}, err
+	}
+	v.Version, v.Mzxid, v.Changed = stat.Version, stat.Mzxid, stat.Modified()
+	return v, nil
+}
+
+// Set sets the count to n, whatever it was, and makes its node, and missing parents as containers, if there is none. Two at a time leave one of
+// the numbers; [Count.CompareAndSet] is for numbers that depend on the one before.
+func (c *Count) Set(ctx context.Context, n int32) error {
+	err := c.err
+	if err == nil {
+		_, err = c.client.Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, c.path, encode(n))
+	}
+	return c.failed("set", err)
+}
+
+// CompareAndSet sets the count to n if nobody has changed it since it was seen, and returns what it is then; ErrBadVersion otherwise. An
+// ErrConnectionLoss says that it may have been set or not: Get again.
+func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
+	err := c.err
+	if err == nil && seen.Version == -1 { // the version overflows to it after four thousand million changes
+		err = fmt.Errorf("%w: version -1 stands for any version; use Set", framework.ErrBadArguments)
+	}
+	var stat framework.Stat
+	if err == nil {
+		stat, err = c.client.SetData().WithVersion(seen.Version).ForPath(ctx, c.path, encode(n))
+	}
+	v, err := value(encode(n), stat, err)
+	return v, c.failed("compare and set", err)
+}
+
+// Watch yields the count as it is, and again after each change, until the loop is left or ctx ends. Of changes in quick succession only the last
+// may be seen; it is always seen. Lost connections and lost sessions are sat out, and while there is no node it waits for one. It runs on
+// the caller's goroutine.
+//
+// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like. A node that contains no number yields ErrBadCount, and
+// goes on.
+func (c *Count) Watch(ctx context.Context) iter.Seq2[CountValue, error] {
+	return func(yield func(CountValue, error) bool) {
+		if err := c.watch(ctx, yield); err != nil {
+			yield(CountValue{}, c.failed("watch", err))
+		}
+	}
+}
+
+// watch returns nil when the loop was left.
+func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) error {
+	switch {
+	case c.err != nil:
+		return c.err
+	case ctx == nil:
+		return framework.ErrNilContext
+	}
+	last := int64(-1) // mzxid of what was yielded
+	for failures := 0; ; {
+		var stat framework.Stat
+		data, watch, err := c.client.GetData().StoringStatIn(&stat).WithWatch().ForPath(ctx, c.path)
+		if errors.Is(err, framework.ErrNoNode) {
+			var there *framework.Stat
+			if there, watch, err = c.client.CheckExists().WithWatch().ForPath(ctx, c.path); there != nil {
+				watch.Stop()
+				continue // made in between
+			}
+		} else if err == nil && stat.Mzxid != last {
+			last = stat.Mzxid
+			v, bad := value(data, stat, nil)
+			if !yield(v, c.failed("watch", bad)) {
+				watch.Stop()
+				return nil
+			}
+		}
+		switch {
+		case err == nil:
+			failures = 0
+			select {
+			case <-watch.C: // whatever it was, the next read tells, in the next session if it has to
+			case <-ctx.Done():
+				watch.Stop()
+				return queue.Left(ctx)
+			}
+		case ctx.Err() != nil, !framework.Retryable(err) && !beginAgain(err):
+			return err
+		default:
+			failures++
+			if err := pause(ctx, failures); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// make makes the node with n in it; one that is there already is fine.
+func (c *Count) make(ctx context.Context, view *framework.Client, n int32) error {
+	// One attempt at a time, so that a repeat that meets the node of the one before sees just that.
+	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
+	return retry.Do(ctx, view.RetryPolicy(), func(ctx context.Context) error {
+		_, err := result(create.ForPath(ctx, c.path, encode(n)))
+		if errors.Is(err, framework.ErrNodeExists) {
+			return nil
+		}
+		return err
+	}, retry.WithRetryable(framework.Retryable))
+}
+
+func (c *Count) failed(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("count %s: %s: %w", c.path, verb, err)
+}
+
+func encode(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
+
+// decode reads four bytes; like Curator it does not mind more.
+func decode(data []byte) (int32, error) {
+	if len(data) < 4 {
+		return 0, fmt.Errorf("%w (%d bytes)", ErrBadCount, len(data))
+	}
+	return int32(binary.BigEndian.Uint32(data)), nil
+}

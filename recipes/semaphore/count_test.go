@@ -1,0 +1,232 @@
+package semaphore_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+const countPath = "/limits/exports-max"
+
+func TestCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		count := semaphore.NewCount(c, countPath)
+		_, err := count.Get(background)
+		require.ErrorIs(t, err, framework.ErrNoNode)
+
+		// The bytes are those of Curator's SharedCount.
+		for n, data := range map[int32]string{7: "\x00\x00\x00\x07", -2: "\xff\xff\xff\xfe", 1 << 30: "\x40\x00\x00\x00"} {
+			require.NoError(t, count.Set(background, n))
+			node := s.Tree()[countPath]
+			require.Equal(t, data, string(node.Data))
+			require.Equal(t, zktest.Persistent, node.Mode)
+			seen, err := count.Get(background)
+			require.NoError(t, err)
+			require.Equal(t, semaphore.CountValue{N: n, Version: node.Stat.Version, Mzxid: node.Stat.Mzxid, Changed: time.UnixMilli(node.Stat.Mtime)}, seen)
+		}
+		require.Equal(t, zktest.Container, s.Tree()["/limits"].Mode)
+
+		seen, err := count.Get(background)
+		require.NoError(t, err)
+		now, err := count.CompareAndSet(background, seen, 5)
+		require.NoError(t, err)
+		require.Equal(t, seen.Version+1, now.Version)
+		again, err := count.Get(background)
+		require.NoError(t, err)
+		require.Equal(t, again, now)
+		_, err = count.CompareAndSet(background, seen, 6)
+		require.ErrorIs(t, err, framework.ErrBadVersion)
+		_, err = count.CompareAndSet(background, semaphore.CountValue{Version: -1}, 6)
+		require.ErrorIs(t, err, framework.ErrBadArguments)
+
+		for _, data := range []string{"", "7", "\x00\x00\x01"} {
+			require.NoError(t, s.Set(countPath, []byte(data)))
+			_, err = count.Get(background)
+			require.ErrorIs(t, err, semaphore.ErrBadCount)
+			_, err = semaphore.New(c, path, 1, semaphore.WithSharedCount(countPath)).Acquire(background, 1)
+			require.ErrorIs(t, err, semaphore.ErrBadCount)
+		}
+		require.NoError(t, s.Set(countPath, []byte("\x00\x00\x00\x03rest")))
+		seen, err = count.Get(background)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, seen.N, "as Curator reads it")
+
+		_, err = semaphore.NewCount(c, "n").Get(background)
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+		require.Error(t, semaphore.NewCount(nil, countPath).Set(background, 1))
+		clean(t, s)
+	})
+}
+
+func TestCountWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		count := semaphore.NewCount(c, countPath)
+		set := semaphore.NewCount(newClient(t, s), countPath)
+		type step struct {
+			n   int32
+			err error
+		}
+		steps := make(chan step, 10)
+		ctx, cancel := context.WithCancel(background)
+		go func() {
+			defer close(steps)
+			for v, err := range count.Watch(ctx) {
+				steps <- step{v.N, err}
+			}
+		}()
+		require.True(t, pending(steps), "there is no node yet")
+		require.NoError(t, set.Set(background, 1))
+		require.Equal(t, step{1, nil}, <-steps)
+		require.NoError(t, set.Set(background, 2))
+		require.Equal(t, step{2, nil}, <-steps)
+		require.NoError(t, s.Delete(countPath))
+		require.True(t, pending(steps))
+		require.NoError(t, set.Set(background, 2))
+		require.Equal(t, step{2, nil}, <-steps, "made anew is a change")
+
+		require.NoError(t, s.Set(countPath, []byte("x")))
+		require.ErrorIs(t, (<-steps).err, semaphore.ErrBadCount)
+		require.NoError(t, set.Set(background, 3))
+		require.Equal(t, step{3, nil}, <-steps)
+
+		s.Cut(0)
+		time.Sleep(5 * time.Second)
+		require.True(t, pending(steps), "a reconnect is no change")
+		s.Expire(session(t, c))
+		time.Sleep(5 * time.Second)
+		require.True(t, pending(steps), "a new session neither")
+		s.Stop()
+		time.Sleep(10 * time.Minute)
+		require.NoError(t, s.Start())
+		require.NoError(t, s.Set(countPath, []byte{0, 0, 0, 4}))
+		require.Equal(t, step{4, nil}, <-steps)
+
+		require.Len(t, s.Watches(), 1)
+		cancel()
+		last := <-steps
+		require.ErrorIs(t, last.err, context.Canceled)
+		_, more := <-steps
+		require.False(t, more)
+		synctest.Wait()
+		require.Empty(t, s.Watches())
+
+		for v, err := range count.Watch(background) {
+			require.NoError(t, err)
+			require.EqualValues(t, 4, v.N)
+			break
+		}
+		synctest.Wait()
+		require.Empty(t, s.Watches(), "leaving the loop removes the watch")
+		var none context.Context
+		for _, err := range count.Watch(none) {
+			require.ErrorIs(t, err, framework.ErrNilContext)
+		}
+	})
+}
+
+func TestSharedCountIsMadeWhenMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		first := semaphore.New(a, path, 2, semaphore.WithSharedCount(countPath))
+		lease := acquire(t, first, 1)
+		require.Equal(t, "\x00\x00\x00\x02", string(s.Tree()[countPath].Data))
+		second := semaphore.New(b, path, 100, semaphore.WithSharedCount(countPath)) // it is there: what is in it counts
+		_, err := second.TryAcquire(background, 2)
+		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+
+		// Deleted while somebody waits: made anew.
+		waiter := waiting(t, background, second, 50)
+		require.NoError(t, s.Delete(countPath))
+		release(t, got(t, waiter))
+		require.Equal(t, "\x00\x00\x00\x64", string(s.Tree()[countPath].Data))
+		release(t, lease)
+		clean(t, s)
+	})
+}
+
+// The count changes while somebody waits: growing wakes the first in line, and through it the others; shrinking lets holders finish.
+func TestSharedCountChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		sem := semaphore.New(c, path, 0, semaphore.WithSharedCount(countPath))
+		count := semaphore.NewCount(newClient(t, s), countPath)
+		a := waiting(t, background, sem, 1)
+		b := waiting(t, background, sem, 1)
+		d := waiting(t, background, sem, 2)
+		require.NoError(t, count.Set(background, -5))
+		require.True(t, pending(a))
+		began := time.Now()
+		require.NoError(t, count.Set(background, 1))
+		leaseA := got(t, a)
+		require.True(t, pending(b) && pending(d))
+		require.NoError(t, count.Set(background, 3))
+		leaseB := got(t, b)
+		require.True(t, pending(d), "one is free, two are wanted")
+		require.NoError(t, count.Set(background, 4))
+		leaseD := got(t, d)
+		require.Equal(t, began, time.Now(), "at once, not at the next check")
+
+		require.NoError(t, count.Set(background, 1))
+		time.Sleep(time.Minute)
+		for _, lease := range []*semaphore.Lease{leaseA, leaseB, leaseD} {
+			require.True(t, lease.Valid())
+		}
+		used, max, err := sem.Usage(background)
+		require.NoError(t, err)
+		require.Equal(t, []int{4, 1}, []int{used, max})
+		next := waiting(t, background, sem, 1)
+		release(t, leaseA)
+		release(t, leaseB)
+		require.True(t, pending(next))
+		release(t, leaseD)
+		release(t, got(t, next))
+		clean(t, s)
+	})
+}
+
+// Two changes of the count in one moment, or one while the waiter is between its look and its leap.
+func TestSharedCountShrinksAtTheMomentOfTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		sem := semaphore.New(c, path, 1, semaphore.WithSharedCount(countPath))
+		count := semaphore.NewCount(newClient(t, s), countPath)
+		lease := acquire(t, sem, 1)
+		waiter := waiting(t, background, sem, 1)
+		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "create2", PathPrefix: leases, Action: zktest.Hold})
+		require.NoError(t, count.Set(background, 2))
+		<-hold.Struck()
+		require.NoError(t, count.Set(background, 1))
+		hold.Release()
+		require.True(t, pending(waiter), "the count that was in force at the leap is the one that counts")
+		require.Equal(t, 1, taken(t, s))
+		release(t, lease)
+		release(t, got(t, waiter))
+		clean(t, s)
+	})
+}
+
+func TestSharedCountTurnsBadWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		sem := semaphore.New(c, path, 0, semaphore.WithSharedCount(countPath))
+		waiter := waiting(t, background, sem, 1)
+		require.NoError(t, s.Set(countPath, nil))
+		require.ErrorIs(t, (<-waiter).err, semaphore.ErrBadCount)
+		clean(t, s)
+	})
+}

@@ -1,0 +1,120 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+)
+
+// inLine takes n leases by way of the line: whoever holds its lock is the first, waits until there are enough, and takes all of them at once. When
+// the session, or a node, is lost meanwhile, it begins again at the end of the line.
+func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
+	for stays := 0; ; stays++ {
+		joined := time.Now()
+		place, err := s.line.Acquire(ctx, ctx)
+		if err == nil {
+			var lease *Lease
+			lease, err = s.first(ctx, place, n)
+			leave(place)
+			if err == nil {
+				return lease, nil
+			}
+		}
+		// Once there was a place in line an outage is sat out, too.
+		if ctx.Err() != nil || !beginAgain(err) && (stays == 0 || !framework.Retryable(err)) {
+			return nil, err
+		}
+		s.client.Logger().Info("place in line lost; going to the end of it", "path", s.path, "err", err)
+		if time.Since(joined) > settled {
+			stays = 0
+		}
+		if err := pause(ctx, stays); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// settled is how long a stay in line must have lasted for its end not to look like a part of a series.
+const settled = 10 * time.Second
+
+// leave leaves the line without waiting for the server: the next one is woken by that, and nobody else needs to know.
+func leave(place *queue.Grant) {
+	place.Hold.End(framework.ErrReleased)
+	place.Session.Client().Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), place.Path)
+}
+
+// first is what the first in line does.
+func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int) (*Lease, error) {
+	view := place.Session.Client()
+	var armed sight
+	defer func() { armed.stop() }()
+	for {
+		// The new watches before the old ones are stopped: so those that have not fired stay where they are. When there is room at once the
+		// watch on the directory costs nothing, since the nodes made there use it up.
+		seen, err := s.lookPatiently(ctx, view, true)
+		armed.stop()
+		armed = seen
+		if err != nil {
+			return nil, err
+		}
+		short := seen.room(n)
+		if short == nil {
+			lease, err := s.take(ctx, place.Session, n)
+			if !errors.Is(err, ErrNotAcquired) {
+				return lease, err
+			}
+			continue // somebody had looked before we came into line, and was faster
+		}
+		if s.onWait != nil {
+			s.onWait(Position{Node: place.Name})
+		}
+		if err := s.await(ctx, place, seen); err != nil {
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("%w; first in line, %v", err, short)
+			}
+			return nil, err
+		}
+	}
+}
+
+// await waits for a change of what was seen.
+func (s *Semaphore) await(ctx context.Context, place *queue.Grant, seen sight) error {
+	// Watches get lost for reasons that are nobody's fault here: a server that drops events for want of rights, a bug. It costs the first
+	// in line one look per session timeout to be safe from them.
+	check := time.NewTimer(jittered(place.Session.Timeout()))
+	defer check.Stop()
+	var event framework.Event
+	select {
+	case event = <-events(seen.watches[0]):
+	case event = <-events(seen.watches[1]):
+	case <-check.C:
+	case <-place.Hold.Context().Done():
+		return context.Cause(place.Hold.Context())
+	case <-ctx.Done():
+		return queue.Left(ctx)
+	}
+	if event.Type == framework.EventEnd {
+		return event.Err
+	}
+	return nil
+}
+
+func events(w *framework.Watch) <-chan framework.Event {
+	if w == nil {
+		return nil
+	}
+	return w.C
+}
+
+// jittered spreads the checks of many waiters.
+func jittered(d time.Duration) time.Duration {
+	if d <= 0 {
+		d = 10 * time.Second
+	}
+	return d*3/4 + rand.N(d/2)
+}

@@ -1,0 +1,58 @@
+package semaphore
+
+import (
+	"context"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Mutex is a lock that is a semaphore of one lease: it is not re-entrant, and whoever has the [Lock] may release it. For a lock without a
+// counterpart in Java package mutex is the better choice: it is handed on in the order of arrival with fewer requests. Safe for concurrent use.
+//
+// Corresponds to Curator's InterProcessSemaphoreMutex.
+type Mutex struct{ s *Semaphore }
+
+// NewMutex makes the lock at path, which is a directory of its own. It sends nothing. A mistake in the arguments is reported by every method of the
+// Mutex, before anything is sent. WithSharedCount is a mistake.
+func NewMutex(client *framework.Client, path string, opts ...Option) *Mutex {
+	return &Mutex{configured("semaphore mutex", client, path, 1, opts)}
+}
+
+// Path returns the lock's path.
+func (m *Mutex) Path() string { return m.s.path }
+
+// Lock is a Mutex in the caller's hand.
+type Lock struct{ *Lease }
+
+// FencingToken is a number that grows from holder to holder. Of a semaphore with one lease the ID is one: nobody is granted a lease while an
+// earlier node is there.
+func (l *Lock) FencingToken() int64 { return l.ID() }
+
+// Acquire waits until the lock is the caller's, or ctx ends, as [Semaphore.Acquire] does. It never re-enters: with the context of a [Lock] it
+// waits, too.
+func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) { return lock(m.s.Acquire(ctx, 1)) }
+
+// TryAcquire is Acquire for who does not want to wait, as [Semaphore.TryAcquire] is.
+func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) { return lock(m.s.TryAcquire(ctx, 1)) }
+
+func lock(lease *Lease, err error) (*Lock, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Lock{lease}, nil
+}
+
+// Do runs f while holding the lock, as [Semaphore.Do] does.
+func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return m.s.Do(ctx, 1, f)
+}
+
+// Participants returns who holds the lock, and behind it who waits for it in line.
+func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
+	holders, err := m.s.Participants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := m.s.Waiting(ctx)
+	return append(holders, waiting...), err
+}

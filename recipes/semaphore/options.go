@@ -1,0 +1,70 @@
+package semaphore
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Option changes what [New] and [NewMutex] make.
+type Option func(*Semaphore) error
+
+// WithSharedCount has the semaphore follow the count at path, a node of its own outside of the semaphore's path: see [Count]. The max of [New] is
+// then what the node is made with when it is missing, and may be 0. A count below 0 counts as 0.
+//
+// Corresponds to the constructor of Curator's InterProcessSemaphoreV2 that takes a SharedCountReader.
+func WithSharedCount(path string) Option {
+	return func(s *Semaphore) error {
+		switch {
+		case s.what != semaphoreWhat:
+			return fmt.Errorf("%w WithSharedCount: a mutex has one lease", framework.ErrInvalidOption)
+		case s.max < 0 || s.max > math.MaxInt32:
+			return fmt.Errorf("%w max %d: a shared count begins with 0 to %d", framework.ErrInvalidOption, s.max, math.MaxInt32)
+		}
+		s.count = NewCount(s.client, path)
+		return s.count.err
+	}
+}
+
+// WithLeaseData is what the nodes of the leases contain: a host name, say, for [Semaphore.Participants] to show. Default: the client's default
+// data ([framework.WithDefaultData]). Places in line have the default data.
+func WithLeaseData(data []byte) Option {
+	return func(s *Semaphore) error {
+		s.data = append([]byte{}, data...)
+		return nil
+	}
+}
+
+// WithLossPolicy says whether a lease outlives a lost connection. Default [framework.SessionOnly]: it lives as long as its session
+// certainly does, which the client's own clock decides, so that the restart of one server ends no lease. With
+// [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
+func WithLossPolicy(p framework.LossPolicy) Option {
+	return func(s *Semaphore) error {
+		if p != framework.SessionOnly && p != framework.SuspendedIsLoss {
+			return fmt.Errorf("%w WithLossPolicy: there is no policy %d; choose SessionOnly or SuspendedIsLoss", framework.ErrInvalidOption, p)
+		}
+		s.loss = p
+		return nil
+	}
+}
+
+// OnWait has f called each time an Acquire finds out that it has to wait: when it stands in line, with how many are ahead, and with nobody
+// ahead when it is the first and too few leases are free. It is called by the goroutine that acquires, which waits for it. Default: none.
+func OnWait(f func(Position)) Option {
+	return func(s *Semaphore) error {
+		if f == nil {
+			return fmt.Errorf("%w OnWait: the function is nil; leave the option out", framework.ErrInvalidOption)
+		}
+		s.onWait = f
+		return nil
+	}
+}
+
+// Position is a place in line.
+type Position struct {
+	// Node is the name of the own node in line, Predecessor that of the nearest one ahead, "" for the first.
+	Node, Predecessor string
+	// Ahead counts those ahead in line; it says nothing about leases.
+	Ahead int
+}

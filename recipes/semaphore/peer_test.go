@@ -1,0 +1,166 @@
+package semaphore_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// peer is a contender that follows Curator's InterProcessSemaphoreV2, step by step: lock, create, and then wait until all children together are
+// at most max. (It has a hold, so that a test can tell when its lease is over.)
+type peer struct {
+	client *framework.Client
+	max    int
+}
+
+type peerLease struct {
+	hold *framework.Hold
+	view *framework.Client
+	path string
+}
+
+func (p peer) acquire(ctx context.Context) (*peerLease, error) {
+	lock, err := mutex.New(p.client, locks).Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = lock.Release(background) }()
+	session, err := p.client.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	view := session.Client()
+	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().CreatingParentContainersIfNeeded().ForPath(ctx, leases+"/lease-", nil)
+	if err != nil {
+		return nil, err
+	}
+	lease := &peerLease{view: view, path: path}
+	for {
+		children, watch, err := view.GetChildren().WithWatch().ForPath(ctx, leases)
+		if err == nil && !slices.Contains(children, zkpath.Base(path)) {
+			watch.Stop()
+			err = framework.ErrNodeDeleted
+		}
+		if err == nil && len(children) <= p.max {
+			watch.Stop()
+			lease.hold, err = session.Hold(ctx, framework.HoldOptions{Path: path, Loss: framework.SessionOnly})
+			if err == nil {
+				return lease, nil
+			}
+		}
+		if err == nil {
+			select {
+			case <-watch.C:
+				continue
+			case <-ctx.Done():
+				watch.Stop()
+				err = ctx.Err()
+			}
+		}
+		_ = lease.release(background)
+		return nil, err
+	}
+}
+
+func (l *peerLease) release(ctx context.Context) error {
+	if l.hold != nil {
+		l.hold.End(nil)
+	}
+	return l.view.Delete().Quietly().Guaranteed().ForPath(ctx, l.path)
+}
+
+// Leases go back and forth between ours and Curator's way, with several waiting on both sides.
+func TestCuratorsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 2
+		sem, theirs := semaphore.New(newClient(t, s), path, max), peer{newClient(t, s), max}
+		order := make(chan string, 20)
+		var waiters int
+		ours := func() {
+			waiters++
+			go func() {
+				lease, err := sem.Acquire(background, 1)
+				if err == nil {
+					order <- "ours"
+					time.Sleep(time.Second)
+					err = lease.Release(background)
+				}
+				if err != nil {
+					order <- err.Error()
+				}
+			}()
+			synctest.Wait()
+		}
+		curators := func() {
+			waiters++
+			go func() {
+				lease, err := theirs.acquire(background)
+				if err == nil {
+					order <- "curator's"
+					time.Sleep(time.Second)
+					err = lease.release(background)
+				}
+				if err != nil {
+					order <- err.Error()
+				}
+			}()
+			synctest.Wait()
+		}
+		ours()
+		curators()
+		for range 4 {
+			ours()
+			curators()
+		}
+		for range waiters / 2 {
+			require.Equal(t, "ours", <-order)
+			require.Equal(t, "curator's", <-order)
+		}
+		time.Sleep(2 * time.Second)
+		clean(t, s)
+	})
+}
+
+// Theirs waits for a lease and has its node in the directory already: that node is no reason to wait for ours, nor ours for theirs.
+func TestCuratorsWaiterAndOurRace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		require.NoError(t, a.CreateContainers(background, leases))
+		sem, theirs := semaphore.New(a, path, 1), peer{b, 1}
+		// Ours looks, finds nobody, and creates its node when theirs has come in between.
+		hold := s.Inject(zktest.Fault{Session: session(t, a), Op: "create2", Action: zktest.Hold})
+		ours := acquiring(background, sem, 1)
+		<-hold.Struck()
+		first, err := theirs.acquire(background)
+		require.NoError(t, err)
+		second := make(chan *peerLease, 1)
+		go func() {
+			lease, err := theirs.acquire(background)
+			if err == nil {
+				second <- lease
+			}
+		}()
+		require.True(t, pending(second))
+		hold.Release()
+		require.True(t, pending(ours) && pending(second))
+		require.Equal(t, 2, taken(t, s), "first and second")
+		require.NoError(t, first.release(background))
+		lease := <-second
+		require.True(t, pending(ours))
+		require.NoError(t, lease.release(background))
+		release(t, got(t, ours))
+		clean(t, s)
+	})
+}

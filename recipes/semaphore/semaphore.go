@@ -1,0 +1,259 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/retry"
+)
+
+// The names below the semaphore's path. They are part of the contract with Curator for Java.
+const (
+	locksDir  = "locks"
+	leasesDir = "leases"
+	lockName  = "lock-"
+	leaseName = "lease-"
+
+	semaphoreWhat = "semaphore" // what errors call it
+)
+
+// Errors of this package, and those that tell how a lease was lost. Use errors.Is.
+var (
+	// ErrNotAcquired is TryAcquire's answer when too few leases are free, or when somebody stands in line for them: at some moment before
+	// the answer, possibly just before the call. The message says which.
+	ErrNotAcquired = errors.New("not acquired")
+	// ErrTooMany refuses a number of leases that there will never be.
+	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or make the semaphore larger, for everybody who uses it")
+	// ErrBadCount says that the node of a shared count does not contain a number.
+	ErrBadCount = errors.New("the shared count is not a number of 4 bytes: set it with Count.Set")
+	// ErrReleased is what a second Release returns, and the cause of the context of a lease that was released.
+	ErrReleased = framework.ErrReleased
+	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
+	ErrSessionLost = framework.ErrSessionLost
+	// ErrNodeDeleted is the cause when somebody has deleted a node of the lease.
+	ErrNodeDeleted = framework.ErrNodeDeleted
+	// ErrSuspended is the cause when the connection is lost, with the policy framework.SuspendedIsLoss.
+	ErrSuspended = framework.ErrSuspended
+	// ErrSequenceExhausted says that the sequence numbers of a directory are used up: delete it while nobody uses it.
+	ErrSequenceExhausted = queue.ErrSequenceExhausted
+)
+
+// Semaphore is a number of leases at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Safe
+// for concurrent use.
+//
+// Corresponds to Curator's InterProcessSemaphoreV2.
+type Semaphore struct {
+	what   string // for errors
+	client *framework.Client
+	path   string
+	max    int    // with count: what the count is made with if it is missing
+	count  *Count // nil: max it is
+
+	line   queue.Line // who wants leases and cannot have them at once
+	leases queue.Line // who has them; only read
+	data   []byte
+	loss   framework.LossPolicy
+	onWait func(Position)
+	err    error // of New: every method returns it
+
+	warnedForeign atomic.Bool
+}
+
+// New makes the semaphore of max leases at path, which is a directory of its own: nothing else should be put there. Everybody who uses the
+// path has to say the same max. It sends nothing. A mistake in the arguments (a nil client, a path that cannot be one, a max below 1, an
+// option) is reported by every method of the Semaphore, before anything is sent.
+func New(client *framework.Client, path string, max int, opts ...Option) *Semaphore {
+	return configured(semaphoreWhat, client, path, max, opts)
+}
+
+func configured(what string, client *framework.Client, path string, max int, opts []Option) *Semaphore {
+	s := &Semaphore{what: what, client: client, path: path, max: max, loss: framework.SessionOnly}
+	s.err = s.configure(opts)
+	return s
+}
+
+func (s *Semaphore) configure(opts []Option) error {
+	if err := check(s.client, s.path); err != nil {
+		return err
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
+		}
+		if err := opt(s); err != nil {
+			return err
+		}
+	}
+	if s.count == nil && s.max < 1 {
+		return fmt.Errorf("%w max %d: a semaphore has at least one lease, or a WithSharedCount", framework.ErrInvalidOption, s.max)
+	}
+	// The place in line outlives a lost connection whatever the leases do.
+	s.line.Client, s.line.Dir, s.line.Name, s.line.Loss = s.client, zkpath.Join(s.path, locksDir), lockName, framework.SessionOnly
+	s.line.Order = queue.Order{Names: []string{lockName}}
+	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
+	s.leases.Order = queue.Order{Names: []string{leaseName}}
+	if f := s.onWait; f != nil {
+		s.line.OnWait = func(p queue.Position) { f(Position(p)) }
+	}
+	return nil
+}
+
+func check(client *framework.Client, path string) error {
+	if client == nil {
+		return errors.New("the client is nil: make one with framework.New")
+	}
+	var fault *zkpath.Error
+	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
+		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	}
+	return nil
+}
+
+// Path returns the semaphore's path.
+func (s *Semaphore) Path() string { return s.path }
+
+// Acquire takes n leases, all or none, and waits for them until ctx ends. The lease does not end with ctx. While it waits it holds none.
+//
+// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
+// context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out; after a lost session it is at the end of the line. Before
+// it has a place in line, the retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss.
+//
+// Other errors: ErrTooMany when n is more than the semaphore's fixed max (with a shared count it waits, since that may grow); ErrBadCount; ErrClosed
+// as soon as the client is closed; ErrNoAuth without CREATE and READ on the directories, or READ on the shared count; ErrSequenceExhausted;
+// ErrInvalidPath; framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely.
+func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
+	return s.acquire(ctx, n, "acquire", func() (*Lease, error) {
+		lease, err := s.try(ctx, n)
+		if errors.Is(err, ErrNotAcquired) || beginAgain(err) {
+			return s.inLine(ctx, n)
+		}
+		return lease, err
+	})
+}
+
+// TryAcquire is Acquire for who does not want to wait: ErrNotAcquired as soon as it is known that fewer than n leases are free, or that
+// somebody stands in line for some, possibly only for the moment that it takes to get them. When that is so from the start nothing is written. Where Acquire sits out the loss of a session, it
+// does so as often as the retry policy says; then ErrSessionLost.
+func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
+	return s.acquire(ctx, n, "try to acquire", func() (*Lease, error) { return s.try(ctx, n) })
+}
+
+func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func() (*Lease, error)) (*Lease, error) {
+	err := s.ready(ctx)
+	switch {
+	case err != nil:
+	case n < 1:
+		err = fmt.Errorf("%w: %d leases; acquire at least one", framework.ErrBadArguments, n)
+	case s.count == nil && n > s.max:
+		err = fmt.Errorf("%w (%d of %d)", ErrTooMany, n, s.max)
+	default:
+		var lease *Lease
+		if lease, err = take(); err == nil {
+			return lease, nil
+		}
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", queue.Left(ctx), err)
+		}
+	}
+	return nil, s.failed(verb, err)
+}
+
+// ready refuses what cannot be begun.
+func (s *Semaphore) ready(ctx context.Context) error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case ctx == nil:
+		return framework.ErrNilContext
+	case ctx.Err() != nil:
+		return queue.Left(ctx)
+	}
+	return nil
+}
+
+func (s *Semaphore) failed(verb string, err error) error {
+	return fmt.Errorf("%s %s: %s: %w", s.what, s.path, verb, err)
+}
+
+// Do runs f while holding n leases, and releases them, also when f panics. f's context has the values of ctx; it ends with ctx and with the
+// lease, whichever comes first; its deadline is that of ctx.
+//
+// The error is f's, joined with the way in which the lease was lost, if it was lost before f returned: then f's work may have been one too many.
+// When the leases are not acquired f is not called.
+func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) (err error) {
+	if f == nil {
+		return s.failed("do", errors.New("the function is nil"))
+	}
+	lease, err := s.Acquire(ctx, n)
+	if err != nil {
+		return err
+	}
+	work, stop := queue.Work(ctx, lease.Context())
+	defer func() {
+		stop()
+		// When ctx has ended the nodes are deleted behind our back: that is no failure of f's work.
+		if released := lease.Release(ctx); released != nil && (ctx.Err() == nil || lease.lost() != nil) {
+			err = errors.Join(err, released)
+		}
+	}()
+	return f(work)
+}
+
+// Participant is somebody's node: one lease, or one place in line.
+type Participant struct {
+	Name, Path string
+	Data       []byte
+	// SessionID, Czxid and Since are 0 when the client has no right to read the node.
+	SessionID, Czxid int64
+	Since            time.Time // by the server's clock
+}
+
+// Participants returns the leases that are taken, one element for each, the longest held first: one list, and one read for each in one flight. What it
+// returns may be outdated when it returns. A contender with Curator for Java has its lease's node already while it waits, and is listed, too.
+func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
+	return s.participants(ctx, "participants", &s.leases)
+}
+
+// Waiting returns who stands in line, in the order of the line. A contender with Curator for Java stands there for the moment of an
+// acquire, too.
+func (s *Semaphore) Waiting(ctx context.Context) ([]Participant, error) {
+	return s.participants(ctx, "waiting", &s.line)
+}
+
+func (s *Semaphore) participants(ctx context.Context, verb string, l *queue.Line) ([]Participant, error) {
+	err := s.ready(ctx)
+	var nodes []queue.Participant
+	if err == nil {
+		nodes, err = l.Participants(ctx, 0)
+	}
+	if err != nil {
+		return nil, s.failed(verb, err)
+	}
+	all := make([]Participant, len(nodes))
+	for i, p := range nodes {
+		all[i] = Participant(p)
+	}
+	return all, nil
+}
+
+// Usage returns how many leases are taken and how many there are. When a shared count has shrunk, more may be taken than there are. A shared
+// count that is missing is made.
+func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
+	if err = s.ready(ctx); err == nil {
+		var seen sight
+		err = retry.Do(ctx, s.client.RetryPolicy(), func(ctx context.Context) (err error) {
+			seen, err = s.look(ctx, s.client, false)
+			return err
+		}, retry.WithRetryable(framework.Retryable))
+		if err == nil {
+			return seen.taken(), seen.max, nil
+		}
+	}
+	return 0, 0, s.failed("usage", err)
+}

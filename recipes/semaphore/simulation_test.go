@@ -1,0 +1,220 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// ledger watches over all leases of a simulation: never more than max live ones.
+type ledger struct {
+	max int
+
+	mu     sync.Mutex
+	held   map[context.Context]int
+	grants int
+}
+
+func (l *ledger) granted(t *testing.T, ctx context.Context, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.grants++
+	l.held[ctx] = n
+	live := 0
+	for ctx, n := range l.held {
+		if ctx.Err() == nil { // it may be lost again already
+			live += n
+		} else {
+			delete(l.held, ctx)
+		}
+	}
+	assert.LessOrEqual(t, live, l.max, "leases held at a time")
+}
+
+// Many clients, some of them in Curator's way, a count that changes, and a network and a server that misbehave at random. Whatever happens: never
+// more holders than leases, everybody gets a turn in the end, and nothing is left. A failing seed fails again.
+func TestSimulation(t *testing.T) {
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			simulate(t, seed)
+			if t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		})
+	}
+}
+
+func below(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
+
+func simulate(t *testing.T, seed uint64) {
+	const workers, rounds, max = 6, 8, 4
+	s := zktest.RunT(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	shared := seed%2 == 1 // and then nobody in Curator's way, who does not look at the count here
+	l := ledger{max: max, held: map[context.Context]int{}}
+	var wg sync.WaitGroup
+	clients := make([]*framework.Client, workers)
+	for w := range workers {
+		clients[w] = newClient(t, s, framework.WithSessionTimeout(4*time.Second))
+		var opts []semaphore.Option
+		if shared {
+			opts = append(opts, semaphore.WithSharedCount(countPath))
+		}
+		sem := semaphore.New(clients[w], path, max, opts...)
+		theirs := peer{clients[w], max}
+		r := rand.New(rand.NewPCG(seed, uint64(w)+1))
+		wg.Go(func() {
+			for done := 0; done < rounds; {
+				ctx, cancel := context.WithTimeout(background, time.Minute)
+				if r.IntN(4) == 0 {
+					cancel()
+					ctx, cancel = context.WithTimeout(background, below(r, 2*time.Second))
+				}
+				var hold context.Context
+				var release func(context.Context) error
+				var err error
+				fragile := w < 2 && !shared // may fail with its session
+				if fragile {
+					var lease *peerLease
+					if lease, err = theirs.acquire(ctx); err == nil {
+						hold, release = lease.hold.Context(), lease.release
+						l.granted(t, hold, 1)
+					}
+				} else {
+					acquire := sem.Acquire
+					if r.IntN(4) == 0 {
+						acquire, fragile = sem.TryAcquire, true
+					}
+					var lease *semaphore.Lease
+					if lease, err = acquire(ctx, 1+r.IntN(max)); err == nil {
+						hold, release = lease.Context(), lease.Release
+						l.granted(t, hold, lease.Count())
+					}
+				}
+				cancel()
+				if err != nil {
+					known := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, semaphore.ErrNotAcquired) || framework.Retryable(err) ||
+						fragile && isOneOf(err, framework.ErrSessionLost, framework.ErrNodeDeleted)
+					assert.True(t, known, "%v", err)
+					time.Sleep(below(r, time.Second))
+					continue
+				}
+				done++
+				timer := time.NewTimer(below(r, time.Second))
+				select {
+				case <-timer.C:
+				case <-hold.Done():
+				}
+				timer.Stop()
+				ctx, cancel = context.WithTimeout(background, below(r, 10*time.Second))
+				_ = release(ctx) // however it ends
+				cancel()
+			}
+		})
+	}
+	stop := make(chan struct{})
+	chaos := make(chan struct{})
+	go func() {
+		defer close(chaos)
+		for {
+			select {
+			case <-time.After(below(random, 2*time.Second)):
+			case <-stop:
+				return
+			}
+			victim := clients[random.IntN(workers)]
+			session, err := victim.Session(background)
+			if err != nil {
+				return
+			}
+			id := session.ID()
+			ops := []string{"create2", "getChildren2", "getData", "delete", "exists", "ping", "connect", "multi", "sync"}
+			actions := []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.HoldReply, zktest.DelayReply}
+			// No Expire: a session that the server ends before its time is not covered by the promise, and told apart in no other way.
+			switch random.IntN(9) {
+			case 0:
+				s.Cut(id)
+			case 1:
+				s.BlackHole(id, []zktest.Direction{zktest.Both, zktest.FromClient, zktest.Both &^ zktest.FromClient}[random.IntN(3)])
+			case 2, 3:
+				s.Pause()
+				time.Sleep(below(random, 6*time.Second))
+				s.Resume()
+			case 4:
+				s.Heal()
+			case 5:
+				s.Stop()
+				time.Sleep(below(random, 3*time.Second))
+				if !assert.NoError(t, s.Start()) {
+					return
+				}
+			case 6:
+				if shared {
+					_ = s.Set(countPath, []byte{0, 0, 0, byte(random.IntN(max + 1))})
+				}
+			default:
+				fault := s.Inject(zktest.Fault{Op: ops[random.IntN(len(ops))], After: random.IntN(3), Action: actions[random.IntN(len(actions))],
+					Delay: below(random, 3*time.Second)})
+				time.Sleep(below(random, 2*time.Second))
+				fault.Remove()
+				fault.Release()
+			}
+		}
+	}()
+	wg.Wait()
+	close(stop)
+	<-chaos
+	s.Heal()
+	require.Equal(t, workers*rounds, l.grants)
+	time.Sleep(20 * time.Second) // sessions of the dead end, and clean-ups
+	clean(t, s)
+	for _, c := range clients {
+		require.Zero(t, c.PendingCleanups())
+	}
+}
+
+// Without faults and with all of it at one instant: the interleavings are those of the scheduler.
+func TestSimulationOfHaste(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const workers, rounds, max = 12, 30, 3
+		l := ledger{max: max, held: map[context.Context]int{}}
+		var wg sync.WaitGroup
+		for w := range workers {
+			c := newClient(t, s)
+			r := rand.New(rand.NewPCG(1, uint64(w)))
+			wg.Go(func() {
+				for range rounds {
+					if w < 3 {
+						lease, err := peer{c, max}.acquire(background)
+						if assert.NoError(t, err) {
+							l.granted(t, lease.hold.Context(), 1)
+							assert.NoError(t, lease.release(background))
+						}
+						continue
+					}
+					lease, err := semaphore.New(c, path, max).Acquire(background, 1+r.IntN(max))
+					if assert.NoError(t, err) {
+						l.granted(t, lease.Context(), lease.Count())
+						assert.NoError(t, lease.Release(background))
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, workers*rounds, l.grants)
+		time.Sleep(time.Second)
+		clean(t, s)
+	})
+}

@@ -1,0 +1,181 @@
+package semaphore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// counts asserts the requests since the last call, pings left out. This is the table of requests per operation in the design.
+func counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
+	t.Helper()
+	synctest.Wait()
+	got := s.Counts()
+	delete(got, "ping")
+	require.Equal(t, want, got, what)
+	s.ResetCounts()
+}
+
+func TestTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		for _, dir := range []string{locks, leases} {
+			require.NoError(t, s.Create(dir, nil))
+		}
+		a, b := newClient(t, s), newClient(t, s)
+		sa, sb := semaphore.New(a, path, 3), semaphore.New(b, path, 3)
+		synctest.Wait()
+		s.ResetCounts()
+
+		first := acquire(t, sa, 1)
+		counts(t, s, "acquire, free: one write", map[string]int{"sync": 1, "getChildren2": 3, "create2": 1})
+		time.Sleep(49 * time.Millisecond)
+		counts(t, s, "nothing more for a short hold", map[string]int{})
+		time.Sleep(time.Minute)
+		counts(t, s, "the watch on the own node of a long one", map[string]int{"exists": 1})
+		require.Len(t, s.Watches(), 1)
+
+		two := acquire(t, sb, 2)
+		counts(t, s, "two at once", map[string]int{"sync": 1, "getChildren2": 3, "create2": 2})
+		_, err := sb.TryAcquire(background, 1)
+		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+		counts(t, s, "try, too few free", map[string]int{"sync": 1, "getChildren2": 2})
+
+		head := waiting(t, background, sa, 2)
+		counts(t, s, "the first in line", map[string]int{"sync": 1, "getChildren2": 4, "create2": 1})
+		ctx, cancel := context.WithCancel(background)
+		second := waiting(t, ctx, sb, 1)
+		counts(t, s, "the second in line", map[string]int{"sync": 1, "getChildren2": 3, "create2": 1, "getData": 2})
+		cancel()
+		require.ErrorIs(t, (<-second).err, context.Canceled)
+		counts(t, s, "the second leaves", map[string]int{"delete": 1, "removeWatches": 1})
+
+		release(t, first)
+		require.True(t, pending(head))
+		counts(t, s, "a release that is not enough", map[string]int{"delete": 1, "getChildren2": 1})
+		release(t, two)
+		lease := got(t, head)
+		counts(t, s, "the first in line gets its leases and leaves the line",
+			map[string]int{"delete": 2 + 1, "getChildren2": 2, "create2": 2})
+		for _, w := range s.Watches() {
+			require.NotEqual(t, zktest.ChildWatch, w.Kind, "no watch is left on the directory")
+		}
+		release(t, lease)
+		counts(t, s, "release", map[string]int{"delete": 2})
+
+		lease, err = sa.TryAcquire(background, 1)
+		require.NoError(t, err)
+		counts(t, s, "try, free", map[string]int{"sync": 1, "getChildren2": 3, "create2": 1})
+		release(t, lease)
+		clean(t, s)
+	})
+}
+
+// The critical path of a free acquire is two flights: with a delay of one second for each reply, two seconds.
+func TestFlights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		for _, dir := range []string{locks, leases} {
+			require.NoError(t, s.Create(dir, nil))
+		}
+		c := newClient(t, s)
+		shared := semaphore.New(c, path, 5, semaphore.WithSharedCount(countPath))
+		require.NoError(t, semaphore.NewCount(c, countPath).Set(background, 5))
+		release(t, acquire(t, semaphore.New(c, path, 5), 1))
+		s.Delay(0, time.Second)
+		for name, acquire := range map[string]func() (*semaphore.Lease, error){
+			"one":           func() (*semaphore.Lease, error) { return semaphore.New(c, path, 5).Acquire(background, 1) },
+			"several":       func() (*semaphore.Lease, error) { return semaphore.New(c, path, 5).Acquire(background, 5) },
+			"try":           func() (*semaphore.Lease, error) { return semaphore.New(c, path, 5).TryAcquire(background, 1) },
+			"shared":        func() (*semaphore.Lease, error) { return shared.Acquire(background, 2) },
+			"mutex, inside": func() (*semaphore.Lease, error) { return semaphore.New(c, path, 1).Acquire(background, 1) },
+		} {
+			began := time.Now()
+			lease, err := acquire()
+			require.NoError(t, err)
+			require.Equal(t, 2*time.Second, time.Since(began), name)
+			began = time.Now()
+			require.NoError(t, lease.Release(background))
+			require.Equal(t, time.Second, time.Since(began), name)
+		}
+	})
+}
+
+func TestTrafficOfSharedCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		for _, dir := range []string{locks, leases} {
+			require.NoError(t, s.Create(dir, nil))
+		}
+		c := newClient(t, s)
+		require.NoError(t, semaphore.NewCount(c, countPath).Set(background, 1))
+		sem := semaphore.New(c, path, 1, semaphore.WithSharedCount(countPath))
+		synctest.Wait()
+		s.ResetCounts()
+		lease := acquire(t, sem, 1)
+		counts(t, s, "acquire, free", map[string]int{"sync": 1, "getChildren2": 3, "getData": 2, "create2": 1})
+		waiter := waiting(t, background, sem, 1)
+		counts(t, s, "first in line", map[string]int{"sync": 1, "getChildren2": 4, "getData": 2, "create2": 1})
+		release(t, lease)
+		lease = got(t, waiter)
+		counts(t, s, "hand-off: the watch on the count was not used up",
+			map[string]int{"delete": 2, "getChildren2": 2, "getData": 2, "create2": 1, "removeWatches": 1})
+		release(t, lease)
+		clean(t, s)
+	})
+}
+
+// One release wakes one waiter, however many there are.
+func TestNoHerd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		const max, waiters = 5, 100
+		sem := semaphore.New(c, path, max)
+		held := make(chan *semaphore.Lease, max+waiters)
+		for range max {
+			held <- acquire(t, sem, 1)
+		}
+		for range waiters {
+			go func() {
+				if lease, err := sem.Acquire(background, 1); err == nil {
+					held <- lease
+				}
+			}()
+		}
+		synctest.Wait()
+		line, err := sem.Waiting(background)
+		require.NoError(t, err)
+		require.Len(t, line, waiters)
+		onLeases := 0
+		for _, w := range s.Watches() {
+			if w.Path == leases {
+				onLeases++
+			}
+		}
+		require.Equal(t, 1, onLeases, "only the first in line looks at the leases")
+		time.Sleep(time.Second)
+		s.ResetCounts()
+		for range waiters {
+			release(t, <-held)
+			synctest.Wait()
+			require.LessOrEqual(t, taken(t, s), max)
+			require.Len(t, held, max)
+		}
+		got := s.Counts()
+		require.Equal(t, 2*waiters, got["delete"], "lease and place in line")
+		require.Equal(t, waiters, got["create2"])
+		require.LessOrEqual(t, sum(got), 8*waiters, fmt.Sprint(got))
+		for range max {
+			release(t, <-held)
+		}
+		clean(t, s)
+	})
+}
