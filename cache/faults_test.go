@@ -196,3 +196,35 @@ func TestCutsDuringTheLoad(t *testing.T) {
 		same(t, srv, tree)
 	})
 }
+
+// The Stat of a node arrives, and shows that there are new children, but the session ends before the list does. In the next session the Stat is the
+// same as the one that is known, and still the children are not.
+func TestAListThatNeverCame(t *testing.T) {
+	for after := range 4 {
+		t.Run(fmt.Sprint(after), func(t *testing.T) {
+			bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				create(t, srv, "/r/a/x", "/r/b")
+				tree := open(t, c, "/r")
+				l := listenTo(t, tree)
+				settle()
+				expire := func() {
+					s, err := c.Session(t.Context())
+					require.NoError(t, err)
+					srv.Expire(s.ID())
+					<-s.Done()
+				}
+				create(t, srv, "/r/a/y")
+				expire()
+				create(t, srv, "/r/a/z", "/r/b/1", "/r/c/2")
+				lost := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.DropRequest, After: after, Times: -1})
+				time.Sleep(time.Second)
+				expire()
+				lost.Remove()
+				settle()
+				require.NoError(t, tree.WaitSynced(t.Context()))
+				same(t, srv, tree)
+				l.replays(t, srv, "/r")
+			})
+		})
+	}
+}

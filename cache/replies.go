@@ -154,6 +154,8 @@ func (e *engine) children(n *node, stat *framework.Stat, same bool) {
 	case n.flags&(listed|listWanted) == 0 && stat.NumChildren == 0 && n.kids == nil:
 		n.flags |= listed
 	default:
+		// The Stat is taken over already, the list may never come: until it does, an equal Stat proves nothing.
+		n.flags &^= listed
 		e.wantList(n)
 	}
 }
@@ -210,7 +212,9 @@ func (e *engine) gotList(n *node, names []string, err error) {
 			}
 			e.want(k)
 		}
-		n.flags |= listed
+		if !old {
+			n.flags |= listed
+		}
 	case errors.Is(err, framework.ErrNoNode):
 		e.want(n) // it will be found gone
 	default:
