@@ -128,3 +128,6 @@ func sum(counts map[string]int) (n int) {
 	}
 	return n
 }
+
+// key is the type of the keys that tests put into contexts.
+type key string
