@@ -128,6 +128,3 @@ func sum(counts map[string]int) (n int) {
 	}
 	return n
 }
-
-// key is the type of the keys that tests put into contexts.
-type key string
