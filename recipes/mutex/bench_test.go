@@ -1,0 +1,71 @@
+package mutex_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+// The server is the in-process one, over TCP on this machine: what counts is the requests, and the rows next to each other in one run.
+//
+//	go test ./recipes/mutex -run '^$' -bench . -benchmem
+func BenchmarkCycle(b *testing.B) {
+	run := func(name string, cycle func(b *testing.B, s *zktest.Server) func()) {
+		b.Run(name, func(b *testing.B) {
+			s := zktest.RunT(b, zktest.Config{Listen: "127.0.0.1:0"})
+			once := cycle(b, s)
+			once() // makes the directory
+			s.ResetCounts()
+			b.ReportAllocs()
+			for b.Loop() {
+				once()
+			}
+			requests := 0
+			for op, n := range s.Counts() {
+				if op != "ping" {
+					requests += n
+				}
+			}
+			b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
+		})
+	}
+	client := func(b *testing.B, s *zktest.Server) *framework.Client {
+		c, err := framework.New(s.Addr(), framework.WithSessionTimeout(10*time.Second))
+		require.NoError(b, err)
+		b.Cleanup(func() { _ = c.Close() })
+		require.NoError(b, c.WaitConnected(background))
+		return c
+	}
+	run("curator-for-go", func(b *testing.B, s *zktest.Server) func() {
+		m := mutex.New(client(b, s), path)
+		return func() {
+			lock, err := m.Acquire(background)
+			require.NoError(b, err)
+			require.NoError(b, lock.Release(background))
+		}
+	})
+	run("create-and-delete", func(b *testing.B, s *zktest.Server) func() {
+		c := client(b, s)
+		return func() {
+			at, err := c.Create().WithMode(framework.EphemeralSequential).CreatingParentContainersIfNeeded().ForPath(background, path+"/x-", nil)
+			require.NoError(b, err)
+			require.NoError(b, c.Delete().ForPath(background, at))
+		}
+	})
+	run("go-zookeeper-Lock", func(b *testing.B, s *zktest.Server) func() {
+		conn, _, err := zk.Connect([]string{s.Addr()}, 10*time.Second, zk.WithLogInfo(false))
+		require.NoError(b, err)
+		b.Cleanup(conn.Close)
+		l := zk.NewLock(conn, path, zk.WorldACL(zk.PermAll))
+		return func() {
+			require.NoError(b, l.Lock())
+			require.NoError(b, l.Unlock())
+		}
+	})
+}
