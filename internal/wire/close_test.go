@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -184,6 +185,35 @@ func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 		require.ErrorIs(t, c.within(context.Background(), time.Second), ErrUnacknowledged)
 		assert.ErrorIs(t, (<-flying).Err, ErrConnectionLost)
 		assert.ErrorIs(t, (<-queued).Err, ErrNotSent)
+	})
+}
+
+// Servers close the connection behind their answer to closeSession. What is written then breaks it, and the answer may be lost with it.
+func TestNothingIsWrittenBehindTheCloseOfTheSession(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		closing, unwatched, behind := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		f := scripted(t, func(_ int, p *peer) {
+			p.welcome(10 * time.Second)
+			h, _ := p.next()
+			p.reply(h, 1, 0, &jute.GetDataResponse{})
+			h, _ = p.next()
+			close(closing)
+			<-unwatched
+			_ = p.SetReadDeadline(time.Now().Add(300 * time.Millisecond)) // before the next ping
+			_, err := readFrame(p.br, 1<<20)
+			behind <- err
+			p.reply(h, 2, 0)
+		})
+		c := open(t, f.Dial)
+		c.await(Connected)
+		h := c.watch(Data, "/x")
+		go func() {
+			<-closing
+			c.Unwatch(&h.Watch)
+			close(unwatched)
+		}()
+		require.NoError(t, c.within(context.Background(), 2*time.Second))
+		assert.ErrorIs(t, <-behind, os.ErrDeadlineExceeded, "a frame")
 	})
 }
 

@@ -27,6 +27,9 @@ var (
 // maxReply bounds what a server can make us allocate. ZooKeeper itself does not bound replies; a list of a million children has 60 MiB.
 const maxReply = 256 << 20
 
+// drainTime is how long a connection is read from after it could not be written to.
+const drainTime = time.Second
+
 // minTimeout is the shortest session timeout we believe a server to mean.
 const minTimeout = 10 * time.Millisecond
 
@@ -496,7 +499,10 @@ func (l *link) writer() {
 				break
 			}
 			if _, err := l.conn.Write(b); err != nil {
-				l.close(err)
+				// What the server has said before it closed the connection shall be read: the reader finds the end.
+				if l.conn.SetReadDeadline(time.Now().Add(drainTime)) != nil {
+					l.close(err)
+				}
 				return
 			}
 			if spare = b; cap(spare) > 1<<20 {

@@ -317,6 +317,9 @@ func (s *Session) tidy(path string, t *todo) {
 	if s.link == nil || s.endErr != nil {
 		return // the next connection starts without them
 	}
+	if s.closing {
+		return // they go with the session; a write behind its close would break the connection before the answer is read
+	}
 	for _, c := range calls {
 		c.state = callQueued
 		s.queue.push(c)
