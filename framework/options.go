@@ -158,8 +158,8 @@ func WithDefaultACL(acl ...ACL) Option {
 	}
 }
 
-// WithDefaultData is what nodes contain that the client makes without being given data: missing parents, and a recipe's nodes. Default:
-// nothing. (Curator writes the IP address of the host.)
+// WithDefaultData is what nodes contain that the client makes without being given data, a recipe's nodes among them. Missing parents are empty,
+// as with Curator. Default: nothing. (Curator writes the IP address of the host.)
 func WithDefaultData(data []byte) Option {
 	return func(o *options) error { o.defaultData = append([]byte(nil), data...); return nil }
 }

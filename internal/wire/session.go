@@ -155,6 +155,14 @@ func (s *Session) MaxZxid() int64 {
 	return s.maxZxid
 }
 
+// Links is how many connections the session has had so far. It has grown before the first event or reply of a new connection is delivered, so
+// whoever finds it unchanged knows that everything he has seen meanwhile came over one connection.
+func (s *Session) Links() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.links
+}
+
 // Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
 
