@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"encoding/base64"
 	"net/netip"
@@ -44,7 +45,7 @@ func allowed(acl []jute.ACL, perms int32, ids []identity) bool {
 // idMatches compares an identity with an ACL's id by the rules of its scheme.
 func idMatches(scheme, id, aclID string) bool {
 	switch scheme {
-	case "digest":
+	case "digest", "sasl":
 		return id == aclID
 	case "ip":
 		prefix, valid := ipPrefix(aclID)
@@ -70,11 +71,13 @@ func ipPrefix(s string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr, n), true
 }
 
-func idValid(scheme, id string) bool {
+func (s *Server) idValid(scheme, id string) bool {
 	switch scheme {
 	case "digest":
 		parts := strings.Split(strings.TrimRight(id, ":"), ":") // as Java's split, which drops empty parts at the end
 		return len(parts) == 2
+	case "sasl":
+		return len(s.cfg.SASLUsers) > 0 // else the server has no such provider
 	case "ip":
 		_, valid := ipPrefix(id)
 		return valid
@@ -83,7 +86,7 @@ func idValid(scheme, id string) bool {
 }
 
 // fixACL validates a request's ACL and replaces "auth" by the identities that the requester has proved.
-func fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
+func (s *Server) fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
 	var fixed []jute.ACL
 	for i, a := range acl {
 		if slices.Contains(acl[:i], a) {
@@ -95,7 +98,7 @@ func fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
 		case a.Scheme == "auth":
 			proved := false
 			for _, id := range ids {
-				if id.Scheme == "digest" || id.Scheme == "super" && id.User != "" {
+				if id.Scheme == "digest" || id.Scheme == "sasl" || id.Scheme == "super" && id.User != "" {
 					proved = true
 					fixed = append(fixed, jute.ACL{Perms: a.Perms, Scheme: id.Scheme, ID: id.User})
 				}
@@ -103,7 +106,7 @@ func fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
 			if !proved {
 				return nil, ErrInvalidACL
 			}
-		case idValid(a.Scheme, a.ID):
+		case s.idValid(a.Scheme, a.ID):
 			fixed = append(fixed, a)
 		default:
 			return nil, ErrInvalidACL
@@ -150,10 +153,18 @@ func (s *Server) authenticate(c *conn, xid int32, d *jute.Decoder) {
 	}
 }
 
+// prove keeps the identities in the order of the real server's hash set, in which whoAmI lists them and "auth" names them.
 func (c *conn) prove(id identity) {
-	if !slices.Contains(c.auth, id) {
-		c.auth = append(c.auth, id)
+	if slices.Contains(c.auth, id) {
+		return
 	}
+	c.auth = append(c.auth, id)
+	slices.SortStableFunc(c.auth, func(a, b identity) int { return cmp.Compare(bucketOf(a), bucketOf(b)) })
+}
+
+// bucketOf is the place of an identity in a hash table of 16: a connection with a dozen identities or more does not happen.
+func bucketOf(id identity) uint32 {
+	return spread((17*37+javaStringHash(id.Scheme))*37+javaStringHash(id.User)) & 15
 }
 
 func (c *conn) provedDigest() bool {

@@ -95,6 +95,7 @@ func chaos(t *testing.T, r *rand.Rand) {
 // worker is a client that reconnects, and gives up a reply after two seconds.
 type worker struct {
 	s     *Server
+	pick  func() *Server // where to connect next, nil: s
 	t     *testing.T
 	c     *raw // nil while there is no connection
 	hello jute.ConnectResponse
@@ -129,6 +130,9 @@ func (w *worker) ask(op int32, recs ...jute.Record) (reply, bool) {
 }
 
 func (w *worker) connect() bool {
+	if w.pick != nil {
+		w.s = w.pick()
+	}
 	nc, err := w.s.Dialer()("tcp", w.s.Addr(), time.Second)
 	if err != nil {
 		return false

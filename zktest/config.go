@@ -60,14 +60,34 @@ type Config struct {
 	EnforceQuota bool
 	// Profile is the version to imitate. Default [V38].
 	Profile Profile
-	// EnsembleConfig is the data of /zookeeper/config. Default "", as on a standalone server.
+	// EnsembleConfig is the data of /zookeeper/config. Default "", as on a standalone server; in an ensemble a list of the members.
 	EnsembleConfig string
 	// RequireAuth is enforce.auth.enabled with the digest scheme: any packet before a successful digest auth is answered with an error and the connection closed.
 	RequireAuth bool
+	// SASLUsers are users with their passwords who may log in by SASL DIGEST-MD5, as in the JAAS section Server. Default: no login is offered.
+	SASLUsers map[string]string
+	// RequireSASL is sessionRequireClientSASLAuth: as RequireAuth, for a login of SASLUsers.
+	RequireSASL bool
 	// SuperDigest is the id of the super user, "super:" and the base64 of a SHA-1 (zookeeper.DigestAuthenticationProvider.superDigest). Default none.
 	SuperDigest string
+	// MaxClientConns is how many connections an address may have (maxClientCnxns); one more is closed at once. All clients of the in-memory
+	// network have the same address. Default 0: no limit.
+	MaxClientConns int
 	// Logger gets what a server would log. Default: nothing.
 	Logger *slog.Logger
+
+	// The rest is for ensembles.
+
+	// SyncLimit is how many ticks a member and its leader do without hearing of each other before they part. Default 5.
+	SyncLimit int
+	// ElectionTime is how long the members that look for a leader take to find one and be in step with it. Default 400 ms.
+	ElectionTime time.Duration
+	// Lag is how long after a commit a follower applies it: so old are its reads. See [Ensemble.SetLag]. Default 0.
+	Lag time.Duration
+	// PeerDelay is how long a message from member to member takes. See [Ensemble.SetPeerDelay]. Default 0.
+	PeerDelay time.Duration
+	// ReadOnlyMode makes a member without a quorum serve reads to the clients that allow it (readonlymode.enabled). Default: it refuses all.
+	ReadOnlyMode bool
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -86,6 +106,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.ReapInterval == 0 {
 		c.ReapInterval = time.Minute
 	}
+	if c.SyncLimit == 0 {
+		c.SyncLimit = 5
+	}
+	if c.ElectionTime == 0 {
+		c.ElectionTime = 400 * time.Millisecond
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -98,6 +124,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, configError("MaxFrame %d leaves no room for a request", c.MaxFrame)
 	case c.ReapInterval < time.Millisecond:
 		return c, configError("ReapInterval %v is under 1 ms", c.ReapInterval)
+	case c.MaxClientConns < 0 || c.SyncLimit < 0 || c.ElectionTime < 0 || c.Lag < 0 || c.PeerDelay < 0:
+		return c, configError("MaxClientConns, SyncLimit, ElectionTime, Lag and PeerDelay must not be negative")
 	case !c.Profile.valid():
 		return c, configError("unknown Profile %d", int(c.Profile))
 	}

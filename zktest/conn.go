@@ -40,6 +40,8 @@ type conn struct {
 	received  int64
 	sent      int64
 	since     time.Time
+	nonce     string     // of a SASL login under way
+	pending   []*request // of an ensemble's member: a write that waits for its turn in the log, and what came behind it
 	lastXid   int32
 	lastZxid  int64
 
@@ -84,6 +86,7 @@ func (c *conn) send(frame []byte) {
 	}
 	c.sent++
 	c.s.sent++
+	c.s.bytesOut += int64(len(frame))
 	c.out.mu.Lock()
 	c.out.items = append(c.out.items, item)
 	c.out.mu.Unlock()
@@ -102,7 +105,7 @@ func (c *conn) end(flush bool) {
 	if c.closed {
 		return
 	}
-	c.closed = true
+	c.closed, c.pending = true, nil
 	close(c.done)
 	c.s.forget(c)
 	c.out.mu.Lock()

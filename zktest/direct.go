@@ -2,36 +2,61 @@ package zktest
 
 import (
 	"slices"
-	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 )
 
 // The direct methods change the tree as an administrator would who needs no connection and no rights: they are transactions with a zxid, and fire
 // watches. They work on a stopped or paused server, too. Errors are of type [Error].
+//
+// In an ensemble they go to the leader and wait until a majority has them, for SyncLimit ticks at most. Then, or without a leader, the error is
+// [ErrConnectionLoss]; the former says nothing about what will become of the change.
 
-// do executes one write.
-func (s *Server) do(op int32, session int64, rec jute.Decodable) (result, Error) {
-	p := &prep{s: s, session: session, auth: []identity{{Scheme: "super"}}, zxid: s.nextZxid(), now: time.Now().UnixMilli()}
-	t, err := p.prepare(op, rec)
-	if err != ok {
-		return result{}, err
+// head is the server that orders writes: s itself, or the leader of its ensemble.
+func (s *Server) head() (*Server, Error) {
+	if s.member == nil {
+		return s, ok
 	}
-	s.trace.add(traceEntry{kind: traceReply, op: op, path: t.path, zxid: p.zxid})
-	return s.apply(t, p.zxid, p.now), ok
+	if l := s.member.e.leader(); l != nil {
+		return l, ok
+	}
+	return nil, ErrConnectionLoss
+}
+
+// do executes one write and returns the path.
+func (s *Server) do(op int32, session int64, rec jute.Decodable) (string, Error) {
+	var path string
+	e := &entry{}
+	s.propose(e, func(e *entry) {
+		p := s.prepFor(e, session, []identity{{Scheme: "super"}})
+		t, err := p.prepare(op, rec)
+		if e.err = err; err == ok {
+			p.keep()
+			e.txns, path = []*txn{t}, t.path
+			s.trace.add(traceEntry{kind: traceReply, op: op, path: t.path, zxid: p.zxid})
+		}
+	})
+	if s.member != nil && e.err == ok && !s.member.e.await(e) {
+		return "", ErrConnectionLoss
+	}
+	return path, e.err
 }
 
 // Create makes a persistent node that anybody may use, and the parents it lacks.
 func (s *Server) Create(path string, data []byte) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	if !validPath(path) {
 		return ErrBadArguments
+	}
+	s, err := s.head()
+	if err != ok {
+		return err
 	}
 	if err := s.createParents(path); err != ok {
 		return err
 	}
-	_, err := s.do(jute.OpCreate, 0, &jute.CreateRequest{Path: path, Data: data, ACL: openACL})
+	_, err = s.do(jute.OpCreate, 0, &jute.CreateRequest{Path: path, Data: data, ACL: openACL})
 	return err.err()
 }
 
@@ -51,7 +76,11 @@ func (s *Server) createParents(path string) Error {
 // belongs to session, which must be alive ([ErrSessionExpired] otherwise); for other modes session is ignored.
 func (s *Server) CreateNode(path string, data []byte, mode Mode, session int64) (string, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
+	s, err := s.head()
+	if err != ok {
+		return "", err
+	}
 	if (mode == Ephemeral || mode == EphemeralSequential) && s.sessions[session] == nil {
 		return "", ErrSessionExpired
 	}
@@ -59,38 +88,54 @@ func (s *Server) CreateNode(path string, data []byte, mode Mode, session int64) 
 	if mode == Container {
 		op = jute.OpCreateContainer
 	}
-	res, err := s.do(op, session, &jute.CreateRequest{Path: path, Data: data, ACL: openACL, Flags: int32(mode)})
-	return res.path, err.err()
+	path, err = s.do(op, session, &jute.CreateRequest{Path: path, Data: data, ACL: openACL, Flags: int32(mode)})
+	return path, err.err()
 }
 
 // Set sets a node's data, whatever its version.
 func (s *Server) Set(path string, data []byte) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.do(jute.OpSetData, 0, &jute.SetDataRequest{Path: path, Data: data, Version: -1})
+	defer s.unlock()
+	s, err := s.head()
+	if err != ok {
+		return err
+	}
+	_, err = s.do(jute.OpSetData, 0, &jute.SetDataRequest{Path: path, Data: data, Version: -1})
 	return err.err()
 }
 
 // SetACL sets a node's ACL.
 func (s *Server) SetACL(path string, acl ...ACL) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.do(jute.OpSetACL, 0, &jute.SetACLRequest{Path: path, ACL: acl, Version: -1})
+	defer s.unlock()
+	s, err := s.head()
+	if err != ok {
+		return err
+	}
+	_, err = s.do(jute.OpSetACL, 0, &jute.SetACLRequest{Path: path, ACL: acl, Version: -1})
 	return err.err()
 }
 
 // Delete removes a node without children.
 func (s *Server) Delete(path string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.do(jute.OpDelete, 0, &jute.PathVersionRequest{Path: path, Version: -1})
+	defer s.unlock()
+	s, err := s.head()
+	if err != ok {
+		return err
+	}
+	_, err = s.do(jute.OpDelete, 0, &jute.PathVersionRequest{Path: path, Version: -1})
 	return err.err()
 }
 
 // DeleteAll removes a node and all below it, children first, each in a transaction of its own.
 func (s *Server) DeleteAll(path string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
+	s, err := s.head()
+	if err != ok {
+		return err
+	}
 	return s.deleteAll(path).err()
 }
 
@@ -140,10 +185,16 @@ func (s *Server) Children(path string) ([]string, error) {
 func (s *Server) SetSequence(path string, next int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.tree.get(path)
-	if n == nil {
-		return ErrNoNode
+	all := []*Server{s}
+	if s.member != nil {
+		all = s.member.e.members
 	}
-	n.cversion = next
+	for _, s := range all {
+		n := s.tree.get(path)
+		if n == nil {
+			return ErrNoNode
+		}
+		n.cversion = next
+	}
 	return nil
 }

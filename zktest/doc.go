@@ -13,8 +13,21 @@
 //
 // [Server.Create], [Server.Set], [Server.Delete] and the like change the tree as an administrator would. [Server.Tree], [Server.Diff],
 // [Server.Sessions], [Server.Watches], [Server.Counts] and [Server.Trace] show what there is and what went on. [Server.Expire], [Server.Cut],
-// [Server.Stop], [Server.Wipe], [Server.Pause], [Server.BlackHole] and [Server.Delay] break the server or the network; [Server.Inject] strikes
+// [Server.Stop], [Server.Wipe], [Server.Pause], [Server.BlackHole], [Server.Delay] and [Server.SkewClock] break the server or the network; [Server.Inject] strikes
 // single requests: lost before execution, lost after it, parked, answered with an error.
+//
+// # Ensembles
+//
+// [RunEnsembleT] and [NewEnsemble] start several servers with one ordered log, and [Ensemble.Member] gives each as a [Server]. Members apply the log
+// with a lag, elect leaders, and can be cut from each other ([Ensemble.Partition], [Ensemble.CutLink], [Ensemble.ResetPeers]), hung, stopped and
+// wiped, each by itself. What surprises in real ensembles is there: stale reads; a member that has lost its leader, and a leader that has
+// lost its followers, answer pings, reads and sync for SyncLimit ticks more, while the rest ends the sessions of their clients; a write under
+// way when the leader dies is done or not done, and nobody tells. [Ensemble.Play] runs a schedule of faults.
+//
+//	ensemble := zktest.RunEnsembleT(t, 3)
+//	client, err := framework.New(ensemble.ConnectString(), framework.WithDialer(ensemble.Dial))
+//	…
+//	ensemble.Partition(ensemble.Leader())
 //
 // # What it does like the real server
 //
@@ -30,28 +43,41 @@
 //	              getChildren is that of Java's HashSet; sequence numbers stick at 2147483647
 //	watches       data, exists, child, persistent, recursive; events stand before the reply of the read that shows the change; one mode per
 //	              connection and path before 3.9, where a one-shot watch destroys a persistent one; events dropped for lack of READ since 3.8.4
-//	ACL           world, auth, digest, ip (IPv4), the super user; Config.RequireAuth
+//	ACL           world, auth, digest, ip (IPv4), sasl (DIGEST-MD5), the super user; Config.RequireAuth, Config.RequireSASL
 //	errors        codes, their order of precedence, the layout of failed multis; a failed write takes a zxid, too; a check that succeeds
 //	              outside a multi is never answered
-//	limits        frame length, path rules, quotas (Config.EnforceQuota)
-//	words         ruok srvr stat mntr cons wchs conf isro, none of them forbidden
+//	limits        frame length, path rules, quotas (Config.EnforceQuota), connections per address (Config.MaxClientConns)
+//	words         ruok srvr stat mntr cons wchs conf envi isro, none of them forbidden
+//	ensembles     a leader commits what a majority has; epochs; the newest log wins an election, and what is in it becomes committed; the rest
+//	              is cut off; sessions belong to the ensemble: members tell the leader every half tick which they have heard of, the leader
+//	              expires, a new leader gives all their full timeout; they move between members, and the old member's writes are refused;
+//	              writes of a connection are pipelined, what is behind them waits, sync comes back behind the leader's commits
+//	read-only     Config.ReadOnlyMode: a member without a leader serves reads to those who allow it, refuses writes and sync with -119, and
+//	              drops its clients when there is a leader; sessions begun there are its own and end with that
 //	versions      Config.Profile: 3.5, 3.8, 3.8.4, 3.9
 //
 // # What it does not do
 //
-//	ensembles     one server; sync has nothing to wait for, reconfig is always disabled
-//	read-only     the server is never read-only; it accepts clients that would allow it
-//	SASL, x509    sasl is answered as by a server without a login: no error, no token. TLS: wrap the listener yourself
+//	ensembles     a member that joins always takes over its leader's whole state; no observers, no weights; reconfig is always disabled; votes
+//	              travel by no network: a majority that is connected both ways elects after Config.ElectionTime; what a member has acknowledged
+//	              survives its end, as with forceSync; the leader has no lag
+//	x509          TLS: wrap the listener yourself; there are no identities by certificate, and no SASL mechanism but DIGEST-MD5
 //	local         no local sessions
-//	throttling    no limit on outstanding requests or on connections per address
+//	throttling    no limit on outstanding requests
 //	disk          nothing is kept; Stop and Start keep the data in memory
 //	flaws         requests that kill a real 3.8 (createTTL without a TTL mode) are answered with -8
 //	              strings that are not UTF-8 are echoed as they are, those beyond U+FFFF as UTF-8
-//	              writes of one connection that arrive together are executed one by one, so that a sequence counter at its end sticks at once
+//	              writes that arrive together are executed one by one, so that a sequence counter at its end sticks at once; the real server
+//	              checks a write before those ahead of it are done: by the old ACL, by the old use of a quota, by what a multi it could not
+//	              read was about to do
 //
 // # How it is built
 //
 // One file per family of operations (op_create.go, op_watch.go, …), all state under one mutex that is never held while waiting or writing, a
 // reader and a writer goroutine per connection, and one goroutine each for expiry and for the reaper, which have no timer running while there is
 // nothing to wait for.
+//
+// In an ensemble all members share that mutex. A write becomes an entry of the log (log.go) that the leader proposes and every member applies by the
+// same code as a standalone server (member.go). Messages between members are functions in the queues of links (bond.go), and one goroutine calls
+// them, and what depends on the time (quorum.go), when it is due.
 package zktest

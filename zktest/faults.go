@@ -3,11 +3,15 @@ package zktest
 import "time"
 
 // Expire ends a session now, as the server does when its time is over: its nodes go in one transaction, then its connection. An unknown session is
-// ignored.
+// ignored. In an ensemble the leader ends it, whichever member is asked; without a leader nothing happens.
 func (s *Server) Expire(session int64) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ses := s.sessions[session]; ses != nil {
+	defer s.unlock()
+	s, err := s.head()
+	if err != ok {
+		return
+	}
+	if ses := s.sessions[session]; ses != nil && !ses.closing {
 		s.trace.add(traceEntry{kind: traceNote, session: session, note: "session expired by Expire"})
 		s.expire(ses)
 	}
@@ -34,10 +38,11 @@ func (s *Server) connsOf(session int64) []*conn {
 	return conns
 }
 
-// Stop ends the server process, so to say: connections are closed, new ones refused. Data and sessions are kept for Start. Nothing expires meanwhile.
+// Stop ends the server process, so to say: connections are closed, new ones refused. Data and sessions are kept for Start. Nothing expires meanwhile,
+// unless an ensemble goes on without this member.
 func (s *Server) Stop() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	if s.stopped || s.closed {
 		return
 	}
@@ -50,13 +55,17 @@ func (s *Server) Stop() {
 	for c := range s.conns {
 		c.end(false)
 	}
+	if s.member != nil {
+		s.member.leave("the process ends")
+	}
 }
 
-// Start serves again after Stop. Every session gets its full timeout again, as when a real server loads them from disk. The error is that of
+// Start serves again after Stop. Every session gets its full timeout again, as when a real server loads them from disk. A member of an ensemble
+// looks for a leader first. The error is that of
 // listening on the former TCP address; without Config.Listen it is nil.
 func (s *Server) Start() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	if !s.stopped || s.closed {
 		return nil
 	}
@@ -67,6 +76,10 @@ func (s *Server) Start() error {
 	}
 	s.stopped = false
 	s.trace.add(traceEntry{kind: traceNote, note: "server starts"})
+	if s.member != nil {
+		s.member.look()
+		return nil
+	}
 	for _, ses := range s.sessions {
 		s.touch(ses, ses.timeout)
 	}
@@ -82,18 +95,24 @@ func (s *Server) Restart() error {
 }
 
 // Wipe restarts the server with an empty data directory: data and sessions are gone, zxids start again. Clients that have seen a later zxid are
-// refused without a word, as by a real server; others are told that their session has expired.
+// refused without a word, as by a real server; others are told that their session has expired. A member of an ensemble comes back with what its
+// leader has. It works on a stopped server, too, which then stays stopped.
 func (s *Server) Wipe() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	for c := range s.conns {
 		c.end(false)
+	}
+	if s.member != nil {
+		s.member.leave("the data are wiped")
+		s.member.log, s.member.epoch = nil, 0
 	}
 	s.reset()
 	s.trace.add(traceEntry{kind: traceNote, note: "data wiped"})
 }
 
-// Pause hangs the server like SIGSTOP: connections are accepted, nothing is read or answered, nothing expires until Resume.
+// Pause hangs the server like SIGSTOP: connections are accepted, nothing is read or answered, nothing expires until Resume. To the other members of
+// an ensemble it is as silent as to clients; connections stay.
 func (s *Server) Pause() { s.pause(true) }
 
 // Resume ends Pause. What has come to its end meanwhile expires before any waiting request is read.
@@ -101,7 +120,7 @@ func (s *Server) Resume() { s.pause(false) }
 
 func (s *Server) pause(on bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	if s.paused == on {
 		return
 	}
@@ -117,6 +136,16 @@ func (s *Server) pause(on bool) {
 		s.wakeReaper()
 	}
 	s.openGate()
+}
+
+// SkewClock sets the server's clock ahead of the true one by d, or behind if d is negative. Sessions expire by it. The jump is seen at once.
+func (s *Server) SkewClock(d time.Duration) {
+	s.mu.Lock()
+	defer s.unlock()
+	s.skew = d
+	s.trace.add(traceEntry{kind: traceNote, note: "clock skewed by " + d.String()})
+	s.expireDue()
+	s.wakeExpiry()
 }
 
 // BlackHole swallows a direction of the connection that the session has now, silently: no reset, no end. Session 0 means all connections and new

@@ -9,13 +9,14 @@ import (
 // words are the four-letter words, all of them allowed.
 var words = map[string]func(*Server, *strings.Builder){
 	"ruok": func(_ *Server, b *strings.Builder) { b.WriteString("imok") },
-	"isro": func(_ *Server, b *strings.Builder) { b.WriteString("rw") },
-	"srvr": (*Server).srvr,
-	"stat": (*Server).stat4,
-	"mntr": (*Server).mntr,
-	"cons": (*Server).cons,
-	"wchs": (*Server).wchs,
+	"isro": (*Server).isro,
+	"srvr": serving((*Server).srvr),
+	"stat": serving((*Server).stat4),
+	"mntr": serving((*Server).mntr),
+	"cons": serving((*Server).cons),
+	"wchs": serving((*Server).wchs),
 	"conf": (*Server).conf,
+	"envi": (*Server).envi,
 }
 
 func knownWord(w string) bool { return words[w] != nil }
@@ -32,6 +33,43 @@ func (s *Server) fourLetters(c *conn, word string) {
 	c.end(true)
 }
 
+// serving gives a word that a member without a leader does not answer.
+func serving(word func(*Server, *strings.Builder)) func(*Server, *strings.Builder) {
+	return func(s *Server, b *strings.Builder) {
+		if s.member != nil && s.member.role == looking {
+			b.WriteString("This ZooKeeper instance is not currently serving requests\n")
+			return
+		}
+		word(s, b)
+	}
+}
+
+func (s *Server) isro(b *strings.Builder) {
+	switch {
+	case s.readOnly():
+		b.WriteString("ro")
+	case s.member != nil && s.member.role == looking:
+		b.WriteString("null")
+	default:
+		b.WriteString("rw")
+	}
+}
+
+// mode is the server's role as the words tell it.
+func (s *Server) mode() string {
+	switch {
+	case s.member == nil:
+		return "standalone"
+	case s.member.role == leading:
+		return "leader"
+	case s.member.role == following:
+		return "follower"
+	case s.member.role == onlyReads:
+		return "read-only"
+	}
+	return "looking"
+}
+
 func (s *Server) versionLine() string {
 	return s.cfg.Profile.version() + "-zktest, built on 2022-02-25 08:49 UTC"
 }
@@ -42,8 +80,8 @@ func (s *Server) srvr(b *strings.Builder) {
 }
 
 func (s *Server) numbers(b *strings.Builder) {
-	fmt.Fprintf(b, "Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\nZxid: %#x\nMode: standalone\nNode count: %d\n",
-		s.received, s.sent, len(s.conns), s.zxid, len(s.tree.nodes)+1)
+	fmt.Fprintf(b, "Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\nZxid: %#x\nMode: %s\nNode count: %d\n",
+		s.received, s.sent, len(s.conns), s.zxid, s.mode(), len(s.tree.nodes)+1)
 }
 
 func (s *Server) stat4(b *strings.Builder) {
@@ -81,10 +119,14 @@ func (s *Server) mntr(b *strings.Builder) {
 	for path, n := range s.tree.nodes {
 		size += len(path) + len(n.data)
 	}
-	fmt.Fprintf(b, "zk_version\t%s\nzk_server_state\tstandalone\nzk_avg_latency\t0.0\nzk_max_latency\t0\nzk_min_latency\t0\n", s.versionLine())
+	fmt.Fprintf(b, "zk_version\t%s\nzk_server_state\t%s\nzk_avg_latency\t0.0\nzk_max_latency\t0\nzk_min_latency\t0\n", s.versionLine(), s.mode())
 	fmt.Fprintf(b, "zk_packets_received\t%d\nzk_packets_sent\t%d\nzk_num_alive_connections\t%d\nzk_outstanding_requests\t0\n", s.received, s.sent, len(s.conns))
 	fmt.Fprintf(b, "zk_znode_count\t%d\nzk_watch_count\t%d\nzk_ephemerals_count\t%d\nzk_approximate_data_size\t%d\nzk_global_sessions\t%d\n",
 		len(s.tree.nodes)+1, s.dataWatches.count()+s.kidWatches.count(), ephemerals, size, len(s.sessions))
+	if s.member != nil && s.member.role == leading {
+		followers := len(s.member.crew)
+		fmt.Fprintf(b, "zk_learners\t%d\nzk_synced_followers\t%d\nzk_quorum_size\t%d\n", followers, followers, len(s.member.e.members))
+	}
 }
 
 func (s *Server) wchs(b *strings.Builder) {
@@ -102,6 +144,18 @@ func (s *Server) wchs(b *strings.Builder) {
 }
 
 func (s *Server) conf(b *strings.Builder) {
-	fmt.Fprintf(b, "clientPort=2181\ntickTime=%d\nmaxClientCnxns=0\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=0\n",
-		s.cfg.TickTime.Milliseconds(), s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds())
+	id := 0
+	if s.member != nil {
+		id = s.member.index + 1
+	}
+	fmt.Fprintf(b, "clientPort=2181\ntickTime=%d\nmaxClientCnxns=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=%d\n",
+		s.cfg.TickTime.Milliseconds(), s.cfg.MaxClientConns, s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds(), id)
+	if s.member != nil {
+		fmt.Fprintf(b, "initLimit=10\nsyncLimit=%d\nelectionAlg=3\nmembership: \n%s\n", s.cfg.SyncLimit, s.member.e.describe())
+	}
+}
+
+// envi is what some clients learn the version from.
+func (s *Server) envi(b *strings.Builder) {
+	fmt.Fprintf(b, "Environment:\nzookeeper.version=%s\n", s.versionLine())
 }

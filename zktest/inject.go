@@ -191,6 +191,13 @@ func (st strike) finish(c *conn) {
 	}
 }
 
+// pause lets the request wait: what is sent meanwhile is not struck.
+func (st strike) pause(c *conn) {
+	if st.by != nil {
+		c.mute, c.holding, c.late = false, nil, 0
+	}
+}
+
 // requestPaths are the paths that a request names.
 func requestPaths(op int32, body []byte) []string {
 	d := jute.NewDecoder(body)

@@ -142,18 +142,30 @@ func namedCounts(counts map[int32]int) map[string]int {
 func (s *Server) ResetCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.bytesIn, s.bytesOut = 0, 0
 	clear(s.counts)
 	clear(s.countsOf)
 }
 
-// Sessions lists the live sessions in the order of their ids.
+// Bytes tells how many bytes of frames came in and were sent since the start or ResetCounts, their lengths included.
+func (s *Server) Bytes() (in, out int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytesIn, s.bytesOut
+}
+
+// Sessions lists the live sessions in the order of their ids. In an ensemble it is what this member knows: it is Connected when it is so here, and
+// Expires means something at the leader only.
 func (s *Server) Sessions() []SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]SessionInfo, 0, len(s.sessions))
 	for _, ses := range s.sessions {
+		if ses.local {
+			continue
+		}
 		list = append(list, SessionInfo{ID: ses.id, Timeout: time.Duration(ses.timeout) * time.Millisecond, Connected: ses.conn != nil,
-			Expires: time.Duration(ses.expires)*time.Millisecond - time.Since(s.started), Ephemerals: s.tree.ephemeralsOf(ses.id)})
+			Expires: time.Duration(ses.expires)*time.Millisecond - s.clock(), Ephemerals: slices.Sorted(slices.Values(s.tree.ephemeralsOf(ses.id)))})
 	}
 	slices.SortFunc(list, func(a, b SessionInfo) int { return cmp.Compare(a.ID, b.ID) })
 	return list

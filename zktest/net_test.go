@@ -116,7 +116,7 @@ func TestFourLetterWords(t *testing.T) {
 	s := RunT(t, Config{Listen: "127.0.0.1:0"})
 	newRaw(t, s, 10*time.Second).create("/a", 0)
 	assert.Equal(t, []bool{true}, zk.FLWRuok([]string{s.Addr()}, time.Second))
-	for word, want := range map[string]string{"isro": "rw", "mntr": "zk_znode_count\t6\n", "stat": "Clients:\n", "cons": ",to=10000,lcxid=0x1,lzxid=0x2,", "wchs": "Total watches:0", "conf": "tickTime=2000",
+	for word, want := range map[string]string{"isro": "rw", "mntr": "zk_znode_count\t6\n", "stat": "Clients:\n", "cons": ",to=10000,lcxid=0x1,lzxid=0x2,", "wchs": "Total watches:0", "envi": "zookeeper.version=3.8.0", "conf": "tickTime=2000",
 		"srvr": "Zxid: 0x2\nMode: standalone\nNode count: 6\n"} {
 		nc, err := s.Dial(t.Context(), "tcp", s.Addr())
 		require.NoError(t, err)
@@ -147,6 +147,8 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 
 // Ten minutes of a hundred sessions, in a bubble.
 func TestManySessionsInVirtualTime(t *testing.T) {
+	real := time.Now()
+	defer func() { t.Logf("took %v", time.Since(real)) }()
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t)
 		start := time.Now()

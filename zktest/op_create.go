@@ -28,7 +28,7 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 	if err != ok {
 		return nil, err
 	}
-	acl, err := fixACL(r.ACL, p.auth)
+	acl, err := p.s.fixACL(r.ACL, p.auth)
 	if err != ok {
 		return nil, err
 	}

@@ -33,28 +33,20 @@ func (s *Server) whoAmI(r *request) (jute.Record, Error) {
 }
 
 // closeBySelf is a client's own farewell: it still gets the events of its dying nodes, then the reply, then the connection's end.
-func (s *Server) closeBySelf(r *request) (jute.Record, Error) {
-	s.closeSession(r.conn.session)
-	return nil, ok
-}
-
-// sasl answers like a server without a SASL login: no error, no token. It does not touch the session.
-func (s *Server) sasl(r *request) {
-	s.replyAt(r, 0, ok, &jute.IntResponse{Value: -1})
+func (s *Server) closeBySelf(r *request, e *entry) Error {
+	e.closes = r.conn.sessionID
+	s.prepareClose(e)
+	return ok
 }
 
 // reconfig is disabled, as it is by default.
-func (s *Server) reconfig(r *request) (jute.Record, Error) {
+func (s *Server) reconfig(r *request, _ *entry) Error {
 	var req jute.ReconfigRequest
 	if err := r.decode(&req); err != ok {
-		return nil, err
+		return err
 	}
-	s.nextZxid()
-	return nil, ErrReconfigDisabled
+	return ErrReconfigDisabled
 }
 
 // deleteContainer is for the reaper. What a client sends is misread by 3.8 so that it can never name a node.
-func (s *Server) deleteContainer(*request) (jute.Record, Error) {
-	s.nextZxid()
-	return nil, ErrBadArguments
-}
+func (s *Server) deleteContainer(*request, *entry) Error { return ErrBadArguments }

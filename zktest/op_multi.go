@@ -6,13 +6,12 @@ import "github.com/go-curator/curator/internal/jute"
 
 // multi does all operations under one zxid, or none. In the reply of a failed one each operation has an error: 0 before the one that failed,
 // its own code, and runtime inconsistency behind it.
-func (s *Server) multi(r *request) (jute.Record, Error) {
-	zxid := s.nextZxid()
+func (s *Server) multi(r *request, e *entry) Error {
 	ops, err := decodeMulti(r)
 	if err != ok {
-		return nil, err
+		return err
 	}
-	p := s.newPrep(r, zxid)
+	p := s.newPrep(r, e)
 	p.ahead = map[string]*record{}
 	txns := make([]*txn, 0, len(ops))
 	failed := ok
@@ -23,7 +22,7 @@ func (s *Server) multi(r *request) (jute.Record, Error) {
 		}
 		kind, rec := multiKind(op)
 		if kind == 0 {
-			return nil, ErrMarshalling
+			return ErrMarshalling
 		}
 		t, err := p.prepare(kind, rec)
 		if err != ok {
@@ -35,9 +34,15 @@ func (s *Server) multi(r *request) (jute.Record, Error) {
 		}
 		txns = append(txns, t)
 	}
+	if e.txns = txns; failed == ok {
+		p.keep()
+	}
+	return ok
+}
+
+func multiWritten(_ *request, results []result) jute.Record {
 	response := &jute.MultiResponse{}
-	for _, t := range txns {
-		res := s.apply(t, zxid, p.now)
+	for _, res := range results {
 		part := jute.MultiResult{Op: res.op, Err: int32(res.err), Path: res.path}
 		if res.stat != nil {
 			part.Stat = *res.stat
@@ -47,7 +52,7 @@ func (s *Server) multi(r *request) (jute.Record, Error) {
 		}
 		response.Results = append(response.Results, part)
 	}
-	return response, ok
+	return response
 }
 
 // multiKind is what an operation becomes: the server looks at a create's flags, not at its opcode, so that create2 is answered like create and

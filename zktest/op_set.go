@@ -41,7 +41,7 @@ func (p *prep) setACL(r *jute.SetACLRequest) (*txn, Error) {
 	if !validPath(r.Path) {
 		return nil, ErrBadArguments
 	}
-	acl, err := fixACL(r.ACL, p.auth)
+	acl, err := p.s.fixACL(r.ACL, p.auth)
 	if err != ok {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package zktest
 
-import "github.com/go-curator/curator/internal/jute"
+import (
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+)
 
 // setWatches (101), setWatches2 (105), addWatch (106), checkWatches (17), removeWatches (18).
 
@@ -108,6 +112,9 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 	data, kids, err := s.watcherType(req.Value)
 	if err != ok {
 		return nil, err
+	}
+	if s.cfg.Profile != V35 && !s.cfg.Profile.stackedModes() && req.Path != "" && !strings.Contains(req.Path, "/") {
+		return nil, ErrMarshalling // a flaw of 3.6 to 3.8: it looks for the parent of what has none
 	}
 	if !s.hasWatch(s.dataWatches, req.Path, r.conn, data) && !s.hasWatch(s.kidWatches, req.Path, r.conn, kids) {
 		return nil, ErrNoWatcher

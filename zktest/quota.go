@@ -72,7 +72,11 @@ func (s *Server) checkQuota(path string, bytes, count int64) Error {
 	if at == "" {
 		return ok
 	}
-	limits, used := parseTrack(s.tree.nodes[quotaPath+at+"/"+limitsNode].data), track{}
+	node := s.tree.nodes[quotaPath+at+"/"+limitsNode]
+	if node.data == nil {
+		return ErrMarshalling // the real server stumbles over data that is null
+	}
+	limits, used := parseTrack(node.data), track{}
 	if stats := s.tree.nodes[quotaPath+at+"/"+statsNode]; stats != nil {
 		used = parseTrack(stats.data)
 	}

@@ -14,7 +14,7 @@ func (s *Server) reapLoop() {
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		idle := s.paused || s.stopped || len(s.tree.containers)+len(s.tree.ttls) == 0
+		idle := s.paused || s.stopped || !s.orders() || len(s.tree.containers)+len(s.tree.ttls) == 0
 		s.mu.Unlock()
 		timer.Stop()
 		var due <-chan time.Time
@@ -43,8 +43,8 @@ func (s *Server) wakeReaper() {
 // whose data has not been set for longer than their TTL.
 func (s *Server) Reap() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.paused || s.stopped || s.closed {
+	defer s.unlock()
+	if s.paused || s.stopped || s.closed || !s.orders() {
 		return
 	}
 	now := time.Now().UnixMilli()
@@ -63,6 +63,33 @@ func (s *Server) Reap() {
 	slices.Sort(due)
 	for _, path := range due {
 		s.trace.add(traceEntry{kind: traceNote, note: "reaps " + path})
-		s.apply(&txn{op: jute.OpDeleteContainer, path: path}, s.nextZxid(), now)
+		s.propose(&entry{}, func(e *entry) { e.err = s.prepareReap(e, path) })
 	}
+}
+
+// prepareReap looks again: in an ensemble the node may have changed meanwhile.
+func (s *Server) prepareReap(e *entry, path string) Error {
+	p := s.prepFor(e, 0, nil)
+	n, err := p.lookup(path)
+	switch {
+	case err != ok:
+		return err
+	case n.children > 0:
+		return ErrNotEmpty
+	}
+	p.noteDelete(path)
+	p.keep()
+	e.txns = []*txn{{op: jute.OpDeleteContainer, path: path}}
+	return ok
+}
+
+// noteDelete is what a deletion will have done to the node and its parent.
+func (p *prep) noteDelete(path string) {
+	dir, _ := splitPath(path)
+	if parent, err := p.lookup(dir); err == ok {
+		parent.children--
+		parent.pzxid = p.zxid
+		p.note(dir, parent)
+	}
+	p.note(path, record{gone: true})
 }

@@ -10,6 +10,11 @@ type request struct {
 	xid, op int32
 	body    *jute.Decoder
 	path    string // for the trace, once known
+
+	injected Error  // an injected fault's answer instead of executing it
+	pending  bool   // in conn.pending
+	waits    bool   // for its turn in the ensemble's log; otherwise only for what stands in front of it
+	strike   strike // what an injection does when it is answered
 }
 
 // decode reads the request's record.
@@ -20,10 +25,13 @@ func (r *request) decode(rec jute.Decodable) Error {
 	return ok
 }
 
-// operation is one operation of the protocol. serve runs under the server's lock and returns the reply's body and code; a body with an error is
-// sent, too.
+// operation is one operation of the protocol. A read has serve, which runs under the server's lock and returns the reply's body and code; a body
+// with an error is sent, too. A write is ordered: prepare fills the entry of the log at the server that orders writes, and answer makes the
+// reply's body of what applying it gave, where the client is.
 type operation struct {
 	serve   func(*Server, *request) (jute.Record, Error)
+	prepare func(*Server, *request, *entry) Error
+	answer  func(*request, []result) jute.Record
 	since36 bool // unknown to 3.5
 }
 
@@ -33,18 +41,18 @@ var operations map[int32]operation
 func init() {
 	operations = map[int32]operation{
 		jute.OpPing:                 {serve: (*Server).ping},
-		jute.OpCreate:               {serve: (*Server).write},
-		jute.OpCreate2:              {serve: (*Server).write},
-		jute.OpCreateContainer:      {serve: (*Server).write},
-		jute.OpCreateTTL:            {serve: (*Server).write},
-		jute.OpDelete:               {serve: (*Server).write},
-		jute.OpDeleteContainer:      {serve: (*Server).deleteContainer},
-		jute.OpSetData:              {serve: (*Server).write},
-		jute.OpSetACL:               {serve: (*Server).write},
-		jute.OpCheck:                {serve: (*Server).write},
-		jute.OpReconfig:             {serve: (*Server).reconfig},
-		jute.OpMulti:                {serve: (*Server).multi},
-		jute.OpCloseSession:         {serve: (*Server).closeBySelf},
+		jute.OpCreate:               {prepare: (*Server).write, answer: written},
+		jute.OpCreate2:              {prepare: (*Server).write, answer: written},
+		jute.OpCreateContainer:      {prepare: (*Server).write, answer: written},
+		jute.OpCreateTTL:            {prepare: (*Server).write, answer: written},
+		jute.OpDelete:               {prepare: (*Server).write, answer: written},
+		jute.OpDeleteContainer:      {prepare: (*Server).deleteContainer},
+		jute.OpSetData:              {prepare: (*Server).write, answer: written},
+		jute.OpSetACL:               {prepare: (*Server).write, answer: written},
+		jute.OpCheck:                {prepare: (*Server).write, answer: written},
+		jute.OpReconfig:             {prepare: (*Server).reconfig},
+		jute.OpMulti:                {prepare: (*Server).multi, answer: multiWritten},
+		jute.OpCloseSession:         {prepare: (*Server).closeBySelf},
 		jute.OpExists:               {serve: (*Server).exists},
 		jute.OpGetData:              {serve: (*Server).getData},
 		jute.OpGetACL:               {serve: (*Server).getACL},
@@ -71,23 +79,55 @@ func (s *Server) submit(r *request, injected Error) {
 		return
 	}
 	s.touch(c.session, c.timeout)
+	r.injected = injected
+	if s.member != nil && s.member.park(r) {
+		return
+	}
+	s.execute(r)
+}
+
+// execute answers a request, or sees to it that it will be answered.
+func (s *Server) execute(r *request) {
+	c := r.conn
 	op, known := operations[r.op]
 	switch {
-	case injected != ok:
-		s.reply(r, injected, nil)
+	case r.injected != ok:
+		s.reply(r, r.injected, nil)
 	case !known || op.since36 && s.cfg.Profile == V35:
 		s.replyAt(r, -1, ErrUnimplemented, nil)
 		c.end(true)
+	case s.readOnly() && r.op == jute.OpCloseSession:
+		s.closes(c.sessionID) // it was never written down
+		s.reply(r, ok, nil)
+		c.end(true)
+	case s.readOnly() && (op.prepare != nil || r.op == jute.OpSync):
+		s.reply(r, ErrNotReadOnly, nil)
+	case op.prepare != nil:
+		s.order(&entry{request: r, at: s}, func(l *Server, e *entry) { e.err = op.prepare(l, r, e) })
 	default:
 		rec, err := op.serve(s, r)
-		if r.op == jute.OpCheck && err == ok {
-			s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "check succeeds outside a multi: never answered, as in 3.8"})
-			return
-		}
 		s.reply(r, err, rec)
-		if r.op == jute.OpCloseSession {
-			c.end(true)
-		}
+	}
+}
+
+// written answers a write that has been applied here.
+func (s *Server) written(e *entry, results []result) {
+	r := e.request
+	if e.err == ErrSessionMoved {
+		r.conn.end(true) // not even an answer
+		return
+	}
+	var rec jute.Record
+	if answer := operations[r.op].answer; answer != nil && e.err == ok {
+		rec = answer(r, results)
+	}
+	if r.op == jute.OpCheck && e.err == ok {
+		s.trace.add(traceEntry{kind: traceNote, conn: r.conn.id, session: r.conn.sessionID, note: "check succeeds outside a multi: never answered, as in 3.8"})
+		return
+	}
+	s.reply(r, e.err, rec)
+	if r.op == jute.OpCloseSession {
+		r.conn.end(true)
 	}
 }
 

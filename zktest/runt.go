@@ -27,13 +27,38 @@ func RunT(t TB, cfg ...Config) *Server {
 	}
 	t.Cleanup(func() {
 		s.Close()
-		if t.Failed() {
-			lines := s.Trace()
-			t.Logf("zktest: the last of %d trace entries:", len(lines))
-			for _, line := range lines[max(0, len(lines)-traceTail):] {
-				t.Logf("%s", line)
-			}
-		}
+		logTrace(t, s.Trace)
 	})
 	return s
+}
+
+// RunEnsembleT is [RunT] for an ensemble of size members.
+func RunEnsembleT(t TB, size int, cfg ...Config) *Ensemble {
+	t.Helper()
+	var c Config
+	if len(cfg) > 0 {
+		c = cfg[0]
+	}
+	e, err := NewEnsemble(size, c)
+	if err != nil {
+		t.Fatalf("zktest: %v", err)
+		return nil
+	}
+	t.Cleanup(func() {
+		e.Close()
+		logTrace(t, e.Trace)
+	})
+	return e
+}
+
+// logTrace prints the end of the trace if the test has failed.
+func logTrace(t TB, trace func() []string) {
+	if !t.Failed() {
+		return
+	}
+	lines := trace()
+	t.Logf("zktest: the last of %d trace entries:", len(lines))
+	for _, line := range lines[max(0, len(lines)-traceTail):] {
+		t.Logf("%s", line)
+	}
 }

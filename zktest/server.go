@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"sync"
@@ -22,7 +23,9 @@ type Server struct {
 	expiryWake chan struct{}
 	reaperWake chan struct{}
 
-	mu              sync.Mutex // guards the rest; never held across I/O or a wait
+	member *member // nil: standalone; immutable
+
+	mu              *sync.Mutex // guards the rest; never held across I/O or a wait; the members of an ensemble share one
 	closed          bool
 	stopped, paused bool
 	gate            chan struct{} // closed and replaced whenever something may pass that could not before
@@ -37,7 +40,8 @@ type Server struct {
 	lastConn    int64
 	sessions    map[int64]*session
 	nextSession int64
-	zxid        int64
+	zxid        int64 // of the last transaction applied
+	skew        time.Duration
 	tree        *tree
 	dataWatches *watchTable
 	kidWatches  *watchTable
@@ -46,34 +50,54 @@ type Server struct {
 	trace       trace
 	received    int64 // packets
 	sent        int64
+	bytesIn     int64
+	bytesOut    int64
 }
 
 var servers atomic.Int64
 
-// NewServer starts a server. Close ends it.
+// NewServer starts a standalone server. Close ends it.
 func NewServer(cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	n := servers.Add(1)
-	s := &Server{
-		cfg: cfg, name: fmt.Sprintf("192.0.2.%d:2181", (n-1)%254+1), started: time.Now(), quit: make(chan struct{}), expiryWake: make(chan struct{}, 1),
-		reaperWake: make(chan struct{}, 1), gate: make(chan struct{}),
-		conns: map[*conn]struct{}{}, running: map[*conn]int{}, counts: map[int32]int{}, countsOf: map[int64]map[int32]int{},
-	}
-	s.trace.start = s.started
-	s.nextSession = 1<<56 | int64(uint64(s.started.UnixMilli())<<24>>8) // as the real server 1 starts its ids: from the clock
-	s.reset()
+	s := newServer(cfg, new(sync.Mutex), 1)
 	if cfg.Listen != "" {
 		if err := s.listen(cfg.Listen); err != nil {
 			return nil, err
 		}
 	}
+	s.start()
+	return s, nil
+}
+
+// newServer makes a server that does nothing yet. Session ids begin with id.
+func newServer(cfg Config, mu *sync.Mutex, id int64) *Server {
+	n := servers.Add(1)
+	s := &Server{
+		cfg: cfg, mu: mu, name: fmt.Sprintf("192.0.2.%d:2181", (n-1)%254+1), started: time.Now(), quit: make(chan struct{}), expiryWake: make(chan struct{}, 1),
+		reaperWake: make(chan struct{}, 1), gate: make(chan struct{}),
+		conns: map[*conn]struct{}{}, running: map[*conn]int{}, counts: map[int32]int{}, countsOf: map[int64]map[int32]int{},
+	}
+	s.trace.start = s.started
+	s.nextSession = id<<56 | int64(uint64(s.started.UnixMilli())<<24>>8) // as the real server starts its ids: from the clock
+	s.reset()
+	return s
+}
+
+func (s *Server) start() {
 	s.wg.Add(2)
 	go s.expiryLoop()
 	go s.reapLoop()
-	return s, nil
+}
+
+// unlock ends a section that may have changed what other members of the ensemble are to hear of.
+func (s *Server) unlock() {
+	if s.member != nil {
+		s.member.e.run()
+	}
+	s.mu.Unlock()
 }
 
 // reset gives an empty tree and no sessions.
@@ -82,11 +106,6 @@ func (s *Server) reset() {
 	s.tree = newTree(s.cfg.ExtendedTypes, s.cfg.EnsembleConfig)
 	s.sessions = map[int64]*session{}
 	s.dataWatches, s.kidWatches = newWatchTable(s.cfg.Profile.stackedModes()), newWatchTable(s.cfg.Profile.stackedModes())
-}
-
-func (s *Server) nextZxid() int64 {
-	s.zxid++
-	return s.zxid
 }
 
 // Close ends the server: connections are closed, and no goroutine of the server is left when it returns. A second Close does nothing.
@@ -98,6 +117,9 @@ func (s *Server) Close() {
 		return
 	}
 	s.closed = true
+	if s.member != nil {
+		s.member.leave("the server closes")
+	}
 	close(s.quit)
 	listener := s.listener
 	s.listener = nil
@@ -118,7 +140,7 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// serve starts a connection's goroutines; it refuses when the server does not serve.
+// serve starts a connection's goroutines; it refuses when the server does not serve. One connection too many of an address is closed at once.
 func (s *Server) serve(nc net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,6 +148,11 @@ func (s *Server) serve(nc net.Conn) bool {
 		return false
 	}
 	c := s.newConn(nc)
+	if s.full(c.host) {
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, note: "refused: too many connections from " + c.host})
+		_ = nc.Close() // does not block
+		return true
+	}
 	s.conns[c] = struct{}{}
 	s.running[c] = 2
 	s.wg.Add(2)
@@ -183,9 +210,13 @@ func (s *Server) handle(c *conn, frame []byte) bool {
 	if !s.enter(c) {
 		return false
 	}
-	defer s.mu.Unlock()
+	defer s.unlock()
+	if s.member != nil {
+		d = jute.NewDecoder(bytes.Clone(d.Rest())) // it may have to wait
+	}
 	c.received++
 	s.received++
+	s.bytesIn += int64(len(frame)) + 4
 	s.countRequest(c.sessionID, h.Op)
 	var strike strike
 	if len(s.injections) > 0 {
@@ -200,14 +231,36 @@ func (s *Server) handle(c *conn, frame []byte) bool {
 		s.authenticate(c, h.Xid, d)
 	case h.Op == jute.OpSASL:
 		s.sasl(r)
-	case s.cfg.RequireAuth && !c.provedDigest():
+	case s.cfg.RequireAuth && !c.provedDigest() || s.cfg.RequireSASL && !c.loggedIn():
 		s.replyAt(r, 0, ErrSessionClosedRequireAuth, nil)
 		c.end(true)
 	default:
 		s.submit(r, strike.err)
 	}
-	strike.finish(c)
+	if s.member != nil {
+		s.member.e.run()
+	}
+	if r.pending {
+		r.strike = strike
+		strike.pause(c)
+	} else {
+		strike.finish(c)
+	}
 	return !c.closed
+}
+
+// full tells whether the address has as many connections as it may.
+func (s *Server) full(host string) bool {
+	if s.cfg.MaxClientConns == 0 {
+		return false
+	}
+	n := 0
+	for c := range s.conns {
+		if c.host == host {
+			n++
+		}
+	}
+	return n >= s.cfg.MaxClientConns
 }
 
 // enter takes the lock as soon as the connection's input may pass. It returns false, without the lock, when the connection is closed.

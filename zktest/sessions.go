@@ -15,14 +15,26 @@ type session struct {
 	timeout int64 // milliseconds
 	expires int64 // milliseconds since the server's start; a multiple of the tick
 	conn    *conn // nil while the client is away
+
+	closing bool // its end is proposed
+
+	// In an ensemble.
+	owner *Server // known to the leader: the member that the session was last attached to; nil: not known
+	local bool    // of a read-only member, not in the log
 }
 
 // now is the server's monotonic clock in milliseconds.
-func (s *Server) now() int64 { return time.Since(s.started).Milliseconds() }
+func (s *Server) now() int64 { return s.clock().Milliseconds() }
+
+func (s *Server) clock() time.Duration { return time.Since(s.started) + s.skew }
 
 // touch starts a session's time anew. The expiry is the first tick strictly after now + timeout, as ExpiryQueue has it, and it may move
 // backward: a client that re-attaches with a smaller timeout gets the smaller one.
 func (s *Server) touch(ses *session, timeout int64) {
+	if s.member != nil && !s.member.tracks(ses) {
+		s.member.touched(ses.id, timeout)
+		return
+	}
 	tick := s.cfg.TickTime.Milliseconds()
 	expires := ((s.now()+timeout)/tick + 1) * tick
 	earlier := expires < ses.expires
@@ -47,7 +59,7 @@ func (s *Server) expiryLoop() {
 	for {
 		s.mu.Lock()
 		wait := s.expireDue()
-		s.mu.Unlock()
+		s.unlock()
 		timer.Stop()
 		var due <-chan time.Time
 		if wait >= 0 {
@@ -71,6 +83,9 @@ func (s *Server) expireDue() time.Duration {
 	now, next := s.now(), int64(-1)
 	var due []*session
 	for _, ses := range s.sessions {
+		if ses.closing || s.member != nil && !s.member.tracks(ses) {
+			continue
+		}
 		if ses.expires <= now {
 			due = append(due, ses)
 		} else if next < 0 || ses.expires < next {
@@ -87,32 +102,30 @@ func (s *Server) expireDue() time.Duration {
 	if next < 0 {
 		return -1
 	}
-	return max(time.Duration(next)*time.Millisecond-time.Since(s.started), 0)
+	return max(time.Duration(next)*time.Millisecond-s.clock(), 0)
 }
 
-// expire closes a session from the server's side: one transaction deletes its nodes, then its connection goes, with whatever was not yet written.
+// expire ends a session from the server's side: one transaction deletes its nodes, then its connection goes, with whatever was not yet written.
 func (s *Server) expire(ses *session) {
-	c := ses.conn
-	if c != nil {
-		c.mute = true // it does not hear of its own nodes' end
+	if ses.local {
+		c := ses.conn
+		s.closes(ses.id)
+		if c != nil {
+			c.end(false)
+		}
+		return
 	}
-	s.closeSession(ses)
-	if c != nil {
-		c.end(false)
-	}
+	s.propose(&entry{closes: ses.id}, func(e *entry) { s.prepareClose(e) })
 }
 
-// closeSession is the transaction that ends a session.
-func (s *Server) closeSession(ses *session) {
-	zxid, now := s.nextZxid(), time.Now().UnixMilli()
-	for _, path := range s.tree.ephemeralsOf(ses.id) {
-		s.apply(&txn{op: jute.OpDelete, path: path}, zxid, now)
+// prepareClose makes the transaction that ends the session.
+func (s *Server) prepareClose(e *entry) {
+	if ses := s.sessions[e.closes]; ses != nil {
+		ses.closing = true
 	}
-	delete(s.sessions, ses.id)
-	if ses.conn != nil {
-		ses.conn.session = nil
+	for _, path := range s.ephemeralsOf(e) {
+		e.txns = append(e.txns, &txn{op: jute.OpDelete, path: path})
 	}
-	ses.conn = nil
 }
 
 // handshake answers the first frame of a connection. It tells whether the connection goes on.
@@ -127,29 +140,67 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 	}
 	ahead := false
 	defer func() {
-		s.mu.Unlock()
 		if ahead { // no logging under the lock
 			s.cfg.Logger.Info("the client has seen a later zxid, closing the connection", "conn", c.id, "seen", req.LastZxidSeen)
 		}
 	}()
-	c.received++
-	s.received++
-	s.countRequest(req.SessionID, OpConnect)
-	strike := s.inject(c, OpConnect, req.SessionID, nil)
-	if strike.stop {
-		return strike.alive
+	greeted := make(chan struct{})
+	alive, waits := s.greet(c, &req, &ahead, greeted, len(frame))
+	if !waits {
+		return alive
 	}
-	if req.LastZxidSeen > s.zxid {
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: req.SessionID, note: "refused: the client has seen a later zxid"})
-		ahead = true
+	select { // an ensemble has to agree first
+	case <-greeted:
+	case <-c.done:
+		return false
+	case <-s.quit:
 		return false
 	}
-	strike.begin(c)
+	return true
+}
+
+// greet does a handshake under the lock, which the caller has taken and greet gives up. Where the answer has to wait, greeted is closed with it.
+func (s *Server) greet(c *conn, req *jute.ConnectRequest, ahead *bool, greeted chan struct{}, size int) (alive, waits bool) {
+	defer s.unlock()
+	c.received++
+	s.received++
+	s.bytesIn += int64(size) + 4
+	s.countRequest(req.SessionID, OpConnect)
+	strike := s.inject(c, OpConnect, req.SessionID, nil)
+	switch {
+	case strike.stop:
+		return strike.alive, false
+	case s.member != nil && !s.member.welcomes(c, req):
+		return false, false
+	case req.LastZxidSeen > s.zxid:
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: req.SessionID, note: "refused: the client has seen a later zxid"})
+		*ahead = true
+		return false, false
+	}
 	c.timeout = min(max(int64(req.Timeout), s.cfg.MinSessionTimeout.Milliseconds()), s.cfg.MaxSessionTimeout.Milliseconds())
-	ses := s.attach(c, &req, strike.err != ok)
-	response := jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: req.HasReadOnly}
+	answered := false
+	s.attach(c, req, strike.err != ok, func(ses *session) {
+		answered = true
+		close(greeted)
+		s.welcome(c, req, ses, strike)
+	})
+	if s.member != nil {
+		s.member.e.run()
+	}
+	return !c.closed, !answered && !c.closed
+}
+
+// welcome gives the connection its session and sends the ConnectResponse; nil means that there is no such session.
+func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike strike) {
+	if c.closed {
+		return
+	}
+	strike.begin(c)
+	response := jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: req.HasReadOnly, ReadOnly: s.readOnly()}
 	entry := traceEntry{kind: traceReply, conn: c.id, session: req.SessionID, op: OpConnect, zxid: s.zxid, err: ErrSessionExpired}
 	if ses != nil {
+		c.session, c.sessionID, ses.conn, ses.timeout = ses, ses.id, c, c.timeout
+		s.touch(ses, c.timeout)
 		response.SessionID, response.Timeout, response.Password = ses.id, int32(c.timeout), sessionPassword(ses.id)
 		entry.session, entry.err = ses.id, ok
 	}
@@ -163,32 +214,40 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 		c.end(true)
 	}
 	strike.finish(c)
-	return !c.closed
 }
 
-// attach gives the connection its session, new or old, or nil when there is none for it.
-func (s *Server) attach(c *conn, req *jute.ConnectRequest, refuse bool) *session {
-	if refuse {
-		return nil
-	}
-	if req.SessionID == 0 {
-		s.nextZxid() // createSession is a transaction
-		ses := &session{id: s.nextSession, conn: c, timeout: c.timeout, expires: 1 << 62}
+// attach finds or makes the connection's session and calls done with it, or with nil when there is none for it. In an ensemble that may be later.
+func (s *Server) attach(c *conn, req *jute.ConnectRequest, refuse bool, done func(*session)) {
+	switch {
+	case refuse:
+		done(nil)
+	case req.SessionID == 0:
+		id := s.nextSession
 		s.nextSession++
-		s.sessions[ses.id] = ses
-		c.session, c.sessionID = ses, ses.id
-		s.touch(ses, c.timeout)
-		return ses
+		s.open(id, c.timeout, func() { done(s.sessions[id]) })
+	default:
+		ses := s.sessions[req.SessionID]
+		if ses != nil && ses.conn != nil { // the old connection goes first, even when the password turns out to be wrong
+			s.trace.add(traceEntry{kind: traceNote, conn: ses.conn.id, session: ses.id, note: "connection closed: the session re-attaches"})
+			ses.conn.end(false)
+		}
+		switch {
+		case !bytes.Equal(req.Password, sessionPassword(req.SessionID)):
+			done(nil)
+		case s.member != nil:
+			s.member.revalidate(req.SessionID, c.timeout, done)
+		default:
+			done(ses)
+		}
 	}
-	ses := s.sessions[req.SessionID]
-	if ses != nil && ses.conn != nil { // the old connection goes first, even when the password turns out to be wrong
-		s.trace.add(traceEntry{kind: traceNote, conn: ses.conn.id, session: ses.id, note: "connection closed: the session re-attaches"})
-		ses.conn.end(false)
+}
+
+// open begins a session, which is a transaction.
+func (s *Server) open(id, timeout int64, done func()) {
+	if s.readOnly() {
+		s.sessions[id] = &session{id: id, timeout: timeout, expires: 1 << 62, local: true}
+		done()
+		return
 	}
-	if ses == nil || !bytes.Equal(req.Password, sessionPassword(req.SessionID)) {
-		return nil
-	}
-	c.session, c.sessionID, ses.conn, ses.timeout = ses, ses.id, c, c.timeout
-	s.touch(ses, c.timeout)
-	return ses
+	s.order(&entry{opens: id, timeout: timeout, at: s, opened: done}, func(*Server, *entry) {})
 }

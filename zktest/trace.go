@@ -46,12 +46,9 @@ func (t *trace) add(e traceEntry) {
 	t.next = (t.next + 1) % traceSize
 }
 
-func (t *trace) lines() []string {
-	lines := make([]string, 0, len(t.entries))
-	for i := range t.entries {
-		lines = append(lines, t.entries[(t.next+i)%len(t.entries)].String())
-	}
-	return lines
+// inOrder copies the entries, oldest first.
+func (t *trace) inOrder() []traceEntry {
+	return append(append(make([]traceEntry, 0, len(t.entries)), t.entries[t.next:]...), t.entries[:t.next]...)
 }
 
 func (e traceEntry) String() string {
@@ -83,7 +80,11 @@ func eventName(event int32) string {
 // connection's number and the session.
 func (s *Server) Trace() []string {
 	s.mu.Lock()
-	entries := trace{entries: append([]traceEntry(nil), s.trace.entries...), next: s.trace.next}
+	entries := s.trace.inOrder()
 	s.mu.Unlock()
-	return entries.lines()
+	lines := make([]string, len(entries))
+	for i, e := range entries {
+		lines[i] = e.String()
+	}
+	return lines
 }

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -62,27 +63,37 @@ func (n *node) list() []string {
 	if n.names != nil || len(n.children) == 0 {
 		return n.names
 	}
+	n.names = hashOrder(n.children, n.table)
+	return n.names
+}
+
+// hashOrder lists the members of a set, each with the number of its coming, as a hash table of Java's does: by bucket, then as they came.
+func hashOrder(members map[string]uint64, table uint32) []string {
 	type place struct {
 		bucket uint32
 		born   uint64
 		name   string
 	}
-	order := make([]place, 0, len(n.children))
-	for name, born := range n.children {
-		order = append(order, place{javaHash(name) & (n.table - 1), born, name})
+	order := make([]place, 0, len(members))
+	for name, born := range members {
+		order = append(order, place{javaHash(name) & (table - 1), born, name})
 	}
 	slices.SortFunc(order, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.bucket, b.bucket), cmp.Compare(a.born, b.born))
 	})
-	n.names = make([]string, len(order))
+	names := make([]string, len(order))
 	for i, p := range order {
-		n.names[i] = p.name
+		names[i] = p.name
 	}
-	return n.names
+	return names
 }
 
 // javaHash is String.hashCode, spread as HashMap does.
-func javaHash(s string) uint32 {
+func javaHash(s string) uint32 { return spread(javaStringHash(s)) }
+
+func spread(h uint32) uint32 { return h ^ h>>16 }
+
+func javaStringHash(s string) uint32 {
 	var h uint32
 	for _, r := range s {
 		if r > 0xffff {
@@ -92,13 +103,14 @@ func javaHash(s string) uint32 {
 		}
 		h = h*31 + uint32(r)
 	}
-	return h ^ h>>16
+	return h
 }
 
 // tree is the data. It is guarded by the server's lock.
 type tree struct {
-	nodes      map[string]*node // "/" and every other path
-	ephemerals map[int64]map[string]struct{}
+	nodes      map[string]*node            // "/" and every other path
+	ephemerals map[int64]map[string]uint64 // by session and path; the number tells in which order they came
+	born       uint64                      // ephemerals ever
 	containers map[string]struct{}
 	ttls       map[string]struct{}
 	quotas     int // how many zookeeper_limits nodes there are
@@ -113,7 +125,7 @@ func newTree(extended bool, ensembleConfig string) *tree {
 			quotaPath:  {},
 			configPath: {acl: []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}, data: []byte(ensembleConfig)},
 		},
-		ephemerals: map[int64]map[string]struct{}{}, containers: map[string]struct{}{}, ttls: map[string]struct{}{}, extended: extended,
+		ephemerals: map[int64]map[string]uint64{}, containers: map[string]struct{}{}, ttls: map[string]struct{}{}, extended: extended,
 	}
 	for _, n := range t.nodes {
 		if n.data == nil {
@@ -169,9 +181,10 @@ func (t *tree) add(path string, n *node) {
 		t.ttls[path] = struct{}{}
 	case ownedBySession:
 		if t.ephemerals[n.owner] == nil {
-			t.ephemerals[n.owner] = map[string]struct{}{}
+			t.ephemerals[n.owner] = map[string]uint64{}
 		}
-		t.ephemerals[n.owner][path] = struct{}{}
+		t.born++
+		t.ephemerals[n.owner][path] = t.born
 	}
 }
 
@@ -195,14 +208,21 @@ func (t *tree) remove(path string) {
 	}
 }
 
-// ephemeralsOf returns a session's ephemeral nodes, sorted.
+// ephemeralsOf returns a session's ephemeral nodes in the order in which they die with it: that of a clone of a HashSet, whose table is smaller.
 func (t *tree) ephemeralsOf(session int64) []string {
-	own := make([]string, 0, len(t.ephemerals[session]))
-	for path := range t.ephemerals[session] {
-		own = append(own, path)
+	own := t.ephemerals[session]
+	grown, cloned := uint32(16), uint32(1)
+	for int(grown) < (len(own)*4+2)/3 {
+		grown *= 2
 	}
-	slices.Sort(own)
-	return own
+	for int(cloned) < len(own)*4/3+1 {
+		cloned *= 2
+	}
+	paths := hashOrder(own, grown)
+	slices.SortStableFunc(paths, func(a, b string) int {
+		return cmp.Compare(javaHash(a)&(cloned-1), javaHash(b)&(cloned-1))
+	})
+	return paths
 }
 
 // countBelow is the number of nodes below path, at any depth.
@@ -217,4 +237,19 @@ func (t *tree) countBelow(path string) int {
 		}
 	}
 	return n
+}
+
+// clone copies the tree for another member. What is never changed in place is shared.
+func (t *tree) clone() *tree {
+	c := &tree{nodes: make(map[string]*node, len(t.nodes)), ephemerals: make(map[int64]map[string]uint64, len(t.ephemerals)), born: t.born,
+		containers: maps.Clone(t.containers), ttls: maps.Clone(t.ttls), quotas: t.quotas, extended: t.extended}
+	for path, n := range t.nodes {
+		twin := *n
+		twin.children = maps.Clone(n.children)
+		c.nodes[path] = &twin
+	}
+	for session, own := range t.ephemerals {
+		c.ephemerals[session] = maps.Clone(own)
+	}
+	return c
 }

@@ -1,7 +1,7 @@
 package zktest
 
 import (
-	"time"
+	"maps"
 
 	"github.com/go-curator/curator/internal/jute"
 )
@@ -35,7 +35,7 @@ type prep struct {
 	auth    []identity
 	zxid    int64
 	now     int64
-	ahead   map[string]*record // nil outside a multi
+	ahead   map[string]*record // by a multi, or by a leader whose earlier writes are not applied yet; else nil
 }
 
 // record is a node as it will be.
@@ -47,8 +47,23 @@ type record struct {
 	size     int
 }
 
-func (s *Server) newPrep(r *request, zxid int64) *prep {
-	return &prep{s: s, session: r.conn.sessionID, auth: r.conn.auth, zxid: zxid, now: time.Now().UnixMilli()}
+func (s *Server) newPrep(r *request, e *entry) *prep {
+	return s.prepFor(e, r.conn.sessionID, r.conn.auth)
+}
+
+func (s *Server) prepFor(e *entry, session int64, auth []identity) *prep {
+	p := &prep{s: s, session: session, auth: auth, zxid: e.zxid, now: e.now}
+	if s.member != nil {
+		p.ahead = map[string]*record{}
+	}
+	return p
+}
+
+// keep makes what was prepared visible to the requests behind it, in an ensemble.
+func (p *prep) keep() {
+	if p.s.member != nil {
+		maps.Copy(p.s.member.ahead, p.ahead)
+	}
 }
 
 func (p *prep) lookup(path string) (record, Error) {
@@ -57,6 +72,14 @@ func (p *prep) lookup(path string) (record, Error) {
 			return record{}, ErrNoNode
 		}
 		return *rec, ok
+	}
+	if p.s.member != nil {
+		if rec, found := p.s.member.ahead[path]; found {
+			if rec.gone {
+				return record{}, ErrNoNode
+			}
+			return *rec, ok
+		}
 	}
 	n := p.s.tree.get(path)
 	if n == nil {
@@ -98,30 +121,35 @@ func (p *prep) prepare(op int32, rec jute.Decodable) (*txn, Error) {
 	return nil, ErrMarshalling
 }
 
-// write serves the requests that are one transaction. A write that fails consumes a zxid, too.
-func (s *Server) write(r *request) (jute.Record, Error) {
-	zxid := s.nextZxid()
+// write prepares the requests that are one transaction. A write that fails consumes a zxid, too.
+func (s *Server) write(r *request, e *entry) Error {
 	rec := writeRecord(r.op)
 	if err := r.decode(rec); err != ok {
-		return nil, err
+		return err
 	}
 	r.path = pathOf(rec)
-	p := s.newPrep(r, zxid)
+	p := s.newPrep(r, e)
 	t, err := p.prepare(r.op, rec)
 	if err != ok {
-		return nil, err
+		return err
 	}
-	res := s.apply(t, zxid, p.now)
+	p.keep()
+	e.txns = []*txn{t}
+	return ok
+}
+
+func written(r *request, results []result) jute.Record {
+	res := results[0]
 	r.path = res.path
 	switch r.op {
 	case jute.OpCreate:
-		return &jute.PathResponse{Path: res.path}, ok
+		return &jute.PathResponse{Path: res.path}
 	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		return &jute.Create2Response{Path: res.path, Stat: *res.stat}, ok
+		return &jute.Create2Response{Path: res.path, Stat: *res.stat}
 	case jute.OpSetData, jute.OpSetACL:
-		return &jute.StatResponse{Stat: *res.stat}, ok
+		return &jute.StatResponse{Stat: *res.stat}
 	}
-	return nil, ok
+	return nil
 }
 
 func writeRecord(op int32) jute.Decodable {

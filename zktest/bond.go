@@ -1,0 +1,127 @@
+package zktest
+
+import "time"
+
+// link is one direction between two members, as TCP makes it. What is sent while it is cut arrives when it is healed, if anybody still wants it.
+// With the other direction cut the acknowledgements are missing: what is sent first arrives, and then the sender only repeats that.
+type link struct {
+	cut     bool
+	back    *link
+	queue   []message
+	unacked time.Time // when the first message without an acknowledgement was sent
+}
+
+// patience is how long a sender goes on without an acknowledgement.
+const patience = 200 * time.Millisecond
+
+type message struct {
+	sent    time.Time
+	at      time.Time // not to arrive before
+	deliver func()
+}
+
+// blocked tells whether the next message cannot arrive, however long it waits.
+func (l *link) blocked() bool {
+	return l.cut || l.back.cut && l.queue[0].sent.Sub(l.unacked) > patience
+}
+
+// heal opens the direction.
+func (l *link) heal() {
+	l.cut, l.back.unacked = false, time.Time{}
+}
+
+// bond is the connection of a follower to its leader. Each side finds out by itself that it is over.
+type bond struct {
+	leader, follower *member
+	up, down         bool      // the leader's and the follower's side stand
+	heardUp          time.Time // when the leader last heard of the follower
+	heardDown        time.Time
+}
+
+// post sends a message. It is delivered by run.
+func (e *Ensemble) post(from, to *member, deliver func()) {
+	l, now := e.links[from.index][to.index], time.Now()
+	if l.back.cut && l.unacked.IsZero() {
+		l.unacked = now
+	}
+	l.queue = append(l.queue, message{now, now.Add(e.delay), deliver})
+}
+
+func (b *bond) toFollower(do func(f *member)) {
+	b.leader.e.post(b.leader, b.follower, func() {
+		if b.down {
+			b.heardDown = time.Now()
+			do(b.follower)
+		}
+	})
+}
+
+func (b *bond) toLeader(do func(l *member)) {
+	b.leader.e.post(b.follower, b.leader, func() {
+		if b.up {
+			b.heardUp = time.Now()
+			do(b.leader)
+		}
+	})
+}
+
+// acknowledge tells the leader that the follower has the entry.
+func (b *bond) acknowledge(e *entry) {
+	b.toLeader(func(l *member) {
+		e.acks |= b.follower.bit()
+		l.tryCommit()
+	})
+}
+
+// drop is the end of the bond on the leader's side; the follower hears of it if the link lets it.
+func (b *bond) drop(tell bool) {
+	if !b.up {
+		return
+	}
+	b.up = false
+	crew := make([]*bond, 0, len(b.leader.crew))
+	for _, other := range b.leader.crew { // a copy: the crew may be being walked
+		if other != b {
+			crew = append(crew, other)
+		}
+	}
+	b.leader.crew = crew
+	if tell {
+		b.leader.e.post(b.leader, b.follower, func() { b.quit("its leader has closed the connection", false) })
+	}
+}
+
+// quit is the end of the bond on the follower's side.
+func (b *bond) quit(why string, tell bool) {
+	if !b.down {
+		return
+	}
+	b.down = false
+	if tell {
+		b.leader.e.post(b.follower, b.leader, func() { b.drop(false) })
+	}
+	if b.follower.boss == b {
+		b.follower.boss = nil
+		b.follower.leave(why)
+	}
+}
+
+// sound tells whether nothing stands in the way of the pings.
+func (b *bond) sound() bool {
+	return b.up && b.down && b.leader.e.connected(b.leader, b.follower) && !b.leader.s.paused && !b.follower.s.paused
+}
+
+// ping asks a follower which sessions it has heard of.
+func (b *bond) ping() {
+	b.toFollower(func(f *member) {
+		moved := f.moved
+		f.moved = map[int64]int64{}
+		b.toLeader(func(l *member) {
+			for id, timeout := range moved {
+				if ses := l.s.sessions[id]; ses != nil && !ses.closing {
+					l.s.touch(ses, timeout)
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,378 @@
+package zktest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Ensemble is a group of servers with one ordered log: a leader orders writes and commits what a majority has, and every member applies it and
+// serves reads of what it has applied. Each member is a [Server], with an address, faults, counters and a trace of its own.
+//
+// Members are numbered from 0. Its methods are safe for concurrent use.
+type Ensemble struct {
+	cfg     Config
+	members []*Server // immutable
+	quit    chan struct{}
+	wake    chan struct{}
+	wg      sync.WaitGroup
+
+	mu      *sync.Mutex // the members' lock
+	closed  bool
+	running bool // run is at work
+	links   [][]*link
+	delay   time.Duration
+	epoch   int64
+	electAt time.Time // zero: nobody can be elected, or joined
+	next    time.Time // when the clock goroutine looks again, zero: not by itself
+
+	applied func(member int, e *entry) // for tests: an entry has been applied
+	copied  func(member, from int)     // for tests: a member has taken over another's state
+}
+
+// NewEnsemble starts an ensemble of size members, the last of which leads. With Config.Listen each has a TCP listener, too: the first at that
+// address, the others at the next ports, or all at free ones if the port is 0. The data of /zookeeper/config lists the members unless
+// Config.EnsembleConfig says otherwise. Close ends it.
+func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
+	if size < 1 || size > 9 {
+		return nil, configError("%d members: between 1 and 9 are possible", size)
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &Ensemble{cfg: cfg, quit: make(chan struct{}), wake: make(chan struct{}, 1), mu: new(sync.Mutex), delay: cfg.PeerDelay}
+	for i := range size {
+		s := newServer(cfg, e.mu, int64(i+1))
+		s.member = &member{e: e, s: s, index: i, lag: cfg.Lag}
+		e.members = append(e.members, s)
+		if cfg.Listen != "" {
+			if err := s.listen(portAfter(cfg.Listen, i)); err != nil {
+				e.Close()
+				return nil, err
+			}
+		}
+		row := make([]*link, size)
+		for j := range row {
+			row[j] = &link{}
+		}
+		e.links = append(e.links, row)
+	}
+	for i, row := range e.links {
+		for j, l := range row {
+			l.back = e.links[j][i]
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var voters []*member
+	for _, s := range e.members {
+		if s.cfg.EnsembleConfig == "" {
+			s.cfg.EnsembleConfig = e.describe()
+		}
+		s.reset()
+		voters = append(voters, s.member)
+	}
+	voters[size-1].lead(voters[:size-1])
+	for _, s := range e.members {
+		s.start()
+	}
+	e.wg.Go(e.clock)
+	return e, nil
+}
+
+// portAfter is the address with the n-th next port; 0 stays 0, and what has no number as its port stays what it is.
+func portAfter(addr string, n int) string {
+	host, port, err := net.SplitHostPort(addr)
+	if number, bad := strconv.Atoi(port); err == nil && bad == nil && number != 0 {
+		return net.JoinHostPort(host, strconv.Itoa(number+n))
+	}
+	return addr
+}
+
+// describe is the text of /zookeeper/config.
+func (e *Ensemble) describe() string {
+	var b strings.Builder
+	for i, s := range e.members {
+		addr := s.listenAddr
+		if addr == "" {
+			addr = s.name
+		}
+		host, _, _ := net.SplitHostPort(addr)
+		fmt.Fprintf(&b, "server.%d=%s:2888:3888:participant;%s\n", i+1, host, addr)
+	}
+	b.WriteString("version=0")
+	return b.String()
+}
+
+// Close ends all members. No goroutine is left when it returns.
+func (e *Ensemble) Close() {
+	e.mu.Lock()
+	first := !e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if first {
+		close(e.quit)
+	}
+	for _, s := range e.members {
+		s.Close()
+	}
+	e.wg.Wait()
+}
+
+// Size is the number of members.
+func (e *Ensemble) Size() int { return len(e.members) }
+
+// Member returns member i, counted from 0. Its methods work on this member alone: [Server.Stop], [Server.Start], [Server.Pause], [Server.Wipe],
+// [Server.Inject], [Server.BlackHole], [Server.Counts], … . Reads like [Server.Tree] show what it has applied; the direct writes like
+// [Server.Create] go to the leader, whichever member is asked, and fail with [ErrConnectionLoss] when there is none that can commit them.
+func (e *Ensemble) Member(i int) *Server { return e.members[i] }
+
+// Members returns all members.
+func (e *Ensemble) Members() []*Server { return slices.Clone(e.members) }
+
+// Leader returns the number of the leader, -1 when there is none. Where a former leader has not found out yet, it is the newer one. A paused leader
+// does not count.
+func (e *Ensemble) Leader() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l := e.leader(); l != nil {
+		return l.member.index
+	}
+	return -1
+}
+
+func (e *Ensemble) leader() *Server {
+	var best *Server
+	for _, s := range e.members {
+		if m := s.member; m.role == leading && m.alive() && (best == nil || m.epoch > best.member.epoch) {
+			best = s
+		}
+	}
+	return best
+}
+
+// AwaitSettled waits until there is a leader and every member that runs follows it, and has applied all that is committed. It returns ctx's error
+// when that does not come about in time.
+func (e *Ensemble) AwaitSettled(ctx context.Context) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		if e.settled() {
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("zktest: the ensemble has not settled: %w", ctx.Err())
+		}
+	}
+}
+
+func (e *Ensemble) settled() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l := e.leader()
+	if l == nil || len(l.member.log) > 0 {
+		return false
+	}
+	for _, s := range e.members {
+		m := s.member
+		if s.stopped || s.closed || s == l {
+			continue
+		}
+		if m.role != following || !m.boss.sound() || m.boss.leader != l.member || s.zxid != l.zxid || len(m.queue) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// ConnectString lists the members' addresses, separated by commas.
+func (e *Ensemble) ConnectString() string { return strings.Join(e.Addrs(), ",") }
+
+// Addrs lists the members' addresses.
+func (e *Ensemble) Addrs() []string {
+	addrs := make([]string, len(e.members))
+	for i, s := range e.members {
+		addrs[i] = s.Addr()
+	}
+	return addrs
+}
+
+// Dial connects in memory to the member with the address; see [Server.Dial]. An address of no member is refused.
+func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	for _, s := range e.members {
+		if addr == s.name || addr == s.Addr() {
+			return s.Dial(ctx, network, addr)
+		}
+	}
+	return nil, dialError(network, &net.AddrError{Err: "no member of the ensemble", Addr: addr})
+}
+
+// Dialer returns Dial in the form that go-zookeeper's WithDialer wants.
+func (e *Ensemble) Dialer() func(network, addr string, timeout time.Duration) (net.Conn, error) {
+	return func(network, addr string, timeout time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		return e.Dial(ctx, network, addr)
+	}
+}
+
+// Counts adds up the members' counts.
+func (e *Ensemble) Counts() map[string]int {
+	sum := map[string]int{}
+	for _, s := range e.members {
+		for op, n := range s.Counts() {
+			sum[op] += n
+		}
+	}
+	return sum
+}
+
+// Trace returns the last requests, events and happenings of all members in the order of time, each with its member's number in front.
+func (e *Ensemble) Trace() []string {
+	type line struct {
+		at     time.Duration
+		member int
+		text   string
+	}
+	var lines []line
+	e.mu.Lock()
+	for i, s := range e.members {
+		for _, entry := range s.trace.inOrder() {
+			entry.at += s.started.Sub(e.members[0].started)
+			lines = append(lines, line{entry.at, i, entry.String()})
+		}
+	}
+	e.mu.Unlock()
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	texts := make([]string, len(lines))
+	for i, l := range lines {
+		texts[i] = fmt.Sprintf("[%d] %s", l.member, l.text)
+	}
+	return texts
+}
+
+// clock calls run when there is something to do at a later time.
+func (e *Ensemble) clock() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		e.mu.Lock()
+		e.run()
+		next := e.next
+		e.mu.Unlock()
+		timer.Stop()
+		var due <-chan time.Time
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+			due = timer.C
+		}
+		select {
+		case <-due:
+		case <-e.wake:
+		case <-e.quit:
+			return
+		}
+	}
+}
+
+// run does all that is due: messages arrive, entries are applied, time runs out. The lock is held.
+func (e *Ensemble) run() {
+	if e.running || e.closed {
+		return
+	}
+	e.running = true
+	defer func() { e.running = false }()
+	now := time.Now()
+	for again := true; again; {
+		again = e.deliver(now)
+		for _, s := range e.members {
+			again = s.member.applyDue(now) || again
+		}
+		if again {
+			continue // what has arrived comes before what has run out
+		}
+		for _, s := range e.members {
+			s.member.tick(now)
+		}
+		for _, s := range e.members {
+			again = s.member.timers(now) || again
+		}
+		again = e.elections(now) || again
+	}
+	next := e.dueAt()
+	sooner := !next.IsZero() && (e.next.IsZero() || next.Before(e.next))
+	e.next = next
+	if sooner {
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// await waits for an entry's commitment; the lock is given up meanwhile.
+func (e *Ensemble) await(entry *entry) bool {
+	e.run()
+	if entry.committed {
+		return true
+	}
+	committed := make(chan struct{})
+	entry.syncs = append(entry.syncs, func() { close(committed) })
+	e.mu.Unlock()
+	timer := time.NewTimer(e.members[0].member.limit())
+	defer timer.Stop()
+	select {
+	case <-committed:
+	case <-timer.C:
+	case <-e.quit:
+	}
+	e.mu.Lock()
+	return entry.committed
+}
+
+// deliver lets the messages arrive that can.
+func (e *Ensemble) deliver(now time.Time) bool {
+	any := false
+	for from := range e.links {
+		for to, l := range e.links[from] {
+			for len(l.queue) > 0 && !l.blocked() && !e.members[to].paused && !l.queue[0].at.After(now) {
+				m := l.queue[0]
+				if l.queue = l.queue[1:]; len(l.queue) == 0 {
+					l.queue = nil
+				}
+				m.deliver()
+				any = true
+			}
+		}
+	}
+	return any
+}
+
+// dueAt is when run has something to do, zero: not before something else happens.
+func (e *Ensemble) dueAt() time.Time {
+	next := e.electAt
+	at := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	for i, s := range e.members {
+		at(s.member.dueAt())
+		if len(s.member.queue) > 0 && !s.paused {
+			at(s.member.queue[0].at)
+		}
+		for j, l := range e.links[i] {
+			if len(l.queue) > 0 && !l.blocked() && !e.members[j].paused {
+				at(l.queue[0].at)
+			}
+		}
+	}
+	return next
+}

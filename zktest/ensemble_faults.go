@@ -1,0 +1,126 @@
+package zktest
+
+import (
+	"fmt"
+	"time"
+)
+
+// The network between the members. What is lost on a cut link is sent again by TCP: it arrives when the link is healed, if both ends have not given
+// up by then. A member gives up its leader, and a leader a follower, after SyncLimit ticks of silence; until then both go on serving.
+
+// Partition cuts a member from the given others, both ways and silently, or from all others when none are given. Clients still reach it.
+func (e *Ensemble) Partition(member int, others ...int) {
+	e.mu.Lock()
+	defer e.unlock()
+	if len(others) == 0 {
+		for i := range e.members {
+			others = append(others, i)
+		}
+	}
+	for _, other := range others {
+		if other != member {
+			e.cut(member, other)
+			e.cut(other, member)
+		}
+	}
+}
+
+// CutLink cuts one direction: nothing that from sends arrives at to. As that goes for TCP's acknowledgements, too, the other direction carries what is
+// sent within 200 ms of the next message, and then nothing either.
+func (e *Ensemble) CutLink(from, to int) {
+	e.mu.Lock()
+	defer e.unlock()
+	e.cut(from, to)
+}
+
+func (e *Ensemble) cut(from, to int) {
+	e.links[from][to].cut = true
+	e.note(from, fmt.Sprintf("cut: nothing of member %d arrives at member %d", from, to))
+}
+
+// HealLink opens one direction again.
+func (e *Ensemble) HealLink(from, to int) {
+	e.mu.Lock()
+	defer e.unlock()
+	e.links[from][to].heal()
+	e.note(from, fmt.Sprintf("healed: from member %d to member %d", from, to))
+}
+
+// HealPeers opens all links between members.
+func (e *Ensemble) HealPeers() {
+	e.mu.Lock()
+	defer e.unlock()
+	for from := range e.links {
+		for _, l := range e.links[from] {
+			l.heal()
+		}
+	}
+	e.note(0, "all links healed")
+}
+
+// ResetPeers breaks a member's connection to its leader, or a leader's to its followers, as a reset does: this member notices at once, the other end
+// when it is told and the link is open. After Partition of a leader, ResetPeers of its followers makes them elect another without delay, while the
+// old leader still believes in itself.
+func (e *Ensemble) ResetPeers(member int) {
+	e.mu.Lock()
+	defer e.unlock()
+	m := e.members[member].member
+	if b := m.boss; b != nil {
+		b.quit("connection reset", true)
+	}
+	for _, b := range m.crew {
+		b.drop(true)
+	}
+}
+
+// SetLag makes a member, as a follower, apply what is committed only so much later; see Config.Lag. It holds for what is committed from now on.
+// A leader has no lag.
+func (e *Ensemble) SetLag(member int, d time.Duration) {
+	e.mu.Lock()
+	defer e.unlock()
+	e.members[member].member.lag = max(d, 0)
+}
+
+// SetPeerDelay sets how long messages between members take from now on; see Config.PeerDelay. Their order is kept.
+func (e *Ensemble) SetPeerDelay(d time.Duration) {
+	e.mu.Lock()
+	defer e.unlock()
+	e.delay = max(d, 0)
+}
+
+// Heal undoes whatever can be undone: links between members, pauses, stops, black holes, delays, clock skews, lags beyond the configured one.
+// Injections stay. The error is that of a TCP listener that cannot be opened again.
+func (e *Ensemble) Heal() error {
+	e.HealPeers()
+	e.SetPeerDelay(e.cfg.PeerDelay)
+	var failed error
+	for i, s := range e.members {
+		e.SetLag(i, e.cfg.Lag)
+		s.SkewClock(0)
+		s.Heal()
+		s.Resume()
+		if err := s.Start(); err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// Expire ends a session now; see [Server.Expire].
+func (e *Ensemble) Expire(session int64) { e.members[0].Expire(session) }
+
+// Cut closes a session's connections, to whichever members, or all connections when session is 0.
+func (e *Ensemble) Cut(session int64) {
+	for _, s := range e.members {
+		s.Cut(session)
+	}
+}
+
+func (e *Ensemble) unlock() {
+	e.run()
+	e.mu.Unlock()
+}
+
+func (e *Ensemble) note(member int, text string) {
+	e.members[member].trace.add(traceEntry{kind: traceNote, note: text})
+}

@@ -1,0 +1,126 @@
+package zktest
+
+import "time"
+
+// entry is a transaction in the order of the log. A standalone server applies it as soon as it is prepared; in an ensemble the leader prepares it,
+// and each member applies it when it is committed there.
+type entry struct {
+	zxid, now int64
+	txns      []*txn
+	err       Error // what the requester did wrong: nothing changes, but the entry has its zxid
+
+	opens, timeout int64  // a session that begins
+	opened         func() // called where it was asked for
+	closes         int64  // a session that ends
+
+	at        *Server  // where it comes from, nil: from within
+	request   *request // what waits for it there
+	acks      uint     // members that have it, one bit each
+	committed bool
+	syncs     []func() // to be called when it is committed
+}
+
+// order brings an entry to the server that orders writes.
+func (s *Server) order(e *entry, prepare func(*Server, *entry)) {
+	if s.member != nil {
+		s.member.forward(e, prepare)
+		return
+	}
+	s.propose(e, func(e *entry) { prepare(s, e) })
+}
+
+// orders tells whether this server is the one that orders writes.
+func (s *Server) orders() bool { return s.member == nil || s.member.role == leading }
+
+// propose gives the entry its place in the order.
+func (s *Server) propose(e *entry, prepare func(*entry)) {
+	e.zxid, e.now = s.nextZxid(), time.Now().UnixMilli()
+	prepare(e)
+	if s.member != nil {
+		s.member.propose(e)
+		return
+	}
+	s.commit(e)
+}
+
+// nextZxid is the id of the next transaction.
+func (s *Server) nextZxid() int64 {
+	if s.member != nil {
+		return s.member.lastLogged() + 1
+	}
+	return s.zxid + 1
+}
+
+// commit applies an entry and answers whoever waits for it here.
+func (s *Server) commit(e *entry) {
+	here := e.at == s && e.request != nil && (s.member == nil || e.request.waits && !e.request.conn.closed)
+	if here {
+		e.request.strike.begin(e.request.conn)
+	}
+	s.zxid = e.zxid
+	if e.opens != 0 {
+		s.opens(e)
+	}
+	var ended *conn
+	if ses := s.sessions[e.closes]; e.closes != 0 && ses != nil {
+		if ended = ses.conn; ended != nil && e.request != nil && e.request.conn == ended {
+			ended = nil // its own farewell: it is still told of what that does, and answered
+		}
+	}
+	if ended != nil {
+		ended.mute = true // it does not hear of its own nodes' end
+	}
+	var results []result
+	for _, t := range e.txns {
+		results = append(results, s.apply(t, e.zxid, e.now))
+	}
+	if e.closes != 0 {
+		s.closes(e.closes)
+	}
+	if ended != nil {
+		ended.end(false)
+	}
+	if e.opened != nil && e.at == s {
+		e.opened()
+	}
+	if here {
+		s.done(e, results)
+	}
+}
+
+// done answers a request whose entry has been applied, and what came in behind it.
+func (s *Server) done(e *entry, results []result) {
+	r := e.request
+	s.written(e, results)
+	if s.member != nil {
+		strike := r.strike
+		s.member.unpark(r)
+		strike.finish(r.conn)
+	}
+}
+
+// opens begins a session. A member may know it already: its client was faster than the log.
+func (s *Server) opens(e *entry) {
+	ses := s.sessions[e.opens]
+	if ses == nil {
+		ses = &session{id: e.opens, expires: 1 << 62}
+		s.sessions[e.opens] = ses
+	}
+	ses.timeout, ses.owner = e.timeout, e.at
+	if s.orders() {
+		s.touch(ses, e.timeout)
+	}
+}
+
+// closes ends a session. Its nodes are gone already.
+func (s *Server) closes(id int64) {
+	ses := s.sessions[id]
+	if ses == nil {
+		return
+	}
+	delete(s.sessions, id)
+	if ses.conn != nil {
+		ses.conn.session = nil
+	}
+	ses.conn = nil
+}

@@ -1,0 +1,37 @@
+package zktest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// Step is something that happens to an ensemble at a time of a schedule.
+type Step struct {
+	At   time.Duration // since the schedule began
+	Name string        // for the trace
+	Do   func(e *Ensemble)
+}
+
+// Play lets a schedule happen: each step at its time, those of one time in the order given. It returns when the last one has happened, or with ctx's
+// error when that ends first.
+func (e *Ensemble) Play(ctx context.Context, steps ...Step) error {
+	start := time.Now()
+	steps = slices.Clone(steps)
+	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
+	for _, step := range steps {
+		select {
+		case <-time.After(time.Until(start.Add(step.At))):
+		case <-ctx.Done():
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		e.note(0, "schedule: "+step.Name)
+		e.mu.Unlock()
+		step.Do(e)
+	}
+	return nil
+}

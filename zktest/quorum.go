@@ -1,0 +1,262 @@
+package zktest
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+func (e *Ensemble) majority(set uint) bool { return bits.OnesCount(set) > len(e.members)/2 }
+
+// connected tells whether both directions between two members are open.
+func (e *Ensemble) connected(a, b *member) bool {
+	return a == b || !e.links[a.index][b.index].cut && !e.links[b.index][a.index].cut
+}
+
+// alive tells whether the member's process runs and does something.
+func (m *member) alive() bool { return !m.s.stopped && !m.s.closed && !m.s.paused }
+
+// limit is how long leader and follower go on without hearing of each other.
+func (m *member) limit() time.Duration { return time.Duration(m.s.cfg.SyncLimit) * m.s.cfg.TickTime }
+
+// leave ends a member's part under its leader, or as one: clients lose their connections, and it looks for a leader.
+func (m *member) leave(why string) {
+	if m.role == looking && m.boss == nil {
+		return
+	}
+	m.s.trace.add(traceEntry{kind: traceNote, note: "stops serving: " + why})
+	m.role = looking
+	for c := range m.s.conns {
+		c.end(false)
+	}
+	if b := m.boss; b != nil {
+		m.boss = nil
+		b.quit(why, true)
+	}
+	for _, b := range m.crew {
+		b.drop(true)
+	}
+	entries := make([]*entry, 0, len(m.queue)+len(m.log))
+	for _, a := range m.queue {
+		if a.entry != nil {
+			entries = append(entries, a.entry)
+		}
+	}
+	m.log, m.queue, m.crew, m.ahead, m.moved, m.nextTick = append(entries, m.log...), nil, nil, nil, nil, time.Time{}
+	for id, ses := range m.s.sessions {
+		ses.owner, ses.closing = nil, false
+		if ses.local {
+			delete(m.s.sessions, id)
+		}
+	}
+	m.look()
+}
+
+// look begins the search for a leader.
+func (m *member) look() {
+	m.role, m.readOnlyAt = looking, time.Time{}
+	if m.s.cfg.ReadOnlyMode {
+		m.readOnlyAt = time.Now().Add(max(2*time.Second, m.s.cfg.TickTime))
+	}
+}
+
+// lead makes the member the leader of those who voted for it. What is in its log becomes committed, whatever became of it under the last leader.
+func (m *member) lead(voters []*member) {
+	m.leave("a leader is found") // read-only clients go
+	m.e.epoch++
+	m.role, m.epoch = leading, m.e.epoch
+	m.readOnlyAt = time.Time{}
+	m.ahead = map[string]*record{}
+	log := m.log
+	m.log = nil
+	for _, e := range log {
+		e.committed = true
+		m.apply(e)
+	}
+	m.s.zxid = m.epoch << 32
+	m.s.trace.add(traceEntry{kind: traceNote, zxid: m.s.zxid, note: "leads"})
+	for _, ses := range m.s.sessions {
+		m.s.touch(ses, ses.timeout)
+	}
+	m.s.wakeExpiry()
+	m.s.wakeReaper()
+	for _, f := range voters {
+		f.follow(m)
+	}
+}
+
+// follow joins a leader and takes over its state.
+func (m *member) follow(l *member) {
+	m.leave("a leader is found")
+	m.role, m.epoch, m.readOnlyAt = following, l.epoch, time.Time{}
+	m.moved = map[int64]int64{}
+	m.s.tree, m.s.zxid = l.s.tree.clone(), l.s.zxid
+	m.s.sessions = make(map[int64]*session, len(l.s.sessions))
+	for id, ses := range l.s.sessions {
+		m.s.sessions[id] = &session{id: id, timeout: ses.timeout}
+	}
+	if m.e.copied != nil {
+		m.e.copied(m.index, l.index)
+	}
+	m.s.trace.add(traceEntry{kind: traceNote, zxid: m.s.zxid, note: "follows " + l.s.name})
+	b := &bond{leader: l, follower: m, up: true, down: true, heardUp: time.Now(), heardDown: time.Now()}
+	m.boss = b
+	l.crew = append(l.crew, b)
+	slices.SortFunc(l.crew, func(a, b *bond) int { return cmp.Compare(a.follower.index, b.follower.index) })
+	m.log = slices.Clone(l.log)
+	for _, e := range m.log {
+		b.acknowledge(e)
+	}
+}
+
+// hasQuorum tells whether a leader has enough followers as far as it knows.
+func (m *member) hasQuorum() bool { return len(m.crew)+1 > len(m.e.members)/2 }
+
+// pings tells whether anything depends on a leader's pings.
+func (m *member) pings() bool {
+	return len(m.s.sessions) > 0 || !m.hasQuorum() || slices.ContainsFunc(m.crew, func(b *bond) bool { return !b.sound() })
+}
+
+// timers does what the member's clocks say and tells whether that was anything.
+func (m *member) timers(now time.Time) bool {
+	switch m.role {
+	case leading:
+		return m.leaderTimers(now)
+	case following:
+		if m.alive() && !m.boss.sound() && !now.Before(m.boss.heardDown.Add(m.limit())) {
+			m.boss.quit("nothing heard of the leader", true)
+			return true
+		}
+	case looking:
+		if m.alive() && !m.readOnlyAt.IsZero() && !now.Before(m.readOnlyAt) {
+			m.role, m.readOnlyAt = onlyReads, time.Time{}
+			m.s.trace.add(traceEntry{kind: traceNote, note: "serves reads only"})
+			return true
+		}
+	}
+	return false
+}
+
+// tick lets a leader's pings begin or end, whether it can send any or not.
+func (m *member) tick(now time.Time) {
+	switch {
+	case m.role != leading:
+	case !m.pings():
+		m.nextTick = time.Time{}
+	case m.nextTick.IsZero():
+		m.nextTick = now.Add(m.s.cfg.TickTime / 2)
+		for _, b := range m.crew { // they would have gone all the time
+			b.heardUp, b.heardDown = now, now
+		}
+	}
+}
+
+func (m *member) leaderTimers(now time.Time) bool {
+	if m.nextTick.IsZero() || !m.alive() || now.Before(m.nextTick) {
+		return false
+	}
+	m.nextTick = now.Add(m.s.cfg.TickTime / 2)
+	m.odd = !m.odd
+	for _, b := range m.crew {
+		if now.Sub(b.heardUp) > m.limit() {
+			b.drop(true)
+			continue
+		}
+		b.ping()
+	}
+	if m.odd && !m.hasQuorum() {
+		m.leave("not enough followers")
+	}
+	return true
+}
+
+// dueAt is when timers has something to do, zero: not before something else happens.
+func (m *member) dueAt() time.Time {
+	switch {
+	case !m.alive():
+		return time.Time{}
+	case m.role == leading:
+		return m.nextTick
+	case m.role == following && !m.boss.sound():
+		return m.boss.heardDown.Add(m.limit())
+	case m.role == looking:
+		return m.readOnlyAt
+	}
+	return time.Time{}
+}
+
+// searching lists who looks for a leader, the newest log first.
+func (e *Ensemble) searching() []*member {
+	var list []*member
+	for _, s := range e.members {
+		if m := s.member; m.alive() && (m.role == looking || m.role == onlyReads) {
+			list = append(list, m)
+		}
+	}
+	slices.SortFunc(list, func(a, b *member) int { return cmp.Or(compareLogs(b, a), cmp.Compare(b.index, a.index)) })
+	return list
+}
+
+func compareLogs(a, b *member) int {
+	return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.lastLogged(), b.lastLogged()))
+}
+
+// leaderFor is a leader that the member can join.
+func (e *Ensemble) leaderFor(m *member) *member {
+	var best *member
+	for _, s := range e.members {
+		if l := s.member; l.role == leading && l.alive() && e.connected(l, m) && l.epoch >= m.epoch && (best == nil || l.epoch > best.epoch) {
+			best = l
+		}
+	}
+	return best
+}
+
+// candidate is a member that a majority votes for, if there is any.
+func (e *Ensemble) candidate(list []*member) (*member, []*member) {
+	for _, c := range list {
+		var voters []*member
+		for _, v := range list {
+			if v != c && e.connected(v, c) && compareLogs(v, c) <= 0 {
+				voters = append(voters, v)
+			}
+		}
+		if len(voters)+1 > len(e.members)/2 {
+			return c, voters
+		}
+	}
+	return nil, nil
+}
+
+// elections finds leaders for those who look for one, when they have been able to find one for long enough.
+func (e *Ensemble) elections(now time.Time) bool {
+	list := e.searching()
+	if len(list) == 0 {
+		e.electAt = time.Time{}
+		return false
+	}
+	c, voters := e.candidate(list)
+	joins := slices.ContainsFunc(list, func(m *member) bool { return e.leaderFor(m) != nil })
+	switch {
+	case c == nil && !joins:
+		e.electAt = time.Time{}
+		return false
+	case e.electAt.IsZero():
+		e.electAt = now.Add(e.cfg.ElectionTime)
+		return false
+	case now.Before(e.electAt):
+		return false
+	}
+	e.electAt = time.Time{}
+	if !joins {
+		c.lead(voters)
+		return true
+	}
+	for _, m := range list {
+		if l := e.leaderFor(m); l != nil {
+			m.follow(l)
+		}
+	}
+	return true
+}

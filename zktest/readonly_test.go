@@ -1,0 +1,81 @@
+package zktest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// lonely is an ensemble of which only member 0 runs.
+func lonely(t *testing.T, e *Ensemble) *Server {
+	t.Helper()
+	e.Member(1).Stop()
+	e.Member(2).Stop()
+	time.Sleep(10 * time.Second)
+	require.Equal(t, -1, e.Leader())
+	return e.Member(0)
+}
+
+func TestReadOnlyMember(t *testing.T) {
+	bubble(t, 3, Config{ReadOnlyMode: true}, func(t *testing.T, e *Ensemble) {
+		before := newRaw(t, e.Member(0), 40*time.Second)
+		before.create("/a", jute.ModeEphemeral)
+		s := lonely(t, e)
+		before.closed()
+		assert.Equal(t, "ro", word(t, s, "isro"))
+		assert.Contains(t, word(t, s, "srvr"), "Mode: read-only")
+
+		writer := dialRaw(t, s)
+		require.Error(t, writer.shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true}), "who wants to write is refused without a word")
+		c := dialRaw(t, s)
+		require.NoError(t, c.shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true, ReadOnly: true}))
+		assert.NotZero(t, c.hello.SessionID)
+		assert.True(t, c.hello.ReadOnly)
+		again := dialRaw(t, s)
+		require.NoError(t, again.shake(&jute.ConnectRequest{Timeout: 40000, SessionID: before.hello.SessionID, Password: before.hello.Password,
+			HasReadOnly: true, ReadOnly: true}), "a session of before is still known")
+		assert.Equal(t, before.hello.SessionID, again.hello.SessionID)
+
+		assert.Equal(t, ok, c.code(jute.OpGetData, watch("/a")))
+		for op, rec := range map[int32]jute.Record{jute.OpCreate: mk("/b", 0), jute.OpCreate2: mk("/b", 0), jute.OpDelete: rm("/a"), jute.OpSetData: put("/a", "x"),
+			jute.OpSync: &jute.PathRequest{Path: "/"}, jute.OpMulti: &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCheck, Request: rm("/a")}}}} {
+			assert.Equal(t, ErrNotReadOnly, c.code(op, rec), opName(op))
+		}
+		zxid := s.Zxid()
+		quick := dialRaw(t, s)
+		require.NoError(t, quick.shake(&jute.ConnectRequest{Timeout: 4000, HasReadOnly: true, ReadOnly: true}))
+		quick.closed() // its time runs out here
+		farewell := dialRaw(t, s)
+		require.NoError(t, farewell.shake(&jute.ConnectRequest{Timeout: 4000, HasReadOnly: true, ReadOnly: true}))
+		assert.Equal(t, ok, farewell.code(jute.OpCloseSession))
+		farewell.closed()
+		assert.Equal(t, zxid, s.Zxid(), "nothing of that is written down")
+
+		// With a quorum again the read-only connections end, and the session goes on elsewhere.
+		c.call(jute.OpPing)
+		require.NoError(t, e.Member(1).Start())
+		c.closed()
+		again.closed()
+		settle(t, e)
+		assert.Equal(t, "rw", word(t, s, "isro"))
+		back := before.again(e.Member(1))
+		assert.Equal(t, before.hello.SessionID, back.hello.SessionID)
+		assert.False(t, back.hello.ReadOnly)
+		assert.Equal(t, ok, back.code(jute.OpSetData, put("/a", "y")))
+		assert.Len(t, s.Sessions(), 1, "the member's own are forgotten")
+		unknown := dialRaw(t, s)
+		require.NoError(t, unknown.shake(&jute.ConnectRequest{Timeout: 4000, SessionID: c.hello.SessionID, Password: c.hello.Password}))
+		assert.Zero(t, unknown.hello.SessionID)
+	})
+}
+
+func TestWithoutReadOnlyModeALonelyMemberRefusesAll(t *testing.T) {
+	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
+		s := lonely(t, e)
+		require.Error(t, dialRaw(t, s).shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true, ReadOnly: true}))
+	})
+}

@@ -1,0 +1,105 @@
+package zktest
+
+import (
+	"crypto/md5"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// SASL (102) with the one mechanism that a plain server offers, DIGEST-MD5. Like auth it is answered before the request pipeline: it does not touch
+// the session.
+
+const saslRealm = "zk-sasl-md5"
+
+// saslToken is the only field of both records.
+type saslToken []byte
+
+func (t saslToken) Encode(e *jute.Encoder)  { e.Buffer(t) }
+func (t *saslToken) Decode(d *jute.Decoder) { *t = d.Buffer() }
+
+// sasl serves one step of a login. Without users it answers like a server without a JAAS section: no error, no token.
+func (s *Server) sasl(r *request) {
+	var token saslToken
+	if r.decode(&token) != ok {
+		r.conn.end(false)
+		return
+	}
+	c := r.conn
+	switch {
+	case len(s.cfg.SASLUsers) == 0 || c.loggedIn():
+		s.replyAt(r, 0, ok, saslToken(nil))
+	case c.nonce == "" && len(token) == 0:
+		var nonce [20]byte
+		rand.Read(nonce[:]) // never fails
+		c.nonce = hex.EncodeToString(nonce[:])
+		s.replyAt(r, 0, ok, saslToken(fmt.Sprintf(`realm="%s",nonce="%s",charset=utf-8,algorithm=md5-sess`, saslRealm, c.nonce)))
+	default:
+		user, proof := s.checkDigest(c.nonce, string(token))
+		c.nonce = ""
+		if user != "" {
+			c.prove(identity{Scheme: "sasl", User: user})
+			s.replyAt(r, 0, ok, saslToken("rspauth="+proof))
+			return
+		}
+		err := ErrAuthFailed
+		if s.cfg.RequireSASL {
+			err = ErrSessionClosedRequireAuth
+		}
+		s.replyAt(r, 0, err, saslToken(nil))
+		c.end(true)
+	}
+}
+
+func (c *conn) loggedIn() bool {
+	for _, id := range c.auth {
+		if id.Scheme == "sasl" {
+			return true
+		}
+	}
+	return false
+}
+
+var saslDirective = regexp.MustCompile(`([a-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^",]*))(?:,|$)`)
+
+// checkDigest returns the user who proves to know his password, and the proof that the server does, too; "" for a stranger.
+func (s *Server) checkDigest(nonce, response string) (user, proof string) {
+	d := map[string]string{}
+	for _, m := range saslDirective.FindAllStringSubmatch(response, -1) {
+		d[m[1]] = regexp.MustCompile(`\\(.)`).ReplaceAllString(m[2], "$1") + m[3]
+	}
+	password, known := s.cfg.SASLUsers[d["username"]]
+	if !known || nonce == "" || d["nonce"] != nonce || d["nc"] != "00000001" || d["realm"] != saslRealm || d["digest-uri"] != "zookeeper/"+saslRealm {
+		return "", ""
+	}
+	secret := md5.Sum([]byte(narrow(d["username"]) + ":" + saslRealm + ":" + narrow(password)))
+	digest := func(s string) string {
+		sum := md5.Sum([]byte(s))
+		return hex.EncodeToString(sum[:])
+	}
+	value := func(method string) string {
+		return digest(strings.Join([]string{
+			digest(string(secret[:]) + ":" + nonce + ":" + d["cnonce"]), nonce, d["nc"], d["cnonce"], "auth", digest(method + ":zookeeper/" + saslRealm),
+		}, ":"))
+	}
+	if d["response"] != value("AUTHENTICATE") {
+		return "", ""
+	}
+	return d["username"], value("")
+}
+
+// narrow is the string in ISO 8859-1 if that can say it, in UTF-8 otherwise.
+func narrow(s string) string {
+	var b []byte
+	for _, r := range s {
+		if r > 0xff {
+			return s
+		}
+		b = append(b, byte(r))
+	}
+	return string(b)
+}
