@@ -50,8 +50,9 @@ type operation[T any] struct {
 	// final, if set, has the last word about the result in the background.
 	final func(v T, err error) (T, error)
 
-	unknown *epoch // where a try with an unknown outcome has run, nil if there is none
-	flying  bool   // the caller left while the frame was under way
+	unknown *epoch    // where a try with an unknown outcome has run, nil if there is none
+	flying  bool      // the caller left while the frame was under way
+	seen    *observed // nil if nobody looks
 }
 
 // rounds bounds how often an operation of several steps begins again because others undo its steps.
@@ -66,11 +67,13 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	if o.fault != nil {
 		return v, opError(o.name, o.path, o.fault)
 	}
+	o.observe(ctx, c, false)
 	err := checkContext(ctx)
 	if err == nil {
-		err = retry.Do(ctx, c.core.cfg.retry, func(ctx context.Context) error {
+		err = retry.Do(ctx, c.RetryPolicy(), func(ctx context.Context) error {
 			e, err := c.epochOf()
 			if err == nil {
+				o.seen.try(e)
 				v, err = o.try(ctx, c, e)
 			}
 			return err
@@ -78,8 +81,11 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	}
 	if err != nil {
 		var none T
-		return none, o.failed(c.core.explain(err))
+		err = o.failed(c.core.explain(err))
+		o.seen.done(err)
+		return none, err
 	}
+	o.seen.done(nil)
 	return v, nil
 }
 
@@ -109,6 +115,9 @@ func (o *operation[T]) retryable(c *Client, err error) bool {
 
 // transient says that an error is about the way to the server and not about the operation.
 func transient(err error) bool {
+	if errors.Is(err, errUnwelcome) {
+		return false
+	}
 	for _, e := range []error{ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled} {
 		if errors.Is(err, e) {
 			return true
@@ -324,9 +333,13 @@ func decode(body []byte, record jute.Decodable) error {
 // rootIfMissing lets operations on the root of a namespace make it when it is not there.
 func rootIfMissing[T any](o *operation[T], c *Client) *operation[T] {
 	if o.path == "/" && c.view.namespace != "" {
-		o.wants = func(err error) bool { return errors.Is(err, ErrNoNode) }
-		o.next = func(ctx context.Context, e *epoch, _ error) (v T, again bool, _ error) {
-			_, err := c.root(ctx, e)
+		wants, next := o.wants, o.next
+		o.wants = func(err error) bool { return errors.Is(err, ErrNoNode) || wants != nil && wants(err) }
+		o.next = func(ctx context.Context, e *epoch, err error) (v T, again bool, _ error) {
+			if !errors.Is(err, ErrNoNode) {
+				return next(ctx, e, err)
+			}
+			_, err = c.root(ctx, e)
 			return v, err == nil, err
 		}
 	}

@@ -26,7 +26,6 @@ type Client struct {
 // core is what all views of a client share.
 type core struct {
 	cfg     options
-	servers []string
 	log     *slog.Logger
 	board   *board
 	manager *manager
@@ -36,6 +35,7 @@ type core struct {
 	closed  chan struct{}  // closed when Close begins
 
 	mu      sync.Mutex
+	servers []string      // never changed in place
 	current *epoch        // the last one, never nil
 	moved   chan struct{} // closed and replaced when current is replaced
 	closing bool
@@ -77,6 +77,9 @@ func New(connect string, opts ...Option) (*Client, error) {
 		return nil, fmt.Errorf("framework: %w", err)
 	}
 	c.spawn(c.manager.run)
+	if cfg.tracking {
+		c.spawn(c.track)
+	}
 	return &Client{core: c, view: view}, nil
 }
 
@@ -196,7 +199,7 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 
 // notConnected says what a newcomer without a server needs to know.
 func (c *core) notConnected(ctx context.Context) error {
-	text := fmt.Sprintf("no connection to %s", strings.Join(c.servers, ", "))
+	text := fmt.Sprintf("no connection to %s", strings.Join(c.serverList(), ", "))
 	if last := c.trouble.last(); last != nil {
 		return fmt.Errorf("%s: %w: %w; last attempt: %w", text, errNotYet, leftWaiting(ctx), last)
 	}
@@ -206,10 +209,10 @@ func (c *core) notConnected(ctx context.Context) error {
 // explain adds to an error for want of a connection why there is none.
 func (c *core) explain(err error) error {
 	last := c.trouble.last()
-	if last == nil || !errors.Is(err, ErrNotConnected) || errors.Is(err, last) {
+	if last == nil || !errors.Is(err, ErrNotConnected) || errors.Is(err, last) || errors.Is(err, errUnwelcome) {
 		return err
 	}
-	return fmt.Errorf("%w: no connection to %s; last attempt: %w", err, strings.Join(c.servers, ", "), last)
+	return fmt.Errorf("%w: no connection to %s; last attempt: %w", err, strings.Join(c.serverList(), ", "), last)
 }
 
 var errNotYet = named("not connected yet", ErrNotConnected)
@@ -259,7 +262,7 @@ func (c *core) close(ctx context.Context) error {
 	// First nothing is held any more: what follows may give it to somebody else.
 	done := make(chan struct{})
 	c.manager.posts.put(func() {
-		c.manager.happened(input{kind: inClose}, nil, nil)
+		c.manager.happened(input{kind: inClose}, "", nil, nil)
 		close(done)
 	})
 	select {

@@ -63,6 +63,7 @@ type node struct {
 	mode CreateMode
 	ttl  time.Duration
 	acl  []ACL // nil: what the provider says
+	pack packing
 }
 
 func (n node) fault() error {
@@ -79,13 +80,13 @@ func (n node) fault() error {
 	return nil
 }
 
-// request returns the operation and its record. Plain modes use create2, whose answer has the Stat.
+// request returns the operation and its record; data are as they go out. Plain modes use create2, whose answer has the Stat.
 func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
 	acl := wireACL(n.acl)
 	if n.acl == nil {
 		acl = c.aclFor(full)
 	}
-	req := jute.CreateRequest{Path: full, Data: c.dataOr(data), ACL: acl, Flags: int32(n.mode)}
+	req := jute.CreateRequest{Path: full, Data: data, ACL: acl, Flags: int32(n.mode)}
 	switch {
 	case n.mode == Container:
 		return jute.MultiOp{Op: jute.OpCreateContainer, Request: &req}
@@ -112,6 +113,7 @@ type CreateBuilder struct {
 	protection bool
 	orSet      bool
 	orSetVer   int32
+	again      bool
 	stat       *Stat
 }
 
@@ -163,6 +165,18 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 	return b
 }
 
+// Idempotent takes the success of an earlier try, or of an earlier run of the program, for success: when the node exists already it is read, and if
+// it is as just created (version 0, the same data, of this session if the mode is Ephemeral), that is the result. (Somebody else may have created the
+// same. Curator does not look whose ephemeral node it is.) With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential
+// create needs WithProtection instead, which makes any create idempotent within its session. Corresponds to Curator's idempotent.
+func (b CreateBuilder) Idempotent() CreateBuilder { b.again = true; return b }
+
+// Compressed packs the data with the client's compression provider, gzip unless told otherwise.
+func (b CreateBuilder) Compressed() CreateBuilder { b.node.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b CreateBuilder) Uncompressed() CreateBuilder { b.node.pack = packNo; return b }
+
 // StoringStatIn has the node's Stat written to stat when the operation succeeds.
 func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; return b }
 
@@ -175,7 +189,7 @@ func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; 
 //   - Without protection a sequential create is not repeated, because nothing could tell the second node from the first: the error is
 //     ErrConnectionLoss, and there may be a node.
 //   - Any other is repeated, since there cannot be two of one name. When the repeat meets ErrNodeExists, that may be our own node or somebody
-//     else's: the error is ErrConnectionLoss, too. (Curator says NodeExists.) With OrSetData it is just set.
+//     else's: the error is ErrConnectionLoss, too. (Curator says NodeExists.) With OrSetData it is just set, with Idempotent it is looked at.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
 	r, err := foreground(ctx, b.c, b.operation(path, data))
 	return r.Path, err
@@ -205,6 +219,12 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	if err == nil && b.protection && (path == "/" || strings.HasSuffix(path, "/")) {
 		err = badArguments("WithProtection needs a name to put its prefix in front of")
 	}
+	if err == nil && b.again && b.node.mode.IsSequential() && !b.protection {
+		err = badArguments("Idempotent cannot tell sequential nodes apart; use WithProtection")
+	}
+	if err == nil {
+		data, err = c.outgoing(full, data, b.node.pack)
+	}
 	o := &operation[CreateResult]{name: "create", path: path, fault: err, write: true}
 	if err != nil {
 		return o
@@ -232,17 +252,32 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	}
 
 	o.wants = func(err error) bool {
-		return errors.Is(err, ErrNoNode) && (b.parents || c.view.namespace != "") || errors.Is(err, ErrNodeExists) && b.orSet
+		return errors.Is(err, ErrNoNode) && (b.parents || c.view.namespace != "") || errors.Is(err, ErrNodeExists) && (b.orSet || b.idempotent()) ||
+			errors.Is(err, errAmbiguous) && b.idempotent()
 	}
 	unsure := false // whether the data has been set already
 	o.next = func(ctx context.Context, e *epoch, err error) (r CreateResult, again bool, _ error) {
-		if errors.Is(err, ErrNodeExists) {
+		switch {
+		case errors.Is(err, ErrNodeExists) && b.orSet:
 			r, again, err := b.set(ctx, e, full, data, result)
 			if errors.Is(err, ErrBadVersion) && (unsure || o.unknown != nil) {
 				err = &ambiguousError{ErrBadVersion}
 			}
 			unsure = unsure || errors.Is(err, ErrOutcomeUnknown)
 			return r, again, err
+		case !errors.Is(err, ErrNoNode):
+			stat, same, err2 := c.compare(ctx, e, full, data, 0)
+			switch {
+			case errors.Is(err2, ErrNoNode) && o.unknown == nil:
+				return r, true, nil // deleted in between: it can be created now
+			case errors.Is(err2, ErrNoNode):
+				return r, false, err // it may have been our own
+			case err2 != nil:
+				return r, false, err2
+			case same && b.node.made(stat, e.wire.ID()):
+				return result(full, stat), false, nil
+			}
+			return r, false, err
 		}
 		again, err2 := b.mkdirs(ctx, e, full)
 		if err2 == nil && !again {
@@ -277,13 +312,24 @@ func (b CreateBuilder) mkdirs(ctx context.Context, e *epoch, full string) (again
 // set is what OrSetData does with a node that exists.
 func (b CreateBuilder) set(ctx context.Context, e *epoch, full string, data []byte, result func(string, Stat) CreateResult) (r CreateResult, again bool, err error) {
 	c := b.c
-	call := &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: full, Data: c.dataOr(data), Version: b.orSetVer})}
+	call := &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: full, Data: data, Version: b.orSetVer})}
 	reply, _, err := await(ctx, e, c.expiring(call), nil)
 	if err == nil {
 		err = replyError(reply)
 	}
 	if errors.Is(err, ErrNoNode) {
 		return r, true, nil // deleted in between: it can be created now
+	}
+	if errors.Is(err, ErrBadVersion) && b.again && b.orSetVer != -1 {
+		stat, same, err2 := c.compare(ctx, e, full, data, b.orSetVer+1)
+		switch {
+		case errors.Is(err2, ErrNoNode):
+			return r, true, nil
+		case err2 != nil:
+			return r, false, err2
+		case same:
+			return result(full, stat), false, nil
+		}
 	}
 	if err != nil {
 		return r, false, err
@@ -293,6 +339,17 @@ func (b CreateBuilder) set(ctx context.Context, e *epoch, full string, data []by
 		return r, false, err
 	}
 	return result(full, Stat(res.Stat)), false, nil
+}
+
+// idempotent says that a node that exists may be the one to be created.
+func (b CreateBuilder) idempotent() bool { return b.again && !b.orSet && !b.protection }
+
+// made says whether a node's Stat is that of one of this kind which the session has made.
+func (n node) made(stat Stat, session int64) bool {
+	if n.mode.IsEphemeral() {
+		return stat.EphemeralOwner == session
+	}
+	return stat.EphemeralOwner == 0
 }
 
 // protect makes the operation one that finds its node again, and cleans up when nobody wants it any more.

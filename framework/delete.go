@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/internal/zkpath"
 )
@@ -32,6 +33,9 @@ func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.children = t
 
 // Quietly takes a node that is not there for success.
 func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
+
+// Idempotent is Quietly, under the name that the other operations use: an earlier try may have deleted the node.
+func (b DeleteBuilder) Idempotent() DeleteBuilder { return b.Quietly() }
 
 // Guaranteed has the client go on with the delete behind the caller's back when ForPath fails for a lost connection, or because its context
 // ended (even before it began), until it is done or the server refuses. The error is returned all the same. The whole request is kept,
@@ -85,7 +89,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	if b.guaranteed {
 		t := task{path: full, version: b.version, children: b.children, bound: c.pinned()}
 		o.gaveUp = func(err error) error {
-			if unfinished(err) {
+			if unfinished(err) && !mutant.On("clean-up with the caller's context") {
 				if full := c.core.ops.janitor.add(t); full != nil {
 					err = fmt.Errorf("%w; %w", err, full)
 				}
@@ -93,7 +97,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 			return err
 		}
 		o.late = func(_ *epoch, r wire.Reply) {
-			if err := replyError(r); unfinished(err) || o.wanted(err) {
+			if err := replyError(r); (unfinished(err) || o.wanted(err)) && !mutant.On("clean-up with the caller's context") {
 				_ = c.core.ops.janitor.add(t) // nobody is left to be told
 			}
 		}

@@ -16,9 +16,10 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 		if err := sleepUntil(ctx, notBefore); err != nil {
 			return nil, err
 		}
+		cfg := c.cfg.tlsNow()
 		conn, err := c.cfg.dial(ctx, network, addr)
-		if err == nil && c.cfg.tls != nil {
-			conn, err = encrypt(ctx, conn, c.cfg.tls, addr)
+		if err == nil && cfg != nil {
+			conn, err = encrypt(ctx, conn, cfg, addr)
 		}
 		if err != nil {
 			c.trouble.note(addr, err)
@@ -54,7 +55,7 @@ func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (
 	secure := tls.Client(conn, cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("TLS handshake: %w (does the server's secureClientPort answer there?)", err)
+		return nil, tlsTrouble(fmt.Errorf("%w: %w", errHandshake, err))
 	}
 	return secure, nil
 }

@@ -90,7 +90,7 @@ func TestTLS(t *testing.T) {
 	var unknown x509.UnknownAuthorityError
 	assert.ErrorAs(t, err, &unknown)
 	assert.ErrorContains(t, err, "TLS handshake")
-	assert.ErrorContains(t, err, "secureClientPort")
+	assert.ErrorIs(t, err, ErrTLS)
 	require.NoError(t, stranger.Close())
 	listener.Close()
 	proxies.Wait()

@@ -24,6 +24,8 @@
 // Errors say what is known: errors.Is(err, ErrOutcomeUnknown) finds those after which an operation may have been executed or not. See
 // [OpError] and the list of errors below; those of go-zookeeper (zk.ErrNoNode, …) are found as well.
 //
+// What a client does can be watched with [WithHooks], and how it is doing with [Client.Health]; docs/observability.md is about both.
+//
 // A client and everything it hands out is safe for concurrent use unless it says otherwise.
 //
 //	client.go            New, Close, WaitConnected
@@ -32,5 +34,8 @@
 //	session.go           the goroutine that owns the epochs, and Session
 //	safety.go            which rule keeps holds safe; hold.go holds; heartbeat.go the writes of one of the rules
 //	call.go              how an operation is run; one file per operation
+//	walk.go              whole subtrees; deltree.go, dump.go and restore.go too, all by flight.go
+//	servers.go           which servers; ensemble.go what the ensemble says about itself
+//	hooks.go             who looks on; health.go how the client is doing
 //	errors.go            all errors
 package framework

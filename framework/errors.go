@@ -60,7 +60,8 @@ var (
 	ErrNotReadOnly = named("the member serves reads only")
 	// ErrSessionMoved says that the session is attached to another member now. It is repeated by the retry policy.
 	ErrSessionMoved = named("session moved to another member", zk.ErrSessionMoved)
-	// ErrAuthFailed says that the server refused a credential.
+	// ErrAuthFailed says that the server refused a credential. While every server does, operations fail with it at once, not executed, and the retry policy is
+	// not asked; the client goes on asking for a connection all the same.
 	ErrAuthFailed = named("authentication failed", zk.ErrAuthFailed)
 	// ErrNoWatcher says that there is no such watch to remove.
 	ErrNoWatcher = named("no such watch")
@@ -68,6 +69,10 @@ var (
 	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)
 	// ErrReconfigDisabled says that the ensemble does not allow reconfiguration.
 	ErrReconfigDisabled = named("reconfiguration is disabled", zk.ErrReconfigDisabled)
+	// ErrReconfigInProgress says that another reconfiguration is under way.
+	ErrReconfigInProgress = named("another reconfiguration is in progress")
+	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date: it would not work.
+	ErrNewConfigNoQuorum = named("no quorum of the new configuration is connected and up to date")
 )
 
 // What happens between the client and the server.
@@ -160,6 +165,8 @@ var codeErrors = map[int32]error{
 	jute.CodeSessionClosedRequireSASL: ErrAuthFailed,
 	jute.CodeNoWatcher:                ErrNoWatcher,
 	jute.CodeReconfigDisabled:         ErrReconfigDisabled,
+	jute.CodeReconfigInProgress:       ErrReconfigInProgress,
+	jute.CodeNewConfigNoQuorum:        ErrNewConfigNoQuorum,
 	jute.CodeOperationTimeout:         ErrOperationTimeout,
 	jute.CodeRequestTimeout:           ErrOperationTimeout,
 	jute.CodeConnectionLoss:           ErrConnectionLoss,
@@ -178,6 +185,9 @@ func codeError(code int32) error {
 	return &ServerError{code}
 }
 
+// errUnwelcome says that there is no point in waiting for a connection.
+var errUnwelcome = named("no server accepts the client's credentials: the operation was not executed", ErrAuthFailed, ErrNotConnected)
+
 // replyError turns a reply into an error; nil for success.
 func replyError(r wire.Reply) error {
 	if r.Err == nil {
@@ -192,6 +202,8 @@ func replyError(r wire.Reply) error {
 		why = ErrClosed
 	case errors.Is(r.Err, wire.ErrSessionLost):
 		why = ErrSessionLost
+	case errors.Is(r.Err, wire.ErrAuthFailed) && errors.Is(r.Err, wire.ErrNotSent):
+		return fmt.Errorf("%w: %w", errUnwelcome, r.Err)
 	case errors.Is(r.Err, wire.ErrAuthFailed):
 		return fmt.Errorf("%w: %w", ErrAuthFailed, ErrConnectionLoss)
 	case sent:

@@ -55,6 +55,18 @@ var everyOperation = []struct {
 	{"create or set", "create2", true, func(ctx context.Context, c *Client) error {
 		return errOf(c.Create().OrSetData().ForPath(ctx, "/a/y", nil))
 	}},
+	{"idempotent create", "create2", true, func(ctx context.Context, c *Client) error {
+		return errOf(c.Create().Idempotent().ForPath(ctx, "/a/i", nil))
+	}},
+	{"ensure", "create", true, func(ctx context.Context, c *Client) error { return c.Ensure(ctx, "/a/f") }},
+	{"getConfig", "getData", true, func(ctx context.Context, c *Client) error { return errOf(c.GetConfig().ForEnsemble(ctx)) }},
+	{"walk", "multiRead", true, func(ctx context.Context, c *Client) error {
+		for _, err := range c.Walk().MaxDepth(0).ForPath(ctx, "/a") {
+			return err
+		}
+		return nil
+	}},
+	{"deleteRecursively", "delete", true, func(ctx context.Context, c *Client) error { return c.DeleteRecursively(ctx, "/a/g") }},
 	{"createContainers", "createContainer", true, func(ctx context.Context, c *Client) error { return c.CreateContainers(ctx, "/a/c") }},
 	{"create", "create2", false, func(ctx context.Context, c *Client) error { return errOf(c.Create().ForPath(ctx, "/a/z", nil)) }},
 	{"sequential create", "create2", false, func(ctx context.Context, c *Client) error {

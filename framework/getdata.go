@@ -19,6 +19,7 @@ type DataResult struct {
 type GetDataBuilder struct {
 	c        *Client
 	stat     *Stat
+	pack     packing
 	watching watching
 }
 
@@ -27,6 +28,13 @@ func (c *Client) GetData() GetDataBuilder { return GetDataBuilder{c: c} }
 
 // StoringStatIn has the node's Stat written to stat when the operation succeeds.
 func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.stat = stat; return b }
+
+// Decompressed unpacks the data with the client's compression provider, gzip unless told otherwise; ErrDecompress if that cannot be done. No data at
+// all are no data: parents that were made on the way are never packed.
+func (b GetDataBuilder) Decompressed() GetDataBuilder { b.pack = packYes; return b }
+
+// Undecompressed returns the data as they are, also with [WithCompression].
+func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = packNo; return b }
 
 // Watching has f called once, with the next change or the deletion of the node, or the end of the session; see [Pending.Then] for where and
 // when. It is not called when the read fails. Use WithWatch for a watch that can be stopped.
@@ -89,8 +97,12 @@ func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 			if err := decode(body, &res); err != nil {
 				return r, err
 			}
+			data, err := b.c.incoming(full, res.Data, b.pack)
+			if err != nil {
+				return r, err
+			}
 			store(b.stat, Stat(res.Stat))
-			return DataResult{res.Data, Stat(res.Stat), w.result()}, nil
+			return DataResult{data, Stat(res.Stat), w.result()}, nil
 		},
 	}, b.c)
 }

@@ -95,8 +95,12 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 	e.wire.Submit(&wire.Call{
 		Op: jute.OpMulti, Body: checks(paths...), Expires: time.Now().Add(every),
 		Done: func(r wire.Reply) {
-			if failed, code := failure(r); code != jute.CodeOK {
+			failed, code := failure(r)
+			switch {
+			case code != jute.CodeOK:
 				m.posts.put(func() { m.failed(e, batch, failed, code) })
+			case r.Err == nil && m.core.cfg.observer.Active():
+				m.core.cfg.observer.roundTrip(RoundTrip{Heartbeat, e.n, time.Since(r.Sent)})
 			}
 		},
 	})
@@ -145,9 +149,10 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 }
 
 // committed returns when the session lives by the rule in force. Under the heartbeat rule that takes two committed writes, recent enough to
-// last until the heartbeats have begun: those that are missing are made, one after the other.
+// last until the heartbeats have begun: those that are missing are made, one after the other. One that was lost with its connection is made again
+// on the next: it changes nothing.
 func (e *epoch) committed(ctx context.Context, path string) error {
-	for range settleWrites {
+	for made := 0; made < settleWrites; made++ {
 		e.mu.Lock()
 		p, beating := e.plan, len(e.holds) > 0
 		e.mu.Unlock()
@@ -160,6 +165,8 @@ func (e *epoch) committed(ctx context.Context, path string) error {
 			return err
 		case r.Err != nil && e.isOver(r.Err):
 			return e.ending(r.Err)
+		case r.Err != nil && transient(replyError(r)):
+			made--
 		case r.Err != nil:
 			return replyError(r)
 		default:

@@ -234,3 +234,17 @@ func TestHoldWaitsForCommits(t *testing.T) {
 		assert.ErrorIs(t, err, ErrNodeDeleted)
 	})
 }
+
+// A grant under the heartbeat rule survives the loss of the connection on which it waits for a commit.
+func TestHoldCommitsAgainAfterACut(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+		synctest.Test(t, func(t *testing.T) {
+			srv, c := heartbeatServer(t)
+			s := connected(t, c)
+			srv.Inject(zktest.Fault{Op: "multi", Times: 2, Action: action})
+			h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+			time.Sleep(10 * time.Second)
+			require.True(t, h.Valid())
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -31,6 +32,8 @@ func (p LossPolicy) String() string {
 type HoldOptions struct {
 	// Path is the ephemeral node of this session that stands for the right. Without it there is no hold.
 	Path string
+	// Recipe is what [Hooks] are told: what kind of right it is. Default none.
+	Recipe string
 	// Czxid is the zxid of the node's creation: another node of the same name is not it. Default 0: that of the first look at it.
 	Czxid int64
 	// Loss is the policy. Default SuspendedIsLoss.
@@ -60,6 +63,7 @@ type Hold struct {
 	loss  LossPolicy
 	ctx   *holdContext
 	fail  context.CancelCauseFunc
+	told  func(error) // the hook's word of its end; set once, as timer
 	timer *time.Timer // of the next look at the own node; set once, before the hold is known to anybody
 
 	mu       sync.Mutex
@@ -73,7 +77,7 @@ type Hold struct {
 // Hold sees to it that it notices when that ends.
 //
 // It waits, as long as ctx allows, for what the rule in force needs: once per session for the answer whether the server stands alone, and
-// under [RuleHeartbeat] for up to two committed writes. Otherwise it returns at once and sends nothing. ctx is not the hold's.
+// under [RuleHeartbeat] for up to two committed writes, over lost connections. Otherwise it returns at once and sends nothing. ctx is not the hold's.
 //
 // Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted, ErrTimeoutTooShort,
 // ErrInvalidPath, ErrNilContext, and ctx's.
@@ -149,6 +153,7 @@ func (e *epoch) register(h *Hold) error {
 	if err != nil {
 		v.Unhold()
 		h.fail(err)
+		h.told(err)
 		return err
 	}
 	if beats {
@@ -165,6 +170,10 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 	values := context.Background()
 	if opt.Values != nil {
 		values = context.WithoutCancel(opt.Values)
+	}
+	h.told = unheard
+	if observer := e.core.cfg.observer; observer.Active() {
+		values, h.told = observer.hold(values, HoldInfo{Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID()})
 	}
 	inner, cancel := context.WithCancelCause(values)
 	h.ctx, h.fail = &holdContext{inner, h}, cancel
@@ -228,6 +237,7 @@ func (h *Hold) End(cause error) {
 	if watch != nil && cause != ErrReleased {
 		h.e.wire.Unwatch(watch)
 	}
+	h.told(cause)
 }
 
 // why returns the cause, nil while the hold has not ended.
@@ -259,7 +269,7 @@ func (h *Hold) watchNode(join bool) {
 	w := &wire.Watch{Kind: wire.Data, Path: h.path}
 	w.Fn = func(ev wire.WatchEvent) { h.fired(w, ev) }
 	h.mu.Lock()
-	if h.cause != nil {
+	if h.cause != nil || mutant.On("no own watch while holding") {
 		h.mu.Unlock()
 		return
 	}

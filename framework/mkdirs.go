@@ -20,17 +20,28 @@ type parents struct {
 //
 // Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
+	return c.ensure(ctx, "createContainers", path, parents{mode: Container})
+}
+
+// Ensure makes the node at path and those missing above it, as persistent nodes without data. Those that are there already stay what they are, and
+// the usual case, that all of them are, costs one request. It is repeated as the retry policy says, which does no harm. Corresponds to Curator's
+// ZKPaths.mkdirs.
+func (c *Client) Ensure(ctx context.Context, path string) error {
+	return c.ensure(ctx, "ensure", path, parents{mode: Persistent})
+}
+
+func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
 	full, err := c.fullPath(path)
 	o := &operation[struct{}]{
-		name: "createContainers", path: path, fault: err, write: true,
-		call: func(*epoch) *wire.Call { return c.mkdir(full, parents{mode: Container}) },
+		name: name, path: path, fault: err, write: true,
+		call: func(*epoch) *wire.Call { return c.mkdir(full, p) },
 		read: nothing,
 		wants: func(err error) bool {
 			return errors.Is(err, ErrNodeExists) || errors.Is(err, ErrNoNode)
 		},
 		next: func(ctx context.Context, e *epoch, err error) (v struct{}, again bool, _ error) {
 			if errors.Is(err, ErrNoNode) {
-				_, err = c.mkdirs(ctx, e, full, parents{mode: Container})
+				_, err = c.mkdirs(ctx, e, full, p)
 				return v, false, err
 			}
 			return v, false, nil

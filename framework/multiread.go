@@ -53,7 +53,10 @@ type MultiReadResult struct {
 }
 
 // MultiReadBuilder reads many nodes in one request. It is a value.
-type MultiReadBuilder struct{ c *Client }
+type MultiReadBuilder struct {
+	c    *Client
+	pack packing
+}
 
 // MultiRead begins to read many nodes in one request: cheaper than as many requests, for the network and for the server. Each read succeeds or
 // fails by itself, and they are not a snapshot: writes of others may come between them. Watches cannot be set with it.
@@ -63,7 +66,13 @@ type MultiReadBuilder struct{ c *Client }
 // Unlike other operations it does not create the root of the namespace.
 //
 // Curator has no such operation.
-func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c} }
+func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
+
+// Decompressed is that of GetDataBuilder; a read whose data cannot be unpacked fails by itself.
+func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = packYes; return b }
+
+// Undecompressed is that of GetDataBuilder.
+func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = packNo; return b }
 
 // ForReads executes the reads and returns their results in order. The error is about the whole; see each result's Err for that of a read. No reads
 // at all are ErrBadArguments.
@@ -106,10 +115,25 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	o.read = func(e *epoch, body []byte) (r MultiReadResult, err error) {
 		// In the background this runs before the next answer is looked at, so that the highest zxid is that of this one.
 		r.Zxid = e.wire.MaxZxid()
-		r.Results, err = readResults(reads, body)
+		if r.Results, err = readResults(reads, body); err == nil && b.c.packs(b.pack) {
+			b.unpack(r.Results)
+		}
 		return r, err
 	}
 	return o
+}
+
+func (b MultiReadBuilder) unpack(results []ReadResult) {
+	for i := range results {
+		r := &results[i]
+		full, err := b.c.fullPath(r.Path)
+		if err == nil && r.Err == nil {
+			r.Data, err = b.c.incoming(full, r.Data, b.pack)
+		}
+		if err != nil {
+			r.Err = opError("getData", r.Path, err)
+		}
+	}
 }
 
 func readResults(reads []Read, body []byte) ([]ReadResult, error) {

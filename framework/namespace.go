@@ -6,14 +6,16 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/retry"
 )
 
 // view is how a *Client sees the tree: below which node, and in which epoch.
 type view struct {
-	chroot    string // of the connect string: "" or "/app"
-	namespace string // "" or "/ns"
-	fault     error  // the namespace is not valid: every operation fails with it
-	epoch     *epoch // nil unless pinned
+	chroot    string       // of the connect string: "" or "/app"
+	namespace string       // "" or "/ns"
+	fault     error        // the namespace is not valid: every operation fails with it
+	epoch     *epoch       // nil unless pinned
+	retry     retry.Policy // nil: the client's
 }
 
 // newView returns the first view of a client. chroot and namespace may be empty.
@@ -60,6 +62,17 @@ func (v view) in(e *epoch) view {
 // Corresponds to Curator's usingNamespace.
 func (c *Client) UsingNamespace(ns string) *Client {
 	return &Client{core: c.core, view: c.view.within(ns)}
+}
+
+// UsingRetry returns a view of the client whose operations are repeated as policy says instead of [WithRetry]'s: for a call that must answer soon, or
+// one that may take its time. Recipes made with the view use it, too. retry.RetryNTimes{} repeats nothing; nil is the client's own policy. The view shares
+// everything with the client, costs nothing and needs no closing.
+//
+//	data, err := client.UsingRetry(retry.RetryNTimes{}).GetData().ForPath(ctx, path)
+func (c *Client) UsingRetry(policy retry.Policy) *Client {
+	v := c.view
+	v.retry = policy
+	return &Client{core: c.core, view: v}
 }
 
 // Namespace returns the namespace of this view, without a leading "/"; "" if there is none.

@@ -30,13 +30,19 @@ type options struct {
 	closeTimeout   time.Duration
 	retry          retry.Policy
 	namespace      string
-	credentials    []wire.Credential
-	aclProvider    ACLProvider // nil: open
+	credentials    []*wire.Credential // pointers: fmt prints what is behind an unexported field without asking it
+	sasl           SASLMechanism      // nil: no login
+	aclProvider    ACLProvider        // nil: open
 	defaultData    []byte
+	compression    CompressionProvider
+	compressed     bool // by default
 	tls            *tls.Config
+	tlsFiles       *tlsFiles // on top of tls
 	dial           Dialer
 	logger         *slog.Logger
 	readOnly       bool
+	tracking       bool
+	spread         time.Duration
 	maxFrame       int
 	window         int
 	rule           Rule
@@ -45,6 +51,7 @@ type options struct {
 	margin         time.Duration // negative: by the session timeout
 	fenceGrace     time.Duration // negative: the margin
 	onState        func(StateChange)
+	observer       Observer
 }
 
 func defaultOptions() options {
@@ -53,8 +60,10 @@ func defaultOptions() options {
 		connectTimeout: 15 * time.Second,
 		closeTimeout:   5 * time.Second,
 		retry:          retry.ExponentialBackoff{Base: time.Second, Retries: 3},
+		compression:    Gzip{},
 		dial:           wire.DialTCP,
 		logger:         slog.New(slog.DiscardHandler),
+		spread:         100 * time.Millisecond,
 		maxFrame:       0xfffff,
 		window:         1000,
 		bound:          13 * time.Second,
@@ -130,7 +139,7 @@ func WithAuth(scheme string, auth []byte) Option {
 		if scheme == "" {
 			return invalid("WithAuth", `the scheme is empty; the usual one is "digest", with []byte("user:password")`)
 		}
-		o.credentials = append(o.credentials, wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)})
+		o.credentials = append(o.credentials, &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)})
 		return nil
 	}
 }
@@ -162,6 +171,24 @@ func WithDefaultACL(acl ...ACL) Option {
 // as with Curator. Default: nothing. (Curator writes the IP address of the host.)
 func WithDefaultData(data []byte) Option {
 	return func(o *options) error { o.defaultData = append([]byte(nil), data...); return nil }
+}
+
+// WithCompression has every operation pack the data that it writes and unpack the data that it reads, unless its builder says otherwise
+// (Uncompressed, Undecompressed): those of recipes, too, so that all who share the nodes must agree. Missing parents are made without data, and data
+// of no length are read as they are. Default: only where a builder says Compressed or Decompressed. Corresponds to Curator's enableCompression.
+func WithCompression() Option {
+	return func(o *options) error { o.compressed = true; return nil }
+}
+
+// WithCompressionProvider says how data are packed and unpacked where that is asked for. Default: [Gzip]. Corresponds to Curator's compressionProvider.
+func WithCompressionProvider(p CompressionProvider) Option {
+	return func(o *options) error {
+		if p == nil {
+			return invalid("WithCompressionProvider", "the provider is nil; leave the option out for gzip")
+		}
+		o.compression = p
+		return nil
+	}
 }
 
 // WithTLS encrypts every connection. The configuration is copied; an empty ServerName becomes the host of the server dialed. Client
@@ -203,6 +230,28 @@ func WithLogger(l *slog.Logger) Option {
 // WithReadOnly lets the client use members that have lost their quorum: they serve reads, possibly old ones. See [ReadOnly]. Default: off.
 func WithReadOnly() Option {
 	return func(o *options) error { o.readOnly = true; return nil }
+}
+
+// WithEnsembleTracking has the client follow the servers' own list of members ([Client.GetConfig]), now and whenever it changes, instead of the list given to
+// [New], which only serves to find the first of them. A member counts with its client address; where that is a wildcard, with the host by which the members know
+// it. So the members must list addresses that clients can reach: behind a proxy, a load balancer or a container's network they often do not. A list without
+// any such address is ignored, and so is that of a standalone server, which has none. Default: off. (Curator's ensembleTracker is on.)
+func WithEnsembleTracking() Option {
+	return func(o *options) error { o.tracking = true; return nil }
+}
+
+// WithReconnectJitter bounds the pause, chosen at random, that the client makes between the loss of its connection and the search for another server: when a
+// server goes, or all of them change their leader, not all clients of a large fleet shall arrive at the same instant. It makes none when there is one server
+// in the list, and never one that would cost the session. Each further round through the list waits longer, at random, too: from about 50 ms up to
+// 5 s. Default 100 ms; 0 for none.
+func WithReconnectJitter(longest time.Duration) Option {
+	return func(o *options) error {
+		if longest < 0 {
+			return invalid("WithReconnectJitter", "%v; give 0 or more", longest)
+		}
+		o.spread = longest
+		return nil
+	}
 }
 
 // WithMaxFrame is the servers' jute.maxbuffer in bytes: larger requests fail with ErrTooLarge before they are sent, where the server would
@@ -270,7 +319,7 @@ func WithSafetyMargin(d time.Duration) Option {
 	}
 }
 
-// WithFenceGrace is a pause between the loss of a session and the moment at which the client, on its way to the next one, closes what may
+// WithFenceGrace is a pause between the loss of a session and the moment at which the client begins with the next one, and closes what may
 // be left of it at the server. Closing it hands locks over sooner; the pause gives those who held them time to stop. Until then the
 // client has no connection. Default: the safety margin (see [WithSafetyMargin]).
 func WithFenceGrace(d time.Duration) Option {
@@ -293,6 +342,11 @@ func OnStateChange(f func(StateChange)) Option {
 		o.onState = f
 		return nil
 	}
+}
+
+// WithHooks has an observer told of what the client does. It can be given several times, and each is told. Default: nobody.
+func WithHooks(h Hooks) Option {
+	return func(o *options) error { o.observer.hooks = append(o.observer.hooks, h); return nil }
 }
 
 // dialLimit is what one attempt to connect may take.

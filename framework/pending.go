@@ -115,16 +115,18 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		p.complete(none, opError(o.name, o.path, o.fault))
 		return p
 	}
+	o.observe(ctx, c, true)
 	err := checkContext(ctx)
 	var e *epoch
 	if err == nil {
 		e, err = c.epochOf()
 	}
 	if err != nil {
-		p.complete(none, o.failed(err))
+		o.complete(p, none, o.failed(err))
 		return p
 	}
 
+	o.seen.try(e)
 	call := c.expiring(o.call(e))
 	call.Done = func(r wire.Reply) {
 		if !p.claim() {
@@ -136,32 +138,33 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		}
 		if errors.Is(r.Err, wire.ErrNotSent) && ctx.Err() != nil {
 			o.undone()
-			p.complete(none, o.failed(leftBy(ctx, false)))
+			o.complete(p, none, o.failed(leftBy(ctx, false)))
 			return
 		}
 		v, err := o.finish(e, r)
 		switch {
 		case err == nil:
-			p.complete(v, nil)
+			o.complete(p, v, nil)
 		case o.wanted(err), o.recover != nil && o.unknown != nil && e.ctx.Err() == nil:
 			p.ops.workers.spawn(func() {
 				if o.wanted(err) {
 					v, err = o.goOn(ctx, c, e, err)
 				}
 				if err != nil && o.recover != nil && o.unknown != nil && ctx.Err() == nil {
+					o.seen.try(e)
 					v, err = o.try(ctx, c, e)
 				}
 				if err != nil {
 					v, err = none, o.failed(err)
 				}
-				p.complete(v, err)
+				o.complete(p, v, err)
 			})
 		default:
 			v, err = none, o.failed(err)
 			if o.final != nil {
 				v, err = o.final(v, err)
 			}
-			p.complete(v, err)
+			o.complete(p, v, err)
 		}
 	}
 	e.wire.Submit(call)
@@ -171,8 +174,14 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 				return // Done has it, or had it
 			}
 			o.undone()
-			p.complete(none, opError(o.name, o.path, leftBy(ctx, true)))
+			o.complete(p, none, opError(o.name, o.path, leftBy(ctx, true)))
 		}))
 	}
 	return p
+}
+
+// complete ends an operation in the background.
+func (o *operation[T]) complete(p *Pending[T], v T, err error) {
+	o.seen.done(err)
+	p.complete(v, err)
 }

@@ -12,8 +12,13 @@ import (
 // new connection is delivered: who finds it unchanged knows that there was no reconnect meanwhile.
 func (s *Session) Connections() uint64 { return s.e.wire.Links() }
 
-// RetryPolicy returns the policy of [WithRetry], for recipes that repeat several operations as one.
-func (c *Client) RetryPolicy() retry.Policy { return c.core.cfg.retry }
+// RetryPolicy returns the policy of [WithRetry], or of [Client.UsingRetry], for recipes that repeat several operations as one.
+func (c *Client) RetryPolicy() retry.Policy {
+	if p := c.view.retry; p != nil {
+		return p
+	}
+	return c.core.cfg.retry
+}
 
 // Retryable says whether the error of an operation is about the way to the server and not about the operation, so that a retry policy may
 // be asked about it: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled. Whether a repeat does no harm
@@ -25,14 +30,15 @@ func (c *Client) Logger() *slog.Logger { return c.core.log }
 
 // SessionSoon is [Client.Session] for who would rather fail than wait for ever: it waits for a connection as an operation does, that is
 // for the connection timeout, and again as often as the retry policy says. Then the error is ErrNotConnected.
+// While every server refuses the client's credentials it is ErrAuthFailed, at once.
 func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
-	err = retry.Do(ctx, c.core.cfg.retry, func(ctx context.Context) error {
+	err = retry.Do(ctx, c.RetryPolicy(), func(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
 		defer cancel()
-		if s, err = c.Session(limited); err != nil && limited.Err() != nil && ctx.Err() == nil {
+		if s, err = c.session(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("%w (%v)", ErrNotConnected, err) // the deadline was not the caller's: it must not be found in the error
 		}
 		return err

@@ -129,8 +129,8 @@ func (m *manager) run() {
 
 func (m *manager) stop() { m.posts.put(func() { m.stopped = true }) }
 
-// happened feeds the machine and does what it says. why is the cause of a loss; fence is the session to be closed before the next one.
-func (m *manager) happened(in input, why error, fence *wire.Fence) {
+// happened feeds the machine and does what it says. server is the one that it is about, why the cause of a loss; fence is the session to be closed before the next one is announced.
+func (m *manager) happened(in input, server string, why error, fence *wire.Fence) {
 	var todo []effect
 	m.state, todo = m.state.next(in)
 	e := m.core.epochLast()
@@ -151,9 +151,17 @@ func (m *manager) happened(in input, why error, fence *wire.Fence) {
 			if f := m.core.cfg.onState; f != nil {
 				f(do.change)
 			}
+			m.report(do.change, server, why)
 		case doClose:
 			e.endHolds(ErrClosed)
 		}
+	}
+}
+
+// report tells of a state change.
+func (m *manager) report(change StateChange, server string, why error) {
+	if m.core.cfg.observer.Active() {
+		m.core.cfg.observer.state(StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: why})
 	}
 }
 
@@ -183,11 +191,11 @@ func (m *manager) open(n int64, old *epoch, fence *wire.Fence) error {
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	e.plan = c.cfg.decide(c.cfg.sessionTimeout, false)
 	cfg := wire.Config{
-		Servers: c.servers, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
-		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.credentials, MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
+		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
+		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
 		Fence: fence, Rule: e.plan.rule, Logger: c.log.With("epoch", n),
 		RuleFor: func(timeout time.Duration) wire.Rule { return e.decide(timeout).rule },
-		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) },
+		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnPong: c.pong(n),
 	}
 	var notBefore time.Time
 	if old != nil {
@@ -207,6 +215,7 @@ func (m *manager) open(n int64, old *epoch, fence *wire.Fence) error {
 		e.cancel(ErrClosed)
 		return session.Close(context.Background()) // there is nothing to close but goroutines
 	}
+	session.SetServers(c.serverList()) // it may have changed before this was the current epoch
 	m.probe(e)
 	return nil
 }
@@ -227,17 +236,20 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 			in.kind = inReadOnly
 		}
 		m.replan(e)
-		m.happened(in, nil, nil)
+		m.happened(in, ev.Server, nil, nil)
 		m.heartbeat()
 	case wire.Disconnected:
-		c.trouble.note(ev.Server, refusal(ev.Err))
+		c.trouble.note(ev.Server, tlsTrouble(refusal(ev.Err)))
 		log.Warn("disconnected", "err", ev.Err)
 		in.kind = inDisconnected
-		m.happened(in, nil, nil)
+		m.happened(in, ev.Server, refusal(ev.Err), nil)
 		m.probe(e)
 	case wire.AuthFailed:
 		c.trouble.note(ev.Server, refusal(ev.Err))
-		log.Error("the server refuses a credential", "err", ev.Err)
+		log.Error("not authenticated", "err", ev.Err)
+		e.change(func() {}) // for who waits no longer when every server refuses
+	case wire.Failed:
+		c.trouble.note(ev.Server, tlsTrouble(ev.Err))
 	case wire.Regressed:
 		log.Warn("every server is behind what this client has seen: their data was wiped or restored; going on with what they have")
 	case wire.Lost:
@@ -253,7 +265,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 			e.cancel(why) // nobody needs to wait for it any more
 			return
 		}
-		m.happened(in, why, fence)
+		m.happened(in, ev.Server, why, fence)
 	}
 }
 
@@ -368,7 +380,10 @@ func (s *Session) Done() <-chan struct{} { return s.e.ctx.Done() }
 
 // Session returns the current session, and waits for it as long as ctx allows when there is none yet, or the last one was lost. A session
 // whose connection is suspended is a session. On a session's view it returns that session, or ErrSessionLost.
-func (c *Client) Session(ctx context.Context) (*Session, error) {
+func (c *Client) Session(ctx context.Context) (*Session, error) { return c.session(ctx, false) }
+
+// session is Session; with hopeful it gives up, too, when every server refuses the client's credentials.
+func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
@@ -382,6 +397,9 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		e.mu.Unlock()
 		if attached {
 			return &Session{e, &Client{core: c.core, view: c.view.in(e)}}, nil
+		}
+		if why := e.wire.Refused(); hopeful && why != nil {
+			return nil, fmt.Errorf("%w: %w", errUnwelcome, why)
 		}
 		select {
 		case <-changed:

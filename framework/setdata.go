@@ -1,7 +1,9 @@
 package framework
 
 import (
+	"bytes"
 	"context"
+	"errors"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -12,6 +14,8 @@ type SetDataBuilder struct {
 	c       *Client
 	version int32
 	stat    *Stat
+	pack    packing
+	again   bool
 }
 
 // SetData begins to replace a node's data. Corresponds to Curator's setData.
@@ -20,13 +24,24 @@ func (c *Client) SetData() SetDataBuilder { return SetDataBuilder{c: c, version:
 // WithVersion has the operation fail with ErrBadVersion unless the node has this version. Default -1: any.
 func (b SetDataBuilder) WithVersion(version int32) SetDataBuilder { b.version = version; return b }
 
+// Compressed packs the data with the client's compression provider, gzip unless told otherwise.
+func (b SetDataBuilder) Compressed() SetDataBuilder { b.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return b }
+
+// Idempotent takes the success of an earlier try, or of an earlier run of the program, for success: when the operation meets ErrBadVersion, the node
+// is read, and if it has the version after the one given, with just these data, that is the result. (Somebody else may have written the same.)
+// Corresponds to Curator's idempotent.
+func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
+
 // StoringStatIn has the node's new Stat written to stat when the operation succeeds.
 func (b SetDataBuilder) StoringStatIn(stat *Stat) SetDataBuilder { b.stat = stat; return b }
 
 // ForPath replaces the data and returns the node's new Stat. Nil data means the client's default data.
 //
 // After an unknown outcome it is repeated as the retry policy says. With a version a repeat cannot take effect twice; when it meets
-// ErrBadVersion, that may be the success of the first try, and nothing in the tree can tell: the error is then ErrConnectionLoss (outcome
+// ErrBadVersion, that may be the success of the first try, and without Idempotent nothing tells: the error is then ErrConnectionLoss (outcome
 // unknown) and not ErrBadVersion. Without a version a repeat may overwrite what somebody else has written in between.
 func (b SetDataBuilder) ForPath(ctx context.Context, path string, data []byte) (Stat, error) {
 	return foreground(ctx, b.c, b.operation(path, data))
@@ -45,14 +60,45 @@ func (b SetDataBackground) ForPath(ctx context.Context, path string, data []byte
 
 func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	full, err := b.c.fullPath(path)
-	return rootIfMissing(&operation[Stat]{
+	if err == nil {
+		data, err = b.c.outgoing(full, data, b.pack)
+	}
+	o := &operation[Stat]{
 		name: "setData", path: path, fault: err, write: true,
 		call: func(*epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: full, Data: b.c.dataOr(data), Version: b.version})}
+			return &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: full, Data: data, Version: b.version})}
 		},
 		read:      readStat(b.stat),
 		ambiguous: []error{ErrBadVersion},
-	}, b.c)
+	}
+	if b.again && b.version != -1 {
+		o.wants = func(err error) bool { return errors.Is(err, ErrBadVersion) || errors.Is(err, errAmbiguous) }
+		o.next = func(ctx context.Context, e *epoch, met error) (Stat, bool, error) {
+			stat, same, err := b.c.compare(ctx, e, full, data, b.version+1)
+			switch {
+			case errors.Is(err, ErrNoNode), err == nil && !same:
+				return Stat{}, false, met
+			case err != nil:
+				return Stat{}, false, err
+			}
+			store(b.stat, stat)
+			return stat, false, nil
+		}
+	}
+	return rootIfMissing(o, b.c)
+}
+
+// compare reads a node and says whether it has the version and the data.
+func (c *Client) compare(ctx context.Context, e *epoch, full string, data []byte, version int32) (stat Stat, same bool, err error) {
+	reply, _, err := await(ctx, e, c.expiring(&wire.Call{Op: jute.OpGetData, Body: jute.Marshal(&jute.PathWatchRequest{Path: full})}), nil)
+	if err == nil {
+		err = replyError(reply)
+	}
+	var res jute.GetDataResponse
+	if err == nil {
+		err = decode(reply.Body, &res)
+	}
+	return Stat(res.Stat), err == nil && res.Stat.Version == version && bytes.Equal(res.Data, data), err
 }
 
 // dataOr returns data, or the client's default data for nil.

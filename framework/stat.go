@@ -14,7 +14,7 @@ type Stat struct {
 	Ctime, Mtime int64
 	// Version counts changes of the data, Cversion of the list of children, Aversion of the ACL.
 	Version, Cversion, Aversion int32
-	// EphemeralOwner is the session of an ephemeral node; 0 for a persistent one, and negative for containers and TTL nodes.
+	// EphemeralOwner is the session of an ephemeral node, and 0 for any other: servers do not tell containers and TTL nodes from persistent ones.
 	EphemeralOwner int64
 	// DataLength is the length of the data in bytes.
 	DataLength, NumChildren int32

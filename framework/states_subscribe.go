@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // board shows the state of the client and hands every change to every subscriber, in order and without loss: each has a queue of its own.
@@ -12,6 +13,7 @@ type board struct {
 
 	mu      sync.Mutex
 	now     StateChange
+	since   time.Time     // of now
 	changed chan struct{} // closed and replaced with every change
 	subs    map[*subscription]struct{}
 }
@@ -22,19 +24,26 @@ type subscription struct {
 }
 
 func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
-	return &board{spawn: spawn, done: done, changed: make(chan struct{}), subs: map[*subscription]struct{}{}}
+	return &board{spawn: spawn, done: done, since: time.Now(), changed: make(chan struct{}), subs: map[*subscription]struct{}{}}
 }
 
 // announce never waits.
 func (b *board) announce(change StateChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.now = change
+	b.now, b.since = change, time.Now()
 	close(b.changed)
 	b.changed = make(chan struct{})
 	for s := range b.subs {
 		s.put(change)
 	}
+}
+
+// age returns the state and when it began: with the client, if there has been none.
+func (b *board) age() (StateChange, time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now, b.since
 }
 
 // look returns the state and a channel that is closed when it is no longer the current one.

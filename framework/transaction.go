@@ -193,11 +193,20 @@ func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
 	return b
 }
 
+// Compressed packs the data with the client's compression provider.
+func (b TransactionCreate) Compressed() TransactionCreate { b.node.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = packNo; return b }
+
 // ForPath makes the operation. Nil data means the client's default data.
 func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 	full, err := b.c.view.full(path, b.node.mode.IsSequential())
 	if err == nil {
 		err = b.node.fault()
+	}
+	if err == nil {
+		data, err = b.c.outgoing(full, data, b.node.pack)
 	}
 	op := TransactionOp{c: b.c, name: "create", path: path, fault: err}
 	if err == nil {
@@ -229,6 +238,7 @@ func (b TransactionDelete) ForPath(path string) TransactionOp {
 type TransactionSetData struct {
 	c       *Client
 	version int32
+	pack    packing
 }
 
 // WithVersion demands a version of the node. Default -1: any.
@@ -237,10 +247,19 @@ func (b TransactionSetData) WithVersion(version int32) TransactionSetData {
 	return b
 }
 
+// Compressed packs the data with the client's compression provider.
+func (b TransactionSetData) Compressed() TransactionSetData { b.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b TransactionSetData) Uncompressed() TransactionSetData { b.pack = packNo; return b }
+
 // ForPath makes the operation. Nil data means the client's default data.
 func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 	full, err := b.c.fullPath(path)
-	req := &jute.SetDataRequest{Path: full, Data: b.c.dataOr(data), Version: b.version}
+	if err == nil {
+		data, err = b.c.outgoing(full, data, b.pack)
+	}
+	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
 	return TransactionOp{c: b.c, name: "setData", path: path, op: jute.MultiOp{Op: jute.OpSetData, Request: req}, fault: err}
 }
 

@@ -28,12 +28,14 @@ var errPlaceLost = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDel
 // first use and not changed. Its methods are safe for concurrent use; each call stands in line for itself.
 type Line struct {
 	Client *framework.Client
+	// Recipe is what the hooks are told.
+	Recipe string
 	// Dir is the directory; made as a container when it is missing. It may be "/".
 	Dir string
-	// Name is what is in front of the own nodes' numbers; one of Order.Names.
+	// Name is what is in front of the own nodes' numbers; it ends in one of Order.Names.
 	Name  string
 	Order Order
-	// Data is that of the own nodes; nil means the client's default data.
+	// Data is that of the own nodes; nil means what a hook says, or the client's default data.
 	Data []byte
 	// Loss is the policy of the holds granted.
 	Loss framework.LossPolicy
@@ -109,6 +111,11 @@ func (l *Line) TryAcquire(ctx, values context.Context, stale bool) (grant *Grant
 		return nil, err
 	}
 	return grant, nil
+}
+
+// Begin tells the hooks that an acquisition begins. It returns the context to go on in, and what to call at its end.
+func (l *Line) Begin(ctx context.Context) (context.Context, func(error)) {
+	return l.Client.Observer().Acquire(ctx, framework.Acquisition{Recipe: l.Recipe, Path: l.Dir})
 }
 
 // session waits for a session: at first for as long as the retry policy says, and once there was a place in line until ctx ends.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
 )
@@ -62,10 +63,14 @@ func (l *Line) stay(ctx, values context.Context, session *framework.Session, wai
 
 // enter creates the node and lists the directory, in one flight.
 func (p *place) enter(ctx context.Context) (children []string, err error) {
+	data := p.data(ctx)
 	create := p.view.Create().WithMode(framework.EphemeralSequential).WithProtection().CreatingParentContainersIfNeeded().InBackground()
+	if mutant.On("unprotected create") {
+		create = p.view.Create().WithMode(framework.EphemeralSequential).CreatingParentContainersIfNeeded().InBackground()
+	}
 	err = retry.Do(ctx, p.Client.RetryPolicy(), func(ctx context.Context) error {
 		p.connections = p.session.Connections()
-		created := create.ForPath(ctx, p.join(p.Name), p.Data)
+		created := create.ForPath(ctx, p.join(p.Name), data)
 		listed := p.view.GetChildren().InBackground().ForPath(ctx, p.Dir)
 		node, err := result(created)
 		if err != nil {
@@ -88,6 +93,7 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 		d := p.Order.Decide(p.name, children)
 		if d.Verdict != Missing {
 			p.warn(p.name, d)
+			p.tell(children, d)
 		}
 		switch d.Verdict {
 		case Granted:
@@ -105,7 +111,7 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 			if p.OnWait != nil {
 				p.OnWait(Position{Node: p.name, Predecessor: d.Predecessor, Ahead: d.Ahead})
 			}
-			granted, err := p.await(ctx, d)
+			granted, err := p.await(ctx, children, d)
 			if granted {
 				return nil
 			}
@@ -156,12 +162,16 @@ func (p *place) list(ctx context.Context) ([]string, error) {
 }
 
 // await waits for the predecessor to go. granted says that with it the turn has come; else, without an error, the list has to be read again.
-func (p *place) await(ctx context.Context, d Decision) (granted bool, err error) {
+func (p *place) await(ctx context.Context, children []string, d Decision) (granted bool, err error) {
 	ahead, watching, err := p.watch(ctx, d.Predecessor)
 	if err != nil || !watching {
 		return false, err
 	}
 	defer ahead.stop()
+	if p.Client.Observer().Active() {
+		waited := p.Client.Observer().Wait(ctx, p.seen(children, d, ahead.node))
+		defer func() { waited(err) }()
+	}
 	ownEvents := events(p.own)
 	check := time.NewTimer(jittered(p.session.Timeout()))
 	defer check.Stop()
@@ -181,7 +191,7 @@ func (p *place) await(ctx context.Context, d Decision) (granted bool, err error)
 			default:
 			}
 			sole := d.Sole && !ahead.crowd && ev.Type == framework.EventNodeDeleted
-			return sole && p.own != nil && p.connections == p.session.Connections(), nil
+			return sole && (p.own != nil || mutant.On("no own watch while waiting")) && (p.connections == p.session.Connections() || mutant.On("shortcut after a reconnect")), nil
 		case <-check.C:
 			// Watches get lost for reasons that are nobody's fault here: a server that drops events for want of rights, a bug. It costs
 			// one read per waiter and session timeout to be safe from them.
@@ -225,7 +235,8 @@ func (p *place) ownEvent(ev framework.Event) error {
 // obstacle is what a waiter watches.
 type obstacle struct {
 	events <-chan framework.Event
-	crowd  bool // not the predecessor itself, but the directory
+	crowd  bool                 // not the predecessor itself, but the directory
+	node   framework.DataResult // what is known of the predecessor
 	stop   func()
 }
 
@@ -239,7 +250,7 @@ func events(w *framework.Watch) <-chan framework.Event {
 // watch arms the watches of a waiter in one flight, the own node's first. watching is false when the list has to be read again.
 func (p *place) watch(ctx context.Context, predecessor string) (o obstacle, watching bool, err error) {
 	var own, ahead *framework.Pending[framework.DataResult]
-	if p.own == nil {
+	if p.own == nil && !mutant.On("no own watch while waiting") {
 		own = p.view.GetData().WithWatch().InBackground().ForPath(ctx, p.path)
 	}
 	if p.unreadable != predecessor {
@@ -252,13 +263,13 @@ func (p *place) watch(ctx context.Context, predecessor string) (o obstacle, watc
 		err = p.ownSeen(result(own))
 	}
 	if ahead == nil {
-		return obstacle{events(p.crowd), true, func() {}}, err == nil && p.crowd != nil, err
+		return obstacle{events: events(p.crowd), crowd: true, stop: func() {}}, err == nil && p.crowd != nil, err
 	}
 	node, aheadErr := result(ahead)
 	switch {
 	case err != nil:
 	case aheadErr == nil:
-		return obstacle{node.Watch.C, false, node.Watch.Stop}, true, nil
+		return obstacle{events: node.Watch.C, node: node, stop: node.Watch.Stop}, true, nil
 	case errors.Is(aheadErr, framework.ErrNoAuth):
 		// The rights on the directory are enough to see that it has gone. The list that arms the watch there is the next one.
 		p.Client.Logger().Warn("no right to read the node ahead: watching the directory instead", "path", p.join(predecessor))
@@ -294,7 +305,7 @@ func (p *place) ownSeen(node framework.DataResult, err error) error {
 
 // hold makes the grant a hold.
 func (p *place) hold(ctx, values context.Context) (*framework.Hold, error) {
-	opt := framework.HoldOptions{Path: p.path, Czxid: p.czxid, Loss: p.Loss, Values: values}
+	opt := framework.HoldOptions{Path: p.path, Recipe: p.Recipe, Czxid: p.czxid, Loss: p.Loss, Values: values}
 	if p.own != nil {
 		opt.OwnWatchAfter = -1 // joins ours
 	}
@@ -315,7 +326,11 @@ func (p *place) leave() {
 
 // Release ends the hold and deletes the node. When ctx ends first, or the connection is lost, the session layer goes on.
 func (g *Grant) Release(ctx context.Context) error {
-	g.Hold.End(framework.ErrReleased)
+	if !mutant.On("deleted before it ends") {
+		g.Hold.End(framework.ErrReleased)
+	} else {
+		defer g.Hold.End(framework.ErrReleased)
+	}
 	return g.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, g.Path)
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -36,10 +37,18 @@ type Credential struct {
 	Auth   []byte
 }
 
+// Format prints the scheme only, whatever the verb.
+func (c Credential) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s [redacted]}", c.Scheme) }
+
+// MarshalText hides it from encoders.
+func (c Credential) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(c)), nil }
+
 // Config says how to keep a session.
 type Config struct {
 	// Servers are host:port names, resolved anew for every dial.
 	Servers []string
+	// Spread is the longest pause, chosen at random, between the loss of a connection that held and the search for another server, if there is another.
+	Spread time.Duration
 	// Dial opens a connection; nil means TCP with keepalive. TLS belongs here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout is the session timeout asked for; the server answers with its own.
@@ -49,13 +58,15 @@ type Config struct {
 	// ReadOnly allows members without a quorum.
 	ReadOnly    bool
 	Credentials []Credential
+	// Login, if set, begins a SASL login to the server (host:port), on each connection before anything else. It must end when ctx does.
+	Login func(ctx context.Context, server string) (LoginStep, error)
 	// MaxFrame is the server's jute.maxbuffer; larger requests are refused before they are sent.
 	MaxFrame int
 	// Window bounds the requests in flight.
 	Window int
 	// LastZxid is what the process has already seen in earlier sessions: no member behind it is accepted.
 	LastZxid int64
-	// Fence is the session before this one, to be closed before this one is opened.
+	// Fence is the session before this one, to be closed before anybody hears of this one.
 	Fence *Fence
 	// Rule is how promise P1 is kept until the first handshake, and after it if RuleFor is nil.
 	Rule Rule
@@ -64,6 +75,8 @@ type Config struct {
 	Logger  *slog.Logger
 	// OnEvent gets the session's events in order, on wire's goroutines; it must not block, and not call Abort or Close.
 	OnEvent func(Event)
+	// OnPong, if set, is called with the time between a ping and its answer. It must not block.
+	OnPong func(time.Duration)
 }
 
 // Fence names an old session that must not outlive its epoch.
@@ -74,6 +87,11 @@ type Fence struct {
 	Until time.Time
 }
 
+// Format prints no password, whatever the verb.
+func (f Fence) Format(s fmt.State, _ rune) {
+	fmt.Fprintf(s, "{%#x [redacted] %v}", f.SessionID, f.Until)
+}
+
 // EventKind is what happened to the session.
 type EventKind int8
 
@@ -82,10 +100,12 @@ const (
 	Connected EventKind = iota + 1
 	// Disconnected says that the connection went away.
 	Disconnected
-	// AuthFailed says that the server refused a credential; the connection is closed by it.
+	// AuthFailed says that the server refused a credential, or wants one; the connection is closed.
 	AuthFailed
 	// Regressed says that every server was behind what this process has seen: their data was wiped or restored, and the check is given up.
 	Regressed
+	// Failed says that a server was reached and no connection came of it. Failures to reach one are the dialer's to tell.
+	Failed
 	// Lost is the last event: the session is gone for us.
 	Lost
 )
@@ -101,7 +121,7 @@ type Event struct {
 	ReadOnly bool
 	// Reattached says that this session was connected before.
 	Reattached bool
-	// Err is why, for Disconnected, AuthFailed and Lost.
+	// Err is why, for Disconnected, AuthFailed, Failed and Lost.
 	Err error
 }
 
@@ -112,7 +132,7 @@ type Call struct {
 	Body []byte
 	// Watch is armed with this read; the watch flag in Body is set as needed.
 	Watch *Watch
-	// Expires, if set, is when the call fails with ErrNotSent if it has not been written.
+	// Expires, if set, is when the call fails with ErrNotSent if it has not been written; at once, with ErrAuthFailed, too, while every server refuses us.
 	Expires time.Time
 	// Done is called exactly once, by wire's goroutines or inside Submit, Cancel, Abort; it must not block. It may call Submit.
 	Done func(Reply)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,19 +14,22 @@ import (
 // libraryPause is how long the library sleeps when a host provider says that it has been through the list.
 const libraryPause = time.Second
 
-// hosts is the library's host provider: the list in a new random order for every pass, without a pause before the first pass and with a growing,
-// jittered one before each further pass. Names are resolved by the dialer, for every dial.
+// hosts is the library's host provider: the list in a new random order for every pass, with a short random pause before the first pass if a connection was
+// lost, and with a growing, jittered one before each further pass. Names are resolved by the dialer, for every dial.
 type hosts struct {
-	servers []string
-	limit   func(time.Duration) time.Duration // shortens a pause; nil for none
+	limit  func(time.Duration) time.Duration // shortens a pause; nil for none
+	spread time.Duration                     // the longest pause before the first pass
 
-	mu     sync.Mutex
-	left   []string // of this pass
-	delay  backoff.BackOff
-	wait   time.Duration // to be slept by the dialer before the next dial
-	passes int           // since the last connection that held
-	up     time.Time     // when the last connection was made
-	closed bool
+	mu      sync.Mutex
+	servers []string // never changed in place
+	left    []string // of this pass
+	delay   backoff.BackOff
+	wait    time.Duration // to be slept by the dialer before the next dial
+	passes  int           // since the last connection that held
+	up      time.Time     // when the last connection was made
+	closed  bool
+	first   string // to be tried before the others in the next pass
+	asked   int    // of another
 }
 
 // steady is how long a connection must hold to count: a server that accepts and closes at once is not to be hammered.
@@ -43,7 +47,24 @@ func newHosts(servers []string) *hosts {
 func (h *hosts) Init([]string) error { return nil }
 
 // Len returns the number of servers.
-func (h *hosts) Len() int { return len(h.servers) }
+func (h *hosts) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.servers)
+}
+
+// set changes the list; a pass that is going on ends. Servers that were not on the old one are tried without a pause.
+func (h *hosts) set(servers []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range servers {
+		if !slices.Contains(h.servers, s) {
+			h.delay.Reset()
+			h.passes = 0
+		}
+	}
+	h.servers, h.left = servers, nil
+}
 
 // Next returns the next server. retryStart makes the library fail requests of its own that nobody could send, and sleep for a second: so it is
 // only said where a pause of a second or more is due.
@@ -57,6 +78,12 @@ func (h *hosts) Next() (server string, retryStart bool) {
 		if elapsed(h.up, time.Now()) >= steady {
 			h.delay.Reset()
 			h.passes = 0
+			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
+				h.wait = rand.N(h.spread + 1)
+				if h.limit != nil {
+					h.wait = h.limit(h.wait)
+				}
+			}
 		}
 		h.up, h.left = time.Time{}, nil
 	}
@@ -74,9 +101,40 @@ func (h *hosts) Next() (server string, retryStart bool) {
 		h.passes++
 		h.left = append([]string(nil), h.servers...)
 		rand.Shuffle(len(h.left), func(i, j int) { h.left[i], h.left[j] = h.left[j], h.left[i] })
+		if i := slices.Index(h.left, h.first); i >= 0 {
+			h.left[0], h.left[i], h.wait = h.left[i], h.left[0], 0
+		}
+		h.first = ""
 	}
 	server, h.left = h.left[0], h.left[1:]
 	return server, retryStart
+}
+
+// within says whether all servers are in the set.
+func (h *hosts) within(set map[string]bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !slices.ContainsFunc(h.servers, func(server string) bool { return !set[server] })
+}
+
+// another returns a server that is not this one, each in its turn; "" if there is none.
+func (h *hosts) another(than string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for range h.servers {
+		h.asked++
+		if s := h.servers[h.asked%len(h.servers)]; s != than {
+			return s
+		}
+	}
+	return ""
+}
+
+// prefer has the next pass begin with a server, at once.
+func (h *hosts) prefer(server string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.first = server
 }
 
 // Connected is called by the library after a handshake.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -174,4 +175,62 @@ func TestDialTCPConnects(t *testing.T) {
 		require.NoError(t, err, host)
 		conn.Close()
 	}
+}
+
+// When a connection that held is lost, the first pass begins after a random pause, if there is another server; one that did not hold waits anyway.
+func TestHostsSpreadAfterALoss(t *testing.T) {
+	const longest = 500 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		seen := map[time.Duration]bool{}
+		h := newHosts(names(3))
+		h.spread = longest
+		_, pause := visit(h)
+		assert.Zero(t, pause, "nothing was lost yet")
+		for range 50 {
+			h.Connected()
+			time.Sleep(steady)
+			_, pause := visit(h)
+			assert.LessOrEqual(t, pause, longest)
+			seen[pause] = true
+			_, pause = visit(h)
+			assert.Zero(t, pause, "within the pass")
+		}
+		assert.Greater(t, len(seen), 40)
+
+		h.limit = func(d time.Duration) time.Duration { return min(d, time.Millisecond) }
+		h.Connected()
+		time.Sleep(steady)
+		_, pause = visit(h)
+		assert.LessOrEqual(t, pause, time.Millisecond, "there is a session to be kept")
+
+		alone := newHosts(names(1))
+		alone.spread = longest
+		visit(alone)
+		alone.Connected()
+		time.Sleep(steady)
+		_, pause = visit(alone)
+		assert.Zero(t, pause)
+	})
+}
+
+func TestHostsOfANewList(t *testing.T) {
+	h := newHosts(names(3))
+	visit(h)
+	h.set([]string{"other:2181"})
+	assert.Equal(t, 1, h.Len())
+	server, _ := visit(h)
+	assert.Equal(t, "other:2181", server, "at once, in the middle of a pass")
+
+	for range 10 {
+		visit(h)
+	}
+	h.set(names(2))
+	_, pause := visit(h)
+	assert.Zero(t, pause, "nobody has tried these yet")
+	for range 10 {
+		visit(h)
+	}
+	h.set(names(1))
+	_, pause = visit(h)
+	assert.NotZero(t, pause, "these were tried in vain")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/mutant"
 )
 
 var (
@@ -21,6 +22,7 @@ var (
 	errStuck         = errors.New("a request was never answered")
 	errRefused       = errors.New("handshake refused")
 	errBehind        = errors.New("the servers are behind what this process has seen")
+	errNotListed     = errors.New("the server is not on the list any more")
 	errTooOld        = errors.New("the server cannot arm persistent watches again")
 )
 
@@ -99,7 +101,7 @@ func (s *Session) agreeable(expired bool) net.Conn {
 	return c
 }
 
-// connect makes a link to the server: TCP, the old session's end, the handshake, credentials, watches; only then anything else.
+// connect makes a link to the server: TCP, the handshake, credentials, the old session's end, watches; only then anything else.
 func (s *Session) connect(network, addr string) (*link, error) {
 	s.mu.Lock()
 	old := s.lacking[addr][jute.OpSetWatches2] && s.watches.persistent()
@@ -107,18 +109,16 @@ func (s *Session) connect(network, addr string) (*link, error) {
 	if old {
 		return nil, errTooOld
 	}
-	if err := s.fence(network, addr); err != nil {
-		return nil, err
-	}
 	conn, err := s.dialOne(network, addr)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
 	defer stop()
-	l, first, err := s.handshake(conn, addr)
+	l, first, err := s.handshake(conn, network, addr)
 	if err != nil {
 		conn.Close()
+		s.failed(addr, err)
 		return nil, err
 	}
 	if !stop() { // the session has ended meanwhile, the connection is closed
@@ -216,14 +216,14 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 	return b, nil
 }
 
-// handshake establishes or re-attaches the session and primes the link's output: credentials first, then watches, then what is queued.
-func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, err error) {
+// handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches, then what is queued.
+func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first bool, err error) {
 	s.mu.Lock()
 	req := &jute.ConnectRequest{LastZxidSeen: s.maxZxid, Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: s.id, Password: s.password,
 		HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
 	probe := s.probe
 	s.mu.Unlock()
-	if probe {
+	if probe || mutant.On("the library's last zxid") {
 		req.LastZxidSeen = 0
 	}
 	if len(req.Password) == 0 {
@@ -234,7 +234,7 @@ func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, er
 	resp, in, err := s.exchange(conn, req)
 	if err != nil {
 		s.noteRefusal(err)
-		return nil, false, err
+		return nil, false, fmt.Errorf("handshake: %w", err)
 	}
 	if resp.SessionID == 0 || resp.Timeout <= 0 {
 		if req.SessionID == 0 {
@@ -249,6 +249,18 @@ func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, er
 		return nil, false, fmt.Errorf("%w: session %#x instead of %#x", errRefused, resp.SessionID, req.SessionID)
 	case timeout < minTimeout:
 		return nil, false, fmt.Errorf("%w: a session timeout of %v", errRefused, timeout)
+	}
+	// Before the answer counts: a session that cannot be used any more shall lapse.
+	if err := s.authenticate(conn, in, addr); err != nil {
+		return nil, false, err
+	}
+	if !resp.ReadOnly {
+		if err := s.fence(network, addr); err != nil {
+			if req.SessionID == 0 { // nobody will use it
+				_, _ = conn.Write(jute.Frame(&jute.RequestHeader{Xid: askXid, Op: jute.OpCloseSession}))
+			}
+			return nil, false, err
+		}
 	}
 	rule := s.validity.ruleNow()
 	if s.cfg.RuleFor != nil {
@@ -279,6 +291,7 @@ func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, er
 		s.maxZxid = 0
 	}
 	s.refusals, s.probe = 0, false
+	s.unwanted, s.refused = nil, nil
 	first = s.id == 0
 	s.id, s.password, s.timeout = resp.SessionID, resp.Password, timeout
 	s.links++
@@ -294,22 +307,35 @@ func (s *Session) handshake(conn net.Conn, addr string) (l *link, first bool, er
 // prime queues what must come before anything else on a new connection. Session.mu is held.
 func (l *link) prime() {
 	s := l.s
-	l.out = s.credentials()
-	l.wakeWriter()
 	l.since, l.sent = s.maxZxid, time.Now()
+	if s.unarmed { // what happened before the connection in between has not been told
+		l.since = min(l.since, s.gapFrom)
+	}
 	calls, gaps := s.watches.rearm(l.since, s.cfg.MaxFrame)
+	left := len(calls)
+	s.unarmed, s.gapFrom = left > 0, l.since
 	for i, c := range calls {
 		last := i == len(calls)-1
 		c.Done = func(r Reply) {
 			switch {
 			case r.Err != nil:
+				return
 			case r.Code != jute.CodeOK:
 				l.close(fmt.Errorf("wire: watches not armed again: code %d", r.Code))
+				return
 			case last:
 				s.reset(gaps)
 			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if left--; left == 0 && s.link == l {
+				s.unarmed = false
+			}
 		}
 		s.write(l, c)
+	}
+	if mutant.On("watches before credentials") {
+		l.out = append(l.out, s.credentials()...)
 	}
 	var t todo
 	s.pump(&t)
@@ -323,6 +349,9 @@ func (l *link) start(ev Event) {
 	l.s.emit(ev)
 	l.wg.Go(l.writer)
 	l.wg.Go(l.keeper)
+	if l.readOnly {
+		l.wg.Go(l.seek)
+	}
 	l.s.wg.Go(l.reader)
 }
 
@@ -421,6 +450,9 @@ func (l *link) read() error {
 		l.s.mu.Lock()
 		forward := l.libWatches
 		l.s.mu.Unlock()
+		if h.Err == jute.CodeSessionClosedRequireSASL {
+			l.s.unwelcome(l.server)
+		}
 		switch {
 		case h.Err == jute.CodeSessionExpired:
 			l.s.end(ErrExpired)
@@ -438,12 +470,6 @@ func (l *link) read() error {
 			l.s.notified(l, ev)
 			if forward {
 				l.lib.deliver(&h, rawRecord(frame[16:]))
-			}
-		case h.Xid == jute.XidAuth:
-			if h.Err != jute.CodeOK {
-				err := fmt.Errorf("%w: code %d", ErrAuthFailed, h.Err)
-				l.s.emit(Event{Kind: AuthFailed, SessionID: l.s.ID(), Server: l.server, Err: err})
-				return err
 			}
 		case h.Xid < firstXid:
 			if !l.s.replied(l, h, frame[16:]) {
@@ -469,16 +495,25 @@ func (s *Session) sawZxid(zxid int64) {
 	s.maxZxid = max(s.maxZxid, zxid)
 }
 
-// pong pairs a ping's answer with the oldest ping (rule R2). It returns false if the session had lapsed before.
+// pong handles a ping's answer. It returns false if the session had lapsed before.
 func (l *link) pong(code int32) bool {
+	sent, alive := l.ponged(code)
+	if f := l.s.cfg.OnPong; f != nil && !sent.IsZero() {
+		f(elapsed(sent, time.Now()))
+	}
+	return alive
+}
+
+// ponged pairs a ping's answer with the oldest ping (rule R2).
+func (l *link) ponged(code int32) (sent time.Time, alive bool) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	if len(l.pings) == 0 {
-		return true
+		return sent, true
 	}
-	sent := l.pings[0]
+	sent = l.pings[0]
 	l.pings = l.pings[1:]
-	return l.readOnly || !extends(code) || l.s.validity.answer(sent)
+	return sent, l.readOnly || !extends(code) || l.s.validity.answer(sent)
 }
 
 func (l *link) writer() {
@@ -563,7 +598,7 @@ func (s *Session) noteRefusal(err error) {
 		s.refusedFrom = time.Now()
 	}
 	s.refusals++
-	s.probe = !s.probe && s.refusals > len(s.cfg.Servers) && elapsed(s.refusedFrom, time.Now()) >= s.cfg.Timeout
+	s.probe = !s.probe && s.refusals > s.hosts.Len() && elapsed(s.refusedFrom, time.Now()) >= s.cfg.Timeout
 }
 
 // behind asks a server that has accepted us without a claim whether its last zxid is really smaller than what we have seen.
@@ -581,13 +616,14 @@ func (s *Session) behind(conn net.Conn, in io.Reader) (bool, error) {
 const askXid = firstXid + 1
 
 // fence closes the session before this one, so that nothing of it can happen any more: a write still in a socket would be executed for as long as
-// that session lives.
+// that session lives. It goes to a server that has just opened a session, and so has a quorum behind it: one that cannot hear its leader could not close
+// anything, but each attempt would keep the old session alive.
 func (s *Session) fence(network, addr string) error {
 	f := s.cfg.Fence
 	s.mu.Lock()
 	done := s.fenced
 	s.mu.Unlock()
-	if done || time.Now().After(f.Until) {
+	if done || time.Now().After(f.Until) || mutant.On("no fence") {
 		return nil
 	}
 	conn, err := s.dialOne(network, addr)
@@ -598,16 +634,32 @@ func (s *Session) fence(network, addr string) error {
 	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
 	defer stop()
 	// No claim to have seen anything: a member that is behind can close a session, too. All in one write: if the answers do not come through, a
-	// request that only attached the session would keep it alive instead.
+	// request that only attached the session would keep it alive instead. Only a login takes several.
 	bye := append(s.credentials(), jute.Frame(&jute.RequestHeader{Xid: askXid, Op: jute.OpCloseSession})...)
+	with := bye
+	if s.cfg.Login != nil {
+		with = nil
+	}
 	resp, in, err := s.exchange(conn, &jute.ConnectRequest{Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: f.SessionID, Password: f.Password,
-		HasReadOnly: true}, bye...)
+		HasReadOnly: true}, with...)
 	if err != nil {
-		return err
+		return fmt.Errorf("handshake: %w", err)
 	}
 	if resp.SessionID != 0 {
+		if s.cfg.Login != nil {
+			if err := s.login(conn, in, addr); err != nil {
+				return err
+			}
+			if _, err := conn.Write(bye); err != nil {
+				return err
+			}
+		}
 		h, err := answer(in)
-		if err == nil && h.Err != jute.CodeOK && h.Err != jute.CodeSessionExpired {
+		switch {
+		case err != nil:
+		case h.Err == jute.CodeSessionClosedRequireSASL:
+			err = unwelcome()
+		case h.Err != jute.CodeOK && h.Err != jute.CodeSessionExpired:
 			err = fmt.Errorf("wire: code %d", h.Err)
 		}
 		if err != nil {
@@ -620,10 +672,10 @@ func (s *Session) fence(network, addr string) error {
 	return nil
 }
 
-// ask makes one request on a connection that nobody else uses yet, credentials first, and waits for its reply.
+// ask makes one request on a connection that nobody else uses yet, and waits for its reply.
 func (s *Session) ask(conn net.Conn, in io.Reader, op int32, records ...jute.Record) (h jute.ReplyHeader, err error) {
 	request := jute.Frame(append([]jute.Record{&jute.RequestHeader{Xid: askXid, Op: op}}, records...)...)
-	if _, err := conn.Write(append(s.credentials(), request...)); err != nil {
+	if _, err := conn.Write(request); err != nil {
 		return h, err
 	}
 	return answer(in)

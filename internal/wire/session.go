@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -45,13 +46,18 @@ type Session struct {
 	watches     registry
 	lacking     map[string]map[int32]bool // operations that a server does not know
 	maxZxid     int64
+	unarmed     bool  // the last connection has not confirmed all watches,
+	gapFrom     int64 // and this is what we had seen before it
 	id          int64
 	password    []byte
 	timeout     time.Duration
 	fenced      bool
 	refusals    int // handshakes refused in a row, because the process is ahead of the servers, perhaps
 	refusedFrom time.Time
-	probe       bool // the next handshake shall claim to have seen nothing
+	probe       bool            // the next handshake shall claim to have seen nothing
+	wary        bool            // a server has closed a connection for want of authentication
+	unwanted    map[string]bool // servers that have refused our credentials since the last connection
+	refused     error           // the last refusal, when that is all of them
 	closing     bool
 	closeErr    error // what Close returns
 	endErr      error // set once: why the session has ended
@@ -85,7 +91,7 @@ func Open(cfg Config) (*Session, error) {
 		byXid: map[int32]*Call{}, xid: firstXid, watches: newRegistry(), lacking: map[string]map[int32]bool{}, maxZxid: cfg.LastZxid,
 		fenced: cfg.Fence == nil,
 	}
-	s.hosts.limit = s.patience
+	s.hosts.limit, s.hosts.spread = s.patience, cfg.Spread
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.Lock() // the library dials at once; let it wait for s.zk
 	conn, events, err := zk.Connect(cfg.Servers, cfg.Timeout,
@@ -111,6 +117,18 @@ var errConnClosed = errors.New("the library's connection was closed")
 type libLogger struct{ log *slog.Logger }
 
 func (l libLogger) Printf(format string, args ...any) { l.log.Debug(fmt.Sprintf(format, args...)) }
+
+// SetServers changes the list of servers, which must not be empty. A connection to a server that is not on the list any more is given up, as if it had been
+// lost; the session goes on elsewhere.
+func (s *Session) SetServers(servers []string) {
+	s.hosts.set(slices.Clone(servers))
+	s.mu.Lock()
+	l := s.link
+	s.mu.Unlock()
+	if l != nil && !slices.Contains(servers, l.server) {
+		l.close(errNotListed)
+	}
+}
 
 // Validity tells until when holds of this session are certain.
 func (s *Session) Validity() *Validity { return s.validity }
@@ -234,6 +252,8 @@ func (s *Session) refuse(c *Call, last bool) error {
 		return fmt.Errorf("%w: %w", ErrNotSent, s.ended())
 	case s.closing && (!last || s.link == nil):
 		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
+	case s.refused != nil && !c.Expires.IsZero():
+		return fmt.Errorf("%w: %w", ErrNotSent, s.refused)
 	case len(c.Body)+8 > s.cfg.MaxFrame:
 		return fmt.Errorf("%w: %w: %d bytes, at most %d", ErrNotSent, ErrTooLarge, len(c.Body)+8, s.cfg.MaxFrame)
 	}
@@ -464,6 +484,9 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 	live := s.link == l
 	if live {
 		s.link = nil
+		if mutant.On("time counted from the disconnect") {
+			s.validity.answer(time.Now())
+		}
 		for c := s.flight.pop(); c != nil; c = s.flight.pop() {
 			delete(s.byXid, c.xid)
 			s.failWatch(c, &t)
@@ -491,6 +514,9 @@ func (s *Session) run() {
 		wait := time.Hour
 		changed := s.validity.Changed()
 		if left, ok := s.validity.lapseIn(); ok {
+			if left <= 0 && mutant.On("extended after a lapse") {
+				left = 100 * time.Millisecond
+			}
 			if left <= 0 {
 				s.validity.Lapsed()
 				s.end(ErrLapsed)

@@ -31,7 +31,10 @@ func ParseProtected(name string) (guid, rest string, ok bool) {
 
 // isGUID reports whether the 36 characters are 8-4-4-4-12 hexadecimal digits.
 func isGUID(s string) bool {
-	for i := range len(s) {
+	if len(s) != guidLen {
+		return false
+	}
+	for i := range guidLen {
 		c := s[i]
 		switch i {
 		case 8, 13, 18, 23:
@@ -44,14 +47,30 @@ func isGUID(s string) bool {
 			}
 		}
 	}
-	return len(s) == guidLen
+	return true
 }
 
-// NewGUID returns a new random UUID (version 4) in lower case.
+// A UUID says its version at this place. Java's random ones have 4. Ours have 8, the version for those with a meaning of their own: so we know
+// our own nodes, while for Curator they are as good as any.
+const (
+	versionAt  = 14
+	ourVersion = '8'
+)
+
+// IsOurGUID says whether NewGUID of this library has made a UUID, and not Curator for Java.
+func IsOurGUID(s string) bool { return isGUID(s) && s[versionAt] == ourVersion }
+
+// IsOurs says whether this library has made a protected name.
+func IsOurs(name string) bool {
+	guid, _, ok := ParseProtected(name)
+	return ok && IsOurGUID(guid)
+}
+
+// NewGUID returns a new random UUID in lower case, one for which IsOurGUID is true.
 func NewGUID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails: the program is ended if the system has no randomness
-	b[6] = b[6]&0x0f | 0x40
+	b[6] = b[6]&0x0f | (ourVersion-'0')<<4
 	b[8] = b[8]&0x3f | 0x80
 	h := hex.EncodeToString(b[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]

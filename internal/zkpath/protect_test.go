@@ -46,13 +46,27 @@ func TestProtectIsCuratorsForm(t *testing.T) {
 }
 
 func TestNewGUID(t *testing.T) {
-	v4 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	v8 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	seen := map[string]bool{}
 	for range 1000 {
 		id := zkpath.NewGUID()
-		assert.Regexp(t, v4, id)
+		assert.Regexp(t, v8, id)
+		assert.True(t, zkpath.IsOurGUID(id))
+		assert.True(t, zkpath.IsOurs(zkpath.Protect(id, "lock-")))
 		assert.False(t, seen[id], "%s came twice", id)
 		seen[id] = true
+	}
+}
+
+// Curator's UUIDs, and what is none, are not taken for ours.
+func TestIsOurs(t *testing.T) {
+	ours := guid[:14] + "8" + guid[15:]
+	assert.True(t, zkpath.IsOurGUID(ours))
+	for _, name := range []string{guid, ours[:35], ours + "0", "", "_c_" + ours + "-x"} {
+		assert.False(t, zkpath.IsOurGUID(name), name)
+	}
+	for _, name := range []string{zkpath.Protect(guid, "x"), zkpath.Protect(ours, ""), ours, "lock-0000000001", ""} {
+		assert.False(t, zkpath.IsOurs(name), name)
 	}
 }
 

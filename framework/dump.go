@@ -1,0 +1,180 @@
+package framework
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// dumpLine is a line of a dump, see DumpBuilder.ForPath. It is one of these.
+type dumpLine struct {
+	Header  *dumpHeader  `json:"header,omitempty"`
+	Node    *dumpNode    `json:"node,omitempty"`
+	Skipped *dumpSkipped `json:"skipped,omitempty"`
+	End     *dumpEnd     `json:"end,omitempty"`
+}
+
+type dumpHeader struct {
+	Version int    `json:"version"`
+	Root    string `json:"root"`
+	ACL     bool   `json:"acl"` // the nodes have theirs
+}
+
+type dumpNode struct {
+	Path string `json:"path"` // relative to the root, which is "/"
+	Data []byte `json:"data,omitempty"`
+	// ACL is left out when it is the open one.
+	ACL []dumpACL `json:"acl,omitempty"`
+	// For those who read the dump.
+	Version  int32 `json:"version"`
+	Cversion int32 `json:"cversion"`
+	Ctime    int64 `json:"ctime"`
+	Mtime    int64 `json:"mtime"`
+}
+
+type dumpACL struct {
+	Perms  int32  `json:"perms"`
+	Scheme string `json:"scheme"`
+	ID     string `json:"id"`
+}
+
+type dumpSkipped struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+type dumpEnd struct {
+	Nodes   int64 `json:"nodes"`
+	Skipped int64 `json:"skipped"`
+}
+
+const dumpVersion = 1
+
+// Progress is how far a dump or a restore has come.
+type Progress struct {
+	// Nodes is how many have been written: to the stream, or to the tree. Bytes is the length of their data.
+	Nodes, Bytes int64
+	// Ephemerals is how many nodes were left out because they belong to a session.
+	Ephemerals int64
+	// Existing is how many of a restore's nodes were there already. After a lost connection some of its own may be among them.
+	Existing int64
+}
+
+// DumpBuilder writes a subtree to a stream. It is a value: each method returns a changed copy.
+type DumpBuilder struct {
+	c        *Client
+	noACL    bool
+	progress func(Progress)
+}
+
+// Dump begins to write a subtree to a stream, for [Client.Restore]. Curator has no such operation.
+func (c *Client) Dump() DumpBuilder { return DumpBuilder{c: c} }
+
+// WithoutACL leaves the ACLs out, which saves a request per node. Restored nodes then get what the restoring client's ACL provider says.
+func (b DumpBuilder) WithoutACL() DumpBuilder { b.noACL = true; return b }
+
+// WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
+func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f; return b }
+
+// ForPath writes the node and everything below it to w, as [Client.Walk] comes by it, and returns what it has written.
+//
+//   - Data are written as they are stored, compressed or not.
+//   - Ephemeral nodes are left out; for each there is a line that says so, and Progress counts them.
+//   - What /zookeeper contains is left out.
+//   - Versions and times are written for information only. A restored node begins at version 0, and a restored parent numbers its next sequential child
+//     by the children it has had since: that number may be smaller than those in the names restored.
+//   - That a node is a container or has a TTL is not told by servers: it becomes a persistent one.
+//
+// It is no snapshot: what changes meanwhile is seen before or after. The retry policy is asked about each flight of requests; a dump that ends with an
+// error is not whole, and Restore will say so. A node that may not be read, or whose ACL the server hides for lack of PermAdmin, is ErrNoAuth: with
+// WithoutACL reading is enough. An error of w ends it.
+//
+// The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump, data are in base64 and left out when there are none, and
+// an ACL is left out when it is the open one:
+//
+//	{"header":{"version":1,"root":"/config","acl":true}}
+//	{"node":{"path":"/","data":"djE=","version":3,"cversion":2,"ctime":1700000000000,"mtime":1700000000000}}
+//	{"node":{"path":"/app","acl":[{"perms":31,"scheme":"digest","id":"ops:…"}],"version":0,"cversion":1,"ctime":…,"mtime":…}}
+//	{"skipped":{"path":"/app/worker-1","why":"ephemeral"}}
+//	{"end":{"nodes":2,"skipped":1}}
+func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Progress, error) {
+	var p Progress
+	full, err := b.c.fullPath(path)
+	if err == nil && w == nil {
+		err = badArguments("Dump needs a writer")
+	}
+	if err == nil {
+		out := bufio.NewWriterSize(w, 64<<10)
+		lines := json.NewEncoder(out)
+		lines.SetEscapeHTML(false)
+		if err = lines.Encode(dumpLine{Header: &dumpHeader{dumpVersion, path, !b.noACL}}); err == nil {
+			err = b.nodes(ctx, full, lines.Encode, &p)
+		}
+		if err == nil {
+			err = lines.Encode(dumpLine{End: &dumpEnd{p.Nodes, p.Ephemerals}})
+		}
+		if err == nil {
+			err = out.Flush()
+		}
+	}
+	return p, opError("dump", path, err)
+}
+
+func (b DumpBuilder) nodes(ctx context.Context, root string, encode func(any) error, p *Progress) error {
+	var failed error
+	err := b.c.walk(ctx, root, walking{depth: -1, raw: true, acl: !b.noACL, system: true}, func(nodes []walked) (more bool) {
+		for _, n := range nodes {
+			line, err := b.line(n, root)
+			if err != nil {
+				failed = opError("dump", b.c.userPath(n.full), err)
+				return false
+			}
+			if failed = encode(line); failed != nil {
+				return false
+			}
+			if line.Skipped != nil {
+				p.Ephemerals++
+				continue
+			}
+			p.Nodes++
+			p.Bytes += int64(len(n.Data))
+		}
+		if b.progress != nil {
+			b.progress(*p)
+		}
+		return true
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
+	if n.err != nil {
+		return line, n.err
+	}
+	path := "/" + strings.TrimPrefix(strings.TrimPrefix(n.full, root), "/")
+	if n.Stat.EphemeralOwner != 0 {
+		return dumpLine{Skipped: &dumpSkipped{path, "ephemeral"}}, nil
+	}
+	s := n.Stat
+	node := &dumpNode{Path: path, Data: n.Data, Version: s.Version, Cversion: s.Cversion, Ctime: s.Ctime, Mtime: s.Mtime}
+	for _, a := range n.acl {
+		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") { // how the server hides a digest
+			return line, fmt.Errorf("%w: its ACL is shown only to who has PermAdmin; see WithoutACL", ErrNoAuth)
+		}
+		node.ACL = append(node.ACL, dumpACL(a))
+	}
+	if len(n.acl) == 1 && aclOf(n.acl[0]) == OpenACL()[0] {
+		node.ACL = nil
+	}
+	return dumpLine{Node: node}, nil
+}
+
+func aclOf(a jute.ACL) ACL { return ACL{Perm(a.Perms), a.Scheme, a.ID} }

@@ -1,0 +1,216 @@
+package framework_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/retry"
+	"github.com/go-curator/curator/zktest"
+)
+
+func ExampleClient_Walk() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	for _, path := range []string{"/config/db/host", "/config/db/port", "/config/name"} {
+		if _, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, path, []byte("value of "+path)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	for node, err := range client.Walk().ForPath(ctx, "/config") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s %q\n", node.Path, node.Data)
+	}
+	// Output:
+	// /config ""
+	// /config/db ""
+	// /config/name "value of /config/name"
+	// /config/db/host "value of /config/db/host"
+	// /config/db/port "value of /config/db/port"
+}
+
+func ExampleClient_Dump() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	if _, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, "/config/a", []byte("1")); err != nil {
+		log.Fatal(err)
+	}
+
+	var file bytes.Buffer
+	done, err := client.Dump().ForPath(ctx, "/config", &file)
+	fmt.Println(done.Nodes, "nodes", err)
+	header, _, _ := strings.Cut(file.String(), "\n")
+	fmt.Println(header)
+
+	done, err = client.Restore().WithProgress(func(p framework.Progress) { fmt.Println("so far:", p.Nodes) }).ForPath(ctx, "/backup/config", &file)
+	fmt.Println(done.Nodes, "nodes", err)
+	data, err := client.GetData().ForPath(ctx, "/backup/config/a")
+	fmt.Println(string(data), err)
+	// Output:
+	// 2 nodes <nil>
+	// {"header":{"version":1,"root":"/config","acl":true}}
+	// so far: 2
+	// 2 nodes <nil>
+	// 1 <nil>
+}
+
+func ExampleClient_Restore() {
+	client, stop := start()
+	defer stop()
+	_, err := client.Restore().ForPath(context.Background(), "/config", strings.NewReader(`{"header":{"version":1,"root":"/","acl":true}}`))
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, framework.ErrInvalidDump))
+	// Output:
+	// restore /config: invalid dump: line 2: the stream ends before the dump does
+	// true
+}
+
+func ExampleClient_DeleteRecursively() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	if err := client.Ensure(ctx, "/jobs/2024/12/31"); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(client.DeleteRecursively(ctx, "/jobs"))
+	fmt.Println(client.DeleteRecursively(ctx, "/jobs"), "when it is gone already")
+	// Output:
+	// <nil>
+	// <nil> when it is gone already
+}
+
+func ExampleCreateBuilder_Idempotent() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+
+	// Run once or twice, by one program or after its restart: the outcome is the same.
+	for range 2 {
+		_, err := client.Create().Idempotent().ForPath(ctx, "/config", []byte("v1"))
+		fmt.Println(err)
+	}
+	for range 2 {
+		stat, err := client.SetData().Idempotent().WithVersion(0).ForPath(ctx, "/config", []byte("v2"))
+		fmt.Println(stat.Version, err)
+	}
+	for range 2 {
+		fmt.Println(client.Delete().Idempotent().ForPath(ctx, "/config"))
+	}
+	// Output:
+	// <nil>
+	// <nil>
+	// 1 <nil>
+	// 1 <nil>
+	// <nil>
+	// <nil>
+}
+
+func ExampleWithCompression() {
+	server, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial), framework.WithCompression())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	text := strings.Repeat("many words that say the same. ", 1000)
+	if _, err := client.Create().ForPath(ctx, "/a", []byte(text)); err != nil {
+		log.Fatal(err)
+	}
+	stored, err := client.GetData().Undecompressed().ForPath(ctx, "/a")
+	fmt.Println(len(stored) < 500, err)
+	data, err := client.GetData().ForPath(ctx, "/a")
+	fmt.Println(len(data), err)
+	// Output:
+	// true <nil>
+	// 30000 <nil>
+}
+
+func ExampleClient_UsingRetry() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+
+	once := client.UsingRetry(retry.RetryNTimes{})
+	_, err := once.GetData().ForPath(ctx, "/none") // fails at once also when the connection is lost
+	fmt.Println(err)
+	// Output:
+	// getData /none: node does not exist
+}
+
+func ExampleClient_InSession() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+
+	// Both nodes in one session, or, if it ends in the middle, all of it again in the next one.
+	err := retry.Do(ctx, retry.RetryNTimes{Retries: 3, Sleep: time.Second}, func(ctx context.Context) error {
+		return client.InSession(ctx, func(ctx context.Context, s *framework.Session) error {
+			for _, path := range []string{"/primary", "/backup"} {
+				if _, err := s.Client().Create().WithMode(framework.Ephemeral).ForPath(ctx, path, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}, retry.WithRetryable(func(err error) bool { return errors.Is(err, framework.ErrSessionLost) }))
+	fmt.Println(err)
+	// Output:
+	// <nil>
+}
+
+func ExampleClient_SetServers() {
+	client, stop := start()
+	defer stop()
+	if err := client.SetServers("zk1,zk2:2182,zk3"); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(client.Servers())
+	fmt.Println(client.SetServers("zk1;zk2"))
+	// Output:
+	// [zk1:2181 zk2:2182 zk3:2181]
+	// invalid connect string "zk1;zk2": server "zk1;zk2": a host name has no ';'; separate servers by commas
+}
+
+func ExampleClient_GetConfig() {
+	server, err := zktest.NewServer(zktest.Config{EnsembleConfig: "server.1=zk1:2888:3888:participant;2181\n" +
+		"server.2=zk2:2888:3888:observer;0.0.0.0:2181\nversion=100000000"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	config, err := client.GetConfig().ForEnsemble(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range config.Members {
+		fmt.Println(m.ID, m.ClientAddress, m.Observer)
+	}
+	_, err = client.Reconfig().Leaving("2").FromConfig(config.Version).ForEnsemble(context.Background())
+	fmt.Println(err) // as on every server that does not set reconfigEnabled=true
+	// Output:
+	// 1 zk1:2181 false
+	// 2 zk2:2181 true
+	// reconfig: reconfiguration is disabled
+}

@@ -1,0 +1,70 @@
+package framework
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/retry"
+)
+
+// Helpers over whole subtrees send their requests in flights: many at once, then a wait for all the answers. A flight that a lost connection has torn
+// is repeated whole, so it must consist of what does no harm when it is done twice.
+const (
+	flightSize  = 512
+	flightBytes = 8 << 20 // of data in one flight, about: nobody knows how large they are before they are read
+)
+
+// flight sends what calls makes, and repeats that as the retry policy says until there is an answer to each.
+func (c *Client) flight(ctx context.Context, calls func() []*wire.Call) (replies []wire.Reply, err error) {
+	err = c.repeat(ctx, func(ctx context.Context, e *epoch) error {
+		frames := calls()
+		for _, call := range frames {
+			c.expiring(call)
+		}
+		replies, err = awaitAll(ctx, e, frames...)
+		for i := 0; err == nil && i < len(replies); i++ {
+			if failed := replyError(replies[i]); unfinished(failed) {
+				err = failed
+			}
+		}
+		return err
+	})
+	return replies, err
+}
+
+// repeat runs f as the retry policy says, in whatever session is the current one.
+func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoch) error) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	err := retry.Do(ctx, c.RetryPolicy(), func(ctx context.Context) error {
+		e, err := c.epochOf()
+		if err != nil {
+			return err
+		}
+		return f(ctx, e)
+	}, retry.WithRetryable(func(err error) bool {
+		switch {
+		case errors.Is(err, ErrClosed):
+			return false
+		case errors.Is(err, ErrSessionLost):
+			return c.pinned() == nil
+		}
+		return transient(err)
+	}))
+	return c.core.explain(err)
+}
+
+func dataCall(full string) *wire.Call {
+	return &wire.Call{Op: jute.OpGetData, Body: jute.Marshal(&jute.PathWatchRequest{Path: full})}
+}
+
+func existsCall(full string) *wire.Call {
+	return &wire.Call{Op: jute.OpExists, Body: jute.Marshal(&jute.PathWatchRequest{Path: full})}
+}
+
+func aclCall(full string) *wire.Call {
+	return &wire.Call{Op: jute.OpGetACL, Body: jute.Marshal(&jute.PathRequest{Path: full})}
+}

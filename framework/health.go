@@ -1,0 +1,100 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Health is how a client is doing at a moment, for probes, logs and gauges.
+type Health struct {
+	// StateChange is what was announced last, NeverConnected before the first connection, Since when that was.
+	StateChange
+	Since time.Time
+	// Server is the one that is connected, "" if none is.
+	Server string
+	// Trouble is why the last attempt to connect has failed, or the last connection was lost; nil with a connection.
+	Trouble error
+	// Safety has the rule in force, the remaining validity and the number of holds.
+	Safety Safety
+	// Queued counts the requests that wait for a connection or for room in the window, InFlight those that wait for an answer.
+	Queued, InFlight int
+	// Cleanups counts the removals that the client still owes, see [Client.PendingCleanups].
+	Cleanups int
+	// Connections counts those that the session has had.
+	Connections uint64
+	// Closed says that Close has begun.
+	Closed bool
+}
+
+// Health says how the client is doing. It asks nobody and never waits. A view of a session tells of that session's requests and safety.
+func (c *Client) Health() Health {
+	e := c.epochView()
+	load := e.wire.Load()
+	h := Health{
+		Server: e.wire.Server(), Trouble: c.core.trouble.last(), Safety: c.Safety(), Queued: load.Queued, InFlight: load.InFlight,
+		Cleanups: c.PendingCleanups(), Connections: e.wire.Links(),
+	}
+	h.StateChange, h.Since = c.core.board.age()
+	select {
+	case <-c.core.closed:
+		h.Closed = true
+	default:
+	}
+	return h
+}
+
+// Err is nil when the client is connected to a quorum. Otherwise it matches ErrClosed, ErrNotReadOnly (connected to a member without one), ErrSuspended, ErrSessionLost or
+// ErrNotConnected (never connected so far), says since when, and contains Trouble: ErrAuthFailed, for example.
+//
+// That nothing can be held with the session timeout granted is no error here, since most clients hold nothing: see Safety.Refused.
+func (h Health) Err() error { return h.Check(0) }
+
+// Check is Err, but lets the connection be away for as long as tolerance. A readiness probe that tolerates the session timeout does not flap when a server
+// restarts, or a leader changes.
+func (h Health) Check(tolerance time.Duration) error {
+	var why error
+	switch {
+	case h.Closed:
+		return ErrClosed
+	case h.State == Connected || h.State == Reconnected:
+		return nil
+	case h.State == ReadOnly:
+		why = ErrNotReadOnly
+	case h.State == Suspended:
+		why = ErrSuspended
+	case h.State == Lost:
+		why = ErrSessionLost
+	default:
+		why = errNotYet
+	}
+	age := time.Since(h.Since)
+	switch {
+	case tolerance > 0 && age <= tolerance:
+		return nil
+	case h.Trouble != nil && !errors.Is(why, h.Trouble):
+		return fmt.Errorf("%w, for %v: %w", why, age.Round(time.Millisecond), h.Trouble)
+	}
+	return fmt.Errorf("%w, for %v", why, age.Round(time.Millisecond))
+}
+
+// String is for people; its form may change.
+func (h Health) String() string {
+	var s strings.Builder
+	fmt.Fprint(&s, h.StateChange)
+	if h.Server != "" {
+		fmt.Fprint(&s, " at ", h.Server)
+	}
+	fmt.Fprintf(&s, ", rule %v, valid for %v, %d held", h.Safety.Rule, h.Safety.Remaining.Round(time.Millisecond), h.Safety.Holds)
+	if h.Queued+h.InFlight > 0 {
+		fmt.Fprintf(&s, ", requests %d in flight and %d queued", h.InFlight, h.Queued)
+	}
+	if h.Cleanups > 0 {
+		fmt.Fprintf(&s, ", %d clean-ups pending", h.Cleanups)
+	}
+	if err := h.Err(); err != nil {
+		fmt.Fprint(&s, ": ", err)
+	}
+	return s.String()
+}

@@ -1,0 +1,64 @@
+package framework
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestHealthThroughTheLifeOfAClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		srv.Stop()
+		c := dial(t, srv)
+		time.Sleep(3 * time.Second)
+		h := c.Health()
+		assert.Equal(t, NeverConnected, h.State)
+		assert.Empty(t, h.Server)
+		assert.ErrorIs(t, h.Err(), ErrNotConnected)
+		assert.ErrorIs(t, h.Err(), h.Trouble, "it says why")
+		assert.NoError(t, h.Check(time.Minute))
+
+		require.NoError(t, srv.Start())
+		s := connected(t, c)
+		time.Sleep(time.Second)
+		h = c.Health()
+		assert.NoError(t, h.Err())
+		assert.NoError(t, h.Trouble)
+		assert.Equal(t, srv.Addr(), h.Server)
+		assert.Equal(t, uint64(1), h.Connections)
+		assert.Positive(t, h.Safety.Remaining)
+		assert.Zero(t, h.Queued+h.InFlight+h.Cleanups)
+		assert.Contains(t, h.String(), "Connected in epoch 1 at "+srv.Addr()+", rule bound, valid for ")
+
+		srv.Pause()
+		c.GetData().InBackground().ForPath(t.Context(), "/")
+		assert.Equal(t, 1, c.Health().InFlight)
+		srv.Resume()
+
+		srv.Stop()
+		time.Sleep(time.Second)
+		c.GetData().InBackground().ForPath(t.Context(), "/")
+		h = c.Health()
+		assert.ErrorIs(t, h.Err(), ErrSuspended)
+		assert.Error(t, h.Trouble)
+		assert.NoError(t, h.Check(s.Timeout()), "a server that restarts makes no probe fail")
+		assert.Equal(t, 1, h.Queued-1, "the question whether the server stands alone, and ours")
+		assert.Positive(t, h.Safety.Remaining, "what is held is held")
+
+		time.Sleep(time.Minute)
+		h = c.Health()
+		assert.ErrorIs(t, h.Err(), ErrSessionLost)
+		assert.ErrorIs(t, h.Check(s.Timeout()), ErrSessionLost)
+		assert.Zero(t, h.Safety.Remaining)
+
+		require.NoError(t, c.Close())
+		assert.ErrorIs(t, c.Health().Err(), ErrClosed)
+		assert.ErrorIs(t, c.Health().Check(time.Hour), ErrClosed)
+	})
+}

@@ -1,0 +1,42 @@
+package framework
+
+import (
+	"fmt"
+	"time"
+)
+
+// SignOfLife is what a client sends to show that it lives.
+type SignOfLife int8
+
+const (
+	// Ping goes to the connected server when nothing else does.
+	Ping SignOfLife = iota
+	// Heartbeat goes to the quorum while something is held under [RuleHeartbeat].
+	Heartbeat
+)
+
+func (s SignOfLife) String() string {
+	switch s {
+	case Ping:
+		return "ping"
+	case Heartbeat:
+		return "heartbeat"
+	}
+	return fmt.Sprintf("SignOfLife(%d)", int8(s))
+}
+
+// RoundTrip is a sign of life and its answer.
+type RoundTrip struct {
+	Kind  SignOfLife
+	Epoch int64
+	// Took is the time between its sending and the answer.
+	Took time.Duration
+}
+
+// pong is told the round trips of an epoch's pings; nil without hooks.
+func (c *core) pong(n int64) func(time.Duration) {
+	if !c.cfg.observer.Active() {
+		return nil
+	}
+	return func(took time.Duration) { c.cfg.observer.roundTrip(RoundTrip{Ping, n, took}) }
+}

@@ -1,0 +1,333 @@
+package framework
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// ErrInvalidDump says that a stream is not a dump, or not a whole one; the message says in which line.
+var ErrInvalidDump = named("invalid dump")
+
+// RestoreBuilder makes the nodes of a dump. It is a value: each method returns a changed copy.
+type RestoreBuilder struct {
+	c         *Client
+	overwrite bool
+	progress  func(Progress)
+}
+
+// Restore begins to make the nodes of a dump, see [Client.Dump]. Curator has no such operation.
+func (c *Client) Restore() RestoreBuilder { return RestoreBuilder{c: c} }
+
+// Overwriting sets the data and, if the dump has them, the ACLs of nodes that exist already. Nodes that are not in the dump stay in any case.
+func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; return b }
+
+// WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
+func (b RestoreBuilder) WithProgress(f func(Progress)) RestoreBuilder { b.progress = f; return b }
+
+// restoreNodes bounds how many nodes go into one transaction, restoreBytes their size.
+const (
+	restoreNodes = 500
+	restoreBytes = 256 << 10
+)
+
+// ForPath makes the dump's root at path, which may be another one than it was dumped from, and everything below. Parents of path that are missing are made
+// as with Ensure. It returns what it has made.
+//
+// A node that exists already and has the data of the dump is taken for restored (its ACL is not looked at); one that has other data is ErrNodeExists,
+// unless Overwriting. So a restore that was cut short can be run again.
+//
+// Nodes are made hundreds at a time, in transactions as long as none of them exists. After a lost connection, which the retry policy is asked about, they
+// are made one by one. It is not atomic: when it ends with an error, a part is there. The stream is read as it goes on: that it is damaged (ErrInvalidDump)
+// may come out late. ctx cannot interrupt a Read of r.
+func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (Progress, error) {
+	var p Progress
+	full, err := b.c.fullPath(path)
+	if err == nil && r == nil {
+		err = badArguments("Restore needs a reader")
+	}
+	if err == nil {
+		err = checkContext(ctx)
+	}
+	if err == nil {
+		err = b.run(ctx, full, newDumpReader(r, b.c.core.cfg.maxFrame), &p)
+	}
+	return p, opError("restore", path, err)
+}
+
+func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p *Progress) error {
+	if err := in.header(); err != nil {
+		return err
+	}
+	if parent := zkpath.Parent(root); parent != "/" && root != "/" {
+		if err := b.c.repeat(ctx, func(ctx context.Context, e *epoch) error {
+			_, err := b.c.mkdirs(ctx, e, parent, parents{mode: Persistent})
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	limit := min(restoreBytes, b.c.core.cfg.maxFrame/2)
+	var batch []*jute.CreateRequest
+	size := 0
+	put := func() error {
+		existing, err := b.put(ctx, batch, in.acl)
+		if err != nil {
+			return err
+		}
+		for _, n := range batch {
+			p.Bytes += int64(len(n.Data))
+		}
+		p.Nodes += int64(len(batch))
+		p.Existing += int64(existing)
+		p.Ephemerals = in.skipped
+		batch, size = nil, 0
+		if b.progress != nil {
+			b.progress(*p)
+		}
+		return nil
+	}
+	for {
+		node, err := in.next()
+		if err != nil {
+			return err
+		}
+		if node == nil {
+			break
+		}
+		req := &jute.CreateRequest{Path: relocated(root, node.Path), Data: node.Data}
+		if req.Data == nil {
+			req.Data = []byte{}
+		}
+		switch {
+		case !in.acl:
+			req.ACL = b.c.aclFor(req.Path)
+		case len(node.ACL) == 0:
+			req.ACL = wireACL(OpenACL())
+		}
+		for _, a := range node.ACL {
+			req.ACL = append(req.ACL, jute.ACL(a))
+		}
+		more := len(req.Path) + len(req.Data) + 64*len(req.ACL) + 32
+		if len(batch) > 0 && (len(batch) == restoreNodes || size+more > limit) {
+			if err := put(); err != nil {
+				return err
+			}
+		}
+		batch, size = append(batch, req), size+more
+	}
+	if len(batch) > 0 {
+		return put()
+	}
+	p.Ephemerals = in.skipped
+	return nil
+}
+
+// relocated is where a node of a dump goes.
+func relocated(root, path string) string {
+	switch {
+	case path == "/":
+		return root
+	case root == "/":
+		return path
+	}
+	return root + path
+}
+
+// put makes nodes, parents first.
+func (b RestoreBuilder) put(ctx context.Context, nodes []*jute.CreateRequest, withACL bool) (existing int, err error) {
+	singly := len(nodes) == 1
+	err = b.c.repeat(ctx, func(ctx context.Context, e *epoch) (err error) {
+		if !singly {
+			if singly, err = b.atOnce(ctx, e, nodes); err != nil || !singly {
+				return err
+			}
+		}
+		existing, err = b.one(ctx, e, nodes, withACL)
+		return err
+	})
+	return existing, err
+}
+
+// atOnce makes nodes in one transaction; singly says that they must be made one by one, because some are there.
+func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.CreateRequest) (singly bool, err error) {
+	var req jute.MultiRequest
+	for _, n := range nodes {
+		req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpCreate, Request: n})
+	}
+	r, _, err := await(ctx, e, b.c.expiring(&wire.Call{Op: jute.OpMulti, Body: jute.Marshal(&req)}), nil)
+	if err == nil {
+		err = replyError(r)
+	}
+	if err != nil {
+		return errors.Is(err, ErrOutcomeUnknown), err
+	}
+	var res jute.MultiResponse
+	if err := decode(r.Body, &res); err != nil {
+		return false, err
+	}
+	for i, one := range res.Results {
+		// In front of the failed one are those with code 0.
+		switch {
+		case one.Op != jute.OpError || one.Err == jute.CodeOK:
+		case one.Err == jute.CodeNodeExists:
+			return true, nil
+		default:
+			return false, opError("create", b.c.userPath(nodes[min(i, len(nodes)-1)].Path), codeError(one.Err))
+		}
+	}
+	return false, nil
+}
+
+// one makes nodes one by one, in one flight.
+func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateRequest, withACL bool) (existing int, err error) {
+	var calls []*wire.Call
+	for _, n := range nodes {
+		calls = append(calls, b.c.expiring(&wire.Call{Op: jute.OpCreate, Body: jute.Marshal(n)}))
+	}
+	replies, err := awaitAll(ctx, e, calls...)
+	if err != nil {
+		return 0, err
+	}
+	var there []*jute.CreateRequest
+	for i, n := range nodes {
+		switch err := replyError(replies[i]); {
+		case errors.Is(err, ErrNodeExists):
+			there = append(there, n)
+		case unfinished(err):
+			return 0, err
+		case err != nil:
+			return 0, opError("create", b.c.userPath(n.Path), err)
+		}
+	}
+	if len(there) == 0 {
+		return 0, nil
+	}
+	return len(there), b.existing(ctx, e, there, withACL)
+}
+
+// existing looks at nodes that are there already, and overwrites them if asked.
+func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.CreateRequest, withACL bool) error {
+	var calls []*wire.Call
+	for _, n := range nodes {
+		call := dataCall(n.Path)
+		if b.overwrite {
+			call = &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: n.Path, Data: n.Data, Version: -1})}
+		}
+		calls = append(calls, b.c.expiring(call))
+		if b.overwrite && withACL {
+			call := &wire.Call{Op: jute.OpSetACL, Body: jute.Marshal(&jute.SetACLRequest{Path: n.Path, ACL: n.ACL, Version: -1})}
+			calls = append(calls, b.c.expiring(call))
+		}
+	}
+	replies, err := awaitAll(ctx, e, calls...)
+	if err != nil {
+		return err
+	}
+	each := len(calls) / len(nodes)
+	for i, r := range replies {
+		n := nodes[i/each]
+		err := replyError(r)
+		if unfinished(err) {
+			return err
+		}
+		var res jute.GetDataResponse
+		if err == nil && !b.overwrite {
+			if err = decode(r.Body, &res); err == nil && !bytes.Equal(res.Data, n.Data) {
+				err = fmt.Errorf("%w, with other data; see Overwriting", ErrNodeExists)
+			}
+		}
+		if err != nil {
+			return opError("restore", b.c.userPath(n.Path), err)
+		}
+	}
+	return nil
+}
+
+// dumpReader reads a dump line by line.
+type dumpReader struct {
+	lines   *bufio.Scanner
+	n       int
+	acl     bool
+	nodes   int64
+	skipped int64
+}
+
+// newDumpReader returns a reader of lines with nodes that fit into a frame.
+func newDumpReader(r io.Reader, maxFrame int) *dumpReader {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 64<<10), 2*maxFrame+1<<20)
+	return &dumpReader{lines: s}
+}
+
+func (d *dumpReader) invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: line %d: %s", ErrInvalidDump, d.n, fmt.Sprintf(format, args...))
+}
+
+func (d *dumpReader) line() (line dumpLine, err error) {
+	d.n++
+	if !d.lines.Scan() {
+		switch err := d.lines.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			return line, d.invalid("longer than any node can be")
+		case err != nil:
+			return line, err
+		}
+		return line, d.invalid("the stream ends before the dump does")
+	}
+	if err := json.Unmarshal(d.lines.Bytes(), &line); err != nil {
+		return line, d.invalid("%v", err)
+	}
+	return line, nil
+}
+
+func (d *dumpReader) header() error {
+	line, err := d.line()
+	switch {
+	case err != nil:
+		return err
+	case line.Header == nil:
+		return d.invalid("no header")
+	case line.Header.Version != dumpVersion:
+		return d.invalid("a dump of version %d, this program reads version %d", line.Header.Version, dumpVersion)
+	}
+	d.acl = line.Header.ACL
+	return nil
+}
+
+// next returns the next node, nil at the end.
+func (d *dumpReader) next() (*dumpNode, error) {
+	for {
+		line, err := d.line()
+		switch {
+		case err != nil:
+			return nil, err
+		case line.Skipped != nil:
+			d.skipped++
+		case line.Node != nil:
+			d.nodes++
+			if err := zkpath.Validate(line.Node.Path, false); err != nil {
+				return nil, d.invalid("%v", err)
+			}
+			if d.nodes == 1 && line.Node.Path != "/" {
+				return nil, d.invalid("the first node is %s, not the root", line.Node.Path)
+			}
+			return line.Node, nil
+		case line.End != nil:
+			if line.End.Nodes != d.nodes || line.End.Skipped != d.skipped {
+				return nil, d.invalid("%d nodes and %d skipped, but the end says %d and %d", d.nodes, d.skipped, line.End.Nodes, line.End.Skipped)
+			}
+			return nil, nil
+		default:
+			return nil, d.invalid("neither a node nor the end")
+		}
+	}
+}

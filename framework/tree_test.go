@@ -1,0 +1,490 @@
+package framework
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// plant makes nodes whose data are their paths.
+func plant(t *testing.T, srv *zktest.Server, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		require.NoError(t, srv.Create(path, []byte(path)))
+	}
+}
+
+func walkOf(t *testing.T, c *Client, b WalkBuilder, path string) (paths []string) {
+	t.Helper()
+	for n, err := range b.ForPath(t.Context(), path) {
+		require.NoError(t, err)
+		paths = append(paths, n.Path)
+	}
+	return paths
+}
+
+func TestEnsure(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		require.NoError(t, c.Ensure(ctx, "/a/b/c"))
+		assert.Equal(t, zktest.Persistent, srv.Tree()["/a/b/c"].Mode)
+		assert.Empty(t, srv.Tree()["/a/b/c"].Data, "not even the default data")
+		require.NoError(t, srv.Set("/a/b/c", []byte("x")))
+		srv.ResetCounts()
+		require.NoError(t, c.Ensure(ctx, "/a/b/c"))
+		assert.Equal(t, map[string]int{"create": 1}, writes(srv))
+		assert.Equal(t, "x", string(srv.Tree()["/a/b/c"].Data))
+		require.NoError(t, c.Ensure(ctx, "/"))
+		require.NoError(t, c.UsingNamespace("team").Ensure(ctx, "/d"))
+		assert.Contains(t, srv.Tree(), "/team/d")
+		srv.Inject(zktest.Fault{Op: "create", Action: zktest.LoseReply})
+		require.NoError(t, c.Ensure(ctx, "/e/f"))
+		assert.ErrorIs(t, c.Ensure(ctx, "e"), ErrInvalidPath)
+	}, WithDefaultData([]byte("default")))
+}
+
+func TestWalk(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		plant(t, srv, "/r", "/r/b", "/r/a", "/r/a/y", "/r/a/x", "/r/b/z", "/r/a/x/deep", "/s")
+		all := []string{"/r", "/r/a", "/r/b", "/r/a/x", "/r/a/y", "/r/b/z", "/r/a/x/deep"}
+		require.NoError(t, c.Sync().ForPath(ctx, "/"))
+		srv.ResetCounts()
+		for n, err := range c.Walk().ForPath(ctx, "/r") {
+			require.NoError(t, err)
+			assert.Equal(t, all[0], n.Path)
+			assert.Equal(t, n.Path, string(n.Data))
+			assert.Equal(t, Stat(srv.Tree()[n.Path].Stat), n.Stat)
+			all = all[1:]
+		}
+		assert.Empty(t, all)
+		assert.Equal(t, map[string]int{"multiRead": 4, "getChildren2": 4}, writes(srv), "leaves are not listed")
+		for n, err := range c.Walk().WithoutData().ForPath(ctx, "/r") {
+			require.NoError(t, err)
+			assert.Nil(t, n.Data)
+			assert.NotZero(t, n.Stat.Czxid)
+		}
+		assert.Equal(t, 7, srv.Counts()["exists"])
+		assert.Equal(t, []string{"/r"}, walkOf(t, c, c.Walk().MaxDepth(0), "/r"))
+		assert.Equal(t, []string{"/r", "/r/a", "/r/b"}, walkOf(t, c, c.Walk().MaxDepth(1), "/r"))
+		assert.Equal(t, []string{"/", "/a", "/b"}, walkOf(t, c.UsingNamespace("r"), c.UsingNamespace("r").Walk().MaxDepth(1), "/"))
+		assert.Contains(t, walkOf(t, c, c.Walk(), "/"), "/zookeeper/quota")
+
+		for n, err := range c.Walk().ForPath(ctx, "/none") {
+			assert.Equal(t, "/none", n.Path)
+			assert.ErrorIs(t, err, ErrNoNode)
+			assert.EqualError(t, err, "walk /none: node does not exist")
+		}
+		for _, err := range c.Walk().ForPath(ctx, "none") {
+			assert.ErrorIs(t, err, ErrInvalidPath)
+		}
+		var none context.Context
+		for _, err := range c.Walk().ForPath(none, "/r") {
+			assert.ErrorIs(t, err, ErrNilContext)
+		}
+		for range c.Walk().ForPath(ctx, "/r") {
+			break // and nothing is left behind: goleak
+		}
+		gone, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var last error
+		for _, err := range c.Walk().ForPath(gone, "/r") {
+			cancel()
+			last = err
+		}
+		assert.ErrorIs(t, last, context.Canceled)
+	})
+}
+
+// A server before 3.6 closes the connection on a multiRead, once.
+func TestWalkOfAnOldServer(t *testing.T) {
+	bubbleOf(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server, c *Client) {
+		plant(t, srv, "/r/a/x", "/r/b")
+		connects := srv.Counts()["connect"]
+		for range 3 {
+			assert.Equal(t, []string{"/r", "/r/a", "/r/b", "/r/a/x"}, walkOf(t, c, c.Walk(), "/r"))
+		}
+		assert.Equal(t, connects+1, srv.Counts()["connect"])
+		text, _ := dumped(t, c, "/r")
+		_, err := c.Restore().ForPath(t.Context(), "/s", strings.NewReader(text))
+		require.NoError(t, err)
+	})
+}
+
+func TestWalkMeetsClosedDoors(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		plant(t, srv, "/r", "/r/a", "/r/a/x", "/r/b")
+		require.NoError(t, srv.SetACL("/r/a", zktest.ACL{Perms: 31, Scheme: "digest", ID: "nobody:x"}))
+		var seen []string
+		for n, err := range c.Walk().ForPath(t.Context(), "/r") {
+			if n.Path == "/r/a" {
+				assert.ErrorIs(t, err, ErrNoAuth)
+			} else {
+				assert.NoError(t, err)
+			}
+			seen = append(seen, n.Path)
+		}
+		assert.Equal(t, []string{"/r", "/r/a", "/r/b"}, seen, "what is below a closed door is not seen")
+		_, err := c.Dump().ForPath(t.Context(), "/r", io.Discard)
+		assert.ErrorIs(t, err, ErrNoAuth)
+		assert.ErrorContains(t, err, "/r/a")
+	})
+}
+
+func TestWalkThroughATornConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		plant(t, srv, "/r")
+		for i := range 1500 {
+			plant(t, srv, fmt.Sprintf("/r/n%04d", i))
+		}
+		torn := srv.Inject(zktest.Fault{Op: "multiRead", After: 10, Times: 2, Action: zktest.CutBefore})
+		paths := walkOf(t, c, c.Walk(), "/r")
+		assert.Equal(t, 2, torn.Hits())
+		assert.Len(t, paths, 1501)
+		assert.True(t, slices.IsSorted(paths), "each once, in order")
+		// A session that ends in the middle does not matter, except to its own view.
+		s := connected(t, c)
+		n := 0
+		for _, err := range c.Walk().ForPath(t.Context(), "/r") {
+			require.NoError(t, err)
+			if n++; n == 1 {
+				srv.Expire(s.ID())
+			}
+		}
+		assert.Equal(t, 1501, n)
+		for _, err := range s.Client().Walk().ForPath(t.Context(), "/r") {
+			assert.ErrorIs(t, err, ErrSessionLost)
+		}
+	})
+}
+
+func TestDeleteRecursively(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		require.NoError(t, c.DeleteRecursively(ctx, "/none"))
+		plant(t, srv, "/leaf", "/keep")
+		srv.ResetCounts()
+		require.NoError(t, c.DeleteRecursively(ctx, "/leaf"))
+		assert.Equal(t, map[string]int{"delete": 1}, writes(srv))
+		plant(t, srv, "/r")
+		for i := range 20 {
+			for j := range 60 {
+				plant(t, srv, fmt.Sprintf("/r/d%d/n%d", i, j))
+			}
+		}
+		srv.ResetCounts()
+		torn := srv.Inject(zktest.Fault{Op: "delete", After: 500, Action: zktest.LoseReply})
+		require.NoError(t, c.DeleteRecursively(ctx, "/r"))
+		assert.Equal(t, 1, torn.Hits())
+		assert.Empty(t, srv.Diff(map[string]string{"/keep": "/keep"}))
+		assert.Equal(t, 21, srv.Counts()["getChildren2"], "leaves are not listed")
+
+		assert.ErrorIs(t, c.DeleteRecursively(ctx, "/"), ErrBadArguments)
+		assert.ErrorIs(t, c.DeleteRecursively(ctx, "r"), ErrInvalidPath)
+		plant(t, srv, "/team/a/b")
+		require.NoError(t, c.UsingNamespace("team").DeleteRecursively(ctx, "/"))
+		assert.NotContains(t, srv.Tree(), "/team")
+
+		plant(t, srv, "/r/a/closed/b", "/r/z")
+		require.NoError(t, srv.SetACL("/r/a/closed", zktest.ACL{Perms: int32(PermRead), Scheme: "world", ID: "anyone"}))
+		err := c.DeleteRecursively(ctx, "/r")
+		assert.ErrorIs(t, err, ErrNoAuth)
+		assert.EqualError(t, err, "delete /r/a/closed/b: no permission")
+	})
+}
+
+// Others add and delete meanwhile.
+func TestDeleteRecursivelyAmongOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		plant(t, srv, "/r/a/x", "/r/b")
+		hold := srv.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: "/r/a", Action: zktest.HoldReply})
+		got := make(chan error)
+		go func() { got <- c.DeleteRecursively(t.Context(), "/r") }()
+		<-hold.Struck()
+		plant(t, srv, "/r/a/y/new", "/r/c")
+		require.NoError(t, srv.Delete("/r/a/x"))
+		hold.Release()
+		require.NoError(t, <-got)
+		assert.NotContains(t, srv.Tree(), "/r")
+
+		// Somebody who never stops wins, but not for ever.
+		plant(t, srv, "/r/x")
+		stop, stopped := context.WithCancel(t.Context())
+		busy := srv.Inject(zktest.Fault{Op: "getChildren2", Times: -1, Action: zktest.DelayReply, Delay: time.Millisecond})
+		go func() {
+			for i := 0; stop.Err() == nil; i++ {
+				select {
+				case <-busy.Struck():
+					_ = srv.Create(fmt.Sprintf("/r/n%d", i), nil)
+				case <-stop.Done():
+				}
+			}
+		}()
+		go func() { got <- c.DeleteRecursively(t.Context(), "/r") }()
+		assert.ErrorIs(t, <-got, ErrNotEmpty)
+		stopped()
+	})
+}
+
+// roundTrip dumps a subtree.
+func dumped(t *testing.T, c *Client, path string) (string, Progress) {
+	t.Helper()
+	var out bytes.Buffer
+	p, err := c.Dump().ForPath(t.Context(), path, &out)
+	require.NoError(t, err)
+	return out.String(), p
+}
+
+func TestDumpAndRestore(t *testing.T) {
+	bubbleOf(t, zktest.Config{ExtendedTypes: true}, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		plant(t, srv, "/r", "/r/a", "/r/a/x")
+		require.NoError(t, srv.Set("/r/a", []byte{0, 0xff, '<'}))
+		acl := DigestACL(PermRead|PermAdmin, "ops", "secret")
+		_, err := c.Create().WithACL(acl, ACL{PermAll, "world", "anyone"}).ForPath(ctx, "/r/a/acl", []byte{})
+		require.NoError(t, err)
+		_, err = c.Create().WithMode(Ephemeral).ForPath(ctx, "/r/a/here", nil)
+		require.NoError(t, err)
+		_, err = c.Create().WithMode(Container).ForPath(ctx, "/r/container", nil)
+		require.NoError(t, err)
+		_, err = c.Create().WithMode(PersistentTTL).WithTTL(time.Hour).ForPath(ctx, "/r/ttl", []byte("t"))
+		require.NoError(t, err)
+
+		text, p := dumped(t, c, "/r")
+		assert.Equal(t, Progress{Nodes: 6, Bytes: 12, Ephemerals: 1}, p)
+		lines := strings.Split(text, "\n")
+		assert.Equal(t, `{"header":{"version":1,"root":"/r","acl":true}}`, lines[0])
+		assert.Equal(t, `{"node":{"path":"/","data":"L3I=","version":0,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[1])
+		assert.Equal(t, `{"node":{"path":"/a","data":"AP88","version":1,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[2])
+		assert.Contains(t, text, `{"skipped":{"path":"/a/here","why":"ephemeral"}}`)
+		assert.Contains(t, text, `"acl":[{"perms":17,"scheme":"digest","id":"`+acl.ID+`"},{"perms":31,"scheme":"world","id":"anyone"}]`)
+		assert.Equal(t, `{"end":{"nodes":6,"skipped":1}}`, lines[8])
+
+		var heard []Progress
+		p, err = c.Restore().WithProgress(func(p Progress) { heard = append(heard, p) }).ForPath(ctx, "/copy/of/r", strings.NewReader(text))
+		require.NoError(t, err)
+		assert.Equal(t, Progress{Nodes: 6, Bytes: 12, Ephemerals: 1}, p)
+		assert.Equal(t, p, heard[len(heard)-1])
+		tree := srv.Tree()
+		for path, node := range tree {
+			rest, ok := strings.CutPrefix(path, "/copy/of/r")
+			if ok {
+				assert.Equal(t, tree["/r"+rest].Data, node.Data, path)
+				assert.Equal(t, tree["/r"+rest].ACL, node.ACL, path)
+				assert.Equal(t, zktest.Persistent, node.Mode, path)
+			}
+		}
+		assert.Len(t, walkOf(t, c, c.Walk(), "/copy/of/r"), 6)
+
+		// Again: it is there already. Changed: refused, or overwritten.
+		p, err = c.Restore().ForPath(ctx, "/copy/of/r", strings.NewReader(text))
+		require.NoError(t, err)
+		assert.Equal(t, int64(6), p.Existing)
+		require.NoError(t, srv.Set("/copy/of/r/a", []byte("changed")))
+		require.NoError(t, srv.SetACL("/copy/of/r/a", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}, zktest.ACL{Perms: 1, Scheme: "ip", ID: "10.0.0.1"}))
+		plant(t, srv, "/copy/of/r/more")
+		_, err = c.Restore().ForPath(ctx, "/copy/of/r", strings.NewReader(text))
+		assert.ErrorIs(t, err, ErrNodeExists)
+		assert.ErrorContains(t, err, "/copy/of/r/a:")
+		_, err = c.Restore().Overwriting().ForPath(ctx, "/copy/of/r", strings.NewReader(text))
+		require.NoError(t, err)
+		assert.Equal(t, []byte{0, 0xff, '<'}, srv.Tree()["/copy/of/r/a"].Data)
+		assert.Len(t, srv.Tree()["/copy/of/r/a"].ACL, 1)
+		assert.Contains(t, srv.Tree(), "/copy/of/r/more", "not the dump's business")
+
+		// The root of everything, and of a namespace.
+		text, _ = dumped(t, c, "/")
+		assert.NotContains(t, text, "zookeeper")
+		_, err = c.UsingNamespace("team").Restore().ForPath(ctx, "/", strings.NewReader(text))
+		require.NoError(t, err)
+		assert.Equal(t, "/r/a/x", string(srv.Tree()["/team/r/a/x"].Data))
+		_, err = c.Restore().ForPath(ctx, "/", strings.NewReader(text))
+		require.NoError(t, err)
+	})
+}
+
+// A dump has the data as they are stored.
+func TestDumpOfCompressedData(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		_, err := c.Create().ForPath(ctx, "/r", []byte("text"))
+		require.NoError(t, err)
+		plant(t, srv, "/r/plain")
+		text, _ := dumped(t, c, "/r")
+		_, err = c.Restore().ForPath(ctx, "/s", strings.NewReader(text))
+		require.NoError(t, err)
+		data, err := c.GetData().ForPath(ctx, "/s")
+		require.NoError(t, err)
+		assert.Equal(t, "text", string(data))
+		assert.Equal(t, "/r/plain", string(srv.Tree()["/s/plain"].Data))
+
+		// A walk unpacks them, and says where it cannot.
+		for n, err := range c.Walk().ForPath(ctx, "/r") {
+			if n.Path == "/r/plain" {
+				assert.ErrorIs(t, err, ErrDecompress)
+			} else {
+				assert.Equal(t, "text", string(n.Data))
+			}
+		}
+	}, WithCompression())
+}
+
+func TestRestoreWithoutACL(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		plant(t, srv, "/r/a")
+		require.NoError(t, c.Sync().ForPath(ctx, "/"))
+		var out bytes.Buffer
+		srv.ResetCounts()
+		_, err := c.Dump().WithoutACL().ForPath(ctx, "/r", &out)
+		require.NoError(t, err)
+		assert.Equal(t, map[string]int{"multiRead": 2, "getChildren2": 1}, writes(srv))
+		_, err = c.Restore().ForPath(ctx, "/s", &out)
+		require.NoError(t, err)
+		assert.Equal(t, int32(PermRead), srv.Tree()["/s/a"].ACL[0].Perms, "what the provider says")
+	}, WithACLProvider(func(path string) []ACL {
+		if path == "/s/a" {
+			return ReadACL()
+		}
+		return nil
+	}))
+}
+
+// The server shows digests only to who may administer.
+func TestDumpOfHiddenACLs(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		plant(t, srv, "/r")
+		d := DigestACL(PermAll, "ops", "secret")
+		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 31, Scheme: d.Scheme, ID: d.ID}, zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		_, err := c.Dump().ForPath(ctx, "/r", io.Discard)
+		assert.ErrorIs(t, err, ErrNoAuth)
+		assert.ErrorContains(t, err, "WithoutACL")
+		_, err = c.Dump().WithoutACL().ForPath(ctx, "/r", io.Discard)
+		assert.NoError(t, err)
+		ops := dial(t, srv, WithAuth("digest", []byte("ops:secret")))
+		text, _ := dumped(t, ops, "/r")
+		assert.Contains(t, text, d.ID)
+	})
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		plant(t, srv, "/r", "/r/a", "/r/b")
+		text, _ := dumped(t, c, "/r")
+		lines := strings.SplitAfter(text, "\n")
+		for name, bad := range map[string]string{
+			"nothing":    "",
+			"no header":  strings.Join(lines[1:], ""),
+			"no end":     strings.Join(lines[:4], ""),
+			"half":       text[:len(text)*2/3],
+			"one less":   lines[0] + lines[1] + lines[2] + lines[4],
+			"no root":    lines[0] + lines[2] + lines[3] + lines[4],
+			"version":    strings.Replace(text, `"version":1`, `"version":2`, 1),
+			"text":       "hello\n",
+			"path":       strings.Replace(text, `"/a"`, `"/a/../b"`, 1),
+			"other line": lines[0] + `{"what":1}` + "\n",
+			"long":       lines[0] + `{"node":{"path":"/","data":"` + strings.Repeat("A", 4<<20) + `"}}` + "\n",
+		} {
+			_, err := c.Restore().ForPath(ctx, "/"+strings.ReplaceAll(name, " ", "-"), strings.NewReader(bad))
+			assert.ErrorIs(t, err, ErrInvalidDump, name)
+			assert.ErrorContains(t, err, "line ", name)
+		}
+		_, err := c.Restore().ForPath(ctx, "s", strings.NewReader(text))
+		assert.ErrorIs(t, err, ErrInvalidPath)
+		_, err = c.Restore().ForPath(ctx, "/s", nil)
+		assert.ErrorIs(t, err, ErrBadArguments)
+		_, err = c.Dump().ForPath(ctx, "/r", nil)
+		assert.ErrorIs(t, err, ErrBadArguments)
+		_, err = c.Dump().ForPath(ctx, "/none", io.Discard)
+		assert.ErrorIs(t, err, ErrNoNode)
+
+		mine := errors.New("mine")
+		_, err = c.Dump().ForPath(ctx, "/r", failing{mine})
+		assert.ErrorIs(t, err, mine)
+		_, err = c.Restore().ForPath(ctx, "/s", failing{mine})
+		assert.ErrorIs(t, err, mine)
+
+		// A node that cannot be made is named.
+		bad := strings.Replace(text, `"path":"/a",`, `"path":"/a","acl":[{"perms":31,"scheme":"nonsense","id":"x"}],`, 1)
+		_, err = c.Restore().ForPath(ctx, "/t", strings.NewReader(bad))
+		assert.ErrorIs(t, err, ErrInvalidACL)
+		assert.ErrorContains(t, err, "/t/a")
+	})
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+func (f failing) Read([]byte) (int, error)  { return 0, f.err }
+
+// Many nodes, large and small, through lost replies; each is there once, whole.
+func TestRestoreThroughLostReplies(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		plant(t, srv, "/r")
+		for i := range 1300 {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/n%04d", i), bytes.Repeat([]byte("x"), i)))
+		}
+		require.NoError(t, srv.Create("/r/big", make([]byte, 1_000_000)))
+		text, p := dumped(t, c, "/r")
+		assert.Equal(t, int64(1302), p.Nodes)
+		srv.ResetCounts()
+		got, err := c.Restore().ForPath(ctx, "/clean", strings.NewReader(text))
+		require.NoError(t, err)
+		assert.Equal(t, p, got)
+		assert.Less(t, srv.Counts()["multi"], 12)
+		assert.LessOrEqual(t, srv.Counts()["create"], 2)
+
+		lost := srv.Inject(zktest.Fault{Op: "multi", After: 1, Action: zktest.LoseReply})
+		cut := srv.Inject(zktest.Fault{Op: "create", After: 100, Action: zktest.LoseReply})
+		got, err = c.Restore().ForPath(ctx, "/torn", strings.NewReader(text))
+		require.NoError(t, err)
+		assert.Equal(t, 1, lost.Hits())
+		assert.Equal(t, 1, cut.Hits())
+		assert.Equal(t, p.Nodes, got.Nodes)
+		tree := srv.Tree()
+		for path, node := range tree {
+			if rest, ok := strings.CutPrefix(path, "/r/"); ok {
+				assert.Equal(t, node.Data, tree["/torn/"+rest].Data, path)
+				assert.Equal(t, node.Data, tree["/clean/"+rest].Data, path)
+			}
+		}
+
+		late, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = c.Restore().ForPath(late, "/late", strings.NewReader(text))
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.NotContains(t, srv.Tree(), "/late")
+	})
+}
+
+func FuzzRestore(f *testing.F) {
+	f.Add(`{"header":{"version":1,"root":"/r","acl":true}}` + "\n" + `{"node":{"path":"/","data":"L3I="}}` + "\n" + `{"end":{"nodes":1,"skipped":0}}`)
+	f.Add(`{"header":{"version":1}}` + "\n" + `{"skipped":{}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		in := newDumpReader(strings.NewReader(text), 1024)
+		err := in.header()
+		for err == nil {
+			var node *dumpNode
+			if node, err = in.next(); node == nil {
+				break
+			}
+		}
+		if err != nil {
+			assert.ErrorIs(t, err, ErrInvalidDump)
+		}
+	})
+}

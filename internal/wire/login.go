@@ -1,0 +1,191 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/mutant"
+)
+
+// LoginStep is one SASL login under way. It answers the server's challenges: the first call has none, since the client speaks first. A nil response
+// sends nothing more. Done says that all is said: behind a response only the server's word is awaited.
+type LoginStep func(challenge []byte) (response []byte, done bool, err error)
+
+// loginXid is used by no other request of a session.
+const loginXid = firstXid
+
+// maxSteps bounds a login with a server that never has enough, maxToken what it may say at once.
+const (
+	maxSteps = 20
+	maxToken = 1 << 20
+)
+
+var errUnwelcome = errors.New("the server wants its clients to authenticate themselves")
+
+// token is the only field of both SASL records.
+type token []byte
+
+func (t token) Encode(e *jute.Encoder) { e.Buffer(t) }
+
+// authenticate makes the server know who we are, before it hears anything else on a connection. It asks for the server's word, with a ping: so a
+// connection that is refused is never announced, and nothing is sent on it that would be lost. It costs a round trip, and is left out where there is
+// nothing to be said and no server has objected. The error is ErrAuthFailed if the server, or the mechanism, refused.
+func (s *Session) authenticate(conn net.Conn, in io.Reader, server string) error {
+	s.mu.Lock()
+	wary := s.wary
+	s.mu.Unlock()
+	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !wary || mutant.On("watches before credentials") {
+		return nil
+	}
+	if err := s.login(conn, in, server); err != nil {
+		return err
+	}
+	ping := jute.Frame(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing})
+	if _, err := conn.Write(append(s.credentials(), ping...)); err != nil {
+		return err
+	}
+	for answered := 0; ; {
+		frame, err := readFrame(in, maxToken)
+		if err != nil {
+			return fmt.Errorf("authentication: %w", err)
+		}
+		var h jute.ReplyHeader
+		if err := jute.Unmarshal(frame, &h); err != nil {
+			return err
+		}
+		switch {
+		case h.Err == jute.CodeSessionExpired:
+			s.end(ErrExpired)
+			return ErrExpired
+		case h.Err == jute.CodeSessionClosedRequireSASL:
+			return unwelcome()
+		case h.Xid == jute.XidAuth && h.Err != jute.CodeOK && answered < len(s.cfg.Credentials):
+			return fmt.Errorf("%w: the server refuses the credential of scheme %q: code %d", ErrAuthFailed, s.cfg.Credentials[answered].Scheme, h.Err)
+		case h.Xid == jute.XidAuth:
+			answered++
+		case h.Xid == jute.XidPing:
+			return nil
+		}
+	}
+}
+
+func unwelcome() error { return fmt.Errorf("%w: %w", ErrAuthFailed, errUnwelcome) }
+
+// unwelcome notes that the server has ended a connection because it does not know who we are: the next one asks first.
+func (s *Session) unwelcome(server string) {
+	s.mu.Lock()
+	s.wary = true
+	s.mu.Unlock()
+	s.notWanted(server, unwelcome())
+	s.emit(Event{Kind: AuthFailed, SessionID: s.ID(), Server: server, Err: unwelcome()})
+}
+
+// login is the SASL part of it, if there is one.
+func (s *Session) login(conn net.Conn, in io.Reader, server string) error {
+	if s.cfg.Login == nil {
+		return nil
+	}
+	_, silence := s.validity.ruleNow().pace(s.cfg.Timeout)
+	limit := time.Now().Add(s.patience(silence))
+	conn.SetDeadline(limit)
+	ctx, cancel := context.WithDeadline(s.ctx, limit)
+	defer cancel()
+	step, err := s.cfg.Login(ctx, server)
+	if err != nil {
+		return fmt.Errorf("%w: SASL: %w", ErrAuthFailed, err)
+	}
+	var challenge []byte
+	for range maxSteps {
+		response, done, err := step(challenge)
+		if err != nil {
+			return fmt.Errorf("%w: SASL: %w", ErrAuthFailed, err)
+		}
+		if response != nil {
+			if challenge, err = s.present(conn, in, response); err != nil {
+				return err
+			}
+		}
+		switch {
+		case done:
+			return nil
+		case response == nil:
+			return fmt.Errorf("%w: SASL: the mechanism has nothing to say", ErrAuthFailed)
+		}
+	}
+	return fmt.Errorf("%w: SASL: no end after %d steps", ErrAuthFailed, maxSteps)
+}
+
+// present sends a token and returns the server's, nil for none.
+func (s *Session) present(conn net.Conn, in io.Reader, response []byte) ([]byte, error) {
+	if _, err := conn.Write(jute.Frame(&jute.RequestHeader{Xid: loginXid, Op: jute.OpSASL}, token(response))); err != nil {
+		return nil, err
+	}
+	for {
+		frame, err := readFrame(in, maxToken)
+		if err != nil {
+			return nil, fmt.Errorf("SASL: %w", err)
+		}
+		var h jute.ReplyHeader
+		d := jute.NewDecoder(frame)
+		if h.Decode(d); d.Err() != nil {
+			return nil, d.Err()
+		}
+		switch {
+		case h.Xid != loginXid:
+		case h.Err == jute.CodeSessionExpired:
+			s.end(ErrExpired)
+			return nil, ErrExpired
+		case h.Err != jute.CodeOK:
+			return nil, fmt.Errorf("%w: SASL: the server refuses the login: code %d", ErrAuthFailed, h.Err)
+		default:
+			t := d.Buffer()
+			return t, d.Err()
+		}
+	}
+}
+
+// failed tells the owner that a server was reached and no connection came of it.
+func (s *Session) failed(server string, err error) {
+	kind := Failed
+	if errors.Is(err, ErrAuthFailed) {
+		kind = AuthFailed
+		s.notWanted(server, err)
+	}
+	s.emit(Event{Kind: kind, SessionID: s.ID(), Server: server, Err: err})
+}
+
+// notWanted notes that a server refuses our credentials. When all of them do, and there was no connection in between, nobody is left waiting for one: calls that would
+// wait for a limited time fail now, as do those that come until there is a connection. We go on asking: what is wrong may be put right.
+func (s *Session) notWanted(server string, err error) {
+	var t todo
+	err = fmt.Errorf("%s: %w", server, err)
+	s.mu.Lock()
+	if s.unwanted == nil {
+		s.unwanted = map[string]bool{}
+	}
+	s.unwanted[server] = true
+	if s.hosts.within(s.unwanted) {
+		s.refused = err
+		for c := s.queue.first; c != nil; {
+			following := c.next
+			if !c.Expires.IsZero() {
+				s.unqueue(c, err, &t)
+			}
+			c = following
+		}
+	}
+	s.mu.Unlock()
+	t.run()
+}
+
+// Refused is why no server accepts us; nil if that is not known of all of them.
+func (s *Session) Refused() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
+}
