@@ -10,18 +10,6 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// versionAt is where a UUID says its version. Java's random ones have 4. Ours have 8, the version for those with a meaning of their own, and
-// so we know each other.
-const versionAt = 14
-
-func newName() string {
-	name := []byte(zkpath.NewGUID())
-	name[versionAt] = '8'
-	return string(name)
-}
-
-func ours(name string) bool { return len(name) == 36 && name[versionAt] == '8' }
-
 // settling is how long a member that may have Java company stays away after it has left. A Java member that wakes up to find the round over
 // lists the directory; if it sees two members who have come back already, it takes them for members that have not left yet, and waits for
 // them, and they for it. The second can be prevented from here.
@@ -39,7 +27,7 @@ type company struct {
 func (c *company) met(members []string, qty int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.foreign = c.foreign || slices.ContainsFunc(members, func(name string) bool { return !ours(name) })
+	c.foreign = c.foreign || slices.ContainsFunc(members, func(name string) bool { return !zkpath.IsOurGUID(name) })
 	c.known = c.known || len(members) >= qty
 }
 

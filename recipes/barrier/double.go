@@ -74,7 +74,7 @@ func (d *Double) Path() string { return d.path }
 // context.Cause(ctx). The membership does not end with ctx.
 //
 // Who has just left, and shares the barrier with members with Curator for Java (or does not know yet that it does not), first waits until a
-// quarter of a second has passed since Leave: a Java member that sees the next round before it has noticed the end of the last gets stuck.
+// second has passed since Leave: a Java member that sees the next round before it has noticed the end of the last gets stuck.
 //
 // A lost connection is sat out once the node is there; before that the retry policy decides (ErrNotConnected, ErrConnectionLoss). Other errors:
 // ErrSessionLost when the session ends and ErrNodeDeleted when somebody deletes the node, since the barrier may then have opened and
@@ -100,7 +100,7 @@ func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{d: d, session: session, view: session.Client(), name: newName()}
+	m := &Member{d: d, session: session, view: session.Client(), name: zkpath.NewGUID()}
 	defer func() {
 		if err != nil {
 			m.abandon()
@@ -111,7 +111,7 @@ func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
 		return nil, err
 	}
 	// From here on the node is watched: without it there is no point in waiting.
-	m.hold, err = session.Hold(ctx, framework.HoldOptions{Path: m.Path(), Czxid: czxid, Loss: framework.SessionOnly, Values: ctx})
+	m.hold, err = session.Hold(ctx, framework.HoldOptions{Path: m.Path(), Recipe: "double-barrier", Czxid: czxid, Loss: framework.SessionOnly, Values: ctx})
 	if err != nil {
 		return nil, err
 	}

@@ -390,3 +390,55 @@ func TestHealth(t *testing.T) {
 		require.Equal(t, leader.Idle, a.Health().Role)
 	})
 }
+
+// Children that are nobody's place in line disturb nobody; for Curator a child named 0 leads for as long as it exists.
+func TestForeignChildrenDoNotBlock(t *testing.T) {
+	for name, join := range candidates {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				require.NoError(t, s.Create(path, nil))
+				for _, child := range []string{"0", "aaa", "zzz", "0000000000"} {
+					require.NoError(t, s.Create(path+"/"+child, nil))
+				}
+				first := join(t, newClient(t, s))
+				second := join(t, newClient(t, s))
+				term := <-first
+				synctest.Wait()
+				require.Empty(t, second)
+				seen := observe(t, newClient(t, s), path)
+				synctest.Wait()
+				o := <-seen.all
+				require.False(t, o.Nobody)
+				require.Equal(t, term.FencingToken(), o.Leader.Czxid)
+				require.NoError(t, term.Resign(background))
+				require.Greater(t, (<-second).FencingToken(), term.FencingToken())
+			})
+		})
+	}
+}
+
+// An election at the root, beside ZooKeeper's own node.
+func TestPathRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		at := func(c *framework.Client) *leader.Latch {
+			l, err := leader.NewLatch(c, "/")
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = l.Close() })
+			synctest.Wait()
+			return l
+		}
+		a, b := at(newClient(t, s)), at(newClient(t, s))
+		term := await(t, a)
+		require.Equal(t, "/"+term.Node(), term.Path())
+		follows(t, b)
+		line, err := b.Participants(background)
+		require.NoError(t, err)
+		require.Len(t, line, 2)
+		seen := observe(t, newClient(t, s), "/")
+		require.Equal(t, term.FencingToken(), (<-seen.all).Leader.Czxid)
+		require.NoError(t, term.Resign(background))
+		require.Equal(t, await(t, b).FencingToken(), (<-seen.all).Leader.Czxid)
+	})
+}

@@ -79,6 +79,7 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 	if cfg.listener != nil {
 		l.listener = *cfg.listener
 	}
+	l.line.Recipe = "latch"
 	l.init(nil)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	go l.run()
@@ -203,7 +204,9 @@ func (l *Latch) run() {
 func (l *Latch) elect() error {
 	for failures := 0; l.ctx.Err() == nil; {
 		in := &cell{}
-		grant, err := l.line.Acquire(l.ctx, carrier{context.Background(), in})
+		ctx, acquired := l.line.Begin(l.ctx)
+		grant, err := l.line.Acquire(ctx, carrier{ctx, in})
+		acquired(err)
 		switch {
 		case err == nil:
 			failures = 0
@@ -286,7 +289,7 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 		}
 		in := &cell{}
 		hold, err := grant.Session.Hold(l.ctx, framework.HoldOptions{
-			Path: grant.Path, Czxid: grant.Czxid, Loss: l.line.Loss, Values: carrier{context.Background(), in},
+			Path: grant.Path, Recipe: l.line.Recipe, Czxid: grant.Czxid, Loss: l.line.Loss, Values: carrier{context.Background(), in},
 			OwnWatchAfter: -1, // joins the watch just set
 		})
 		watch.Stop()

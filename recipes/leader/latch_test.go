@@ -20,7 +20,7 @@ func TestLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s, framework.WithDefaultData([]byte("10.0.0.1")))
-		uuid := `^_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-`
+		uuid := `^_c_[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-`
 		check := func(dir, name, data string) {
 			synctest.Wait()
 			children, err := s.Children(dir)

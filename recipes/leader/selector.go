@@ -43,6 +43,7 @@ func NewSelector(client *framework.Client, path string, lead func(ctx context.Co
 	if err != nil {
 		return nil, failed(path, "new selector", err)
 	}
+	s.line.Recipe = "selector"
 	s.init(errNotRunning)
 	return s, nil
 }
@@ -130,7 +131,9 @@ func (s *Selector) start() bool {
 func (s *Selector) elect(ctx context.Context, again bool) error {
 	for failures := 0; ; {
 		in := &cell{}
-		grant, err := s.line.Acquire(ctx, carrier{ctx, in})
+		inner, acquired := s.line.Begin(ctx)
+		grant, err := s.line.Acquire(inner, carrier{inner, in})
+		acquired(err)
 		if err != nil {
 			if ctx.Err() != nil || !framework.Retryable(err) {
 				return err

@@ -29,7 +29,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		require.NoError(t, err)
 
 		// The layout is Curator's, to the byte.
-		require.Regexp(t, regexp.MustCompile(`^_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-lock-0000000000$`), lock.Node())
+		require.Regexp(t, regexp.MustCompile(`^_c_[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-lock-0000000000$`), lock.Node())
 		require.Equal(t, path+"/"+lock.Node(), lock.Path())
 		tree := s.Tree()
 		node := tree[lock.Path()]

@@ -1,6 +1,7 @@
 package mutex_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -35,8 +36,8 @@ func BenchmarkCycle(b *testing.B) {
 			b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
 		})
 	}
-	client := func(b *testing.B, s *zktest.Server) *framework.Client {
-		c, err := framework.New(s.Addr(), framework.WithSessionTimeout(10*time.Second))
+	client := func(b *testing.B, s *zktest.Server, opts ...framework.Option) *framework.Client {
+		c, err := framework.New(s.Addr(), append(opts, framework.WithSessionTimeout(10*time.Second))...)
 		require.NoError(b, err)
 		b.Cleanup(func() { _ = c.Close() })
 		require.NoError(b, c.WaitConnected(background))
@@ -44,6 +45,20 @@ func BenchmarkCycle(b *testing.B) {
 	}
 	run("curator-for-go", func(b *testing.B, s *zktest.Server) func() {
 		m := mutex.New(client(b, s), path)
+		return func() {
+			lock, err := m.Acquire(background)
+			require.NoError(b, err)
+			require.NoError(b, lock.Release(background))
+		}
+	})
+	run("curator-for-go-with-hooks", func(b *testing.B, s *zktest.Server) func() {
+		var told int
+		m := mutex.New(client(b, s, framework.WithHooks(framework.Hooks{
+			Operation: func(context.Context, framework.Operation) func(framework.OperationEnd) {
+				return func(framework.OperationEnd) {}
+			},
+			Queue: func(framework.Queue) { told++ },
+		})), path)
 		return func() {
 			lock, err := m.Acquire(background)
 			require.NoError(b, err)

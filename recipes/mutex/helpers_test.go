@@ -3,6 +3,7 @@ package mutex_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,13 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(serveOnly) != "" {
+		serve()
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const path = "/locks/orders"
 

@@ -11,7 +11,7 @@ import (
 // held is one node that was granted the lock, and the Locks that share it.
 type held struct {
 	queue.Share
-	revoked chan struct{} // nil unless revocable
+	revoked <-chan struct{} // nil unless revocable
 }
 
 // reenter returns one more Lock on the hold that ctx carries, nil if there is none, or not any more.

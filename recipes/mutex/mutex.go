@@ -49,7 +49,7 @@ type Mutex struct {
 func New(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := &Mutex{}
 	m.line.Client, m.line.Dir, m.line.Name, m.line.Order = client, path, lockName, queue.Order{Names: []string{lockName}}
-	m.line.Loss = framework.SessionOnly
+	m.line.Recipe, m.line.Loss = "mutex", framework.SessionOnly
 	m.err = m.configure(opts)
 	return m
 }
@@ -127,20 +127,23 @@ func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values 
 
 // enter enters once more, or waits in line.
 func (m *Mutex) enter(ctx context.Context, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
-	h, values := &held{}, ctx
 	if !m.noReentry {
 		if lock := m.reenter(ctx); lock != nil {
 			return lock, nil
 		}
+	}
+	ctx, acquired := m.line.Begin(ctx)
+	h, values := &held{}, ctx
+	if !m.noReentry {
 		values = queue.Carry(ctx, m, h)
 	}
 	grant, err := wait(ctx, values)
+	acquired(err)
 	if err != nil {
 		return nil, err
 	}
 	if m.revocable {
-		h.revoked = make(chan struct{})
-		(&revocation{grant, h.revoked}).look()
+		h.revoked = grant.Revoked()
 	}
 	return &Lock{m, h.Begin(grant, m.line.Client.Logger()), h.revoked}, nil
 }

@@ -85,6 +85,63 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
+// Flights: with a delay for each reply, how often a caller waits for one.
+func TestFlights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip = time.Second
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		m, other := mutex.New(newClient(t, s), path), mutex.New(newClient(t, s), path)
+		s.Delay(0, trip)
+		flights := func(want int, what string, do func()) {
+			t.Helper()
+			began := time.Now()
+			do()
+			require.Equal(t, time.Duration(want)*trip, time.Since(began), what)
+		}
+		var lock *mutex.Lock
+		flights(1, "acquire, free", func() { lock = acquire(t, m) })
+		flights(0, "fencing token, re-entry and its release", func() {
+			require.NotZero(t, lock.FencingToken())
+			inner, err := m.Acquire(lock.Context())
+			require.NoError(t, err)
+			release(t, inner)
+		})
+		flights(1, "try, taken", func() {
+			_, err := other.TryAcquire(background)
+			require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		})
+		armed := func() (n int) {
+			for _, w := range s.Watches() {
+				if w.Path == lock.Path() {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(trip)
+		before := armed()
+		next := waiting(t, background, other)
+		time.Sleep(trip) // the list has come, and both watches are asked for in one flight
+		synctest.Wait()
+		require.Equal(t, before+1, armed())
+		time.Sleep(trip)
+		flights(1, "release, and the only waiter has it by then", func() { release(t, lock) })
+		o := <-next
+		require.NoError(t, o.err)
+		require.Equal(t, time.Now(), o.at)
+		flights(1, "release", func() { release(t, o.lock) })
+		flights(2, "try, free", func() {
+			var err error
+			lock, err = m.TryAcquire(background)
+			require.NoError(t, err)
+		})
+		release(t, lock)
+		time.Sleep(trip)
+		clean(t, s, path)
+	})
+}
+
 // One release wakes one waiter, however many there are.
 func TestNoHerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

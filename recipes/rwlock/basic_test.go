@@ -17,7 +17,7 @@ import (
 )
 
 // protected is Curator's form of a name with a random UUID in front.
-const protected = `^_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-`
+const protected = `^_c_[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-`
 
 // The layout is Curator's (5.5 and later), to the byte.
 func TestLayout(t *testing.T) {

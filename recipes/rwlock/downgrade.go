@@ -49,7 +49,7 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (_ *queue.Grant, err
 	if err != nil {
 		return nil, err
 	}
-	hold, err := session.Hold(ctx, framework.HoldOptions{Path: path, Loss: s.line.Loss, Values: values})
+	hold, err := session.Hold(ctx, framework.HoldOptions{Path: path, Recipe: s.line.Recipe, Loss: s.line.Loss, Values: values})
 	if err != nil {
 		return nil, err
 	}

@@ -111,3 +111,37 @@ func ExampleRWLock_Participants() {
 	// read by host-1
 	// writers: 0 <nil>
 }
+
+func ExampleRevoke() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	rw := rwlock.New(client, "/locks/report", rwlock.WithRevocation())
+	reader, err := rw.ReadLock().Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// A writer, who is in more of a hurry than whoever reads.
+	holders, _ := rw.Holders(ctx)
+	for _, holder := range holders {
+		if err := rwlock.Revoke(ctx, client, holder.Path); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+
+	select {
+	case <-reader.Revoked():
+		fmt.Println("asked to go")
+	case <-reader.Context().Done():
+		fmt.Println("lost")
+	}
+	fmt.Println("released:", reader.Release(ctx))
+	// Output:
+	// asked to go
+	// released: <nil>
+}

@@ -11,14 +11,15 @@ import (
 // held is one node that was granted the lock, and the Locks that share it.
 type held struct {
 	queue.Share
-	token int64
+	token   int64
+	revoked <-chan struct{} // nil unless revocable
 }
 
 // reenter returns one more Lock on the hold that ctx carries, nil if there is none, or not any more.
 func (s *Side) reenter(ctx context.Context) *Lock {
 	if h, ok := queue.Carried[*held](ctx, s); ok {
 		if again := h.Join(); again != nil {
-			return &Lock{s, again, h.token}
+			return &Lock{s, again, h}
 		}
 	}
 	return nil
@@ -29,7 +30,7 @@ func (s *Side) reenter(ctx context.Context) *Lock {
 type Lock struct {
 	s      *Side
 	handle *queue.Handle
-	token  int64
+	held   *held
 }
 
 // Kind says which of the two locks.
@@ -61,7 +62,7 @@ func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
 //
 // It must not refuse one reader for another's token: readers hold the lock together. All that is true as long as the ensemble keeps its data:
 // restoring a backup, or moving to another ensemble, may set tokens back.
-func (l *Lock) FencingToken() int64 { return l.token }
+func (l *Lock) FencingToken() int64 { return l.held.token }
 
 // Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the transaction is only executed while the
 // lock is held, and otherwise fails with ErrNoNode. It decides at the server, at the moment of the commit: no clock is involved.

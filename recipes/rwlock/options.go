@@ -40,6 +40,15 @@ func WithStaleTry() Option {
 	return func(rw *RWLock) error { rw.staleTry = true; return nil }
 }
 
+// WithRevocation lets others ask holders to give up a lock, with [Revoke] or Curator's Revoker: [Lock.Revoked]. It costs one read per Acquire that does not
+// re-enter, which is not waited for. The nodes are empty, unless [WithNodeData] says what is in them; a revoker replaces that. Default: nobody
+// is listened to.
+//
+// Corresponds to Curator's makeRevocable.
+func WithRevocation() Option {
+	return func(rw *RWLock) error { rw.revocable = true; return nil }
+}
+
 // OnWait has f called each time [Side.Acquire] finds out how many have to go first: when it begins to wait, and whenever it looks again. It is called
 // by the goroutine that acquires, which waits for it. Default: none.
 func OnWait(f func(Position)) Option {

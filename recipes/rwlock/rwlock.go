@@ -68,6 +68,7 @@ func (k Kind) String() string {
 type RWLock struct {
 	read, write Side
 	staleTry    bool
+	revocable   bool
 	err         error // of New: every method returns it
 }
 
@@ -78,7 +79,7 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	side := func(s *Side, kind Kind, name, blockers string) {
 		s.rw, s.kind = rw, kind
 		s.line.Client, s.line.Dir, s.line.Name, s.line.Loss = client, path, name, framework.SessionOnly
-		s.line.Order = queue.Order{Names: both, Blockers: blockers}
+		s.line.Recipe, s.line.Order = kind.String()+"-lock", queue.Order{Names: both, Blockers: blockers}
 	}
 	side(&rw.read, Read, readName, writeName)
 	side(&rw.write, Write, writeName, "")
@@ -101,6 +102,9 @@ func (rw *RWLock) configure(opts []Option) error {
 		if err := opt(rw); err != nil {
 			return err
 		}
+	}
+	if rw.revocable && rw.read.line.Data == nil {
+		rw.read.line.Data, rw.write.line.Data = []byte{}, []byte{} // as Curator does: the data is the revokers'
 	}
 	return nil
 }

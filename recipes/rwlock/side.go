@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/queue"
 )
 
@@ -74,6 +75,7 @@ func (s *Side) enter(ctx context.Context, wait func(ctx, values context.Context)
 	if _, reading := queue.Carried[*held](ctx, &s.rw.read); reading && s.kind == Write {
 		return nil, ErrUpgrade
 	}
+	ctx, acquired := s.line.Begin(ctx)
 	h := &held{}
 	values := queue.Carry(ctx, s, h)
 	var grant *queue.Grant
@@ -81,14 +83,23 @@ func (s *Side) enter(ctx context.Context, wait func(ctx, values context.Context)
 	if beside := s.rw.write.reenter(ctx); beside != nil { // so that it stays at least until the read lock is there
 		grant, err = s.beside(ctx, values, beside)
 		h.token = beside.FencingToken()
+		if mutant.On("the read node's token") && err == nil {
+			if stat, err := s.line.Client.CheckExists().ForPath(ctx, grant.Path); err == nil && stat != nil {
+				h.token = stat.Czxid
+			}
+		}
 		_ = beside.Release(ctx) // the node goes for certain; how the write lock was lost, its other Locks tell
 	} else if grant, err = wait(ctx, values); err == nil {
 		h.token = grant.Czxid
 	}
+	acquired(err)
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{s, h.Begin(grant, s.line.Client.Logger()), h.token}, nil
+	if s.rw.revocable {
+		h.revoked = grant.Revoked()
+	}
+	return &Lock{s, h.Begin(grant, s.line.Client.Logger()), h}, nil
 }
 
 // Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and carries the lock; it ends with ctx

@@ -60,6 +60,44 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
+// Flights: with a delay for each reply, how often a caller waits for one.
+func TestFlights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip = time.Second
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
+		s.Delay(0, trip)
+		flights := func(want int, what string, do func()) {
+			t.Helper()
+			began := time.Now()
+			do()
+			require.Equal(t, time.Duration(want)*trip, time.Since(began), what)
+		}
+		var write, read *rwlock.Lock
+		flights(1, "write, free", func() { write = acquire(t, background, a.WriteLock()) })
+		flights(1, "read, beside the own write lock", func() { read = acquire(t, write.Context(), a.ReadLock()) })
+		flights(0, "re-entry", func() { release(t, acquire(t, read.Context(), a.ReadLock())) })
+		flights(1, "try to read, taken", func() {
+			_, err := b.ReadLock().TryAcquire(background)
+			require.ErrorIs(t, err, rwlock.ErrNotAcquired)
+		})
+		next := waiting(t, background, b.ReadLock())
+		time.Sleep(3 * trip)
+		began := time.Now()
+		flights(1, "release", func() { release(t, write) })
+		o := <-next
+		require.NoError(t, o.err)
+		require.Equal(t, 2*trip, time.Since(began), "hand-off to a reader: the event, and a list")
+		release(t, o.lock)
+		release(t, read)
+		flights(1, "read, free", func() { read = acquire(t, background, a.ReadLock()) })
+		release(t, read)
+		time.Sleep(trip)
+		clean(t, s)
+	})
+}
+
 // Writer, writer, readers: in Curator the first writer's release wakes all readers for nothing. Here it wakes the second writer.
 func TestNoHerdOfReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestLayout(t *testing.T) {
 		waiter := waiting(t, background, semaphore.New(a, path, 2), 1)
 		_ = waiting(t, background, semaphore.New(b, path, 2), 1)
 
-		name := `^_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-`
+		name := `^_c_[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-`
 		tree := s.Tree()
 		for _, dir := range []string{path, locks, leases, "/limits"} {
 			require.Equal(t, zktest.Container, tree[dir].Mode, dir)

@@ -36,6 +36,10 @@
 // them away from each other one by one, and somebody who wants many is not passed for ever by those who want few. A release wakes the first
 // of the line only.
 //
+// Curator for Java takes several leases one by one, and holds those it has while it waits for more. When the first in line waits for such a part it
+// lets those with parts go first, after a while without any change; what that costs it is a place at the end of the line. So ours never wait for
+// Java, nor Java for ours, without an end. Two takers of several in Java can wait for each other: between them nobody can help.
+//
 // # Not re-entrant
 //
 // Every Acquire takes leases of its own, whatever context it gets, as in Curator. Who holds all the leases and acquires one more waits for itself.

@@ -25,7 +25,9 @@ type Lease struct {
 // hold makes the nodes a lease.
 func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes []node) (*Lease, error) {
 	for i := range nodes {
-		h, err := session.Hold(ctx, framework.HoldOptions{Path: nodes[i].path, Czxid: nodes[i].czxid, Loss: s.loss, Values: ctx})
+		h, err := session.Hold(ctx, framework.HoldOptions{
+			Path: nodes[i].path, Recipe: s.recipe(), Czxid: nodes[i].czxid, Loss: s.loss, Values: ctx,
+		})
 		if err != nil {
 			for _, held := range nodes[:i] {
 				held.hold.End(framework.ErrReleased)
@@ -151,9 +153,12 @@ func (l *Lease) Release(ctx context.Context) error {
 	for _, stop := range l.apart {
 		stop()
 	}
-	err := l.lost()
+	err, why := l.lost(), error(framework.ErrReleased)
+	if err != nil {
+		why = err // one of them may have heard of it and the first one, whose context is the lease's, not yet
+	}
 	for _, n := range l.nodes {
-		n.hold.End(framework.ErrReleased)
+		n.hold.End(why)
 	}
 	// What is left to be removed goes with the session, or the client removes it; a loss is what matters.
 	if deleted := l.remove(ctx); err == nil {

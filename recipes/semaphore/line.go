@@ -12,18 +12,24 @@ import (
 )
 
 // inLine takes n leases by way of the line: whoever holds its lock is the first, waits until there are enough, and takes all of them at once. When
-// the session, or a node, is lost meanwhile, it begins again at the end of the line.
+// the session, or a node, is lost meanwhile, it begins again at the end of the line; also when it has to give way.
 func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
+	patience := patience(firstPatience)
 	for stays := 0; ; stays++ {
 		joined := time.Now()
 		place, err := s.line.Acquire(ctx, ctx)
 		if err == nil {
 			var lease *Lease
-			lease, err = s.first(ctx, place, n)
+			lease, err = s.first(ctx, place, n, patience)
 			leave(place)
 			if err == nil {
 				return lease, nil
 			}
+		}
+		if errors.Is(err, errStepBack) {
+			s.client.Logger().Info("giving way to somebody in line who holds leases already", "path", s.path, "wanted", n)
+			patience = patience.longer()
+			continue
 		}
 		// Once there was a place in line an outage is sat out, too.
 		if ctx.Err() != nil || !beginAgain(err) && (stays == 0 || !framework.Retryable(err)) {
@@ -48,8 +54,8 @@ func leave(place *queue.Grant) {
 	place.Session.Client().Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), place.Path)
 }
 
-// first is what the first in line does.
-func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int) (*Lease, error) {
+// first is what the first in line does. With patience it waits, while nothing changes, before it looks whether it has to give way: errStepBack.
+func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patience patience) (*Lease, error) {
 	view := place.Session.Client()
 	var armed sight
 	defer func() { armed.stop() }()
@@ -73,7 +79,10 @@ func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int) (*Leas
 		if s.onWait != nil {
 			s.onWait(Position{Node: place.Name})
 		}
-		if err := s.await(ctx, place, seen); err != nil {
+		waited := s.client.Observer().Wait(ctx, framework.Queue{Recipe: s.recipe(), Path: s.path, Node: place.Name})
+		err = s.await(ctx, place, seen, n, patience)
+		waited(err)
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil, fmt.Errorf("%w; first in line, %v", err, short)
 			}
@@ -82,26 +91,50 @@ func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int) (*Leas
 	}
 }
 
-// await waits for a change of what was seen.
-func (s *Semaphore) await(ctx context.Context, place *queue.Grant, seen sight) error {
+// await waits for a change of what was seen, and looks, less and less often, whether it has to give way.
+func (s *Semaphore) await(ctx context.Context, place *queue.Grant, seen sight, n int, patience patience) error {
+	quiet := patience.wait()
+	if !seen.mayBlock(n) {
+		quiet = 0
+	}
+	for ; ; quiet *= 2 {
+		if unchanged, err := s.change(ctx, place, seen, quiet); err != nil || !unchanged {
+			return err
+		}
+		if err := s.giveWay(ctx, place, seen, n); err != nil {
+			return err
+		}
+	}
+}
+
+// change waits for a change of what was seen. unchanged says that there was none for the time of quiet, if that is not 0.
+func (s *Semaphore) change(ctx context.Context, place *queue.Grant, seen sight, quiet time.Duration) (unchanged bool, err error) {
 	// Watches get lost for reasons that are nobody's fault here: a server that drops events for want of rights, a bug. It costs the first
 	// in line one look per session timeout to be safe from them.
 	check := time.NewTimer(jittered(place.Session.Timeout()))
 	defer check.Stop()
+	var still <-chan time.Time
+	if quiet > 0 {
+		timer := time.NewTimer(quiet)
+		defer timer.Stop()
+		still = timer.C
+	}
 	var event framework.Event
 	select {
 	case event = <-events(seen.watches[0]):
 	case event = <-events(seen.watches[1]):
+	case <-still:
+		return true, nil
 	case <-check.C:
 	case <-place.Hold.Context().Done():
-		return context.Cause(place.Hold.Context())
+		return false, context.Cause(place.Hold.Context())
 	case <-ctx.Done():
-		return queue.Left(ctx)
+		return false, queue.Left(ctx)
 	}
 	if event.Type == framework.EventEnd {
-		return event.Err
+		return false, event.Err
 	}
-	return nil
+	return false, nil
 }
 
 func events(w *framework.Watch) <-chan framework.Event {

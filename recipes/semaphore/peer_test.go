@@ -2,7 +2,10 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +14,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -30,16 +32,16 @@ type peerLease struct {
 }
 
 func (p peer) acquire(ctx context.Context) (*peerLease, error) {
-	lock, err := mutex.New(p.client, locks).Acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = lock.Release(background) }()
 	session, err := p.client.Session(ctx)
 	if err != nil {
 		return nil, err
 	}
 	view := session.Client()
+	unlock, err := javaLock(ctx, view)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().CreatingParentContainersIfNeeded().ForPath(ctx, leases+"/lease-", nil)
 	if err != nil {
 		return nil, err
@@ -70,6 +72,59 @@ func (p peer) acquire(ctx context.Context) (*peerLease, error) {
 		_ = lease.release(background)
 		return nil, err
 	}
+}
+
+// javaLock stands in the semaphore's line with a UUID of version 4, as Curator does, and returns when it is first.
+func javaLock(ctx context.Context, view *framework.Client) (unlock func(), err error) {
+	guid := []byte(zkpath.NewGUID())
+	guid[14] = '4'
+	mine := func(name string) bool { return strings.HasPrefix(name, zkpath.Protect(string(guid), "")) }
+	unlock = func() { // until it is gone for sure, also if the create's reply was lost
+		for gone := 0; gone < 2; gone++ {
+			names, err := view.GetChildren().ForPath(background, locks)
+			if errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed) {
+				return
+			}
+			if i := slices.IndexFunc(names, mine); i >= 0 {
+				err, gone = view.Delete().Quietly().ForPath(background, zkpath.Join(locks, names[i])), 0
+			}
+			if err != nil {
+				gone = -1
+			}
+			if gone < 1 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	create := view.Create().WithMode(framework.EphemeralSequential).CreatingParentContainersIfNeeded()
+	path, err := create.ForPath(ctx, zkpath.Join(locks, zkpath.Protect(string(guid), "lock-")), nil)
+	for err == nil {
+		names, watch, failed := view.GetChildren().WithWatch().ForPath(ctx, locks)
+		if err = failed; err != nil {
+			break
+		}
+		number := func(name string) string { return name[max(0, len(name)-10):] }
+		slices.SortFunc(names, func(a, b string) int { return strings.Compare(number(a), number(b)) })
+		i := slices.IndexFunc(names, mine)
+		if i <= 0 {
+			watch.Stop()
+		}
+		switch {
+		case i == 0:
+			return unlock, nil
+		case i < 0:
+			err = fmt.Errorf("%s: %w", path, framework.ErrNodeDeleted)
+			continue
+		}
+		select {
+		case <-watch.C:
+		case <-ctx.Done():
+			watch.Stop()
+			err = ctx.Err()
+		}
+	}
+	unlock()
+	return nil, err
 }
 
 func (l *peerLease) release(ctx context.Context) error {

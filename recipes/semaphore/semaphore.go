@@ -95,7 +95,7 @@ func (s *Semaphore) configure(opts []Option) error {
 	}
 	// The place in line outlives a lost connection whatever the leases do.
 	s.line.Client, s.line.Dir, s.line.Name, s.line.Loss = s.client, zkpath.Join(s.path, locksDir), lockName, framework.SessionOnly
-	s.line.Order = queue.Order{Names: []string{lockName}}
+	s.line.Recipe, s.line.Order = s.recipe()+"-line", queue.Order{Names: []string{lockName}}
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
 	s.leases.Order = queue.Order{Names: []string{leaseName}}
 	if f := s.onWait; f != nil {
@@ -115,6 +115,14 @@ func check(client *framework.Client, path string) error {
 	return nil
 }
 
+// recipe is what the hooks are told.
+func (s *Semaphore) recipe() string {
+	if s.what != semaphoreWhat {
+		return "semaphore-mutex"
+	}
+	return "semaphore"
+}
+
 // Path returns the semaphore's path.
 func (s *Semaphore) Path() string { return s.path }
 
@@ -128,7 +136,7 @@ func (s *Semaphore) Path() string { return s.path }
 // as soon as the client is closed; ErrNoAuth without CREATE and READ on the directories, or READ on the shared count; ErrSequenceExhausted;
 // ErrInvalidPath; framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, "acquire", func() (*Lease, error) {
+	return s.acquire(ctx, n, "acquire", func(ctx context.Context) (*Lease, error) {
 		lease, err := s.try(ctx, n)
 		if errors.Is(err, ErrNotAcquired) || beginAgain(err) {
 			return s.inLine(ctx, n)
@@ -141,10 +149,10 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 // somebody stands in line for some, possibly only for the moment that it takes to get them. When that is so from the start nothing is written. Where Acquire sits out the loss of a session, it
 // does so as often as the retry policy says; then ErrSessionLost.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, "try to acquire", func() (*Lease, error) { return s.try(ctx, n) })
+	return s.acquire(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) { return s.try(ctx, n) })
 }
 
-func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func() (*Lease, error)) (*Lease, error) {
+func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(context.Context) (*Lease, error)) (*Lease, error) {
 	err := s.ready(ctx)
 	switch {
 	case err != nil:
@@ -154,7 +162,10 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func()
 		err = fmt.Errorf("%w (%d of %d)", ErrTooMany, n, s.max)
 	default:
 		var lease *Lease
-		if lease, err = take(); err == nil {
+		inner, acquired := s.client.Observer().Acquire(ctx, framework.Acquisition{Recipe: s.recipe(), Path: s.path})
+		lease, err = take(inner)
+		acquired(err)
+		if err == nil {
 			return lease, nil
 		}
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {

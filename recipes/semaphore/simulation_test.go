@@ -86,10 +86,14 @@ func simulate(t *testing.T, seed uint64) {
 				var err error
 				fragile := w < 2 && !shared // may fail with its session
 				if fragile {
-					var lease *peerLease
-					if lease, err = theirs.acquire(ctx); err == nil {
-						hold, release = lease.hold.Context(), lease.release
-						l.granted(t, hold, 1)
+					n := 1
+					if w == 0 { // one of them takes several, one by one: two of those may wait for each other for ever
+						n += r.IntN(max)
+					}
+					var parts []*peerLease
+					if parts, err = theirs.several(ctx, n); err == nil {
+						hold, release = parts[0].hold.Context(), func(context.Context) error { returned(parts); return nil }
+						l.granted(t, hold, n)
 					}
 				} else {
 					acquire := sem.Acquire
@@ -197,10 +201,14 @@ func TestSimulationOfHaste(t *testing.T) {
 			wg.Go(func() {
 				for range rounds {
 					if w < 3 {
-						lease, err := peer{c, max}.acquire(background)
+						n := 1
+						if w == 0 {
+							n += r.IntN(max)
+						}
+						parts, err := peer{c, max}.several(background, n)
 						if assert.NoError(t, err) {
-							l.granted(t, lease.hold.Context(), 1)
-							assert.NoError(t, lease.release(background))
+							l.granted(t, parts[0].hold.Context(), n)
+							returned(parts)
 						}
 						continue
 					}

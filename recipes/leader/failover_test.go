@@ -1,0 +1,107 @@
+package leader_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/leader"
+	"github.com/go-curator/curator/zktest"
+)
+
+// candidate joins an election and says when its terms begin.
+type candidate func(t *testing.T, c *framework.Client) (leads <-chan *leader.Term)
+
+// candidates are the two ways to lead.
+var candidates = map[string]candidate{
+	"latch": func(t *testing.T, c *framework.Client) <-chan *leader.Term {
+		leads := make(chan *leader.Term, 10)
+		join(t, c, leader.WithListener(leader.Listener{OnLeader: func(term *leader.Term) { leads <- term }}))
+		return leads
+	},
+	"selector": func(t *testing.T, c *framework.Client) <-chan *leader.Term {
+		leads := make(chan *leader.Term, 10)
+		runs(t, newSelector(t, c, func(ctx context.Context) error {
+			leads <- leader.TermOf(ctx)
+			<-ctx.Done()
+			return nil
+		}))
+		return leads
+	},
+}
+
+// A leader resigns: the next one is in office within three times the way to the server and back. It is less: the delete, and its event; and a list for
+// those who had several in front of them when they came.
+func TestResignIsQuick(t *testing.T) {
+	const trip = 10 * time.Millisecond
+	for name, join := range candidates {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				var line []<-chan *leader.Term
+				for range 5 {
+					line = append(line, join(t, newClient(t, s)))
+				}
+				s.Delay(0, trip) // replies and events
+				time.Sleep(time.Second)
+				term := <-line[0]
+				for turn := range 2 * len(line) {
+					s.ResetCounts()
+					began := time.Now()
+					go func() { _ = term.Resign(background) }()
+					term = <-line[(turn+1)%len(line)]
+					took := time.Since(began)
+					require.LessOrEqual(t, took, 2*trip, "turn %d", turn)
+					if turn == 0 {
+						require.Equal(t, trip, took, "the event is on its way with the reply to the delete")
+					}
+					time.Sleep(time.Second)
+					counts := s.Counts()
+					require.Equal(t, 1, counts["delete"])
+					require.LessOrEqual(t, counts["getChildren2"], 2, "the next one, and who has resigned")
+				}
+			})
+		})
+	}
+}
+
+// A leader is gone without a word. The next one is in office when the session has expired, and not before the term has ended: within the session's
+// timeout and one tick of the server, to whose multiples it rounds expiries up. With a tick of a second or less that is the timeout plus a second.
+func TestFailOverAfterAKill(t *testing.T) {
+	const timeout = 4 * time.Second
+	for name, join := range candidates {
+		for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second} {
+			t.Run(fmt.Sprint(name, ", tick ", tick), func(t *testing.T) {
+				longest := time.Duration(0)
+				for phase := time.Duration(0); phase < 2*tick; phase += tick / 10 {
+					synctest.Test(t, func(t *testing.T) {
+						s := zktest.RunT(t, zktest.Config{TickTime: tick})
+						dying := newClient(t, s, framework.WithSessionTimeout(timeout))
+						first := join(t, dying)
+						second := join(t, newClient(t, s))
+						term := <-first
+						time.Sleep(10*time.Second + phase)
+						gone := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+						died := time.Now()
+						s.BlackHole(session(t, dying), zktest.Both) // to the server it is as dead as can be, and here we see when it knows
+						endedAt := make(chan time.Time, 1)
+						context.AfterFunc(term.Context(), func() { endedAt <- time.Now() })
+						next := <-second
+						at := time.Now()
+						longest = max(longest, at.Sub(died))
+						require.LessOrEqual(t, at.Sub(died), timeout+tick)
+						require.True(t, (<-endedAt).Before(at))
+						require.Greater(t, next.FencingToken(), term.FencingToken())
+						gone.Remove()
+					})
+				}
+				t.Logf("session timeout %v, tick %v: in office after %v at the latest", timeout, tick, longest)
+			})
+		}
+	}
+}

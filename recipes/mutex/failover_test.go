@@ -1,0 +1,75 @@
+package mutex_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+// A release hands the lock on within twice the time to the server and back: the delete, and its event; and a list for those who had several in front of
+// them when they came.
+func TestHandOverTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip = 10 * time.Millisecond
+		s := zktest.RunT(t)
+		lock := acquire(t, mutex.New(newClient(t, s), path))
+		var line []<-chan outcome
+		for range 5 {
+			line = append(line, waiting(t, background, mutex.New(newClient(t, s), path)))
+		}
+		s.Delay(0, trip) // replies and events
+		for i, next := range line {
+			began := time.Now()
+			go func() { _ = lock.Release(background) }()
+			o := <-next
+			require.NoError(t, o.err)
+			if i == 0 {
+				require.Equal(t, trip, o.at.Sub(began), "the event is on its way with the reply to the delete")
+			} else {
+				require.Equal(t, 2*trip, o.at.Sub(began))
+			}
+			lock = o.lock
+			time.Sleep(time.Second)
+		}
+		release(t, lock)
+		clean(t, s, path)
+	})
+}
+
+// A holder is gone without a word. The next one has the lock when the session has expired: within the timeout and one tick of the server, to whose
+// multiples it rounds expiries up. With a tick of a second or less that is the timeout plus a second.
+func TestFailOverAfterAKill(t *testing.T) {
+	const timeout = 4 * time.Second
+	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second} {
+		longest := time.Duration(0)
+		for phase := time.Duration(0); phase < 2*tick; phase += tick / 10 {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t, zktest.Config{TickTime: tick})
+				dying := newClient(t, s, framework.WithSessionTimeout(timeout))
+				lock := acquire(t, mutex.New(dying, path))
+				next := waiting(t, background, mutex.New(newClient(t, s), path))
+				time.Sleep(10*time.Second + phase)
+				gone := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+				died := time.Now()
+				s.BlackHole(session(t, dying), zktest.Both) // to the server it is as dead as can be, and here we see when it knows
+				ended := make(chan time.Time, 1)
+				context.AfterFunc(lock.Context(), func() { ended <- time.Now() })
+				o := <-next
+				require.NoError(t, o.err)
+				longest = max(longest, o.at.Sub(died))
+				require.LessOrEqual(t, o.at.Sub(died), timeout+tick)
+				require.True(t, (<-ended).Before(o.at))
+				gone.Remove()
+				release(t, o.lock)
+			})
+		}
+		t.Logf("session timeout %v, tick %v: handed on after %v at the latest", timeout, tick, longest)
+	}
+}

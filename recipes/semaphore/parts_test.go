@@ -1,0 +1,176 @@
+package semaphore_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// several takes n leases in Curator's way: one by one, each from the end of the line.
+func (p peer) several(ctx context.Context, n int) (parts []*peerLease, err error) {
+	for len(parts) < n && err == nil {
+		var part *peerLease
+		if part, err = p.acquire(ctx); err == nil {
+			parts = append(parts, part)
+		}
+	}
+	if err != nil {
+		returned(parts)
+	}
+	return parts, err
+}
+
+func returned(parts []*peerLease) {
+	for _, part := range parts {
+		_ = part.release(background)
+	}
+}
+
+// Curator's taker has one of the two leases that it wants and stands in line behind ours, who wants all three. Each waits for what the other one
+// has; ours gives way.
+func TestGivesWayToParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		sem, theirs := semaphore.New(newClient(t, s), path, max), peer{newClient(t, s), max}
+		first, err := theirs.acquire(background)
+		require.NoError(t, err)
+		ours := waiting(t, background, sem, max)
+		second := make(chan *peerLease, 1)
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		go func() {
+			part, err := theirs.acquire(ctx)
+			assert.NoError(t, err)
+			second <- part
+		}()
+		require.True(t, pending(second), "behind ours")
+		began := time.Now()
+		part := <-second
+		require.NotNil(t, part)
+		require.Less(t, time.Since(began), time.Second)
+		require.True(t, pending(ours))
+		line, err := sem.Waiting(background)
+		require.NoError(t, err)
+		require.Len(t, line, 1, "ours is in line again")
+		returned([]*peerLease{first, part})
+		release(t, got(t, ours))
+		clean(t, s)
+	})
+}
+
+// Takers of all leases, ours, and one in Curator's way that takes them one by one, all at a time and again and again: everybody's turn comes.
+func TestWholesAndParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max, rounds, takers = 4, 10, 3
+		ctx, cancel := context.WithTimeout(background, rounds*2*time.Minute)
+		defer cancel()
+		l := ledger{max: max, held: map[context.Context]int{}}
+		done := make(chan int, takers+1)
+		began := time.Now()
+		theirs := peer{newClient(t, s), max}
+		go func() {
+			for range rounds {
+				parts, err := theirs.several(ctx, max)
+				if !assert.NoError(t, err) {
+					break
+				}
+				l.granted(t, parts[0].hold.Context(), max)
+				time.Sleep(100 * time.Millisecond)
+				returned(parts)
+			}
+			done <- 0
+		}()
+		for i := range takers {
+			sem := semaphore.New(newClient(t, s), path, max)
+			go func() {
+				for range rounds {
+					lease, err := sem.Acquire(ctx, max-i%2)
+					if !assert.NoError(t, err) {
+						break
+					}
+					l.granted(t, lease.Context(), lease.Count())
+					time.Sleep(100 * time.Millisecond)
+					assert.NoError(t, lease.Release(background))
+				}
+				done <- i + 1
+			}()
+		}
+		for range takers + 1 {
+			<-done
+		}
+		t.Logf("%d turns in %v", rounds*(takers+1), time.Since(began))
+		clean(t, s)
+	})
+}
+
+// A process with Curator that works under one lease on one thread, and waits for one on another, looks as if it held a part. It passes ours now and then,
+// but does not keep it from its turn for ever.
+func TestThreadsDoNotStarveWholes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		c := newClient(t, s)
+		ctx, stop := context.WithCancel(background)
+		ended := make(chan struct{})
+		for range 2 {
+			go func() {
+				defer func() { ended <- struct{}{} }()
+				for ctx.Err() == nil {
+					if lease, err := (peer{c, max}).acquire(ctx); err == nil {
+						time.Sleep(5 * time.Second)
+						_ = lease.release(background)
+					}
+				}
+			}()
+			time.Sleep(2500 * time.Millisecond) // one of them works at any time
+		}
+		began := time.Now()
+		limited, cancel := context.WithTimeout(background, 2*time.Minute)
+		defer cancel()
+		lease, err := semaphore.New(newClient(t, s), path, max).Acquire(limited, max)
+		t.Logf("after %v", time.Since(began))
+		if assert.NoError(t, err) {
+			release(t, lease)
+		}
+		stop()
+		<-ended
+		<-ended
+		clean(t, s)
+	})
+}
+
+// Among ourselves nobody is passed, though a client that holds a lease waits for another one: places in line of ours tell that nothing is held by them. It
+// costs a list now and then, less and less often.
+func TestNoGivingWayAmongOurselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		sa, sb := semaphore.New(a, path, 2), semaphore.New(b, path, 2)
+		held := acquire(t, sa, 1)
+		head := waiting(t, background, sb, 2)
+		next := waiting(t, background, sa, 1)
+		time.Sleep(time.Second) // the watch on the own node of the lease
+		s.ResetCounts()
+		time.Sleep(time.Minute)
+		require.True(t, pending(head) && pending(next))
+		counts := s.Counts()
+		require.Zero(t, counts["create2"])
+		require.LessOrEqual(t, counts["getChildren2"], 60, "%v", counts)
+		require.LessOrEqual(t, counts["exists"], 8, "the check of the one who waits behind: %v", counts)
+		release(t, held)
+		lease := got(t, head)
+		require.True(t, pending(next))
+		release(t, lease)
+		release(t, got(t, next))
+		clean(t, s)
+	})
+}

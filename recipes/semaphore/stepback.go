@@ -1,0 +1,106 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Curator for Java takes several leases one by one, and goes to the end of the line for each. So it stands in line with a part of what it wants, and the
+// first in line may wait for that very part: for ever, if nobody gives way. Ours can, since it has nothing while it waits: it leaves the first place and
+// goes to the end of the line.
+//
+// That is done only after nothing has changed for a while, and each time the while is longer. So a Java process that does not wait with a part in hand
+// but has one thread that works under a lease and another one that waits, which looks the same from outside, does not keep ours from its turn for ever.
+
+// errStepBack says that the first in line gives way.
+var errStepBack = errors.New("stepping back for somebody in line who holds leases already")
+
+const (
+	// firstPatience is for how long nothing must have changed before the first in line gives way for the first time.
+	firstPatience = 200 * time.Millisecond
+	// lastPatience is where that stops growing: whoever holds a part may have to wait for so long each time, and threads that
+	// work for longer without a change may pass again and again.
+	lastPatience = 30 * time.Second
+)
+
+// patience is how long the first in line waits before it looks whether it has to give way.
+type patience time.Duration
+
+func (p patience) wait() time.Duration { return jittered(time.Duration(p)) }
+
+func (p patience) longer() patience { return min(2*p, patience(lastPatience)) }
+
+// mayBlock says whether somebody who wants n leases can possibly be kept from them by parts: there are some free, but not enough. Where none is free
+// those who hold parts cannot go on either, and giving way to them would be in vain. Who wants one lease never gives way.
+func (s sight) mayBlock(n int) bool {
+	free := s.max - s.taken()
+	return free > 0 && n > free
+}
+
+// blocked says whether n leases cannot come together before somebody in line is done, even if everybody else returned all leases. parts is how many are
+// held by those in line.
+func (s sight) blocked(n, parts int) bool { return parts > 0 && s.mayBlock(n) && n > s.max-parts }
+
+// takesParts says whether a place in line is that of somebody who may hold leases while it waits: all but ours.
+func takesParts(place string) bool { return !zkpath.IsOurs(place) }
+
+// partsInLine counts the leases of those sessions that also stand in line in Curator's way. When nobody stands there it costs one list, else a read for
+// each of them and for each lease, in one flight.
+func (s *Semaphore) partsInLine(ctx context.Context, view *framework.Client, seen sight) (parts int, err error) {
+	list, err := view.GetChildren().ForPath(ctx, s.line.Dir)
+	if err != nil {
+		return 0, err
+	}
+	var suspects []*framework.Pending[framework.ExistsResult]
+	for _, name := range s.line.Order.Contenders(list) {
+		if takesParts(name) {
+			suspects = append(suspects, view.CheckExists().InBackground().ForPath(ctx, zkpath.Join(s.line.Dir, name)))
+		}
+	}
+	if len(suspects) == 0 {
+		return 0, nil
+	}
+	var leases []*framework.Pending[framework.ExistsResult]
+	for _, name := range seen.children {
+		if isLease(name) {
+			leases = append(leases, view.CheckExists().InBackground().ForPath(ctx, zkpath.Join(s.leases.Dir, name)))
+		}
+	}
+	inLine := owners(suspects)
+	for owner, n := range owners(leases) {
+		if inLine[owner] > 0 {
+			parts += n
+		}
+	}
+	return parts, nil
+}
+
+// owners counts nodes by their sessions. What is gone, or cannot be read, belongs to nobody.
+func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
+	all := map[int64]int{}
+	for _, n := range nodes {
+		if node, err := result(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
+			all[node.Stat.EphemeralOwner]++
+		}
+	}
+	return all
+}
+
+// giveWay returns errStepBack if the first in line has to.
+func (s *Semaphore) giveWay(ctx context.Context, place *queue.Grant, seen sight, n int) error {
+	parts, err := s.partsInLine(ctx, place.Session.Client(), seen)
+	switch {
+	case err != nil && ctx.Err() == nil && framework.Retryable(err):
+		return nil // the next look waits for the connection
+	case err != nil:
+		return err
+	case seen.blocked(n, parts):
+		return errStepBack
+	}
+	return nil
+}
