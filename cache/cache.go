@@ -101,7 +101,7 @@ func (s *store) get(path string) (Node, bool) {
 	if n == nil || !s.seen(n) {
 		return Node{}, false
 	}
-	return Node{Path: s.path(n), Data: n.data, Stat: n.stat(n.children)}, true
+	return *s.view(n), true
 }
 
 func (s *store) len() int {
@@ -126,7 +126,8 @@ func (s *store) all() iter.Seq2[string, Node] {
 func (s *store) children(path string) iter.Seq2[string, Node] {
 	return func(yield func(string, Node) bool) {
 		for _, it := range s.kids(path) {
-			if !yield(it.name, Node{Path: childPath(path, it.name), Data: it.data, Stat: it.stat(it.children)}) {
+			full := childPath(path, it.name)
+			if !yield(full[len(full)-len(it.name):], Node{Path: full, Data: it.data, Stat: it.stat}) {
 				return
 			}
 		}
@@ -145,7 +146,7 @@ func (s *store) kids(path string) []item {
 	items := make([]item, 0, len(kids))
 	for _, k := range kids {
 		if k.live {
-			items = append(items, item{name: k.name, data: k.data, meta: k.meta, children: k.children})
+			items = append(items, item{name: k.name(), data: k.data(), stat: k.stat()})
 		}
 	}
 	return items

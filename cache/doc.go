@@ -35,13 +35,14 @@
 // served with one-shot watches: two per node, two reads per node to load, and a request for each watch when it is closed. After a reconnect in the same
 // session only what has changed is read, since the server tells. [NewNode] always works like that, since for one node it is the least.
 //
-// Reading a cache costs no request. A node with little data takes about 170 bytes of memory with its name.
+// Reading a cache costs no request. A node with little data takes about 105 bytes of memory with its name, 24 more once its data was set, and 48 more
+// if it has or had children or is ephemeral: go test -run TestHeapPerNode -v ./cache
 //
 // # Files
 //
 //	cache.go children.go node.go   the faces; typed.go decoded views; options.go
 //	events.go                      what is reported, subscription.go to whom, delta.go what a slow one gets
-//	store.go                       the tree in memory; snapshot.go iterating it
+//	tree.go store.go               the nodes in memory, and who changes them; snapshot.go iterating them
 //	engine.go                      the goroutine that owns it all: sessions, gaps, time; waiting.go who waits for it, and its inbox
 //	reads.go                       what is to be read, in which requests; replies.go what comes of it
 //	notices.go                     what watches report

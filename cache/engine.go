@@ -53,9 +53,9 @@ type engine struct {
 	counted  int       // nodes that the load, or the comparison after a gap, waits for
 	zxid     int64     // the server's, when it gave the last answer before which there was no gap; 0 if unknown
 	probing  bool      // there was a gap, and the server has been asked for its zxid
+	probes   int       // how often it has been asked
 	catching bool      // one-shot watches may be telling what they have missed
 	suspect  *identity // the root, when the server said that it has changed
-	honest   bool      // it has reported a node below the root
 
 	stale   map[*node]struct{} // children have gone: read the Stat again, by and by
 	staleAt time.Time
@@ -179,7 +179,7 @@ func (e *engine) begin() {
 	e.life++
 	e.reads.reset()
 	e.shots, e.watch, e.armed, e.armAt, e.missed, e.losses = map[*node]shots{}, nil, false, time.Time{}, false, 0
-	e.zxid, e.probing, e.catching, e.suspect, e.honest = 0, false, false, nil, false
+	e.zxid, e.probing, e.catching, e.suspect = 0, false, false, nil
 	e.store.walk(func(n *node) { n.flags &= listed | counting })
 	if !e.oneShot {
 		e.arm()
@@ -228,8 +228,8 @@ func (e *engine) gap() {
 }
 
 // probed is the answer. When the connection was lost once more, the next reconnect asks again.
-func (e *engine) probed(zxid int64, err error) {
-	if errors.Is(err, framework.ErrConnectionLoss) || errors.Is(err, framework.ErrNotConnected) {
+func (e *engine) probed(probe int, zxid int64, err error) {
+	if probe != e.probes || errors.Is(err, framework.ErrConnectionLoss) || errors.Is(err, framework.ErrNotConnected) {
 		return
 	}
 	if e.probing = false; err != nil || zxid != e.zxid {

@@ -11,7 +11,7 @@ import (
 type Node struct {
 	// Path is the node's, relative to the namespace of the client.
 	Path string
-	// Data is shared with the cache and with others: do not change it. Nil with [WithoutData].
+	// Data is shared with the cache and with others: do not change it. Nil if there is none, and with [WithoutData].
 	Data []byte
 	Stat framework.Stat
 }

@@ -46,6 +46,23 @@ func TestAServerThatReportsWrongPaths(t *testing.T) {
 	}
 }
 
+// The right path in the event of somebody else's one-shot watch, which the cache hears of too, proves nothing.
+func TestAServerThatReportsWrongPathsToRecursiveWatches(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+		create(t, srv, "/r/a/x", "/r/a/y")
+		c := dial(t, srv, framework.WithDialer(framework.Dialer(lying(srv, "/r", "/r/a/x"))))
+		tree := open(t, c, "/r")
+		_, _, err := c.GetData().WithWatch().ForPath(t.Context(), "/r/a/x")
+		require.NoError(t, err)
+		require.NoError(t, srv.Set("/r/a/x", []byte("new")))
+		settle()
+		same(t, srv, tree)
+		require.NoError(t, srv.Set("/r/a/y", []byte("new")))
+		settle()
+		same(t, srv, tree)
+	})
+}
+
 // A server that changes the root is not taken for one that lies.
 func TestChangesOfTheRootAreNotDoubted(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {

@@ -66,7 +66,6 @@ func (e *engine) unwatch() {
 
 // notice takes an event of the persistent watch.
 func (e *engine) notice(ev framework.Event) {
-	e.honest = e.honest || ev.Path != e.cfg.root
 	switch ev.Type {
 	case framework.EventReset:
 		e.gap()
@@ -137,11 +136,11 @@ func hasLiveKids(n *node) bool {
 }
 
 // doubt remembers what the root was when the server said that it has changed. If the next read finds it unchanged, the server has reported the path
-// of the watch instead of that of the node.
+// of the watch instead of that of the node. Right paths in other events prove nothing: they may be those of somebody else's one-shot watches.
 func (e *engine) doubt() {
 	top := e.store.top
-	if !e.honest && top.live && top.flags&(wanted|flying|unproven) == 0 && !e.probing && e.suspect == nil {
-		e.suspect = &identity{top.czxid, top.mzxid}
+	if top.live && top.flags&(wanted|flying|unproven) == 0 && !e.probing && e.suspect == nil {
+		e.suspect = &identity{top.czxid, top.stat().Mzxid}
 	}
 }
 

@@ -1,11 +1,7 @@
 package cache
 
 import (
-	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
@@ -99,25 +95,16 @@ func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 	})
 }
 
-// WithCompressedData is a [WithDecoder] for data that was written by Curator with its usual compression, gzip. Data that is empty stays so. More than
-// 64 MiB in a node are refused.
-func WithCompressedData() Option { return WithDecoder(gunzip) }
-
-const maxUnzipped = 64 << 20
-
-func gunzip(_ string, data []byte) ([]byte, error) {
-	if len(data) == 0 {
-		return data, nil
-	}
-	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	plain, err := io.ReadAll(io.LimitReader(r, maxUnzipped+1))
-	if err == nil && len(plain) > maxUnzipped {
-		err = errors.New("more than 64 MiB of data when uncompressed")
-	}
-	return plain, err
+// WithCompressedData is a [WithDecoder] for data that was compressed as Curator does by default, by gzip: see [framework.Gzip]. Data of no length stay
+// so. What cannot be decompressed, or would be more than 64 MiB, is [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge). A cache holds
+// data as they are stored unless told so, also that of a client with framework.WithCompression. For another codec: WithDecoder(codec.Decompress).
+func WithCompressedData() Option {
+	return WithDecoder(func(path string, data []byte) ([]byte, error) {
+		if len(data) == 0 {
+			return data, nil
+		}
+		return framework.Gzip{}.Decompress(path, data)
+	})
 }
 
 // WithRootCreated creates the root, and what it lacks above it, as containers when it is missing, also when it is reaped later. Default: the cache

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,10 +34,21 @@ func TestRandomHistories(t *testing.T) {
 	case n == 0:
 		n = 1000
 	}
+	var failed atomic.Bool
 	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { history(t, seed) }) }) {
-			t.Fatalf("replay with: go test ./cache -run TestRandomHistories -seed %d -seeds 1", seed)
-		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			if failed.Load() {
+				return // one is enough
+			}
+			t.Cleanup(func() {
+				if t.Failed() {
+					failed.Store(true)
+					t.Logf("replay with: go test ./cache -run TestRandomHistories -seed %d -seeds 1", seed)
+				}
+			})
+			synctest.Test(t, func(t *testing.T) { history(t, seed) })
+		})
 	}
 }
 
@@ -45,6 +57,7 @@ type writer struct {
 	srv   *zktest.Server
 	root  string
 	nodes int // about how many there shall be
+	have  int // about how many there are
 	large bool
 }
 
@@ -116,6 +129,7 @@ func (w *writer) burst() {
 	if w.large {
 		most = 400
 	}
+	w.have = len(w.srv.Tree())
 	for range w.IntN(most) {
 		w.write()
 		if pace > 0 {
@@ -181,11 +195,13 @@ func (w *writer) write() {
 	if w.IntN(50) == 0 {
 		data = append(data, strings.Repeat("x", 6000)...) // enough to be compared by its Stat
 	}
-	few := w.large || len(s.Tree()) < w.nodes
+	few := w.large || w.have < w.nodes
 	switch k := w.IntN(20); {
 	case w.large && k >= 16 && w.IntN(20) > 0: // the rest takes away too much
 	case k < 8 && few || k < 4:
-		_ = s.Create(path, data)
+		if s.Create(path, data) == nil {
+			w.have++
+		}
 	case k < 14:
 		_ = s.Set(path, data)
 	case k < 16:

@@ -223,7 +223,7 @@ func (e *engine) sendNext() bool {
 		request += len(path) + 24
 		if o.kind == readList {
 			many = append(many, framework.ReadChildren(path))
-			reply += int(o.n.children) * nameBytes
+			reply += int(o.n.stat().NumChildren) * nameBytes
 		} else {
 			many = append(many, framework.ReadData(path))
 			reply += e.expect(o.n) + statBytes
@@ -234,7 +234,7 @@ func (e *engine) sendNext() bool {
 	}
 	life := e.life
 	e.reads.weight += manyWeight
-	e.view.MultiRead().InBackground().ForReads(e.ctx, many...).Then(func(r framework.MultiReadResult, err error) {
+	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, many...).Then(func(r framework.MultiReadResult, err error) {
 		e.postIn(life, func() { e.gotMany(ops, r, err) })
 	})
 	return true
@@ -254,7 +254,7 @@ func (e *engine) sendOne(o op, path string) {
 	e.reads.weight++
 	switch o.kind {
 	case readData:
-		b := e.view.GetData()
+		b := e.view.GetData().Undecompressed()
 		s := e.aim(n, e.shots[n].data != nil)
 		if s != nil {
 			b = b.Watching(e.firing(s, e.dataShot))
@@ -300,11 +300,12 @@ func (e *engine) answer(life int, s *shot, w *framework.Watch, do func()) {
 	}
 }
 
-// probe asks for the server's zxid.
+// probe asks for the server's zxid. The answer to an earlier question, which may come late, says nothing about the last gap.
 func (e *engine) probe() {
-	life := e.life
-	e.view.MultiRead().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).Then(func(r framework.MultiReadResult, err error) {
-		e.postIn(life, func() { e.probed(r.Zxid, err) })
+	e.probes++
+	life, probe := e.life, e.probes
+	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).Then(func(r framework.MultiReadResult, err error) {
+		e.postIn(life, func() { e.probed(probe, r.Zxid, err) })
 	})
 }
 

@@ -101,21 +101,22 @@ func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) {
 
 // knows says whether the cache holds this state of the node's data.
 func (e *engine) knows(n *node, stat *framework.Stat) bool {
-	old := n.stat(n.children)
+	old := n.stat()
 	return n.live && sameNode(old, *stat) && sameData(old, *stat)
 }
 
 // present takes over a node that is there.
 func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
-	if n.live && !sameNode(n.stat(n.children), *stat) {
+	if n.live && !sameNode(n.stat(), *stat) {
 		// Another node of the same name. What was below the old one was gone before it; what is below the new one may have been heard of already.
-		unsure := n.kids != nil && e.descends(n)
+		unsure := len(n.offspring()) > 0 && e.descends(n)
 		e.store.empty(n)
 		if n.flags &^= listed | unproven; unsure {
 			e.wantList(n)
 		}
 	}
-	sameKids := n.live && n.pzxid == stat.Pzxid && n.cversion == stat.Cversion && n.children == stat.NumChildren
+	old := n.stat()
+	sameKids := n.live && old.Pzxid == stat.Pzxid && old.Cversion == stat.Cversion && old.NumChildren == stat.NumChildren
 	if e.knows(n, stat) {
 		e.recovered(n)
 		e.store.putStat(n, *stat)
@@ -151,7 +152,7 @@ func (e *engine) children(n *node, stat *framework.Stat, same bool) {
 			e.wantList(n)
 		}
 	case n.flags&listed != 0 && (proven || same):
-	case n.flags&(listed|listWanted) == 0 && stat.NumChildren == 0 && n.kids == nil:
+	case n.flags&(listed|listWanted) == 0 && stat.NumChildren == 0 && len(n.offspring()) == 0:
 		n.flags |= listed
 	default:
 		// The Stat is taken over already, the list may never come: until it does, an equal Stat proves nothing.
@@ -174,7 +175,7 @@ func (e *engine) absent(n *node, asked kind) {
 		e.lag(parent)
 		return
 	}
-	if n.live || n.kids != nil {
+	if n.live || len(n.offspring()) > 0 {
 		e.store.empty(n)
 	}
 	n.flags &^= listed | unproven

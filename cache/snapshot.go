@@ -1,13 +1,14 @@
 package cache
 
+import "github.com/go-curator/curator/framework"
+
 // item is a node in a snapshot.
 type item struct {
-	name string
-	data []byte
-	meta
-	children int32
-	depth    int32
-	shown    bool // the others are only there to name what is below them
+	name  string
+	data  []byte
+	stat  framework.Stat
+	depth int32
+	shown bool // the others are only there to name what is below them
 }
 
 // snapshot copies the nodes from n down: each before its children, siblings by name. mu is held.
@@ -15,10 +16,10 @@ func (s *store) snapshot(n *node) []item {
 	items := make([]item, 0, s.live+1)
 	var add func(n *node, depth int32)
 	add = func(n *node, depth int32) {
-		if !n.live && n.kids == nil {
+		if !n.live && len(n.offspring()) == 0 {
 			return
 		}
-		items = append(items, item{name: n.name, data: n.data, meta: n.meta, children: n.children, depth: depth, shown: s.seen(n)})
+		items = append(items, item{name: n.name(), data: n.data(), stat: n.stat(), depth: depth, shown: s.seen(n)})
 		for _, k := range n.offspring() {
 			add(k, depth+1)
 		}
@@ -53,7 +54,7 @@ func (c *cursor) next() *Node {
 			c.paths = append(c.paths[:it.depth], path)
 		}
 		if it.shown {
-			return &Node{Path: path, Data: it.data, Stat: it.stat(it.children)}
+			return &Node{Path: path, Data: it.data, Stat: it.stat}
 		}
 	}
 	c.items, c.paths = nil, nil

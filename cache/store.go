@@ -8,67 +8,6 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// node is a node of the copy. Nodes that have been heard of and not been read yet are in the tree, too, but not live: readers do not see them.
-//
-// There may be hundreds of thousands, so that its size matters: 128 bytes, and a name, and data.
-type node struct {
-	name string
-	data []byte // never changed, only replaced
-	up   *node
-	kids *[]*node // sorted by name; nil for none
-	meta
-	children int32 // Stat.NumChildren
-	flags    flags // of the engine's goroutine only
-	live     bool
-}
-
-// meta is a Stat without NumChildren, packed.
-type meta struct {
-	czxid, mzxid, ctime, mtime, owner, pzxid int64
-	version, cversion, aversion, length      int32
-}
-
-func (m *meta) stat(children int32) framework.Stat {
-	return framework.Stat{Czxid: m.czxid, Mzxid: m.mzxid, Ctime: m.ctime, Mtime: m.mtime, Version: m.version, Cversion: m.cversion,
-		Aversion: m.aversion, EphemeralOwner: m.owner, DataLength: m.length, NumChildren: children, Pzxid: m.pzxid}
-}
-
-func (n *node) setStat(s framework.Stat) {
-	n.meta = meta{s.Czxid, s.Mzxid, s.Ctime, s.Mtime, s.EphemeralOwner, s.Pzxid, s.Version, s.Cversion, s.Aversion, s.DataLength}
-	n.children = s.NumChildren
-}
-
-// offspring returns the children, live or not, in order.
-func (n *node) offspring() []*node {
-	if n.kids == nil {
-		return nil
-	}
-	return *n.kids
-}
-
-// setKids takes a sorted list.
-func (n *node) setKids(kids []*node) {
-	switch {
-	case len(kids) == 0:
-		n.kids = nil
-	case n.kids == nil:
-		n.kids = &kids
-	default:
-		*n.kids = kids
-	}
-}
-
-func (n *node) kid(name string) (i int, found bool) {
-	return slices.BinarySearchFunc(n.offspring(), name, func(k *node, name string) int { return strings.Compare(k.name, name) })
-}
-
-func (n *node) depth() (d int) {
-	for ; n.up != nil; n = n.up {
-		d++
-	}
-	return d
-}
-
 // store is the copy, and who hears of its changes. Only the engine's goroutine changes it, holding mu; it may read without.
 type store struct {
 	root     string // the path of top
@@ -116,7 +55,7 @@ func (s *store) find(path string) *node {
 		if !found {
 			return nil
 		}
-		n = (*n.kids)[i]
+		n = n.offspring()[i]
 	}
 	return n
 }
@@ -128,7 +67,7 @@ func (s *store) path(n *node) string {
 	}
 	size := len(s.root)
 	for at := n; at.up != nil; at = at.up {
-		size += 1 + len(at.name)
+		size += 1 + len(at.name())
 	}
 	if s.root == "/" {
 		size--
@@ -136,8 +75,9 @@ func (s *store) path(n *node) string {
 	b := make([]byte, size)
 	end := size
 	for at := n; at.up != nil; at = at.up {
-		end -= len(at.name)
-		copy(b[end:], at.name)
+		name := at.name()
+		end -= len(name)
+		copy(b[end:], name)
 		end--
 		b[end] = '/'
 	}
@@ -150,7 +90,7 @@ func (s *store) seen(n *node) bool { return n.live && !(s.hideRoot && n.up == ni
 
 // view makes what readers get.
 func (s *store) view(n *node) *Node {
-	return &Node{Path: s.path(n), Data: n.data, Stat: n.stat(n.children)}
+	return &Node{Path: s.path(n), Data: n.data(), Stat: n.stat()}
 }
 
 // walk calls f for every node, parents first.
@@ -168,7 +108,7 @@ func (s *store) insert(n *node, name string) *node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, _ := n.kid(name)
-	k := &node{name: strings.Clone(name), up: n}
+	k := &node{text: pack(name, nil), up: n}
 	n.setKids(slices.Insert(n.offspring(), i, k))
 	s.known++
 	return k
@@ -183,15 +123,15 @@ func (s *store) merge(n *node, names []string, keep bool) (added []*node) {
 	var lost []*node
 	for len(old) > 0 || len(names) > 0 {
 		switch {
-		case len(names) == 0 || len(old) > 0 && old[0].name < names[0]:
+		case len(names) == 0 || len(old) > 0 && old[0].name() < names[0]:
 			if keep {
 				kids = append(kids, old[0])
 			} else {
 				lost = append(lost, old[0])
 			}
 			old = old[1:]
-		case len(old) == 0 || names[0] < old[0].name:
-			k := &node{name: names[0], up: n}
+		case len(old) == 0 || names[0] < old[0].name():
+			k := &node{text: pack(names[0], nil), up: n}
 			kids, added = append(kids, k), append(added, k)
 			names = names[1:]
 		default:
@@ -222,7 +162,7 @@ func (s *store) put(n *node, data []byte, stat framework.Stat) {
 			s.live++
 		}
 	}
-	n.data = data
+	n.text = pack(n.name(), data)
 	n.setStat(stat)
 	switch {
 	case !listening:
@@ -245,7 +185,9 @@ func (s *store) putStat(n *node, stat framework.Stat) {
 func (s *store) putChildStat(n *node, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.cversion, n.children, n.pzxid = stat.Cversion, stat.NumChildren, stat.Pzxid
+	now := n.stat()
+	now.Cversion, now.NumChildren, now.Pzxid = stat.Cversion, stat.NumChildren, stat.Pzxid
+	n.setFamily(n.offspring(), now)
 }
 
 // remove takes a node below the root, and all below it, out of the copy.
@@ -253,7 +195,7 @@ func (s *store) remove(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(n)
-	if i, found := n.up.kid(n.name); found {
+	if i, found := n.up.kid(n.name()); found {
 		kids := slices.Delete(n.up.offspring(), i, i+1)
 		if len(kids) < cap(kids)/4 {
 			kids = slices.Clone(kids)
@@ -267,6 +209,7 @@ func (s *store) empty(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fade(n)
+	n.text = pack(n.name(), nil)
 }
 
 // drop is fade, and forgets the node. mu is held.
@@ -279,7 +222,7 @@ func (s *store) drop(n *node) {
 // fade reports a subtree as deleted, the deepest first, and drops what is below n. mu is held.
 func (s *store) fade(n *node) {
 	kids := n.offspring()
-	n.kids = nil
+	n.setKids(nil)
 	for _, k := range slices.Backward(kids) {
 		s.drop(k)
 	}
@@ -290,7 +233,7 @@ func (s *store) fade(n *node) {
 			s.tell(Event{Type: Deleted, Path: old.Path, Old: old})
 		}
 	}
-	n.live, n.data = false, nil
+	n.live = false
 }
 
 // tell hands an event to the subscribers. mu is held.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -259,7 +260,10 @@ func TestCompressedData(t *testing.T) {
 		l.take()
 		require.NoError(t, srv.Set("/r/a", []byte("plain, too")))
 		settle()
-		assert.Equal(t, []string{"Failed /r/a: decode: gzip: invalid header"}, l.take())
+		failed := l.all()
+		require.Len(t, failed, 1)
+		assert.Equal(t, "/r/a", failed[0].Path)
+		assert.ErrorIs(t, failed[0].Err, framework.ErrDecompress)
 		n, _ = tree.Get("/r/a")
 		assert.Equal(t, "first", string(n.Data), "the last that could be read")
 		require.NoError(t, srv.Set("/r/a", zip(t, "second")))
@@ -268,6 +272,62 @@ func TestCompressedData(t *testing.T) {
 		assert.ElementsMatch(t, []string{"Changed /r/a", "Created /r/broken"}, l.take())
 		n, _ = tree.Get("/r/broken")
 		assert.Equal(t, "healed", string(n.Data))
+	})
+}
+
+// What a client does by default with the data it reads is not what its caches do.
+func TestCompressedDataOfAClientThatUnpacks(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+		packed := zip(t, "data")
+		require.NoError(t, srv.Create("/r", packed))
+		c := dial(t, srv, framework.WithCompression())
+		for _, opts := range [][]cache.TreeOption{{}, {cache.WithOneShotWatches()}} {
+			n, _ := open(t, c, "/r", opts...).Get("/r")
+			assert.Equal(t, packed, n.Data)
+			n, _ = open(t, c, "/r", append(opts, cache.WithCompressedData())...).Get("/r")
+			assert.Equal(t, "data", string(n.Data))
+		}
+	})
+}
+
+// Whoever subscribes and never reads costs a few states per node, however much happens.
+func TestASubscriberThatNeverReads(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		grow(t, srv, "/r", 100)
+		tree := open(t, c, "/r", cache.WithBuffer(10))
+		stuck := make(chan struct{})
+		done := make(chan int)
+		go func() {
+			n := 0
+			for ev, err := range tree.Events(t.Context()) {
+				assert.NoError(t, err)
+				if n++; ev.Type == cache.Initialized {
+					n = 0
+					<-stuck
+				}
+				if ev.New != nil && string(ev.New.Data) == "the last" {
+					break
+				}
+			}
+			done <- n
+		}()
+		settle()
+		// Each change has a kilobyte: all of them would be 20 MB, two states per node 0.2 MB.
+		before := heap()
+		for i := range 20_000 {
+			require.NoError(t, srv.Set(fmt.Sprintf("/r/dir-0000/node-%08d", i%100), []byte(strings.Repeat("x", 1000)+fmt.Sprint(i))))
+			if i%100 == 99 {
+				synctest.Wait() // so that the cache sees every state
+			}
+		}
+		settle()
+		runtime.KeepAlive(srv)
+		grown := heap() - before
+		t.Logf("the heap has grown by %d KB", grown>>10)
+		assert.Less(t, grown, int64(6<<20))
+		close(stuck)
+		require.NoError(t, srv.Set("/r/dir-0000/node-00000099", []byte("the last")))
+		assert.LessOrEqual(t, <-done, 10+2*100+1, "events after all those changes")
 	})
 }
 
