@@ -1,0 +1,37 @@
+package curatorotel
+
+import (
+	"bytes"
+	"context"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// prefix is what a node's data begin with that say which trace they belong to. The rest is the value of the W3C's header.
+var prefix = []byte("traceparent=")
+
+// nodeData says what is in the node of an acquisition. In an election the data are what the participant calls itself, which others read.
+func nodeData(ctx context.Context, a framework.Acquisition) []byte {
+	if a.Recipe == "latch" || a.Recipe == "selector" {
+		return nil
+	}
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	if parent := carrier["traceparent"]; parent != "" {
+		return append(bytes.Clone(prefix), parent...)
+	}
+	return nil
+}
+
+// writtenIn reads that back. Anybody may have written the data: what is not a trace context is none.
+func writtenIn(data []byte) trace.SpanContext {
+	parent, found := bytes.CutPrefix(data, prefix)
+	if !found {
+		return trace.SpanContext{}
+	}
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": string(parent)})
+	return trace.SpanContextFromContext(ctx)
+}

@@ -1,0 +1,80 @@
+package curatorotel_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	curatorotel "github.com/go-curator/curator/contrib/otel"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, reader := zktest.RunT(t), sdkmetric.NewManualReader()
+		observed, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+		require.NoError(t, err)
+		client, err := framework.New(s.Addr(), framework.WithDialer(s.Dial), framework.WithSessionTimeout(10*time.Second), framework.WithHooks(observed.Hooks()))
+		require.NoError(t, err)
+		defer client.Close()
+		stop, err := observed.Watch("orders", client)
+		require.NoError(t, err)
+		require.NoError(t, client.WaitConnected(t.Context()))
+		m := mutex.New(client, path)
+
+		released, err := m.Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, released.Release(t.Context()))
+		lock, err := m.Acquire(t.Context())
+		require.NoError(t, err)
+
+		got := collect(t, reader)
+		assert.Equal(t, 1.0, got["curator.connected"])
+		assert.Equal(t, 1.0, got["curator.holds"])
+		assert.Greater(t, got["curator.validity.remaining"], 8.0)
+		assert.Equal(t, 2.0, got["curator.hold.duration"], "in sum")
+		assert.Equal(t, 1.0, got["curator.state.changes"])
+		assert.Contains(t, got, "curator.operation.duration")
+		assert.Contains(t, got, "curator.round_trip.duration")
+		assert.Contains(t, got, "curator.acquire.duration")
+
+		require.NoError(t, lock.Release(t.Context()))
+		require.NoError(t, stop())
+		assert.NotContains(t, collect(t, reader), "curator.holds")
+	})
+}
+
+// collect returns the sum of each metric's points.
+func collect(t *testing.T, reader sdkmetric.Reader) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	got := map[string]float64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					got[m.Name] += p.Value
+				}
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					got[m.Name] += float64(p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					got[m.Name] += p.Sum
+				}
+			}
+		}
+	}
+	return got
+}

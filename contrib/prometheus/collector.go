@@ -1,0 +1,247 @@
+package curatorprom
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Collector is a [prometheus.Collector] for one or several clients. Give each client its hooks ([Collector.Hooks]), and show it to the collector
+// ([Collector.Watch]) when there is one. Safe for concurrent use.
+type Collector struct {
+	paths func(string) string // nil: no metrics by path
+
+	operations, retries, stateChanges, roundTrips, holds, waits, acquisitions metrics
+	waiting, ahead, length, foreign, left                                     *prometheus.GaugeVec
+
+	mu      sync.Mutex
+	clients map[string]*framework.Client // guarded by mu
+}
+
+// metrics is what a vector of any kind is to us.
+type metrics struct {
+	prometheus.Collector
+	counter   *prometheus.CounterVec
+	histogram *prometheus.HistogramVec
+}
+
+// Option changes what [NewCollector] makes.
+type Option func(*Collector)
+
+// WithPaths has the position in line, the length of the line, the sequence numbers that are left and the foreign children told per directory. label says what
+// the label "path" of a directory is: the same one, or, where paths contain the numbers of orders, something of which there are few; "" leaves one
+// out. Default: these metrics are not there.
+func WithPaths(label func(path string) string) Option { return func(c *Collector) { c.paths = label } }
+
+// NewCollector makes a collector without clients. Register it once.
+func NewCollector(opts ...Option) *Collector {
+	c := &Collector{clients: map[string]*framework.Client{}}
+	for _, opt := range opts {
+		opt(c)
+	}
+	c.operations = histogram("operation_duration_seconds", "How long operations took, all their tries together.", "op", "result")
+	c.retries = counter("operation_retries_total", "Tries of operations beyond the first.", "op")
+	c.stateChanges = counter("state_changes_total", "State changes of the connection, and why.", "state", "reason")
+	c.roundTrips = histogram("round_trip_seconds", "Time between a sign of life (ping, heartbeat) and its answer.", "kind")
+	c.acquisitions = histogram("acquire_duration_seconds", "How long it took to acquire something, or to give up.", "recipe", "result")
+	c.waits = histogram("queue_wait_seconds", "How long somebody in front was waited for.", "recipe")
+	c.holds = histogram("hold_duration_seconds", "How long something was held, and how that ended.", "recipe", "cause")
+	c.waiting = gauge("queue_waiting", "How many of this process wait for somebody in front.", "recipe")
+	c.ahead = gauge("queue_ahead", "How many were in front when the line was looked at last.", "recipe", "path")
+	c.length = gauge("queue_length", "How many stood in line, the holder included, when it was looked at last.", "recipe", "path")
+	c.foreign = gauge("foreign_children", "How many children of the directory were no contenders when it was looked at last.", "path")
+	c.left = gauge("sequence_left", "How many nodes can be made in the directory before it has to be deleted.", "path")
+	return c
+}
+
+func options(name, help string) prometheus.Opts {
+	return prometheus.Opts{Namespace: "curator", Name: name, Help: help}
+}
+
+func labels(names []string) []string { return append([]string{"client"}, names...) }
+
+func gauge(name, help string, by ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts(options(name, help)), labels(by))
+}
+
+func counter(name, help string, by ...string) metrics {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts(options(name, help)), labels(by))
+	return metrics{Collector: v, counter: v}
+}
+
+// buckets are from one request in a data centre to a line that moves slowly.
+var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+func histogram(name, help string, by ...string) metrics {
+	o := options(name, help)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: o.Namespace, Name: o.Name, Help: o.Help, Buckets: buckets}, labels(by))
+	return metrics{Collector: v, histogram: v}
+}
+
+// Hooks returns what the client of that name (the label "client") is made with, by [framework.WithHooks].
+func (c *Collector) Hooks(client string) framework.Hooks {
+	since := func(m metrics, began time.Time, by ...string) {
+		m.histogram.WithLabelValues(labelsOf(client, by)...).Observe(time.Since(began).Seconds())
+	}
+	return framework.Hooks{
+		Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+			began := time.Now()
+			return func(end framework.OperationEnd) {
+				since(c.operations, began, op.Name, Result(end.Err))
+				if end.Attempts > 1 {
+					c.retries.counter.WithLabelValues(client, op.Name).Add(float64(end.Attempts - 1))
+				}
+			}
+		},
+		Acquire: func(_ context.Context, a framework.Acquisition) (context.Context, func(error)) {
+			began := time.Now()
+			return nil, func(err error) { since(c.acquisitions, began, a.Recipe, Result(err)) }
+		},
+		Queue: func(q framework.Queue) { c.seen(client, q) },
+		Wait: func(_ context.Context, q framework.Queue) func(error) {
+			began, waiting := time.Now(), c.waiting.WithLabelValues(client, q.Recipe)
+			waiting.Inc()
+			return func(error) {
+				waiting.Dec()
+				since(c.waits, began, q.Recipe)
+			}
+		},
+		Hold: func(_ context.Context, h framework.HoldInfo) (context.Context, func(error)) {
+			began := time.Now()
+			return nil, func(cause error) { since(c.holds, began, h.Recipe, Result(cause)) }
+		},
+		State: func(s framework.StateReport) {
+			c.stateChanges.counter.WithLabelValues(client, s.State.String(), s.Reason).Inc()
+		},
+		RoundTrip: func(r framework.RoundTrip) {
+			c.roundTrips.histogram.WithLabelValues(client, r.Kind.String()).Observe(r.Took.Seconds())
+		},
+	}
+}
+
+func labelsOf(client string, by []string) []string { return append([]string{client}, by...) }
+
+func (c *Collector) seen(client string, q framework.Queue) {
+	if c.paths == nil {
+		return
+	}
+	if path := c.paths(q.Path); path != "" {
+		c.ahead.WithLabelValues(client, q.Recipe, path).Set(float64(q.Ahead))
+		c.length.WithLabelValues(client, q.Recipe, path).Set(float64(q.Length))
+		c.foreign.WithLabelValues(client, path).Set(float64(q.Foreign))
+		c.left.WithLabelValues(client, path).Set(float64(q.SequenceLeft))
+	}
+}
+
+// Watch has the client's gauges scraped under that name, and returns what ends that: call it when the client is closed. A client that is watched under a name
+// replaces the one before.
+func (c *Collector) Watch(name string, client *framework.Client) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clients[name] = client
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.clients[name] == client {
+			delete(c.clients, name)
+		}
+	}
+}
+
+func (c *Collector) vectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		c.operations, c.retries, c.stateChanges, c.roundTrips, c.acquisitions, c.waits, c.holds,
+		c.waiting, c.ahead, c.length, c.foreign, c.left,
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, v := range c.vectors() {
+		v.Describe(ch)
+	}
+	for _, g := range gauges {
+		ch <- g.desc
+	}
+	ch <- rule
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	for _, v := range c.vectors() {
+		v.Collect(ch)
+	}
+	c.mu.Lock()
+	clients := maps.Clone(c.clients)
+	c.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(clients)) {
+		h := clients[name].Health()
+		for _, g := range gauges {
+			ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.of(h), name)
+		}
+		ch <- prometheus.MustNewConstMetric(rule, prometheus.GaugeValue, 1, name, h.Safety.Rule.String())
+	}
+}
+
+func desc(name, help string, by ...string) *prometheus.Desc {
+	return prometheus.NewDesc("curator_"+name, help, labels(by), nil)
+}
+
+var rule = desc("safety_rule", "1 for the rule by which holds are kept safe.", "rule")
+
+// gauges are what is asked for with each scrape.
+var gauges = []struct {
+	desc *prometheus.Desc
+	of   func(framework.Health) float64
+}{
+	{desc("connected", "1 with a connection to a quorum."), func(h framework.Health) float64 { return one(h.Err() == nil) }},
+	{desc("session_epoch", "Number of the session in the client's life."), func(h framework.Health) float64 { return float64(h.Safety.Epoch) }},
+	{desc("session_connections", "Connections that the session has had."), func(h framework.Health) float64 { return float64(h.Connections) }},
+	{desc("session_timeout_seconds", "T, the session timeout that the server granted."), func(h framework.Health) float64 { return h.Safety.SessionTimeout.Seconds() }},
+	{desc("stale_server_bound_seconds", "D, how long a member may answer after it was cut off."), func(h framework.Health) float64 { return h.Safety.Bound.Seconds() }},
+	{desc("validity_remaining_seconds", "For how long what is held is still certain if no answer comes any more."), func(h framework.Health) float64 { return h.Safety.Remaining.Seconds() }},
+	{desc("holding_refused", "1 if the session timeout is too short to hold anything safely."), func(h framework.Health) float64 { return one(h.Safety.Refused != nil) }},
+	{desc("holds", "Locks, leases and terms that are held."), func(h framework.Health) float64 { return float64(h.Safety.Holds) }},
+	{desc("cleanups_pending", "Nodes that the client still has to remove."), func(h framework.Health) float64 { return float64(h.Cleanups) }},
+	{desc("requests_queued", "Requests that wait for a connection or for room in the window."), func(h framework.Health) float64 { return float64(h.Queued) }},
+	{desc("requests_in_flight", "Requests that wait for an answer."), func(h framework.Health) float64 { return float64(h.InFlight) }},
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// Result is the label for how something ended: "ok", or a word for the error. The words are few.
+func Result(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	for _, r := range results {
+		if errors.Is(err, r.err) {
+			return r.word
+		}
+	}
+	return "error"
+}
+
+var results = []struct {
+	err  error
+	word string
+}{
+	{framework.ErrReleased, "released"}, {framework.ErrSuspended, "suspended"}, {framework.ErrNodeDeleted, "node_deleted"},
+	{framework.ErrClosed, "closed"}, {framework.ErrSessionLost, "session_lost"}, {framework.ErrAuthFailed, "auth_failed"},
+	{context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline"},
+	{framework.ErrNotConnected, "not_connected"}, {framework.ErrConnectionLoss, "connection_loss"}, {framework.ErrOutcomeUnknown, "outcome_unknown"},
+	{framework.ErrNoNode, "no_node"}, {framework.ErrNodeExists, "node_exists"}, {framework.ErrBadVersion, "bad_version"}, {framework.ErrNotEmpty, "not_empty"},
+	{framework.ErrNoAuth, "no_auth"}, {framework.ErrTimeoutTooShort, "timeout_too_short"}, {framework.ErrThrottled, "throttled"},
+}

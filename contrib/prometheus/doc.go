@@ -1,0 +1,11 @@
+// Package curatorprom shows what clients of package framework do to Prometheus: the remaining validity of what they hold and the rule that it follows
+// from, latencies, lines, losses and their reasons. The metrics are listed in docs/observability.md.
+//
+//	metrics := curatorprom.NewCollector()
+//	prometheus.MustRegister(metrics)
+//	client, err := framework.New(connect, framework.WithHooks(metrics.Hooks("orders")))
+//	…
+//	defer metrics.Watch("orders", client)()
+//
+// It is a module of its own, so that the library does not bring Prometheus to those who do not use it.
+package curatorprom
