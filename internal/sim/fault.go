@@ -1,0 +1,313 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// fault is one evil thing and when it happens. What the fields mean depends on the kind.
+type fault struct {
+	kind   string
+	at     time.Duration
+	lasts  time.Duration
+	client int
+	member int
+	other  int
+	dir    zktest.Direction
+	op     string
+	action zktest.Action
+	after  int
+	delay  time.Duration
+	dice   int
+}
+
+func (f fault) String() string {
+	switch f.kind {
+	case "strike":
+		return fmt.Sprintf("strike %s %s after %d, delay %v, for %v", f.op, f.action, f.after, f.delay, f.lasts)
+	case "cut", "silence", "delay", "away", "expire":
+		return fmt.Sprintf("%s client %d (%v, %v) for %v", f.kind, f.client, f.dir, f.delay, f.lasts)
+	case "part", "oneway", "link":
+		return fmt.Sprintf("%s member %d, %d for %v", f.kind, f.member, f.other, f.lasts)
+	}
+	return fmt.Sprintf("%s member %d (%v) for %v", f.kind, f.member, f.delay, f.lasts)
+}
+
+var (
+	clientFaults = []string{"cut", "silence", "silence", "delay", "away", "strike", "strike", "strike", "strike"}
+	memberFaults = []string{"stop", "pause"}
+	peerFaults   = []string{"part", "part", "oneway", "oneway", "reset", "lag", "leader", "wipe"}
+	meddling     = []string{"delete", "delete", "expire", "skew"}
+
+	struckOps = []string{"create2", "create2", "getChildren2", "getData", "delete", "exists", "ping", "connect", "multi", "multi", "setData", "setWatches",
+		"addWatch", "setWatches2", "multiRead", "sync", "closeSession", "create"}
+	strikes = []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.LoseReply, zktest.HoldReply, zktest.DelayReply}
+)
+
+// faults makes the schedule.
+func (p *Plan) faults(r *rand.Rand) []fault {
+	kinds := slices.Clone(clientFaults)
+	for range 2 {
+		kinds = append(kinds, memberFaults...)
+	}
+	if p.Members > 1 {
+		kinds = append(kinds, peerFaults...)
+	}
+	if p.Meddling {
+		kinds = append(kinds, meddling...)
+		kinds = append(kinds, meddling...)
+	}
+	var faults []fault
+	pace := pick(r, 1, 2, 4)
+	for at := time.Second; at < p.Trouble; at += below(r, time.Duration(pace)*2*time.Second) {
+		f := fault{kind: pick(r, kinds...), at: at, client: r.IntN(p.Clients), member: r.IntN(p.Members), other: r.IntN(p.Members), dice: r.IntN(1 << 20)}
+		f.dir = pick(r, zktest.Both, zktest.FromClient, zktest.ToClient)
+		f.op, f.action, f.after = pick(r, struckOps...), pick(r, strikes...), r.IntN(3)
+		f.delay = below(r, pick(r, 100*time.Millisecond, time.Second, 3*time.Second))
+		f.lasts = below(r, pick(r, time.Second, p.Timeout, 2*p.Timeout+p.bound()))
+		if f.kind == "away" { // long enough for a session to end
+			f.lasts *= 3
+		}
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// act is the beginning or the end of a fault.
+type act struct {
+	at time.Duration
+	do func()
+}
+
+// torment plays the schedule and undoes it all in the end.
+func (w *world) torment() {
+	var acts []act
+	for _, f := range w.plan.Faults {
+		acts = append(acts, act{f.at, func() {
+			w.tell("FAULT %v", f)
+			if undo := w.begin(f); undo != nil {
+				w.later(f.lasts, func() { w.tell("END of %v", f); undo() })
+			}
+		}})
+	}
+	start := time.Now()
+	w.acts = acts
+	for {
+		slices.SortStableFunc(w.acts, func(a, b act) int { return cmp.Compare(a.at, b.at) })
+		if len(w.acts) == 0 || w.acts[0].at >= w.plan.Trouble {
+			break
+		}
+		next := w.acts[0]
+		w.acts = w.acts[1:]
+		time.Sleep(time.Until(start.Add(next.at)))
+		w.now = max(next.at, time.Since(start))
+		next.do()
+	}
+	time.Sleep(time.Until(start.Add(w.plan.Trouble)))
+	for _, a := range w.acts { // what would still last
+		a.do()
+	}
+	w.heal()
+}
+
+func (w *world) later(d time.Duration, do func()) { w.acts = append(w.acts, act{w.now + d, do}) }
+
+func (w *world) heal() {
+	for i := range w.away {
+		w.away[i].Store(false)
+	}
+	w.ens.SetPeerDelay(w.plan.PeerDelay)
+	for i, m := range w.ens.Members() {
+		m.Heal()
+		w.ens.SetLag(i, w.plan.Lag)
+	}
+	if err := w.ens.Heal(); err != nil {
+		w.violate("the ensemble does not heal: %v", err)
+	}
+	for i, m := range w.ens.Members() {
+		if w.skews[i] != 0 { // a clock that goes back keeps sessions alive, and their nodes
+			w.doubt()
+			m.SkewClock(w.skews[i])
+		}
+	}
+	w.tell("HEALED")
+}
+
+// session is the id of a client's session, 0 when it has none right now.
+func (w *world) session(client int) int64 {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	s, err := w.clients[client].Session(ctx)
+	if err != nil {
+		return 0
+	}
+	return s.ID()
+}
+
+// begin does the evil thing. What it returns, if anything, undoes it.
+func (w *world) begin(f fault) (undo func()) {
+	e, member := w.ens, w.ens.Member(f.member)
+	id := int64(0)
+	switch f.kind {
+	case "cut", "silence", "delay", "away", "expire":
+		if id = w.session(f.client); id == 0 {
+			return nil
+		}
+	}
+	each := func(do func(*zktest.Server)) {
+		for _, m := range e.Members() {
+			do(m)
+		}
+	}
+	switch f.kind {
+	case "cut":
+		e.Cut(id)
+	case "silence":
+		each(func(m *zktest.Server) { m.BlackHole(id, f.dir) })
+	case "delay":
+		each(func(m *zktest.Server) { m.Delay(id, f.delay) })
+	case "away":
+		w.away[f.client].Store(true)
+		each(func(m *zktest.Server) { m.BlackHole(id, f.dir) })
+		return func() { w.away[f.client].Store(false) }
+	case "strike":
+		var struck []*zktest.Injection
+		each(func(m *zktest.Server) {
+			struck = append(struck, m.Inject(zktest.Fault{Op: f.op, Action: f.action, After: f.after, Delay: f.delay, Times: 1 + f.dice%2}))
+		})
+		return func() {
+			for _, i := range struck {
+				i.Remove()
+				i.Release()
+			}
+		}
+	case "stop":
+		member.Stop()
+		return func() { w.must(member.Start()) }
+	case "pause":
+		member.Pause()
+		return member.Resume
+	case "skew":
+		w.doubt()
+		w.skews[f.member] += 20 * f.delay // and never back: sessions would live for ever
+		member.SkewClock(w.skews[f.member])
+	case "leader":
+		if l := e.Leader(); l >= 0 {
+			m := e.Member(l)
+			if f.dice%2 == 0 {
+				m.Pause()
+				return m.Resume
+			}
+			m.Stop()
+			return func() { w.must(m.Start()) }
+		}
+	case "part":
+		var others []int
+		for i := range e.Size() {
+			if i != f.member && (f.dice>>i)%3 > 0 {
+				others = append(others, i)
+			}
+		}
+		if len(others) == 0 {
+			others = append(others, (f.member+1)%e.Size())
+		}
+		e.Partition(f.member, others...)
+		return func() {
+			for _, i := range others {
+				e.HealLink(f.member, i)
+				e.HealLink(i, f.member)
+			}
+		}
+	case "oneway":
+		from, to := f.member, f.other
+		if l := e.Leader(); l >= 0 && f.dice%2 == 0 {
+			to = l
+		}
+		if from == to {
+			to = (to + 1) % e.Size()
+		}
+		e.CutLink(from, to)
+		return func() { e.HealLink(from, to) }
+	case "reset":
+		e.ResetPeers(f.member)
+	case "lag":
+		e.SetLag(f.member, f.delay)
+		return func() { e.SetLag(f.member, w.plan.Lag) }
+	case "wipe":
+		w.wipe(f.member)
+	case "delete":
+		w.meddle(f.dice)
+	case "expire":
+		w.expire(id)
+	}
+	return nil
+}
+
+// expire ends a session early, if there is a server that can.
+func (w *world) expire(id int64) {
+	l := w.ens.Leader()
+	if l < 0 {
+		return
+	}
+	lives := func() bool {
+		return slices.ContainsFunc(w.ens.Member(l).Sessions(), func(s zktest.SessionInfo) bool { return s.ID == id })
+	}
+	if !lives() {
+		return
+	}
+	w.force(id, true) // until it is certain
+	w.ens.Expire(id)
+	if !lives() {
+		w.force(id, false)
+	}
+}
+
+// wipe loses a member's data. Of a majority's that would lose what has been committed, which no client can make good; so everything is whole
+// before and after.
+func (w *world) wipe(member int) {
+	w.heal()
+	settled := func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		return w.ens.AwaitSettled(ctx) == nil
+	}
+	if !settled() {
+		return
+	}
+	w.ens.Member(member).Wipe()
+	w.must(w.ens.Member(member).Start())
+	settled()
+}
+
+// meddle deletes a node of some session.
+func (w *world) meddle(dice int) {
+	l := w.ens.Leader()
+	if l < 0 {
+		return
+	}
+	var paths []string
+	for path, node := range w.ens.Member(l).Tree() {
+		if node.Mode == zktest.Ephemeral && strings.HasPrefix(path, root) {
+			paths = append(paths, path)
+		}
+	}
+	if len(paths) == 0 {
+		return
+	}
+	slices.Sort(paths) // names hold random identifiers; their numbers decide
+	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	victim := paths[dice%len(paths)]
+	sure := w.forceNode(victim)
+	err := w.ens.Member(l).Delete(victim)
+	w.tell("ADMIN deletes %s: %v", victim, err)
+	if err == nil {
+		sure()
+	}
+}

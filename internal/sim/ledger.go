@@ -1,0 +1,289 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// hold is what all recipes grant.
+type hold interface {
+	Context() context.Context
+	Valid() bool
+	Remaining() time.Duration
+}
+
+// grant is a hold in the ledger.
+type grant struct {
+	hold
+	who     int      // the client
+	owner   int      // rights of one owner do not exclude one another
+	path    string   // of its node
+	more    []string // and of further ones
+	session int64
+	shared  bool // a reader
+	weight  int  // how many leases
+	token   int64
+	first   time.Time // of being seen invalid
+	told    map[string]bool
+}
+
+func (g *grant) String() string {
+	return fmt.Sprintf("client %d's %s (token %d)", g.who, g.path[len(root):], g.token)
+}
+
+func (g *grant) live() bool { return g.Context().Err() == nil }
+
+// same says whether two holds are of one owner, or one thing told twice.
+func (g *grant) same(other *grant) bool {
+	return g.owner == other.owner && g.owner != 0 || g.path == other.path
+}
+
+// ledger watches over one contended thing: who has it, and the tokens.
+type ledger struct {
+	w      *world
+	name   string
+	limit  int  // leases; 0: the thing is exclusive, but for readers among themselves
+	tokens bool // they mean something
+
+	mu     sync.Mutex
+	held   []*grant
+	token  int64 // largest exclusive
+	seen   int64 // largest of all
+	store  int64 // largest token that the fenced store has seen
+	writes []write
+	grants int
+	last   string // path of the last that was granted
+}
+
+// write is what a guarded transaction did, by the server's word.
+type write struct {
+	version int32
+	token   int64
+}
+
+func newLedger(w *world, name string) *ledger {
+	l := &ledger{w: w, name: name, tokens: true}
+	w.must(w.ens.Member(0).Create(root+"/store-"+name, nil))
+	return l
+}
+
+// granted enters a hold, and complains if it must not be.
+func (l *ledger) granted(a *actor, g *grant) *grant {
+	w := l.w
+	g.who, g.session = a.id, w.session(a.id)
+	if g.weight == 0 {
+		g.weight = 1
+	}
+	w.tell("GRANTED %s to %v, remaining %v", l.name, g, g.Remaining())
+	w.mu.Lock()
+	w.grants++
+	w.mu.Unlock()
+	l.silent(g)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.grants++
+	if !g.live() {
+		return g // it may be lost again already
+	}
+	mine, away := l.takenAway(g)
+	if away && !mine.first && !g.shared && l.limit == 0 {
+		w.violate("%s: %v is granted, but its node was deleted while it stood in line, %v ago", l.name, g, time.Since(mine.at))
+	}
+	sum := g.weight
+	kept := l.held[:0]
+	for _, other := range l.held {
+		if !other.live() {
+			continue
+		}
+		kept = append(kept, other)
+		if other.same(g) {
+			continue
+		}
+		if l.pardoned(other) || l.pardoned(g) {
+			continue
+		}
+		sum += other.weight
+		if l.limit == 0 && !(g.shared && other.shared) {
+			w.violate("%s: %v is granted while %v is held, for %v more", l.name, g, other, other.Remaining())
+		}
+	}
+	l.held = append(kept, g)
+	if l.limit > 0 && sum > l.limit {
+		w.violate("%s: %d leases are held, with %v, of %d", l.name, sum, g, l.limit)
+	}
+	if !l.tokens || away {
+		return g
+	}
+	switch {
+	case g.token <= 0:
+		w.violate("%s: %v has no token", l.name, g)
+	case g.shared && g.token < l.token:
+		w.violate("%s: %v has a token behind the writer's before, %d", l.name, g, l.token)
+	case !g.shared && g.token <= l.seen && !(g.token == l.seen && g.path == l.last):
+		w.violate("%s: %v has a token that is not larger than the one before, %d", l.name, g, l.seen)
+	}
+	l.seen, l.last = max(l.seen, g.token), g.path
+	if !g.shared {
+		l.token = max(l.token, g.token)
+	}
+	return g
+}
+
+// silent complains about holds that end by the clock, but whose owner has not been told by the context's Done: before anybody asks.
+func (l *ledger) silent(g *grant) {
+	l.mu.Lock()
+	others := slices.Clone(l.held)
+	l.mu.Unlock()
+	if l.limit > 0 {
+		return
+	}
+	time.Sleep(time.Nanosecond) // whoever has something to do at this instant does it
+	for _, other := range others {
+		select {
+		case <-other.Context().Done():
+			continue
+		default:
+		}
+		if other.same(g) || g.shared && other.shared || l.pardoned(other) || l.pardoned(g) || !g.live() {
+			continue
+		}
+		if !other.live() {
+			l.w.violate("%s: %v is granted, and the context of %v has not ended; only its clock says so", l.name, g, other)
+		}
+	}
+}
+
+func (l *ledger) takenAway(g *grant) (f forced, away bool) {
+	for _, path := range append(g.more, g.path) {
+		if f, away = l.w.takenAway(g.session, path); away {
+			return f, true
+		}
+	}
+	return f, false
+}
+
+// pardoned says whether a hold need not be known to be lost: an administrator took it away, not long ago.
+func (l *ledger) pardoned(g *grant) bool {
+	f, away := l.takenAway(g)
+	return away && (f.soft || time.Since(f.at) <= l.w.slack())
+}
+
+// noticed complains about a hold that was taken away long ago and does not know.
+func (l *ledger) noticed(g *grant) {
+	if f, away := l.takenAway(g); away && !f.soft && time.Since(f.at) > l.w.slack() && g.live() && l.once(g, "taken") {
+		l.w.violate("%s: %v was taken away %v ago and does not know", l.name, g, time.Since(f.at))
+	}
+}
+
+// once says whether this is the first complaint of its kind about a hold.
+func (l *ledger) once(g *grant, kind string) bool {
+	if g.told[kind] {
+		return false
+	}
+	if g.told == nil {
+		g.told = map[string]bool{}
+	}
+	g.told[kind] = true
+	return true
+}
+
+// use works under the hold for a while: the fenced store must take what a valid holder writes, and what the guard lets through must be in the
+// order of the tokens.
+func (l *ledger) use(a *actor, g *grant, guard func() framework.TransactionOp) {
+	d := below(a.r, pick(a.r, 100*time.Millisecond, time.Second, time.Second, l.w.plan.Timeout, 3*l.w.plan.Timeout+5*time.Second))
+	if l.w.plan.Meddling && a.r.IntN(4) == 0 {
+		d = 2*l.w.slack() + 2*time.Second
+	}
+	end := time.Now().Add(d)
+	quiet := a.r.IntN(2) == 0 // relies on the context alone
+	for time.Now().Before(end) && !l.w.calm.Load() {
+		select {
+		case <-g.Context().Done():
+			l.w.tell("LOST %s by %v: %v", l.name, g, context.Cause(g.Context()))
+			return
+		case <-time.After(min(below(a.r, 500*time.Millisecond), time.Until(end))):
+		}
+		if quiet {
+			continue
+		}
+		l.noticed(g)
+		l.save(g)
+		if guard != nil && !g.shared && a.r.IntN(3) == 0 {
+			l.guarded(a, g, guard())
+		}
+	}
+	l.noticed(g)
+	l.save(g)
+}
+
+// save writes to a store that refuses old tokens. A writer checks whether he is the one right before.
+func (l *ledger) save(g *grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	valid := g.Valid()
+	switch {
+	case valid && !g.first.IsZero():
+		l.w.violate("%s: %v is valid again", l.name, g)
+	case !valid && g.first.IsZero():
+		g.first = time.Now()
+	}
+	if !valid || g.shared || !l.tokens {
+		return
+	}
+	if g.token < l.store && !l.pardoned(g) && l.once(g, "store") {
+		l.w.violate("%s: %v is valid, and the store has seen token %d", l.name, g, l.store)
+	}
+	l.store = max(l.store, g.token)
+}
+
+func (l *ledger) guarded(a *actor, g *grant, guard framework.TransactionOp) {
+	ctx, cancel := a.within(2 * time.Second)
+	defer cancel()
+	defer a.timed(ctx, "Transaction")()
+	set := a.c.TransactionOp().SetData().ForPath(root+"/store-"+l.name, fmt.Appendf(nil, "%d", g.token))
+	results, err := a.c.Transaction(ctx, guard, set)
+	if err != nil || len(results) != 2 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writes = append(l.writes, write{results[1].Stat.Version, g.token})
+}
+
+// settle checks the guarded writes in the server's order.
+func (l *ledger) settle() {
+	last := map[int32]int64{}
+	top := int32(0)
+	for _, wr := range l.writes {
+		if _, twice := last[wr.version]; twice {
+			l.w.violate("%s: two guarded writes made version %d", l.name, wr.version)
+		}
+		last[wr.version] = wr.token
+		top = max(top, wr.version)
+	}
+	token := int64(0)
+	for v := int32(0); v <= top; v++ {
+		if t, known := last[v]; known {
+			if t < token {
+				l.w.violate("%s: a write with token %d behind one with %d: the guard did not stop it", l.name, t, token)
+			}
+			token = t
+		}
+	}
+}
+
+// empty complains about contenders that are left.
+func (w *world) empty(dir string) {
+	l := w.ens.Leader()
+	if l < 0 || !w.ens.Member(l).Exists(dir) {
+		return
+	}
+	if left, err := w.ens.Member(l).Children(dir); err != nil || len(left) > 0 {
+		w.violate("left in %s: %v (%v)", dir, left, err)
+	}
+}

@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Plan is what a seed decides beforehand.
+type Plan struct {
+	Seed      uint64
+	Members   int
+	Clients   int
+	Tick      time.Duration
+	SyncLimit int
+	Timeout   time.Duration // of sessions
+	Lag       time.Duration
+	PeerDelay time.Duration
+	Auth      bool // servers that want their clients to authenticate themselves
+	OneShot   bool // caches do without persistent watches
+	Loss      framework.LossPolicy
+	// Meddling plans have an administrator who deletes nodes and ends sessions. No client can know that in time; see ledger.
+	Meddling bool
+	Trouble  time.Duration // how long faults happen
+	Works    []string
+	Faults   []fault
+}
+
+// NewPlan makes the plan of a seed. With works, those are what its clients do.
+func NewPlan(seed uint64, works ...string) *Plan {
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := &Plan{Seed: seed}
+	p.Members = pick(r, 1, 1, 3, 3, 3, 5)
+	p.Clients = 2 + r.IntN(4)
+	if r.IntN(40) == 0 {
+		p.Clients = 10 + r.IntN(41)
+	}
+	p.Tick = pick(r, 500*time.Millisecond, time.Second, 2*time.Second)
+	p.SyncLimit = pick(r, 2, 5)
+	p.Timeout = p.Tick * time.Duration(pick(r, 2, 3, 4, 8, 15, 20))
+	p.Trouble = time.Duration(30+r.IntN(90)) * time.Second
+	if p.Timeout > 10*time.Second {
+		p.Trouble *= 2
+	}
+	if p.Members > 1 {
+		p.Lag = pick(r, 0, 0, below(r, 50*time.Millisecond), below(r, time.Second))
+		p.PeerDelay = pick(r, 0, 0, below(r, 20*time.Millisecond))
+		if p.Timeout < 2*p.bound() { // heartbeats, which have to be committed in time
+			p.Lag, p.PeerDelay = min(p.Lag, p.Timeout/10), min(p.PeerDelay, p.Timeout/80)
+		} else { // pings wait behind writes, and a connection without an answer is given up after (T - D)/3
+			p.Lag = min(p.Lag, (p.Timeout-p.bound())/6)
+		}
+	}
+	p.Auth = r.IntN(8) == 0
+	p.OneShot = r.IntN(4) == 0
+	p.Loss = pick(r, framework.SuspendedIsLoss, framework.SessionOnly)
+	p.Meddling = r.IntN(3) == 0
+	p.Works = works
+	if len(works) == 0 {
+		all := workNames()
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		p.Works = all[:min(1+r.IntN(3), len(all))]
+	}
+	p.Faults = p.faults(r)
+	return p
+}
+
+// bound is D: how long a member may go on answering after it has lost the others.
+func (p *Plan) bound() time.Duration {
+	if p.Members == 1 {
+		return 0 // it cannot lose a leader
+	}
+	return time.Duration(p.SyncLimit)*p.Tick + p.Tick*3/2
+}
+
+func (p *Plan) String() string {
+	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients, T %v, %v, %s; lag %v, peer delay %v, auth %t, meddling %t; %v of trouble",
+		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Timeout, p.Loss, strings.Join(p.Works, "+"), p.Lag, p.PeerDelay, p.Auth, p.Meddling, p.Trouble)
+}
+
+// server is what the members are started with.
+func (p *Plan) server() zktest.Config {
+	return zktest.Config{TickTime: p.Tick, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, RequireAuth: p.Auth, ReapInterval: 5 * time.Minute}
+}
+
+// options are those of every client.
+func (p *Plan) options() []framework.Option {
+	opts := []framework.Option{framework.WithSessionTimeout(p.Timeout), framework.WithStaleServerBound(p.bound()), framework.WithServerTick(p.Tick)}
+	if p.Auth {
+		opts = append(opts, framework.WithAuth("digest", []byte("sim:secret")))
+	}
+	return opts
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+func below(r *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(max(d, time.Millisecond))))
+}

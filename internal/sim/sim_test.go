@@ -1,0 +1,184 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	oneSeed   = flag.Uint64("seed", 0, "replay this seed, and print its story")
+	times     = flag.Int("times", 1, "replay up to so many times, until it fails")
+	from      = flag.Uint64("from", 1, "the first seed of many")
+	count     = flag.Uint64("count", 0, "how many seeds; 0: a short fixed set, or as many as -for allows")
+	duration  = flag.Duration("for", 0, "how long to go on with new seeds")
+	jobs      = flag.Int("jobs", 0, "how many runs at a time; 0: GOMAXPROCS")
+	workFlag  = flag.String("works", "", "what the clients do, with commas; empty: as the seed says")
+	keepGoing = flag.Bool("keep-going", false, "do not stop at the first violation")
+	mutantArg = flag.String("mutant", "", "a deliberate bug to switch on; needs the build tag mutants")
+)
+
+// short is how many seeds a usual test run has.
+const short = 20
+
+var chosen string
+
+func setWorks(names string) { chosen = names }
+
+func works() []string {
+	if chosen == "" {
+		return nil
+	}
+	return strings.Split(chosen, ",")
+}
+
+// play runs one plan in a bubble of its own.
+func play(t *testing.T, p *Plan) (r *Result) {
+	synctest.Test(t, func(*testing.T) { r = Run(p) })
+	return r
+}
+
+// show prints what a run came to; its whole story, too, or where that is kept.
+func show(r *Result, all bool) {
+	var story strings.Builder
+	fmt.Fprintf(&story, "%v\n--- the servers' trace (the last of it):\n%s\n--- the story:\n%s\n", r.Plan, strings.Join(r.Trace, "\n"), strings.Join(r.Story, "\n"))
+	if all {
+		fmt.Println(story.String())
+	}
+	fmt.Printf("\n%v\n", r.Plan)
+	for i, v := range r.Violations {
+		if i == 8 {
+			fmt.Printf("… and %d more\n", len(r.Violations)-i)
+			break
+		}
+		fmt.Println("VIOLATION", v)
+	}
+	if len(r.Violations) > 0 && !all {
+		file := filepath.Join(os.TempDir(), fmt.Sprintf("sim-seed-%d.txt", r.Plan.Seed))
+		if err := os.WriteFile(file, []byte(story.String()), 0o644); err == nil {
+			fmt.Println("the story of this run:", file)
+		}
+	}
+	fmt.Printf("replay with: go test ./internal/sim -run Sim -seed=%d%s\n", r.Plan.Seed, worksHint())
+}
+
+func worksHint() string {
+	if chosen == "" {
+		return ""
+	}
+	return " -works=" + chosen
+}
+
+func TestSim(t *testing.T) {
+	setWorks(*workFlag)
+	if *oneSeed != 0 {
+		setMutant(t, *mutantArg)
+		var r *Result
+		for n := range *times {
+			if r = play(t, NewPlan(*oneSeed, works()...)); len(r.Violations) > 0 {
+				t.Logf("violated in replay %d", n+1)
+				break
+			}
+		}
+		show(r, true)
+		require.Empty(t, r.Violations)
+		return
+	}
+	n := *count
+	if n == 0 && *duration == 0 {
+		n = short
+	}
+	setMutant(t, *mutantArg)
+	hunt(t, *from, n, *duration, false)
+}
+
+// hunt runs seeds until there are enough, or one fails. It returns how many runs there were, and the first that failed.
+func hunt(t *testing.T, from, n uint64, limit time.Duration, expectFailure bool) (runs uint64, failure *Result) {
+	parallel := *jobs
+	if parallel == 0 {
+		parallel = maxProcs()
+	}
+	var (
+		next    atomic.Uint64
+		done    atomic.Uint64
+		stop    atomic.Bool
+		mu      sync.Mutex
+		virtual time.Duration
+		grants  int
+		turns   int
+		failed  []*Result
+	)
+	next.Store(from)
+	start := time.Now()
+	progress := time.NewTicker(20 * time.Second)
+	defer progress.Stop()
+	report := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		took := time.Since(start)
+		t.Logf("%s: %d schedules (seeds %d to %d) in %v: %.1f schedules/s, %.2f virtual hours/min; %d grants, %d turns, %d with violations", what, done.Load(), from,
+			next.Load()-1, took.Round(time.Second/10), float64(done.Load())/took.Seconds(), virtual.Hours()/took.Minutes(), grants, turns, len(failed))
+	}
+	finished := make(chan struct{})
+	var wg sync.WaitGroup
+	for range parallel {
+		wg.Go(func() {
+			for !stop.Load() {
+				seed := next.Add(1) - 1
+				if n > 0 && seed >= from+n || limit > 0 && time.Since(start) > limit {
+					return
+				}
+				r := play(t, NewPlan(seed, works()...))
+				done.Add(1)
+				mu.Lock()
+				virtual += r.Took
+				grants += r.Grants
+				turns += r.Turns
+				if len(r.Violations) > 0 {
+					failed = append(failed, r)
+					if !*keepGoing {
+						stop.Store(true)
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	go func() { wg.Wait(); close(finished) }()
+	for over := false; !over; {
+		select {
+		case <-progress.C:
+			fmt.Fprintln(os.Stderr, progressLine(start, done.Load(), next.Load()-1))
+		case <-finished:
+			over = true
+		}
+	}
+	if !expectFailure {
+		report("simulation")
+		for _, r := range failed {
+			show(r, false)
+			t.Errorf("seed %d: %s", r.Plan.Seed, r.Violations[0])
+		}
+	}
+	if len(failed) > 0 {
+		failure = failed[0]
+	}
+	return done.Load(), failure
+}
+
+func progressLine(start time.Time, done, last uint64) string {
+	took := time.Since(start)
+	return fmt.Sprintf("  … %d schedules, up to seed %d, in %v (%.1f/s)", done, last, took.Round(time.Second), float64(done)/took.Seconds())
+}

@@ -1,0 +1,90 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/leader"
+)
+
+func init() {
+	kinds["latch"] = func(w *world) workload { return &latchWork{newLedger(w, "latch"), root + "/latch"} }
+	kinds["selector"] = func(w *world) workload { return &selectorWork{newLedger(w, "selector"), root + "/selector"} }
+}
+
+func electionOptions(a *actor) (opts []leader.Option) {
+	if a.w.plan.Loss == framework.SessionOnly {
+		opts = append(opts, leader.WithSessionOnly())
+	}
+	return opts
+}
+
+// lead does what a leader does.
+func lead(a *actor, l *ledger, term *leader.Term) *grant {
+	g := l.granted(a, &grant{hold: term, path: term.Path(), token: term.FencingToken()})
+	l.use(a, g, term.Guard)
+	return g
+}
+
+// latchWork: a latch is made, waits, leads some terms, and leaves.
+type latchWork struct {
+	l    *ledger
+	path string
+}
+
+func (k *latchWork) turn(ctx context.Context, a *actor) (err error) {
+	latch, err := leader.NewLatch(a.c, k.path, electionOptions(a)...)
+	if err != nil {
+		return err
+	}
+	defer func() { a.w.must(latch.Close()) }()
+	for range 1 + a.r.IntN(2) {
+		done := a.timed(ctx, "Await")
+		term, err := latch.Await(ctx)
+		done()
+		if err != nil {
+			return err
+		}
+		g := lead(a, k.l, term)
+		if a.r.IntN(2) == 0 {
+			_ = release(a, k.l, g, term.Resign)
+		}
+		if a.w.calm.Load() {
+			break
+		}
+	}
+	leaving, cancel := a.within(a.w.plan.Timeout)
+	defer cancel()
+	defer a.timed(leaving, "Leave")()
+	if err := latch.Leave(leaving, leader.Silent); err != nil {
+		a.expected(leaving, err)
+	}
+	return nil
+}
+
+func (k *latchWork) settle(w *world) {
+	k.l.settle()
+	w.empty(k.path)
+}
+
+// selectorWork: a function that runs while its client leads.
+type selectorWork struct {
+	l    *ledger
+	path string
+}
+
+func (k *selectorWork) turn(ctx context.Context, a *actor) error {
+	sel, err := leader.NewSelector(a.c, k.path, func(ctx context.Context) error {
+		lead(a, k.l, leader.TermOf(ctx))
+		return nil
+	}, electionOptions(a)...)
+	if err != nil {
+		return err
+	}
+	return sel.RunOnce(ctx)
+}
+
+func (k *selectorWork) settle(w *world) {
+	k.l.settle()
+	w.empty(k.path)
+}

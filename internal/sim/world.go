@@ -1,0 +1,390 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
+)
+
+// root is above everything that is simulated.
+const root = "/sim"
+
+var background = context.Background()
+
+// Result is what came of a run.
+type Result struct {
+	Plan       *Plan
+	Violations []string
+	Story      []string      // what was held, done and broken, by virtual time
+	Trace      []string      // the servers' own
+	Took       time.Duration // virtual
+	Grants     int           // rights granted, of whatever kind
+	Turns      int           // of all actors
+}
+
+// world is one run.
+type world struct {
+	plan    *Plan
+	began   time.Time
+	ens     *zktest.Ensemble
+	clients []*framework.Client
+	away    []atomic.Bool // clients that reach no server
+	acts    []act         // the driver's alone, like what follows
+	skews   []time.Duration
+	now     time.Duration
+
+	calm atomic.Bool // no more faults
+
+	mu         sync.Mutex
+	violations []string
+	story      []line
+	sessions   map[int64]forced  // ended by an administrator
+	nodes      map[string]forced // deleted by one
+	grants     int
+	turns      int
+}
+
+type line struct {
+	at     time.Duration
+	format string
+	args   []any
+}
+
+// forced is what an administrator took away.
+type forced struct {
+	at    time.Time
+	first bool // nobody stood before the node: it may have had the right, or been about to learn that it has
+	soft  bool // or perhaps did not
+}
+
+// Run plays a plan. It must be called in a synctest bubble.
+func Run(p *Plan) *Result {
+	w := &world{plan: p, began: time.Now(), away: make([]atomic.Bool, p.Clients), skews: make([]time.Duration, p.Members), sessions: map[int64]forced{}, nodes: map[string]forced{}}
+	ens, err := zktest.NewEnsemble(p.Members, p.server())
+	if err != nil {
+		return &Result{Plan: p, Violations: []string{err.Error()}}
+	}
+	w.ens = ens
+	defer ens.Close()
+	works := w.prepare()
+	for i := range p.Clients {
+		c, err := framework.New(ens.ConnectString(), append(p.options(), framework.WithDialer(w.dialer(i)))...)
+		if err != nil {
+			w.violate("client %d: %v", i, err)
+			continue
+		}
+		w.clients = append(w.clients, c)
+	}
+	var actors sync.WaitGroup
+	for k, work := range works {
+		for i, c := range w.clients {
+			a := &actor{w: w, c: c, id: i, work: work, r: rand.New(rand.NewPCG(p.Seed, uint64(1+k*1000+i)))}
+			actors.Go(a.live)
+		}
+	}
+	w.torment()
+	w.calm.Store(true)
+	actors.Wait()
+	time.Sleep(3*p.Timeout + p.bound() + 30*time.Second) // sessions of the dead end, and clean-ups
+	for _, work := range works {
+		work.settle(w)
+	}
+	w.nothingLeft()
+	trace := ens.Trace()
+	for i, c := range w.clients {
+		before := time.Now()
+		if err := c.Close(); err != nil {
+			w.violate("client %d does not close: %v", i, err)
+		}
+		if took := time.Since(before); took > time.Second+4*(p.Lag+p.PeerDelay) {
+			w.violate("client %d took %v to close", i, took)
+		}
+	}
+	synctest.Wait()
+	for i, m := range ens.Members() {
+		if p.Meddling {
+			break // clocks were ahead
+		}
+		if left := m.Sessions(); len(left) > 0 && i == ens.Leader() {
+			w.violate("sessions left after Close: %v", left)
+		}
+	}
+	r := &Result{Plan: p, Violations: w.violations, Trace: trace, Took: time.Since(w.began), Grants: w.grants, Turns: w.turns}
+	for _, l := range w.story {
+		r.Story = append(r.Story, fmt.Sprintf("%10.3fs %s", l.at.Seconds(), fmt.Sprintf(l.format, l.args...)))
+	}
+	return r
+}
+
+// prepare makes what has to be there before anybody connects.
+func (w *world) prepare() (works []workload) {
+	w.must(w.ens.Member(0).Create(root, nil))
+	for _, name := range w.plan.Works {
+		make, known := kinds[name]
+		if !known {
+			w.violate("there is no work %q", name)
+			continue
+		}
+		work := make(w)
+		works = append(works, work)
+	}
+	return works
+}
+
+// dialer is how a client reaches the servers, if it does.
+func (w *world) dialer(client int) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if w.away[client].Load() {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return w.ens.Dial(ctx, network, addr)
+	}
+}
+
+func (w *world) since() time.Duration { return time.Since(w.began) }
+
+// tell adds to the story.
+func (w *world) tell(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.story = append(w.story, line{w.since(), format, args})
+}
+
+// violate notes a broken promise.
+func (w *world) violate(format string, args ...any) {
+	w.tell("VIOLATION "+format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, fmt.Sprintf("%.3fs ", w.since().Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) must(err error) {
+	if err != nil {
+		w.violate("the simulation itself: %v", err)
+	}
+}
+
+// force notes that an administrator ends a session, or tries to.
+func (w *world) force(session int64, soft bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f, before := w.sessions[session]; !before || f.soft {
+		w.sessions[session] = forced{at: time.Now(), first: true, soft: soft}
+	}
+}
+
+// doubt notes that a server's clock jumps: any session may end before its time, and none must.
+func (w *world) doubt() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.ens.Members() {
+		for _, s := range m.Sessions() {
+			if _, before := w.sessions[s.ID]; !before {
+				w.sessions[s.ID] = forced{at: time.Now(), first: true, soft: true}
+			}
+		}
+	}
+}
+
+// forceNode notes that an administrator tries to delete a node, and, when what it returns is called, that he has.
+func (w *world) forceNode(path string) (sure func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes[path] = forced{at: time.Now(), first: true, soft: true}
+	return func() {
+		// Whoever stands before it even now stood before it then.
+		dir := path[:strings.LastIndexByte(path, '/')]
+		children, _ := w.ens.Member(max(w.ens.Leader(), 0)).Children(dir)
+		first := !slices.ContainsFunc(children, func(name string) bool { return number(name) < number(path) })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.nodes[path] = forced{at: time.Now(), first: first}
+	}
+}
+
+// takenAway says whether an administrator has taken away what stands for a right.
+func (w *world) takenAway(session int64, path string) (forced, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f, ok := w.nodes[path]; ok {
+		return f, true
+	}
+	f, ok := w.sessions[session]
+	return f, ok
+}
+
+// number is a sequential node's number, -1 if it has none.
+func number(path string) int {
+	if len(path) < 10 {
+		return -1
+	}
+	n, err := strconv.Atoi(path[len(path)-10:])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// slack is how long after an administrator took something away at the latest its owner knows: the owner may hear of it only on his next
+// connection, and may until then be connected to a member that has not heard of it either.
+func (w *world) slack() time.Duration {
+	d := w.plan.Timeout + 5*time.Second
+	if w.plan.Members > 1 {
+		d += w.plan.bound()
+	}
+	return d
+}
+
+// patience is within what time after the last fault everybody must have had a turn.
+func (w *world) patience() time.Duration {
+	return 2*time.Minute + 4*w.plan.Timeout + w.plan.bound() + time.Duration(w.plan.Clients)*2*time.Second
+}
+
+// nothingLeft checks that clean-ups are done and no watch is left.
+func (w *world) nothingLeft() {
+	synctest.Wait()
+	for i, c := range w.clients {
+		if n := c.PendingCleanups(); n != 0 {
+			w.violate("client %d has %d clean-ups pending", i, n)
+		}
+	}
+	for i, m := range w.ens.Members() {
+		if left := m.Watches(); len(left) > 0 {
+			w.violate("watches left at member %d: %v", i, left)
+		}
+	}
+	l := w.ens.Leader()
+	if l < 0 {
+		w.violate("no leader long after the last fault")
+		return
+	}
+	var left []string
+	for path, node := range w.ens.Member(l).Tree() {
+		if node.Mode == zktest.Ephemeral {
+			left = append(left, path)
+		}
+	}
+	slices.Sort(left)
+	if len(left) > 0 {
+		w.violate("nodes left: %v", left)
+	}
+}
+
+// workload is something that all clients do. The methods but turn are called by one goroutine, before and after.
+type workload interface {
+	// turn does it once, or fails to. It does not return when ctx ends, but soon after.
+	turn(ctx context.Context, a *actor) error
+	// settle checks what must be true in the end. The clients are connected, nobody does anything.
+	settle(w *world)
+}
+
+var kinds = map[string]func(*world) workload{}
+
+func workNames() (names []string) {
+	for name := range kinds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// actor is one client at one work.
+type actor struct {
+	w    *world
+	c    *framework.Client
+	id   int
+	work workload
+	r    *rand.Rand
+	turn int
+}
+
+// live takes turns until the faults are over, and one more, which must not fail.
+func (a *actor) live() {
+	for !a.w.calm.Load() {
+		limit := a.w.plan.patience()
+		if a.r.IntN(4) == 0 {
+			limit = below(a.r, 2*time.Second)
+		}
+		ctx, cancel := context.WithTimeout(background, limit)
+		a.turn++
+		err := a.work.turn(ctx, a)
+		cancel()
+		if err != nil {
+			a.expected(ctx, err)
+			time.Sleep(below(a.r, time.Second))
+			continue
+		}
+		a.w.mu.Lock()
+		a.w.turns++
+		a.w.mu.Unlock()
+		time.Sleep(below(a.r, 200*time.Millisecond))
+	}
+	ctx, cancel := context.WithTimeout(background, a.w.patience())
+	defer cancel()
+	var err error
+	for ctx.Err() == nil {
+		// The connection may still have to come back, and a right granted before may be lost in this turn.
+		if err = a.work.turn(ctx, a); err == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	a.w.violate("client %d: no turn at %s within %v after the last fault: %v", a.id, a.name(), a.w.patience(), err)
+}
+
+func (p *Plan) patience() time.Duration { return time.Minute + 2*p.Timeout }
+
+func (a *actor) name() string { return strings.TrimPrefix(fmt.Sprintf("%T", a.work), "*sim.") }
+
+// expected complains about an error that a caller could not have told from a mistake of his own.
+func (a *actor) expected(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case framework.Retryable(err), errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrNodeDeleted), errors.Is(err, framework.ErrSuspended),
+		errors.Is(err, framework.ErrNotConnected), errors.Is(err, framework.ErrReleased), errors.Is(err, framework.ErrTimeoutTooShort), errors.Is(err, errNotNow):
+	default:
+		a.w.violate("client %d, %s: an unexpected error: %v", a.id, a.name(), err)
+	}
+}
+
+// errNotNow says that a turn was not taken, as it may happen.
+var errNotNow = errors.New("not now")
+
+// late is how long after its context a call may return.
+const late = 50 * time.Millisecond
+
+// timed complains about a call that outlives its context (promise P4).
+func (a *actor) timed(ctx context.Context, what string) func() {
+	from := time.Now()
+	if end, ok := ctx.Deadline(); ok && end.After(from) {
+		from = end
+	}
+	return func() {
+		if over := time.Since(from); ctx.Err() != nil && over > late {
+			a.w.violate("client %d: %s returned %v after its context's end", a.id, what, over)
+		}
+	}
+}
+
+// for limits a step that is not the turn's main one.
+func (a *actor) within(d time.Duration) (context.Context, context.CancelFunc) {
+	if a.w.calm.Load() {
+		d = a.w.plan.patience()
+	} else {
+		d = below(a.r, d)
+	}
+	return context.WithTimeout(background, d)
+}
