@@ -1,12 +1,16 @@
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.utils.ZKPaths;
 
 /**
- * Locks: mutex NAME PATH, acquire NAME MILLISECONDS [THREAD], release NAME [THREAD], held NAME, participants NAME|PATH.
+ * Locks: mutex NAME PATH, multi NAME PATH..., acquire NAME MILLISECONDS [THREAD], release NAME [THREAD], held NAME,
+ * participants NAME|PATH.
  *
  * A lock belongs to the thread that acquired it. Without THREAD each lock has a thread of its own, named like it.
  */
@@ -19,6 +23,12 @@ final class LockCommands {
         this.connection = connection;
         peer.command("mutex", a -> {
             peer.put(a.text(0), new Mutex(connection.client(), a.text(1)));
+            return Command.DONE;
+        });
+        peer.command("multi", a -> {
+            List<String> paths = new ArrayList<>();
+            a.from(1).forEach(paths::add);
+            peer.put(a.text(0), new InterProcessMultiLock(connection.client(), paths));
             return Command.DONE;
         });
         peer.command("acquire", Command.onThread(2, this::acquire));

@@ -34,6 +34,9 @@ public final class Peer {
         new SemaphoreCommands(peer, peer.connection);
         new LeaderCommands(peer, peer.connection);
         new BarrierCommands(peer, peer.connection);
+        new CompressCommands(peer, peer.connection);
+        new CacheCommands(peer, peer.connection);
+        new RawCommands(peer);
         peer.serve();
         Runtime.getRuntime().halt(0);
     }
@@ -55,6 +58,13 @@ public final class Peer {
             throw new IllegalArgumentException("there is no " + type.getSimpleName() + " of the name " + name);
         }
         return type.cast(object);
+    }
+
+    /** Forgets an object and returns it. */
+    <T> T remove(String name, Class<T> type) {
+        T object = get(name, type);
+        objects.remove(name);
+        return object;
     }
 
     /** Tells something that nobody asked for. */

@@ -21,6 +21,13 @@ func (p *Peer) Mutex(ctx context.Context, name, path string) (*Lock, error) {
 	return &Lock{p, name}, nil
 }
 
+// MultiLock makes an InterProcessMultiLock of the mutexes on paths, in this
+// order, known to the peer by name.
+func (p *Peer) MultiLock(ctx context.Context, name string, paths ...string) (*Lock, error) {
+	_, err := p.Call(ctx, "multi", append([]string{name}, paths...)...)
+	return &Lock{p, name}, err
+}
+
 // Forever is a limit for Acquire that never comes.
 const Forever = time.Duration(-1)
 

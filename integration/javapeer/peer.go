@@ -67,10 +67,11 @@ type reply struct {
 }
 
 // Start starts a peer that is not connected yet. It ends with the test. What
-// the program writes to stderr is shown if the test fails.
-func Start(t testing.TB) *Peer {
+// the program writes to stderr is shown if the test fails. Flags of the JVM come
+// behind those for a fast start, and so win.
+func Start(t testing.TB, flags ...string) *Peer {
 	t.Helper()
-	p, err := start(t.TempDir())
+	p, err := start(t.TempDir(), flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func Start(t testing.TB) *Peer {
 	return p
 }
 
-func start(dir string) (*Peer, error) {
+func start(dir string, flags ...string) (*Peer, error) {
 	classes, err := compiled()
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func start(dir string) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := append(jvm.FastStart(), "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+	args := append(append(jvm.FastStart(), flags...), "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-Dorg.slf4j.simpleLogger.showShortLogName=true", "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper=warn", "-cp", classes+":"+classpath, "Peer")
 	cmd := exec.Command(java, args...)
 

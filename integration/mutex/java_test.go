@@ -86,6 +86,7 @@ type turn struct {
 // Go and Java take turns at one path: in the order of the line, never two at once, and both see the same line with both in it.
 func TestTurnsWithJava(t *testing.T) {
 	t.Parallel()
+	kit.Interop(t, "mutex", kit.Mixed)
 	const rounds = 15
 	const path = "/locks/orders"
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
@@ -158,6 +159,7 @@ func TestHolderIsKilled(t *testing.T) {
 		assert.Less(t, took, 2*timeout+time.Second)
 	}
 	t.Run("Java dies", func(t *testing.T) {
+		kit.Interop(t, "mutex", kit.JavaToGo)
 		t.Parallel()
 		ctx := kit.Context(t)
 		peer, lock := javaLock(t, node.ConnectString(), "/killed/java", timeout)
@@ -175,6 +177,7 @@ func TestHolderIsKilled(t *testing.T) {
 		require.NoError(t, ours.Release(ctx))
 	})
 	t.Run("Go dies", func(t *testing.T) {
+		kit.Interop(t, "mutex", kit.GoToJava)
 		t.Parallel()
 		ctx := kit.Context(t)
 		held, err := kit.StartHolder(t, node.Addr(), "/killed/go", timeout)
@@ -194,6 +197,7 @@ func TestHolderIsKilled(t *testing.T) {
 		require.NoError(t, lock.Release(ctx))
 	})
 	t.Run("Go is cut off", func(t *testing.T) { // and knows in time that Java may have the lock
+		kit.Interop(t, "mutex", kit.GoToJava)
 		t.Parallel()
 		ctx := kit.Context(t)
 		_, lock := javaLock(t, node.ConnectString(), "/killed/cut", timeout)

@@ -64,7 +64,7 @@ func (c *creates) request(op int32, body []byte) {
 	}
 }
 
-var guid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+var guid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[48][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
 // seen are the creates, each once, with what must differ made the same.
 func (c *creates) seen(root string) (list []created) {

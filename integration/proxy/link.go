@@ -107,6 +107,18 @@ func (l *link) finish(end func(*net.TCPConn)) {
 	}
 }
 
+// sever resets one side and leaves the other as it is.
+func (l *link) sever(side Direction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if side&ToClient != 0 {
+		reset(l.client)
+	}
+	if side&ToServer != 0 && l.server != nil {
+		reset(l.server)
+	}
+}
+
 // end tells one side that the other has ended, in order or not.
 func (l *link) end(to *net.TCPConn, orderly bool) {
 	if orderly {

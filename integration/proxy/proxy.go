@@ -28,14 +28,13 @@ const (
 // Tap is called for each connection with a number that counts up from 1, and
 // returns the functions that are shown its bytes just before they are
 // forwarded, in order; nil for none. The two are called concurrently with each
-// other, and must not keep the slice.
+// other, and must not keep the slice. They may change its bytes.
 type Tap func(conn int) (toServer, toClient func(chunk []byte))
 
 // Proxy relays between its address and a server. Addr and Stats are safe for
 // concurrent use; Cut, Hang, Heal and Close belong to one goroutine at a time.
 type Proxy struct {
-	target   string
-	tap      Tap
+	settings Settings
 	listener net.Listener
 	gates    map[Direction]*gate
 	tasks    sync.WaitGroup
@@ -58,21 +57,42 @@ func New(t testing.TB, target string) *Proxy {
 // NewTapped is New with a look at all bytes.
 func NewTapped(t testing.TB, target string, tap Tap) *Proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := Listen(Settings{Addr: "127.0.0.1:0", Target: target, Tap: tap})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Settings are what can be said about a proxy. Addr and Target must be given.
+type Settings struct {
+	// Addr is where the proxy listens.
+	Addr string
+	// Target is where the server does, or will.
+	Target string
+	// Tap may be nil.
+	Tap Tap
+	// Redial is for how long a connection is kept waiting for a server that is
+	// not there yet, before it is reset. 0: not at all.
+	Redial time.Duration
+}
+
+// Listen starts a proxy that its caller closes.
+func Listen(s Settings) (*Proxy, error) {
+	listener, err := net.Listen("tcp", s.Addr)
+	if err != nil {
+		return nil, err
+	}
 	p := &Proxy{
-		target:   target,
-		tap:      tap,
+		settings: s,
 		listener: listener,
 		gates:    map[Direction]*gate{ToServer: {}, ToClient: {}},
 		bytes:    map[Direction]*atomic.Int64{ToServer: {}, ToClient: {}},
 		links:    map[*link]struct{}{},
 	}
 	p.tasks.Go(p.accept)
-	t.Cleanup(p.Close)
-	return p
+	return p, nil
 }
 
 // Addr is the host:port for clients.
@@ -110,7 +130,21 @@ func (p *Proxy) Hang(way Direction) {
 	}
 }
 
-// Heal ends Cut and Hang. Connections that were reset stay so.
+// Sever is a cut that one side notices and the other does not: the server's
+// side with ToServer, the clients' with ToClient. For the one it is Cut, for
+// the other it is Hang(Both). It lasts until Heal, which ends the connections
+// on the other side, too.
+func (p *Proxy) Sever(side Direction) {
+	p.Hang(Both)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = side&ToClient != 0
+	for l := range p.links {
+		l.sever(side)
+	}
+}
+
+// Heal ends Cut, Hang and Sever. Connections that were reset stay so.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	p.cut = false
@@ -203,7 +237,7 @@ func (p *Proxy) serve(l *link, conn int) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	stop := l.onAbort(cancel)
-	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.target)
+	server, err := p.dial(ctx)
 	stop()
 	cancel()
 	if err != nil {
@@ -214,14 +248,29 @@ func (p *Proxy) serve(l *link, conn int) {
 		return
 	}
 	var toServer, toClient func([]byte)
-	if p.tap != nil {
-		toServer, toClient = p.tap(conn)
+	if p.settings.Tap != nil {
+		toServer, toClient = p.settings.Tap(conn)
 	}
 	var back sync.WaitGroup
 	back.Go(func() { p.pump(l, ToClient, nil, toClient) })
 	p.pump(l, ToServer, early, toServer)
 	back.Wait()
 	l.close()
+}
+
+// dial connects to the server, once, or as often as Redial allows.
+func (p *Proxy) dial(ctx context.Context) (net.Conn, error) {
+	for began := time.Now(); ; {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.settings.Target)
+		if err == nil || time.Since(began) >= p.settings.Redial {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // pump moves bytes one way until that way ends.

@@ -241,6 +241,70 @@ func TestCutEndsWhatHangs(t *testing.T) {
 	ends(t, server, syscall.ECONNRESET)
 }
 
+func TestSeverIsNoticedOnOneSide(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		side Direction
+	}{{"server", ToServer}, {"client", ToClient}} {
+		t.Run(test.name, func(t *testing.T) {
+			addr, accepted := server(t)
+			p := New(t, addr)
+			client, server := pair(t, p, accepted)
+			told, untold := server, client
+			if test.side == ToClient {
+				told, untold = client, server
+			}
+			p.Sever(test.side)
+			ends(t, told, syscall.ECONNRESET)
+			send(t, untold, "to nobody")
+			silent(t, untold)
+			if test.side == ToClient {
+				refused(t, p)
+			} else {
+				silent(t, dial(t, p))
+				assert.Empty(t, accepted)
+			}
+			p.Heal()
+			ends(t, untold, syscall.ECONNRESET)
+			if test.side == ToServer {
+				next(t, accepted) // the one made meanwhile
+			}
+			pair(t, p, accepted)
+		})
+	}
+}
+
+func TestServerThatComesLate(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	listener.Close()
+	p, err := Listen(Settings{Addr: "127.0.0.1:0", Target: addr, Redial: soon})
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	client := dial(t, p)
+	send(t, client, greeted)
+	silent(t, client)
+	listener, err = net.Listen("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	server, err := listener.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Close() })
+	receives(t, server.(*net.TCPConn), greeted)
+}
+
+func TestTapMayChangeBytes(t *testing.T) {
+	addr, accepted := server(t)
+	p := NewTapped(t, addr, func(int) (toServer, toClient func([]byte)) {
+		return func(chunk []byte) { chunk[0] = 'j' }, nil
+	})
+	client := dial(t, p)
+	server := next(t, accepted)
+	send(t, client, greeted)
+	receives(t, server, "jello")
+}
+
 func TestConnectionMadeDuringHang(t *testing.T) {
 	addr, accepted := server(t)
 	p := New(t, addr)

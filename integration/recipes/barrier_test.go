@@ -10,13 +10,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/proxy"
 	"github.com/go-curator/curator/recipes/barrier"
 )
 
 // A barrier that either language sets keeps both waiting until either removes it.
 func TestBarrier(t *testing.T) {
 	t.Parallel()
+	kit.Interop(t, "barrier", kit.GoToJava, kit.JavaToGo)
 	w := newWorld(t)
 	ctx := kit.Context(t)
 	const path = "/barriers/gate"
@@ -64,6 +67,7 @@ type member struct {
 // Members of both languages begin each round together and end it together, whoever comes last.
 func TestDoubleBarrier(t *testing.T) {
 	t.Parallel()
+	kit.Interop(t, "double barrier", kit.Mixed)
 	const quantity = 4
 	const path = "/barriers/double"
 	w := newWorld(t)
@@ -140,4 +144,132 @@ func TestDoubleBarrier(t *testing.T) {
 		members = append(members[1:], members[0])
 	}
 	w.gone(t, "/barriers")
+}
+
+// A member of ours is cut off, once while it waits for the barrier to open and once inside. It hears of the loss of its session before the others
+// can; Java goes on without it, when the session has expired.
+func TestDoubleBarrierLosesAMember(t *testing.T) {
+	t.Parallel()
+	kit.Interop(t, "double barrier", kit.Mixed)
+	const timeout, quantity, path = 2 * time.Second, 3, "/barriers-lost/double"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	link := proxy.New(t, w.node.Addr())
+	cut, _ := kit.Connected(t, link.Addr(), framework.WithSessionTimeout(timeout))
+	ours := barrier.NewDouble(cut, path, quantity)
+	var java []member
+	for i := range quantity - 1 {
+		double, err := w.peer.Double(ctx, "double "+strconv.Itoa(i), path, quantity)
+		require.NoError(t, err)
+		java = append(java, member{
+			enter: func(ctx context.Context) error { return double.Enter(ctx, kit.Patience) },
+			leave: func(ctx context.Context) error { return double.Leave(ctx, kit.Patience) },
+		})
+	}
+	began := func(do func(ctx context.Context) error) <-chan time.Time {
+		return call(t, func(ctx context.Context) (time.Time, error) {
+			err := do(ctx)
+			return time.Now(), err
+		})
+	}
+
+	// Waiting: the error says so, and its node does not count any more.
+	lost := call(t, func(ctx context.Context) (error, error) {
+		_, err := ours.Enter(ctx)
+		return err, nil
+	})
+	first := began(java[0].enter)
+	w.count(t, path, 2)
+	link.Cut()
+	require.ErrorIs(t, kit.Receive(t, "our Enter", lost), barrier.ErrSessionLost)
+	w.count(t, path, 1)
+	assert.Empty(t, first)
+	link.Heal()
+
+	// In the next session it is a member again.
+	entered := call(t, ours.Enter)
+	w.count(t, path, 2)
+	second := began(java[1].enter)
+	inside := kit.Receive(t, "our membership", entered)
+	kit.Receive(t, "Java's first", first)
+	kit.Receive(t, "Java's second", second)
+
+	// Inside: the context ends before Java can have left.
+	ended := make(chan time.Time, 1)
+	stop := context.AfterFunc(inside.Context(), func() { ended <- time.Now() })
+	defer stop()
+	died := time.Now()
+	link.Cut()
+	left := []<-chan time.Time{began(java[0].leave), began(java[1].leave)}
+	end := kit.Receive(t, "the end of our membership", ended)
+	require.ErrorIs(t, context.Cause(inside.Context()), barrier.ErrSessionLost)
+	var last time.Time
+	for _, done := range left {
+		if at := kit.Receive(t, "Java's leave", done); at.After(last) {
+			last = at
+		}
+	}
+	kit.Figure(t, "a member of a double barrier was cut off: it knew after %v, Java had left after %v, session timeout %v",
+		end.Sub(died).Round(time.Millisecond), last.Sub(died).Round(time.Millisecond), timeout)
+	assert.True(t, end.Before(last))
+	assert.Less(t, last.Sub(died), timeout+2*time.Second)
+	require.ErrorIs(t, inside.Leave(ctx), barrier.ErrSessionLost)
+	link.Heal()
+	w.gone(t, "/barriers-lost")
+}
+
+// Round after round without a pause: three members of ours and one of Java's. (Among several of Java's a quick round may get stuck; see the documents.)
+func TestQuickRounds(t *testing.T) {
+	t.Parallel()
+	kit.Interop(t, "double barrier", kit.Mixed)
+	const quantity, rounds, path = 4, 5, "/barriers-quick/double"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	double, err := w.peer.Double(ctx, "double", path, quantity)
+	require.NoError(t, err)
+	members := []member{{
+		name:  "java",
+		enter: func(ctx context.Context) error { return double.Enter(ctx, kit.Patience) },
+		leave: func(ctx context.Context) error { return double.Leave(ctx, kit.Patience) },
+	}}
+	for i, client := range []*framework.Client{w.client, w.client, w.golang(t)} {
+		d := barrier.NewDouble(client, path, quantity)
+		var inside *barrier.Member
+		members = append(members, member{
+			name: "go " + strconv.Itoa(i), golang: true,
+			enter: func(ctx context.Context) (err error) { inside, err = d.Enter(ctx); return err },
+			leave: func(ctx context.Context) error { return inside.Leave(ctx) },
+		})
+	}
+	var mu sync.Mutex
+	arrived := make([]time.Time, rounds) // the last to come, by round
+	entered := make([][]time.Time, rounds)
+	var running sync.WaitGroup
+	began := time.Now()
+	for _, m := range members {
+		running.Go(func() {
+			for round := range rounds {
+				mu.Lock()
+				arrived[round] = time.Now()
+				mu.Unlock()
+				if !assert.NoError(t, m.enter(ctx), "%s enters round %d", m.name, round) {
+					return
+				}
+				mu.Lock()
+				entered[round] = append(entered[round], time.Now())
+				mu.Unlock()
+				if !assert.NoError(t, m.leave(ctx), "%s leaves round %d", m.name, round) {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	for round := range rounds {
+		for _, at := range entered[round] {
+			assert.False(t, at.Before(arrived[round]), "somebody entered round %d before the last one came", round)
+		}
+	}
+	kit.Figure(t, "%d rounds of a double barrier with 3 members in Go and 1 in Java in %v", rounds, time.Since(began).Round(time.Millisecond))
+	w.gone(t, "/barriers-quick")
 }

@@ -25,6 +25,8 @@ func TestHoldersDie(t *testing.T) {
 	type release = func(ctx context.Context) error
 
 	t.Run("Java is killed", func(t *testing.T) {
+		kit.Interop(t, "read-write lock", kit.JavaToGo)
+		kit.Interop(t, "semaphore", kit.JavaToGo)
 		dying := w.java(t, timeout)
 		_, err := javaGuest(t, dying, "/dead/java-rw", "dying").acquire(ctx, rwlock.Read)
 		require.NoError(t, err)
@@ -49,6 +51,8 @@ func TestHoldersDie(t *testing.T) {
 		require.NoError(t, lease.Release(ctx))
 	})
 	t.Run("Go is cut off", func(t *testing.T) {
+		kit.Interop(t, "read-write lock", kit.GoToJava)
+		kit.Interop(t, "semaphore", kit.GoToJava)
 		link := proxy.New(t, w.node.Addr())
 		cut, _ := kit.Connected(t, link.Addr(), framework.WithSessionTimeout(timeout))
 		lock, err := rwlock.New(cut, "/dead/go-rw").WriteLock().Acquire(ctx)

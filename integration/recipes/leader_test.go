@@ -134,6 +134,7 @@ func TestElections(t *testing.T) {
 	w := newWorld(t)
 	second := w.golang(t)
 	t.Run("latch", func(t *testing.T) {
+		kit.Interop(t, "leader latch", kit.Mixed)
 		const path = "/elections/latch"
 		elect(t, w, path, []string{
 			` persistent ""`, `/_c_GUID-latch-0000000000 ephemeral "go 1"`, `/_c_GUID-latch-0000000001 ephemeral "java 1"`,
@@ -141,6 +142,7 @@ func TestElections(t *testing.T) {
 		}, goLatch(w.client, path, "go 1"), javaLatch(w.peer, path, "java 1"), goLatch(second, path, "go 2"), javaLatch(w.peer, path, "java 2"))
 	})
 	t.Run("selector", func(t *testing.T) {
+		kit.Interop(t, "leader selector", kit.Mixed)
 		const path = "/elections/selector"
 		elect(t, w, path, []string{
 			` persistent ""`, `/_c_GUID-lock-0000000000 ephemeral "java 1"`, `/_c_GUID-lock-0000000001 ephemeral "go 1"`,
@@ -206,6 +208,8 @@ func elect(t *testing.T, w *world, path string, layout []string, line ...*candid
 // knows.
 func TestLeadersDie(t *testing.T) {
 	t.Parallel()
+	kit.Interop(t, "leader latch", kit.GoToJava, kit.JavaToGo)
+	kit.Interop(t, "leader selector", kit.GoToJava, kit.JavaToGo)
 	const timeout = 2 * time.Second
 	w := newWorld(t)
 	ctx := kit.Context(t)
@@ -312,6 +316,7 @@ func TestLeadersDie(t *testing.T) {
 // A Java leader that loses its session hears of it, and stands in line behind its successor here.
 func TestJavaLatchLosesItsSession(t *testing.T) {
 	t.Parallel()
+	kit.Interop(t, "leader latch", kit.JavaToGo)
 	w := newWorld(t)
 	ctx := kit.Context(t)
 	theirs, err := w.peer.Latch(ctx, "latch", "/lost", "java")
@@ -338,4 +343,50 @@ func TestJavaLatchLosesItsSession(t *testing.T) {
 	require.NoError(t, theirs.Close(ctx))
 	require.NoError(t, ours.Leave(ctx, leader.Silent))
 	w.gone(t, "/lost")
+}
+
+// An administrator deletes the leader's node. Ours knows within a delivery time, and stands in line behind its successor; Java's goes on leading
+// beside it, for good.
+func TestLeadersNodeIsDeleted(t *testing.T) {
+	t.Parallel()
+	kit.Interop(t, "leader latch", kit.GoToJava)
+	const path = "/deleted"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	ours, err := leader.NewLatch(w.client, path, leader.WithID("go"))
+	require.NoError(t, err)
+	defer ours.Close()
+	term, err := ours.Await(ctx)
+	require.NoError(t, err)
+	theirs, err := w.peer.Latch(ctx, "latch", path, "java")
+	require.NoError(t, err)
+	w.count(t, path, 2)
+	first := func() string {
+		line, err := ours.Participants(ctx)
+		require.NoError(t, err)
+		require.NotEmpty(t, line)
+		return line[0].Path
+	}
+	time.Sleep(200 * time.Millisecond) // until the term is old enough for its node to be watched
+	require.NoError(t, w.golang(t).Delete().ForPath(ctx, first()))
+	kit.Closed(t, "our term", term.Context().Done())
+	require.ErrorIs(t, context.Cause(term.Context()), leader.ErrNodeDeleted)
+	_, err = theirs.AwaitLeader(ctx)
+	require.NoError(t, err)
+	assert.False(t, ours.HasLeadership())
+	kit.Soon(t, "ours is in line again", func() bool {
+		got, err := ids(ours.Participants(ctx))
+		return assert.NoError(t, err) && slices.Equal([]string{"java", "go"}, got)
+	})
+
+	require.NoError(t, w.client.Delete().ForPath(ctx, first()))
+	next, err := ours.Await(ctx)
+	require.NoError(t, err)
+	assert.Greater(t, next.FencingToken(), term.FencingToken())
+	leads, err := theirs.Leads(ctx)
+	require.NoError(t, err)
+	assert.True(t, leads, "Java does not notice: a guard or a token tells the two apart")
+	require.NoError(t, theirs.Close(ctx))
+	require.NoError(t, ours.Leave(ctx, leader.Silent))
+	w.gone(t, path)
 }

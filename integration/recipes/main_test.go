@@ -2,6 +2,8 @@ package recipes
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"sync"
@@ -20,7 +22,16 @@ import (
 
 const tick = 200 * time.Millisecond
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if server := os.Getenv(holderServer); server != "" {
+		if err := holdEverything(server); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // world is a server, and a client of either language with the same default data.
 type world struct {

@@ -43,6 +43,7 @@ func javaBorrower(s *javapeer.Semaphore, name string) *borrower {
 // Go and Java take one or two of three leases each: never more than three are out, three are, and everybody's turn comes.
 func TestLeases(t *testing.T) {
 	t.Parallel()
+	kit.Interop(t, "semaphore", kit.Mixed)
 	const rounds, leases = 25, 3
 	const path = "/leases/three"
 	w := newWorld(t)
@@ -118,6 +119,7 @@ func TestLeases(t *testing.T) {
 // The number of leases is in a node that either language sets and both follow while they wait.
 func TestSharedCount(t *testing.T) {
 	t.Parallel()
+	kit.Interop(t, "shared count", kit.GoToJava, kit.JavaToGo)
 	const path, countPath = "/shared/leases", "/shared-count"
 	w := newWorld(t)
 	ctx := kit.Context(t)
@@ -170,6 +172,7 @@ func TestSharedCount(t *testing.T) {
 // The lock on a semaphore of one lease: both languages take turns, never two at once.
 func TestSemaphoreMutex(t *testing.T) {
 	t.Parallel()
+	kit.Interop(t, "semaphore mutex", kit.Mixed)
 	const rounds = 15
 	const path = "/semaphore-mutex/orders"
 	w := newWorld(t)
@@ -219,4 +222,70 @@ func TestSemaphoreMutex(t *testing.T) {
 	assert.Len(t, turns.spans, rounds*len(parties))
 	assert.Equal(t, 1, turns.most())
 	w.gone(t, "/semaphore-mutex")
+}
+
+// Takers of several leases. Java takes them one by one, and stands in line with a part of them behind ours, who waits for that very part: ours gives
+// way. Then all at a time, again and again, in bounded time. Java's part-takers are so few here that they cannot hold each other up: between two of
+// them nobody can help.
+func TestSeveralLeases(t *testing.T) {
+	t.Parallel()
+	kit.Interop(t, "semaphore", kit.Mixed)
+	const path, leases, rounds = "/several/leases", 4, 4
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	java := func(name string) *borrower {
+		s, err := w.peer.Semaphore(ctx, name, path, leases)
+		require.NoError(t, err)
+		return javaBorrower(s, name)
+	}
+	t.Run("one part behind ours", func(t *testing.T) {
+		holder, ours, theirs := goBorrower(w.client, path, leases, "holder"), goBorrower(w.golang(t), path, leases, "ours"), java("theirs")
+		one, err := holder.acquire(ctx, 1)
+		require.NoError(t, err)
+		others, err := holder.acquire(ctx, leases-1)
+		require.NoError(t, err)
+		javaWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return theirs.acquire(ctx, 2) })
+		w.count(t, path+"/leases", leases+1) // the first in line, with a node
+		goWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, leases) })
+		w.count(t, path+"/locks", 2)
+		require.NoError(t, one(ctx)) // Java has a part now and goes to the end of the line
+		require.NoError(t, others(ctx))
+		from := time.Now()
+		javaHas := kit.Receive(t, "Java's two leases", javaWaits)
+		kit.Figure(t, "a Java taker of two passed ours, who wants all, after %v", time.Since(from).Round(time.Millisecond))
+		assert.Empty(t, goWaits)
+		require.NoError(t, javaHas(ctx))
+		require.NoError(t, kit.Receive(t, "our leases", goWaits)(ctx))
+	})
+	type taker struct {
+		*borrower
+		n int
+	}
+	takers := []taker{{goBorrower(w.client, path, leases, "go 4"), 4}, {goBorrower(w.golang(t), path, leases, "go 3"), 3},
+		{goBorrower(w.client, path, leases, "go 1"), 1}, {java("java 3"), 3}, {java("java 2"), 2}, {java("java 1"), 1}}
+	var out diary
+	var running sync.WaitGroup
+	from := time.Now()
+	for _, b := range takers {
+		running.Go(func() {
+			for range rounds {
+				release, err := b.acquire(ctx, b.n)
+				if !assert.NoError(t, err, b.name) {
+					return
+				}
+				from := time.Now()
+				_, err = w.client.CheckExists().ForPath(ctx, path) // a round trip's time
+				assert.NoError(t, err)
+				out.add(span{b.name, b.n, from, time.Now()})
+				if !assert.NoError(t, release(ctx), b.name) {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	assert.Len(t, out.spans, rounds*len(takers), "everybody's turn came every time")
+	assert.LessOrEqual(t, out.most(), leases)
+	kit.Figure(t, "%d times one to four leases of four to Go and Java in %v: never more than %d out", len(out.spans), time.Since(from).Round(time.Millisecond), out.most())
+	w.gone(t, "/several")
 }

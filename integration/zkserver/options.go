@@ -11,6 +11,9 @@ import (
 type Options struct {
 	// TickTime is the server's unit of time; 0 means 500 ms.
 	TickTime time.Duration
+	// SyncLimit is how many ticks a member of an ensemble waits for its leader,
+	// or the leader for a quorum, before it gives up; 0 means 4.
+	SyncLimit int
 	// MinSessionTimeout and MaxSessionTimeout bound the session timeout that is
 	// granted; 0 means ZooKeeper's own rule, 2 and 20 ticks.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
@@ -25,13 +28,28 @@ type Options struct {
 	Config []string
 }
 
-func (o Options) config(dataDir string, port int) string {
-	tick := o.TickTime
-	if tick == 0 {
-		tick = 500 * time.Millisecond
+// AsUsual are the time limits that ensembles usually run with, which are those
+// of ZooKeeper's own sample configuration: a tick of 2 s and a syncLimit of 5.
+func AsUsual() Options { return Options{TickTime: 2 * time.Second, SyncLimit: 5} }
+
+func (o Options) tick() time.Duration {
+	if o.TickTime == 0 {
+		return 500 * time.Millisecond
 	}
-	text := fmt.Sprintf("tickTime=%d\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\n", tick.Milliseconds(), dataDir, port)
-	text += "initLimit=10\nsyncLimit=4\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
+	return o.TickTime
+}
+
+func (o Options) syncLimit() int {
+	if o.SyncLimit == 0 {
+		return 4
+	}
+	return o.SyncLimit
+}
+
+// config is the configuration file but for the addresses and the directory.
+func (o Options) config() string {
+	text := fmt.Sprintf("tickTime=%d\ninitLimit=10\nsyncLimit=%d\n", o.tick().Milliseconds(), o.syncLimit())
+	text += "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
 	if o.MinSessionTimeout != 0 {
 		text += fmt.Sprintf("minSessionTimeout=%d\n", o.MinSessionTimeout.Milliseconds())
 	}
@@ -42,6 +60,11 @@ func (o Options) config(dataDir string, port int) string {
 		text += line + "\n"
 	}
 	return text
+}
+
+// standalone are the lines of a server that is alone.
+func (o Options) standalone(port int) string {
+	return fmt.Sprintf("clientPort=%d\nclientPortAddress=127.0.0.1\n", port)
 }
 
 // properties are the settings that ZooKeeper takes from the command line only.

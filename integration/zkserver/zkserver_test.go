@@ -156,14 +156,20 @@ func TestServersLiveSideBySide(t *testing.T) {
 
 func TestAddressInUse(t *testing.T) {
 	first := Start(t, Options{})
-	second := &Node{t: t, dir: t.TempDir(), port: first.port}
-	err := second.serve(time.Now().Add(startTimeout))
+	_, port, err := net.SplitHostPort(first.Addr())
+	require.NoError(t, err)
+	number, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	second := &Node{t: t, server: server{dir: t.TempDir()}}
+	second.setPort(number)
+	err = second.serve(time.Now().Add(startTimeout))
 	require.ErrorIs(t, err, errAddressInUse, "the answers of the first server are not those of the second")
-	assert.Nil(t, second.process)
+	assert.Nil(t, second.process.Load())
 }
 
 func TestServerThatCannotStart(t *testing.T) {
-	n := &Node{t: t, dir: t.TempDir(), port: 15001, options: Options{Config: []string{"tickTime=nonsense"}}}
+	n := &Node{t: t, options: Options{Config: []string{"tickTime=nonsense"}}, server: server{dir: t.TempDir()}}
+	n.setPort(15001)
 	err := n.serve(time.Now().Add(startTimeout))
 	require.Error(t, err)
 	assert.False(t, errors.Is(err, errAddressInUse))

@@ -1,6 +1,6 @@
 // Command report reads the output of go test -json, shows progress, the whole
-// output of what failed, what tests log behind "figure: ", and a summary. It fails unless tests were run and all
-// of them passed: a skipped test is a failure, since a missing server must not
+// output of what failed, what tests log behind "figure: ", the tables that they fill behind "cell: " (see kit.Cell), and a
+// summary. It fails unless tests were run and all of them passed: a skipped test is a failure, since a missing server must not
 // look like success.
 package main
 
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strings"
 	"time"
 )
@@ -29,6 +30,7 @@ type report struct {
 	output                  map[string][]string // by package and test
 	passed, failed, skipped int
 	packages                int
+	tables                  matrices
 }
 
 func main() {
@@ -38,6 +40,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		os.Exit(1)
 	}
+	r.printTables()
 	fmt.Printf("\n%d tests in %d packages: %d passed, %d failed, %d skipped, in %v\n",
 		r.passed+r.failed+r.skipped, r.packages, r.passed, r.failed, r.skipped, time.Since(began).Round(100*time.Millisecond))
 	if r.failed+r.skipped > 0 || r.passed == 0 {
@@ -71,6 +74,12 @@ func (r *report) event(e event) {
 		if _, measured, found := strings.Cut(e.Output, "figure: "); found {
 			fmt.Fprintf(r.to, "%16s %s\n", "", strings.TrimSpace(measured))
 		}
+		if _, told, found := strings.Cut(e.Output, "cell: "); found {
+			r.tables.add(told)
+		}
+		if _, servers, found := strings.Cut(e.Output, "ran on: "); found {
+			r.ran(e.Package, "on "+strings.TrimSpace(servers), cell{n: 1})
+		}
 	case "pass", "fail", "skip":
 		r.result(e, key)
 	}
@@ -88,8 +97,10 @@ func (r *report) result(e event, key string) {
 			r.show(e.Package + " ")
 		}
 		fmt.Fprintf(r.to, "%-4s %7.2fs %s\n", e.Action, e.Elapsed, e.Package)
+		r.ran(e.Package, "seconds", cell{failed: e.Action == "fail", n: int(e.Elapsed + 0.5)})
 		return
 	}
+	r.ran(e.Package, "tests", cell{failed: e.Action != "pass", n: 1})
 	switch e.Action {
 	case "pass":
 		r.passed++
@@ -104,6 +115,25 @@ func (r *report) result(e event, key string) {
 		fmt.Fprintf(r.to, "%-4s %7.2fs   %s\n", e.Action, e.Elapsed, e.Test)
 	}
 	delete(r.output, key)
+}
+
+// whatRan is a table with a line for each package.
+const whatRan = "What ran: tests, seconds, and how many groups of servers were started"
+
+func (r *report) ran(pkg, column string, c cell) {
+	table := r.tables.table(whatRan)
+	table.columns = appendNew(appendNew(table.columns, "tests"), "seconds")
+	table.add(path.Base(pkg), column, c)
+}
+
+// printTables shows what ran, and before that all else.
+func (r *report) printTables() {
+	for _, table := range r.tables {
+		if table.name != whatRan {
+			table.print(r.to)
+		}
+	}
+	r.tables.table(whatRan).print(r.to)
 }
 
 func (r *report) show(key string) {

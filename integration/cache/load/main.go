@@ -1,0 +1,67 @@
+// Command load loads a cache of a tree as often as it is told to, by a line of input each time, and prints what that took: nanoseconds, nodes, and
+// bytes of heap that the cache has added. It is a process of its own, as Java's caches are, and without the race detector.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: load SERVERS ROOT")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+}
+
+func run(servers, root string) error {
+	ctx := context.Background()
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	client, err := framework.New(servers, framework.WithSessionTimeout(10*time.Second), framework.WithLogger(log))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.WaitConnected(ctx); err != nil {
+		return err
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		before := heap()
+		begin := time.Now()
+		c, err := cache.New(client, root)
+		if err != nil {
+			return err
+		}
+		if err := c.WaitSynced(ctx); err != nil {
+			return err
+		}
+		took := time.Since(begin)
+		fmt.Println(took.Nanoseconds(), c.Len(), heap()-before)
+		if err := c.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heap is how many bytes are in use after garbage collection.
+func heap() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,97 @@
+package framework
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/zkserver"
+)
+
+// A server that stands alone has no members and cannot be given any.
+func TestConfigOfAStandaloneServer(t *testing.T) {
+	t.Parallel()
+	node, c := serve(t, zkserver.Options{Config: []string{"reconfigEnabled=true"}, JVMFlags: []string{"-Dzookeeper.skipACL=yes"}}, framework.WithEnsembleTracking())
+	ctx := kit.Context(t)
+	config, err := c.GetConfig().ForEnsemble(ctx)
+	require.NoError(t, err)
+	assert.Empty(t, config.Members)
+	assert.Equal(t, []string{node.Addr()}, c.Servers())
+	_, err = c.Reconfig().Leaving("1").ForEnsemble(ctx)
+	assert.ErrorIs(t, err, framework.ErrUnimplemented)
+
+	_, refusing := serve(t, zkserver.Options{})
+	_, err = refusing.Reconfig().Leaving("1").ForEnsemble(ctx)
+	assert.ErrorIs(t, err, framework.ErrReconfigDisabled)
+}
+
+// A member leaves and comes back, as an observer and as a participant, in all forms that there are; the client follows.
+func TestReconfigOfAnEnsemble(t *testing.T) {
+	e := zkserver.StartEnsemble(t, 3, zkserver.Options{MaxSessionTimeout: calm, Config: []string{"reconfigEnabled=true"},
+		JVMFlags: []string{"-Dzookeeper.skipACL=yes"}})
+	ctx := kit.Context(t)
+	leader, err := e.Leader(ctx)
+	require.NoError(t, err)
+	leaver := (leader + 1) % 3
+	c, s := kit.Connected(t, e.Addr(leaver), framework.WithSessionTimeout(calm), framework.WithEnsembleTracking())
+
+	config, err := c.GetConfig().ForEnsemble(ctx)
+	require.NoError(t, err)
+	require.Len(t, config.Members, 3)
+	for i, m := range config.Members {
+		assert.EqualValues(t, i+1, m.ID)
+		assert.False(t, m.Observer)
+		assert.NotEmpty(t, m.ClientAddress)
+	}
+	servers := func(want framework.EnsembleConfig) {
+		t.Helper()
+		kit.Soon(t, "the client follows", func() bool {
+			now, health := c.Servers(), c.Health()
+			slices.Sort(now)
+			// A connection to a server that has left the list is given up, and what is under way on it with it.
+			return slices.Equal(now, want.ClientAddresses()) && health.Err() == nil && slices.Contains(now, health.Server)
+		})
+	}
+	servers(config)
+	line := func(i int, role string) string {
+		m := config.Members[i]
+		return fmt.Sprintf("server.%d=%s", m.ID, role) + m.Spec
+	}
+	spec := make([]string, 3)
+	for i := range spec {
+		spec[i] = line(i, "")
+	}
+
+	_, err = c.Reconfig().Leaving(fmt.Sprint(leaver + 1)).FromConfig(config.Version + 1000).ForEnsemble(ctx)
+	assert.ErrorIs(t, err, framework.ErrBadVersion)
+	_, err = c.Reconfig().Joining("server.9=nonsense").ForEnsemble(ctx)
+	assert.ErrorIs(t, err, framework.ErrBadArguments)
+
+	// It leaves: the session goes on elsewhere.
+	less, err := c.Reconfig().Leaving(fmt.Sprint(leaver + 1)).FromConfig(config.Version).ForEnsemble(ctx)
+	require.NoError(t, err)
+	require.Len(t, less.Members, 2)
+	assert.Greater(t, less.Version, config.Version)
+	servers(less)
+	_, err = s.Client().Create().WithMode(framework.Ephemeral).ForPath(ctx, "/still-the-same-session", nil)
+	require.NoError(t, err)
+	seen, err := c.GetConfig().ForEnsemble(ctx)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, seen.Version, config.Version)
+
+	// Back, in the background, and all three named.
+	r, err := c.Reconfig().Joining(spec[leaver]).InBackground().ForEnsemble(ctx).Wait(ctx)
+	require.NoError(t, err)
+	assert.Len(t, r.Config.Members, 3)
+	servers(r.Config)
+	all, err := c.Reconfig().WithNewMembers(spec...).FromConfig(r.Config.Version).ForEnsemble(ctx)
+	if assert.NoError(t, err) {
+		assert.Len(t, all.Members, 3)
+	}
+	assert.True(t, c.State().State.IsConnected())
+}

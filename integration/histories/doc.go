@@ -1,0 +1,18 @@
+// Package histories records what clients do to a real ensemble of three while members are killed, stopped and cut off from each other and from
+// their clients at random, and has porcupine find out whether there is an order in which all of it makes sense.
+//
+//	lock, election   nobody begins to hold before the one before has ended, and tokens grow
+//	counter          compare-and-set by version: each increment that succeeded counted once, each that was refused was refused for a reason,
+//	                 and reads that were confirmed by the ensemble saw the latest
+//	guarded writes   what was written under a guard was written by the holder of the time: no older token after a newer one
+//
+// An operation is called at one instant and returns at another, by one clock, and takes effect in between; one whose outcome is unknown
+// (framework.ErrOutcomeUnknown) may take effect at any time after its call, or never, and one that failed otherwise has none.
+// A hold ends between the last instant at which it was certainly valid and the one at which its end was seen, or its release was confirmed.
+//
+// A history that makes no sense is kept as a picture, an HTML file in the directory CURATOR_TEST_ARTIFACTS, or else in a new one below
+// the system's temporary directory; the failure names it. CURATOR_TEST_HISTORIES is for how long is recorded (30s unless it says otherwise),
+// CURATOR_TEST_SEED what the troubles begin with.
+//
+// That the models find what they are there for is shown with a counter that does not compare and a lock whose holder does not heed its context.
+package histories

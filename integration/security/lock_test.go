@@ -1,0 +1,142 @@
+package security
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/javapeer"
+	"github.com/go-curator/curator/integration/zkserver"
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/retry"
+)
+
+// Two identities, and Java as a third, share a lock of which strangers see nothing.
+func TestLockBetweenIdentities(t *testing.T) {
+	t.Parallel()
+	node := start(t, zkserver.Options{}.WithSASL(t, users))
+	identities := []framework.Identity{framework.SASLIdentity("alice"), framework.SASLIdentity("bob"), framework.SASLIdentity("java")}
+	acl := framework.WithDefaultACL(framework.ContenderACL(identities...)...)
+	a, _ := kit.Connected(t, node.Addr(), sasl("alice"), acl, framework.WithSessionTimeout(calm))
+	b, _ := kit.Connected(t, node.Addr(), sasl("bob"), acl, framework.WithSessionTimeout(calm))
+	ctx := kit.Context(t)
+	const path = "/locks/shared"
+
+	held, err := mutex.New(a, path).Acquire(ctx)
+	require.NoError(t, err)
+	granted := make(chan *mutex.Lock, 1)
+	go func() {
+		l, err := mutex.New(b, path).Acquire(ctx)
+		assert.NoError(t, err)
+		granted <- l
+	}()
+	kit.Soon(t, "the other waits", func() bool {
+		names, err := a.GetChildren().ForPath(ctx, path)
+		return err == nil && len(names) == 2
+	})
+	// What the one may not do to the other's node.
+	_, err = b.SetData().ForPath(ctx, held.Path(), []byte("__REVOKE__"))
+	assert.ErrorIs(t, err, framework.ErrNoAuth)
+	_, err = b.SetACL().WithACL(framework.OpenACL()...).ForPath(ctx, held.Path())
+	assert.ErrorIs(t, err, framework.ErrNoAuth)
+	_, err = b.GetData().ForPath(ctx, held.Path())
+	assert.NoError(t, err)
+	// A stranger may do nothing.
+	c, _ := kit.Connected(t, node.Addr(), framework.WithRetry(retry.RetryNTimes{}))
+	_, err = c.GetChildren().ForPath(ctx, path)
+	assert.ErrorIs(t, err, framework.ErrNoAuth)
+	_, err = mutex.New(c, path).Acquire(ctx)
+	assert.ErrorIs(t, err, framework.ErrNoAuth)
+	assert.ErrorIs(t, c.Delete().ForPath(ctx, held.Path()), framework.ErrNoAuth)
+
+	require.NoError(t, held.Release(ctx))
+	second := kit.Receive(t, "the grant", granted)
+	assert.Greater(t, second.FencingToken(), held.FencingToken())
+
+	// Java, logged in by its own means, queues behind it and is granted.
+	peer := javapeer.Start(t, zkserver.JAASClient(t, "java", users["java"]))
+	require.NoError(t, peer.Connect(ctx, node.ConnectString(), calm))
+	theirs, err := peer.Mutex(ctx, "m", path)
+	require.NoError(t, err)
+	wait := theirs.GoAcquire(javapeer.Forever)
+	kit.Soon(t, "Java waits", func() bool {
+		names, err := a.GetChildren().ForPath(ctx, path)
+		return err == nil && len(names) == 2
+	})
+	require.NoError(t, second.Release(ctx))
+	_, err = wait(ctx)
+	require.NoError(t, err)
+	go func() {
+		l, err := mutex.New(a, path).Acquire(ctx)
+		assert.NoError(t, err)
+		granted <- l
+	}()
+	kit.Soon(t, "we wait for Java", func() bool {
+		names, err := b.GetChildren().ForPath(ctx, path)
+		return err == nil && len(names) == 2
+	})
+	require.NoError(t, theirs.Release(ctx))
+	third := kit.Receive(t, "the grant after Java", granted)
+
+	// Who may leave the queue may delete others' nodes: the hold notices.
+	require.NoError(t, b.Delete().ForPath(ctx, third.Path()))
+	kit.Closed(t, "the hold", third.Context().Done())
+	assert.ErrorIs(t, context.Cause(third.Context()), framework.ErrNodeDeleted)
+	assert.False(t, third.Valid())
+}
+
+// The password of a session follows from its id. Where logins are required it is not enough to end a session, but whoever has both can still throw its
+// owner's connection out: that needs a closed network, or certificates.
+func TestAStrangerWithTheSessionsID(t *testing.T) {
+	t.Parallel()
+	node := start(t, zkserver.Options{Config: []string{"sessionRequireClientSASLAuth=true"}}.WithSASL(t, users))
+	c, s := kit.Connected(t, node.Addr(), sasl("alice"), framework.WithSessionTimeout(calm))
+	states := kit.Watch(t, c)
+	states.Next(framework.Connected, 1)
+	path, err := c.Create().WithMode(framework.Ephemeral).ForPath(kit.Context(t), "/e", nil)
+	require.NoError(t, err)
+	assert.Equal(t, jute.CodeSessionClosedRequireSASL, endSession(t, node.Addr(), s.ID()))
+	states.Next(framework.Suspended, 1)
+	states.Next(framework.Reconnected, 1)
+	time.Sleep(200 * time.Millisecond)
+	stat, err := c.CheckExists().ForPath(kit.Context(t), path)
+	require.NoError(t, err)
+	require.NotNil(t, stat, "the session has outlived it")
+	assert.Equal(t, s.ID(), stat.EphemeralOwner)
+	assert.NoError(t, s.Context().Err())
+}
+
+// endSession attaches to a session with nothing but its id, asks for its end, and returns the server's answer to that.
+func endSession(t *testing.T, addr string, id int64) int32 {
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(kit.Patience)))
+	hello := jute.Frame(&jute.ConnectRequest{Timeout: 15000, SessionID: id, Password: kit.SessionPassword(id), HasReadOnly: true})
+	_, err = conn.Write(append(hello, jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCloseSession})...))
+	require.NoError(t, err)
+	frame := func(to jute.Decodable) {
+		var length [4]byte
+		_, err := io.ReadFull(conn, length[:])
+		require.NoError(t, err)
+		b := make([]byte, binary.BigEndian.Uint32(length[:]))
+		_, err = io.ReadFull(conn, b)
+		require.NoError(t, err)
+		require.NoError(t, jute.Unmarshal(b, to))
+	}
+	var answer jute.ConnectResponse
+	frame(&answer)
+	require.Equal(t, id, answer.SessionID, "the id is enough to attach to it")
+	var reply jute.ReplyHeader
+	frame(&reply)
+	return reply.Err
+}

@@ -1,0 +1,109 @@
+package stories
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/integration/cluster"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/proxy"
+)
+
+// fault is something that goes wrong and is mended again.
+type fault struct {
+	name string
+	// few says that it is told in containers, too, where everything takes longer.
+	few bool
+	// three says that a single server cannot have it.
+	three bool
+	make  func(t *testing.T, g *group)
+}
+
+var faults = []fault{
+	{"leader killed", true, false, func(t *testing.T, g *group) {
+		leading, _ := g.roles(t)
+		require.NoError(t, g.servers.Kill(leading))
+		if g.servers.Size() > 1 {
+			_, err := g.servers.Leader(kit.Context(t))
+			require.NoError(t, err)
+			g.goOn(t) // two are enough
+		}
+		require.NoError(t, g.servers.Start(leading))
+	}},
+	{"member hangs", true, true, func(t *testing.T, g *group) {
+		_, follower := g.roles(t)
+		require.NoError(t, g.servers.Pause(follower))
+		g.goOn(t)
+		require.NoError(t, g.servers.Resume(follower))
+	}},
+	{"leader hangs", false, false, func(t *testing.T, g *group) {
+		leading, _ := g.roles(t)
+		require.NoError(t, g.servers.Pause(leading))
+		g.holdOn(stale + tick)
+		require.NoError(t, g.servers.Resume(leading))
+	}},
+	{"follower partitioned", true, true, func(t *testing.T, g *group) {
+		_, follower := g.roles(t)
+		require.NoError(t, g.servers.Partition(follower))
+		g.holdOn(stale)
+		g.goOn(t)
+		require.NoError(t, g.servers.HealPeers())
+	}},
+	{"leader partitioned", false, true, func(t *testing.T, g *group) {
+		leading, _ := g.roles(t)
+		require.NoError(t, g.servers.Partition(leading))
+		g.holdOn(stale)
+		_, err := g.servers.Leader(kit.Context(t))
+		require.NoError(t, err)
+		g.goOn(t)
+		require.NoError(t, g.servers.HealPeers())
+	}},
+	// All clients of a member lose their connections. Of a single server these are all.
+	{"clients cut", false, false, func(t *testing.T, g *group) {
+		leading, _ := g.roles(t)
+		g.servers.CutClients(leading)
+		if g.servers.Size() > 1 {
+			g.goOn(t)
+		} else {
+			time.Sleep(time.Second)
+		}
+		g.servers.HealClients(leading)
+	}},
+	{"clients hang", true, false, func(t *testing.T, g *group) {
+		_, follower := g.roles(t)
+		g.servers.HangClients(follower, proxy.Both)
+		g.holdOn(stale)
+		g.servers.HealClients(follower)
+	}},
+	{"rolling restart", false, false, func(t *testing.T, g *group) {
+		require.NoError(t, cluster.RollingRestart(kit.Context(t), g.servers, true))
+	}},
+	// The network of one client hangs until its session has ended. It gives back nothing of what it holds, and others are granted all that.
+	{"session expires", false, false, func(t *testing.T, g *group) {
+		epoch := g.clients[0].State().Epoch
+		letGo := g.grabs(t, 0)
+		g.cables[0].Hang()
+		g.servedBut(t, 0)
+		letGo()
+		g.cables[0].Heal()
+		kit.Soon(t, "the next session", func() bool { return g.clients[0].State().Epoch > epoch })
+	}},
+	{"data wiped", true, true, func(t *testing.T, g *group) {
+		_, follower := g.roles(t)
+		require.NoError(t, g.servers.Kill(follower))
+		require.NoError(t, g.servers.Wipe(follower))
+		require.NoError(t, g.servers.Start(follower))
+	}},
+	// As with a slow disk: see the package's documentation.
+	{"stutters", false, false, func(t *testing.T, g *group) {
+		for end, i := time.Now().Add(3*time.Second), 0; time.Now().Before(end); i = (i + 1) % g.servers.Size() {
+			err := g.servers.Pause(i)
+			time.Sleep(120 * time.Millisecond)
+			require.NoError(t, errors.Join(err, g.servers.Resume(i)))
+			time.Sleep(60 * time.Millisecond)
+		}
+	}},
+}

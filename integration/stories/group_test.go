@@ -1,0 +1,207 @@
+package stories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/cluster"
+	"github.com/go-curator/curator/integration/internal/kit"
+)
+
+// The servers of all groups are quick: in the same time there is more trouble.
+const (
+	tick      = 500 * time.Millisecond
+	syncLimit = 4
+	timeout   = 6 * time.Second
+	// stale is (syncLimit + 1.5) ticks: how long a member may go on answering that has lost its leader.
+	stale = (2*syncLimit + 3) * tick / 2
+	// clients are in every group, and each takes part in every workload.
+	clients = 3
+	root    = "/stories"
+)
+
+// workloads are what the clients do.
+var workloads = []struct {
+	name  string
+	begin func(*group, *scene) part
+}{
+	{"mutex", mutexes},
+	{"read-write lock", rwlocks},
+	{"semaphore", semaphores},
+	{"multi-lock", multis},
+	{"leader latch", latches},
+	{"leader selector", selectors},
+	{"barrier", barriers},
+	{"double barrier", doubles},
+	{"caches", caches},
+}
+
+// group are the clients, and what they do.
+type group struct {
+	t       *testing.T
+	servers cluster.Cluster
+	clients []*framework.Client
+	cables  []kit.Cable
+	scenes  []*scene
+	cling   [clients]atomic.Bool // who gives nothing back
+	ctx     context.Context      // ends when they are to stop
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+}
+
+// assemble has clients connect and begin with all workloads. The last client's network never fails by itself.
+func assemble(t *testing.T, servers cluster.Cluster) *group {
+	t.Helper()
+	g := &group{t: t, servers: servers}
+	for who := range clients {
+		client, cable := kit.ConnectedTo(t, servers, who,
+			framework.WithSessionTimeout(timeout), framework.WithStaleServerBound(stale), framework.WithServerTick(tick))
+		g.clients, g.cables = append(g.clients, client), append(g.cables, cable)
+	}
+	g.ctx, g.stop = context.WithCancel(context.Background())
+	t.Cleanup(func() { g.stop(); g.work.Wait() })
+	for _, w := range workloads {
+		s := &scene{t: t, g: g, name: w.name, path: root + "/" + strings.ReplaceAll(w.name, " ", "-")}
+		do := w.begin(g, s)
+		for who := range clients {
+			g.work.Go(func() { do(g.ctx, who) })
+		}
+		g.scenes = append(g.scenes, s)
+	}
+	return g
+}
+
+// goOn waits until everybody has been served once more in every workload. One round may have been under way.
+func (g *group) goOn(t *testing.T) {
+	t.Helper()
+	targets := map[*scene][clients]int64{}
+	for _, s := range g.scenes {
+		var target [clients]int64
+		for who := range target {
+			target[who] = s.rounds[who].Load() + 2
+		}
+		targets[s] = target
+	}
+	for end := time.Now().Add(kit.Patience); ; time.Sleep(5 * time.Millisecond) {
+		var waiting []string
+		for _, s := range g.scenes {
+			for who, target := range targets[s] {
+				if s.rounds[who].Load() < target {
+					waiting = append(waiting, fmt.Sprintf("%s: client %d", s.name, who))
+				}
+			}
+		}
+		switch {
+		case len(waiting) == 0:
+			return
+		case time.Now().After(end):
+			for _, s := range g.scenes {
+				if strings.Contains(strings.Join(waiting, "\n"), s.name+":") {
+					s.wrong.Add(1)
+				}
+			}
+			require.FailNow(t, "not served again", "%s", strings.Join(waiting, "\n"))
+		}
+	}
+}
+
+// holdOn has everybody keep what he has for a while, if it is not lost.
+func (g *group) holdOn(d time.Duration) {
+	for who := range g.cling {
+		g.cling[who].Store(true)
+		defer g.cling[who].Store(false)
+	}
+	time.Sleep(d)
+}
+
+// grabs waits until a client holds something of everything that can be held, and keeps it until letGo.
+func (g *group) grabs(t *testing.T, who int) (letGo func()) {
+	t.Helper()
+	g.cling[who].Store(true)
+	for _, s := range g.scenes {
+		kit.Soon(t, s.name+" is held", func() bool { return !s.held || s.holds[who].Load() > 0 })
+	}
+	return func() { g.cling[who].Store(false) }
+}
+
+// servedBut waits until all others have been granted what one may still believe to hold.
+func (g *group) servedBut(t *testing.T, but int) {
+	t.Helper()
+	for _, s := range g.scenes {
+		if s.held {
+			other := (but + 1) % clients
+			before := s.rounds[other].Load()
+			kit.Soon(t, s.name+" is granted to another", func() bool { return s.rounds[other].Load() > before })
+		}
+	}
+}
+
+// serving waits until all members serve.
+func (g *group) serving(t *testing.T) {
+	t.Helper()
+	require.NoError(t, g.servers.AwaitServing(kit.Context(t)))
+}
+
+// roles are the leader and another member; of a single server they are the same.
+func (g *group) roles(t *testing.T) (leading, follower int) {
+	t.Helper()
+	if g.servers.Size() == 1 {
+		return 0, 0
+	}
+	leading, err := g.servers.Leader(kit.Context(t))
+	require.NoError(t, err)
+	return leading, (leading + 1) % g.servers.Size()
+}
+
+// leave has all stop, and makes sure that nothing is left but empty directories.
+func (g *group) leave(t *testing.T) {
+	t.Helper()
+	g.stop()
+	g.work.Wait()
+	for _, s := range g.scenes {
+		for end := time.Now().Add(kit.Patience); ; time.Sleep(10 * time.Millisecond) {
+			left, err := g.leftovers(g.clients[0], s)
+			if err == nil && len(left) == 0 {
+				break
+			}
+			require.False(t, time.Now().After(end), "left of %s: %v %v", s.name, left, err)
+		}
+	}
+	for _, client := range g.clients {
+		kit.Soon(t, "no clean-up is pending", func() bool { return client.PendingCleanups() == 0 })
+		require.NoError(t, client.Close())
+	}
+	last, _ := kit.Connected(t, g.servers.ConnectString(), framework.WithSessionTimeout(timeout))
+	for node, err := range last.Walk().ForPath(kit.Context(t), root) {
+		require.NoError(t, err)
+		require.Zero(t, node.Stat.EphemeralOwner, node.Path)
+	}
+}
+
+// leftovers are the nodes of a workload that should not be there.
+func (g *group) leftovers(client *framework.Client, s *scene) (left []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+	defer cancel()
+	for node, err := range client.Walk().ForPath(ctx, s.path) {
+		if errors.Is(err, framework.ErrNoNode) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimPrefix(node.Path, s.path)
+		if name != "" && (s.dirs == nil || !s.dirs.MatchString(name)) {
+			left = append(left, name)
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,62 @@
+package stories
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-curator/curator/recipes/leader"
+)
+
+// participant are the options of one: some terms end with the connection, some with the session.
+func participant(who int) []leader.Option {
+	opts := []leader.Option{leader.WithID(fmt.Sprint(who))}
+	if who%2 == 0 {
+		opts = append(opts, leader.WithSessionOnly())
+	}
+	return opts
+}
+
+func latches(g *group, s *scene) part {
+	s.held = true
+	r := &register{capacity: 1}
+	return func(ctx context.Context, who int) {
+		latch, err := leader.NewLatch(g.clients[who], s.path, participant(who)...)
+		if !s.fine(ctx, err) {
+			return
+		}
+		defer latch.Close()
+		for ctx.Err() == nil {
+			term, err := latch.Await(ctx)
+			if !s.fine(ctx, err) {
+				continue
+			}
+			s.keep(ctx, r, &hold{who: who, token: term.FencingToken(), valid: term.Valid})
+			if s.fine(ctx, term.Resign(ctx)) {
+				s.done(who)
+			}
+			think(ctx)
+		}
+	}
+}
+
+func selectors(g *group, s *scene) part {
+	s.held = true
+	r := &register{capacity: 1}
+	return func(ctx context.Context, who int) {
+		lead := func(ctx context.Context) error {
+			term := leader.TermOf(ctx)
+			s.keep(ctx, r, &hold{who: who, token: term.FencingToken(), valid: term.Valid})
+			return nil
+		}
+		selector, err := leader.NewSelector(g.clients[who], s.path, lead, participant(who)...)
+		if !s.fine(ctx, err) {
+			return
+		}
+		for ctx.Err() == nil {
+			if s.fine(ctx, selector.RunOnce(ctx)) {
+				s.done(who)
+			}
+			think(ctx)
+		}
+	}
+}

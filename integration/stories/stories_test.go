@@ -1,0 +1,91 @@
+package stories
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/integration/cluster"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/zkcontainer"
+	"github.com/go-curator/curator/integration/zkserver"
+	"github.com/go-curator/curator/integration/zktestcluster"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestOnZktest(t *testing.T) {
+	t.Parallel()
+	tell(t, zktestcluster.Start(t, 3, zktest.Config{TickTime: tick, SyncLimit: syncLimit}), false)
+}
+
+func TestOnOneServer(t *testing.T) {
+	t.Parallel()
+	tell(t, zkserver.StartEnsemble(t, 1, zkserver.Options{TickTime: tick, SyncLimit: syncLimit}), false)
+}
+
+func TestOnThreeServers(t *testing.T) {
+	t.Parallel()
+	tell(t, zkserver.StartEnsemble(t, 3, zkserver.Options{TickTime: tick, SyncLimit: syncLimit}), false)
+}
+
+func TestInContainers(t *testing.T) {
+	if withoutDocker() {
+		t.Log("figure: LEFT OUT: stories in containers, since CURATOR_TEST_WITHOUT says docker")
+		return
+	}
+	t.Parallel()
+	servers, err := zkcontainer.RunEnsemble(kit.Context(t), 3, zkcontainer.WithTickTime(tick), zkcontainer.WithSyncLimit(syncLimit))
+	require.NoError(t, err)
+	kit.RanOn(t, "3 containers")
+	t.Cleanup(func() { assert.NoError(t, servers.Terminate(context.Background())) })
+	tell(t, servers, true)
+}
+
+// tell has the clients do everything while everything goes wrong, one thing after the other. With few these are not quite all.
+func tell(t *testing.T, servers cluster.Cluster, few bool) {
+	began := time.Now()
+	g := assemble(t, servers)
+	if !t.Run("begin", g.goOn) {
+		return
+	}
+	for _, fault := range faults {
+		if few && !fault.few || fault.three && servers.Size() < 3 {
+			continue
+		}
+		before, wrong := map[*scene]int{}, map[*scene]int64{}
+		for _, s := range g.scenes {
+			before[s], wrong[s] = s.total(), s.wrong.Load()
+		}
+		whole := t.Run(fault.name, func(t *testing.T) {
+			began := time.Now()
+			fault.make(t, g)
+			g.serving(t)
+			over := time.Now()
+			g.goOn(t)
+			served := time.Now()
+			for _, s := range g.scenes {
+				if s.settled != nil {
+					s.settled(t)
+				}
+			}
+			t.Logf("%s lasted %v, everybody had been served again %v after, and copies were equal %v later",
+				fault.name, over.Sub(began), served.Sub(over), time.Since(served))
+		})
+		for _, s := range g.scenes {
+			table := "Rounds in which everybody did everything through faults, on " + servers.Name()
+			kit.Cell(t, table, s.name, fault.name, s.wrong.Load() == wrong[s], s.total()-before[s])
+		}
+		if !whole || t.Failed() {
+			return
+		}
+	}
+	g.leave(t)
+	rounds := 0
+	for _, s := range g.scenes {
+		rounds += s.total()
+	}
+	kit.Figure(t, "stories on %s: %d rounds in %v", servers.Name(), rounds, time.Since(began).Round(100*time.Millisecond))
+}

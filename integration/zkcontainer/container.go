@@ -1,0 +1,157 @@
+package zkcontainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/testcontainers/testcontainers-go"
+)
+
+const (
+	// DefaultImage is used when neither ZOOKEEPER_IMAGE nor testcontainers.WithImage says otherwise.
+	DefaultImage = "zookeeper:3.9"
+
+	clientPort = "2181/tcp"
+
+	// startTimeout bounds a start, the pull of an image included, for callers that give no deadline.
+	startTimeout = 5 * time.Minute
+)
+
+// ErrNoImage says that the image is neither on the machine nor to be had.
+var ErrNoImage = errors.New("zkcontainer: no image of ZooKeeper: where no registry can be reached, export ZOOKEEPER_IMAGE=$(integration/image/build)")
+
+// Container is one ZooKeeper server in a container. Its methods are those of testcontainers, safe as they say; Stop and Start keep the data, and
+// Start returns when the server serves again. Call Terminate, or testcontainers.CleanupContainer before looking at the error of [Run].
+type Container struct {
+	*testcontainers.DockerContainer
+	addr string
+}
+
+// Run starts one server and returns when it serves, within five minutes if ctx has no deadline. Options are those of testcontainers and of this
+// package. An error matches [ErrNoDocker] or [ErrNoImage] if that is why; the container may then be nil, which Terminate takes well.
+func Run(ctx context.Context, opts ...testcontainers.ContainerCustomizer) (*Container, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if err := prepare(ctx); err != nil {
+		return nil, err
+	}
+	made, addr, err := launch(ctx, append([]testcontainers.ContainerCustomizer{testcontainers.WithWaitStrategy(&serves{})}, opts...)...)
+	if made == nil {
+		return nil, err
+	}
+	return &Container{made, addr}, err
+}
+
+// ConnectionString is the host:port that a client needs. It stays the same over Stop and Start, and is there while the server is down. It does
+// not block; ctx is for the likeness to testcontainers' modules.
+func (c *Container) ConnectionString(ctx context.Context) (string, error) { return c.addr, ctx.Err() }
+
+// Terminate removes the container with its data. It is no error if it has gone already, or was never there.
+func (c *Container) Terminate(ctx context.Context, opts ...testcontainers.TerminateOption) error {
+	if c == nil {
+		return nil
+	}
+	return c.DockerContainer.Terminate(ctx, opts...)
+}
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, startTimeout)
+}
+
+// portTaken are the ways in which Docker says that the port on the host is somebody else's.
+var portTaken = regexp.MustCompile(`port is already allocated|address already in use|[Pp]orts are not available`)
+
+// launch runs a container with a published port that it keeps over restarts, and says where that is.
+func launch(ctx context.Context, opts ...testcontainers.ContainerCustomizer) (*testcontainers.DockerContainer, string, error) {
+	for attempt := 1; ; attempt++ {
+		made, addr, err := launchAt(ctx, pickPort(), opts...)
+		if err == nil || !portTaken.MatchString(err.Error()) || attempt == 5 || ctx.Err() != nil {
+			return made, addr, err
+		}
+		if err := testcontainers.TerminateContainer(made, testcontainers.StopTimeout(0)); err != nil {
+			return made, addr, err
+		}
+	}
+}
+
+func launchAt(ctx context.Context, port int, opts ...testcontainers.ContainerCustomizer) (*testcontainers.DockerContainer, string, error) {
+	image := DefaultImage
+	if other := os.Getenv("ZOOKEEPER_IMAGE"); other != "" {
+		image = other
+	}
+	all := []testcontainers.ContainerCustomizer{testcontainers.CustomizeRequestOption(defaults)}
+	all = append(all, opts...)
+	all = append(all,
+		publishedAt(port),
+		testcontainers.WithLabels(labels()),
+		testcontainers.CustomizeRequestOption(func(req *testcontainers.GenericContainerRequest) error {
+			image = req.Image
+			return nil
+		}))
+	made, err := testcontainers.Run(ctx, image, all...)
+	if err != nil {
+		if !haveImage(image) {
+			return made, "", fmt.Errorf("%w: %s: %w", ErrNoImage, image, err)
+		}
+		return made, "", fmt.Errorf("zkcontainer: %s: %w", image, err)
+	}
+	addr, err := made.PortEndpoint(ctx, clientPort, "")
+	if err != nil {
+		return made, "", fmt.Errorf("zkcontainer: %s: %w", image, err)
+	}
+	return made, plain(addr), nil
+}
+
+// publishedAt has the host publish the client port at a port of our choice: one of Docker's would change with every start.
+func publishedAt(port int) testcontainers.CustomizeRequestOption {
+	return func(req *testcontainers.GenericContainerRequest) error {
+		req.ExposedPorts = append(req.ExposedPorts, clientPort)
+		theirs := req.HostConfigModifier
+		req.HostConfigModifier = func(host *container.HostConfig) {
+			if theirs != nil {
+				theirs(host)
+			}
+			if host.PortBindings == nil {
+				host.PortBindings = network.PortMap{}
+			}
+			host.PortBindings[network.MustParsePort(clientPort)] = []network.PortBinding{{HostPort: strconv.Itoa(port)}}
+		}
+		return nil
+	}
+}
+
+// plain spares clients the two addresses of localhost, of which Docker may serve one.
+func plain(addr string) string {
+	if host, port, err := net.SplitHostPort(addr); err == nil && host == "localhost" {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
+}
+
+// pickPort is a variable for the tests.
+var pickPort = freePort
+
+// freePort is below the ports that systems hand out by themselves, so that nobody gets it by chance while the server is down.
+func freePort() int {
+	const low, high = 20000, 30000
+	for range 100 {
+		port := low + rand.IntN(high-low)
+		if listener, err := net.Listen("tcp", ":"+strconv.Itoa(port)); err == nil {
+			listener.Close()
+			return port
+		}
+	}
+	return low + rand.IntN(high-low) // Docker will tell
+}

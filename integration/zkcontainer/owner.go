@@ -1,0 +1,46 @@
+package zkcontainer
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// OwnerLabel is on every container and network of this package. Its value names the process that made it.
+const OwnerLabel = "io.github.go-curator.zkcontainer.owner"
+
+// strangersAge is how old must be what belongs to a process that cannot be looked for from here, before it is taken for left behind.
+const strangersAge = 2 * time.Hour
+
+// owner is a process that has made containers.
+type owner struct {
+	home  string // where process ids mean the same as here
+	pid   int
+	start string // tells it from others that had the same id before or after
+}
+
+var self = sync.OnceValue(func() owner { return owner{home(), os.Getpid(), startOf(os.Getpid())} })
+
+func labels() map[string]string { return map[string]string{OwnerLabel: self().String()} }
+
+func (o owner) String() string { return fmt.Sprintf("%s_%d_%s", o.home, o.pid, o.start) }
+
+func parseOwner(value string) (owner, error) {
+	part := strings.Split(value, "_")
+	if len(part) != 3 {
+		return owner{}, fmt.Errorf("%q is not an owner", value)
+	}
+	pid, err := strconv.Atoi(part[1])
+	return owner{part[0], pid, part[2]}, err
+}
+
+// gone says whether what the owner made at an instant is left behind.
+func (o owner) gone(made time.Time) bool {
+	if canTell && o.home != "" && o.home == home() {
+		return startOf(o.pid) != o.start
+	}
+	return time.Since(made) > strangersAge
+}
