@@ -1,6 +1,6 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-short check race fuzz bench
+.PHONY: help quickstart test test-short check race fuzz bench sim sim-mutants
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -22,6 +22,12 @@ check: ## gofmt, go vet, staticcheck, govulncheck, in every module
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each; FUZZ=regexp selects
 	scripts/fuzz
+
+sim: ## fault schedules in virtual time for DURATION (5m), or COUNT of them, from seed FROM (1); SEED=n replays one
+	scripts/sim
+
+sim-mutants: ## deliberate bugs, each of which the simulation must find; BUG=text selects
+	scripts/sim mutants
 
 bench: ## every benchmark; BENCH=regexp selects, COUNT (1) repeats
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...

@@ -30,14 +30,17 @@ var rules = []rule{
 	{part: "retry", may: nil},
 	{part: "internal/zkpath", may: nil},
 	{part: "internal/jute", may: nil},
-	{part: "internal/wire", may: []string{"internal/jute", "internal/zkpath", "retry"}},
-	{part: "framework", may: []string{"internal/wire", "internal/jute", "internal/zkpath", "retry"}},
-	{part: "internal/queue", may: []string{"framework", "internal/zkpath", "retry"}},
-	{part: "recipes", may: []string{"internal/queue", "framework", "internal/zkpath", "retry"}, apart: true},
+	{part: "internal/mutant", may: nil}, // deliberate bugs for internal/sim; off without its build tag
+	{part: "internal/wire", may: []string{"internal/mutant", "internal/jute", "internal/zkpath", "retry"}},
+	{part: "framework", may: []string{"internal/mutant", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
+	{part: "internal/queue", may: []string{"internal/mutant", "framework", "internal/zkpath", "retry"}},
+	{part: "recipes", may: []string{"internal/mutant", "internal/queue", "framework", "internal/zkpath", "retry"}, apart: true},
 	{part: "cache", may: []string{"framework", "internal/zkpath", "retry"}},
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/zkpath"}},
+	{part: "internal/sim", may: []string{anything}},
 	{part: "examples", may: []string{anything}},
+	{part: "docs", may: nil},
 }
 
 // thirdParty are the modules that an importer of the library inherits.
