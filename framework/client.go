@@ -178,7 +178,7 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case now.State.IsConnected() && (now.State != ReadOnly || c.core.cfg.readOnly):
+		case now.State.IsConnected() && (now.State == ReadOnly && c.core.cfg.readOnly || e.connected()):
 			return nil
 		case ctx.Err() != nil:
 			return c.core.notConnected(ctx)

@@ -104,6 +104,28 @@ func TestHoldEndsWhenSuspended(t *testing.T) {
 	})
 }
 
+// Who learns of the loss by the end of a hold, before the change is told, is not sent on as if the connection still stood.
+func TestNobodyIsConnectedWhenAHoldEndsWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		var c *Client
+		var seen []error
+		c = dial(t, srv, WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
+			return ctx, func(error) {
+				over, cancel := context.WithCancel(context.Background())
+				cancel()
+				seen = append(seen, c.WaitConnected(over))
+			}
+		}}))
+		s := connected(t, c)
+		hold(t, s, "/strict", HoldOptions{Loss: SuspendedIsLoss})
+		srv.Cut(s.ID())
+		synctest.Wait()
+		require.Len(t, seen, 1)
+		require.ErrorIs(t, seen[0], ErrNotConnected)
+	})
+}
+
 func TestHoldEndsBeforeTheServerExpiresTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

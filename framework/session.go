@@ -42,6 +42,14 @@ func (e *epoch) change(f func()) {
 	e.changed = make(chan struct{})
 }
 
+// connected says whether the session has a connection to a member with a quorum. Of a loss the epoch knows before it is announced: whoever
+// learns of the loss by the end of a hold must not be told that the client is connected.
+func (e *epoch) connected() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.attached && !e.suspended
+}
+
 // held returns the holds.
 func (e *epoch) held() []*Hold {
 	e.mu.Lock()

@@ -83,6 +83,15 @@ func ended(t *testing.T, term *leader.Term, cause error) {
 	require.Zero(t, term.Remaining())
 }
 
+// cut ends a client's connection. The next one takes a millisecond, so all that the loss itself brings about is over by then: within one virtual
+// instant nobody says whether a watch is given up before or after it was registered again.
+func cut(t *testing.T, s *zktest.Server, c *framework.Client) {
+	t.Helper()
+	id := session(t, c)
+	s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: time.Millisecond})
+	s.Cut(id)
+}
+
 func ids(t *testing.T, list []leader.Participant, err error) (ids []string) {
 	t.Helper()
 	require.NoError(t, err)

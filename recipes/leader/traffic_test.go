@@ -33,12 +33,12 @@ func TestTraffic(t *testing.T) {
 		counts(t, s, "resign, hand-over to the only follower, stand in line again",
 			map[string]int{"delete": 1, "create2": 1, "getChildren2": 1, "getData": 2})
 
-		s.Cut(session(t, cb))
+		cut(t, s, cb)
 		ended(t, second, leader.ErrSuspended)
 		await(t, b)
 		// With each connection the client asks once whether the server stands alone: getData of /zookeeper/config.
 		counts(t, s, "reconnect of the leader", map[string]int{"connect": 1, "getData": 1, "exists": 1})
-		s.Cut(session(t, ca))
+		cut(t, s, ca)
 		time.Sleep(time.Second)
 		counts(t, s, "reconnect of a follower", map[string]int{"connect": 1, "getData": 1, "setWatches": 1})
 
@@ -53,7 +53,7 @@ func TestTraffic(t *testing.T) {
 		await(t, c)
 		time.Sleep(time.Second)
 		s.ResetCounts()
-		s.Cut(session(t, cc))
+		cut(t, s, cc)
 		time.Sleep(time.Second)
 		require.True(t, c.HasLeadership())
 		counts(t, s, "reconnect of a leader, session only", map[string]int{"connect": 1, "getData": 1, "setWatches": 1})
@@ -143,7 +143,7 @@ func TestObserverTraffic(t *testing.T) {
 		require.NoError(t, a.Close())
 		seen.next(t, `"b"`)
 		of("the next one leads", map[string]int{"getChildren2": 1, "getData": 1})
-		s.Cut(session(t, co))
+		cut(t, s, co)
 		time.Sleep(time.Second)
 		of("reconnect", map[string]int{"connect": 1, "getData": 1, "setWatches": 1})
 		require.NoError(t, b.Close())
