@@ -179,6 +179,8 @@ func TestResign(t *testing.T) {
 		var none context.Context
 		require.ErrorIs(t, third.Resign(none), framework.ErrNilContext)
 
+		follows(t, b) // nobody has waited for that
+
 		// While the server hangs Resign ends with its context, and the rest is done later.
 		s.Pause()
 		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
