@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/go-curator/curator/internal/jute"
 )
 
@@ -26,6 +28,7 @@ type libConn struct {
 	err    error
 	missed []jute.RequestHeader // written when the link was gone
 	hello  bool                 // the library's connect request has been seen
+	reads  int
 	closed bool
 }
 
@@ -89,7 +92,18 @@ func (c *libConn) agree(h jute.RequestHeader) {
 	c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: code})
 }
 
+// libBuffer is what the library's receiving buffer begins with; it grows with what comes in.
+const libBuffer = 4 << 10
+
+// frugal keeps the library from allocating 1.5 MiB to receive into with every connection: as long as it is told that this is the most that it
+// may get. The limit is for the library's own goroutines to look at, so it may be set only where they call us: in dial, and in the first Read
+// after the connect response, which took two.
+func (s *Session) frugal(limit int) { zk.WithMaxBufferSize(limit)(s.zk) }
+
 func (c *libConn) Read(p []byte) (int, error) {
+	if c.reads++; c.reads == 3 {
+		c.s.frugal(0) // no limit from now on
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.in) == 0 {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +20,7 @@ import (
 func loose(t *testing.T) (*libConn, *link) {
 	end, other := net.Pipe()
 	t.Cleanup(func() { end.Close(); other.Close() })
-	s := &Session{cfg: Config{MaxFrame: 100, Timeout: time.Second}, watches: newRegistry(), byXid: map[int32]*Call{}, id: 7}
+	s := &Session{cfg: Config{MaxFrame: 100, Timeout: time.Second}, watches: newRegistry(), byXid: map[int32]*Call{}, id: 7, zk: &zk.Conn{}}
 	l := &link{s: s, conn: end, quit: make(chan struct{}), wake: make(chan struct{}, 1)}
 	s.link = l
 	l.lib = newLibConn(s, l)

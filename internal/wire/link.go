@@ -65,6 +65,7 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 	s.mu.Lock()
 	last := s.lastLink
 	s.mu.Unlock()
+	s.frugal(libBuffer)
 	if last != nil {
 		<-last.gone // the library may have given it up before we did
 	}
@@ -171,7 +172,7 @@ type meter struct {
 
 func newMeter(conn net.Conn) *meter {
 	m := &meter{conn: conn, at: time.Now()}
-	m.Reader = bufio.NewReaderSize(progress{m}, 64<<10)
+	m.Reader = bufio.NewReaderSize(progress{m}, 16<<10)
 	return m
 }
 
