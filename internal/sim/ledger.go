@@ -29,7 +29,10 @@ type grant struct {
 	weight  int  // how many leases
 	token   int64
 	first   time.Time // of being seen invalid
-	told    map[string]bool
+
+	recorded bool          // in the history,
+	last     time.Duration // and when it was seen valid last
+	told     map[string]bool
 }
 
 func (g *grant) String() string {
@@ -45,10 +48,11 @@ func (g *grant) same(other *grant) bool {
 
 // ledger watches over one contended thing: who has it, and the tokens.
 type ledger struct {
-	w      *world
-	name   string
-	limit  int  // leases; 0: the thing is exclusive, but for readers among themselves
-	tokens bool // they mean something
+	w        *world
+	name     string
+	limit    int  // leases; 0: the thing is exclusive, but for readers among themselves
+	tokens   bool // they mean something
+	recorded bool // holds go into the history: there is one at a time, with tokens that grow
 
 	mu     sync.Mutex
 	held   []*grant
@@ -72,9 +76,16 @@ func newLedger(w *world, name string) *ledger {
 	return l
 }
 
+// oneAtATime makes holds go into the history.
+func (l *ledger) oneAtATime() *ledger {
+	l.recorded = true
+	return l
+}
+
 // granted enters a hold, and complains if it must not be.
 func (l *ledger) granted(a *actor, g *grant) *grant {
 	w := l.w
+	back := w.since()
 	g.who, g.session = a.id, w.session(a.id)
 	if g.weight == 0 {
 		g.weight = 1
@@ -90,6 +101,7 @@ func (l *ledger) granted(a *actor, g *grant) *grant {
 	if !g.live() {
 		return g // it may be lost again already
 	}
+	l.begun(a, g, back)
 	mine, away := l.takenAway(g)
 	if away && !mine.first && !g.shared && l.limit == 0 {
 		w.violate("%s: %v is granted, but its node was deleted while it stood in line, %v ago", l.name, g, time.Since(mine.at))
@@ -199,6 +211,7 @@ func (l *ledger) use(a *actor, g *grant, guard func() framework.TransactionOp) {
 	if l.w.plan.Meddling && a.r.IntN(4) == 0 {
 		d = 2*l.w.slack() + 2*time.Second
 	}
+	defer l.ended(a, g)
 	end := time.Now().Add(d)
 	quiet := a.r.IntN(2) == 0 // relies on the context alone
 	for time.Now().Before(end) && !l.w.calm.Load() {
@@ -229,7 +242,9 @@ func (l *ledger) save(g *grant) {
 	switch {
 	case valid && !g.first.IsZero():
 		l.w.violate("%s: %v is valid again", l.name, g)
-	case !valid && g.first.IsZero():
+	case valid:
+		g.last = l.w.since()
+	case g.first.IsZero():
 		g.first = time.Now()
 	}
 	if !valid || g.shared || !l.tokens {

@@ -13,8 +13,9 @@ import (
 )
 
 var (
-	most = flag.Uint64("most", 0, "how many seeds a deliberate bug may survive; 0: what its row says")
-	bugs = flag.String("bugs", "", "only the deliberate bugs with this in their name")
+	most    = flag.Uint64("most", 0, "how many seeds a deliberate bug may survive; 0: what its row says")
+	replays = flag.Int("replays", 10, "how often the seed that finds one is played again")
+	bugs    = flag.String("bugs", "", "only the deliberate bugs with this in their name")
 )
 
 func setMutant(_ *testing.T, name string) { mutant.Set(name) }
@@ -37,7 +38,13 @@ func TestMutants(t *testing.T) {
 			defer setWorks(*workFlag)
 			runs, found := hunt(t, *from, n, 0, true)
 			if assert.NotNil(t, found, "%q survives %d schedules", m.bug, runs) {
-				t.Logf("found after %d schedules, by seed %d: %s", runs, found.Plan.Seed, found.Violations[0])
+				again := 0
+				for range *replays {
+					if r := play(t, NewPlan(found.Plan.Seed, works()...)); len(r.Violations) > 0 {
+						again++
+					}
+				}
+				t.Logf("found after %d schedules, by seed %d, and in %d of %d replays of it: %s", runs, found.Plan.Seed, again, *replays, found.Violations[0])
 			}
 		})
 	}

@@ -28,6 +28,9 @@ type Plan struct {
 	Trouble  time.Duration // how long faults happen
 	Works    []string
 	Faults   []fault
+
+	Telling   bool // the story is wanted of a run without a violation, too
+	Recording bool // the history is wanted
 }
 
 // NewPlan makes the plan of a seed. With works, those are what its clients do.

@@ -87,7 +87,9 @@ func TestSim(t *testing.T) {
 		setMutant(t, *mutantArg)
 		var r *Result
 		for n := range *times {
-			if r = play(t, NewPlan(*oneSeed, works()...)); len(r.Violations) > 0 {
+			p := NewPlan(*oneSeed, works()...)
+			p.Telling = true
+			if r = play(t, p); len(r.Violations) > 0 {
 				t.Logf("violated in replay %d", n+1)
 				break
 			}

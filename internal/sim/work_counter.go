@@ -41,17 +41,24 @@ func (k *counterWork) turn(ctx context.Context, a *actor) error {
 		}
 		k.read(a, string(data), stat.Version)
 		done = a.timed(ctx, "SetData")
+		op := Op{Thing: "counter", Client: a.id, Called: a.called, From: int(stat.Version)}
 		set, err := a.c.SetData().WithVersion(stat.Version).ForPath(ctx, k.path, []byte(strconv.Itoa(int(stat.Version)+1)))
 		done()
 		switch {
 		case err == nil:
 			k.wrote(a, stat.Version, set.Version)
+			op.Kind, op.Back, op.Made = Sets, a.w.since(), int(set.Version)
+			a.w.record(op)
 			return nil
 		case errors.Is(err, framework.ErrBadVersion) && !errors.Is(err, framework.ErrOutcomeUnknown):
+			op.Kind, op.Back = SetsNot, a.w.since()
+			a.w.record(op)
 			continue
 		case errors.Is(err, framework.ErrNotConnected) && !errors.Is(err, framework.ErrOutcomeUnknown):
 			return err
 		}
+		op.Kind, op.Back, op.Made = SetsMaybe, Never, int(stat.Version)+1
+		a.w.record(op)
 		k.mu.Lock()
 		k.unknown++
 		k.mu.Unlock()

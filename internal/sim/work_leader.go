@@ -8,8 +8,10 @@ import (
 )
 
 func init() {
-	kinds["latch"] = func(w *world) workload { return &latchWork{newLedger(w, "latch"), root + "/latch"} }
-	kinds["selector"] = func(w *world) workload { return &selectorWork{newLedger(w, "selector"), root + "/selector"} }
+	kinds["latch"] = func(w *world) workload { return &latchWork{newLedger(w, "latch").oneAtATime(), root + "/latch"} }
+	kinds["selector"] = func(w *world) workload {
+		return &selectorWork{newLedger(w, "selector").oneAtATime(), root + "/selector"}
+	}
 }
 
 func electionOptions(a *actor) (opts []leader.Option) {

@@ -15,7 +15,9 @@ type mutexWork struct {
 	path string
 }
 
-func newMutexWork(w *world) workload { return &mutexWork{newLedger(w, "mutex"), root + "/mutex"} }
+func newMutexWork(w *world) workload {
+	return &mutexWork{newLedger(w, "mutex").oneAtATime(), root + "/mutex"}
+}
 
 func (k *mutexWork) turn(ctx context.Context, a *actor) error {
 	m := mutex.New(a.c, k.path, mutex.WithLossPolicy(a.w.plan.Loss))

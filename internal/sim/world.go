@@ -27,8 +27,9 @@ var background = context.Background()
 type Result struct {
 	Plan       *Plan
 	Violations []string
-	Story      []string      // what was held, done and broken, by virtual time
-	Trace      []string      // the servers' own
+	Story      []string      // what was held, done and broken, by virtual time; only of a violation, or if the plan says Telling
+	Trace      []string      // the servers' own, as Story
+	History    []Op          // if the plan says Recording
 	Took       time.Duration // virtual
 	Grants     int           // rights granted, of whatever kind
 	Turns      int           // of all actors
@@ -50,6 +51,7 @@ type world struct {
 	mu         sync.Mutex
 	violations []string
 	story      []line
+	history    []Op
 	sessions   map[int64]forced  // ended by an administrator
 	nodes      map[string]forced // deleted by one
 	grants     int
@@ -102,7 +104,10 @@ func Run(p *Plan) *Result {
 		work.settle(w)
 	}
 	w.nothingLeft()
-	trace := ens.Trace()
+	var trace []string
+	if p.Telling || w.violated() {
+		trace = ens.Trace()
+	}
 	for i, c := range w.clients {
 		before := time.Now()
 		if err := c.Close(); err != nil {
@@ -121,7 +126,13 @@ func Run(p *Plan) *Result {
 			w.violate("sessions left after Close: %v", left)
 		}
 	}
-	r := &Result{Plan: p, Violations: w.violations, Trace: trace, Took: time.Since(w.began), Grants: w.grants, Turns: w.turns}
+	r := &Result{Plan: p, Violations: w.violations, Trace: trace, History: w.history, Took: time.Since(w.began), Grants: w.grants, Turns: w.turns}
+	if !p.Telling && !w.violated() {
+		return r
+	}
+	if trace == nil {
+		r.Trace = ens.Trace()
+	}
 	for _, l := range w.story {
 		r.Story = append(r.Story, fmt.Sprintf("%10.3fs %s", l.at.Seconds(), fmt.Sprintf(l.format, l.args...)))
 	}
@@ -169,6 +180,12 @@ func (w *world) violate(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.violations = append(w.violations, fmt.Sprintf("%.3fs ", w.since().Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) violated() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.violations) > 0
 }
 
 func (w *world) must(err error) {
@@ -309,6 +326,8 @@ type actor struct {
 	work workload
 	r    *rand.Rand
 	turn int
+
+	called time.Duration // since when it waits for what it gets next
 }
 
 // live takes turns until the faults are over, and one more, which must not fail.
@@ -320,6 +339,7 @@ func (a *actor) live() {
 		}
 		ctx, cancel := context.WithTimeout(background, limit)
 		a.turn++
+		a.called = a.w.since()
 		err := a.work.turn(ctx, a)
 		cancel()
 		if err != nil {
@@ -337,6 +357,7 @@ func (a *actor) live() {
 	var err error
 	for ctx.Err() == nil {
 		// The connection may still have to come back, and a right granted before may be lost in this turn.
+		a.called = a.w.since()
 		if err = a.work.turn(ctx, a); err == nil {
 			return
 		}
@@ -369,6 +390,7 @@ const late = 50 * time.Millisecond
 // timed complains about a call that outlives its context (promise P4).
 func (a *actor) timed(ctx context.Context, what string) func() {
 	from := time.Now()
+	a.called = a.w.since()
 	if end, ok := ctx.Deadline(); ok && end.After(from) {
 		from = end
 	}
