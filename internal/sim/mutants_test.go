@@ -63,7 +63,7 @@ var mutants = []struct {
 	{"a member's answer is the leader's", "mutex", 500},
 	{"extended after a lapse", "mutex", 500},
 	{"time counted from the disconnect", "mutex", 500},
-	{"the library's last zxid", "", 500},
+	{"the library's last zxid", "counter", 500},
 	{"no epoch check", "", 500},
 	{"watches before credentials", "", 500},
 	{"exist watch on a present node", "", 1000},
