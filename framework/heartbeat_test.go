@@ -20,11 +20,14 @@ func existsBody(path string) []byte {
 
 func TestSafetyFollowsTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alone := dial(t, zktest.RunT(t))
+		srv := zktest.RunT(t)
+		srv.Stop()
+		alone := dial(t, srv)
 		before := alone.Safety()
 		assert.False(t, before.Known)
 		assert.Equal(t, 10*time.Second, before.SessionTimeout)
 		assert.Equal(t, RuleHeartbeat, before.Rule, "careful until it is known better")
+		require.NoError(t, srv.Start())
 		connected(t, alone)
 		synctest.Wait()
 		s := alone.Safety()
