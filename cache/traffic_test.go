@@ -112,7 +112,7 @@ func TestTrafficOfOneShotWatches(t *testing.T) {
 		assert.LessOrEqual(t, srv.Counts()["getData"], nodes+2+10)
 		assert.Equal(t, nodes, srv.Counts()["getChildren2"])
 		assert.Equal(t, 1, srv.Counts()["addWatch"], "what the server lacks is found out once")
-		assert.Zero(t, srv.Counts()["multiRead"])
+		assert.LessOrEqual(t, srv.Counts()["multiRead"], 1, "it may be on its way by then")
 
 		srv.ResetCounts()
 		srv.Cut(0)
