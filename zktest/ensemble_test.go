@@ -121,7 +121,7 @@ func TestMemberRefusesAClientAheadOfIt(t *testing.T) {
 		req := &jute.ConnectRequest{Timeout: 10000, LastZxidSeen: leader.Zxid(), SessionID: c.hello.SessionID, Password: c.hello.Password}
 		require.Error(t, n.shake(req))
 		require.NoError(t, dialRaw(t, followers[1]).shake(req))
-		time.Sleep(5 * time.Second)
+		time.Sleep(5*time.Second + time.Millisecond)
 		require.NoError(t, dialRaw(t, followers[0]).shake(req))
 	})
 }

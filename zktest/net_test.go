@@ -99,10 +99,12 @@ func TestOverTCP(t *testing.T) {
 	addr := s.Addr()
 	require.NoError(t, s.Restart())
 	assert.Equal(t, addr, s.Addr())
-	for e := range events {
-		if e.State == zk.StateDisconnected {
+	for lost := false; ; {
+		e := <-events
+		if lost && e.State == zk.StateHasSession {
 			break
 		}
+		lost = lost || e.State == zk.StateDisconnected
 	}
 	data, _, err := c.Get("/a")
 	require.NoError(t, err)
