@@ -5,17 +5,24 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/barrier"
 	"github.com/go-curator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What the tests of all recipes share.
+var (
+	newClient = recipetest.Client
+	session   = recipetest.Session
+	counts    = recipetest.Counts
+)
 
 const path = "/barriers/step"
 
@@ -23,24 +30,6 @@ var (
 	background = context.Background()
 	none       context.Context
 )
-
-// newClient connects a client with a session of its own to the server in the bubble.
-func newClient(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
-	t.Helper()
-	opts = append([]framework.Option{framework.WithDialer(s.Dial), framework.WithSessionTimeout(10 * time.Second)}, opts...)
-	c, err := framework.New(s.Addr(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.WaitConnected(background))
-	return c
-}
-
-func session(t *testing.T, c *framework.Client) int64 {
-	t.Helper()
-	s, err := c.Session(background)
-	require.NoError(t, err)
-	return s.ID()
-}
 
 // call is something that blocks, on a goroutine of its own.
 type call[T any] struct {
@@ -155,14 +144,4 @@ func children(t *testing.T, s *zktest.Server) []string {
 	names, err := s.Children(path)
 	require.NoError(t, err)
 	return names
-}
-
-// counts asserts the requests since the last call, pings left out.
-func counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
-	t.Helper()
-	synctest.Wait()
-	got := s.Counts()
-	delete(got, "ping")
-	require.Equal(t, want, got, what)
-	s.ResetCounts()
 }

@@ -11,33 +11,24 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// What the tests of all recipes share.
+var (
+	newClient = recipetest.Client
+	session   = recipetest.Session
+	cut       = recipetest.Cut
+	counts    = recipetest.Counts
+)
+
 const path = "/leaders/billing"
 
 var background = context.Background()
-
-// newClient connects a client with a session of its own to the server in the bubble.
-func newClient(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
-	t.Helper()
-	opts = append([]framework.Option{framework.WithDialer(s.Dial), framework.WithSessionTimeout(10 * time.Second)}, opts...)
-	c, err := framework.New(s.Addr(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.WaitConnected(background))
-	return c
-}
-
-func session(t *testing.T, c *framework.Client) int64 {
-	t.Helper()
-	s, err := c.Session(background)
-	require.NoError(t, err)
-	return s.ID()
-}
 
 // join makes a latch, which is closed with the test, and waits until it leads or stands in line.
 func join(t *testing.T, c *framework.Client, opts ...leader.Option) *leader.Latch {
@@ -83,15 +74,6 @@ func ended(t *testing.T, term *leader.Term, cause error) {
 	require.Zero(t, term.Remaining())
 }
 
-// cut ends a client's connection. The next one takes a millisecond, so all that the loss itself brings about is over by then: within one virtual
-// instant nobody says whether a watch is given up before or after it was registered again.
-func cut(t *testing.T, s *zktest.Server, c *framework.Client) {
-	t.Helper()
-	id := session(t, c)
-	s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: time.Millisecond})
-	s.Cut(id)
-}
-
 func ids(t *testing.T, list []leader.Participant, err error) (ids []string) {
 	t.Helper()
 	require.NoError(t, err)
@@ -100,26 +82,6 @@ func ids(t *testing.T, list []leader.Participant, err error) (ids []string) {
 		ids = append(ids, p.ID)
 	}
 	return ids
-}
-
-// clean asserts that nothing is left on the server: no participant, no watch.
-func clean(t *testing.T, s *zktest.Server) {
-	t.Helper()
-	synctest.Wait()
-	children, err := s.Children(path)
-	require.NoError(t, err)
-	require.Empty(t, children)
-	require.Empty(t, s.Watches())
-}
-
-// counts asserts the requests since the last call, pings left out.
-func counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
-	t.Helper()
-	synctest.Wait()
-	got := s.Counts()
-	delete(got, "ping")
-	require.Equal(t, want, got, what)
-	s.ResetCounts()
 }
 
 // calls collects what a listener is told.
@@ -136,4 +98,10 @@ func told(from chan string) (all []string) {
 		all = append(all, <-from)
 	}
 	return all
+}
+
+// clean asserts that nothing is left on the server: no participant, no watch.
+func clean(t *testing.T, s *zktest.Server) {
+	t.Helper()
+	recipetest.Clean(t, s, path)
 }

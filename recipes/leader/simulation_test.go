@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
@@ -83,8 +83,6 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-func below(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
-
 func simulate(t *testing.T, kind string, seed uint64) {
 	const participants = 4
 	var cfg zktest.Config
@@ -110,11 +108,9 @@ func simulate(t *testing.T, kind string, seed uint64) {
 		}
 		wg.Go(func() { run(ctx, t, clients[i], r, &h, opts) })
 	}
-	for range 30 {
-		time.Sleep(below(random, 2*time.Second))
-		strike(t, s, random, clients)
-	}
-	s.Heal()
+	calm := recipetest.Trouble(t, s, random, clients)
+	time.Sleep(90 * time.Second)
+	calm()
 	time.Sleep(time.Minute)
 	h.mu.Lock()
 	grants := len(h.terms)
@@ -124,12 +120,8 @@ func simulate(t *testing.T, kind string, seed uint64) {
 	wg.Wait()
 	time.Sleep(20 * time.Second) // clean-ups, and sessions of the dead
 	h.disjoint(t)
-	if s.Exists(path) {
-		clean(t, s)
-	}
-	for _, c := range clients {
-		require.Zero(t, c.PendingCleanups())
-	}
+	clean(t, s)
+	recipetest.Tidy(t, clients...)
 }
 
 // takeTurns is the life of a latch's owner: it resigns, leaves and comes back.
@@ -140,7 +132,7 @@ func takeTurns(ctx context.Context, t *testing.T, c *framework.Client, r *rand.R
 			return
 		}
 		for range 1 + r.IntN(4) {
-			waiting, cancel := context.WithTimeout(ctx, below(r, time.Minute))
+			waiting, cancel := context.WithTimeout(ctx, recipetest.Below(r, time.Minute))
 			term, err := l.Await(waiting)
 			cancel()
 			if err != nil {
@@ -148,19 +140,19 @@ func takeTurns(ctx context.Context, t *testing.T, c *framework.Client, r *rand.R
 				break
 			}
 			h.began(t, term)
-			timer := time.NewTimer(below(r, 3*time.Second))
+			timer := time.NewTimer(recipetest.Below(r, 3*time.Second))
 			select {
 			case <-timer.C:
 			case <-term.Context().Done():
 			}
 			timer.Stop()
 			if r.IntN(2) == 0 {
-				resigning, cancel := context.WithTimeout(ctx, below(r, 5*time.Second))
+				resigning, cancel := context.WithTimeout(ctx, recipetest.Below(r, 5*time.Second))
 				_ = term.Resign(resigning) // however it ends
 				cancel()
 			}
 		}
-		leaving, cancel := context.WithTimeout(background, below(r, 5*time.Second))
+		leaving, cancel := context.WithTimeout(background, recipetest.Below(r, 5*time.Second))
 		_ = l.Leave(leaving, leader.Silent)
 		cancel()
 		assert.NoError(t, l.Close())
@@ -175,13 +167,13 @@ func runSelector(ctx context.Context, t *testing.T, c *framework.Client, r *rand
 		assert.Equal(t, 1, running)
 		defer func() { running-- }()
 		h.began(t, leader.TermOf(ctx))
-		timer := time.NewTimer(below(r, 3*time.Second))
+		timer := time.NewTimer(recipetest.Below(r, 3*time.Second))
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			if r.IntN(3) == 0 {
-				time.Sleep(below(r, 8*time.Second))
+				time.Sleep(recipetest.Below(r, 8*time.Second))
 			}
 		}
 		return nil
@@ -190,42 +182,8 @@ func runSelector(ctx context.Context, t *testing.T, c *framework.Client, r *rand
 		return
 	}
 	for ctx.Err() == nil {
-		running, cancel := context.WithTimeout(ctx, below(r, time.Minute))
+		running, cancel := context.WithTimeout(ctx, recipetest.Below(r, time.Minute))
 		assert.ErrorIs(t, sel.Run(running), running.Err())
 		cancel()
-	}
-}
-
-// strike does some damage. A session that the server ends before its time (Expire) is not covered by the promise.
-func strike(t *testing.T, s *zktest.Server, random *rand.Rand, clients []*framework.Client) {
-	limited, cancel := context.WithTimeout(background, time.Second)
-	defer cancel()
-	var id int64
-	if session, err := clients[random.IntN(len(clients))].Session(limited); err == nil {
-		id = session.ID()
-	}
-	switch random.IntN(8) {
-	case 0:
-		s.Cut(id)
-	case 1:
-		s.BlackHole(id, []zktest.Direction{zktest.Both, zktest.FromClient, zktest.Both &^ zktest.FromClient}[random.IntN(3)])
-	case 2, 3:
-		s.Pause()
-		time.Sleep(below(random, 6*time.Second))
-		s.Resume()
-	case 4:
-		s.Heal()
-	case 5:
-		s.Stop()
-		time.Sleep(below(random, 6*time.Second))
-		require.NoError(t, s.Start())
-	default:
-		ops := []string{"create2", "getChildren2", "getData", "delete", "exists", "ping", "connect", "setWatches"}
-		actions := []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.HoldReply, zktest.DelayReply}
-		fault := s.Inject(zktest.Fault{Op: ops[random.IntN(len(ops))], After: random.IntN(3), Action: actions[random.IntN(len(actions))],
-			Delay: below(random, 3*time.Second)})
-		time.Sleep(below(random, 2*time.Second))
-		fault.Remove()
-		fault.Release()
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
 )
@@ -25,49 +25,13 @@ import (
 func TestCancelAtRandomMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		s.Delay(0, 3*time.Millisecond) // replies take time, so that every moment of an acquire can be hit
-		clients := []*framework.Client{newClient(t, s), newClient(t, s), newClient(t, s), newClient(t, s)}
-		s.Delay(0, 3*time.Millisecond)
-		var acquired, cancelled int
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for worker := range 20 {
-			random := rand.New(rand.NewPCG(1, uint64(worker)))
-			m := mutex.New(clients[worker%len(clients)], path)
-			wg.Go(func() {
-				for range 50 {
-					limit := time.Duration(random.Int64N(int64(40 * time.Millisecond)))
-					ctx, cancel := context.WithTimeout(background, limit)
-					began := time.Now()
-					lock, err := m.Acquire(ctx)
-					if err == nil {
-						time.Sleep(time.Duration(random.Int64N(int64(4 * time.Millisecond))))
-						assert.NoError(t, lock.Release(background))
-					} else {
-						assert.ErrorIs(t, err, context.DeadlineExceeded)
-						assert.LessOrEqual(t, time.Since(began), limit, "no call outlives its context")
-					}
-					cancel()
-					mu.Lock()
-					if err == nil {
-						acquired++
-					} else {
-						cancelled++
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		require.Equal(t, 1000, acquired+cancelled)
-		require.Greater(t, acquired, 20)
-		require.Greater(t, cancelled, 500)
-		s.Heal()
-		time.Sleep(time.Second)
-		clean(t, s, path)
-		for _, c := range clients {
-			require.Zero(t, c.PendingCleanups())
-		}
+		recipetest.CancelAtRandomMoments(t, s, 20, 40*time.Millisecond, func(c *framework.Client) recipetest.Take {
+			m := mutex.New(c, path)
+			return func(ctx context.Context, _ *rand.Rand) (func(context.Context) error, error) {
+				lock, err := m.Acquire(ctx)
+				return lock.Release, err
+			}
+		}, []string{path})
 	})
 }
 
@@ -78,22 +42,12 @@ func TestCancelWhileTheServerHangs(t *testing.T) {
 		a := newClient(t, s)
 		m := mutex.New(a, path)
 		lock := acquire(t, m)
-		s.Pause()
-		for _, call := range []func(ctx context.Context) error{
+		recipetest.CancelWhileTheServerHangs(t, s, []string{path},
 			func(ctx context.Context) error { _, err := m.Acquire(ctx); return err },
 			func(ctx context.Context) error { _, err := m.TryAcquire(ctx); return err },
 			func(ctx context.Context) error { _, err := m.Participants(ctx); return err },
 			lock.Release,
-		} {
-			began := time.Now()
-			ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-			require.ErrorIs(t, call(ctx), context.DeadlineExceeded)
-			require.Equal(t, 100*time.Millisecond, time.Since(began))
-			cancel()
-		}
-		s.Resume()
-		time.Sleep(2 * time.Second)
-		clean(t, s, path)
+		)
 	})
 }
 

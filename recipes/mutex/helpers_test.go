@@ -2,7 +2,6 @@ package mutex_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -11,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/mutex"
-	"github.com/go-curator/curator/zktest"
 )
 
 func TestMain(m *testing.M) {
@@ -24,27 +22,19 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// What the tests of all recipes share.
+var (
+	newClient = recipetest.Client
+	session   = recipetest.Session
+	sum       = recipetest.Sum
+	requests  = recipetest.Requests
+	clean     = recipetest.Clean
+	pending   = recipetest.Pending[outcome]
+)
+
 const path = "/locks/orders"
 
 var background = context.Background()
-
-// newClient connects a client with a session of its own to the server in the bubble.
-func newClient(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
-	t.Helper()
-	opts = append([]framework.Option{framework.WithDialer(s.Dial), framework.WithSessionTimeout(10 * time.Second)}, opts...)
-	c, err := framework.New(s.Addr(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.WaitConnected(background))
-	return c
-}
-
-func session(t *testing.T, c *framework.Client) int64 {
-	t.Helper()
-	s, err := c.Session(background)
-	require.NoError(t, err)
-	return s.ID()
-}
 
 func acquire(t *testing.T, m *mutex.Mutex) *mutex.Lock {
 	t.Helper()
@@ -80,38 +70,6 @@ func waiting(t *testing.T, ctx context.Context, m *mutex.Mutex) <-chan outcome {
 	default:
 	}
 	return done
-}
-
-func pending(done <-chan outcome) bool {
-	synctest.Wait()
-	return len(done) == 0
-}
-
-// clean asserts that nothing is left on the server: no contender, no watch.
-func clean(t *testing.T, s *zktest.Server, dir string) {
-	t.Helper()
-	synctest.Wait()
-	children, err := s.Children(dir)
-	require.NoError(t, err)
-	require.Empty(t, children)
-	require.Empty(t, s.Watches())
-}
-
-// sum is the number of requests, pings left out.
-func sum(counts map[string]int) (n int) {
-	for op, k := range counts {
-		if op != "ping" {
-			n += k
-		}
-	}
-	return n
-}
-
-func requests(s *zktest.Server) string {
-	synctest.Wait()
-	counts := s.Counts()
-	delete(counts, "ping")
-	return fmt.Sprint(counts)
 }
 
 // key is the type of the keys that tests put into contexts.

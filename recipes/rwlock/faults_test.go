@@ -3,7 +3,6 @@ package rwlock_test
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
 )
@@ -24,48 +24,13 @@ func TestCancelAtRandomMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		require.NoError(t, s.Create(path, nil))
-		clients := []*framework.Client{newClient(t, s), newClient(t, s), newClient(t, s), newClient(t, s)}
-		s.Delay(0, 3*time.Millisecond) // replies take time, so that every moment of an acquire can be hit
-		var acquired, cancelled int
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for worker := range 16 {
-			random := rand.New(rand.NewPCG(1, uint64(worker)))
-			rw := rwlock.New(clients[worker%len(clients)], path)
-			wg.Go(func() {
-				for range 50 {
-					limit := time.Duration(random.Int64N(int64(40 * time.Millisecond)))
-					ctx, cancel := context.WithTimeout(background, limit)
-					began := time.Now()
-					lock, err := sides(rw)[random.IntN(2)].Acquire(ctx)
-					if err == nil {
-						time.Sleep(time.Duration(random.Int64N(int64(4 * time.Millisecond))))
-						assert.NoError(t, lock.Release(background))
-					} else {
-						assert.ErrorIs(t, err, context.DeadlineExceeded)
-						assert.LessOrEqual(t, time.Since(began), limit, "no call outlives its context")
-					}
-					cancel()
-					mu.Lock()
-					if err == nil {
-						acquired++
-					} else {
-						cancelled++
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		require.Equal(t, 800, acquired+cancelled)
-		require.Greater(t, acquired, 20)
-		require.Greater(t, cancelled, 300)
-		s.Heal()
-		time.Sleep(time.Second)
-		clean(t, s)
-		for _, c := range clients {
-			require.Zero(t, c.PendingCleanups())
-		}
+		recipetest.CancelAtRandomMoments(t, s, 16, 40*time.Millisecond, func(c *framework.Client) recipetest.Take {
+			rw := rwlock.New(c, path)
+			return func(ctx context.Context, random *rand.Rand) (func(context.Context) error, error) {
+				lock, err := sides(rw)[random.IntN(2)].Acquire(ctx)
+				return lock.Release, err
+			}
+		}, []string{path})
 	})
 }
 
@@ -83,24 +48,14 @@ func TestCancelWhileTheServerHangs(t *testing.T) {
 			assert.ErrorIs(t, err, context.Canceled)
 			return context.DeadlineExceeded
 		}
-		s.Pause()
-		for _, call := range []func(ctx context.Context) error{
+		recipetest.CancelWhileTheServerHangs(t, s, []string{path},
 			func(ctx context.Context) error { _, err := rw.ReadLock().Acquire(ctx); return err },
 			func(ctx context.Context) error { _, err := rw.WriteLock().Acquire(ctx); return err },
 			func(ctx context.Context) error { _, err := rw.ReadLock().TryAcquire(ctx); return err },
 			func(ctx context.Context) error { _, err := rw.Participants(ctx); return err },
 			beside,
 			writer.Release,
-		} {
-			began := time.Now()
-			ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-			require.ErrorIs(t, call(ctx), context.DeadlineExceeded)
-			require.Equal(t, 100*time.Millisecond, time.Since(began))
-			cancel()
-		}
-		s.Resume()
-		time.Sleep(2 * time.Second)
-		clean(t, s)
+		)
 	})
 }
 

@@ -3,40 +3,29 @@ package rwlock_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// What the tests of all recipes share.
+var (
+	newClient = recipetest.Client
+	session   = recipetest.Session
+	counts    = recipetest.Counts
+	pending   = recipetest.Pending[outcome]
+)
+
 const path = "/locks/stock"
 
 var background = context.Background()
-
-// newClient connects a client with a session of its own to the server in the bubble.
-func newClient(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
-	t.Helper()
-	opts = append([]framework.Option{framework.WithDialer(s.Dial), framework.WithSessionTimeout(10 * time.Second)}, opts...)
-	c, err := framework.New(s.Addr(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.WaitConnected(background))
-	return c
-}
-
-func session(t *testing.T, c *framework.Client) int64 {
-	t.Helper()
-	s, err := c.Session(background)
-	require.NoError(t, err)
-	return s.ID()
-}
 
 func acquire(t *testing.T, ctx context.Context, side *rwlock.Side) *rwlock.Lock {
 	t.Helper()
@@ -75,11 +64,6 @@ func waiting(t *testing.T, ctx context.Context, side *rwlock.Side) <-chan outcom
 	return done
 }
 
-func pending(done <-chan outcome) bool {
-	synctest.Wait()
-	return len(done) == 0
-}
-
 // got receives the lock of an Acquire that waited. It must be there without waiting for time to pass.
 func got(t *testing.T, done <-chan outcome) *rwlock.Lock {
 	t.Helper()
@@ -89,25 +73,11 @@ func got(t *testing.T, done <-chan outcome) *rwlock.Lock {
 	return o.lock
 }
 
+// key is the type of the keys that tests put into contexts.
+type key string
+
 // clean asserts that nothing is left on the server: no contender, no watch.
 func clean(t *testing.T, s *zktest.Server) {
 	t.Helper()
-	synctest.Wait()
-	children, err := s.Children(path)
-	require.NoError(t, err)
-	require.Empty(t, children)
-	require.Empty(t, s.Watches())
+	recipetest.Clean(t, s, path)
 }
-
-// counts asserts the requests since the last call, pings left out.
-func counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
-	t.Helper()
-	synctest.Wait()
-	got := s.Counts()
-	delete(got, "ping")
-	require.Equal(t, want, got, what)
-	s.ResetCounts()
-}
-
-// key is the type of the keys that tests put into contexts.
-type key string

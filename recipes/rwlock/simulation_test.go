@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
 )
@@ -65,8 +66,6 @@ func TestSimulation(t *testing.T) {
 	require.Greater(t, beside, 100, "readers did share")
 }
 
-func below(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
-
 // worker takes turns at the lock.
 type worker struct {
 	t  *testing.T
@@ -102,7 +101,7 @@ func (w *worker) turn() bool {
 func (w *worker) acquire(ctx context.Context, side *rwlock.Side) (*rwlock.Lock, bool) {
 	limit := time.Minute
 	if w.r.IntN(4) == 0 {
-		limit = below(w.r, 2*time.Second)
+		limit = recipetest.Below(w.r, 2*time.Second)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -113,12 +112,12 @@ func (w *worker) acquire(ctx context.Context, side *rwlock.Side) (*rwlock.Lock, 
 	}
 	known := ctx.Err() != nil && errors.Is(err, ctx.Err()) || framework.Retryable(err) || errors.Is(err, rwlock.ErrSessionLost)
 	assert.True(w.t, known, "%v", err)
-	time.Sleep(below(w.r, time.Second))
+	time.Sleep(recipetest.Below(w.r, time.Second))
 	return nil, false
 }
 
 func (w *worker) work(lock *rwlock.Lock) {
-	timer := time.NewTimer(below(w.r, time.Second))
+	timer := time.NewTimer(recipetest.Below(w.r, time.Second))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -127,7 +126,7 @@ func (w *worker) work(lock *rwlock.Lock) {
 }
 
 func (w *worker) release(lock *rwlock.Lock) {
-	ctx, cancel := context.WithTimeout(background, below(w.r, 10*time.Second))
+	ctx, cancel := context.WithTimeout(background, recipetest.Below(w.r, 10*time.Second))
 	defer cancel()
 	_ = lock.Release(ctx) // however it ends
 }
@@ -150,64 +149,11 @@ func simulate(t *testing.T, seed uint64) (beside int) {
 			}
 		})
 	}
-	stop, chaos := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(chaos)
-		for {
-			select {
-			case <-time.After(below(random, 2*time.Second)):
-			case <-stop:
-				return
-			}
-			if !misbehave(t, s, clients[random.IntN(workers)], random) {
-				return
-			}
-		}
-	}()
+	calm := recipetest.Trouble(t, s, random, clients)
 	wg.Wait()
-	close(stop)
-	<-chaos
-	s.Heal()
+	calm()
 	time.Sleep(20 * time.Second) // sessions of the dead end, and clean-ups
-	if s.Exists(path) {
-		clean(t, s)
-	}
-	for _, c := range clients {
-		require.Zero(t, c.PendingCleanups())
-	}
+	clean(t, s)
+	recipetest.Tidy(t, clients...)
 	return h.beside
-}
-
-// misbehave does one evil thing. No Expire: a session that the server ends before its time is not covered by the promise, and told apart in no
-// other way.
-func misbehave(t *testing.T, s *zktest.Server, victim *framework.Client, random *rand.Rand) bool {
-	session, err := victim.Session(background)
-	if err != nil {
-		return false
-	}
-	ops := []string{"create2", "getChildren2", "getData", "delete", "exists", "ping", "connect", "multi", "multi"}
-	actions := []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.HoldReply, zktest.DelayReply}
-	switch random.IntN(8) {
-	case 0:
-		s.Cut(session.ID())
-	case 1:
-		s.BlackHole(session.ID(), []zktest.Direction{zktest.Both, zktest.FromClient, zktest.ToClient}[random.IntN(3)])
-	case 2, 3:
-		s.Pause()
-		time.Sleep(below(random, 6*time.Second))
-		s.Resume()
-	case 4:
-		s.Heal()
-	case 5:
-		s.Stop()
-		time.Sleep(below(random, 3*time.Second))
-		return assert.NoError(t, s.Start())
-	default:
-		fault := s.Inject(zktest.Fault{Op: ops[random.IntN(len(ops))], After: random.IntN(3), Action: actions[random.IntN(len(actions))],
-			Delay: below(random, 3*time.Second)})
-		time.Sleep(below(random, 2*time.Second))
-		fault.Remove()
-		fault.Release()
-	}
-	return true
 }

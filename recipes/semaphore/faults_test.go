@@ -14,11 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -27,52 +27,17 @@ import (
 func TestCancelAtRandomMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		clients := []*framework.Client{newClient(t, s), newClient(t, s), newClient(t, s), newClient(t, s)}
-		s.Delay(0, 3*time.Millisecond) // replies take time, so that every moment of an acquire can be hit
-		var acquired, cancelled int
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for worker := range 20 {
-			random := rand.New(rand.NewPCG(1, uint64(worker)))
-			sem := semaphore.New(clients[worker%len(clients)], path, 3)
-			wg.Go(func() {
-				for range 50 {
-					limit := time.Duration(random.Int64N(int64(80 * time.Millisecond)))
-					ctx, cancel := context.WithTimeout(background, limit)
-					began := time.Now()
-					acquire := sem.Acquire
-					if random.IntN(5) == 0 {
-						acquire = sem.TryAcquire
-					}
-					lease, err := acquire(ctx, 1+random.IntN(3))
-					if err == nil {
-						time.Sleep(time.Duration(random.Int64N(int64(4 * time.Millisecond))))
-						assert.NoError(t, lease.Release(background))
-					} else {
-						assert.True(t, isOneOf(err, context.DeadlineExceeded, semaphore.ErrNotAcquired), "%v", err)
-						assert.LessOrEqual(t, time.Since(began), limit, "no call outlives its context")
-					}
-					cancel()
-					mu.Lock()
-					if err == nil {
-						acquired++
-					} else {
-						cancelled++
-					}
-					mu.Unlock()
+		recipetest.CancelAtRandomMoments(t, s, 20, 80*time.Millisecond, func(c *framework.Client) recipetest.Take {
+			sem := semaphore.New(c, path, 3)
+			return func(ctx context.Context, random *rand.Rand) (func(context.Context) error, error) {
+				acquire := sem.Acquire
+				if random.IntN(5) == 0 {
+					acquire = sem.TryAcquire
 				}
-			})
-		}
-		wg.Wait()
-		require.Equal(t, 1000, acquired+cancelled)
-		require.Greater(t, acquired, 20)
-		require.Greater(t, cancelled, 500)
-		s.Heal()
-		time.Sleep(time.Second)
-		clean(t, s)
-		for _, c := range clients {
-			require.Zero(t, c.PendingCleanups())
-		}
+				lease, err := acquire(ctx, 1+random.IntN(3))
+				return lease.Release, err
+			}
+		}, []string{locks, leases}, semaphore.ErrNotAcquired)
 	})
 }
 
@@ -83,23 +48,13 @@ func TestCancelWhileTheServerHangs(t *testing.T) {
 		a := newClient(t, s)
 		sem := semaphore.New(a, path, 5)
 		lease := acquire(t, sem, 2)
-		s.Pause()
-		for _, call := range []func(ctx context.Context) error{
+		recipetest.CancelWhileTheServerHangs(t, s, []string{locks, leases},
 			func(ctx context.Context) error { _, err := sem.Acquire(ctx, 1); return err },
 			func(ctx context.Context) error { _, err := sem.TryAcquire(ctx, 2); return err },
 			func(ctx context.Context) error { _, err := sem.Participants(ctx); return err },
 			func(ctx context.Context) error { _, _, err := sem.Usage(ctx); return err },
 			lease.Release,
-		} {
-			began := time.Now()
-			ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-			require.ErrorIs(t, call(ctx), context.DeadlineExceeded)
-			require.Equal(t, 100*time.Millisecond, time.Since(began))
-			cancel()
-		}
-		s.Resume()
-		time.Sleep(2 * time.Second)
-		clean(t, s)
+		)
 	})
 }
 

@@ -9,12 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What the tests of all recipes share.
+var (
+	newClient = recipetest.Client
+	session   = recipetest.Session
+	sum       = recipetest.Sum
+)
 
 const (
 	path   = "/limits/exports"
@@ -23,24 +30,6 @@ const (
 )
 
 var background = context.Background()
-
-// newClient connects a client with a session of its own to the server in the bubble.
-func newClient(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
-	t.Helper()
-	opts = append([]framework.Option{framework.WithDialer(s.Dial), framework.WithSessionTimeout(10 * time.Second)}, opts...)
-	c, err := framework.New(s.Addr(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.WaitConnected(background))
-	return c
-}
-
-func session(t *testing.T, c *framework.Client) int64 {
-	t.Helper()
-	s, err := c.Session(background)
-	require.NoError(t, err)
-	return s.ID()
-}
 
 func acquire(t *testing.T, s *semaphore.Semaphore, n int) *semaphore.Lease {
 	t.Helper()
@@ -82,11 +71,6 @@ func waiting(t *testing.T, ctx context.Context, s *semaphore.Semaphore, n int) <
 	return done
 }
 
-func pending[T any](done <-chan T) bool {
-	synctest.Wait()
-	return len(done) == 0
-}
-
 func got(t *testing.T, done <-chan outcome) *semaphore.Lease {
 	t.Helper()
 	o := <-done
@@ -107,24 +91,7 @@ func taken(t *testing.T, s *zktest.Server) int {
 // clean asserts that nothing is left on the server: no lease, nobody in line, no watch.
 func clean(t *testing.T, s *zktest.Server) {
 	t.Helper()
-	synctest.Wait()
-	for _, dir := range []string{locks, leases} {
-		if !s.Exists(dir) {
-			continue
-		}
-		children, err := s.Children(dir)
-		require.NoError(t, err)
-		require.Empty(t, children, dir)
-	}
-	require.Empty(t, s.Watches())
+	recipetest.Clean(t, s, locks, leases)
 }
 
-// sum is the number of requests, pings left out.
-func sum(counts map[string]int) (n int) {
-	for op, k := range counts {
-		if op != "ping" {
-			n += k
-		}
-	}
-	return n
-}
+func pending[T any](done <-chan T) bool { return recipetest.Pending(done) }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -55,8 +56,6 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-func below(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
-
 func simulate(t *testing.T, seed uint64) {
 	const workers, rounds, max = 6, 8, 4
 	s := zktest.RunT(t)
@@ -79,7 +78,7 @@ func simulate(t *testing.T, seed uint64) {
 				ctx, cancel := context.WithTimeout(background, time.Minute)
 				if r.IntN(4) == 0 {
 					cancel()
-					ctx, cancel = context.WithTimeout(background, below(r, 2*time.Second))
+					ctx, cancel = context.WithTimeout(background, recipetest.Below(r, 2*time.Second))
 				}
 				var hold context.Context
 				var release func(context.Context) error
@@ -111,81 +110,33 @@ func simulate(t *testing.T, seed uint64) {
 					known := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, semaphore.ErrNotAcquired) || framework.Retryable(err) ||
 						fragile && isOneOf(err, framework.ErrSessionLost, framework.ErrNodeDeleted)
 					assert.True(t, known, "%v", err)
-					time.Sleep(below(r, time.Second))
+					time.Sleep(recipetest.Below(r, time.Second))
 					continue
 				}
 				done++
-				timer := time.NewTimer(below(r, time.Second))
+				timer := time.NewTimer(recipetest.Below(r, time.Second))
 				select {
 				case <-timer.C:
 				case <-hold.Done():
 				}
 				timer.Stop()
-				ctx, cancel = context.WithTimeout(background, below(r, 10*time.Second))
+				ctx, cancel = context.WithTimeout(background, recipetest.Below(r, 10*time.Second))
 				_ = release(ctx) // however it ends
 				cancel()
 			}
 		})
 	}
-	stop := make(chan struct{})
-	chaos := make(chan struct{})
-	go func() {
-		defer close(chaos)
-		for {
-			select {
-			case <-time.After(below(random, 2*time.Second)):
-			case <-stop:
-				return
-			}
-			victim := clients[random.IntN(workers)]
-			session, err := victim.Session(background)
-			if err != nil {
-				return
-			}
-			id := session.ID()
-			ops := []string{"create2", "getChildren2", "getData", "delete", "exists", "ping", "connect", "multi", "sync"}
-			actions := []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.HoldReply, zktest.DelayReply}
-			// No Expire: a session that the server ends before its time is not covered by the promise, and told apart in no other way.
-			switch random.IntN(9) {
-			case 0:
-				s.Cut(id)
-			case 1:
-				s.BlackHole(id, []zktest.Direction{zktest.Both, zktest.FromClient, zktest.Both &^ zktest.FromClient}[random.IntN(3)])
-			case 2, 3:
-				s.Pause()
-				time.Sleep(below(random, 6*time.Second))
-				s.Resume()
-			case 4:
-				s.Heal()
-			case 5:
-				s.Stop()
-				time.Sleep(below(random, 3*time.Second))
-				if !assert.NoError(t, s.Start()) {
-					return
-				}
-			case 6:
-				if shared {
-					_ = s.Set(countPath, []byte{0, 0, 0, byte(random.IntN(max + 1))})
-				}
-			default:
-				fault := s.Inject(zktest.Fault{Op: ops[random.IntN(len(ops))], After: random.IntN(3), Action: actions[random.IntN(len(actions))],
-					Delay: below(random, 3*time.Second)})
-				time.Sleep(below(random, 2*time.Second))
-				fault.Remove()
-				fault.Release()
-			}
-		}
-	}()
+	var further []func()
+	if shared {
+		further = append(further, func() { _ = s.Set(countPath, []byte{0, 0, 0, byte(random.IntN(max + 1))}) })
+	}
+	calm := recipetest.Trouble(t, s, random, clients, further...)
 	wg.Wait()
-	close(stop)
-	<-chaos
-	s.Heal()
+	calm()
 	require.Equal(t, workers*rounds, l.grants)
 	time.Sleep(20 * time.Second) // sessions of the dead end, and clean-ups
 	clean(t, s)
-	for _, c := range clients {
-		require.Zero(t, c.PendingCleanups())
-	}
+	recipetest.Tidy(t, clients...)
 }
 
 // Without faults and with all of it at one instant: the interleavings are those of the scheduler.
