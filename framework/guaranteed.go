@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -168,7 +168,7 @@ func (j *janitor) run(ctx context.Context, b *job) (pause time.Duration, again b
 	}
 	pause = min(minCleanupPause<<min(b.tries, 10), maxCleanupPause)
 	b.tries++
-	return pause/2 + rand.N(pause/2+1), true
+	return chance.UpTo(pause), true
 }
 
 // remove deletes a node, and what is below it if asked.

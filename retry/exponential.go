@@ -2,10 +2,11 @@ package retry
 
 import (
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/go-curator/curator/internal/chance"
 )
 
 const (
@@ -33,7 +34,7 @@ type ExponentialBackoff struct {
 }
 
 // NewBackOff implements [Policy].
-func (p ExponentialBackoff) NewBackOff() backoff.BackOff { return p.newBackOff(rand.Int64N) }
+func (p ExponentialBackoff) NewBackOff() backoff.BackOff { return p.newBackOff(chance.N[int64]) }
 
 // newBackOff takes the source of random numbers: uniform in [0, n).
 func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackOff {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
 )
@@ -140,7 +140,7 @@ func pause(ctx context.Context, stays int) error {
 		return nil
 	}
 	wait := min(10*time.Millisecond<<min(stays, 10), time.Second)
-	timer := time.NewTimer(wait/2 + rand.N(wait/2))
+	timer := time.NewTimer(chance.UpTo(wait))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

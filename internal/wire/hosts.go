@@ -2,13 +2,14 @@ package wire
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/go-curator/curator/internal/chance"
 )
 
 // libraryPause is how long the library sleeps when a host provider says that it has been through the list.
@@ -38,7 +39,7 @@ const steady = time.Second
 func newHosts(servers []string) *hosts {
 	h := &hosts{servers: servers}
 	h.delay = backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.5),
+		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
 		backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
 	return h
 }
@@ -79,7 +80,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 			h.delay.Reset()
 			h.passes = 0
 			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
-				h.wait = rand.N(h.spread + 1)
+				h.wait = chance.N(h.spread + 1)
 				if h.limit != nil {
 					h.wait = h.limit(h.wait)
 				}
@@ -89,7 +90,8 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	}
 	if len(h.left) == 0 {
 		if h.passes > 0 {
-			h.wait = h.delay.NextBackOff()
+			pause := h.delay.NextBackOff()
+			h.wait = pause/2 + chance.N(pause+1)
 			if h.limit != nil {
 				h.wait = h.limit(h.wait)
 			}
@@ -100,7 +102,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 		}
 		h.passes++
 		h.left = append([]string(nil), h.servers...)
-		rand.Shuffle(len(h.left), func(i, j int) { h.left[i], h.left[j] = h.left[j], h.left[i] })
+		chance.Shuffle(len(h.left), func(i, j int) { h.left[i], h.left[j] = h.left[j], h.left[i] })
 		if i := slices.Index(h.left, h.first); i >= 0 {
 			h.left[0], h.left[i], h.wait = h.left[i], h.left[0], 0
 		}
@@ -169,7 +171,7 @@ func DialTCP(ctx context.Context, network, addr string) (net.Conn, error) {
 	if err != nil || len(ips) <= 1 {
 		return d.DialContext(ctx, network, addr)
 	}
-	rand.Shuffle(len(ips), func(i, j int) { ips[i], ips[j] = ips[j], ips[i] })
+	chance.Shuffle(len(ips), func(i, j int) { ips[i], ips[j] = ips[j], ips[i] })
 	for i, ip := range ips {
 		// Each address gets its share of the time that is left.
 		one, cancel := ctx, context.CancelFunc(func() {})

@@ -3,11 +3,11 @@ package leader
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/queue"
 )
 
@@ -102,7 +102,7 @@ func giveUp(grant *queue.Grant, cause error) *framework.Pending[struct{}] {
 // pause is how long to wait before joining is tried again after n failures in a row.
 func pause(n int) time.Duration {
 	limit := min(100*time.Millisecond<<min(n-1, 10), 10*time.Second)
-	return limit/2 + rand.N(limit/2)
+	return chance.UpTo(limit)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/queue"
 )
 
@@ -149,5 +149,5 @@ func jittered(d time.Duration) time.Duration {
 	if d <= 0 {
 		d = 10 * time.Second
 	}
-	return d*3/4 + rand.N(d/2)
+	return chance.Around(d)
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
@@ -237,7 +237,7 @@ func pause(ctx context.Context, failures int) error {
 		return nil
 	}
 	wait := min(10*time.Millisecond<<min(failures, 10), time.Second)
-	timer := time.NewTimer(wait/2 + rand.N(wait/2))
+	timer := time.NewTimer(chance.UpTo(wait))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -1,5 +1,0 @@
-package sim
-
-import "runtime"
-
-func maxProcs() int { return runtime.GOMAXPROCS(0) }
