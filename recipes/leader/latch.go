@@ -244,16 +244,7 @@ func (l *Latch) lead(grant *queue.Grant, term *Term) {
 
 // serve is one term. It returns the cause of its end.
 func (l *Latch) serve(term *Term) error {
-	ended := make(chan struct{})
-	unbind := context.AfterFunc(l.ctx, func() {
-		defer close(ended)
-		term.hold.End(ErrReleased)
-	})
-	defer func() {
-		if !unbind() {
-			<-ended // hooks, too, have heard of the end when Leave returns
-		}
-	}()
+	defer term.endWith(l.ctx, func() error { return ErrReleased })()
 	l.begin(term)
 	if l.listener.OnLeader != nil {
 		l.listener.OnLeader(term)

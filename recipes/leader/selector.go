@@ -182,7 +182,7 @@ func unless(ctx context.Context, err error) error {
 // lead runs the function for one term and gives the place up, also when the function panics. ended is why the term ended before the function
 // returned, nil if it did not.
 func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
-	unbind := context.AfterFunc(ctx, func() { term.hold.End(queue.Left(ctx)) })
+	unbind := term.endWith(ctx, func() error { return queue.Left(ctx) })
 	s.begin(term)
 	defer func() {
 		unbind()

@@ -138,6 +138,20 @@ func (t *Term) cause() error {
 	return context.Cause(t.Context())
 }
 
+// endWith has the term end with ctx. What it returns puts an end to that, or waits for it if it is under way: hooks, too, have heard of it then.
+func (t *Term) endWith(ctx context.Context, cause func() error) (unbind func()) {
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		t.hold.End(cause())
+	})
+	return func() {
+		if !stop() {
+			<-ended
+		}
+	}
+}
+
 // wait waits for a removal to be confirmed.
 func wait(ctx context.Context, deleted *framework.Pending[struct{}]) error {
 	if deleted == nil {
