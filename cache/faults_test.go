@@ -245,3 +245,29 @@ func TestAListThatNeverCame(t *testing.T) {
 		})
 	}
 }
+
+// A server skips the request that arms the watch again, and answers the next: the Stat of a parent then shows a child that nobody has told of. It must
+// not be taken for one that is known.
+func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a/x", "/r/a/y")
+		tree := open(t, c, "/r")
+		l := listenTo(t, tree)
+		settle()
+		require.NoError(t, srv.Delete("/r/a/x")) // the parent's Stat is to be read, a little later
+		time.Sleep(100 * time.Millisecond)
+		skipped := srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.DropRequest})
+		srv.Cut(0)
+		<-skipped.Struck()
+		create(t, srv, "/r/a/new")
+		settle()
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		srv.Expire(s.ID())
+		<-s.Done()
+		settle()
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		same(t, srv, tree)
+		l.replays(t, srv, "/r")
+	})
+}

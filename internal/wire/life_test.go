@@ -516,7 +516,7 @@ func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 	for name, answer := range map[string]func(l *link, c *Call) bool{
 		"ping": func(l *link, _ *Call) bool { return l.pong(0) },
-		"call": func(l *link, c *Call) bool { return l.s.replied(l, jute.ReplyHeader{Xid: c.xid}, nil) },
+		"call": func(l *link, c *Call) bool { return l.s.replied(l, jute.ReplyHeader{Xid: c.xid}, nil) == nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

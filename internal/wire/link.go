@@ -20,6 +20,7 @@ var (
 	errLibraryClosed = errors.New("connection given up by the library")
 	errSilent        = errors.New("no answer from the server")
 	errStuck         = errors.New("a request was never answered")
+	errSkipped       = errors.New("a request was skipped by the server")
 	errRefused       = errors.New("handshake refused")
 	errBehind        = errors.New("the servers are behind what this process has seen")
 	errNotListed     = errors.New("the server is not on the list any more")
@@ -473,9 +474,11 @@ func (l *link) read() error {
 				l.lib.deliver(&h, rawRecord(frame[16:]))
 			}
 		case h.Xid < firstXid:
-			if !l.s.replied(l, h, frame[16:]) {
-				l.s.end(ErrLapsed)
-				return ErrLapsed
+			if err := l.s.replied(l, h, frame[16:]); err != nil {
+				if errors.Is(err, ErrLapsed) {
+					l.s.end(err)
+				}
+				return err
 			}
 		case h.Xid >= 0:
 			l.s.sawZxid(h.Zxid)

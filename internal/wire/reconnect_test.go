@@ -660,3 +660,28 @@ func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
 
 // refusing is a dialer to nowhere.
 func refusing(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
+
+// A server answers in order. When it has skipped a request the connection is given up, as in Java's client: what was skipped may have been the watches
+// to be armed again, and then an answer is not behind the events of what it shows.
+func TestAServerThatSkipsARequestIsLeft(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.create("/a", jute.ModePersistent)
+		h := c.watch(Recursive, "/a")
+		srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.DropRequest})
+		srv.Cut(0)
+		c.await(Disconnected)
+		c.await(Connected)
+		require.NoError(t, srv.Create("/a/unheard", nil)) // on this connection nobody tells of it
+		r := c.do(jute.OpGetData, read("/a"))
+		require.ErrorIs(t, r.Err, ErrConnectionLost, "an answer that shows more than what was told is none")
+		c.await(Disconnected)
+		c.await(Connected)
+		synctest.Wait()
+		require.Equal(t, []int32{EventReset}, h.types(), "it reads again, with its watch armed")
+		require.NoError(t, c.do(jute.OpGetData, read("/a")).Err)
+		require.NoError(t, srv.Create("/a/heard", nil))
+		synctest.Wait()
+		require.Equal(t, []int32{jute.EventNodeCreated}, h.types())
+	})
+}

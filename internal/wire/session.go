@@ -386,14 +386,20 @@ func (e *watchEntry) has(w *Watch) bool {
 	return false
 }
 
-// replied handles the answer to one of our calls. It returns false if it came after the session had lapsed.
-func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) bool {
+// replied handles the answer to one of our calls. It returns an error if the connection cannot go on: ErrLapsed if it came after the session had
+// lapsed, errSkipped if one before it was not answered.
+func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) error {
 	var t todo
 	s.mu.Lock()
 	c := s.byXid[h.Xid]
-	if c == nil || s.link != l {
+	switch {
+	case c == nil || s.link != l:
 		s.mu.Unlock()
-		return true
+		return nil
+	case c != s.flight.first:
+		// A server answers in order. What it has skipped may have been the watches to be armed again, and then no answer is behind their events.
+		s.mu.Unlock()
+		return errSkipped
 	}
 	delete(s.byXid, h.Xid)
 	s.flight.remove(c)
@@ -402,7 +408,7 @@ func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) bool {
 		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost), Sent: c.sent, Link: l.n})
 		s.mu.Unlock()
 		t.run()
-		return false
+		return ErrLapsed
 	}
 	if h.Err == jute.CodeOK && isWrite(c.Op) {
 		s.validity.committed(c.sent)
@@ -424,7 +430,7 @@ func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) bool {
 	s.pump(&t)
 	s.mu.Unlock()
 	t.run()
-	return true
+	return nil
 }
 
 // extends says whether a reply with this code shows that the server has touched the session (rule R1).
