@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,13 +48,10 @@ func works() []string {
 	return strings.Split(chosen, ",")
 }
 
-// play runs one plan in a bubble of its own. Alone on one processor, with all pauses from the seed, and without a garbage collector that takes its
-// turns in between, it comes out nearly the same each time.
+// play runs one plan in a bubble of its own. Alone on one processor, and with all pauses from the seed, it comes out nearly the same each time.
 func play(t *testing.T, p *Plan) (r *Result) {
 	if *jobs == 1 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-		defer debug.SetGCPercent(debug.SetGCPercent(-1))
-		runtime.GC()
 		defer chance.Seed(p.Seed)()
 	}
 	synctest.Test(t, func(*testing.T) { r = Run(p) })
