@@ -14,5 +14,7 @@
 // the system's temporary directory; the failure names it. CURATOR_TEST_HISTORIES is for how long is recorded (30s unless it says otherwise),
 // CURATOR_TEST_SEED what the troubles begin with.
 //
+// The histories of simulated schedules (internal/sim) go through the same models; CURATOR_TEST_SIMULATED is of how many.
+//
 // That the models find what they are there for is shown with a counter that does not compare and a lock whose holder does not heed its context.
 package histories
