@@ -122,6 +122,25 @@ func TestBlackHoles(t *testing.T) {
 	})
 }
 
+func TestLatePackets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t)
+		c, other := newRaw(t, s, 10*time.Second), newRaw(t, s, 10*time.Second)
+		s.BlackHole(c.hello.SessionID, Both)
+		s.BlackHole(other.hello.SessionID, FromClient)
+		c.send(jute.OpCreate, mk("/a", 0))
+		other.send(jute.OpCreate, mk("/b", 0))
+		require.NoError(t, c.nc.Close(), "the client gives up")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.False(t, s.Exists("/a"))
+		s.HealSession(c.hello.SessionID)
+		synctest.Wait()
+		assert.True(t, s.Exists("/a"), "executed all the same")
+		assert.False(t, s.Exists("/b"), "another session's")
+	})
+}
+
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t)

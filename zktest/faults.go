@@ -190,6 +190,20 @@ func (s *Server) Heal() {
 	s.openGate()
 }
 
+// HealSession ends the black holes and delays of one session's connections, also of those that its client has left: what was sent arrives now, late
+// packets of a connection that the client has long given up.
+func (s *Server) HealSession(session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.running {
+		if c.sessionID == session {
+			c.blocked, c.delay = 0, 0
+		}
+	}
+	s.trace.add(traceEntry{kind: traceNote, session: session, note: "healed"})
+	s.openGate()
+}
+
 // blocked tells whether the direction is closed by a pause or a black hole.
 func (s *Server) blocked(c *conn, dir Direction) bool {
 	return s.paused || (s.blockedAll|c.blocked)&dir != 0
