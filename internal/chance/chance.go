@@ -10,18 +10,20 @@ import (
 )
 
 var (
-	seeded atomic.Bool
-	mu     sync.Mutex
-	source *rand.Rand // guarded by mu; while seeded
+	seeded atomic.Uint64 // the seed plus one; 0: there is none
+
+	mu      sync.Mutex
+	source  *rand.Rand // of the whole process; guarded by mu; while seeded
+	sources uint64     // how many there are beside it; guarded by mu
 )
 
 // Seed makes what follows depend on the seed, until end is called. It is for the whole process, and for one simulation at a time.
 func Seed(seed uint64) (end func()) {
 	mu.Lock()
 	defer mu.Unlock()
-	source = rand.New(rand.NewPCG(seed, 1<<32))
-	seeded.Store(true)
-	return func() { seeded.Store(false) }
+	source, sources = rand.New(rand.NewPCG(seed, 1<<32)), 0
+	seeded.Store(seed + 1)
+	return func() { seeded.Store(0) }
 }
 
 // N returns a random number from 0 up to but excluding n; 0 if there is none.
@@ -29,7 +31,7 @@ func N[T ~int64](n T) T {
 	switch {
 	case n <= 0:
 		return 0
-	case !seeded.Load():
+	case seeded.Load() == 0:
 		return rand.N(n)
 	}
 	mu.Lock()
@@ -38,10 +40,63 @@ func N[T ~int64](n T) T {
 }
 
 // Shuffle puts n elements into a random order.
-func Shuffle(n int, swap func(i, j int)) {
+func Shuffle(n int, swap func(i, j int)) { shuffle(n, swap, N[int64]) }
+
+func shuffle(n int, swap func(i, j int), draw func(int64) int64) {
 	for i := n - 1; i > 0; i-- {
-		swap(i, int(N(int64(i+1))))
+		swap(i, int(draw(int64(i+1))))
 	}
+}
+
+// Source is what one client draws from when it looks for a server or cleans up, which many do at one instant: in a simulation what they get does not depend on who
+// comes first. Otherwise it is as good as the functions of the package, which the other pauses come from, and so is a nil one.
+type Source struct {
+	name uint64
+
+	mu sync.Mutex
+	r  *rand.Rand // nil: without a seed; guarded by mu
+}
+
+// New makes a source, which in a simulation depends on how many were made before.
+func New() *Source {
+	mu.Lock()
+	defer mu.Unlock()
+	sources++
+	return newSource(1<<63 | sources<<32)
+}
+
+func newSource(name uint64) *Source {
+	s := &Source{name: name}
+	if seed := seeded.Load(); seed != 0 {
+		s.r = rand.New(rand.NewPCG(seed-1, name))
+	}
+	return s
+}
+
+// Fork makes a source for one of several things that a client does at the same time.
+func (s *Source) Fork(n uint64) *Source {
+	if s == nil {
+		return nil
+	}
+	return newSource(s.name + n + 1)
+}
+
+// Duration returns a random duration from 0 up to but excluding d; 0 if there is none.
+func (s *Source) Duration(d time.Duration) time.Duration { return time.Duration(s.draw(int64(d))) }
+
+// Shuffle puts n elements into a random order.
+func (s *Source) Shuffle(n int, swap func(i, j int)) { shuffle(n, swap, s.draw) }
+
+// UpTo is as that of the package.
+func (s *Source) UpTo(d time.Duration) time.Duration { return d/2 + s.Duration(d/2+1) }
+
+func (s *Source) draw(n int64) int64 {
+	if s == nil || s.r == nil || n <= 0 {
+		return N(n)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.r.Int64N(n)
 }
 
 // UpTo returns a random duration from half of d to d: the pause of those who try again and must not go on in step.

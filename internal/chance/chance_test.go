@@ -49,3 +49,42 @@ func TestBounds(t *testing.T) {
 		end()
 	}
 }
+
+// What one source gives does not depend on what others have given.
+func TestSource(t *testing.T) {
+	draw := func(s *Source) (all []time.Duration) {
+		for range 100 {
+			all = append(all, s.Duration(time.Second), s.UpTo(time.Minute))
+		}
+		s.Shuffle(10, func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all
+	}
+	run := func(seed uint64, secondFirst bool) (first, second, fork []time.Duration) {
+		defer Seed(seed)()
+		a, b := New(), New()
+		if secondFirst {
+			second = draw(b)
+		}
+		fork, first = draw(a.Fork(1)), draw(a)
+		if !secondFirst {
+			second = draw(b)
+		}
+		return first, second, fork
+	}
+	first, second, fork := run(7, false)
+	again, secondAgain, forkAgain := run(7, true)
+	assert.Equal(t, first, again)
+	assert.Equal(t, second, secondAgain)
+	assert.Equal(t, fork, forkAgain)
+	assert.NotEqual(t, first, second)
+	assert.NotEqual(t, first, fork)
+	other, _, _ := run(8, false)
+	assert.NotEqual(t, first, other)
+
+	var none *Source
+	for _, s := range []*Source{none, none.Fork(1), New(), New().Fork(2)} { // without a seed
+		assert.NotEqual(t, draw(s), draw(s))
+		assert.Zero(t, s.Duration(0))
+		assert.Zero(t, s.Duration(-1))
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"github.com/go-curator/curator/internal/chance"
 )
 
 // Errors of a Reply and of session events. Use errors.Is: they come wrapped.
@@ -73,6 +75,8 @@ type Config struct {
 	// RuleFor, if set, is asked in every handshake which rule goes with the negotiated timeout. It must not block.
 	RuleFor func(timeout time.Duration) Rule
 	Logger  *slog.Logger
+	// Chance is where pauses and orders come from; nil is as good.
+	Chance *chance.Source
 	// OnEvent gets the session's events in order, on wire's goroutines; it must not block, and not call Abort or Close.
 	OnEvent func(Event)
 	// OnPong, if set, is called with the time between a ping and its answer. It must not block.

@@ -20,6 +20,7 @@ const libraryPause = time.Second
 type hosts struct {
 	limit  func(time.Duration) time.Duration // shortens a pause; nil for none
 	spread time.Duration                     // the longest pause before the first pass
+	chance *chance.Source
 
 	mu      sync.Mutex
 	servers []string // never changed in place
@@ -80,7 +81,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 			h.delay.Reset()
 			h.passes = 0
 			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
-				h.wait = chance.N(h.spread + 1)
+				h.wait = h.chance.Duration(h.spread + 1)
 				if h.limit != nil {
 					h.wait = h.limit(h.wait)
 				}
@@ -91,7 +92,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	if len(h.left) == 0 {
 		if h.passes > 0 {
 			pause := h.delay.NextBackOff()
-			h.wait = pause/2 + chance.N(pause+1)
+			h.wait = pause/2 + h.chance.Duration(pause+1)
 			if h.limit != nil {
 				h.wait = h.limit(h.wait)
 			}
@@ -102,7 +103,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 		}
 		h.passes++
 		h.left = append([]string(nil), h.servers...)
-		chance.Shuffle(len(h.left), func(i, j int) { h.left[i], h.left[j] = h.left[j], h.left[i] })
+		h.chance.Shuffle(len(h.left), func(i, j int) { h.left[i], h.left[j] = h.left[j], h.left[i] })
 		if i := slices.Index(h.left, h.first); i >= 0 {
 			h.left[0], h.left[i], h.wait = h.left[i], h.left[0], 0
 		}

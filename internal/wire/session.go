@@ -91,7 +91,7 @@ func Open(cfg Config) (*Session, error) {
 		byXid: map[int32]*Call{}, xid: firstXid, watches: newRegistry(), lacking: map[string]map[int32]bool{}, maxZxid: cfg.LastZxid,
 		fenced: cfg.Fence == nil,
 	}
-	s.hosts.limit, s.hosts.spread = s.patience, cfg.Spread
+	s.hosts.limit, s.hosts.spread, s.hosts.chance = s.patience, cfg.Spread, cfg.Chance
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.Lock() // the library dials at once; let it wait for s.zk
 	conn, events, err := zk.Connect(cfg.Servers, cfg.Timeout,
