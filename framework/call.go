@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/retry"
 )
@@ -105,7 +106,7 @@ func (o *operation[T]) retryable(c *Client, err error) bool {
 	switch {
 	case errors.Is(err, errAmbiguous), errors.Is(err, ErrClosed):
 		return false
-	case o.once && o.unknown != nil:
+	case o.once && o.unknown != nil && !mutant.On("repeated after an unknown outcome"):
 		return false
 	case errors.Is(err, ErrSessionLost):
 		return c.pinned() == nil
@@ -212,7 +213,7 @@ func (o *operation[T]) finish(e *epoch, r wire.Reply) (v T, err error) {
 		if o.write {
 			o.unknown = e
 		}
-	} else if o.unknown != nil && o.recover == nil {
+	} else if o.unknown != nil && o.recover == nil && !mutant.On("refusal of a repeat believed") {
 		for _, a := range o.ambiguous {
 			if errors.Is(err, a) {
 				return v, &ambiguousError{a}
@@ -230,11 +231,39 @@ func (o *operation[T]) undone() {
 	}
 }
 
-func (o *operation[T]) leaving(e *epoch) func(wire.Reply) {
+func (o *operation[T]) leaving(e *epoch) *latecomer {
 	if o.late == nil {
 		return nil
 	}
-	return func(r wire.Reply) { o.late(e, r) }
+	return &latecomer{&e.core.ops.janitor, func(r wire.Reply) { o.late(e, r) }}
+}
+
+// latecomer is the answer to a frame whose caller has left: until it is there, the client may owe a clean-up. Nil, nobody wants it.
+type latecomer struct {
+	janitor *janitor
+	take    func(wire.Reply)
+}
+
+// expected says that the caller leaves.
+func (l *latecomer) expected() {
+	if l != nil {
+		l.janitor.expect(1)
+	}
+}
+
+// unexpected says that he does not, after all.
+func (l *latecomer) unexpected() {
+	if l != nil {
+		l.janitor.expect(-1)
+	}
+}
+
+// arrived says that the answer has come.
+func (l *latecomer) arrived(r wire.Reply) {
+	if l != nil {
+		l.take(r)
+		l.janitor.expect(-1)
+	}
 }
 
 // expiring bounds how long a frame waits for a connection.
@@ -248,9 +277,9 @@ type flight struct {
 	answer chan wire.Reply
 
 	mu   sync.Mutex
-	done bool             // guarded by mu
-	left bool             // guarded by mu
-	late func(wire.Reply) // guarded by mu
+	done bool       // guarded by mu
+	left bool       // guarded by mu
+	late *latecomer // guarded by mu
 }
 
 // arrived is the frame's Done.
@@ -259,35 +288,35 @@ func (f *flight) arrived(r wire.Reply) {
 	f.done = true
 	left, late := f.left, f.late
 	f.mu.Unlock()
-	switch {
-	case !left:
+	if left {
+		late.arrived(r)
+	} else {
 		f.answer <- r
-	case late != nil:
-		late(r)
 	}
 }
 
 // leave is false when the answer has come already.
-func (f *flight) leave(late func(wire.Reply)) bool {
+func (f *flight) leave(late *latecomer) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.done {
 		return false
 	}
 	f.left, f.late = true, late
+	late.expected()
 	return true
 }
 
 // await sends a frame and waits for the answer. When ctx ends first, late (which may be nil) gets the answer, if left is true; else the frame
 // was never sent.
-func await(ctx context.Context, e *epoch, call *wire.Call, late func(wire.Reply)) (r wire.Reply, left bool, err error) {
+func await(ctx context.Context, e *epoch, call *wire.Call, late *latecomer) (r wire.Reply, left bool, err error) {
 	f := flight{answer: make(chan wire.Reply, 1)}
 	call.Done = f.arrived
 	e.wire.Submit(call)
 	return f.wait(ctx, e, call, late)
 }
 
-func (f *flight) wait(ctx context.Context, e *epoch, call *wire.Call, late func(wire.Reply)) (r wire.Reply, left bool, err error) {
+func (f *flight) wait(ctx context.Context, e *epoch, call *wire.Call, late *latecomer) (r wire.Reply, left bool, err error) {
 	select {
 	case r = <-f.answer:
 		return r, false, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -31,6 +32,7 @@ type core struct {
 	manager *manager
 	ops     *ops
 	trouble trouble
+	chance  *chance.Source
 	wg      sync.WaitGroup // every goroutine of the core
 	closed  chan struct{}  // closed when Close begins
 
@@ -68,10 +70,11 @@ func New(connect string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &core{cfg: cfg, servers: servers, log: cfg.logger, closed: make(chan struct{}), moved: make(chan struct{}), ended: make(chan struct{})}
+	c := &core{cfg: cfg, servers: servers, log: cfg.logger, chance: chance.New(), closed: make(chan struct{}), moved: make(chan struct{}), ended: make(chan struct{})}
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
 	c.ops = newOps(c.epochLast, cfg.logger)
+	c.ops.janitor.chance = c.chance
 	if err := c.manager.open(1, nil, nil); err != nil {
 		c.ops.close()
 		return nil, fmt.Errorf("framework: %w", err)
@@ -235,7 +238,7 @@ func (c *Client) Close() error {
 	return c.CloseContext(ctx)
 }
 
-// CloseContext ends the client: all holds end with ErrClosed, clean-ups that are pending get their chance, the session is closed at the
+// CloseContext ends the client: all holds end with ErrClosed, clean-ups that are pending get their chance (for half of the time), the session is closed at the
 // server, operations under way fail with ErrClosed, subscriptions and watches end, and every goroutine of the client has ended when it
 // returns. The session's ephemeral nodes are gone when the error is nil. An error says that the server did not confirm that: they may
 // stay until the session timeout. When ctx ends first, what is left winds down in the background.
@@ -277,7 +280,9 @@ func (c *core) close(ctx context.Context) error {
 	c.mu.Unlock()
 	e.endHolds(ErrClosed)
 
-	c.ops.drain(ctx)
+	draining, stop := firstHalf(ctx)
+	c.ops.drain(draining)
+	stop()
 	e.cancel(ErrClosed)
 	idle := make(chan error, 1)
 	go func() {
@@ -303,6 +308,15 @@ func (c *core) close(ctx context.Context) error {
 
 // closeGrace is what goroutines get to end after the context of CloseContext has.
 const closeGrace = 50 * time.Millisecond
+
+// firstHalf bounds what must leave time for something else.
+func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, bounded := ctx.Deadline()
+	if !bounded {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, time.Now().Add(time.Until(end)/2))
+}
 
 func within(ctx context.Context, idle <-chan error) error {
 	select {

@@ -255,15 +255,13 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 		return errors.Is(err, ErrNoNode) && (b.parents || c.view.namespace != "") || errors.Is(err, ErrNodeExists) && (b.orSet || b.idempotent()) ||
 			errors.Is(err, errAmbiguous) && b.idempotent()
 	}
-	unsure := false // whether the data has been set already
 	o.next = func(ctx context.Context, e *epoch, err error) (r CreateResult, again bool, _ error) {
 		switch {
 		case errors.Is(err, ErrNodeExists) && b.orSet:
-			r, again, err := b.set(ctx, e, full, data, result)
-			if errors.Is(err, ErrBadVersion) && (unsure || o.unknown != nil) {
+			r, again, err := b.set(ctx, e, o, full, data, result)
+			if errors.Is(err, ErrBadVersion) && o.unknown != nil {
 				err = &ambiguousError{ErrBadVersion}
 			}
-			unsure = unsure || errors.Is(err, ErrOutcomeUnknown)
 			return r, again, err
 		case !errors.Is(err, ErrNoNode):
 			stat, same, err2 := c.compare(ctx, e, full, data, 0)
@@ -309,13 +307,16 @@ func (b CreateBuilder) mkdirs(ctx context.Context, e *epoch, full string) (again
 	return err == nil, err
 }
 
-// set is what OrSetData does with a node that exists.
-func (b CreateBuilder) set(ctx context.Context, e *epoch, full string, data []byte, result func(string, Stat) CreateResult) (r CreateResult, again bool, err error) {
+// set is what OrSetData does with a node that exists. Of an unknown outcome o remembers that the data may have been set, whatever comes of later tries.
+func (b CreateBuilder) set(ctx context.Context, e *epoch, o *operation[CreateResult], full string, data []byte, result func(string, Stat) CreateResult) (r CreateResult, again bool, err error) {
 	c := b.c
 	call := &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: full, Data: data, Version: b.orSetVer})}
 	reply, _, err := await(ctx, e, c.expiring(call), nil)
 	if err == nil {
 		err = replyError(reply)
+	}
+	if errors.Is(err, ErrOutcomeUnknown) {
+		o.unknown = e
 	}
 	if errors.Is(err, ErrNoNode) {
 		return r, true, nil // deleted in between: it can be created now

@@ -474,3 +474,41 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 		assert.NotEqual(t, guid, p.guid)
 	})
 }
+
+// The reply to the setting of a node that exists is lost, and no later try gets through: the outcome is unknown all the same (found by the simulation).
+func TestCreateOrSetDataIsUnsure(t *testing.T) {
+	for _, background := range []bool{false, true} {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			make1(t, c, "/a", "")
+			lost := srv.Inject(zktest.Fault{Op: "setData", Action: zktest.LoseReply})
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			go func() {
+				<-lost.Struck()
+				srv.Stop()
+			}()
+			var err error
+			if b := c.Create().OrSetData(); background {
+				_, err = b.InBackground().ForPath(ctx, "/a", []byte("x")).Wait(t.Context())
+			} else {
+				_, err = b.ForPath(ctx, "/a", []byte("x"))
+			}
+			assert.ErrorIs(t, err, ErrOutcomeUnknown)
+			data, _, err := srv.Get("/a")
+			require.NoError(t, err)
+			assert.Equal(t, "x", string(data))
+			require.NoError(t, srv.Start())
+		})
+	}
+}
+
+// A setting that was certainly refused stays refused when the reading behind it fails.
+func TestCreateOrSetDataIsSure(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		make1(t, c, "/a", "")
+		srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/a", Action: zktest.LoseReply})
+		_, err := c.Create().OrSetDataVersion(3).Idempotent().ForPath(t.Context(), "/a", []byte("x"))
+		assert.ErrorIs(t, err, ErrBadVersion)
+		assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+	})
+}

@@ -273,7 +273,7 @@ func TestGuaranteedDeleteIsLeft(t *testing.T) {
 				err := <-done
 				assert.ErrorIs(t, err, context.Canceled)
 				assert.ErrorIs(t, err, ErrOutcomeUnknown)
-				assert.Zero(t, c.PendingCleanups(), "the answer may still come")
+				assert.Equal(t, 1, c.PendingCleanups(), "the answer may still come")
 				srv.Cut(0)
 				hold.Release()
 				hold.Remove()
@@ -283,4 +283,73 @@ func TestGuaranteedDeleteIsLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a caller has left under way counts as owed, and Close waits for it as for any other clean-up.
+func TestCloseAwaitsWhatIsUnderWay(t *testing.T) {
+	for _, background := range []bool{false, true} {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			make1(t, c, "/a", "")
+			leave := func(op string, do func(ctx context.Context) error) *zktest.Injection {
+				hold := srv.Inject(zktest.Fault{Op: op, Action: zktest.HoldReply})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- do(ctx) }()
+				<-hold.Struck()
+				synctest.Wait()
+				cancel()
+				assert.ErrorIs(t, <-done, ErrOutcomeUnknown)
+				return hold
+			}
+			hold := leave("create2", func(ctx context.Context) error {
+				b := c.Create().WithProtection()
+				if background {
+					_, err := b.InBackground().ForPath(ctx, "/a/x", nil).Wait(t.Context())
+					return err
+				}
+				_, err := b.ForPath(ctx, "/a/x", nil)
+				return err
+			})
+			assert.Equal(t, 1, c.PendingCleanups(), "the answer may still come, and tell of a node")
+			time.AfterFunc(time.Second, hold.Release)
+			require.NoError(t, c.Close())
+			left, err := srv.Children("/a")
+			require.NoError(t, err)
+			assert.Empty(t, left)
+			assert.Zero(t, c.PendingCleanups())
+		})
+	}
+}
+
+// What is owed keeps Close neither from ending when there is no session any more with which it could be done, nor from closing the session in time.
+func TestCloseDoesNotAwaitWhatCannotBeDone(t *testing.T) {
+	left := func(t *testing.T, srv *zktest.Server, c *Client) {
+		make1(t, c, "/a", "")
+		_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
+		require.NoError(t, err)
+		srv.Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, c.Delete().Guaranteed().ForPath(ctx, "/a"), ErrOutcomeUnknown)
+		require.Equal(t, 1, c.PendingCleanups())
+	}
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		left(t, srv, c)
+		began := time.Now()
+		_ = c.CloseContext(context.Background())
+		assert.LessOrEqual(t, time.Since(began), 10*time.Second, "the session timeout")
+		srv.Resume()
+	})
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		left(t, srv, c)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		assert.Error(t, c.CloseContext(ctx))
+		assert.InDelta(t, 2, time.Since(began).Seconds(), 0.1)
+		srv.Resume()
+		synctest.Wait()
+		assert.False(t, srv.Exists("/a"))
+		assert.False(t, srv.Exists("/here"), "the session was closed behind the delete")
+	})
 }

@@ -46,26 +46,44 @@ type janitor struct {
 	ops     *ops
 	current func() *epoch
 	logger  *slog.Logger
+	chance  *chance.Source
 
 	mu      sync.Mutex
 	pending map[task]struct{} // queued and running; guarded by mu
+	awaited int               // answers that may become tasks: their callers have left; guarded by mu
 	queue   jobs              // guarded by mu
 	running int               // goroutines; guarded by mu
 	until   time.Time         // when the one of them that waits for a job to be due will look again; zero if none does; guarded by mu
-	idle    chan struct{}     // closed when pending is empty; nil if nobody wants to know; guarded by mu
+	idle    chan struct{}     // closed when nothing is pending or awaited; nil if nobody wants to know; guarded by mu
 }
 
 func (j *janitor) init(o *ops, current func() *epoch, logger *slog.Logger) {
 	j.ops, j.current, j.logger, j.pending = o, current, logger, map[task]struct{}{}
 }
 
-// PendingCleanups returns how many removals the client still owes: guaranteed deletes that failed, and protected creates whose caller has
-// left. For metrics.
+// PendingCleanups returns how many removals the client still owes, or may owe: guaranteed deletes that failed, and protected creates whose caller
+// has left, also while their answers are still to come. For metrics.
 func (c *Client) PendingCleanups() int {
 	j := &c.core.ops.janitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.pending)
+	return len(j.pending) + j.awaited
+}
+
+// expect counts the answers that are to come.
+func (j *janitor) expect(more int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.awaited += more
+	j.rest()
+}
+
+// rest tells who waits for it that nothing is left to do. mu is held.
+func (j *janitor) rest() {
+	if len(j.pending)+j.awaited == 0 && j.idle != nil {
+		close(j.idle)
+		j.idle = nil
+	}
 }
 
 // add takes a task; ErrCleanupFull if there are too many. It does not block.
@@ -133,10 +151,7 @@ func (j *janitor) work() {
 			heap.Push(&j.queue, next)
 		} else {
 			delete(j.pending, next.task)
-			if len(j.pending) == 0 && j.idle != nil {
-				close(j.idle)
-				j.idle = nil
-			}
+			j.rest()
 		}
 		j.mu.Unlock()
 	}
@@ -168,7 +183,7 @@ func (j *janitor) run(ctx context.Context, b *job) (pause time.Duration, again b
 	}
 	pause = min(minCleanupPause<<min(b.tries, 10), maxCleanupPause)
 	b.tries++
-	return chance.UpTo(pause), true
+	return j.chance.UpTo(pause), true
 }
 
 // remove deletes a node, and what is below it if asked.
@@ -209,13 +224,14 @@ func (j *janitor) search(ctx context.Context, e *epoch, b *job) (pause time.Dura
 	return 0, false, nil
 }
 
-// drain waits until nothing is pending, or ctx ends, or there is no connection over which anything could be done.
+// drain waits until nothing is pending, or ctx ends, or there is no connection, or no session any more, with which anything could be done.
 func (j *janitor) drain(ctx context.Context) {
-	if e := j.current(); e == nil || !e.wire.Connected() {
+	e := j.current()
+	if e == nil || !e.wire.Connected() {
 		return
 	}
 	j.mu.Lock()
-	if len(j.pending) == 0 {
+	if len(j.pending)+j.awaited == 0 {
 		j.mu.Unlock()
 		return
 	}
@@ -226,6 +242,7 @@ func (j *janitor) drain(ctx context.Context) {
 	j.mu.Unlock()
 	select {
 	case <-idle:
+	case <-e.ctx.Done():
 	case <-ctx.Done():
 	}
 }

@@ -227,7 +227,9 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// WithReadOnly lets the client use members that have lost their quorum: they serve reads, possibly old ones. See [ReadOnly]. Default: off.
+// WithReadOnly lets the client use members that have lost their quorum: they serve reads, possibly old ones, but none older than what this client has
+// seen. Writes fail with [ErrNotReadOnly] there, and so does whoever wants to join a line; nothing can be held (see [Session.WaitQuorum]). The client goes
+// on looking for a member with a quorum. See [ReadOnly]. Default: off.
 func WithReadOnly() Option {
 	return func(o *options) error { o.readOnly = true; return nil }
 }

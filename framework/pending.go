@@ -127,13 +127,11 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 	}
 
 	o.seen.try(e)
-	call := c.expiring(o.call(e))
+	call, late := c.expiring(o.call(e)), o.leaving(e)
 	call.Done = func(r wire.Reply) {
 		if !p.claim() {
 			o.undone()
-			if o.late != nil {
-				o.late(e, r)
-			}
+			late.arrived(r)
 			return
 		}
 		if errors.Is(r.Err, wire.ErrNotSent) && ctx.Err() != nil {
@@ -170,8 +168,13 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 	e.wire.Submit(call)
 	if ctx.Done() != nil {
 		p.watch(context.AfterFunc(ctx, func() {
-			if e.wire.Cancel(call, context.Cause(ctx)) || !p.claim() {
-				return // Done has it, or had it
+			if e.wire.Cancel(call, context.Cause(ctx)) {
+				return // Done has it
+			}
+			late.expected()
+			if !p.claim() { // Done had it
+				late.unexpected()
+				return
 			}
 			o.undone()
 			o.complete(p, none, opError(o.name, o.path, leftBy(ctx, true)))

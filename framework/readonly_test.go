@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,18 +12,24 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
+// readOnlyClient starts three members that go on without a quorum, and a client that may use them so. It belongs into a bubble.
+func readOnlyClient(t *testing.T, timeout time.Duration) (*zktest.Ensemble, *Client) {
+	e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true})
+	require.NoError(t, e.AwaitSettled(t.Context()))
+	c, err := New(e.ConnectString(), WithDialer(e.Dial), WithSessionTimeout(timeout), WithReadOnly())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = c.Close()
+		time.Sleep(2 * time.Second)
+	})
+	return e, c
+}
+
 // A client that may read from a member without a quorum does so, says so, refuses to write, and goes to the others as soon as they have one.
 func TestReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true})
-		require.NoError(t, e.AwaitSettled(ctx))
-		c, err := New(e.ConnectString(), WithDialer(e.Dial), WithSessionTimeout(10*time.Second), WithReadOnly())
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			_ = c.Close()
-			time.Sleep(2 * time.Second)
-		})
+		e, c := readOnlyClient(t, 10*time.Second)
 		next := changesOf(t, c)
 		next(StateChange{Connected, 1})
 		make1(t, c, "/a", "x")
@@ -49,5 +56,76 @@ func TestReadOnlyMember(t *testing.T) {
 		assert.Less(t, time.Since(began), 2*time.Minute)
 		_, err = c.SetData().ForPath(ctx, "/a", nil)
 		require.NoError(t, err)
+	})
+}
+
+// A member without a quorum that is behind is no sign that all data was wiped: the client does not go back in time to it (found by the simulation).
+func TestReadOnlyMemberIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		e, c := readOnlyClient(t, 10*time.Second)
+		make1(t, c, "/a", "old")
+		e.Member(0).Stop()
+		require.NoError(t, c.WaitConnected(ctx))
+		time.Sleep(5 * time.Second) // the others elect a leader
+		_, err := c.SetData().ForPath(ctx, "/a", []byte("new"))
+		require.NoError(t, err)
+
+		e.Member(1).Stop()
+		e.Member(2).Stop()
+		require.NoError(t, e.Member(0).Start())
+		for range 100 { // ten minutes
+			limited, cancel := context.WithTimeout(ctx, 6*time.Second)
+			data, err := c.GetData().ForPath(limited, "/a")
+			cancel()
+			require.Error(t, err, "%s", data)
+		}
+		require.NoError(t, e.Member(1).Start())
+		require.NoError(t, e.Member(2).Start())
+		require.NoError(t, c.WaitConnected(ctx))
+		data, err := c.GetData().ForPath(ctx, "/a")
+		require.NoError(t, err)
+		require.Equal(t, "new", string(data))
+	})
+}
+
+// WaitQuorum ends with a member that has a quorum, with the session, with the client, or with its context.
+func TestWaitQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, c := readOnlyClient(t, 30*time.Second)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.WaitQuorum(t.Context()))
+		var none context.Context
+		require.ErrorIs(t, s.WaitQuorum(none), ErrNilContext)
+
+		readOnly := func() {
+			e.Member(1).Stop()
+			e.Member(2).Stop()
+			for c.State().State != ReadOnly {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		readOnly()
+		limited, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err = s.WaitQuorum(limited)
+		require.ErrorIs(t, err, ErrNotConnected)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.AfterFunc(2*time.Second, func() { _ = e.Heal() })
+		require.NoError(t, s.WaitQuorum(t.Context()))
+		require.Equal(t, Reconnected, c.State().State)
+
+		readOnly()
+		began := time.Now()
+		require.ErrorIs(t, s.WaitQuorum(t.Context()), ErrSessionLost)
+		require.LessOrEqual(t, time.Since(began), 30*time.Second)
+		require.NoError(t, e.Heal())
+		s, err = c.Session(t.Context())
+		require.NoError(t, err)
+		readOnly()
+		time.AfterFunc(time.Second, func() { _ = c.Close() })
+		require.ErrorIs(t, s.WaitQuorum(t.Context()), ErrClosed)
+		time.Sleep(time.Minute) // the client has closed
 	})
 }

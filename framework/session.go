@@ -201,7 +201,7 @@ func (m *manager) open(n int64, old *epoch, fence *wire.Fence) error {
 	cfg := wire.Config{
 		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
 		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
-		Fence: fence, Rule: e.plan.rule, Logger: c.log.With("epoch", n),
+		Fence: fence, Rule: e.plan.rule, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		RuleFor: func(timeout time.Duration) wire.Rule { return e.decide(timeout).rule },
 		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnPong: c.pong(n),
 	}
@@ -385,6 +385,31 @@ func (s *Session) Context() context.Context { return s.e.ctx }
 
 // Done is closed when the session is over.
 func (s *Session) Done() <-chan struct{} { return s.e.ctx.Done() }
+
+// WaitQuorum returns nil as soon as the session is connected to a member with a quorum, also with [WithReadOnly]: only then can anything be written or
+// held. ErrSessionLost or ErrClosed when the session is over; when ctx ends first, an error that matches ErrNotConnected and ctx.Err().
+func (s *Session) WaitQuorum(ctx context.Context) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
+	for e := s.e; ; {
+		e.mu.Lock()
+		over, connected, changed := e.over, e.attached && !e.suspended, e.changed
+		e.mu.Unlock()
+		switch {
+		case over != nil:
+			return over
+		case connected:
+			return nil
+		case ctx.Err() != nil:
+			return e.core.notConnected(ctx)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
 
 // Session returns the current session, and waits for it as long as ctx allows when there is none yet, or the last one was lost. A session
 // whose connection is suspended is a session. On a session's view it returns that session, or ErrSessionLost.

@@ -54,7 +54,10 @@ func (l *Line) stay(ctx, values context.Context, session *framework.Session, wai
 		if !errors.Is(err, framework.ErrSuspended) {
 			return nil, err
 		}
-		// First in line, but with a policy for which a lost connection is a loss. The list is the first answer of the next connection.
+		// First in line, but with a policy for which a lost connection is a loss.
+		if err = session.WaitQuorum(ctx); err != nil {
+			return nil, err
+		}
 		if children, err = p.list(ctx); err != nil {
 			return nil, err
 		}

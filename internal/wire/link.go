@@ -228,6 +228,9 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 	if probe || mutant.On("the library's last zxid") {
 		req.LastZxidSeen = 0
 	}
+	if probe { // only a member with a quorum speaks for the data of all
+		req.ReadOnly = false
+	}
 	if len(req.Password) == 0 {
 		req.Password = make([]byte, 16)
 	}
@@ -314,6 +317,9 @@ func (l *link) prime() {
 		l.since = min(l.since, s.gapFrom)
 	}
 	calls, gaps := s.watches.rearm(l.since, s.cfg.MaxFrame)
+	if mutant.On("watches not armed again") {
+		calls = nil
+	}
 	left := len(calls)
 	s.unarmed, s.gapFrom = left > 0, l.since
 	for i, c := range calls {
@@ -590,7 +596,7 @@ func (l *link) keeper() {
 
 // noteRefusal counts servers that close the connection on our handshake. A server does that when it is not serving yet, and when we have seen more
 // than it has: a lagging member, or all of them after their data was wiped. When nothing else has come for a whole session timeout, a fresh session
-// is tried with no claim at all, once in a while: only a server that serves accepts it, and only one that is behind had refused the other.
+// is tried with no claim at all, once in a while: only a server that serves with a quorum accepts it, and only one that is behind had refused the other.
 func (s *Session) noteRefusal(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

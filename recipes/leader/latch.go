@@ -273,7 +273,7 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 		if failures > 0 {
 			sleep(l.ctx, pause(failures))
 		}
-		if err := view.WaitConnected(l.ctx); err != nil {
+		if err := grant.Session.WaitQuorum(l.ctx); err != nil {
 			return nil, err
 		}
 		stat, watch, err := view.CheckExists().WithWatch().ForPath(l.ctx, grant.Path)

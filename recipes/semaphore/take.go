@@ -201,8 +201,8 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 				if !errors.Is(err, framework.ErrSuspended) {
 					return lease, err
 				}
-				// With a policy for which a lost connection is a loss. The list is the first answer of the next connection.
-				if err := view.WaitConnected(ctx); err != nil {
+				// With a policy for which a lost connection is a loss.
+				if err := session.WaitQuorum(ctx); err != nil {
 					return nil, err
 				}
 			case full:
