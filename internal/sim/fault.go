@@ -74,6 +74,9 @@ func (p *Plan) faults(r *rand.Rand) []fault {
 		f.lasts = below(r, pick(r, time.Second, p.Timeout, 2*p.Timeout+p.bound()))
 		if f.kind == "away" { // long enough for a session to end
 			f.lasts *= 3
+			if f.dice%4 == 0 { // for its client, and perhaps not yet for the servers, whose last sign of life is a ping old; and then late packets arrive
+				f.lasts, f.dir = p.Timeout*2/3+below(r, p.Timeout/3+p.Tick), zktest.Both
+			}
 		}
 		faults = append(faults, f)
 	}
@@ -121,7 +124,7 @@ func (w *world) later(d time.Duration, do func()) { w.acts = append(w.acts, act{
 
 func (w *world) heal() {
 	for i := range w.away {
-		w.away[i].Store(false)
+		w.away[i].ends()
 	}
 	w.ens.SetPeerDelay(w.plan.PeerDelay)
 	for i, m := range w.ens.Members() {
@@ -171,12 +174,20 @@ func (w *world) begin(f fault) (undo func()) {
 		e.Cut(id)
 	case "silence":
 		each(func(m *zktest.Server) { m.BlackHole(id, f.dir) })
+		if f.dice%2 == 0 { // what was sent comes late; else only when all is healed
+			return func() { each(func(m *zktest.Server) { m.HealSession(id) }) }
+		}
 	case "delay":
 		each(func(m *zktest.Server) { m.Delay(id, f.delay) })
 	case "away":
-		w.away[f.client].Store(true)
+		w.away[f.client].begins()
 		each(func(m *zktest.Server) { m.BlackHole(id, f.dir) })
-		return func() { w.away[f.client].Store(false) }
+		return func() {
+			w.away[f.client].ends()
+			if f.dice%2 == 0 {
+				w.later(f.delay, func() { each(func(m *zktest.Server) { m.HealSession(id) }) })
+			}
+		}
 	case "strike":
 		var struck []*zktest.Injection
 		each(func(m *zktest.Server) {
@@ -286,7 +297,7 @@ func (w *world) wipe(member int) {
 	settled()
 }
 
-// meddle deletes a node of some session.
+// meddle deletes nodes of some sessions.
 func (w *world) meddle(dice int) {
 	l := w.ens.Leader()
 	if l < 0 {
@@ -303,11 +314,14 @@ func (w *world) meddle(dice int) {
 	}
 	slices.Sort(paths) // names hold random identifiers; their numbers decide
 	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
-	victim := paths[dice%len(paths)]
-	sure := w.forceNode(victim)
-	err := w.ens.Member(l).Delete(victim)
-	w.tell("ADMIN deletes %s: %v", victim, err)
-	if err == nil {
-		sure()
+	last := dice % len(paths)
+	first := last - dice>>10%3 // a few that follow upon one another, from the end
+	for _, victim := range slices.Backward(paths[max(first, 0) : last+1]) {
+		sure := w.forceNode(victim)
+		err := w.ens.Member(l).Delete(victim)
+		w.tell("ADMIN deletes %s: %v", victim, err)
+		if err == nil {
+			sure()
+		}
 	}
 }

@@ -20,7 +20,10 @@ type Plan struct {
 	Timeout   time.Duration // of sessions
 	Lag       time.Duration
 	PeerDelay time.Duration
+	Profile   zktest.Profile
 	Auth      bool // servers that want their clients to authenticate themselves
+	SASL      bool // by a login, that is
+	ReadOnly  bool // members without a quorum serve reads to the clients that allow it, which is every other
 	OneShot   bool // caches do without persistent watches
 	Loss      framework.LossPolicy
 	// Meddling plans have an administrator who deletes nodes and ends sessions. No client can know that in time; see ledger.
@@ -69,6 +72,10 @@ func NewPlan(seed uint64, works ...string) *Plan {
 		p.Works = all[:min(1+r.IntN(3), len(all))]
 	}
 	p.Faults = p.faults(r)
+	r = rand.New(rand.NewPCG(seed, 1<<40)) // what follows does not change what is above
+	p.Profile = pick(r, zktest.V38, zktest.V38, zktest.V384, zktest.V39, zktest.V35)
+	p.SASL = p.Auth && r.IntN(2) == 0
+	p.ReadOnly = r.IntN(6) == 0
 	return p
 }
 
@@ -81,20 +88,33 @@ func (p *Plan) bound() time.Duration {
 }
 
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients, T %v, %v, %s; lag %v, peer delay %v, auth %t, meddling %t; %v of trouble",
-		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Timeout, p.Loss, strings.Join(p.Works, "+"), p.Lag, p.PeerDelay, p.Auth, p.Meddling, p.Trouble)
+	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients, T %v, %v, %s; lag %v, peer delay %v, ZooKeeper %v, auth %t (SASL %t), read-only %t, meddling %t; %v of trouble",
+		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Timeout, p.Loss, strings.Join(p.Works, "+"), p.Lag, p.PeerDelay, p.Profile, p.Auth, p.SASL, p.ReadOnly, p.Meddling, p.Trouble)
 }
 
 // server is what the members are started with.
 func (p *Plan) server() zktest.Config {
-	return zktest.Config{TickTime: p.Tick, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, RequireAuth: p.Auth, ReapInterval: 5 * time.Minute}
+	cfg := zktest.Config{TickTime: p.Tick, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, Profile: p.Profile, ReapInterval: 5 * time.Minute,
+		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly}
+	if p.SASL {
+		cfg.SASLUsers = map[string]string{user: password}
+	}
+	return cfg
 }
 
-// options are those of every client.
-func (p *Plan) options() []framework.Option {
+const user, password = "sim", "secret"
+
+// options are those of a client.
+func (p *Plan) options(client int) []framework.Option {
 	opts := []framework.Option{framework.WithSessionTimeout(p.Timeout), framework.WithStaleServerBound(p.bound()), framework.WithServerTick(p.Tick)}
-	if p.Auth {
-		opts = append(opts, framework.WithAuth("digest", []byte("sim:secret")))
+	switch {
+	case p.SASL:
+		opts = append(opts, framework.WithSASLDigest(user, password))
+	case p.Auth:
+		opts = append(opts, framework.WithAuth("digest", []byte(user+":"+password)))
+	}
+	if p.ReadOnly && client%2 == 0 {
+		opts = append(opts, framework.WithReadOnly())
 	}
 	return opts
 }

@@ -54,9 +54,14 @@ func play(t *testing.T, p *Plan) (r *Result) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		defer chance.Seed(p.Seed)()
 	}
+	circles := time.AfterFunc(patience, func() { panic(fmt.Sprintf("%v\nhas not ended within %v: somebody runs in circles", p, patience)) })
+	defer circles.Stop()
 	synctest.Test(t, func(*testing.T) { r = Run(p) })
 	return r
 }
+
+// patience is how long a run may take, by the wall clock: one in which somebody tries again without a pause never ends.
+const patience = 3 * time.Minute
 
 // show prints what a run came to; its whole story, too, or where that is kept.
 func show(r *Result, all bool) {
@@ -154,6 +159,9 @@ func hunt(t *testing.T, from, n uint64, limit time.Duration, expectFailure bool)
 				turns += r.Turns
 				if len(r.Violations) > 0 {
 					failed = append(failed, r)
+					if !expectFailure {
+						show(r, false)
+					}
 					if !*keepGoing {
 						stop.Store(true)
 					}
@@ -174,7 +182,6 @@ func hunt(t *testing.T, from, n uint64, limit time.Duration, expectFailure bool)
 	if !expectFailure {
 		report("simulation")
 		for _, r := range failed {
-			show(r, false)
 			t.Errorf("seed %d: %s", r.Plan.Seed, r.Violations[0])
 		}
 	}

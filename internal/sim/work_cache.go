@@ -3,42 +3,47 @@ package sim
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
 )
 
 func init() { kinds["cache"] = newCacheWork }
 
-// cacheWork: everybody changes a tree, and has a cache of it with a listener.
+// cacheWork: everybody changes a tree, and has caches of it with listeners: of the whole, of the children of its root, of one node.
 type cacheWork struct {
 	path string
 
-	mu      sync.Mutex
-	caches  map[int]*cache.Cache
-	replays map[int]*replay
+	mu     sync.Mutex
+	copies map[int][]*replica // by client
 }
 
-// replay is what the events amount to.
-type replay struct {
-	mu     sync.Mutex
-	nodes  map[string]*cache.Node
-	inits  int
-	done   chan struct{}
-	closed error
+// replica is a cache, and what its events amount to.
+type replica struct {
+	kind  string
+	get   func(path string) (cache.Node, bool)
+	len   func() int
+	has   func(path string) bool // nodes of this path belong into it
+	close func() error
+	done  chan struct{} // the listener has ended
+
+	mu    sync.Mutex
+	nodes map[string]*cache.Node
+	inits int
 }
 
 func newCacheWork(w *world) workload {
-	k := &cacheWork{path: root + "/cache", caches: map[int]*cache.Cache{}, replays: map[int]*replay{}}
+	k := &cacheWork{path: root + "/cache", copies: map[int][]*replica{}}
 	w.must(w.ens.Member(0).Create(k.path, nil))
 	return k
 }
 
 func (k *cacheWork) turn(ctx context.Context, a *actor) error {
-	time.Sleep(below(a.r, 2*time.Second))
+	a.rest()
 	if err := k.begin(a); err != nil {
 		return err
 	}
@@ -57,50 +62,83 @@ func (k *cacheWork) turn(ctx context.Context, a *actor) error {
 		_, err = a.c.Create().OrSetData().CreatingParentsIfNeeded().ForPath(ctx, path, data)
 	}
 	done()
-	// Others change the tree at the same time.
-	for _, usual := range []error{framework.ErrNoNode, framework.ErrNotEmpty, framework.ErrNodeExists, framework.ErrBadVersion} {
-		if isErr(err, usual) {
-			return nil
-		}
+	if isErr(err, framework.ErrNoNode, framework.ErrNotEmpty, framework.ErrNodeExists, framework.ErrBadVersion) { // others change it at the same time
+		return nil
 	}
 	return err
 }
 
-// begin makes the client's cache.
+// begin makes the client's caches.
 func (k *cacheWork) begin(a *actor) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.caches[a.id] != nil {
+	if k.copies[a.id] != nil {
 		return nil
 	}
-	opts := []cache.TreeOption{cache.WithBuffer(1 + a.r.IntN(20))}
-	if a.w.plan.OneShot {
-		opts = append(opts, cache.WithOneShotWatches())
-	}
-	c, err := cache.NewTree(a.c, k.path, opts...)
+	tree, err := cache.NewTree(a.c, k.path, treeOptions(a)...)
 	if err != nil {
 		return err
 	}
-	r := &replay{nodes: map[string]*cache.Node{}, done: make(chan struct{})}
-	k.caches[a.id], k.replays[a.id] = c, r
+	k.copies[a.id] = append(k.copies[a.id], listen(a, tree.Events, &replica{kind: "tree", get: tree.Get, len: tree.Len, close: tree.Close,
+		has: func(path string) bool { return path == k.path || strings.HasPrefix(path, k.path+"/") }}))
+	if a.r.IntN(2) == 0 {
+		return nil
+	}
+	children, err := cache.NewPathChildren(a.c, k.path, options(a)...)
+	if err != nil {
+		return err
+	}
+	k.copies[a.id] = append(k.copies[a.id], listen(a, children.Events, &replica{kind: "children", len: children.Len, close: children.Close,
+		get: func(path string) (cache.Node, bool) { return children.Get(strings.TrimPrefix(path, k.path+"/")) },
+		has: func(path string) bool {
+			name, below := strings.CutPrefix(path, k.path+"/")
+			return below && !strings.Contains(name, "/")
+		}}))
+	path := k.path + "/3"
+	node, err := cache.NewNode(a.c, path, options(a)...)
+	if err != nil {
+		return err
+	}
+	k.copies[a.id] = append(k.copies[a.id], listen(a, node.Events, &replica{kind: "node", close: node.Close,
+		get: func(string) (cache.Node, bool) { return node.Get() },
+		has: func(p string) bool { return p == path }}))
+	return nil
+}
+
+func options(a *actor) []cache.Option {
+	opts := []cache.Option{cache.WithBuffer(1 + a.r.IntN(20))}
+	if a.w.plan.OneShot {
+		opts = append(opts, cache.WithOneShotWatches())
+	}
+	return opts
+}
+
+func treeOptions(a *actor) (opts []cache.TreeOption) {
+	for _, o := range options(a) {
+		opts = append(opts, o)
+	}
+	return opts
+}
+
+func listen(a *actor, events func(context.Context) iter.Seq2[cache.Event, error], r *replica) *replica {
+	r.nodes, r.done = map[string]*cache.Node{}, make(chan struct{})
 	go func() {
 		defer close(r.done)
-		for ev, err := range c.Events(background) {
+		for ev, err := range events(background) {
 			if err != nil {
-				r.closed = err
 				return
 			}
 			r.play(a, ev)
 		}
 	}()
-	return nil
+	return r
 }
 
 // play checks that an event fits to those before it.
-func (r *replay) play(a *actor, ev cache.Event) {
+func (r *replica) play(a *actor, ev cache.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	bad := func(why string) { a.w.violate("cache: client %d: %v, but %s", a.id, ev, why) }
+	bad := func(why string) { a.w.violate("cache: client %d's %s: %v, but %s", a.id, r.kind, ev, why) }
 	before := r.nodes[ev.Path]
 	switch ev.Type {
 	case cache.Created:
@@ -138,27 +176,44 @@ func (k *cacheWork) settle(w *world) {
 		return
 	}
 	tree := w.ens.Member(l).Tree()
-	for id, c := range k.caches {
-		r := k.replays[id]
-		r.mu.Lock()
-		nodes := 0
-		for path, want := range tree {
-			if path != k.path && !strings.HasPrefix(path, k.path+"/") {
-				continue
-			}
-			nodes++
-			if got, ok := c.Get(path); !ok || string(got.Data) != string(want.Data) || got.Stat.Mzxid != want.Stat.Mzxid || got.Stat.Pzxid != want.Stat.Pzxid {
-				w.violate("cache: client %d has %s as %q %v (%t), and it is %q %v", id, path, got.Data, got.Stat, ok, want.Data, want.Stat)
-			}
-			if got := r.nodes[path]; got == nil || string(got.Data) != string(want.Data) || got.Stat.Mzxid != want.Stat.Mzxid {
-				w.violate("cache: client %d's events make %s %v, and it is %q %v", id, path, got, want.Data, want.Stat)
-			}
+	for id, copies := range k.copies {
+		for _, r := range copies {
+			r.compare(w, id, tree)
+			_ = r.close()
+			<-r.done
 		}
-		if c.Len() != nodes || len(r.nodes) != nodes {
-			w.violate("cache: client %d has %d nodes, %d by its events, of %d", id, c.Len(), len(r.nodes), nodes)
+	}
+}
+
+// compare checks that the cache is what is there, and that its events come to the same.
+func (r *replica) compare(w *world, client int, tree map[string]zktest.Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	nodes := 0
+	for path, want := range tree {
+		if !r.has(path) {
+			continue
 		}
-		r.mu.Unlock()
-		_ = c.Close()
-		<-r.done
+		nodes++
+		got, ok := r.get(path)
+		pzxid := got.Stat.Pzxid
+		if r.kind != "tree" { // its nodes' own children are not its business
+			pzxid = want.Stat.Pzxid
+		}
+		if !ok || string(got.Data) != string(want.Data) || got.Stat.Mzxid != want.Stat.Mzxid || pzxid != want.Stat.Pzxid {
+			w.violate("cache: client %d's %s has %s as %q %v (%t), and it is %q %v", client, r.kind, path, got.Data, got.Stat, ok, want.Data, want.Stat)
+		}
+		if got := r.nodes[path]; got == nil || string(got.Data) != string(want.Data) || got.Stat.Mzxid != want.Stat.Mzxid {
+			w.violate("cache: client %d's %s has events that make %s %v, and it is %q %v", client, r.kind, path, got, want.Data, want.Stat)
+		}
+	}
+	has := len(r.nodes)
+	if r.len != nil {
+		has = r.len()
+	} else if _, ok := r.get(""); ok != (nodes == 1) {
+		w.violate("cache: client %d's node is there: %t", client, ok)
+	}
+	if has != nodes || len(r.nodes) != nodes {
+		w.violate("cache: client %d's %s has %d nodes, %d by its events, of %d", client, r.kind, has, len(r.nodes), nodes)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/go-curator/curator/framework"
 )
@@ -30,7 +29,7 @@ func newCounterWork(w *world) workload {
 }
 
 func (k *counterWork) turn(ctx context.Context, a *actor) error {
-	time.Sleep(below(a.r, 2*time.Second))
+	a.rest()
 	for {
 		var stat framework.Stat
 		done := a.timed(ctx, "GetData")

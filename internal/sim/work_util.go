@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-curator/curator/framework"
 )
@@ -15,6 +16,7 @@ func notTaken(err, taken error) error {
 	return err
 }
 
-func isErr(err, target error) bool {
-	return err != nil && errors.Is(err, target) && !errors.Is(err, framework.ErrOutcomeUnknown)
+// isErr says whether an operation was answered with one of these errors, and had no effect.
+func isErr(err error, targets ...error) bool {
+	return err != nil && !errors.Is(err, framework.ErrOutcomeUnknown) && slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }

@@ -41,8 +41,8 @@ type world struct {
 	began   time.Time
 	ens     *zktest.Ensemble
 	clients []*framework.Client
-	away    []atomic.Bool // clients that reach no server
-	acts    []act         // the driver's alone, like what follows
+	away    []absence // of clients that reach no server
+	acts    []act     // the driver's alone, like what follows
 	skews   []time.Duration
 	now     time.Duration
 
@@ -73,7 +73,7 @@ type forced struct {
 
 // Run plays a plan. It must be called in a synctest bubble.
 func Run(p *Plan) *Result {
-	w := &world{plan: p, began: time.Now(), away: make([]atomic.Bool, p.Clients), skews: make([]time.Duration, p.Members), sessions: map[int64]forced{}, nodes: map[string]forced{}}
+	w := &world{plan: p, began: time.Now(), away: make([]absence, p.Clients), skews: make([]time.Duration, p.Members), sessions: map[int64]forced{}, nodes: map[string]forced{}}
 	ens, err := zktest.NewEnsemble(p.Members, p.server())
 	if err != nil {
 		return &Result{Plan: p, Violations: []string{err.Error()}}
@@ -82,7 +82,7 @@ func Run(p *Plan) *Result {
 	defer ens.Close()
 	works := w.prepare()
 	for i := range p.Clients {
-		c, err := framework.New(ens.ConnectString(), append(p.options(), framework.WithDialer(w.dialer(i)))...)
+		c, err := framework.New(ens.ConnectString(), append(p.options(i), framework.WithDialer(w.dialer(i)))...)
 		if err != nil {
 			w.violate("client %d: %v", i, err)
 			continue
@@ -154,12 +154,45 @@ func (w *world) prepare() (works []workload) {
 	return works
 }
 
+// absence is whether a client is away, and how those who wait for it learn that it is back.
+type absence struct {
+	mu   sync.Mutex
+	back chan struct{} // nil: it is not away
+}
+
+func (a *absence) begins() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.back == nil {
+		a.back = make(chan struct{})
+	}
+}
+
+func (a *absence) ends() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.back != nil {
+		close(a.back)
+		a.back = nil
+	}
+}
+
+// end is closed when the client is back; nil if it is not away.
+func (a *absence) end() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.back
+}
+
 // dialer is how a client reaches the servers, if it does.
 func (w *world) dialer(client int) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if w.away[client].Load() {
-			<-ctx.Done()
-			return nil, ctx.Err()
+		if back := w.away[client].end(); back != nil {
+			select {
+			case <-back:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
 		return w.ens.Dial(ctx, network, addr)
 	}
@@ -375,11 +408,15 @@ func (a *actor) expected(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 	case framework.Retryable(err), errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrNodeDeleted), errors.Is(err, framework.ErrSuspended),
-		errors.Is(err, framework.ErrNotConnected), errors.Is(err, framework.ErrReleased), errors.Is(err, framework.ErrTimeoutTooShort), errors.Is(err, errNotNow):
+		errors.Is(err, framework.ErrNotConnected), errors.Is(err, framework.ErrReleased), errors.Is(err, framework.ErrTimeoutTooShort), errors.Is(err, errNotNow),
+		errors.Is(err, framework.ErrNotReadOnly) && a.w.plan.ReadOnly:
 	default:
 		a.w.violate("client %d, %s: an unexpected error: %v", a.id, a.name(), err)
 	}
 }
+
+// rest is the pause before a turn at what everybody sees at once: in a crowd each does it less often.
+func (a *actor) rest() { time.Sleep(below(a.r, 2*time.Second*time.Duration(1+a.w.plan.Clients/8))) }
 
 // errNotNow says that a turn was not taken, as it may happen.
 var errNotNow = errors.New("not now")
