@@ -263,17 +263,22 @@ func (r *run) action(c *client, op Op) (string, error) {
 	}
 	if op.Kind == vanish {
 		c.drop()
-		if err := until(c.id, r.host.system.Lives); err != nil {
+	} else {
+		if err := c.nc.SetDeadline(time.Now().Add(patience)); err != nil {
 			return "", err
 		}
-		_, err := r.host.do(Op{Kind: "sync", Path: home}) // the real server closes the session's connections last, also one that has just come
-		return text, err
+		more, err := r.rest(c)
+		if err != nil {
+			return "", err
+		}
+		text = strings.Join(append([]string{text}, more...), "\n")
 	}
-	if err := c.nc.SetDeadline(time.Now().Add(patience)); err != nil {
+	// The real server may close a silent connection before it ends its session, and closes those of a session that has ended last, also one that has just come.
+	if err := until(c.id, r.host.system.Lives); err != nil {
 		return "", err
 	}
-	more, err := r.rest(c)
-	return strings.Join(append([]string{text}, more...), "\n"), err
+	_, err = r.host.do(Op{Kind: "sync", Path: home})
+	return text, err
 }
 
 // until waits until something is no longer true of a session.
