@@ -323,33 +323,36 @@ func TestCloseAwaitsWhatIsUnderWay(t *testing.T) {
 
 // What is owed keeps Close neither from ending when there is no session any more with which it could be done, nor from closing the session in time.
 func TestCloseDoesNotAwaitWhatCannotBeDone(t *testing.T) {
-	left := func(t *testing.T, srv *zktest.Server, c *Client) {
-		make1(t, c, "/a", "")
-		_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
-		require.NoError(t, err)
-		srv.Pause()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		require.ErrorIs(t, c.Delete().Guaranteed().ForPath(ctx, "/a"), ErrOutcomeUnknown)
-		require.Equal(t, 1, c.PendingCleanups())
-	}
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		left(t, srv, c)
+		leaveDelete(t, c, srv.Pause)
 		began := time.Now()
 		_ = c.CloseContext(context.Background())
 		assert.LessOrEqual(t, time.Since(began), 10*time.Second, "the session timeout")
 		srv.Resume()
 	})
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		left(t, srv, c)
+		var hold *zktest.Injection
+		leaveDelete(t, c, func() { hold = srv.Inject(zktest.Fault{Op: "delete", Action: zktest.HoldReply}) })
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()
 		assert.Error(t, c.CloseContext(ctx))
 		assert.InDelta(t, 2, time.Since(began).Seconds(), 0.1)
-		srv.Resume()
-		synctest.Wait()
 		assert.False(t, srv.Exists("/a"))
 		assert.False(t, srv.Exists("/here"), "the session was closed behind the delete")
+		hold.Release()
+		hold.Remove()
 	})
+}
+
+// leaveDelete makes a node of the session, and leaves a guaranteed delete of another under way while trouble keeps its answer from coming.
+func leaveDelete(t *testing.T, c *Client, trouble func()) {
+	make1(t, c, "/a", "")
+	_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
+	require.NoError(t, err)
+	trouble()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, c.Delete().Guaranteed().ForPath(ctx, "/a"), ErrOutcomeUnknown)
+	require.Equal(t, 1, c.PendingCleanups())
 }
