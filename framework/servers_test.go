@@ -35,6 +35,7 @@ func members(t *testing.T, connect func(e *zktest.Ensemble) string, f func(t *te
 
 // where is the member that the client's session is connected to, -1 if none.
 func where(e *zktest.Ensemble, c *Client) int {
+	synctest.Wait() // the member that it has left has seen it
 	for i, m := range e.Members() {
 		for _, s := range m.Sessions() {
 			if s.Connected && s.ID == c.epochView().wire.ID() {
