@@ -73,6 +73,9 @@ type Config struct {
 	// MaxClientConns is how many connections an address may have (maxClientCnxns); one more is closed at once. All clients of the in-memory
 	// network have the same address. Default 0: no limit.
 	MaxClientConns int
+	// Pace is how far apart the replies and events of a connection arrive at least. Default 0: all that a server has to say at one instant may arrive
+	// together. With any other value, however short, a client in virtual time is done with one before it sees the next.
+	Pace time.Duration
 	// Logger gets what a server would log. Default: nothing.
 	Logger *slog.Logger
 
@@ -124,8 +127,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, configError("MaxFrame %d leaves no room for a request", c.MaxFrame)
 	case c.ReapInterval < time.Millisecond:
 		return c, configError("ReapInterval %v is under 1 ms", c.ReapInterval)
-	case c.MaxClientConns < 0 || c.SyncLimit < 0 || c.ElectionTime < 0 || c.Lag < 0 || c.PeerDelay < 0:
-		return c, configError("MaxClientConns, SyncLimit, ElectionTime, Lag and PeerDelay must not be negative")
+	case c.MaxClientConns < 0 || c.Pace < 0 || c.SyncLimit < 0 || c.ElectionTime < 0 || c.Lag < 0 || c.PeerDelay < 0:
+		return c, configError("MaxClientConns, Pace, SyncLimit, ElectionTime, Lag and PeerDelay must not be negative")
 	case !c.Profile.valid():
 		return c, configError("unknown Profile %d", int(c.Profile))
 	}

@@ -133,9 +133,14 @@ func (c *conn) writeLoop() {
 // writeQueued writes, several frames at once, until the connection ends. It returns false when the network connection is to be closed at once.
 func (c *conn) writeQueued() bool {
 	var buf []byte
+	pace := c.s.cfg.Pace
+	var next time.Time // the earliest instant for another frame
 	for {
 		items, ended := c.take()
 		for len(items) > 0 {
+			if items[0].at.Before(next) {
+				items[0].at = next
+			}
 			if !c.due(items[0]) || !c.s.passable(c, ToClient, c.cut) {
 				return true
 			}
@@ -143,13 +148,16 @@ func (c *conn) writeQueued() bool {
 			for now := time.Now(); ; {
 				buf = append(buf, items[0].frame...)
 				items = items[1:]
-				if len(items) == 0 || items[0].hold != nil || items[0].at.After(now) || len(buf) >= 64<<10 {
+				if len(items) == 0 || pace > 0 || items[0].hold != nil || items[0].at.After(now) || len(buf) >= 64<<10 {
 					break
 				}
 			}
 			if _, err := c.nc.Write(buf); err != nil {
 				c.s.lose(c)
 				return false
+			}
+			if pace > 0 {
+				next = time.Now().Add(pace)
 			}
 		}
 		if ended {

@@ -141,6 +141,25 @@ func TestLatePackets(t *testing.T) {
 	})
 }
 
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t, Config{Pace: time.Millisecond})
+		c := newRaw(t, s, 40*time.Second)
+		time.Sleep(time.Second) // so that nothing has to wait for what was before
+		for range 3 {
+			c.send(jute.OpPing)
+		}
+		for _, want := range []time.Duration{0, time.Millisecond, time.Millisecond} {
+			start := time.Now()
+			_, err := c.recv()
+			require.NoError(t, err)
+			assert.Equal(t, want, time.Since(start))
+		}
+	})
+	_, err := NewServer(Config{Pace: -1})
+	require.Error(t, err)
+}
+
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t)
