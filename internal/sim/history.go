@@ -20,7 +20,7 @@ const (
 // A hold ends between the last instant at which it was seen valid and the one at which it was given back, or seen lost.
 type Op struct {
 	Thing        string
-	Client       int
+	Client       int // another for each contender in one
 	Called, Back time.Duration
 	Kind         OpKind
 	Token        int64
@@ -43,7 +43,7 @@ func (l *ledger) begun(a *actor, g *grant, back time.Duration) {
 		return
 	}
 	g.recorded, g.last = true, back
-	l.w.record(Op{Thing: l.name, Client: a.id, Called: a.called, Back: back, Kind: Begins, Token: g.token})
+	l.w.record(Op{Thing: l.name, Client: a.who, Called: a.called, Back: back, Kind: Begins, Token: g.token})
 }
 
 // ended records that a hold that has begun has ended: it is given back now, or was lost before.
@@ -55,5 +55,5 @@ func (l *ledger) ended(a *actor, g *grant) {
 	if g.Valid() {
 		g.last = now
 	}
-	l.w.record(Op{Thing: l.name, Client: a.id, Called: g.last, Back: now, Kind: Ends, Token: g.token})
+	l.w.record(Op{Thing: l.name, Client: a.who, Called: g.last, Back: now, Kind: Ends, Token: g.token})
 }

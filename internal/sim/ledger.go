@@ -36,7 +36,7 @@ type grant struct {
 }
 
 func (g *grant) String() string {
-	return fmt.Sprintf("client %d's %s (token %d)", g.who, g.path[len(root):], g.token)
+	return fmt.Sprintf("client %d's %s (token %d)", g.who%1000, g.path[len(root):], g.token)
 }
 
 func (g *grant) live() bool { return g.Context().Err() == nil }
@@ -86,7 +86,7 @@ func (l *ledger) oneAtATime() *ledger {
 func (l *ledger) granted(a *actor, g *grant) *grant {
 	w := l.w
 	back := w.since()
-	g.who, g.session = a.id, w.session(a.id)
+	g.who, g.session = a.who, w.session(a.id)
 	if g.weight == 0 {
 		g.weight = 1
 	}

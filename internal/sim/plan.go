@@ -20,6 +20,8 @@ type Plan struct {
 	Timeout   time.Duration // of sessions
 	Lag       time.Duration
 	PeerDelay time.Duration
+	Pace      time.Duration // what a server has to say at one instant arrives so far apart
+	Abreast   int           // how many contend for the same by one client, at the works that allow it
 	Profile   zktest.Profile
 	Auth      bool // servers that want their clients to authenticate themselves
 	SASL      bool // by a login, that is
@@ -76,6 +78,11 @@ func NewPlan(seed uint64, works ...string) *Plan {
 	p.Profile = pick(r, zktest.V38, zktest.V38, zktest.V384, zktest.V39, zktest.V35)
 	p.SASL = p.Auth && r.IntN(2) == 0
 	p.ReadOnly = r.IntN(6) == 0
+	p.Pace = pick(r, 0, 0, below(r, time.Millisecond))
+	p.Abreast = pick(r, 1, 1, 2, 3)
+	if p.Clients > 6 {
+		p.Abreast = 1
+	}
 	return p
 }
 
@@ -88,14 +95,14 @@ func (p *Plan) bound() time.Duration {
 }
 
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients, T %v, %v, %s; lag %v, peer delay %v, ZooKeeper %v, auth %t (SASL %t), read-only %t, meddling %t; %v of trouble",
-		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Timeout, p.Loss, strings.Join(p.Works, "+"), p.Lag, p.PeerDelay, p.Profile, p.Auth, p.SASL, p.ReadOnly, p.Meddling, p.Trouble)
+	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients with %d abreast, T %v, %v, %s; lag %v, peer delay %v, pace %v, ZooKeeper %v, auth %t (SASL %t), read-only %t, meddling %t; %v of trouble",
+		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Abreast, p.Timeout, p.Loss, strings.Join(p.Works, "+"), p.Lag, p.PeerDelay, p.Pace, p.Profile, p.Auth, p.SASL, p.ReadOnly, p.Meddling, p.Trouble)
 }
 
 // server is what the members are started with.
 func (p *Plan) server() zktest.Config {
 	cfg := zktest.Config{TickTime: p.Tick, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, Profile: p.Profile, ReapInterval: 5 * time.Minute,
-		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly}
+		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly, Pace: p.Pace}
 	if p.SASL {
 		cfg.SASLUsers = map[string]string{user: password}
 	}

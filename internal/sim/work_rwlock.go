@@ -51,7 +51,7 @@ func (k *rwlockWork) acquire(ctx context.Context, a *actor, side *rwlock.Side) (
 	if err != nil {
 		return nil, nil, notTaken(err, rwlock.ErrNotAcquired)
 	}
-	g := &grant{hold: lock, path: lock.Path(), token: lock.FencingToken(), shared: side.Kind() == rwlock.Read, owner: 1 + a.id + 1000*a.turn}
+	g := &grant{hold: lock, path: lock.Path(), token: lock.FencingToken(), shared: side.Kind() == rwlock.Read, owner: 1 + a.who + 10_000*a.turn}
 	return lock, k.l.granted(a, g), nil
 }
 

@@ -91,9 +91,15 @@ func Run(p *Plan) *Result {
 	}
 	var actors sync.WaitGroup
 	for k, work := range works {
+		abreast := 1
+		if crowded[p.Works[k]] {
+			abreast = p.Abreast
+		}
 		for i, c := range w.clients {
-			a := &actor{w: w, c: c, id: i, work: work, r: rand.New(rand.NewPCG(p.Seed, uint64(1+k*1000+i)))}
-			actors.Go(a.live)
+			for n := range abreast {
+				a := &actor{w: w, c: c, id: i, who: i + 1000*n, work: work, r: rand.New(rand.NewPCG(p.Seed, uint64(1+k*1000+i+n*1_000_000)))}
+				actors.Go(a.live)
+			}
 		}
 	}
 	w.torment()
@@ -300,7 +306,7 @@ func (w *world) slack() time.Duration {
 
 // patience is within what time after the last fault everybody must have had a turn.
 func (w *world) patience() time.Duration {
-	return 2*time.Minute + 4*w.plan.Timeout + w.plan.bound() + time.Duration(w.plan.Clients)*2*time.Second
+	return 2*time.Minute + 4*w.plan.Timeout + w.plan.bound() + time.Duration(w.plan.Clients*w.plan.Abreast)*2*time.Second
 }
 
 // nothingLeft checks that clean-ups are done and no watch is left.
@@ -351,11 +357,15 @@ func workNames() (names []string) {
 	return names
 }
 
-// actor is one client at one work.
+// crowded are the works at which several actors of one client may be: they share its session, but no right.
+var crowded = map[string]bool{"mutex": true, "rwlock": true, "semaphore": true, "multi": true, "revocation": true, "latch": true, "selector": true}
+
+// actor is a client, or one of several contenders in it, at one work.
 type actor struct {
 	w    *world
 	c    *framework.Client
-	id   int
+	id   int // of the client
+	who  int // nobody else at this work has it
 	work workload
 	r    *rand.Rand
 	turn int
