@@ -97,7 +97,9 @@ func (s *Server) execute(r *request) {
 		s.replyAt(r, -1, ErrUnimplemented, nil)
 		c.end(true)
 	case s.readOnly() && r.op == jute.OpCloseSession:
-		s.closes(c.sessionID) // it was never written down
+		if c.session != nil && c.session.local {
+			s.closes(c.sessionID)
+		} // else it is closed for nobody else, and lives on here, too: what the log does not say stays as it is
 		s.reply(r, ok, nil)
 		c.end(true)
 	case s.readOnly() && (op.prepare != nil || r.op == jute.OpSync):
