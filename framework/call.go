@@ -10,7 +10,6 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
-	"github.com/go-curator/curator/retry"
 )
 
 // operation is one operation of a caller, made anew for every ForPath. The foreground runs it on the caller's goroutine and repeats it
@@ -71,14 +70,14 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	o.observe(ctx, c, false)
 	err := checkContext(ctx)
 	if err == nil {
-		err = retry.Do(ctx, c.RetryPolicy(), func(ctx context.Context) error {
+		err = c.Retry(ctx, func(ctx context.Context) error {
 			e, err := c.epochOf()
 			if err == nil {
 				o.seen.try(e)
 				v, err = o.try(ctx, c, e)
 			}
 			return err
-		}, retry.WithRetryable(func(err error) bool { return o.retryable(c, err) }))
+		}, func(err error) bool { return o.retryable(c, err) })
 	}
 	if err != nil {
 		var none T

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
-	"github.com/go-curator/curator/retry"
 )
 
 // Helpers over whole subtrees send their requests in flights: many at once, then a wait for all the answers. A flight that a lost connection has torn
@@ -39,13 +38,13 @@ func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoc
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
-	err := retry.Do(ctx, c.RetryPolicy(), func(ctx context.Context) error {
+	err := c.Retry(ctx, func(ctx context.Context) error {
 		e, err := c.epochOf()
 		if err != nil {
 			return err
 		}
 		return f(ctx, e)
-	}, retry.WithRetryable(func(err error) bool {
+	}, func(err error) bool {
 		switch {
 		case errors.Is(err, ErrClosed):
 			return false
@@ -53,7 +52,7 @@ func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoc
 			return c.pinned() == nil
 		}
 		return transient(err)
-	}))
+	})
 	return c.core.explain(err)
 }
 

@@ -125,16 +125,16 @@ func (m *mailbox) run() {
 
 // epochOf returns the epoch in which this view's operations run now.
 func (c *Client) epochOf() (*epoch, error) {
-	if e := c.pinned(); e != nil && !mutant.On("no epoch check") {
-		if e.ctx.Err() != nil {
-			return nil, ended(e)
-		}
+	now := c.core.epochNow()
+	switch e := c.pinned(); {
+	case e != nil && e.ctx.Err() != nil && !mutant.On("no epoch check"):
+		return nil, ended(e)
+	case now == nil:
+		return nil, ErrClosed
+	case e != nil && !mutant.On("no epoch check"):
 		return e, nil
 	}
-	if e := c.core.epochNow(); e != nil {
-		return e, nil
-	}
-	return nil, ErrClosed
+	return now, nil
 }
 
 // ended returns why an epoch is over: ErrSessionLost or ErrClosed.

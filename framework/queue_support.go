@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/go-curator/curator/retry"
 )
@@ -18,6 +19,23 @@ func (c *Client) RetryPolicy() retry.Policy {
 		return p
 	}
 	return c.core.cfg.retry
+}
+
+// Retry runs op as the retry policy says, for recipes that repeat several operations as one. An error for which retryable says false is returned at
+// once. When the client closes, no pause goes on: op is called once more, to be told ErrClosed.
+func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, retryable func(error) bool) error {
+	return retry.Do(ctx, c.RetryPolicy(), op, retry.WithRetryable(retryable), retry.WithInterrupt(c.core.closed))
+}
+
+// Pause waits for d, but not longer than until ctx ends or the client closes. For recipes that try again by a rule of their own.
+func (c *Client) Pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-c.core.closed:
+	}
 }
 
 // Retryable says whether the error of an operation is about the way to the server and not about the operation, so that a retry policy may
@@ -35,14 +53,14 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
-	err = retry.Do(ctx, c.RetryPolicy(), func(ctx context.Context) error {
+	err = c.Retry(ctx, func(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
 		defer cancel()
 		if s, err = c.session(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("%w (%v)", ErrNotConnected, err) // the deadline was not the caller's: it must not be found in the error
 		}
 		return err
-	}, retry.WithRetryable(transient))
+	}, transient)
 	if err != nil {
 		return nil, err
 	}

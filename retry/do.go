@@ -15,6 +15,7 @@ type Option func(*config)
 type config struct {
 	retryable func(error) bool
 	notify    func(error, time.Duration)
+	interrupt <-chan struct{}
 }
 
 // WithRetryable limits what is repeated: an error for which the function says false is returned at once, as it is, and the
@@ -36,6 +37,12 @@ func WithNotify(notify func(err error, wait time.Duration)) Option {
 			c.notify = notify
 		}
 	}
+}
+
+// WithInterrupt ends the wait between attempts as soon as the channel is closed: op is called once more, at once, and what it returns is what Do
+// returns. For what makes further attempts useless, as the end of a client does, but is for op to put into words. Default: nothing but ctx does.
+func WithInterrupt(done <-chan struct{}) Option {
+	return func(c *config) { c.interrupt = done }
 }
 
 // Permanent marks an error as not to be repeated: [Do] stops and returns err itself, without the mark. Permanent(nil) is nil.
@@ -64,7 +71,7 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	own := carried(ctx, b)
 
 	var last error
-	for ctx.Err() == nil {
+	for final := false; ctx.Err() == nil; {
 		last = op(ctx)
 		if last == nil {
 			return nil
@@ -77,7 +84,7 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 		if ctx.Err() != nil && errors.Is(last, ctx.Err()) {
 			break
 		}
-		if !c.retryable(last) {
+		if final || !c.retryable(last) {
 			return last
 		}
 		if ctx.Err() != nil {
@@ -91,9 +98,11 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 			return last
 		}
 		c.notify(last, wait)
-		if first := sleep(ctx, own, wait); first != nil {
+		first, interrupted := sleep(ctx, own, c.interrupt, wait)
+		if first != nil {
 			return ended(first, last)
 		}
+		final = interrupted
 	}
 	return ended(ctx, last)
 }
@@ -117,20 +126,22 @@ func carried(ctx context.Context, b backoff.BackOff) context.Context {
 	return ctx
 }
 
-// sleep waits, and returns nil, or the one of the two contexts that ended it.
-func sleep(ctx, own context.Context, wait time.Duration) context.Context {
+// sleep waits, and returns the one of the two contexts that ended it, or whether it was interrupted.
+func sleep(ctx, own context.Context, interrupt <-chan struct{}, wait time.Duration) (first context.Context, interrupted bool) {
 	if wait == 0 {
-		return nil // the loop looks at ctx next
+		return nil, false // the loop looks at ctx next
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx
+		return ctx, false
 	case <-own.Done():
-		return own
+		return own, false
+	case <-interrupt:
+		return nil, true
 	case <-timer.C:
-		return nil
+		return nil, false
 	}
 }
 

@@ -27,6 +27,14 @@ type failing struct {
 	calls int
 }
 
+// down is as many errors.
+func down(n int) (errs []error) {
+	for i := range n {
+		errs = append(errs, fmt.Errorf("attempt %d: %w", i+1, errDown))
+	}
+	return errs
+}
+
 func (f *failing) op(context.Context) error {
 	f.calls++
 	if f.calls <= len(f.errs) {
@@ -36,12 +44,6 @@ func (f *failing) op(context.Context) error {
 }
 
 func TestDoFollowsThePolicy(t *testing.T) {
-	down := func(n int) (errs []error) {
-		for i := range n {
-			errs = append(errs, fmt.Errorf("attempt %d: %w", i+1, errDown))
-		}
-		return errs
-	}
 	for _, c := range []struct {
 		name   string
 		policy retry.Policy
@@ -256,5 +258,21 @@ func TestOneValueManyOperations(t *testing.T) {
 		for range 10 {
 			assert.Equal(t, 4, <-done)
 		}
+	})
+}
+
+func TestInterrupt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, f, done := time.Now(), failing{errs: down(10)}, make(chan struct{})
+		time.AfterFunc(90*time.Minute, func() { close(done) })
+		err := retry.Do(t.Context(), retry.RetryForever{Sleep: time.Hour}, f.op, retry.WithInterrupt(done))
+		assert.EqualError(t, err, "attempt 3: down")
+		assert.Equal(t, 90*time.Minute, time.Since(began))
+		assert.Equal(t, 3, f.calls, "at once, after an hour, and a last time")
+
+		f = failing{errs: down(10)}
+		assert.EqualError(t, retry.Do(t.Context(), retry.RetryForever{Sleep: time.Hour}, f.op, retry.WithInterrupt(done)), "attempt 2: down", "it is over already")
+		assert.Equal(t, 2, f.calls)
+		assert.Equal(t, 90*time.Minute, time.Since(began))
 	})
 }

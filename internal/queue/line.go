@@ -88,7 +88,7 @@ func (l *Line) Acquire(ctx, values context.Context) (*Grant, error) {
 		if time.Since(joined) > settled {
 			stays = 0
 		}
-		if err := pause(ctx, stays); err != nil {
+		if err := Pause(ctx, l.Client, stays); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +97,7 @@ func (l *Line) Acquire(ctx, values context.Context) (*Grant, error) {
 // TryAcquire is Acquire for who does not want to wait: ErrTaken if somebody is ahead. Its first look writes nothing. With stale that look
 // may be at what the connected member knows, which may be behind.
 func (l *Line) TryAcquire(ctx, values context.Context, stale bool) (grant *Grant, err error) {
-	err = retry.Do(ctx, l.Client.RetryPolicy(), func(ctx context.Context) error {
+	err = l.Client.Retry(ctx, func(ctx context.Context) error {
 		session, err := l.session(ctx, 0)
 		if err != nil {
 			return retry.Permanent(err) // it has been through the policy
@@ -106,7 +106,7 @@ func (l *Line) TryAcquire(ctx, values context.Context, stale bool) (grant *Grant
 			grant, err = l.stay(ctx, values, session, false)
 		}
 		return err
-	}, retry.WithRetryable(func(err error) bool { return beginAgain(err) || framework.Retryable(err) }))
+	}, func(err error) bool { return beginAgain(err) || framework.Retryable(err) })
 	if err != nil {
 		return nil, err
 	}
@@ -134,20 +134,17 @@ func beginAgain(err error) bool {
 // settled is how long a stay in line must have lasted for its end not to look like a part of a series.
 const settled = 10 * time.Second
 
-// pause keeps those whose nodes are deleted again and again from running in circles.
-func pause(ctx context.Context, stays int) error {
-	if stays == 0 {
+// Pause keeps those who fail, or lose their nodes, again and again from running in circles. It waits the longer the more failures there were in a row,
+// but not longer than until the client closes, or ctx ends, which is its error.
+func Pause(ctx context.Context, client *framework.Client, failures int) error {
+	if failures == 0 {
 		return nil
 	}
-	wait := min(10*time.Millisecond<<min(stays, 10), time.Second)
-	timer := time.NewTimer(chance.UpTo(wait))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	client.Pause(ctx, chance.UpTo(min(10*time.Millisecond<<min(failures, 10), time.Second)))
+	if ctx.Err() != nil {
 		return Left(ctx)
 	}
+	return nil
 }
 
 // look is the look before the leap: one flight, no write.

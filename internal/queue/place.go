@@ -10,7 +10,6 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/retry"
 )
 
 // place is one node in the line, in one session.
@@ -71,7 +70,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 	if mutant.On("unprotected create") {
 		create = p.view.Create().WithMode(framework.EphemeralSequential).CreatingParentContainersIfNeeded().InBackground()
 	}
-	err = retry.Do(ctx, p.Client.RetryPolicy(), func(ctx context.Context) error {
+	err = p.Client.Retry(ctx, func(ctx context.Context) error {
 		p.connections = p.session.Connections()
 		created := create.ForPath(ctx, p.join(p.Name), data)
 		listed := p.view.GetChildren().InBackground().ForPath(ctx, p.Dir)
@@ -86,7 +85,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 			children = p.children(list.Names)
 		}
 		return nil
-	}, retry.WithRetryable(framework.Retryable))
+	}, framework.Retryable)
 	return children, err
 }
 
@@ -158,7 +157,7 @@ func (p *place) list(ctx context.Context) ([]string, error) {
 		if err := p.view.WaitConnected(ctx); err != nil {
 			return nil, err
 		}
-		if err := pause(ctx, failures); err != nil {
+		if err := Pause(ctx, p.Client, failures); err != nil {
 			return nil, err
 		}
 	}
@@ -176,7 +175,7 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 		defer func() { waited(err) }()
 	}
 	ownEvents := events(p.own)
-	check := time.NewTimer(jittered(p.session.Timeout()))
+	check := time.NewTimer(Jittered(p.session.Timeout()))
 	defer check.Stop()
 	var checked <-chan struct{}
 	var there *framework.Pending[framework.ExistsResult]
@@ -206,7 +205,7 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 				return false, nil
 			}
 			checked = nil
-			check.Reset(jittered(p.session.Timeout()))
+			check.Reset(Jittered(p.session.Timeout()))
 		case <-p.session.Done():
 			return false, ended(context.Cause(p.session.Context()))
 		case <-ctx.Done():
@@ -340,8 +339,8 @@ func (g *Grant) Release(ctx context.Context) error {
 // result waits for an operation whose own context bounds it: whoever stopped waiting before it is over would leave behind what it brings.
 func result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
 
-// jittered spreads the checks of many waiters.
-func jittered(d time.Duration) time.Duration {
+// Jittered spreads the checks of many waiters.
+func Jittered(d time.Duration) time.Duration {
 	if d <= 0 {
 		d = 10 * time.Second
 	}

@@ -62,10 +62,10 @@ func (b *Barrier) Set(ctx context.Context) error {
 	if err == nil {
 		// One attempt at a time, so that a repeat that meets the node of the one before sees just that.
 		create := b.client.Create().CreatingParentContainersIfNeeded().InBackground()
-		err = retry.Do(ctx, b.client.RetryPolicy(), func(ctx context.Context) error {
+		err = b.client.Retry(ctx, func(ctx context.Context) error {
 			_, err := result(create.ForPath(ctx, b.path, nil))
 			return unless(err, framework.ErrNodeExists)
-		}, retry.WithRetryable(passing))
+		}, passing)
 	}
 	return b.failed("set", err)
 }
@@ -107,7 +107,7 @@ func (b *Barrier) wait(ctx context.Context) error {
 		if first == 0 {
 			err = read(ctx)
 		} else {
-			err = patiently(ctx, read, passing)
+			err = patiently(ctx, b.client, read, passing)
 		}
 		switch {
 		case errors.Is(err, framework.ErrNoNode):
@@ -163,8 +163,8 @@ func next(ctx context.Context, watch *framework.Watch) (framework.Event, error) 
 
 // patiently repeats what does no harm twice until it is done or fails for another reason than the way to the servers, however long that is
 // blocked: the caller is in the middle of something that outlives that.
-func patiently(ctx context.Context, op func(context.Context) error, passing func(error) bool) error {
-	return retry.Do(ctx, retry.RetryForever{Sleep: 200 * time.Millisecond}, op, retry.WithRetryable(passing))
+func patiently(ctx context.Context, client *framework.Client, op func(context.Context) error, passing func(error) bool) error {
+	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, passing)
 }
 
 // passing says that an error is about the way to the servers, or the session, and that who needs no node of that session may try again.

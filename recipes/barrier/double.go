@@ -10,7 +10,6 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/retry"
 )
 
 // readyName is the child that says that a barrier is open. It is part of the contract with Curator for Java.
@@ -166,7 +165,7 @@ func (m *Member) lost() error {
 // join creates the node and lists the directory, in one flight.
 func (m *Member) join(ctx context.Context) (names []string, czxid int64, err error) {
 	create := m.view.Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().InBackground()
-	err = retry.Do(ctx, m.d.client.RetryPolicy(), func(ctx context.Context) error {
+	err = m.d.client.Retry(ctx, func(ctx context.Context) error {
 		created := create.ForPath(ctx, m.Path(), m.d.data)
 		listed := m.view.GetChildren().InBackground().ForPath(ctx, m.d.path)
 		node, err := result(created)
@@ -180,7 +179,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 			names = m.d.children(list.Names)
 		}
 		return nil
-	}, retry.WithRetryable(passingWithin))
+	}, passingWithin)
 	// The list came before the node if the directory had to be made first, and it may have been lost.
 	if err == nil && !slices.Contains(names, m.name) {
 		names, err = m.list(ctx)
@@ -190,7 +189,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 
 // list reads the directory, however long the connection is away.
 func (m *Member) list(ctx context.Context) (names []string, err error) {
-	err = patiently(ctx, func(ctx context.Context) error {
+	err = patiently(ctx, m.d.client, func(ctx context.Context) error {
 		names, err = m.view.GetChildren().ForPath(ctx, m.d.path)
 		return unless(err, framework.ErrNoNode)
 	}, passingWithin)
@@ -209,7 +208,7 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 		return open, nil
 	}
 	create := m.view.Create().InBackground()
-	err = patiently(ctx, func(ctx context.Context) error {
+	err = patiently(ctx, m.d.client, func(ctx context.Context) error {
 		_, err := result(create.ForPath(ctx, m.d.ready(), nil))
 		return unless(err, framework.ErrNodeExists)
 	}, passingWithin)
@@ -226,7 +225,7 @@ var errNotListed = fmt.Errorf("the member's node is gone: %w", ErrNodeDeleted)
 func (m *Member) await(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch
-	err = patiently(ctx, func(ctx context.Context) (err error) {
+	err = patiently(ctx, m.d.client, func(ctx context.Context) (err error) {
 		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.ready())
 		return err
 	}, passingWithin)

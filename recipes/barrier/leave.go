@@ -140,7 +140,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 // entered again, under the same name.
 func (d *Double) watch(ctx context.Context, name string, since int64) (watch *framework.Watch, gone bool, err error) {
 	var node framework.Stat
-	err = patiently(ctx, func(ctx context.Context) (err error) {
+	err = patiently(ctx, d.client, func(ctx context.Context) (err error) {
 		// Of a node that is not there getData leaves no watch behind, unlike exists.
 		_, watch, err = d.client.GetData().StoringStatIn(&node).WithWatch().ForPath(ctx, d.child(name))
 		return err
@@ -160,7 +160,7 @@ func (d *Double) watch(ctx context.Context, name string, since int64) (watch *fr
 // watchUnseen is watch for a node that we may not read: a server would not tell us of its deletion. The directory changes with it.
 func (d *Double) watchUnseen(ctx context.Context, name string) (watch *framework.Watch, gone bool, err error) {
 	var names []string
-	err = patiently(ctx, func(ctx context.Context) (err error) {
+	err = patiently(ctx, d.client, func(ctx context.Context) (err error) {
 		names, watch, err = d.client.GetChildren().WithWatch().ForPath(ctx, d.path)
 		return err
 	}, passing)
@@ -176,7 +176,7 @@ func (d *Double) watchUnseen(ctx context.Context, name string) (watch *framework
 
 // list reads the directory for somebody who has nothing in any session.
 func (d *Double) list(ctx context.Context) (names []string, err error) {
-	err = patiently(ctx, func(ctx context.Context) error {
+	err = patiently(ctx, d.client, func(ctx context.Context) error {
 		names, err = d.client.GetChildren().ForPath(ctx, d.path)
 		return unless(err, framework.ErrNoNode)
 	}, passing)
@@ -185,7 +185,7 @@ func (d *Double) list(ctx context.Context) (names []string, err error) {
 
 // remove deletes a node that may be gone already.
 func (d *Double) remove(ctx context.Context, path string) error {
-	return patiently(ctx, func(ctx context.Context) error {
+	return patiently(ctx, d.client, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)
 	}, passing)
 }

@@ -105,15 +105,6 @@ func pause(n int) time.Duration {
 	return chance.UpTo(limit)
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // Participant is somebody who leads or stands in line, with any client, in Go or Java.
 type Participant struct {
 	// ID is what the participant calls itself, see [WithID]; "" when this client may not read the node.

@@ -218,7 +218,7 @@ func (l *Latch) elect() error {
 			failures++
 			wait := pause(failures)
 			l.refused(err, wait)
-			sleep(l.ctx, wait)
+			l.line.Client.Pause(l.ctx, wait)
 		}
 	}
 	return ErrLeft
@@ -271,7 +271,7 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 	view := grant.Session.Client()
 	for failures := 0; ; failures++ {
 		if failures > 0 {
-			sleep(l.ctx, pause(failures))
+			view.Pause(l.ctx, pause(failures))
 		}
 		if err := grant.Session.WaitQuorum(l.ctx); err != nil {
 			return nil, err

@@ -92,7 +92,7 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 				return nil
 			}
 			failures++
-			sleep(ctx, pause(failures))
+			o.client.Pause(ctx, pause(failures))
 			continue
 		}
 		failures = 0

@@ -141,7 +141,7 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 			failures++
 			wait := pause(failures)
 			s.refused(err, wait)
-			sleep(ctx, wait)
+			s.line.Client.Pause(ctx, wait)
 			continue
 		}
 		failures = 0

@@ -8,7 +8,6 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/retry"
 )
 
 // digits is how many the server appends.
@@ -32,14 +31,14 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (_ *queue.Grant, err
 			view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 		}
 	}()
-	err = retry.Do(ctx, view.RetryPolicy(), func(ctx context.Context) error {
+	err = view.Retry(ctx, func(ctx context.Context) error {
 		_, err := view.TransactionInBackground(ctx, w.Guard(), create).Wait(context.Background())
 		made = made || err == nil || errors.Is(err, framework.ErrOutcomeUnknown)
 		if errors.Is(err, framework.ErrNodeExists) { // nobody else has this name: it is ours, from a try whose reply was lost
 			return nil
 		}
 		return err
-	}, retry.WithRetryable(framework.Retryable))
+	}, framework.Retryable)
 	if errors.Is(err, framework.ErrNoNode) {
 		w.handle.Grant().Hold.End(ErrNodeDeleted) // it would have found out a little later
 	}

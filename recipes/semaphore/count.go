@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/retry"
 )
 
 // Count is a number in a node that everybody may read and set: how many leases a semaphore has, see [WithSharedCount]. It has no state but its
@@ -144,7 +143,7 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 			return err
 		default:
 			failures++
-			if err := pause(ctx, failures); err != nil {
+			if err := queue.Pause(ctx, c.client, failures); err != nil {
 				return err
 			}
 		}
@@ -155,13 +154,13 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 func (c *Count) make(ctx context.Context, view *framework.Client, n int32) error {
 	// One attempt at a time, so that a repeat that meets the node of the one before sees just that.
 	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
-	return retry.Do(ctx, view.RetryPolicy(), func(ctx context.Context) error {
+	return view.Retry(ctx, func(ctx context.Context) error {
 		_, err := result(create.ForPath(ctx, c.path, encode(n)))
 		if errors.Is(err, framework.ErrNodeExists) {
 			return nil
 		}
 		return err
-	}, retry.WithRetryable(framework.Retryable))
+	}, framework.Retryable)
 }
 
 func (c *Count) failed(verb string, err error) error {

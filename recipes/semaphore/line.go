@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/queue"
 )
 
@@ -39,7 +38,7 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 		if time.Since(joined) > settled {
 			stays = 0
 		}
-		if err := pause(ctx, stays); err != nil {
+		if err := queue.Pause(ctx, s.client, stays); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +110,7 @@ func (s *Semaphore) await(ctx context.Context, place *queue.Grant, seen sight, n
 func (s *Semaphore) change(ctx context.Context, place *queue.Grant, seen sight, quiet time.Duration) (unchanged bool, err error) {
 	// Watches get lost for reasons that are nobody's fault here: a server that drops events for want of rights, a bug. It costs the first
 	// in line one look per session timeout to be safe from them.
-	check := time.NewTimer(jittered(place.Session.Timeout()))
+	check := time.NewTimer(queue.Jittered(place.Session.Timeout()))
 	defer check.Stop()
 	var still <-chan time.Time
 	if quiet > 0 {
@@ -142,12 +141,4 @@ func events(w *framework.Watch) <-chan framework.Event {
 		return nil
 	}
 	return w.C
-}
-
-// jittered spreads the checks of many waiters.
-func jittered(d time.Duration) time.Duration {
-	if d <= 0 {
-		d = 10 * time.Second
-	}
-	return chance.Around(d)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/retry"
 )
 
 // The names below the semaphore's path. They are part of the contract with Curator for Java.
@@ -258,10 +257,10 @@ func (s *Semaphore) participants(ctx context.Context, verb string, l *queue.Line
 func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
 	if err = s.ready(ctx); err == nil {
 		var seen sight
-		err = retry.Do(ctx, s.client.RetryPolicy(), func(ctx context.Context) (err error) {
+		err = s.client.Retry(ctx, func(ctx context.Context) (err error) {
 			seen, err = s.look(ctx, s.client, false)
 			return err
-		}, retry.WithRetryable(framework.Retryable))
+		}, framework.Retryable)
 		if err == nil {
 			return seen.taken(), seen.max, nil
 		}

@@ -31,7 +31,7 @@ const (
 // patience is how long the first in line waits before it looks whether it has to give way.
 type patience time.Duration
 
-func (p patience) wait() time.Duration { return jittered(time.Duration(p)) }
+func (p patience) wait() time.Duration { return queue.Jittered(time.Duration(p)) }
 
 func (p patience) longer() patience { return min(2*p, patience(lastPatience)) }
 

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
@@ -21,7 +19,7 @@ var errLeaseGone = fmt.Errorf("while the lease was taken: %w", framework.ErrNode
 // try takes n leases if nobody is in line and they are free; else ErrNotAcquired. Two flights: a look, and the leap. It does without the
 // line's lock, since [sight.judge] is safe without; whoever loses a race to somebody has taken nothing.
 func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
-	err = retry.Do(ctx, s.client.RetryPolicy(), func(ctx context.Context) error {
+	err = s.client.Retry(ctx, func(ctx context.Context) error {
 		session, err := s.client.SessionSoon(ctx)
 		if err != nil {
 			return retry.Permanent(err) // it has been through the policy
@@ -30,7 +28,7 @@ func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
 			lease, err = s.take(ctx, session, n)
 		}
 		return err
-	}, retry.WithRetryable(func(err error) bool { return beginAgain(err) || framework.Retryable(err) }))
+	}, func(err error) bool { return beginAgain(err) || framework.Retryable(err) })
 	return lease, err
 }
 
@@ -140,7 +138,7 @@ func (s *Semaphore) lookPatiently(ctx context.Context, view *framework.Client, w
 		if err := view.WaitConnected(ctx); err != nil {
 			return sight{}, err
 		}
-		if err := pause(ctx, failures); err != nil {
+		if err := queue.Pause(ctx, s.client, failures); err != nil {
 			return sight{}, err
 		}
 	}
@@ -166,7 +164,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 	}()
 	var seen sight
 	var unseen error
-	err = retry.Do(ctx, s.client.RetryPolicy(), func(ctx context.Context) (failed error) {
+	err = s.client.Retry(ctx, func(ctx context.Context) (failed error) {
 		creates := make([]*framework.Pending[framework.CreateResult], n-len(nodes))
 		for i := range creates {
 			creates[i] = create.ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.data)
@@ -182,7 +180,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 		}
 		seen, unseen = s.end(seeing)
 		return failed
-	}, retry.WithRetryable(framework.Retryable))
+	}, framework.Retryable)
 	if err != nil {
 		return nil, err
 	}
@@ -230,19 +228,3 @@ func giveBack(view *framework.Client, nodes []node) {
 
 // result waits for an operation whose own context bounds it: whoever stopped waiting before it is over would leave behind what it brings.
 func result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
-
-// pause keeps those who fail again and again from running in circles.
-func pause(ctx context.Context, failures int) error {
-	if failures == 0 {
-		return nil
-	}
-	wait := min(10*time.Millisecond<<min(failures, 10), time.Second)
-	timer := time.NewTimer(chance.UpTo(wait))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return queue.Left(ctx)
-	}
-}
