@@ -229,3 +229,89 @@ func TestLogsKeepSecrets(t *testing.T) {
 		assert.NotContains(t, text, string(password))
 	})
 }
+
+// What a client had before may live on at the server: Close does not say that it is gone (found by the simulation).
+func TestCloseAfterALossIsUnacknowledged(t *testing.T) {
+	lost := func(t *testing.T, srv *zktest.Server, c *Client) {
+		_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
+		require.NoError(t, err)
+		srv.BlackHole(0, zktest.Both)
+		for c.State().State != Lost {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.True(t, srv.Exists("/here"))
+	}
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		lost(t, srv, c)
+		assert.ErrorIs(t, c.Close(), ErrUnacknowledged)
+		assert.ErrorIs(t, c.Close(), ErrUnacknowledged, "once more")
+		srv.Heal()
+	})
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		lost(t, srv, c)
+		time.Sleep(30 * time.Second)
+		assert.ErrorIs(t, c.Close(), ErrUnacknowledged, "it has expired, unless the server has been started anew, which nobody can know here")
+		srv.Heal()
+	})
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		lost(t, srv, c)
+		srv.Heal()
+		require.NoError(t, c.WaitConnected(t.Context()))
+		assert.False(t, srv.Exists("/here"), "the next session has closed the last")
+		assert.NoError(t, c.Close())
+	})
+}
+
+// Whoever is in a pause between two tries when the client closes hears of it at once.
+func TestCloseEndsPauses(t *testing.T) {
+	patient := WithRetry(retry.RetryForever{Sleep: time.Hour})
+	calls := map[string]func(ctx context.Context, c *Client, s *Session) error{
+		"operation": func(ctx context.Context, c *Client, _ *Session) error {
+			_, err := c.GetData().ForPath(ctx, "/a")
+			return err
+		},
+		"of a session": func(ctx context.Context, _ *Client, s *Session) error {
+			_, err := s.Client().GetData().ForPath(ctx, "/a")
+			return err
+		},
+		"several":      func(ctx context.Context, c *Client, _ *Session) error { return c.DeleteRecursively(ctx, "/a") },
+		"session soon": func(ctx context.Context, c *Client, _ *Session) error { _, err := c.SessionSoon(ctx); return err },
+		"of a recipe": func(ctx context.Context, c *Client, s *Session) error {
+			return c.Retry(ctx, func(context.Context) error {
+				_, err := s.Client().Sync().InBackground().ForPath(ctx, "/a").Wait(ctx)
+				return err
+			}, Retryable)
+		},
+		"recipe's own": func(ctx context.Context, c *Client, _ *Session) error {
+			c.Pause(ctx, time.Hour)
+			return ErrClosed
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.RunT(t)
+				c := dial(t, srv, patient, WithSessionTimeout(40*time.Second), WithConnectionTimeout(5*time.Second))
+				s := connected(t, c)
+				srv.Stop()
+				if name == "session soon" {
+					time.Sleep(time.Minute) // there is no session any more
+				} else {
+					time.Sleep(time.Second)
+				}
+				done := make(chan error, 1)
+				go func() { done <- call(t.Context(), c, s) }()
+				time.Sleep(10 * time.Second) // that was the first try
+				select {
+				case err := <-done:
+					require.FailNow(t, "over too early", err)
+				default:
+				}
+				began := time.Now()
+				_ = c.Close()
+				assert.ErrorIs(t, <-done, ErrClosed)
+				assert.LessOrEqual(t, time.Since(began), 100*time.Millisecond)
+			})
+		})
+	}
+}

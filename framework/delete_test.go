@@ -326,7 +326,7 @@ func TestCloseDoesNotAwaitWhatCannotBeDone(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		leaveDelete(t, c, srv.Pause)
 		began := time.Now()
-		_ = c.CloseContext(context.Background())
+		assert.ErrorIs(t, c.CloseContext(context.Background()), ErrUnacknowledged)
 		assert.LessOrEqual(t, time.Since(began), 10*time.Second, "the session timeout")
 		srv.Resume()
 	})

@@ -57,7 +57,7 @@ func TestHealthThroughTheLifeOfAClient(t *testing.T) {
 		assert.ErrorIs(t, h.Check(s.Timeout()), ErrSessionLost)
 		assert.Zero(t, h.Safety.Remaining)
 
-		require.NoError(t, c.Close())
+		require.ErrorIs(t, c.Close(), ErrUnacknowledged)
 		assert.ErrorIs(t, c.Health().Err(), ErrClosed)
 		assert.ErrorIs(t, c.Health().Check(time.Hour), ErrClosed)
 	})

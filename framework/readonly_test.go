@@ -129,3 +129,25 @@ func TestWaitQuorum(t *testing.T) {
 		time.Sleep(time.Minute) // the client has closed
 	})
 }
+
+// A member without a quorum cannot close a session, and is not asked to: a real one would delete its nodes from its own copy alone.
+func TestCloseAtAReadOnlyMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, c := readOnlyClient(t, 10*time.Second)
+		_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
+		require.NoError(t, err)
+		e.Member(1).Stop()
+		e.Member(2).Stop()
+		for c.State().State != ReadOnly {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.ErrorIs(t, c.Close(), ErrUnacknowledged)
+		require.True(t, e.Member(0).Exists("/here"))
+		for _, line := range e.Trace() {
+			require.NotContains(t, line, "closeSession")
+		}
+		require.NoError(t, e.Heal())
+		time.Sleep(30 * time.Second)
+		require.False(t, e.Member(0).Exists("/here"), "it has expired")
+	})
+}

@@ -137,8 +137,8 @@ func (m *manager) run() {
 
 func (m *manager) stop() { m.posts.put(func() { m.stopped = true }) }
 
-// happened feeds the machine and does what it says. server is the one that it is about, why the cause of a loss; fence is the session to be closed before the next one is announced.
-func (m *manager) happened(in input, server string, why error, fence *wire.Fence) {
+// happened feeds the machine and does what it says. server is the one that it is about, why the cause of a loss; fences are the sessions to be closed before the next one is announced.
+func (m *manager) happened(in input, server string, why error, fences []wire.Fence) {
 	var todo []effect
 	m.state, todo = m.state.next(in)
 	e := m.core.epochLast()
@@ -151,7 +151,7 @@ func (m *manager) happened(in input, server string, why error, fence *wire.Fence
 		case doLose:
 			m.lose(e, why)
 		case doOpen:
-			if err := m.open(do.change.Epoch, e, fence); err != nil {
+			if err := m.open(do.change.Epoch, e, fences); err != nil {
 				m.core.log.Error("cannot open a session", "epoch", do.change.Epoch, "err", err)
 			}
 		case doAnnounce:
@@ -193,7 +193,7 @@ func (m *manager) lose(e *epoch, why error) {
 }
 
 // open begins the epoch n behind old, which is nil for the first.
-func (m *manager) open(n int64, old *epoch, fence *wire.Fence) error {
+func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	c := m.core
 	e := &epoch{n: n, core: c, changed: make(chan struct{}), holds: map[*Hold]struct{}{}, suspended: true}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
@@ -201,14 +201,14 @@ func (m *manager) open(n int64, old *epoch, fence *wire.Fence) error {
 	cfg := wire.Config{
 		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
 		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
-		Fence: fence, Rule: e.plan.rule, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
+		Fences: fences, Rule: e.plan.rule, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		RuleFor: func(timeout time.Duration) wire.Rule { return e.decide(timeout).rule },
 		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnPong: c.pong(n),
 	}
 	var notBefore time.Time
 	if old != nil {
 		cfg.LastZxid = old.wire.MaxZxid()
-		if fence != nil { // else nobody can be in the way any more
+		if id, _ := old.wire.Identity(); id != 0 && !errors.Is(context.Cause(old.ctx), wire.ErrExpired) { // else others may have taken over already
 			notBefore = time.Now().Add(c.cfg.grace(old.wire.Timeout()))
 		}
 	}
@@ -264,16 +264,16 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		log.Warn("session lost", "err", ev.Err)
 		in.kind = inLost
 		why := sessionLost(ev.Err)
-		var fence *wire.Fence
-		if id, password := e.wire.Identity(); id != 0 && !errors.Is(ev.Err, wire.ErrExpired) {
-			// Nothing of it outlives twice its timeout: the last request that the server may have seen, and its own clock.
-			fence = &wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(2*e.wire.Timeout() + c.cfg.grace(e.wire.Timeout()))}
+		fences := e.wire.Unfenced()
+		if id, password := e.wire.Identity(); id != 0 { // also of one that is said to have expired: a leader says so before the others have agreed
+			// No request of it is under way after twice its timeout: the last that a server may have seen, and that server's own clock.
+			fences = append(fences, wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(2*e.wire.Timeout() + c.cfg.grace(e.wire.Timeout()))})
 		}
 		if m.state.closed {
 			e.cancel(why) // nobody needs to wait for it any more
 			return
 		}
-		m.happened(in, ev.Server, why, fence)
+		m.happened(in, ev.Server, why, fences)
 	}
 }
 

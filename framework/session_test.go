@@ -267,3 +267,39 @@ func TestRefusedCredential(t *testing.T) {
 		assert.NotContains(t, err.Error(), "password")
 	})
 }
+
+// A leader that has lost its quorum, and does not know yet, calls a session expired on its own. It lives on with the next leader: the client closes it
+// there, before anybody hears of its new one (found by the simulation).
+func TestExpiredByALeaderAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3)
+		require.NoError(t, e.AwaitSettled(t.Context()))
+		old := e.Leader()
+		c, err := New(e.Member(old).Addr(), WithDialer(e.Dial), WithSessionTimeout(40*time.Second))
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_ = c.Close()
+			time.Sleep(2 * time.Second)
+		})
+		s := connected(t, c)
+		_, err = c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
+		require.NoError(t, err)
+		synctest.Wait()
+
+		for i := range e.Members() {
+			if i != old {
+				e.Partition(old, i)
+			}
+		}
+		e.Member(old).Expire(s.ID())
+		e.Cut(s.ID())
+		<-s.Done()
+		require.ErrorContains(t, context.Cause(s.Context()), "expired")
+		require.NoError(t, c.SetServers(e.ConnectString()))
+		require.NoError(t, c.WaitConnected(t.Context()))
+		next := e.Leader()
+		require.NotEqual(t, old, next)
+		require.False(t, e.Member(next).Exists("/here"))
+		require.NoError(t, e.Heal())
+	})
+}

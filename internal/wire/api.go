@@ -68,8 +68,8 @@ type Config struct {
 	Window int
 	// LastZxid is what the process has already seen in earlier sessions: no member behind it is accepted.
 	LastZxid int64
-	// Fence is the session before this one, to be closed before anybody hears of this one.
-	Fence *Fence
+	// Fences are the sessions before this one, to be closed before anybody hears of this one. Only the latest few count, see maxFences.
+	Fences []Fence
 	// Rule is how promise P1 is kept until the first handshake, and after it if RuleFor is nil.
 	Rule Rule
 	// RuleFor, if set, is asked in every handshake which rule goes with the negotiated timeout. It must not block.
@@ -87,7 +87,8 @@ type Config struct {
 type Fence struct {
 	SessionID int64
 	Password  []byte
-	// Until is when nothing of it can be left: fencing is not tried later.
+	// Until is when no request of it can be under way any more. It may live longer: servers that start anew, or a new leader, give every session its
+	// whole timeout again. So it is closed later, too, if that can be done.
 	Until time.Time
 }
 

@@ -254,7 +254,7 @@ func TestAbortTellsTheServerNothing(t *testing.T) {
 		assert.ErrorIs(t, c.await(Lost).Err, why)
 		assert.True(t, srv.Exists("/e"))
 		require.Len(t, srv.Sessions(), 1)
-		require.NoError(t, c.Close(t.Context()), "nothing to close")
+		require.ErrorIs(t, c.Close(t.Context()), ErrUnacknowledged, "it lives")
 		time.Sleep(20 * time.Second)
 		assert.False(t, srv.Exists("/e"))
 	})

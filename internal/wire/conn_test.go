@@ -336,7 +336,7 @@ func TestClosingTheLibraryEndsTheSession(t *testing.T) {
 		assert.Less(t, time.Since(start), 2*time.Second)
 		c.Wait()
 		assert.Empty(t, srv.Sessions())
-		require.NoError(t, c.Close(t.Context()))
+		require.ErrorIs(t, c.Close(t.Context()), ErrUnacknowledged, "the server's word was for the library")
 	})
 }
 

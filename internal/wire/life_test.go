@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -345,7 +346,7 @@ func TestTheOldSessionIsClosedBeforeTheNewOneIsAnnounced(t *testing.T) {
 			seen := false
 			spy := spyOn(srv.Dial)
 			next := open(t, spy.Dial, credentials, func(cfg *Config) {
-				cfg.Fence = &Fence{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}
+				cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}}
 				cfg.LastZxid = old.MaxZxid()
 				was := cfg.OnEvent
 				cfg.OnEvent = func(ev Event) {
@@ -383,7 +384,7 @@ func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
 				srv.Inject(fault)
 				id, password := old.Identity()
 				next := connected(t, srv.Dial, func(cfg *Config) {
-					cfg.Fence = &Fence{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}
+					cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}}
 				})
 				assert.False(t, srv.Exists("/e"))
 				assert.NotEqual(t, id, next.ID())
@@ -394,18 +395,85 @@ func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
 	}
 }
 
-func TestFencingIsNotTriedWhenThereIsNothingLeft(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		spy := spyOn(srv.Dial)
-		srv.Stop()
-		c := open(t, spy.Dial, func(cfg *Config) {
-			cfg.Fence = &Fence{SessionID: 77, Password: make([]byte, 16), Until: time.Now().Add(time.Second)}
+// Servers that were down give every session its whole timeout again. What is left of an old one is closed late, too, but it is not insisted upon.
+func TestFencingAfterALongOutage(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			old := connected(t, srv.Dial)
+			old.create("/e", jute.ModeEphemeral)
+			id, password := old.Identity()
+			srv.Stop()
+			old.Abort(errors.New("given up"))
+			old.Wait()
+			next := open(t, srv.Dial, func(cfg *Config) {
+				cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Second)}}
+			})
+			time.Sleep(time.Minute)
+			if refused {
+				srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.ReplyError, Err: zktest.ErrSystemError})
+			}
+			require.NoError(t, srv.Start())
+			next.await(Connected)
+			assert.Equal(t, refused, srv.Exists("/e"))
+			if refused {
+				assert.ErrorIs(t, next.Close(t.Context()), ErrUnacknowledged, "of the old one")
+			} else {
+				assert.NoError(t, next.Close(t.Context()))
+			}
 		})
-		time.Sleep(2 * time.Second)
-		require.NoError(t, srv.Start())
+	}
+}
+
+// A member without a quorum may have missed that the session was opened: that it does not know it says nothing (found by the simulation).
+func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(n int, p *peer) {
+			switch n {
+			case 1:
+				p.welcome(10 * time.Second)
+			case 2:
+				p.hello()
+				p.send(&jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
+			default:
+				p.welcome(10 * time.Second)
+				p.obey()
+			}
+		})
+		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
 		c.await(Connected)
-		assert.Equal(t, 1, spy.links())
-		assert.Zero(t, spy.connectOf(0).SessionID)
+		c.await(Disconnected)
+		assert.True(t, c.await(Connected).Reattached)
+	})
+}
+
+// A session that ends before it could close the one before it leaves that to the next (found by the simulation).
+func TestFencesAreHandedOn(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		old := connected(t, srv.Dial)
+		old.create("/e", jute.ModeEphemeral)
+		id, password := old.Identity()
+		old.Abort(errors.New("given up"))
+		old.Wait()
+		srv.Stop()
+		between := open(t, srv.Dial, func(cfg *Config) {
+			cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Hour)}}
+		})
+		between.Abort(errors.New("given up, too"))
+		left := between.Unfenced()
+		require.Len(t, left, 1)
+		assert.Equal(t, id, left[0].SessionID)
+		assert.ErrorIs(t, between.Close(t.Context()), ErrUnacknowledged)
+
+		require.NoError(t, srv.Start())
+		for i := range maxFences + 2 { // those that nobody knows
+			left = slices.Insert(left, 0, Fence{SessionID: int64(100 + i), Password: make([]byte, 16), Until: time.Now().Add(time.Hour)})
+		}
+		spy := spyOn(srv.Dial)
+		next := connected(t, spy.Dial, func(cfg *Config) { cfg.Fences = left })
+		assert.False(t, srv.Exists("/e"))
+		assert.Empty(t, next.Unfenced())
+		assert.Equal(t, 1+maxFences, spy.links(), "the latest")
+		assert.NoError(t, next.Close(t.Context()))
 	})
 }
 

@@ -245,6 +245,9 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 		if req.SessionID == 0 {
 			return nil, false, fmt.Errorf("%w: no session given", errRefused)
 		}
+		if resp.ReadOnly { // it speaks for nobody else, and may have missed that the session was opened
+			return nil, false, fmt.Errorf("%w: a member without a quorum does not know the session", errRefused)
+		}
 		s.end(ErrExpired)
 		return nil, false, ErrExpired
 	}
@@ -625,17 +628,43 @@ func (s *Session) behind(conn net.Conn, in io.Reader) (bool, error) {
 // askXid is used by no other request of a session: members match replies to sessions by (session, xid).
 const askXid = firstXid + 1
 
-// fence closes the session before this one, so that nothing of it can happen any more: a write still in a socket would be executed for as long as
+// maxFences bounds what is kept of sessions that could not be closed.
+const maxFences = 8
+
+// lastFences copies the newest ones.
+func lastFences(fences []Fence) []Fence { return slices.Clone(fences[max(0, len(fences)-maxFences):]) }
+
+// fence closes the sessions before this one, so that nothing of them can happen any more: a write still in a socket would be executed for as long as
 // that session lives. It goes to a server that has just opened a session, and so has a quorum behind it: one that cannot hear its leader could not close
 // anything, but each attempt would keep the old session alive.
 func (s *Session) fence(network, addr string) error {
-	f := s.cfg.Fence
-	s.mu.Lock()
-	done := s.fenced
-	s.mu.Unlock()
-	if done || time.Now().After(f.Until) || mutant.On("no fence") {
+	if mutant.On("no fence") {
 		return nil
 	}
+	for _, f := range s.Unfenced() {
+		err := s.closeOld(f, network, addr)
+		switch {
+		case err == nil:
+			s.mu.Lock()
+			s.fences = slices.DeleteFunc(s.fences, func(done Fence) bool { return done.SessionID == f.SessionID })
+			s.mu.Unlock()
+		case time.Now().Before(f.Until):
+			return err
+		default:
+			s.log.Info("a session before this one is not closed; it will expire", "old", fmt.Sprintf("%#x", f.SessionID), "err", err)
+		}
+	}
+	return nil
+}
+
+// Unfenced returns the sessions before this one that are not known to be closed.
+func (s *Session) Unfenced() []Fence {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.fences)
+}
+
+func (s *Session) closeOld(f Fence, network, addr string) error {
 	conn, err := s.dialOne(network, addr)
 	if err != nil {
 		return err
@@ -676,9 +705,6 @@ func (s *Session) fence(network, addr string) error {
 			return fmt.Errorf("old session not closed: %w", err)
 		}
 	}
-	s.mu.Lock()
-	s.fenced = true
-	s.mu.Unlock()
 	return nil
 }
 

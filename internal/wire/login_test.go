@@ -267,7 +267,7 @@ func TestFencingWithALogin(t *testing.T) {
 		})
 		c := open(t, f.Dial, func(cfg *Config) {
 			cfg.Login = steps("hello", "fine")
-			cfg.Fence = &Fence{SessionID: 77, Password: make([]byte, 16), Until: time.Now().Add(time.Minute)}
+			cfg.Fences = []Fence{{SessionID: 77, Password: make([]byte, 16), Until: time.Now().Add(time.Minute)}}
 			cfg.Credentials = []Credential{{"digest", []byte("a:b")}}
 		})
 		c.await(Connected)
@@ -278,9 +278,9 @@ func TestFencingWithALogin(t *testing.T) {
 
 func TestSecretsAreNotPrinted(t *testing.T) {
 	secret := []byte("hush!")
-	cfg := Config{Credentials: []Credential{{"digest", secret}}, Fence: &Fence{SessionID: 1, Password: secret}}
+	cfg := Config{Credentials: []Credential{{"digest", secret}}, Fences: []Fence{{SessionID: 1, Password: secret}}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%q", "%d"} {
-		for _, v := range []any{cfg, cfg.Credentials, *cfg.Fence, cfg.Fence} {
+		for _, v := range []any{cfg, cfg.Credentials, cfg.Fences[0], &cfg.Fences[0], cfg.Fences} {
 			text := fmt.Sprintf(verb, v)
 			for _, form := range []string{"hush!", "6875736821", "104 117 115 104", "0x68, 0x75"} {
 				assert.NotContains(t, text, form, verb)

@@ -51,8 +51,8 @@ type Session struct {
 	id          int64
 	password    []byte
 	timeout     time.Duration
-	fenced      bool
-	refusals    int // handshakes refused in a row, because the process is ahead of the servers, perhaps
+	fences      []Fence // that are left to be closed
+	refusals    int     // handshakes refused in a row, because the process is ahead of the servers, perhaps
 	refusedFrom time.Time
 	probe       bool            // the next handshake shall claim to have seen nothing
 	wary        bool            // a server has closed a connection for want of authentication
@@ -89,7 +89,7 @@ func Open(cfg Config) (*Session, error) {
 	s := &Session{
 		cfg: cfg, log: cfg.Logger, validity: newValidity(cfg.Rule, cfg.Timeout), hosts: newHosts(cfg.Servers), wake: make(chan struct{}, 1),
 		byXid: map[int32]*Call{}, xid: firstXid, watches: newRegistry(), lacking: map[string]map[int32]bool{}, maxZxid: cfg.LastZxid,
-		fenced: cfg.Fence == nil,
+		fences: lastFences(cfg.Fences),
 	}
 	s.hosts.limit, s.hosts.spread, s.hosts.chance = s.patience, cfg.Spread, cfg.Chance
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -626,15 +626,17 @@ func (s *Session) end(err error) {
 func (s *Session) Abort(cause error) { s.end(cause) }
 
 // Close ends the session on the server behind everything submitted before, and here in any case, and waits for every goroutine. If ctx ends
-// first, or there is no connection, it returns ErrUnacknowledged. A second Close waits for the first, or for its own ctx.
+// first, or there is no connection to a member with a quorum, it returns ErrUnacknowledged. So it does when the session had ended before (a leader calls
+// it expired before the others have agreed, and it lives on if they do not), or has not been able to close those before it. A second Close waits for the
+// first, or for its own ctx.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closing && s.endErr == nil
-	s.closing = true
-	connected := s.link != nil
-	if first && s.id != 0 {
+	if !s.closing && s.outlives() {
 		s.closeErr = ErrUnacknowledged
 	}
+	s.closing = true
+	connected := s.link != nil && !s.link.readOnly // a member without a quorum cannot close a session, whatever it answers
 	s.mu.Unlock()
 	switch {
 	case !first:
@@ -649,7 +651,9 @@ func (s *Session) Close(ctx context.Context) error {
 		case r := <-answer:
 			if r.Err == nil {
 				s.mu.Lock()
-				s.closeErr = nil
+				if len(s.fences) == 0 {
+					s.closeErr = nil
+				}
 				s.mu.Unlock()
 			}
 		case <-ctx.Done():
@@ -660,6 +664,11 @@ func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closeErr
+}
+
+// outlives says whether something of the session, or of those before it, may be left on the server. mu is held.
+func (s *Session) outlives() bool {
+	return len(s.fences) > 0 || s.id != 0
 }
 
 // Wait returns when the session has ended and every goroutine of it is gone.
