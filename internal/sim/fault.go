@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -143,11 +144,23 @@ func (w *world) heal() {
 	w.tell("HEALED")
 }
 
-// session is the id of a client's session, 0 when it has none right now.
-func (w *world) session(client int) int64 {
+// victim is the id of the session of a client, or of its visitor, 0 when there is none right now.
+func (w *world) victim(f fault) int64 {
+	w.mu.Lock()
+	visitor := w.visitors[f.client]
+	w.mu.Unlock()
+	if visitor != nil && f.dice%3 > 0 {
+		return sessionOf(visitor)
+	}
+	return w.session(f.client)
+}
+
+func (w *world) session(client int) int64 { return sessionOf(w.clients[client]) }
+
+func sessionOf(c *framework.Client) int64 {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	s, err := w.clients[client].Session(ctx)
+	s, err := c.Session(ctx)
 	if err != nil {
 		return 0
 	}
@@ -160,7 +173,7 @@ func (w *world) begin(f fault) (undo func()) {
 	id := int64(0)
 	switch f.kind {
 	case "cut", "silence", "delay", "away", "expire":
-		if id = w.session(f.client); id == 0 {
+		if id = w.victim(f); id == 0 {
 			return nil
 		}
 	}

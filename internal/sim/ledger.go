@@ -86,7 +86,10 @@ func (l *ledger) oneAtATime() *ledger {
 func (l *ledger) granted(a *actor, g *grant) *grant {
 	w := l.w
 	back := w.since()
-	g.who, g.session = a.who, w.session(a.id)
+	g.who = a.who
+	if g.session == 0 {
+		g.session = w.session(a.id)
+	}
 	if g.weight == 0 {
 		g.weight = 1
 	}

@@ -83,6 +83,9 @@ func NewPlan(seed uint64, works ...string) *Plan {
 	if p.Clients > 6 {
 		p.Abreast = 1
 	}
+	if r.IntN(4) == 0 && len(works) == 0 {
+		p.Works = append(p.Works, visits)
+	}
 	return p
 }
 

@@ -49,6 +49,7 @@ type world struct {
 	calm atomic.Bool // no more faults
 
 	mu         sync.Mutex
+	visitors   map[int]*framework.Client // of clients, those that are there for a visit
 	violations []string
 	story      []line
 	history    []Op
@@ -73,7 +74,7 @@ type forced struct {
 
 // Run plays a plan. It must be called in a synctest bubble.
 func Run(p *Plan) *Result {
-	w := &world{plan: p, began: time.Now(), away: make([]absence, p.Clients), skews: make([]time.Duration, p.Members), sessions: map[int64]forced{}, nodes: map[string]forced{}}
+	w := &world{plan: p, began: time.Now(), away: make([]absence, p.Clients), skews: make([]time.Duration, p.Members), visitors: map[int]*framework.Client{}, sessions: map[int64]forced{}, nodes: map[string]forced{}}
 	ens, err := zktest.NewEnsemble(p.Members, p.server())
 	if err != nil {
 		return &Result{Plan: p, Violations: []string{err.Error()}}
@@ -233,6 +234,13 @@ func (w *world) must(err error) {
 	}
 }
 
+// visits notes that a client has come for a visit, or, with nil, has gone.
+func (w *world) visits(client int, c *framework.Client) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.visitors[client] = c
+}
+
 // force notes that an administrator ends a session, or tries to.
 func (w *world) force(session int64, soft bool) {
 	w.mu.Lock()
@@ -349,9 +357,12 @@ type workload interface {
 
 var kinds = map[string]func(*world) workload{}
 
+// workNames are those among which plans choose.
 func workNames() (names []string) {
 	for name := range kinds {
-		names = append(names, name)
+		if name != visits {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names

@@ -1,0 +1,183 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+)
+
+func init() { kinds[visits] = newVisitsWork }
+
+// visits is the name of a work that [NewPlan] adds to others.
+const visits = "visits"
+
+// visitsWork: clients come, contend for a lock, and close, at any moment: while they wait, hold, or have something under way.
+type visitsWork struct {
+	l    *ledger
+	path string
+}
+
+func newVisitsWork(w *world) workload { return &visitsWork{newLedger(w, visits), root + "/" + visits} }
+
+// visitor is a client that does not stay.
+type visitor struct {
+	a *actor
+	c *framework.Client
+
+	mu       sync.Mutex
+	sessions []int64   // that it has had, some at least
+	closed   bool      // its CloseContext has returned
+	at       time.Time // then
+}
+
+func (k *visitsWork) turn(ctx context.Context, a *actor) error {
+	a.rest()
+	c, err := framework.New(a.w.ens.ConnectString(), append(a.w.plan.options(a.id), framework.WithDialer(a.w.dialer(a.id)))...)
+	if err != nil {
+		a.w.violate("visits: client %d: %v", a.id, err)
+		return nil
+	}
+	v := &visitor{a: a, c: c}
+	a.w.visits(a.id, c)
+	defer a.w.visits(a.id, nil)
+
+	calm := a.w.calm.Load()
+	early := a.r.IntN(2) == 0 && !calm
+	stay, patience := below(a.r, pick(a.r, 2*time.Second, 3*a.w.plan.Timeout)), below(a.r, pick(a.r, time.Second, 3*a.w.plan.Timeout))
+	if calm {
+		patience = a.w.plan.patience()
+	}
+	var leaving sync.WaitGroup
+	if early {
+		leaving.Go(func() {
+			time.Sleep(stay)
+			v.close(patience, calm)
+		})
+	}
+	err = k.contend(ctx, v)
+	if !early {
+		v.close(patience, calm)
+	}
+	leaving.Wait()
+	if early && errors.Is(err, framework.ErrClosed) {
+		return errNotNow
+	}
+	return err
+}
+
+// contend takes the lock, uses it, and gives it back, or leaves it to the client's end.
+func (k *visitsWork) contend(ctx context.Context, v *visitor) error {
+	a := v.a
+	session, err := v.c.Session(ctx)
+	if err != nil {
+		return v.over(err)
+	}
+	v.has(session.ID())
+	var beside *framework.Pending[framework.CreateResult]
+	if a.r.IntN(2) == 0 {
+		beside = session.Client().Create().WithMode(framework.EphemeralSequential).InBackground().ForPath(ctx, root+"/visitor-", nil)
+	}
+	done := a.timed(ctx, "Acquire")
+	lock, err := mutex.New(v.c, k.path, mutex.WithLossPolicy(a.w.plan.Loss)).Acquire(ctx)
+	done()
+	if err != nil {
+		return v.over(err)
+	}
+	id := sessionOf(v.c) // it may be another by now
+	v.has(id)
+	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken(), session: id})
+	k.l.use(a, g, nil)
+	if a.r.IntN(2) == 0 {
+		limited, cancel := a.within(10 * time.Second)
+		defer cancel()
+		done := a.timed(limited, "Release")
+		err := lock.Release(limited)
+		done()
+		if err := v.over(err); err != nil && !errors.Is(err, framework.ErrClosed) {
+			a.expected(limited, err)
+		}
+	}
+	if beside != nil {
+		_, err := beside.Wait(ctx)
+		if err := v.over(err); err != nil && !errors.Is(err, framework.ErrClosed) {
+			a.expected(ctx, err)
+		}
+	}
+	return nil
+}
+
+func (v *visitor) has(session int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sessions = append(v.sessions, session)
+}
+
+// over complains about a call that has outlived its client.
+func (v *visitor) over(err error) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed && time.Since(v.at) > late && errors.Is(err, framework.ErrClosed) {
+		v.a.w.violate("visits: client %d: a call returned %v after its client had closed: %v", v.a.id, time.Since(v.at), err)
+	}
+	return err
+}
+
+// close ends the client. When it says that the session is closed, its nodes are gone.
+func (v *visitor) close(patience time.Duration, calm bool) {
+	w := v.a.w
+	ctx, cancel := context.WithTimeout(background, patience)
+	defer cancel()
+	began := time.Now()
+	err := v.c.CloseContext(ctx)
+	w.tell("CLOSED visitor of client %d: %v", v.a.id, err)
+	if over := time.Since(began) - patience; over > 2*late { // a part of which is for its goroutines to end
+		w.violate("visits: client %d: CloseContext returned %v after its context's end", v.a.id, over)
+	}
+	v.mu.Lock()
+	v.closed, v.at = true, time.Now()
+	sessions := v.sessions
+	v.mu.Unlock()
+	switch {
+	case err == nil:
+		v.gone(sessions)
+	case calm:
+		w.violate("visits: client %d does not close: %v", v.a.id, err)
+	case !errors.Is(err, framework.ErrUnacknowledged) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, framework.ErrSessionLost):
+		w.violate("visits: client %d: CloseContext: an unexpected error: %v", v.a.id, err)
+	}
+	if _, err := v.c.CheckExists().ForPath(background, root); !errors.Is(err, framework.ErrClosed) {
+		w.violate("visits: client %d, which is closed, reads: %v", v.a.id, err)
+	}
+}
+
+// gone complains about nodes of sessions that have been closed.
+func (v *visitor) gone(sessions []int64) {
+	leader := v.a.w.ens.Leader()
+	if leader < 0 {
+		return
+	}
+	sessions = slices.DeleteFunc(slices.Clone(sessions), func(id int64) bool {
+		_, early := v.a.w.takenAway(id, "")
+		return early // a server whose clock is ahead may have called it expired on its own
+	})
+	for _, s := range v.a.w.ens.Member(leader).Sessions() {
+		if slices.Contains(sessions, s.ID) {
+			v.a.w.violate("visits: client %d has closed its session, and it lives, with %v", v.a.id, s.Ephemerals)
+		}
+	}
+	for path, node := range v.a.w.ens.Member(leader).Tree() {
+		if node.Stat.EphemeralOwner != 0 && slices.Contains(sessions, node.Stat.EphemeralOwner) {
+			v.a.w.violate("visits: client %d has closed its session, and %s is left", v.a.id, path)
+		}
+	}
+}
+
+func (k *visitsWork) settle(w *world) {
+	k.l.settle()
+	w.empty(k.path)
+}
