@@ -2,12 +2,15 @@ package mutex_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
+	"net"
 	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -79,4 +82,24 @@ func TestForgottenRelease(t *testing.T) {
 	require.Equal(t, 1, bytes.Count([]byte(log.String()), []byte("without Release")), "the released one is not mentioned")
 	_, err := m.TryAcquire(background)
 	require.ErrorIs(t, err, mutex.ErrNotAcquired, "it is still held")
+}
+
+// What the client was given may lead back to a lock. It is collected all the same, and the client with it (found by the simulation).
+func TestAForgottenLockIsCollected(t *testing.T) {
+	s := zktest.RunT(t)
+	gone := func() weak.Pointer[mutex.Lock] {
+		var held *mutex.Lock
+		c, err := framework.New(s.Addr(), framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			_ = held
+			return s.Dial(ctx, network, addr)
+		}))
+		require.NoError(t, err)
+		held = acquire(t, mutex.New(c, path))
+		require.NoError(t, c.Close())
+		return weak.Make(held)
+	}()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return gone.Value() == nil
+	}, 10*time.Second, time.Millisecond)
 }
