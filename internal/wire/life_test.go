@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -395,32 +396,53 @@ func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
 	}
 }
 
-// Servers that were down give every session its whole timeout again. What is left of an old one is closed late, too, but it is not insisted upon.
+// Servers that were down give every session its whole timeout again. What is left of an old one is closed late, too.
 func TestFencingAfterALongOutage(t *testing.T) {
-	for _, refused := range []bool{false, true} {
-		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-			old := connected(t, srv.Dial)
-			old.create("/e", jute.ModeEphemeral)
-			id, password := old.Identity()
-			srv.Stop()
-			old.Abort(errors.New("given up"))
-			old.Wait()
-			next := open(t, srv.Dial, func(cfg *Config) {
-				cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Second)}}
-			})
-			time.Sleep(time.Minute)
-			if refused {
-				srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.ReplyError, Err: zktest.ErrSystemError})
-			}
-			require.NoError(t, srv.Start())
-			next.await(Connected)
-			assert.Equal(t, refused, srv.Exists("/e"))
-			if refused {
-				assert.ErrorIs(t, next.Close(t.Context()), ErrUnacknowledged, "of the old one")
-			} else {
+	for name, fault := range map[string]zktest.Fault{
+		"at once": {Op: "setACL", Action: zktest.DropRequest}, // nobody does that
+		"refused": {Op: "closeSession", Action: zktest.ReplyError, Err: zktest.ErrSystemError},
+		"cut":     {Op: "connect", Action: zktest.CutBefore, After: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
+				old := connected(t, srv.Dial, long)
+				old.create("/e", jute.ModeEphemeral)
+				id, password := old.Identity()
+				srv.Stop()
+				old.Abort(errors.New("given up"))
+				old.Wait()
+				next := open(t, srv.Dial, long, func(cfg *Config) {
+					cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Second)}}
+				})
+				time.Sleep(3 * time.Minute)
+				srv.Inject(fault)
+				require.NoError(t, srv.Start())
+				next.await(Connected)
+				assert.False(t, srv.Exists("/e"))
 				assert.NoError(t, next.Close(t.Context()))
-			}
+			})
 		})
+	}
+}
+
+// It is not insisted upon for ever.
+func TestFencingIsGivenUp(t *testing.T) {
+	why := errors.New("why")
+	for _, until := range []time.Time{time.Now().Add(time.Hour), time.Now()} {
+		f := Fence{SessionID: 7, Until: until}
+		s := &Session{fences: []Fence{f}, log: slog.New(slog.DiscardHandler)}
+		for range fenceTries - 1 {
+			assert.Equal(t, why, s.fenced(f, why))
+		}
+		if err := s.fenced(f, why); until.After(time.Now()) {
+			assert.Equal(t, why, err, "something of it may be under way")
+		} else {
+			assert.NoError(t, err)
+		}
+		assert.Len(t, s.Unfenced(), 1, "it is not closed all the same")
+		assert.NoError(t, s.fenced(f, nil))
+		assert.Empty(t, s.Unfenced())
 	}
 }
 

@@ -628,8 +628,12 @@ func (s *Session) behind(conn net.Conn, in io.Reader) (bool, error) {
 // askXid is used by no other request of a session: members match replies to sessions by (session, xid).
 const askXid = firstXid + 1
 
-// maxFences bounds what is kept of sessions that could not be closed.
-const maxFences = 8
+const (
+	// maxFences bounds what is kept of sessions that could not be closed.
+	maxFences = 8
+	// fenceTries is how often closing one is tried before a connection goes on without, when nothing of it can be under way any more.
+	fenceTries = 10
+)
 
 // lastFences copies the newest ones.
 func lastFences(fences []Fence) []Fence { return slices.Clone(fences[max(0, len(fences)-maxFences):]) }
@@ -643,17 +647,30 @@ func (s *Session) fence(network, addr string) error {
 	}
 	for _, f := range s.Unfenced() {
 		err := s.closeOld(f, network, addr)
-		switch {
-		case err == nil:
-			s.mu.Lock()
-			s.fences = slices.DeleteFunc(s.fences, func(done Fence) bool { return done.SessionID == f.SessionID })
-			s.mu.Unlock()
-		case time.Now().Before(f.Until):
+		if err = s.fenced(f, err); err != nil {
 			return err
-		default:
-			s.log.Info("a session before this one is not closed; it will expire", "old", fmt.Sprintf("%#x", f.SessionID), "err", err)
 		}
 	}
+	return nil
+}
+
+// fenced notes what has come of closing an old session. It returns nil when the connection may go on.
+func (s *Session) fenced(f Fence, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.fences, func(left Fence) bool { return left.SessionID == f.SessionID })
+	switch {
+	case i < 0:
+		return nil
+	case err == nil:
+		s.fences = slices.Delete(s.fences, i, i+1)
+		return nil
+	}
+	s.fences[i].tries++
+	if time.Now().Before(f.Until) || s.fences[i].tries < fenceTries {
+		return err
+	}
+	s.log.Warn("a session before this one is not closed; it is left to expire", "old", fmt.Sprintf("%#x", f.SessionID), "err", err)
 	return nil
 }
 
