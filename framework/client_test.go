@@ -315,3 +315,29 @@ func TestCloseEndsPauses(t *testing.T) {
 		})
 	}
 }
+
+// A server that refuses to close the session has not closed it.
+func TestCloseIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
+		require.NoError(t, err)
+		srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.ReplyError, Err: zktest.ErrSystemError})
+		assert.ErrorIs(t, c.Close(), ErrUnacknowledged)
+		assert.True(t, srv.Exists("/here"))
+	})
+}
+
+// Who works with the view of a session that was lost before, and takes that for passing, hears of the client's end.
+func TestViewOfALostSessionAfterClose(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		s := connected(t, c)
+		srv.Expire(s.ID())
+		<-s.Done()
+		_, err := s.Client().GetData().ForPath(t.Context(), "/")
+		assert.ErrorIs(t, err, ErrSessionLost)
+		require.NoError(t, c.WaitConnected(t.Context()))
+		require.NoError(t, c.Close())
+		_, err = s.Client().GetData().ForPath(t.Context(), "/")
+		assert.ErrorIs(t, err, ErrClosed)
+	})
+}

@@ -127,10 +127,10 @@ func (m *mailbox) run() {
 func (c *Client) epochOf() (*epoch, error) {
 	now := c.core.epochNow()
 	switch e := c.pinned(); {
+	case now == nil: // before all: who takes the end of a session for passing shall not go on
+		return nil, ErrClosed
 	case e != nil && e.ctx.Err() != nil && !mutant.On("no epoch check"):
 		return nil, ended(e)
-	case now == nil:
-		return nil, ErrClosed
 	case e != nil && !mutant.On("no epoch check"):
 		return e, nil
 	}

@@ -151,3 +151,28 @@ func TestCloseAtAReadOnlyMember(t *testing.T) {
 		require.False(t, e.Member(0).Exists("/here"), "it has expired")
 	})
 }
+
+// A session that only a member without a quorum knows owns nothing: there is nothing to be confirmed, and the next member may not know it.
+func TestSessionOfAReadOnlyMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 5, zktest.Config{ReadOnlyMode: true})
+		require.NoError(t, e.AwaitSettled(t.Context()))
+		for _, i := range []int{2, 3, 4} {
+			e.Member(i).Stop()
+		}
+		c, err := New(e.Member(0).Addr()+","+e.Member(1).Addr(), WithDialer(e.Dial), WithSessionTimeout(10*time.Second), WithReadOnly())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		next := changesOf(t, c)
+		next(StateChange{ReadOnly, 1})
+		_, err = c.GetChildren().ForPath(t.Context(), "/")
+		require.NoError(t, err)
+		e.Member(0).Stop()
+		e.Member(1).Stop()
+		require.NoError(t, e.Member(1).Start()) // which remembers no session of its own
+		next(StateChange{Suspended, 1}, StateChange{Lost, 1}, StateChange{ReadOnly, 2})
+		_, err = c.GetChildren().ForPath(t.Context(), "/")
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+	})
+}

@@ -208,7 +208,7 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	var notBefore time.Time
 	if old != nil {
 		cfg.LastZxid = old.wire.MaxZxid()
-		if id, _ := old.wire.Identity(); id != 0 && !errors.Is(context.Cause(old.ctx), wire.ErrExpired) { // else others may have taken over already
+		if len(fences) > 0 { // else nobody can be in the way
 			notBefore = time.Now().Add(c.cfg.grace(old.wire.Timeout()))
 		}
 	}
@@ -265,9 +265,14 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		in.kind = inLost
 		why := sessionLost(ev.Err)
 		fences := e.wire.Unfenced()
-		if id, password := e.wire.Identity(); id != 0 { // also of one that is said to have expired: a leader says so before the others have agreed
+		if e.wire.Agreed() {
 			// No request of it is under way after twice its timeout: the last that a server may have seen, and that server's own clock.
-			fences = append(fences, wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(2*e.wire.Timeout() + c.cfg.grace(e.wire.Timeout()))})
+			left := 2 * e.wire.Timeout()
+			if errors.Is(ev.Err, wire.ErrExpired) { // which a leader says before the others have agreed; but it does not lead for long without them
+				left = min(left, c.cfg.bound)
+			}
+			id, password := e.wire.Identity()
+			fences = append(fences, wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(left + c.cfg.grace(e.wire.Timeout()))})
 		}
 		if m.state.closed {
 			e.cancel(why) // nobody needs to wait for it any more

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -88,7 +89,7 @@ func (k *visitsWork) contend(ctx context.Context, v *visitor) error {
 	if err != nil {
 		return v.over(err)
 	}
-	id := sessionOf(v.c) // it may be another by now
+	id := cmp.Or(sessionOf(v.c), -1) // it may be another by now, or none
 	v.has(id)
 	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken(), session: id})
 	k.l.use(a, g, nil)

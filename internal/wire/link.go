@@ -245,7 +245,7 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 		if req.SessionID == 0 {
 			return nil, false, fmt.Errorf("%w: no session given", errRefused)
 		}
-		if resp.ReadOnly { // it speaks for nobody else, and may have missed that the session was opened
+		if resp.ReadOnly && s.Agreed() { // it speaks for nobody else, and may have missed that the session was opened
 			return nil, false, fmt.Errorf("%w: a member without a quorum does not know the session", errRefused)
 		}
 		s.end(ErrExpired)
@@ -300,7 +300,10 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 	}
 	s.refusals, s.probe = 0, false
 	s.unwanted, s.refused = nil, nil
-	first = s.id == 0
+	if first = s.id == 0; first && s.closing {
+		return nil, false, ErrClosed // Close has found that there is nothing to be closed
+	}
+	s.agreed = s.agreed || !resp.ReadOnly
 	s.id, s.password, s.timeout = resp.SessionID, resp.Password, timeout
 	s.links++
 	l = &link{s: s, n: s.links, server: addr, conn: conn, in: in, readOnly: resp.ReadOnly, quit: make(chan struct{}), gone: make(chan struct{}),
@@ -465,7 +468,7 @@ func (l *link) read() error {
 			l.s.unwelcome(l.server)
 		}
 		switch {
-		case h.Err == jute.CodeSessionExpired:
+		case h.Err == jute.CodeSessionExpired && !l.readOnly:
 			l.s.end(ErrExpired)
 			return ErrExpired
 		case h.Xid == jute.XidPing:
@@ -631,8 +634,8 @@ const askXid = firstXid + 1
 const (
 	// maxFences bounds what is kept of sessions that could not be closed.
 	maxFences = 8
-	// fenceTries is how often closing one is tried before a connection goes on without, when nothing of it can be under way any more.
-	fenceTries = 10
+	// fenceTries is how often closing one is tried at least before it is left to expire.
+	fenceTries = 3
 )
 
 // lastFences copies the newest ones.
@@ -654,23 +657,23 @@ func (s *Session) fence(network, addr string) error {
 	return nil
 }
 
-// fenced notes what has come of closing an old session. It returns nil when the connection may go on.
+// fenced notes what has come of closing an old session. It returns nil when the connection may go on: it is closed, or nothing of it can be under way any
+// more and it has been tried often enough.
 func (s *Session) fenced(f Fence, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.fences, func(left Fence) bool { return left.SessionID == f.SessionID })
-	switch {
-	case i < 0:
-		return nil
-	case err == nil:
-		s.fences = slices.Delete(s.fences, i, i+1)
+	if i < 0 {
 		return nil
 	}
-	s.fences[i].tries++
-	if time.Now().Before(f.Until) || s.fences[i].tries < fenceTries {
-		return err
+	if err != nil {
+		s.fences[i].tries++
+		if time.Now().Before(f.Until) || s.fences[i].tries < fenceTries {
+			return err
+		}
+		s.log.Warn("a session before this one is not closed; it is left to expire", "old", fmt.Sprintf("%#x", f.SessionID), "err", err)
 	}
-	s.log.Warn("a session before this one is not closed; it is left to expire", "old", fmt.Sprintf("%#x", f.SessionID), "err", err)
+	s.fences = slices.Delete(s.fences, i, i+1)
 	return nil
 }
 

@@ -52,6 +52,7 @@ type Session struct {
 	password    []byte
 	timeout     time.Duration
 	fences      []Fence // that are left to be closed
+	agreed      bool    // a member with a quorum has confirmed the session
 	refusals    int     // handshakes refused in a row, because the process is ahead of the servers, perhaps
 	refusedFrom time.Time
 	probe       bool            // the next handshake shall claim to have seen nothing
@@ -649,7 +650,7 @@ func (s *Session) Close(ctx context.Context) error {
 		s.submit(true, &Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }})
 		select {
 		case r := <-answer:
-			if r.Err == nil {
+			if r.Err == nil && r.Code == jute.CodeOK {
 				s.mu.Lock()
 				if len(s.fences) == 0 {
 					s.closeErr = nil
@@ -668,7 +669,14 @@ func (s *Session) Close(ctx context.Context) error {
 
 // outlives says whether something of the session, or of those before it, may be left on the server. mu is held.
 func (s *Session) outlives() bool {
-	return len(s.fences) > 0 || s.id != 0
+	return len(s.fences) > 0 || s.agreed
+}
+
+// Agreed says whether there is, or was, a session for others than a single member without a quorum.
+func (s *Session) Agreed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.agreed
 }
 
 // Wait returns when the session has ended and every goroutine of it is gone.
