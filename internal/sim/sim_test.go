@@ -41,6 +41,17 @@ var chosen string
 
 func setWorks(names string) { chosen = names }
 
+// crowd makes plans such that several contend in each client, and hear of one thing after the other.
+var crowd bool
+
+func newPlan(seed uint64) *Plan {
+	p := NewPlan(seed, works()...)
+	if crowd {
+		p.Abreast, p.Pace = 3, time.Millisecond
+	}
+	return p
+}
+
 func works() []string {
 	if chosen == "" {
 		return nil
@@ -100,7 +111,7 @@ func TestSim(t *testing.T) {
 		setMutant(t, *mutantArg)
 		var r *Result
 		for n := range *times {
-			p := NewPlan(*oneSeed, works()...)
+			p := newPlan(*oneSeed)
 			p.Telling = true
 			if r = play(t, p); len(r.Violations) > 0 {
 				t.Logf("violated in replay %d", n+1)
@@ -151,7 +162,7 @@ func hunt(t *testing.T, from, n uint64, limit time.Duration, expectFailure bool)
 				if n > 0 && seed >= from+n**step || limit > 0 && time.Since(start) > limit {
 					return
 				}
-				r := play(t, NewPlan(seed, works()...))
+				r := play(t, newPlan(seed))
 				done.Add(1)
 				mu.Lock()
 				virtual += r.Took
