@@ -322,8 +322,8 @@ func WithSafetyMargin(d time.Duration) Option {
 }
 
 // WithFenceGrace is a pause between the loss of a session and the moment at which the client begins with the next one, and closes what may
-// be left of it at the server. Closing it hands locks over sooner; the pause gives those who held them time to stop. Until then the
-// client has no connection. Default: the safety margin (see [WithSafetyMargin]).
+// be left of it at the server, over a second connection that lasts a moment. Closing it hands locks over sooner; the pause gives those who held them
+// time to stop. Until then the client has no connection. Default: the safety margin (see [WithSafetyMargin]).
 func WithFenceGrace(d time.Duration) Option {
 	return func(o *options) error {
 		if d < 0 {
