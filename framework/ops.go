@@ -125,16 +125,16 @@ func (m *mailbox) run() {
 
 // epochOf returns the epoch in which this view's operations run now.
 func (c *Client) epochOf() (*epoch, error) {
-	now := c.core.epochNow()
-	switch e := c.pinned(); {
+	now, e := c.core.epochNow(), c.pinned()
+	switch {
 	case now == nil: // before all: who takes the end of a session for passing shall not go on
 		return nil, ErrClosed
-	case e != nil && e.ctx.Err() != nil && !mutant.On("no epoch check"):
+	case e == nil, mutant.On("no epoch check"):
+		return now, nil
+	case e.ctx.Err() != nil:
 		return nil, ended(e)
-	case e != nil && !mutant.On("no epoch check"):
-		return e, nil
 	}
-	return now, nil
+	return e, nil
 }
 
 // ended returns why an epoch is over: ErrSessionLost or ErrClosed.

@@ -649,8 +649,7 @@ func (s *Session) fence(network, addr string) error {
 		return nil
 	}
 	for _, f := range s.Unfenced() {
-		err := s.closeOld(f, network, addr)
-		if err = s.fenced(f, err); err != nil {
+		if err := s.fenced(f, s.closeOld(f, network, addr)); err != nil {
 			return err
 		}
 	}
@@ -677,7 +676,7 @@ func (s *Session) fenced(f Fence, err error) error {
 	return nil
 }
 
-// Unfenced returns the sessions before this one that are not known to be closed.
+// Unfenced returns the sessions before this one that are left to be closed: none once a member with a quorum has accepted this one.
 func (s *Session) Unfenced() []Fence {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -652,9 +652,7 @@ func (s *Session) Close(ctx context.Context) error {
 		case r := <-answer:
 			if r.Err == nil && r.Code == jute.CodeOK {
 				s.mu.Lock()
-				if len(s.fences) == 0 {
-					s.closeErr = nil
-				}
+				s.closeErr = nil
 				s.mu.Unlock()
 			}
 		case <-ctx.Done():
