@@ -22,6 +22,7 @@ type place struct {
 	czxid   int64
 
 	own         *framework.Watch // armed on the own node; nil if it is not
+	unarmed     int              // how often in a row the server did not say what there is to watch
 	connections uint64           // of the session, before the last list was asked for
 	unreadable  string           // the predecessor that we may not watch
 	crowd       *framework.Watch // instead: armed on the directory by the last list
@@ -271,14 +272,19 @@ func (p *place) watch(ctx context.Context, predecessor string) (o obstacle, watc
 	switch {
 	case err != nil:
 	case aheadErr == nil:
+		p.unarmed = 0
 		return obstacle{events: node.Watch.C, node: node, stop: node.Watch.Stop}, true, nil
 	case errors.Is(aheadErr, framework.ErrNoAuth):
 		// The rights on the directory are enough to see that it has gone. The list that arms the watch there is the next one.
 		p.Client.Logger().Warn("no right to read the node ahead: watching the directory instead", "path", p.join(predecessor))
 		p.unreadable = predecessor
 		return o, false, nil
-	case errors.Is(aheadErr, framework.ErrNoNode), framework.Retryable(aheadErr) && ctx.Err() == nil:
-		return o, false, nil // the list waits for the connection
+	case errors.Is(aheadErr, framework.ErrNoNode):
+		return o, false, nil
+	case framework.Retryable(aheadErr) && ctx.Err() == nil:
+		// The list waits for the connection. But it may have been the answer of a server that is overloaded, and answers the list.
+		p.unarmed++
+		return o, false, Pause(ctx, p.Client, p.unarmed-1)
 	default:
 		err = aheadErr
 	}
