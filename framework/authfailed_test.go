@@ -73,3 +73,43 @@ func TestOneServerThatRefusesIsNotAll(t *testing.T) {
 		}
 	})
 }
+
+// While every server refuses the credentials nothing is sent. What the client owes it does when they are right again, in the session that has lived on:
+// else the node of who released a lock, or left a line, would stay, with nobody behind it.
+func TestRefusedCredentialsDoNotForgetWhatIsOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "right"}})
+		login := &changing{}
+		login.password.Store("right")
+		c := dial(t, srv, WithSASL(login), WithSessionTimeout(40*time.Second))
+		ctx := t.Context()
+		_, err := c.Create().WithMode(Ephemeral).ForPath(ctx, "/foreground", nil)
+		require.NoError(t, err)
+		_, err = c.Create().WithMode(Ephemeral).ForPath(ctx, "/background", nil)
+		require.NoError(t, err)
+		s, err := c.Session(ctx)
+		require.NoError(t, err)
+		_, err = c.Create().ForPath(ctx, "/data", nil)
+		require.NoError(t, err)
+
+		set := srv.Inject(zktest.Fault{Op: "setData", Action: zktest.LoseReply})
+		login.password.Store("wrong")
+		_, err = c.SetData().ForPath(ctx, "/data", []byte("1"))
+		<-set.Struck()
+		require.ErrorIs(t, err, ErrAuthFailed)
+		require.ErrorIs(t, err, ErrOutcomeUnknown, "the first try was executed")
+
+		require.ErrorIs(t, s.Client().Delete().Guaranteed().ForPath(ctx, "/foreground"), ErrAuthFailed)
+		_, err = s.Client().Delete().Guaranteed().InBackground().ForPath(ctx, "/background").Wait(ctx)
+		require.ErrorIs(t, err, ErrAuthFailed)
+		assert.Equal(t, 2, c.PendingCleanups())
+
+		login.password.Store("right")
+		require.NoError(t, c.WaitConnected(ctx))
+		time.Sleep(10 * time.Second)
+		assert.Zero(t, c.PendingCleanups())
+		assert.False(t, srv.Exists("/foreground"))
+		assert.False(t, srv.Exists("/background"))
+		assert.NoError(t, s.Context().Err(), "it is the same session")
+	})
+}

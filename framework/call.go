@@ -131,7 +131,7 @@ func unfinished(err error) bool {
 	if err == nil || errors.Is(err, errAmbiguous) {
 		return false
 	}
-	for _, e := range []error{ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly, context.Canceled, context.DeadlineExceeded} {
+	for _, e := range []error{ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly, errUnwelcome, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
 			return true
 		}

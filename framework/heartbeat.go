@@ -151,8 +151,9 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 // committed returns when the session lives by the rule in force. Under the heartbeat rule that takes two committed writes, recent enough to
 // last until the heartbeats have begun: those that are missing are made, one after the other. One that was lost with its connection is made again
 // on the next: it changes nothing.
+// As with the heartbeats, a server that does not do it right now is asked again, and where the node may not be checked the root is.
 func (e *epoch) committed(ctx context.Context, path string) error {
-	for made := 0; made < settleWrites; made++ {
+	for made, refused := 0, 0; made < settleWrites; made++ {
 		e.mu.Lock()
 		p, beating := e.plan, len(e.holds) > 0
 		e.mu.Unlock()
@@ -170,9 +171,18 @@ func (e *epoch) committed(ctx context.Context, path string) error {
 		case r.Err != nil:
 			return replyError(r)
 		default:
-			if _, code := failure(r); code == jute.CodeNoNode {
+			switch _, code := failure(r); {
+			case code == jute.CodeOK:
+			case code == jute.CodeNoNode:
 				return ErrNodeDeleted
-			} else if code != jute.CodeOK {
+			case code == jute.CodeNoAuth && path != "/":
+				path = "/"
+				made--
+			case transient(codeError(code)):
+				made--
+				refused++
+				e.core.pause(ctx, e.core.chance.UpTo(min(10*time.Millisecond<<min(refused, 10), time.Second)))
+			default:
 				return codeError(code)
 			}
 		}

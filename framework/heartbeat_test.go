@@ -252,3 +252,20 @@ func TestHoldCommitsAgainAfterACut(t *testing.T) {
 		})
 	}
 }
+
+// A server that is overloaded for a moment costs a new hold a moment, and not the place in line that it is for; nor does a node that may not be checked.
+func TestHeartbeatsBeginDespiteRefusals(t *testing.T) {
+	for name, code := range map[string]zktest.Error{"throttled": zktest.ErrThrottledOp, "timeout": zktest.ErrRequestTimeout, "no right": zktest.ErrNoAuth} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, c := heartbeatServer(t)
+				s := connected(t, c)
+				refused := srv.Inject(zktest.Fault{Op: "multi", PathPrefix: "/lock", Action: zktest.ReplyError, Err: code})
+				h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+				<-refused.Struck()
+				time.Sleep(time.Minute)
+				assert.True(t, h.Valid())
+			})
+		})
+	}
+}

@@ -77,7 +77,7 @@ type Hold struct {
 // Hold sees to it that it notices when that ends.
 //
 // It waits, as long as ctx allows, for what the rule in force needs: once per session for the answer whether the server stands alone, and
-// under [RuleHeartbeat] for up to two committed writes, over lost connections. Otherwise it returns at once and sends nothing. ctx is not the hold's.
+// under [RuleHeartbeat] for up to three committed writes, over lost connections and refusals that pass. Otherwise it returns at once and sends nothing. ctx is not the hold's.
 //
 // Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted, ErrTimeoutTooShort,
 // ErrInvalidPath, ErrNilContext, and ctx's.

@@ -28,13 +28,15 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 }
 
 // Pause waits for d, but not longer than until ctx ends or the client closes. For recipes that try again by a rule of their own.
-func (c *Client) Pause(ctx context.Context, d time.Duration) {
+func (c *Client) Pause(ctx context.Context, d time.Duration) { c.core.pause(ctx, d) }
+
+func (c *core) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-c.core.closed:
+	case <-c.closed:
 	}
 }
 
