@@ -31,4 +31,3 @@ sim-mutants: ## deliberate bugs, each of which the simulation must find; BUG=tex
 
 bench: ## every benchmark; BENCH=regexp selects, COUNT (1) repeats
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...
-	$(if $(wildcard bench/go.mod),cd bench && go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...)

@@ -37,5 +37,5 @@
 //	walk.go              whole subtrees; deltree.go, dump.go and restore.go too, all by flight.go
 //	servers.go           which servers; ensemble.go what the ensemble says about itself
 //	hooks.go             who looks on; health.go how the client is doing
-//	errors.go            all errors
+//	errors.go            the errors of operations; others stand where they arise
 package framework

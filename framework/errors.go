@@ -63,7 +63,7 @@ var (
 	// ErrAuthFailed says that the server refused a credential. While every server does, operations fail with it at once, not executed, and the retry policy is
 	// not asked; the client goes on asking for a connection all the same.
 	ErrAuthFailed = named("authentication failed", zk.ErrAuthFailed)
-	// ErrNoWatcher says that there is no such watch to remove.
+	// ErrNoWatcher says that there is no such watch to remove. No operation of this package returns it at present.
 	ErrNoWatcher = named("no such watch")
 	// ErrOperationTimeout says that the server gave up on the operation. It is repeated by the retry policy.
 	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)

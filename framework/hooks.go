@@ -31,7 +31,8 @@ type Hooks struct {
 	State func(s StateReport)
 	// RoundTrip is called with the time between a sign of life and its answer.
 	RoundTrip func(r RoundTrip)
-	// NodeData, if it does not return nil, says what a node that a recipe makes for an acquisition contains, where the recipe has no use for that and no option says
+	// NodeData, if it does not return nil, says what the node contains with which an acquisition stands in line (not a semaphore's lease, nor a read lock
+	// beside its write lock), where the recipe has no use for that and no option says
 	// otherwise: instead of the client's default data. Everybody who may read the node can read it.
 	NodeData func(ctx context.Context, a Acquisition) []byte
 }

@@ -167,8 +167,8 @@ func WithDefaultACL(acl ...ACL) Option {
 	}
 }
 
-// WithDefaultData is what nodes contain that the client makes without being given data, a recipe's nodes among them. Missing parents are empty,
-// as with Curator. Default: nothing. (Curator writes the IP address of the host.)
+// WithDefaultData is what nodes contain that the client makes without being given data, a recipe's nodes among them (but not a latch's,
+// nor those of revocable locks). Missing parents are empty, as with Curator. Default: nothing. (Curator writes the IP address of the host.)
 func WithDefaultData(data []byte) Option {
 	return func(o *options) error { o.defaultData = append([]byte(nil), data...); return nil }
 }
@@ -245,7 +245,7 @@ func WithEnsembleTracking() Option {
 // WithReconnectJitter bounds the pause, chosen at random, that the client makes between the loss of its connection and the search for another server: when a
 // server goes, or all of them change their leader, not all clients of a large fleet shall arrive at the same instant. It makes none when there is one server
 // in the list, and never one that would cost the session. Each further round through the list waits longer, at random, too: from about 50 ms up to
-// 5 s. Default 100 ms; 0 for none.
+// 5 s, half as much more or less. Default 100 ms; 0 for none.
 func WithReconnectJitter(longest time.Duration) Option {
 	return func(o *options) error {
 		if longest < 0 {

@@ -26,7 +26,7 @@ const (
 	RuleAuto Rule = iota
 	// RuleBound takes D off T (see [WithStaleServerBound]), and pings and changes servers at the pace of T - D.
 	RuleBound
-	// RuleHeartbeat counts only writes that a quorum has committed: while something is held, one small transaction every T/6. It also
+	// RuleHeartbeat counts only writes that a quorum has committed: while something is held, one small transaction every T/6 (for each 128 holds). It also
 	// notices the deletion of the node that stands for the hold when its watch is lost. It is for a T that is short compared with D.
 	RuleHeartbeat
 )

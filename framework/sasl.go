@@ -29,7 +29,7 @@ type SASLLogin interface {
 }
 
 // WithSASL has every connection log in by SASL before anything else, before the credentials of [WithAuth] and before watches are armed again.
-// A login that is refused ends the attempt; the next one follows after a pause that grows to 5 s, the client is not connected meanwhile, and
+// A login that is refused ends the attempt; the next one follows after a pause that grows to 5 s on average, the client is not connected meanwhile, and
 // those who wait for it find [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see [SASLIdentity]. Default: no login.
 func WithSASL(m SASLMechanism) Option {
 	return func(o *options) error {

@@ -1,6 +1,6 @@
 // Package retry says when a failed operation is tried again: the six policies of Curator, and a loop that follows them.
 //
-// A policy is a plain value, comparable, printable and safe for concurrent use. For each logical operation it makes a fresh
+// The six are plain values, comparable and printable; every policy is safe for concurrent use. For each logical operation it makes a fresh
 // backoff of github.com/cenkalti/backoff/v4, which counts that operation's attempts. The reverse works too: [Backoff] turns
 // anything from that library, and anything written for it, into a policy.
 //
