@@ -457,6 +457,11 @@ func (l *link) read() error {
 		if err != nil {
 			return err
 		}
+		select {
+		case <-l.quit: // the connection was given up over what came before: what has arrived behind that does not count
+			return nil
+		default:
+		}
 		var h jute.ReplyHeader
 		if err := jute.Unmarshal(frame, &h); err != nil {
 			return err

@@ -685,3 +685,36 @@ func TestAServerThatSkipsARequestIsLeft(t *testing.T) {
 		require.Equal(t, []int32{jute.EventNodeCreated}, h.types())
 	})
 }
+
+// lazy reads what has arrived within a millisecond at once.
+type lazy struct{ net.Conn }
+
+func (c lazy) Read(b []byte) (int, error) {
+	time.Sleep(time.Millisecond)
+	return c.Conn.Read(b)
+}
+
+// A server that refuses to arm the watches again is left. What it has said behind that, and has arrived already, is not believed: it is not behind the
+// events of what it shows (found by the simulation).
+func TestAServerThatDoesNotArmTheWatchesIsNotBelieved(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := srv.Dial(ctx, network, addr)
+			return lazy{conn}, err
+		})
+		c.create("/a", jute.ModePersistent)
+		h := c.watch(Recursive, "/a")
+		srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		srv.Cut(0)
+		c.await(Disconnected)
+		require.NoError(t, srv.Create("/a/unheard", nil))
+		r := c.do(jute.OpGetData, read("/a")) // goes out right behind the watches
+		require.ErrorIs(t, r.Err, ErrConnectionLost)
+		c.await(Connected)
+		c.await(Disconnected)
+		c.await(Connected)
+		synctest.Wait()
+		require.NoError(t, c.do(jute.OpGetData, read("/a")).Err)
+		require.Equal(t, []int32{EventReset}, h.types())
+	})
+}
