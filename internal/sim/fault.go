@@ -24,6 +24,7 @@ type fault struct {
 	dir    zktest.Direction
 	op     string
 	action zktest.Action
+	err    zktest.Error
 	after  int
 	delay  time.Duration
 	dice   int
@@ -32,7 +33,7 @@ type fault struct {
 func (f fault) String() string {
 	switch f.kind {
 	case "strike":
-		return fmt.Sprintf("strike %s %s after %d, delay %v, for %v", f.op, f.action, f.after, f.delay, f.lasts)
+		return fmt.Sprintf("strike %s %s after %d, %d times, of client %d, delay %v, %v, for %v", f.op, f.action, f.after, f.times(), f.struck(), f.delay, f.err, f.lasts)
 	case "cut", "silence", "delay", "away", "expire":
 		return fmt.Sprintf("%s client %d (%v, %v) for %v", f.kind, f.client, f.dir, f.delay, f.lasts)
 	case "part", "oneway", "link":
@@ -44,13 +45,32 @@ func (f fault) String() string {
 var (
 	clientFaults = []string{"cut", "silence", "silence", "delay", "away", "strike", "strike", "strike", "strike"}
 	memberFaults = []string{"stop", "pause"}
-	peerFaults   = []string{"part", "part", "oneway", "oneway", "reset", "lag", "leader", "wipe"}
+	peerFaults   = []string{"part", "part", "oneway", "oneway", "reset", "lag", "peers", "leader", "wipe"}
 	meddling     = []string{"delete", "delete", "expire", "skew"}
 
-	struckOps = []string{"create2", "create2", "getChildren2", "getData", "delete", "exists", "ping", "connect", "multi", "multi", "setData", "setWatches",
-		"addWatch", "setWatches2", "multiRead", "sync", "closeSession", "create"}
-	strikes = []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.LoseReply, zktest.HoldReply, zktest.DelayReply}
+	struckOps = []string{"create2", "create2", "getChildren2", "getData", "delete", "exists", "ping", "ping", "ping", "connect", "multi", "multi", "setData", "setWatches",
+		"addWatch", "setWatches2", "multiRead", "sync", "closeSession", "create", "createContainer", "removeWatches", "auth", "sasl"}
+	strikes = []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.LoseReply, zktest.Hold, zktest.HoldReply, zktest.HoldReply, zktest.DelayReply,
+		zktest.DelayReply, zktest.ReplyError, zktest.HalfHandshake}
+	// What a server may say without having done anything. "Expired" it may say by mistake: see docs/simulation.md.
+	answers = []zktest.Error{zktest.ErrThrottledOp, zktest.ErrSessionMoved, zktest.ErrRequestTimeout, zktest.ErrSessionExpired}
 )
+
+// times is how often a strike strikes.
+func (f fault) times() int {
+	if f.dice%8 == 7 {
+		return -1
+	}
+	return 1 + f.dice%2
+}
+
+// struck is the client whose requests are struck, -1 for all.
+func (f fault) struck() int {
+	if f.dice>>4%3 == 0 {
+		return f.client
+	}
+	return -1
+}
 
 // faults makes the schedule.
 func (p *Plan) faults(r *rand.Rand) []fault {
@@ -71,6 +91,9 @@ func (p *Plan) faults(r *rand.Rand) []fault {
 		f := fault{kind: pick(r, kinds...), at: at, client: r.IntN(p.Clients), member: r.IntN(p.Members), other: r.IntN(p.Members), dice: r.IntN(1 << 20)}
 		f.dir = pick(r, zktest.Both, zktest.FromClient, zktest.ToClient)
 		f.op, f.action, f.after = pick(r, struckOps...), pick(r, strikes...), r.IntN(3)
+		if f.err = pick(r, answers...); f.action == zktest.HalfHandshake {
+			f.op = "connect"
+		}
 		f.delay = below(r, pick(r, 100*time.Millisecond, time.Second, 3*time.Second))
 		f.lasts = below(r, pick(r, time.Second, p.Timeout, 2*p.Timeout+p.bound()))
 		if f.kind == "away" { // long enough for a session to end
@@ -176,6 +199,10 @@ func (w *world) begin(f fault) (undo func()) {
 		if id = w.victim(f); id == 0 {
 			return nil
 		}
+	case "strike":
+		if f.struck() >= 0 {
+			id = w.victim(f) // all, if it has none
+		}
 	}
 	each := func(do func(*zktest.Server)) {
 		for _, m := range e.Members() {
@@ -204,7 +231,7 @@ func (w *world) begin(f fault) (undo func()) {
 	case "strike":
 		var struck []*zktest.Injection
 		each(func(m *zktest.Server) {
-			struck = append(struck, m.Inject(zktest.Fault{Op: f.op, Action: f.action, After: f.after, Delay: f.delay, Times: 1 + f.dice%2}))
+			struck = append(struck, m.Inject(zktest.Fault{Session: id, Op: f.op, Action: f.action, After: f.after, Delay: f.delay, Err: f.err, Times: f.times()}))
 		})
 		return func() {
 			for _, i := range struck {
@@ -264,6 +291,9 @@ func (w *world) begin(f fault) (undo func()) {
 	case "lag":
 		e.SetLag(f.member, f.delay)
 		return func() { e.SetLag(f.member, w.plan.Lag) }
+	case "peers":
+		e.SetPeerDelay(f.delay / 10)
+		return func() { e.SetPeerDelay(w.plan.PeerDelay) }
 	case "wipe":
 		w.wipe(f.member)
 	case "delete":

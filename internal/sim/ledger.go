@@ -56,18 +56,12 @@ type ledger struct {
 
 	mu     sync.Mutex
 	held   []*grant
-	token  int64 // largest exclusive
-	seen   int64 // largest of all
-	store  int64 // largest token that the fenced store has seen
-	writes []write
+	token  int64    // largest exclusive
+	seen   int64    // largest of all
+	store  int64    // largest token that the fenced store has seen
+	acked  []string // guarded writes that were confirmed
 	grants int
 	last   string // path of the last that was granted
-}
-
-// write is what a guarded transaction did, by the server's word.
-type write struct {
-	version int32
-	token   int64
 }
 
 func newLedger(w *world, name string) *ledger {
@@ -86,6 +80,7 @@ func (l *ledger) oneAtATime() *ledger {
 func (l *ledger) granted(a *actor, g *grant) *grant {
 	w := l.w
 	back := w.since()
+	at := l.living()
 	g.who = a.who
 	if g.session == 0 {
 		g.session = w.session(a.id)
@@ -112,17 +107,17 @@ func (l *ledger) granted(a *actor, g *grant) *grant {
 	sum := g.weight
 	kept := l.held[:0]
 	for _, other := range l.held {
-		if !other.live() {
-			continue
+		now := other.live()
+		if now {
+			kept = append(kept, other)
 		}
-		kept = append(kept, other)
-		if other.same(g) {
+		if !now && !slices.Contains(at, other) || other.same(g) {
 			continue
 		}
 		if l.pardoned(other) || l.pardoned(g) {
 			continue
 		}
-		sum += other.weight
+		sum += other.weight // also of who lived at the instant of the grant only
 		if l.limit == 0 && !(g.shared && other.shared) {
 			w.violate("%s: %v is granted while %v is held, for %v more", l.name, g, other, other.Remaining())
 		}
@@ -147,6 +142,18 @@ func (l *ledger) granted(a *actor, g *grant) *grant {
 		l.token = max(l.token, g.token)
 	}
 	return g
+}
+
+// living are the holds that live now.
+func (l *ledger) living() (at []*grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, other := range l.held {
+		if other.live() {
+			at = append(at, other)
+		}
+	}
+	return at
 }
 
 // silent complains about holds that end by the clock, but whose owner has not been told by the context's Done: before anybody asks.
@@ -209,7 +216,7 @@ func (l *ledger) once(g *grant, kind string) bool {
 
 // use works under the hold for a while: the fenced store must take what a valid holder writes, and what the guard lets through must be in the
 // order of the tokens.
-func (l *ledger) use(a *actor, g *grant, guard func() framework.TransactionOp) {
+func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp) {
 	d := below(a.r, pick(a.r, 100*time.Millisecond, time.Second, time.Second, l.w.plan.Timeout, 3*l.w.plan.Timeout+5*time.Second))
 	if l.w.plan.Meddling && a.r.IntN(4) == 0 {
 		d = 2*l.w.slack() + 2*time.Second
@@ -229,8 +236,8 @@ func (l *ledger) use(a *actor, g *grant, guard func() framework.TransactionOp) {
 		}
 		l.noticed(g)
 		l.save(g)
-		if guard != nil && !g.shared && a.r.IntN(3) == 0 {
-			l.guarded(a, g, guard())
+		if a.r.IntN(3) == 0 {
+			l.guarded(a, g, guard()...)
 		}
 	}
 	l.noticed(g)
@@ -259,38 +266,71 @@ func (l *ledger) save(g *grant) {
 	l.store = max(l.store, g.token)
 }
 
-func (l *ledger) guarded(a *actor, g *grant, guard framework.TransactionOp) {
+// one makes a guard of one operation a list.
+func one(guard func() framework.TransactionOp) func() []framework.TransactionOp {
+	return func() []framework.TransactionOp { return []framework.TransactionOp{guard()} }
+}
+
+// guarded writes an entry into a log, in one transaction with the guard, which lets a valid holder through.
+func (l *ledger) guarded(a *actor, g *grant, guards ...framework.TransactionOp) {
 	ctx, cancel := a.within(2 * time.Second)
 	defer cancel()
 	defer a.timed(ctx, "Transaction")()
-	set := a.c.TransactionOp().SetData().ForPath(root+"/store-"+l.name, fmt.Appendf(nil, "%d", g.token))
-	results, err := a.c.Transaction(ctx, guard, set)
-	if err != nil || len(results) != 2 {
-		return
-	}
+	entry := fmt.Appendf(nil, "%d %t", g.token, g.shared)
+	appends := a.c.TransactionOp().Create().WithMode(framework.PersistentSequential).ForPath(l.log()+"/entry-", entry)
+	results, err := a.c.Transaction(ctx, append(guards, appends)...)
+	valid := g.Valid()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writes = append(l.writes, write{results[1].Stat.Version, g.token})
+	switch _, away := l.takenAway(g); {
+	case err == nil && len(results) == len(guards)+1:
+		l.acked = append(l.acked, results[len(guards)].Path)
+	case isErr(err, framework.ErrNoNode):
+		if valid && !away {
+			l.w.violate("%s: the guard of %v, which is valid, was refused: %v", l.name, g, err)
+		}
+	case err == nil:
+		l.w.violate("%s: a transaction of %d has %d results", l.name, len(guards)+1, len(results))
+	default:
+		a.expected(ctx, err)
+	}
 }
 
-// settle checks the guarded writes in the server's order.
+func (l *ledger) log() string { return root + "/store-" + l.name }
+
+// settle reads the log: all that was confirmed is there, and whatever has been written, also by whom never heard of it, is in the order of the
+// tokens. A late write of a former holder would stand behind one of his successor's.
 func (l *ledger) settle() {
-	last := map[int32]int64{}
-	top := int32(0)
-	for _, wr := range l.writes {
-		if _, twice := last[wr.version]; twice {
-			l.w.violate("%s: two guarded writes made version %d", l.name, wr.version)
-		}
-		last[wr.version] = wr.token
-		top = max(top, wr.version)
+	leader := l.w.ens.Leader()
+	if leader < 0 {
+		return
 	}
-	token := int64(0)
-	for v := int32(0); v <= top; v++ {
-		if t, known := last[v]; known {
-			if t < token {
-				l.w.violate("%s: a write with token %d behind one with %d: the guard did not stop it", l.name, t, token)
-			}
-			token = t
+	member := l.w.ens.Member(leader)
+	entries, err := member.Children(l.log())
+	l.w.must(err)
+	slices.Sort(entries)
+	for _, path := range l.acked {
+		if _, there := slices.BinarySearch(entries, path[len(l.log())+1:]); !there {
+			l.w.violate("%s: a confirmed write is not there: %s", l.name, path)
+		}
+	}
+	all, writers := int64(0), int64(0)
+	for _, name := range entries {
+		data, _, err := member.Get(l.log() + "/" + name)
+		l.w.must(err)
+		var token int64
+		var shared bool
+		if _, err := fmt.Sscan(string(data), &token, &shared); err != nil {
+			l.w.violate("%s: an entry is %q: %v", l.name, data, err)
+		}
+		if !l.tokens {
+			continue
+		}
+		if before := all; token < writers || !shared && token < before {
+			l.w.violate("%s: a write with token %d behind one with %d: the guard did not stop it", l.name, token, max(writers, before))
+		}
+		if all = max(all, token); !shared {
+			writers = max(writers, token)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"flag"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func TestMutants(t *testing.T) {
 		if !strings.Contains(m.bug, *bugs) {
 			continue
 		}
-		t.Run(strings.ReplaceAll(m.bug, " ", "-"), func(t *testing.T) {
+		t.Run(strings.ReplaceAll(m.bug, " ", "-")+"/"+cmp.Or(m.works, "any"), func(t *testing.T) {
 			mutant.Set(m.bug)
 			defer mutant.Set("")
 			n := m.within
@@ -40,6 +41,10 @@ func TestMutants(t *testing.T) {
 			defer func() { crowd = false }()
 			runs, found := hunt(t, *from, n, 0, true)
 			if assert.NotNil(t, found, "%q survives %d schedules", m.bug, runs) {
+				mutant.Set("")
+				without := play(t, newPlan(found.Plan.Seed))
+				assert.Empty(t, without.Violations, "without the bug")
+				mutant.Set(m.bug)
 				again := 0
 				for range *replays {
 					if r := play(t, newPlan(found.Plan.Seed)); len(r.Violations) > 0 {
@@ -78,5 +83,11 @@ var mutants = []struct {
 	{bug: "repeated after an unknown outcome", works: "transactions", within: 500},
 	{bug: "refusal of a repeat believed", works: "fluent", within: 500},
 	{bug: "watches not armed again", works: "watches", within: 500},
+	{bug: "no own watch while holding", works: "latch", within: 500},
+	{bug: "extended after a lapse", works: "selector", within: 500},
+	{bug: "deleted before it ends", works: "multi", within: 500},
+	{bug: "no own watch while holding", works: "semaphore", within: 500},
+	{bug: "no epoch check", works: "epochs", within: 500},
+	{bug: "search without a write", works: "protected", within: 1000},
 	{bug: "shortcut after a reconnect", works: "mutex", within: 3000, crowd: true},
 }

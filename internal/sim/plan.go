@@ -18,6 +18,8 @@ type Plan struct {
 	Tick      time.Duration
 	SyncLimit int
 	Timeout   time.Duration // of sessions
+	Asked     time.Duration // timeout that clients ask for
+	Election  time.Duration // how long one takes
 	Lag       time.Duration
 	PeerDelay time.Duration
 	Pace      time.Duration // what a server has to say at one instant arrives so far apart
@@ -26,6 +28,7 @@ type Plan struct {
 	Auth      bool // servers that want their clients to authenticate themselves
 	SASL      bool // by a login, that is
 	ReadOnly  bool // members without a quorum serve reads to the clients that allow it, which is every other
+	Private   bool // nodes are for those who have authenticated themselves only
 	OneShot   bool // caches do without persistent watches
 	Loss      framework.LossPolicy
 	// Meddling plans have an administrator who deletes nodes and ends sessions. No client can know that in time; see ledger.
@@ -83,6 +86,9 @@ func NewPlan(seed uint64, works ...string) *Plan {
 	if p.Clients > 6 {
 		p.Abreast = 1
 	}
+	p.Private = p.Auth && r.IntN(2) == 0
+	p.Asked = p.Timeout * time.Duration(pick(r, 1, 1, 1, 3))
+	p.Election = pick(r, 400*time.Millisecond, 400*time.Millisecond, 100*time.Millisecond, 3*time.Second)
 	if r.IntN(4) == 0 && len(works) == 0 {
 		p.Works = append(p.Works, visits)
 	}
@@ -98,14 +104,15 @@ func (p *Plan) bound() time.Duration {
 }
 
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients with %d abreast, T %v, %v, %s; lag %v, peer delay %v, pace %v, ZooKeeper %v, auth %t (SASL %t), read-only %t, meddling %t; %v of trouble",
-		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Abreast, p.Timeout, p.Loss, strings.Join(p.Works, "+"), p.Lag, p.PeerDelay, p.Pace, p.Profile, p.Auth, p.SASL, p.ReadOnly, p.Meddling, p.Trouble)
+	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients with %d abreast, T %v (asked for: %v), %v, %s; election %v, lag %v, peer delay %v, pace %v, ZooKeeper %v, auth %t (SASL %t, private %t), read-only %t, meddling %t; %v of trouble",
+		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Abreast, p.Timeout, p.Asked, p.Loss, strings.Join(p.Works, "+"), p.Election, p.Lag, p.PeerDelay, p.Pace, p.Profile, p.Auth, p.SASL, p.Private, p.ReadOnly, p.Meddling, p.Trouble)
 }
 
 // server is what the members are started with.
 func (p *Plan) server() zktest.Config {
 	cfg := zktest.Config{TickTime: p.Tick, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, Profile: p.Profile, ReapInterval: 5 * time.Minute,
-		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly, Pace: p.Pace}
+		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly, Pace: p.Pace,
+		MaxSessionTimeout: p.Timeout, ElectionTime: p.Election}
 	if p.SASL {
 		cfg.SASLUsers = map[string]string{user: password}
 	}
@@ -116,12 +123,15 @@ const user, password = "sim", "secret"
 
 // options are those of a client.
 func (p *Plan) options(client int) []framework.Option {
-	opts := []framework.Option{framework.WithSessionTimeout(p.Timeout), framework.WithStaleServerBound(p.bound()), framework.WithServerTick(p.Tick)}
+	opts := []framework.Option{framework.WithSessionTimeout(p.Asked), framework.WithStaleServerBound(p.bound()), framework.WithServerTick(p.Tick)}
 	switch {
 	case p.SASL:
 		opts = append(opts, framework.WithSASLDigest(user, password))
 	case p.Auth:
 		opts = append(opts, framework.WithAuth("digest", []byte(user+":"+password)))
+	}
+	if p.Private {
+		opts = append(opts, framework.WithDefaultACL(framework.CreatorACL()...))
 	}
 	if p.ReadOnly && client%2 == 0 {
 		opts = append(opts, framework.WithReadOnly())

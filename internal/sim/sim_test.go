@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,12 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(1600) // runs leave much garbage and hold little; and a collector that takes turns in between changes what happens
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var (
 	oneSeed   = flag.Uint64("seed", 0, "replay this seed, and print its story")
@@ -30,6 +36,7 @@ var (
 	step      = flag.Uint64("step", 1, "from a seed to the next")
 	jobs      = flag.Int("jobs", 1, "how many runs at a time; with more than one they take more turns, and cannot be replayed as well")
 	workFlag  = flag.String("works", "", "what the clients do, with commas; empty: as the seed says")
+	crowdFlag = flag.Bool("crowd", false, "three contenders in each client, and events that come one by one")
 	keepGoing = flag.Bool("keep-going", false, "do not stop at the first violation")
 	mutantArg = flag.String("mutant", "", "a deliberate bug to switch on; needs the build tag mutants")
 )
@@ -41,7 +48,7 @@ var chosen string
 
 func setWorks(names string) { chosen = names }
 
-// crowd makes plans such that several contend in each client, and hear of one thing after the other.
+// crowd (-crowd) makes plans such that several contend in each client, and hear of one thing after the other.
 var crowd bool
 
 func newPlan(seed uint64) *Plan {
@@ -67,6 +74,12 @@ func play(t *testing.T, p *Plan) (r *Result) {
 	}
 	circles := time.AfterFunc(patience, func() { panic(fmt.Sprintf("%v\nhas not ended within %v: somebody runs in circles", p, patience)) })
 	defer circles.Stop()
+	defer remember(p)()
+	defer func() {
+		if r := recover(); r != nil { // a deadlock, or goroutines that are left
+			panic(fmt.Sprintf("%v\n%v\nreplay with: %s", r, p, replay(p)))
+		}
+	}()
 	synctest.Test(t, func(*testing.T) { r = Run(p) })
 	return r
 }
@@ -95,18 +108,33 @@ func show(r *Result, all bool) {
 			fmt.Println("the story of this run:", file)
 		}
 	}
-	fmt.Printf("replay with: go test ./internal/sim -run Sim -seed=%d%s\n", r.Plan.Seed, worksHint())
+	fmt.Println("replay with:", replay(r.Plan))
 }
 
-func worksHint() string {
-	if chosen == "" {
-		return ""
+// replay is the command that plays a plan again.
+func replay(p *Plan) string {
+	cmd := fmt.Sprintf("go test ./internal/sim -run Sim -times=10 -seed=%d", p.Seed)
+	if chosen != "" {
+		cmd += " -works=" + chosen
 	}
-	return " -works=" + chosen
+	if crowd {
+		cmd += " -crowd"
+	}
+	return cmd
+}
+
+// remember keeps the seed of what runs now in a file: a panic of another goroutine, or the system's lack of memory, ends the process without a word on it.
+func remember(p *Plan) (forget func()) {
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("sim-runs-%d.txt", os.Getpid()))
+	if *jobs > 1 || os.WriteFile(file, []byte(replay(p)+"\n"), 0o644) != nil {
+		return func() {}
+	}
+	return func() { _ = os.Remove(file) }
 }
 
 func TestSim(t *testing.T) {
 	setWorks(*workFlag)
+	crowd = *crowdFlag
 	if *oneSeed != 0 {
 		setMutant(t, *mutantArg)
 		var r *Result

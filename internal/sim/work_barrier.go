@@ -10,9 +10,7 @@ import (
 
 func init() {
 	kinds["barrier"] = func(*world) workload { return &barrierWork{path: root + "/barrier"} }
-	kinds["double"] = func(w *world) workload {
-		return &doubleWork{path: root + "/double", members: make([]member, w.plan.Clients)}
-	}
+	kinds["double"] = newDoubleWork
 }
 
 // barrierWork: the first client sets and removes the barrier, the others wait for it to be gone.
@@ -39,7 +37,7 @@ func (k *barrierWork) turn(ctx context.Context, a *actor) error {
 			return err
 		}
 		k.certain(time.Now())
-		time.Sleep(below(a.r, 3*time.Second))
+		time.Sleep(below(a.r, pick(a.r, 3*time.Second, 3*a.w.behind())))
 		k.certain(time.Time{})
 		defer a.timed(ctx, "Remove")()
 		return b.Remove(ctx)
@@ -50,8 +48,8 @@ func (k *barrierWork) turn(ctx context.Context, a *actor) error {
 	done()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// A member that is behind may show the time before it was set; where it is behind is known.
-	if err == nil && !k.set.IsZero() && k.set.Before(began) && a.w.plan.Members == 1 {
+	// A member may show the time before it was set; how far it can be behind is known, but of those that serve without a quorum.
+	if err == nil && !k.set.IsZero() && began.Sub(k.set) > a.w.behind() && !a.w.plan.ReadOnly {
 		a.w.violate("barrier: client %d, which waited from %v ago, is let through; the barrier is set since %v", a.id, time.Since(began), time.Since(k.set))
 	}
 	return err
@@ -63,13 +61,20 @@ func (k *barrierWork) settle(w *world) {
 	}
 }
 
-// doubleWork: all clients enter and leave together, or try to.
-type doubleWork struct {
+// doubleWork: all clients enter and leave together, or try to; and once more at a new barrier when the faults are over.
+type doubleWork struct{ during, after round }
+
+// round is what happens at one double barrier.
+type round struct {
 	path string
 
 	mu      sync.Mutex
 	members []member
 	broken  bool // somebody has given up; from then on rounds may overlap, as the recipe says
+}
+
+func newDoubleWork(w *world) workload {
+	return &doubleWork{round{path: root + "/double", members: make([]member, w.plan.Clients)}, round{path: root + "/double-after", members: make([]member, w.plan.Clients)}}
 }
 
 // member is what is known of a client's membership.
@@ -87,7 +92,7 @@ const (
 	leaving
 )
 
-func (k *doubleWork) move(a *actor, state int, held *barrier.Member) {
+func (k *round) move(a *actor, state int, held *barrier.Member) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -104,7 +109,7 @@ func (k *doubleWork) move(a *actor, state int, held *barrier.Member) {
 }
 
 // everybody says whether nobody waits for his last turn any more.
-func (k *doubleWork) everybody(a *actor, had bool) bool {
+func (k *round) everybody(a *actor, had bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.members[a.id].finally = k.members[a.id].finally || had
@@ -117,27 +122,22 @@ func (k *doubleWork) everybody(a *actor, had bool) bool {
 }
 
 func (k *doubleWork) turn(ctx context.Context, a *actor) error {
-	d := barrier.NewDouble(a.c, k.path, len(k.members))
 	if !a.w.calm.Load() {
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second+below(a.r, 10*time.Second))
 		defer cancel()
-		err := k.once(limited, a, d)
-		if limited.Err() != nil {
-			return errNotNow
-		}
-		return err
+		return a.givenUp(limited, k.during.once(limited, a))
 	}
 	// In the end each goes on until all have been through.
 	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	go func() {
 		defer cancel()
-		for limited.Err() == nil && !k.everybody(a, false) {
+		for limited.Err() == nil && !k.after.everybody(a, false) {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}()
-	err := k.once(limited, a, d)
-	if k.everybody(a, err == nil) {
+	err := a.givenUp(limited, k.after.once(limited, a))
+	if k.after.everybody(a, err == nil) {
 		return nil
 	}
 	if err == nil {
@@ -146,7 +146,17 @@ func (k *doubleWork) turn(ctx context.Context, a *actor) error {
 	return err
 }
 
-func (k *doubleWork) once(ctx context.Context, a *actor, d *barrier.Double) error {
+// givenUp says that a turn was not taken if it was given up.
+func (a *actor) givenUp(limited context.Context, err error) error {
+	if err != nil && limited.Err() != nil {
+		a.expected(limited, err)
+		return errNotNow
+	}
+	return err
+}
+
+func (k *round) once(ctx context.Context, a *actor) error {
+	d := barrier.NewDouble(a.c, k.path, len(k.members))
 	k.move(a, entering, nil)
 	done := a.timed(ctx, "Enter")
 	m, err := d.Enter(ctx)
@@ -177,7 +187,7 @@ func (k *doubleWork) once(ctx context.Context, a *actor, d *barrier.Double) erro
 }
 
 // left checks that nobody is inside any more who was when this one left.
-func (k *doubleWork) left(a *actor, err error) {
+func (k *round) left(a *actor, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.broken = k.broken || err != nil
@@ -192,4 +202,11 @@ func (k *doubleWork) left(a *actor, err error) {
 	}
 }
 
-func (k *doubleWork) settle(w *world) { w.empty(k.path) }
+func (k *doubleWork) settle(w *world) {
+	// "ready" may be left when those who gave up could reach no server, as the recipe says. Where nobody gave up nothing is.
+	if l := w.ens.Leader(); l >= 0 && k.during.broken && w.ens.Member(l).Exists(k.during.path+"/ready") {
+		w.must(w.ens.Member(l).Delete(k.during.path + "/ready"))
+	}
+	w.empty(k.during.path)
+	w.empty(k.after.path)
+}

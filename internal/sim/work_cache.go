@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
@@ -44,6 +45,9 @@ func newCacheWork(w *world) workload {
 
 func (k *cacheWork) turn(ctx context.Context, a *actor) error {
 	a.rest()
+	if a.r.IntN(12) == 0 {
+		k.end(a)
+	}
 	if err := k.begin(a); err != nil {
 		return err
 	}
@@ -105,6 +109,25 @@ func (k *cacheWork) begin(a *actor) error {
 	return nil
 }
 
+// end closes the client's caches; others take their place.
+func (k *cacheWork) end(a *actor) {
+	k.mu.Lock()
+	copies := k.copies[a.id]
+	delete(k.copies, a.id)
+	k.mu.Unlock()
+	for _, r := range copies {
+		r.ends(a.w, a.id)
+	}
+}
+
+// ends closes the cache, and with it its listener's events.
+func (r *replica) ends(w *world, client int) {
+	if err := r.close(); err != nil {
+		w.violate("cache: client %d's %s does not close: %v", client, r.kind, err)
+	}
+	<-r.done
+}
+
 func options(a *actor) []cache.Option {
 	opts := []cache.Option{cache.WithBuffer(1 + a.r.IntN(20))}
 	if a.w.plan.OneShot {
@@ -122,6 +145,10 @@ func treeOptions(a *actor) (opts []cache.TreeOption) {
 
 func listen(a *actor, events func(context.Context) iter.Seq2[cache.Event, error], r *replica) *replica {
 	r.nodes, r.done = map[string]*cache.Node{}, make(chan struct{})
+	slow := time.Duration(0) // whoever hears of a change is not done with it at once
+	if a.r.IntN(3) == 0 {
+		slow = below(a.r, 50*time.Millisecond)
+	}
 	go func() {
 		defer close(r.done)
 		for ev, err := range events(background) {
@@ -129,6 +156,7 @@ func listen(a *actor, events func(context.Context) iter.Seq2[cache.Event, error]
 				return
 			}
 			r.play(a, ev)
+			time.Sleep(slow)
 		}
 	}()
 	return r
@@ -179,8 +207,7 @@ func (k *cacheWork) settle(w *world) {
 	for id, copies := range k.copies {
 		for _, r := range copies {
 			r.compare(w, id, tree)
-			_ = r.close()
-			<-r.done
+			r.ends(w, id)
 		}
 	}
 }
@@ -189,6 +216,9 @@ func (k *cacheWork) settle(w *world) {
 func (r *replica) compare(w *world, client int, tree map[string]zktest.Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.inits != 1 {
+		w.violate("cache: client %d's %s has said %d times that it is initialized", client, r.kind, r.inits)
+	}
 	nodes := 0
 	for path, want := range tree {
 		if !r.has(path) {

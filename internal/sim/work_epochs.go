@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,9 +60,27 @@ func (k *epochsWork) turn(ctx context.Context, a *actor) error {
 			return err
 		}
 		cancel()
+		if a.r.IntN(2) == 0 {
+			if err := k.append(ctx, a, view); err != nil && session.Context().Err() == nil && !framework.Retryable(err) {
+				return err
+			}
+		}
 		time.Sleep(below(a.r, time.Second))
 	}
 	return nil
+}
+
+// append adds a numbered entry to the client's log, whose order is that in which the server has executed what was sent.
+func (k *epochsWork) append(ctx context.Context, a *actor, view *framework.Client) error {
+	limited, cancel := context.WithTimeout(ctx, below(a.r, a.w.plan.Timeout))
+	defer cancel()
+	defer a.timed(limited, "Create")()
+	k.sent[a.id]++
+	_, err := view.Create().WithMode(framework.PersistentSequential).ForPath(limited, k.path+strconv.Itoa(a.id)+"/entry-", []byte(strconv.Itoa(k.sent[a.id])))
+	if err != nil && limited.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 func (k *epochsWork) check(w *world, client int, data []byte) {
@@ -76,5 +95,24 @@ func (k *epochsWork) settle(w *world) {
 		if data, _, err := w.ens.Member(max(l, 0)).Get(k.path + strconv.Itoa(i)); err == nil {
 			k.check(w, i, data)
 		}
+		k.inOrder(w, k.path+strconv.Itoa(i))
+	}
+}
+
+// inOrder complains about an entry that was executed behind one that was sent later.
+func (k *epochsWork) inOrder(w *world, log string) {
+	member := w.ens.Member(max(w.ens.Leader(), 0))
+	entries, err := member.Children(log)
+	w.must(err)
+	slices.Sort(entries)
+	last := 0
+	for _, name := range entries {
+		data, _, err := member.Get(log + "/" + name)
+		w.must(err)
+		n, err := strconv.Atoi(string(data))
+		if err != nil || n <= last {
+			w.violate("epochs: %s holds %q behind %d", log, data, last)
+		}
+		last = n
 	}
 }

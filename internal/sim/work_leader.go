@@ -24,7 +24,7 @@ func electionOptions(a *actor) (opts []leader.Option) {
 // lead does what a leader does.
 func lead(a *actor, l *ledger, term *leader.Term) *grant {
 	g := l.granted(a, &grant{hold: term, path: term.Path(), token: term.FencingToken()})
-	l.use(a, g, term.Guard)
+	l.use(a, g, one(term.Guard))
 	return g
 }
 

@@ -2,8 +2,10 @@ package sim
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
@@ -11,7 +13,9 @@ func init() {
 	kinds["multi"] = func(w *world) workload {
 		return &multiWork{[]*ledger{newLedger(w, "multi-a"), newLedger(w, "multi-b")}, []string{root + "/multi-a", root + "/multi-b"}}
 	}
-	kinds["revocation"] = func(w *world) workload { return &revocationWork{newLedger(w, "revocation"), root + "/revocation"} }
+	kinds["revocation"] = func(w *world) workload {
+		return &revocationWork{l: newLedger(w, "revocation"), path: root + "/revocation", asked: map[string]time.Time{}}
+	}
 }
 
 // multiWork: two locks, or one of them.
@@ -28,12 +32,14 @@ func (k *multiWork) turn(ctx context.Context, a *actor) error {
 		parts[i] = mutex.Of(locks[i])
 	}
 	if i := a.r.IntN(2 * len(locks)); i < len(locks) && !a.w.calm.Load() { // one alone
+		done := a.timed(ctx, "Acquire")
 		lock, err := locks[i].Acquire(ctx)
+		done()
 		if err != nil {
 			return err
 		}
 		g := k.enter(a, i, lock)
-		k.ledgers[i].use(a, g, lock.Guard)
+		k.ledgers[i].use(a, g, one(lock.Guard))
 		return release(a, k.ledgers[i], g, lock.Release)
 	}
 	done := a.timed(ctx, "Acquire")
@@ -43,9 +49,11 @@ func (k *multiWork) turn(ctx context.Context, a *actor) error {
 		return err
 	}
 	var grants []*grant
+	var guards []framework.TransactionOp
 	for i, held := range both.Parts() {
 		if lock, ok := held.(*mutex.Lock); ok {
 			grants = append(grants, k.enter(a, i, lock))
+			guards = append(guards, lock.Guard())
 		}
 	}
 	if len(grants) != len(parts) {
@@ -61,6 +69,9 @@ func (k *multiWork) turn(ctx context.Context, a *actor) error {
 	for i, g := range grants {
 		k.ledgers[i].noticed(g)
 		k.ledgers[i].save(g)
+		if a.r.IntN(3) == 0 {
+			k.ledgers[i].guarded(a, g, guards[i])
+		}
 		if both.Valid() && !g.Valid() {
 			a.w.violate("multi: valid without %v", g)
 		}
@@ -83,18 +94,16 @@ func (k *multiWork) settle(w *world) {
 type revocationWork struct {
 	l    *ledger
 	path string
+
+	mu    sync.Mutex
+	asked map[string]time.Time // when a holder's node had for certain been told to give up
 }
 
 func (k *revocationWork) turn(ctx context.Context, a *actor) error {
 	m := mutex.New(a.c, k.path, mutex.WithLossPolicy(a.w.plan.Loss), mutex.WithRevocation())
 	if a.r.IntN(3) == 0 {
-		if holder, ok, err := m.Holder(ctx); err == nil && ok {
-			done := a.timed(ctx, "Revoke")
-			err = mutex.Revoke(ctx, a.c, holder.Path)
-			done()
-			if err != nil {
-				return err
-			}
+		if err := k.revoke(ctx, a, m); err != nil {
+			return err
 		}
 	}
 	done := a.timed(ctx, "Acquire")
@@ -104,16 +113,59 @@ func (k *revocationWork) turn(ctx context.Context, a *actor) error {
 		return err
 	}
 	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken()})
-	timer := time.NewTimer(below(a.r, 3*time.Second))
+	stay := below(a.r, pick(a.r, 3*time.Second, 3*time.Second, 2*a.w.slack()+3*time.Second))
+	if a.w.calm.Load() {
+		stay = below(a.r, time.Second)
+	}
+	timer := time.NewTimer(stay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		k.heard(a, lock, g)
 	case <-lock.Revoked():
 		a.w.tell("REVOKED %v", g)
 	case <-lock.Context().Done():
 	}
 	k.l.save(g)
+	if a.r.IntN(3) == 0 {
+		k.l.guarded(a, g, lock.Guard())
+	}
 	return release(a, k.l, g, lock.Release)
+}
+
+func (k *revocationWork) revoke(ctx context.Context, a *actor, m *mutex.Mutex) error {
+	done := a.timed(ctx, "Holder")
+	holder, ok, err := m.Holder(ctx)
+	done()
+	if err != nil || !ok {
+		return err
+	}
+	done = a.timed(ctx, "Revoke")
+	err = mutex.Revoke(ctx, a.c, holder.Path)
+	done()
+	if err == nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if _, before := k.asked[holder.Path]; !before {
+			k.asked[holder.Path] = time.Now()
+		}
+	}
+	return err
+}
+
+// heard complains about a holder that still has its lock long after it was asked to give it up, and does not know.
+func (k *revocationWork) heard(a *actor, lock *mutex.Lock, g *grant) {
+	k.mu.Lock()
+	at, asked := k.asked[lock.Path()]
+	k.mu.Unlock()
+	select {
+	case <-lock.Revoked():
+		return
+	default:
+	}
+	if asked && time.Since(at) > a.w.slack() && lock.Valid() {
+		a.w.violate("revocation: %v was asked to give up %v ago, and has not heard of it", g, time.Since(at))
+	}
 }
 
 func (k *revocationWork) settle(w *world) {

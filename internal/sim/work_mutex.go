@@ -32,7 +32,7 @@ func (k *mutexWork) turn(ctx context.Context, a *actor) error {
 		return notTaken(err, mutex.ErrNotAcquired)
 	}
 	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken()})
-	k.l.use(a, g, lock.Guard)
+	k.l.use(a, g, one(lock.Guard))
 	return release(a, k.l, g, lock.Release)
 }
 

@@ -26,14 +26,14 @@ func (k *rwlockWork) turn(ctx context.Context, a *actor) error {
 	if err != nil {
 		return err
 	}
-	k.l.use(a, g, lock.Guard)
+	k.l.use(a, g, one(lock.Guard))
 	if lock.Kind() == rwlock.Write && a.r.IntN(2) == 0 {
 		both, cancel := context.WithTimeout(lock.Context(), a.w.plan.patience())
 		reader, beside, err := k.acquire(both, a, rw.ReadLock())
 		cancel()
 		if err == nil {
 			_ = release(a, k.l, g, lock.Release)
-			k.l.use(a, beside, nil)
+			k.l.use(a, beside, one(reader.Guard))
 			lock, g = reader, beside
 		}
 	}

@@ -37,11 +37,12 @@ func (k *semaphoreWork) turn(ctx context.Context, a *actor) error {
 	}
 	paths := lease.Paths()
 	g := k.l.granted(a, &grant{hold: lease, path: paths[0], more: paths[1:], weight: lease.Count(), token: lease.ID()})
-	k.l.use(a, g, nil)
+	k.l.use(a, g, lease.Guard)
 	return release(a, k.l, g, lease.Release)
 }
 
 func (k *semaphoreWork) settle(w *world) {
+	k.l.settle()
 	w.empty(k.path + "/leases")
 	w.empty(k.path + "/locks")
 }

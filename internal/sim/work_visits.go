@@ -74,38 +74,42 @@ func (k *visitsWork) turn(ctx context.Context, a *actor) error {
 // contend takes the lock, uses it, and gives it back, or leaves it to the client's end.
 func (k *visitsWork) contend(ctx context.Context, v *visitor) error {
 	a := v.a
+	began := time.Now()
 	session, err := v.c.Session(ctx)
 	if err != nil {
-		return v.over(err)
+		return v.over(began, err)
 	}
 	v.has(session.ID())
 	var beside *framework.Pending[framework.CreateResult]
 	if a.r.IntN(2) == 0 {
 		beside = session.Client().Create().WithMode(framework.EphemeralSequential).InBackground().ForPath(ctx, root+"/visitor-", nil)
 	}
+	began = time.Now()
 	done := a.timed(ctx, "Acquire")
 	lock, err := mutex.New(v.c, k.path, mutex.WithLossPolicy(a.w.plan.Loss)).Acquire(ctx)
 	done()
 	if err != nil {
-		return v.over(err)
+		return v.over(began, err)
 	}
 	id := cmp.Or(sessionOf(v.c), -1) // it may be another by now, or none
 	v.has(id)
 	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken(), session: id})
-	k.l.use(a, g, nil)
+	k.l.use(a, g, one(lock.Guard))
 	if a.r.IntN(2) == 0 {
 		limited, cancel := a.within(10 * time.Second)
 		defer cancel()
+		began := time.Now()
 		done := a.timed(limited, "Release")
 		err := lock.Release(limited)
 		done()
-		if err := v.over(err); err != nil && !errors.Is(err, framework.ErrClosed) {
+		if err := v.over(began, err); err != nil && !errors.Is(err, framework.ErrClosed) {
 			a.expected(limited, err)
 		}
 	}
 	if beside != nil {
+		began := time.Now()
 		_, err := beside.Wait(ctx)
-		if err := v.over(err); err != nil && !errors.Is(err, framework.ErrClosed) {
+		if err := v.over(began, err); err != nil && !errors.Is(err, framework.ErrClosed) {
 			a.expected(ctx, err)
 		}
 	}
@@ -118,11 +122,14 @@ func (v *visitor) has(session int64) {
 	v.sessions = append(v.sessions, session)
 }
 
-// over complains about a call that has outlived its client.
-func (v *visitor) over(err error) error {
+// over complains about a call that has outlived its client, or was begun after that and did not return at once.
+func (v *visitor) over(began time.Time, err error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.closed && time.Since(v.at) > late && errors.Is(err, framework.ErrClosed) {
+	if v.at.After(began) {
+		began = v.at
+	}
+	if v.closed && time.Since(began) > late && errors.Is(err, framework.ErrClosed) {
 		v.a.w.violate("visits: client %d: a call returned %v after its client had closed: %v", v.a.id, time.Since(v.at), err)
 	}
 	return err
@@ -163,8 +170,7 @@ func (v *visitor) gone(sessions []int64) {
 		return
 	}
 	sessions = slices.DeleteFunc(slices.Clone(sessions), func(id int64) bool {
-		_, early := v.a.w.takenAway(id, "")
-		return early // a server whose clock is ahead may have called it expired on its own
+		return v.a.w.meddled(id) // a server whose clock is ahead may have called it expired on its own
 	})
 	for _, s := range v.a.w.ens.Member(leader).Sessions() {
 		if slices.Contains(sessions, s.ID) {

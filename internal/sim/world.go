@@ -70,6 +70,7 @@ type forced struct {
 	at    time.Time
 	first bool // nobody stood before the node: it may have had the right, or been about to learn that it has
 	soft  bool // or perhaps did not
+	jump  bool // a server's clock jumped: the session may have ended by that, but not later
 }
 
 // Run plays a plan. It must be called in a synctest bubble.
@@ -256,8 +257,8 @@ func (w *world) doubt() {
 	defer w.mu.Unlock()
 	for _, m := range w.ens.Members() {
 		for _, s := range m.Sessions() {
-			if _, before := w.sessions[s.ID]; !before {
-				w.sessions[s.ID] = forced{at: time.Now(), first: true, soft: true}
+			if f, before := w.sessions[s.ID]; !before || f.jump {
+				w.sessions[s.ID] = forced{at: time.Now(), first: true, soft: true, jump: true}
 			}
 		}
 	}
@@ -287,7 +288,15 @@ func (w *world) takenAway(session int64, path string) (forced, bool) {
 		return f, true
 	}
 	f, ok := w.sessions[session]
-	return f, ok
+	return f, ok && !(f.jump && time.Since(f.at) > w.slack())
+}
+
+// meddled says whether a session was ever ended by an administrator, or by a clock, or may have been.
+func (w *world) meddled(session int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.sessions[session]
+	return ok
 }
 
 // number is a sequential node's number, -1 if it has none.
@@ -310,6 +319,14 @@ func (w *world) slack() time.Duration {
 		d += w.plan.bound()
 	}
 	return d
+}
+
+// behind is how old a state a member may show.
+func (w *world) behind() time.Duration {
+	if w.plan.Members == 1 {
+		return 0
+	}
+	return w.plan.bound() + 3*time.Second + w.plan.PeerDelay // a fault's lag, or a plan's, which is shorter
 }
 
 // patience is within what time after the last fault everybody must have had a turn.
@@ -387,15 +404,20 @@ type actor struct {
 // live takes turns until the faults are over, and one more, which must not fail.
 func (a *actor) live() {
 	for !a.w.calm.Load() {
-		limit := a.w.plan.patience()
+		limit, across := a.w.plan.patience(), false
 		if a.r.IntN(4) == 0 {
 			limit = below(a.r, 2*time.Second)
+		} else if rest := a.w.plan.Trouble - a.w.since(); rest < limit { // the faults will stop meanwhile, and then nobody waits in vain
+			limit, across = rest+mending+a.w.patience(), true
 		}
 		ctx, cancel := context.WithTimeout(background, limit)
 		a.turn++
 		a.called = a.w.since()
 		err := a.work.turn(ctx, a)
 		cancel()
+		if err != nil && across && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			a.w.violate("client %d: who waited at %s when the faults stopped waited on until the end of patience: %v", a.id, a.name(), err)
+		}
 		if err != nil {
 			a.expected(ctx, err)
 			time.Sleep(below(a.r, time.Second))
@@ -415,10 +437,14 @@ func (a *actor) live() {
 		if err = a.work.turn(ctx, a); err == nil {
 			return
 		}
+		a.expected(ctx, err)
 		time.Sleep(100 * time.Millisecond)
 	}
 	a.w.violate("client %d: no turn at %s within %v after the last fault: %v", a.id, a.name(), a.w.patience(), err)
 }
+
+// mending is how long the end of the faults may be late by: that of a member whose data is lost waits for the others.
+const mending = time.Minute
 
 func (p *Plan) patience() time.Duration { return time.Minute + 2*p.Timeout }
 
