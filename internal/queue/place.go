@@ -249,17 +249,18 @@ func events(w *framework.Watch) <-chan framework.Event {
 	return w.C
 }
 
-// watch arms the watches of a waiter in one flight, the own node's first. watching is false when the list has to be read again.
+// watch arms the watches of a waiter in one flight, the own node's first. watching is false when the list has to be read again. What the nodes contain is
+// not its business: anybody may have written anything, packed or not.
 func (p *place) watch(ctx context.Context, predecessor string) (o obstacle, watching bool, err error) {
 	var own, ahead *framework.Pending[framework.DataResult]
 	if p.own == nil && !mutant.On("no own watch while waiting") {
-		own = p.view.GetData().WithWatch().InBackground().ForPath(ctx, p.path)
+		own = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.path)
 	}
 	if p.unreadable != predecessor {
 		p.unreadable = ""
 	}
 	if p.unreadable == "" {
-		ahead = p.view.GetData().WithWatch().InBackground().ForPath(ctx, p.join(predecessor))
+		ahead = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.join(predecessor))
 	}
 	if own != nil {
 		err = p.ownSeen(result(own))

@@ -189,9 +189,9 @@ func (o observer) look(ctx context.Context) (Observation, *framework.Watch, erro
 func (o observer) read(ctx context.Context, name string) (Observation, *framework.Watch, error) {
 	p := queue.Participant{Name: name, Path: zkpath.Join(o.dir, name)}
 	var stat framework.Stat
-	data, watch, err := o.client.GetData().WithWatch().StoringStatIn(&stat).ForPath(ctx, p.Path)
+	data, watch, err := o.client.GetData().Undecompressed().WithWatch().StoringStatIn(&stat).ForPath(ctx, p.Path)
 	if err == nil {
-		p.Data, p.SessionID, p.Czxid, p.Since = data, stat.EphemeralOwner, stat.Czxid, stat.Created()
+		p.Data, p.SessionID, p.Czxid, p.Since = o.client.Unpacked(p.Path, data), stat.EphemeralOwner, stat.Czxid, stat.Created()
 	}
 	return Observation{Leader: participant(p, true)}, watch, err
 }
