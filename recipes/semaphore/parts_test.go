@@ -174,3 +174,48 @@ func TestNoGivingWayAmongOurselves(t *testing.T) {
 		clean(t, s)
 	})
 }
+
+// Curator's process goes on taking one more lease whenever ours has given way, so that ours is patient for much longer than it takes the first in line to
+// look again because watches may get lost. It gives way all the same, as late as it said.
+func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		sem, theirs := semaphore.New(newClient(t, s), path, max), peer{newClient(t, s), max}
+		part, err := theirs.acquire(background)
+		require.NoError(t, err)
+		ours := waiting(t, background, sem, max)
+		for round := range 10 {
+			ctx, cancel := context.WithTimeout(background, 50*time.Second) // the longest patience is 30 s, more or less a quarter
+			next, err := theirs.acquire(ctx)
+			cancel()
+			require.NoError(t, err, "round %d", round)
+			require.NoError(t, part.release(background))
+			part = next
+		}
+		require.True(t, pending(ours))
+		require.NoError(t, part.release(background))
+		release(t, got(t, ours))
+		clean(t, s)
+	})
+}
+
+// Curator's taker works under a lease for an hour before it wants another one. Ours, first in line all the time, looks often enough to see it.
+func TestGivesWayAfterALongCalm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		sem, theirs := semaphore.New(newClient(t, s), path, max), peer{newClient(t, s), max}
+		part, err := theirs.acquire(background)
+		require.NoError(t, err)
+		ours := waiting(t, background, sem, max)
+		time.Sleep(time.Hour)
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		second, err := theirs.acquire(ctx)
+		require.NoError(t, err)
+		returned([]*peerLease{part, second})
+		release(t, got(t, ours))
+		clean(t, s)
+	})
+}
