@@ -206,7 +206,7 @@ func (l *Latch) elect() error {
 		in := &cell{}
 		ctx, acquired := l.line.Begin(l.ctx)
 		grant, err := l.line.Acquire(ctx, carrier{ctx, in})
-		acquired(err)
+		queue.Announce(acquired, err, grant.Leave)
 		switch {
 		case err == nil:
 			failures = 0

@@ -16,14 +16,9 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	patience := patience(firstPatience)
 	for stays := 0; ; stays++ {
 		joined := time.Now()
-		place, err := s.line.Acquire(ctx, ctx)
+		lease, err := s.stay(ctx, n, patience)
 		if err == nil {
-			var lease *Lease
-			lease, err = s.first(ctx, place, n, patience)
-			leave(place)
-			if err == nil {
-				return lease, nil
-			}
+			return lease, nil
 		}
 		if errors.Is(err, errStepBack) {
 			s.client.Logger().Info("giving way to somebody in line who holds leases already", "path", s.path, "wanted", n)
@@ -47,10 +42,14 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 // settled is how long a stay in line must have lasted for its end not to look like a part of a series.
 const settled = 10 * time.Second
 
-// leave leaves the line without waiting for the server: the next one is woken by that, and nobody else needs to know.
-func leave(place *queue.Grant) {
-	place.Hold.End(framework.ErrReleased)
-	place.Session.Client().Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), place.Path)
+// stay is one stay in line.
+func (s *Semaphore) stay(ctx context.Context, n int, patience patience) (*Lease, error) {
+	place, err := s.line.Acquire(ctx, ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer place.Leave() // also when OnWait or a hook panics
+	return s.first(ctx, place, n, patience)
 }
 
 // first is what the first in line does. With patience it waits, while nothing changes, before it looks whether it has to give way: errStepBack.

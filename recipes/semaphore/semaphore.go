@@ -163,7 +163,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(c
 		var lease *Lease
 		inner, acquired := s.client.Observer().Acquire(ctx, framework.Acquisition{Recipe: s.recipe(), Path: s.path})
 		lease, err = take(inner)
-		acquired(err)
+		queue.Announce(acquired, err, lease.giveUp)
 		if err == nil {
 			return lease, nil
 		}
