@@ -63,8 +63,8 @@ type Latch struct {
 }
 
 // NewLatch joins the election at path, which is a directory of its own, in the background, and goes on taking part until Leave or Close, or
-// the end of the client: through lost connections, in which the place in line is kept, through lost sessions and deleted nodes, after which
-// it joins again at the end of the line, and through refusals (ErrNoAuth, ErrSequenceExhausted, …), after which it tries again, less and less
+// the end of the client (or of the session, if client is the view of one): through lost connections, in which the place in line is kept,
+// through lost sessions and deleted nodes, after which it joins again at the end of the line, and through refusals (ErrNoAuth, ErrSequenceExhausted, …), after which it tries again, less and less
 // often, down to once in about 10 s. [Latch.Await] and [Latch.Health] tell of them.
 //
 // Errors, all before anything is sent: a nil client, framework.ErrInvalidPath, framework.ErrInvalidOption.
@@ -215,7 +215,7 @@ func (l *Latch) elect() error {
 			failures = 0
 			l.lead(grant, l.newTerm(grant, grant.Hold, in))
 		case l.ctx.Err() != nil:
-		case errors.Is(err, framework.ErrClosed):
+		case errors.Is(err, framework.ErrClosed), errors.Is(err, ErrSessionLost): // of the latter the line tells only the view of a session
 			return err
 		default:
 			failures++

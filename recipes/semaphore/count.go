@@ -94,7 +94,7 @@ func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (Co
 // may be seen; it is always seen. Lost connections and lost sessions are sat out, and while there is no node it waits for one. It runs on
 // the caller's goroutine.
 //
-// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like. A node that contains no number yields ErrBadCount, and
+// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for the view of a session. A node that contains no number yields ErrBadCount, and
 // goes on.
 func (c *Count) Watch(ctx context.Context) iter.Seq2[CountValue, error] {
 	return func(yield func(CountValue, error) bool) {
@@ -142,6 +142,9 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 		case ctx.Err() != nil, !framework.Retryable(err) && !beginAgain(err):
 			return err
 		default:
+			if over := c.client.Over(); over != nil { // the view of a session has no other one to go on in
+				return over
+			}
 			failures++
 			if err := queue.Pause(ctx, c.client, failures); err != nil {
 				return err

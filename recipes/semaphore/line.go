@@ -29,6 +29,9 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 		if ctx.Err() != nil || !beginAgain(err) && (stays == 0 || !framework.Retryable(err)) {
 			return nil, err
 		}
+		if over := s.client.Over(); over != nil { // the view of a session has no other one to go on in
+			return nil, over
+		}
 		s.client.Logger().Info("place in line lost; going to the end of it", "path", s.path, "err", err)
 		if time.Since(joined) > settled {
 			stays = 0
