@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -215,6 +216,31 @@ func TestGivesWayAfterALongCalm(t *testing.T) {
 		second, err := theirs.acquire(ctx)
 		require.NoError(t, err)
 		returned([]*peerLease{part, second})
+		release(t, got(t, ours))
+		clean(t, s)
+	})
+}
+
+// An administrator deletes the line just when its first wants to know who else is there. That is a place lost, and not the end of the acquire.
+func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		deleted := false
+		hooks := framework.Hooks{Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+			if op.Name == "getChildren" && op.Path == locks && !op.Background && !deleted {
+				deleted = true
+				assert.NoError(t, s.DeleteAll(locks))
+			}
+			return nil
+		}}
+		part, err := peer{newClient(t, s), max}.acquire(background)
+		require.NoError(t, err)
+		ours := waiting(t, background, semaphore.New(newClient(t, s, framework.WithHooks(hooks)), path, max), max)
+		time.Sleep(time.Second)
+		require.True(t, pending(ours))
+		require.True(t, deleted)
+		require.NoError(t, part.release(background))
 		release(t, got(t, ours))
 		clean(t, s)
 	})
