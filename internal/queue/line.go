@@ -118,6 +118,19 @@ func (l *Line) Begin(ctx context.Context) (context.Context, func(error)) {
 	return l.Client.Observer().Acquire(ctx, framework.Acquisition{Recipe: l.Recipe, Path: l.Dir})
 }
 
+// Announce tells the hooks, by what Begin has returned, how an acquisition has ended. What was acquired is nobody's when one of them panics: then
+// giveUp is called.
+func Announce(acquired func(error), err error, giveUp func()) {
+	told := false
+	defer func() {
+		if !told && err == nil {
+			giveUp()
+		}
+	}()
+	acquired(err)
+	told = true
+}
+
 // session waits for a session: at first for as long as the retry policy says, and once there was a place in line until ctx ends.
 func (l *Line) session(ctx context.Context, stays int) (*framework.Session, error) {
 	if stays == 0 {

@@ -25,7 +25,8 @@ func (p *place) tell(children []string, d Decision) {
 func (p *place) seen(children []string, d Decision, ahead framework.DataResult) framework.Queue {
 	q := framework.Queue{
 		Recipe: p.Recipe, Path: p.Dir, Node: p.name, Ahead: d.Ahead,
-		Behind: d.Predecessor, BehindSession: ahead.Stat.EphemeralOwner, BehindToken: ahead.Stat.Czxid, BehindData: ahead.Data,
+		Behind: d.Predecessor, BehindSession: ahead.Stat.EphemeralOwner, BehindToken: ahead.Stat.Czxid,
+		BehindData: p.view.Unpacked(p.join(d.Predecessor), ahead.Data),
 	}
 	for _, name := range children {
 		if p.Order.contender(name) {

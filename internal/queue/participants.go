@@ -28,6 +28,7 @@ func (l *Line) Participants(ctx context.Context, limit int) ([]Participant, erro
 		return nil, err
 	}
 	names = l.Order.Contenders(l.children(names))
+	read := l.Client.GetData().Undecompressed() // one who writes something else shall not hide the others
 	all := make([]Participant, 0, len(names))
 	for len(names) > 0 && (limit <= 0 || len(all) < limit) {
 		flight := len(names)
@@ -36,17 +37,17 @@ func (l *Line) Participants(ctx context.Context, limit int) ([]Participant, erro
 		}
 		reads := make([]*framework.Pending[framework.DataResult], flight)
 		for i, name := range names[:flight] {
-			reads[i] = l.Client.GetData().InBackground().ForPath(ctx, l.join(name))
+			reads[i] = read.InBackground().ForPath(ctx, l.join(name))
 		}
-		for i, read := range reads {
-			node, err := result(read)
+		for i, pending := range reads {
+			node, err := result(pending)
 			if framework.Retryable(err) { // once more, this time as the retry policy says
-				node.Data, err = l.Client.GetData().StoringStatIn(&node.Stat).ForPath(ctx, l.join(names[i]))
+				node.Data, err = read.StoringStatIn(&node.Stat).ForPath(ctx, l.join(names[i]))
 			}
 			p := Participant{Name: names[i], Path: l.join(names[i])}
 			switch {
 			case err == nil:
-				p.Data, p.SessionID, p.Czxid, p.Since = node.Data, node.Stat.EphemeralOwner, node.Stat.Czxid, node.Stat.Created()
+				p.Data, p.SessionID, p.Czxid, p.Since = l.Client.Unpacked(p.Path, node.Data), node.Stat.EphemeralOwner, node.Stat.Czxid, node.Stat.Created()
 			case errors.Is(err, framework.ErrNoAuth):
 			case errors.Is(err, framework.ErrNoNode):
 				continue

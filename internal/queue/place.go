@@ -21,34 +21,38 @@ type place struct {
 	name    string
 	czxid   int64
 
-	own         *framework.Watch // armed on the own node; nil if it is not
-	unarmed     int              // how often in a row the server did not say what there is to watch
-	connections uint64           // of the session, before the last list was asked for
-	unreadable  string           // the predecessor that we may not watch
-	crowd       *framework.Watch // instead: armed on the directory by the last list
+	creating    *framework.Pending[framework.CreateResult] // the create, while it is under way
+	own         *framework.Watch                           // armed on the own node; nil if it is not
+	unarmed     int                                        // how often in a row the server did not say what there is to watch
+	connections uint64                                     // of the session, before the last list was asked for
+	unreadable  string                                     // the predecessor that we may not watch
+	crowd       *framework.Watch                           // instead: armed on the directory by the last list
 }
 
-// stay is one stay in line: from the create to the hold. When it returns an error, the node is on its way out.
-func (l *Line) stay(ctx, values context.Context, session *framework.Session, wait bool) (_ *Grant, err error) {
+// stay is one stay in line: from the create to the hold. When it returns an error, the node is on its way out; also when it does not return, because
+// OnWait or a hook panics or ends the goroutine.
+func (l *Line) stay(ctx, values context.Context, session *framework.Session, wait bool) (*Grant, error) {
 	p := &place{Line: l, session: session, view: session.Client()}
-	children, err := p.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
+	granted := false
 	defer func() {
-		if err != nil {
+		if !granted {
 			p.leave()
 		}
 		if p.crowd != nil {
 			p.crowd.Stop()
 		}
 	}()
+	children, err := p.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		if err = p.turn(ctx, children, wait); err != nil {
 			return nil, err
 		}
 		hold, err := p.hold(ctx, values)
 		if err == nil {
+			granted = true
 			return &Grant{Session: session, Hold: hold, Path: p.path, Name: p.name, Czxid: p.czxid}, nil
 		}
 		if !errors.Is(err, framework.ErrSuspended) {
@@ -73,9 +77,10 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 	}
 	err = p.Client.Retry(ctx, func(ctx context.Context) error {
 		p.connections = p.session.Connections()
-		created := create.ForPath(ctx, p.join(p.Name), data)
+		p.creating = create.ForPath(ctx, p.join(p.Name), data)
 		listed := p.view.GetChildren().InBackground().ForPath(ctx, p.Dir)
-		node, err := result(created)
+		node, err := result(p.creating)
+		p.creating = nil
 		if err != nil {
 			return err
 		}
@@ -250,17 +255,18 @@ func events(w *framework.Watch) <-chan framework.Event {
 	return w.C
 }
 
-// watch arms the watches of a waiter in one flight, the own node's first. watching is false when the list has to be read again.
+// watch arms the watches of a waiter in one flight, the own node's first. watching is false when the list has to be read again. What the nodes contain is
+// not its business: anybody may have written anything, packed or not.
 func (p *place) watch(ctx context.Context, predecessor string) (o obstacle, watching bool, err error) {
 	var own, ahead *framework.Pending[framework.DataResult]
 	if p.own == nil && !mutant.On("no own watch while waiting") {
-		own = p.view.GetData().WithWatch().InBackground().ForPath(ctx, p.path)
+		own = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.path)
 	}
 	if p.unreadable != predecessor {
 		p.unreadable = ""
 	}
 	if p.unreadable == "" {
-		ahead = p.view.GetData().WithWatch().InBackground().ForPath(ctx, p.join(predecessor))
+		ahead = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.join(predecessor))
 	}
 	if own != nil {
 		err = p.ownSeen(result(own))
@@ -327,9 +333,28 @@ func (p *place) hold(ctx, values context.Context) (*framework.Hold, error) {
 	return hold, err
 }
 
-// leave hands the node to the session layer, which deletes it for certain. The watch on it is used up by that, without a request.
+// leave hands the node, if there is one, to the session layer, which deletes it for certain. The watch on it is used up by that, without a request.
 func (p *place) leave() {
-	p.view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), p.path)
+	if p.path != "" {
+		remove(p.view, p.path)
+	}
+	if p.creating != nil {
+		p.creating.Then(func(node framework.CreateResult, err error) {
+			if err == nil {
+				remove(p.view, node.Path)
+			}
+		})
+	}
+}
+
+func remove(view *framework.Client, path string) {
+	view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
+}
+
+// Leave is Release for who does not wait: the next one is woken by it, and nobody else needs to know.
+func (g *Grant) Leave() {
+	g.Hold.End(framework.ErrReleased)
+	remove(g.Session.Client(), g.Path)
 }
 
 // Release ends the hold and deletes the node. When ctx ends first, or the connection is lost, the session layer goes on.

@@ -19,7 +19,7 @@ func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	if client == nil {
 		return errors.New("the client is nil: make one with framework.New")
 	}
-	_, err := client.SetData().ForPath(ctx, path, []byte(revokeData))
+	_, err := client.SetData().Uncompressed().ForPath(ctx, path, []byte(revokeData))
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil
 	}
@@ -44,7 +44,7 @@ type revocation struct {
 // look reads the node, and has changed called with the next change.
 func (r *revocation) look() {
 	ctx := r.grant.Hold.Context()
-	r.grant.Session.Client().GetData().Watching(r.changed).InBackground().ForPath(ctx, r.grant.Path).Then(r.seen)
+	r.grant.Session.Client().GetData().Undecompressed().Watching(r.changed).InBackground().ForPath(ctx, r.grant.Path).Then(r.seen)
 }
 
 func (r *revocation) changed(ev framework.Event) {
@@ -56,7 +56,7 @@ func (r *revocation) changed(ev framework.Event) {
 func (r *revocation) seen(node framework.DataResult, err error) {
 	switch {
 	case r.done(), errors.Is(err, framework.ErrNoNode): // of the latter the hold hears, too
-	case err == nil && string(node.Data) == revokeData:
+	case err == nil && r.asks(node.Data):
 		close(r.asked)
 	case err == nil:
 	case errors.Is(err, framework.ErrNoAuth):
@@ -68,6 +68,11 @@ func (r *revocation) seen(node framework.DataResult, err error) {
 			}
 		})
 	}
+}
+
+// asks says whether the data are a request. Packed they are what Curator for Java writes where it packs everything.
+func (r *revocation) asks(data []byte) bool {
+	return string(data) == revokeData || string(r.grant.Session.Client().Unpacked(r.grant.Path, data)) == revokeData
 }
 
 // done says that it has been asked, or that there is nothing to ask for any more.

@@ -442,3 +442,39 @@ func TestPathRoot(t *testing.T) {
 		require.Equal(t, await(t, b).FencingToken(), (<-seen.all).Leader.Czxid)
 	})
 }
+
+// A latch resigns, does not hear that its node was removed, and stands in line again. When it leaves later on, as a follower, that is no failure of leaving.
+func TestLeavingAfterAResignationThatWasNotConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ca := newClient(t, s)
+		a := join(t, ca)
+		b := join(t, newClient(t, s))
+		fault := s.Inject(zktest.Fault{Session: session(t, ca), Op: "delete", Action: zktest.LoseReply})
+		require.ErrorIs(t, await(t, a).Resign(background), framework.ErrConnectionLoss)
+		require.Equal(t, 1, fault.Hits())
+		await(t, b)
+		time.Sleep(5 * time.Second)
+		follows(t, a)
+		left(t, a)
+		left(t, b)
+		clean(t, s)
+	})
+}
+
+// A leader resigns without waiting, and leaves: it has left when its place is given up, whether or not it stood in line again in between.
+func TestLeavingWaitsForAResignation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		l := join(t, newClient(t, s))
+		term := await(t, l)
+		const slow = time.Second
+		s.Inject(zktest.Fault{Op: "delete", Action: zktest.DelayReply, Delay: slow})
+		began := time.Now()
+		require.NoError(t, term.Resign(term.Context()))
+		synctest.Wait()
+		left(t, l)
+		require.Equal(t, slow, time.Since(began))
+		clean(t, s)
+	})
+}

@@ -57,13 +57,14 @@ type Latch struct {
 	ctx     context.Context // ends when the latch is to leave
 	cancel  context.CancelFunc
 	done    chan struct{}                // closed when the goroutines have ended
-	deleted *framework.Pending[struct{}] // the removal of the last leader's node; set before done
+	deleted *framework.Pending[struct{}] // the removal of the node that led last; set before done
+	led     bool                         // that was in the last turn; set before done
 	mode    CloseMode                    // set before ctx ends, guarded by mu
 }
 
 // NewLatch joins the election at path, which is a directory of its own, in the background, and goes on taking part until Leave or Close, or
-// the end of the client: through lost connections, in which the place in line is kept, through lost sessions and deleted nodes, after which
-// it joins again at the end of the line, and through refusals (ErrNoAuth, ErrSequenceExhausted, …), after which it tries again, less and less
+// the end of the client (or of the session, if client is the view of one): through lost connections, in which the place in line is kept,
+// through lost sessions and deleted nodes, after which it joins again at the end of the line, and through refusals (ErrNoAuth, ErrSequenceExhausted, …), after which it tries again, less and less
 // often, down to once in about 10 s. [Latch.Await] and [Latch.Health] tell of them.
 //
 // Errors, all before anything is sent: a nil client, framework.ErrInvalidPath, framework.ErrInvalidOption.
@@ -164,7 +165,8 @@ func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	case <-ctx.Done():
 		return failed(l.line.Dir, "leave", queue.Left(ctx))
 	}
-	if err := wait(ctx, l.deleted); err != nil {
+	// What became of a place given up before the last turn is history: the client has seen to it, and has told who resigned.
+	if err := wait(ctx, l.deleted); err != nil && (l.led || ctx.Err() != nil) {
 		return failed(l.line.Dir, "leave", err)
 	}
 	return nil
@@ -203,16 +205,17 @@ func (l *Latch) run() {
 // elect stands in line and leads, again and again, until the latch is to leave or the client is closed. It returns which.
 func (l *Latch) elect() error {
 	for failures := 0; l.ctx.Err() == nil; {
+		l.led = false
 		in := &cell{}
 		ctx, acquired := l.line.Begin(l.ctx)
 		grant, err := l.line.Acquire(ctx, carrier{ctx, in})
-		acquired(err)
+		queue.Announce(acquired, err, grant.Leave)
 		switch {
 		case err == nil:
 			failures = 0
 			l.lead(grant, l.newTerm(grant, grant.Hold, in))
 		case l.ctx.Err() != nil:
-		case errors.Is(err, framework.ErrClosed):
+		case errors.Is(err, framework.ErrClosed), errors.Is(err, ErrSessionLost): // of the latter the line tells only the view of a session
 			return err
 		default:
 			failures++
@@ -226,6 +229,7 @@ func (l *Latch) elect() error {
 
 // lead goes through all terms on one node, and gives the place up.
 func (l *Latch) lead(grant *queue.Grant, term *Term) {
+	l.led = true
 	cause := l.serve(term)
 	for errors.Is(cause, ErrSuspended) {
 		close(term.given) // nobody waits for it: a lost term cannot be resigned

@@ -46,7 +46,8 @@ func (o Observation) same(p Observation) bool {
 //
 // Lost connections and sessions are sat out. When the directory cannot be read for another reason (ErrNoAuth, …) the error is reported, and if
 // the loop goes on so does the observer, less and less often, down to once in about 10 s. The sequence ends with the loop's break, and
-// otherwise with one error: when ctx ends (it matches ctx.Err()), or with framework.ErrClosed. Without READ on a leader's node its ID is not known.
+// otherwise with one error: when ctx ends (it matches ctx.Err()), with framework.ErrClosed, or with ErrSessionLost when client is the view of a session that
+// has ended. Without READ on a leader's node its ID is not known.
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
 	return observer{client, path, queue.Order{Names: []string{latchName, lockName}}}.observe(ctx)
 }
@@ -87,6 +88,9 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 		case errors.Is(err, framework.ErrClosed):
 			return err
 		case err != nil:
+			if over := o.client.Over(); over != nil { // the view of a session has no other one to go on in
+				return over
+			}
 			passing := framework.Retryable(err) || errors.Is(err, framework.ErrSessionLost)
 			if !passing && !yield(Observation{}, failed(o.dir, "observe", err)) {
 				return nil
@@ -189,9 +193,9 @@ func (o observer) look(ctx context.Context) (Observation, *framework.Watch, erro
 func (o observer) read(ctx context.Context, name string) (Observation, *framework.Watch, error) {
 	p := queue.Participant{Name: name, Path: zkpath.Join(o.dir, name)}
 	var stat framework.Stat
-	data, watch, err := o.client.GetData().WithWatch().StoringStatIn(&stat).ForPath(ctx, p.Path)
+	data, watch, err := o.client.GetData().Undecompressed().WithWatch().StoringStatIn(&stat).ForPath(ctx, p.Path)
 	if err == nil {
-		p.Data, p.SessionID, p.Czxid, p.Since = data, stat.EphemeralOwner, stat.Czxid, stat.Created()
+		p.Data, p.SessionID, p.Czxid, p.Since = o.client.Unpacked(p.Path, data), stat.EphemeralOwner, stat.Czxid, stat.Created()
 	}
 	return Observation{Leader: participant(p, true)}, watch, err
 }

@@ -284,3 +284,24 @@ func TestObserveOrder(t *testing.T) {
 		})
 	}
 }
+
+// What the leader calls itself is packed or not, as its client does it: it is seen all the same, and with its name.
+func TestObservePackedAndPlain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		packs, plain := newClient(t, s, framework.WithCompression()), newClient(t, s)
+		o := observe(t, packs, path)
+		o.next(t, "nobody")
+		a := join(t, plain, leader.WithID("plain"))
+		o.next(t, `"plain"`)
+		b := join(t, packs, leader.WithID("packed"))
+		list, err := b.Participants(background)
+		require.Equal(t, []string{"plain", "packed"}, ids(t, list, err))
+		left(t, a)
+		o.next(t, `"packed"`)
+		require.Empty(t, o.errs)
+		left(t, b)
+		o.stop()
+		clean(t, s)
+	})
+}

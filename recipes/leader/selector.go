@@ -133,7 +133,7 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 		in := &cell{}
 		inner, acquired := s.line.Begin(ctx)
 		grant, err := s.line.Acquire(inner, carrier{inner, in})
-		acquired(err)
+		queue.Announce(acquired, err, grant.Leave)
 		if err != nil {
 			if ctx.Err() != nil || !framework.Retryable(err) {
 				return err

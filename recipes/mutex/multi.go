@@ -92,12 +92,18 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(co
 	}
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	l := &MultiLock{ctx: &multiContext{life, end, nil}}
+	complete := false
+	defer func() { // also when a part panics
+		if !complete {
+			_ = l.Release(ctx) // whatever becomes of that, the client finishes it
+		}
+	}()
 	for i, part := range m.parts {
 		if err := l.add(ctx, how(part)); err != nil {
-			_ = l.Release(ctx) // whatever becomes of that, the client finishes it
 			return nil, fmt.Errorf("multi-lock: %s %d of %d: %w", verb, i+1, len(m.parts), err)
 		}
 	}
+	complete = true
 	return l, nil
 }
 
@@ -134,8 +140,8 @@ type MultiLock struct {
 // add acquires one more.
 func (l *MultiLock) add(ctx context.Context, acquire func(context.Context) (Held, error)) error {
 	wait, stop := queue.Work(ctx, l.Context()) // for as long as all before are held
+	defer stop()
 	part, err := acquire(wait)
-	stop()
 	if lost := lost(l.parts); lost != nil { // acquire may have been ended by that, and then its error would look like that of ctx
 		if err == nil {
 			_ = part.Release(ctx)

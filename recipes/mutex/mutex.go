@@ -138,7 +138,7 @@ func (m *Mutex) enter(ctx context.Context, wait func(ctx, values context.Context
 		values = queue.Carry(ctx, m, h)
 	}
 	grant, err := wait(ctx, values)
-	acquired(err)
+	queue.Announce(acquired, err, grant.Leave)
 	if err != nil {
 		return nil, err
 	}

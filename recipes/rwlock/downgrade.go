@@ -18,20 +18,23 @@ const digits = 10
 //
 // It is created by a transaction that needs w's node. So it cannot come to stand in a line that has moved on, because an administrator has
 // deleted w, and be taken there for a right that it has not.
-func (s *Side) beside(ctx, values context.Context, w *Lock) (_ *queue.Grant, err error) {
+//
+// It releases w, which so stays at least until the read lock is there.
+func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error) {
+	defer func() { _ = w.Release(ctx) }() // the node goes for certain; how the write lock was lost, its other Locks tell
 	session, number := w.handle.Grant().Session, w.Node()[len(w.Node())-digits:]
 	view := session.Client()
 	name := zkpath.Protect(zkpath.NewGUID(), readName+number)
 	path := zkpath.Join(s.line.Dir, name)
 	create := view.TransactionOp().Create().WithMode(framework.Ephemeral).ForPath(path, s.line.Data)
 
-	made := false // or perhaps
+	made, granted := false, false // made: or perhaps
 	defer func() {
-		if err != nil && made {
+		if made && !granted {
 			view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 		}
 	}()
-	err = view.Retry(ctx, func(ctx context.Context) error {
+	err := view.Retry(ctx, func(ctx context.Context) error {
 		_, err := view.TransactionInBackground(ctx, w.Guard(), create).Wait(context.Background())
 		made = made || err == nil || errors.Is(err, framework.ErrOutcomeUnknown)
 		if errors.Is(err, framework.ErrNodeExists) { // nobody else has this name: it is ours, from a try whose reply was lost
@@ -52,5 +55,6 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (_ *queue.Grant, err
 	if err != nil {
 		return nil, err
 	}
+	granted = true
 	return &queue.Grant{Session: session, Hold: hold, Path: path, Name: name}, nil
 }

@@ -80,7 +80,7 @@ func (s *Side) enter(ctx context.Context, wait func(ctx, values context.Context)
 	values := queue.Carry(ctx, s, h)
 	var grant *queue.Grant
 	var err error
-	if beside := s.rw.write.reenter(ctx); beside != nil { // so that it stays at least until the read lock is there
+	if beside := s.rw.write.reenter(ctx); beside != nil {
 		grant, err = s.beside(ctx, values, beside)
 		h.token = beside.FencingToken()
 		if mutant.On("the read node's token") && err == nil {
@@ -88,11 +88,10 @@ func (s *Side) enter(ctx context.Context, wait func(ctx, values context.Context)
 				h.token = stat.Czxid
 			}
 		}
-		_ = beside.Release(ctx) // the node goes for certain; how the write lock was lost, its other Locks tell
 	} else if grant, err = wait(ctx, values); err == nil {
 		h.token = grant.Czxid
 	}
-	acquired(err)
+	queue.Announce(acquired, err, grant.Leave)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,12 @@ type sight struct {
 	watches  [2]*framework.Watch // on that directory and on the shared count, if they were asked for and there is something to watch
 }
 
+// same says whether two sights show the same, in whatever order.
+func (s sight) same(o sight) bool {
+	children, others := slices.Sorted(slices.Values(s.children)), slices.Sorted(slices.Values(o.children))
+	return s.max == o.max && slices.Equal(children, others)
+}
+
 // stop removes the watches.
 func (s sight) stop() {
 	for _, w := range s.watches {

@@ -92,10 +92,10 @@ func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (Co
 
 // Watch yields the count as it is, and again after each change, until the loop is left or ctx ends. Of changes in quick succession only the last
 // may be seen; it is always seen. Lost connections and lost sessions are sat out, and while there is no node it waits for one. It runs on
-// the caller's goroutine.
+// the caller's goroutine. It costs one read per change, and one in about a session timeout to be safe from events that get lost.
 //
-// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like. A node that contains no number yields ErrBadCount, and
-// goes on.
+// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for the view of a session that has ended. A node that
+// contains no number yields ErrBadCount, and goes on.
 func (c *Count) Watch(ctx context.Context) iter.Seq2[CountValue, error] {
 	return func(yield func(CountValue, error) bool) {
 		if err := c.watch(ctx, yield); err != nil {
@@ -112,41 +112,67 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 	case ctx == nil:
 		return framework.ErrNilContext
 	}
-	last := int64(-1) // mzxid of what was yielded
+	last := int64(-1)          // mzxid of what was yielded
+	var armed *framework.Watch // by the last look; it goes only when the next one has taken over, and costs no request then
+	defer func() { stopped(armed) }()
 	for failures := 0; ; {
 		var stat framework.Stat
 		data, watch, err := c.client.GetData().StoringStatIn(&stat).WithWatch().ForPath(ctx, c.path)
+		found := err == nil
 		if errors.Is(err, framework.ErrNoNode) {
 			var there *framework.Stat
 			if there, watch, err = c.client.CheckExists().WithWatch().ForPath(ctx, c.path); there != nil {
 				watch.Stop()
 				continue // made in between
 			}
-		} else if err == nil && stat.Mzxid != last {
+		}
+		stopped(armed)
+		armed = watch
+		if found && stat.Mzxid != last {
 			last = stat.Mzxid
 			v, bad := value(data, stat, nil)
 			if !yield(v, c.failed("watch", bad)) {
-				watch.Stop()
 				return nil
 			}
 		}
 		switch {
 		case err == nil:
 			failures = 0
-			select {
-			case <-watch.C: // whatever it was, the next read tells, in the next session if it has to
-			case <-ctx.Done():
-				watch.Stop()
-				return queue.Left(ctx)
+			if err := c.await(ctx, watch); err != nil {
+				return err
 			}
 		case ctx.Err() != nil, !framework.Retryable(err) && !beginAgain(err):
 			return err
 		default:
+			if over := c.client.Over(); over != nil { // the view of a session has no other one to go on in
+				return over
+			}
 			failures++
 			if err := queue.Pause(ctx, c.client, failures); err != nil {
 				return err
 			}
 		}
+	}
+}
+
+// await waits for a reason to look again. It returns an error when ctx ends.
+func (c *Count) await(ctx context.Context, watch *framework.Watch) error {
+	// Watches get lost for reasons that are nobody's fault here: a server that drops events for want of rights, a bug. It costs one look per session timeout
+	// to be safe from them.
+	check := time.NewTimer(queue.Jittered(c.client.Safety().SessionTimeout))
+	defer check.Stop()
+	select {
+	case <-watch.C: // whatever it was, the next read tells, in the next session if it has to
+	case <-check.C:
+	case <-ctx.Done():
+		return queue.Left(ctx)
+	}
+	return nil
+}
+
+func stopped(w *framework.Watch) {
+	if w != nil {
+		w.Stop()
 	}
 }
 

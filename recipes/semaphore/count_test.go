@@ -230,3 +230,52 @@ func TestSharedCountTurnsBadWhileWaiting(t *testing.T) {
 		clean(t, s)
 	})
 }
+
+// A server that drops events for want of rights, as newer ones do, drops the one that matters. The count is looked at again after a session timeout or so,
+// with one read, and that is all that goes on while nothing happens.
+func TestCountWatchWithoutTheEvent(t *testing.T) {
+	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39, zktest.V38} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t, zktest.Config{Profile: profile})
+			count := semaphore.NewCount(newClient(t, s), countPath)
+			require.NoError(t, count.Set(background, 1))
+			ctx, cancel := context.WithCancel(background)
+			seen, done := make(chan int32, 10), make(chan error, 1)
+			go func() {
+				for v, err := range count.Watch(ctx) {
+					if err != nil {
+						done <- err
+						return
+					}
+					seen <- v.N
+				}
+			}()
+			require.EqualValues(t, 1, <-seen)
+			acl := s.Tree()[countPath].ACL
+			for n := range int32(3) { // it is armed again, too
+				require.NoError(t, s.SetACL(countPath, zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}))
+				require.NoError(t, s.Set(countPath, []byte{0, 0, 0, byte(n) + 2}))
+				require.NoError(t, s.SetACL(countPath, acl...))
+				select {
+				case got := <-seen:
+					require.Equal(t, n+2, got)
+				case <-time.After(13 * time.Second):
+					require.Fail(t, "not seen after 5/4 of the session timeout")
+				}
+			}
+			require.NoError(t, s.Set(countPath, []byte{0, 0, 0, 9}))
+			require.False(t, pending(seen), "an event that comes is not waited for")
+			<-seen
+			s.ResetCounts()
+			time.Sleep(time.Minute)
+			require.True(t, pending(seen))
+			counts := s.Counts()
+			require.InDelta(t, 6, counts["getData"], 2)
+			require.Equal(t, counts["getData"], sum(counts), "%v", counts)
+			require.Len(t, s.Watches(), 1)
+			cancel()
+			require.ErrorIs(t, <-done, context.Canceled)
+			clean(t, s)
+		})
+	}
+}

@@ -24,14 +24,19 @@ type Lease struct {
 
 // hold makes the nodes a lease.
 func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes []node) (*Lease, error) {
+	all := false
+	defer func() { // also when a hook panics
+		for _, n := range nodes {
+			if !all && n.hold != nil {
+				n.hold.End(framework.ErrReleased)
+			}
+		}
+	}()
 	for i := range nodes {
 		h, err := session.Hold(ctx, framework.HoldOptions{
 			Path: nodes[i].path, Recipe: s.recipe(), Czxid: nodes[i].czxid, Loss: s.loss, Values: ctx,
 		})
 		if err != nil {
-			for _, held := range nodes[:i] {
-				held.hold.End(framework.ErrReleased)
-			}
 			if errors.Is(err, framework.ErrNodeDeleted) {
 				err = errLeaseGone
 			}
@@ -39,6 +44,7 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 		}
 		nodes[i].hold = h
 	}
+	all = true
 	l := &Lease{s: s, view: session.Client(), nodes: nodes}
 	// The first hold's context is that of the lease: it ends with any of them.
 	first := nodes[0].hold
@@ -47,6 +53,15 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 	}
 	l.cleanup = runtime.AddCleanup(l, forgotten, forgottenLease{nodes[0].path, s.client.Logger()})
 	return l, nil
+}
+
+// giveUp is Release for who does not wait.
+func (l *Lease) giveUp() {
+	l.cleanup.Stop()
+	for _, n := range l.nodes {
+		n.hold.End(framework.ErrReleased)
+	}
+	giveBack(l.view, l.nodes...)
 }
 
 // forgottenLease is what remains of a Lease that was garbage collected.

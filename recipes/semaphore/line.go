@@ -16,14 +16,9 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	patience := patience(firstPatience)
 	for stays := 0; ; stays++ {
 		joined := time.Now()
-		place, err := s.line.Acquire(ctx, ctx)
+		lease, err := s.stay(ctx, n, patience)
 		if err == nil {
-			var lease *Lease
-			lease, err = s.first(ctx, place, n, patience)
-			leave(place)
-			if err == nil {
-				return lease, nil
-			}
+			return lease, nil
 		}
 		if errors.Is(err, errStepBack) {
 			s.client.Logger().Info("giving way to somebody in line who holds leases already", "path", s.path, "wanted", n)
@@ -33,6 +28,9 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 		// Once there was a place in line an outage is sat out, too.
 		if ctx.Err() != nil || !beginAgain(err) && (stays == 0 || !framework.Retryable(err)) {
 			return nil, err
+		}
+		if over := s.client.Over(); over != nil { // the view of a session has no other one to go on in
+			return nil, over
 		}
 		s.client.Logger().Info("place in line lost; going to the end of it", "path", s.path, "err", err)
 		if time.Since(joined) > settled {
@@ -47,22 +45,30 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 // settled is how long a stay in line must have lasted for its end not to look like a part of a series.
 const settled = 10 * time.Second
 
-// leave leaves the line without waiting for the server: the next one is woken by that, and nobody else needs to know.
-func leave(place *queue.Grant) {
-	place.Hold.End(framework.ErrReleased)
-	place.Session.Client().Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), place.Path)
+// stay is one stay in line.
+func (s *Semaphore) stay(ctx context.Context, n int, patience patience) (*Lease, error) {
+	place, err := s.line.Acquire(ctx, ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer place.Leave() // also when OnWait or a hook panics
+	return s.first(ctx, place, n, patience)
 }
 
 // first is what the first in line does. With patience it waits, while nothing changes, before it looks whether it has to give way: errStepBack.
 func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patience patience) (*Lease, error) {
 	view := place.Session.Client()
 	var armed sight
+	var calm calm
 	defer func() { armed.stop() }()
 	for {
 		// The new watches before the old ones are stopped: so those that have not fired stay where they are. When there is room at once the
 		// watch on the directory costs nothing, since the nodes made there use it up.
 		seen, err := s.lookPatiently(ctx, view, true)
 		armed.stop()
+		if !seen.same(armed) || calm.quiet == 0 {
+			calm.begin(patience.wait())
+		}
 		armed = seen
 		if err != nil {
 			return nil, err
@@ -79,7 +85,7 @@ func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patien
 			s.onWait(Position{Node: place.Name})
 		}
 		waited := s.client.Observer().Wait(ctx, framework.Queue{Recipe: s.recipe(), Path: s.path, Node: place.Name})
-		err = s.await(ctx, place, seen, n, patience)
+		err = s.await(ctx, place, seen, n, &calm)
 		waited(err)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -90,31 +96,36 @@ func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patien
 	}
 }
 
+// calm is a time in which what is seen stays the same, however often it is looked at.
+type calm struct {
+	quiet time.Duration
+	ends  time.Time // begin + quiet
+}
+
+func (c *calm) begin(quiet time.Duration) { c.quiet, c.ends = quiet, time.Now().Add(quiet) }
+
 // await waits for a change of what was seen, and looks, less and less often, whether it has to give way.
-func (s *Semaphore) await(ctx context.Context, place *queue.Grant, seen sight, n int, patience patience) error {
-	quiet := patience.wait()
-	if !seen.mayBlock(n) {
-		quiet = 0
-	}
-	for ; ; quiet *= 2 {
-		if unchanged, err := s.change(ctx, place, seen, quiet); err != nil || !unchanged {
+func (s *Semaphore) await(ctx context.Context, place *queue.Grant, seen sight, n int, calm *calm) error {
+	for {
+		if unchanged, err := s.change(ctx, place, seen, seen.mayBlock(n), calm.ends); err != nil || !unchanged {
 			return err
 		}
 		if err := s.giveWay(ctx, place, seen, n); err != nil {
 			return err
 		}
+		calm.begin(min(2*calm.quiet, lastPatience)) // somebody with a part may come to stand in line at any time
 	}
 }
 
-// change waits for a change of what was seen. unchanged says that there was none for the time of quiet, if that is not 0.
-func (s *Semaphore) change(ctx context.Context, place *queue.Grant, seen sight, quiet time.Duration) (unchanged bool, err error) {
+// change waits for something that makes it worth to look again. unchanged says that there was nothing until then, if that is to be waited for.
+func (s *Semaphore) change(ctx context.Context, place *queue.Grant, seen sight, limited bool, until time.Time) (unchanged bool, err error) {
 	// Watches get lost for reasons that are nobody's fault here: a server that drops events for want of rights, a bug. It costs the first
 	// in line one look per session timeout to be safe from them.
 	check := time.NewTimer(queue.Jittered(place.Session.Timeout()))
 	defer check.Stop()
 	var still <-chan time.Time
-	if quiet > 0 {
-		timer := time.NewTimer(quiet)
+	if limited {
+		timer := time.NewTimer(time.Until(until))
 		defer timer.Stop()
 		still = timer.C
 	}

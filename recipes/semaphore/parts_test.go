@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -171,6 +172,76 @@ func TestNoGivingWayAmongOurselves(t *testing.T) {
 		require.True(t, pending(next))
 		release(t, lease)
 		release(t, got(t, next))
+		clean(t, s)
+	})
+}
+
+// Curator's process goes on taking one more lease whenever ours has given way, so that ours is patient for much longer than it takes the first in line to
+// look again because watches may get lost. It gives way all the same, as late as it said.
+func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		sem, theirs := semaphore.New(newClient(t, s), path, max), peer{newClient(t, s), max}
+		part, err := theirs.acquire(background)
+		require.NoError(t, err)
+		ours := waiting(t, background, sem, max)
+		for round := range 10 {
+			ctx, cancel := context.WithTimeout(background, 50*time.Second) // the longest patience is 30 s, more or less a quarter
+			next, err := theirs.acquire(ctx)
+			cancel()
+			require.NoError(t, err, "round %d", round)
+			require.NoError(t, part.release(background))
+			part = next
+		}
+		require.True(t, pending(ours))
+		require.NoError(t, part.release(background))
+		release(t, got(t, ours))
+		clean(t, s)
+	})
+}
+
+// Curator's taker works under a lease for an hour before it wants another one. Ours, first in line all the time, looks often enough to see it.
+func TestGivesWayAfterALongCalm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		sem, theirs := semaphore.New(newClient(t, s), path, max), peer{newClient(t, s), max}
+		part, err := theirs.acquire(background)
+		require.NoError(t, err)
+		ours := waiting(t, background, sem, max)
+		time.Sleep(time.Hour)
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		second, err := theirs.acquire(ctx)
+		require.NoError(t, err)
+		returned([]*peerLease{part, second})
+		release(t, got(t, ours))
+		clean(t, s)
+	})
+}
+
+// An administrator deletes the line just when its first wants to know who else is there. That is a place lost, and not the end of the acquire.
+func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		deleted := false
+		hooks := framework.Hooks{Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+			if op.Name == "getChildren" && op.Path == locks && !op.Background && !deleted {
+				deleted = true
+				assert.NoError(t, s.DeleteAll(locks))
+			}
+			return nil
+		}}
+		part, err := peer{newClient(t, s), max}.acquire(background)
+		require.NoError(t, err)
+		ours := waiting(t, background, semaphore.New(newClient(t, s, framework.WithHooks(hooks)), path, max), max)
+		time.Sleep(time.Second)
+		require.True(t, pending(ours))
+		require.True(t, deleted)
+		require.NoError(t, part.release(background))
+		release(t, got(t, ours))
 		clean(t, s)
 	})
 }

@@ -128,8 +128,8 @@ func (s *Semaphore) Path() string { return s.path }
 // Acquire takes n leases, all or none, and waits for them until ctx ends. The lease does not end with ctx. While it waits it holds none.
 //
 // When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
-// context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out; after a lost session it is at the end of the line. Before
-// it has a place in line, the retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss.
+// context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out; after a lost session it is at the end of the line. (For the
+// view of one session, which has no other, that is ErrSessionLost.) Before it has a place in line, the retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss.
 //
 // Other errors: ErrTooMany when n is more than the semaphore's fixed max (with a shared count it waits, since that may grow); ErrBadCount; ErrClosed
 // as soon as the client is closed; ErrNoAuth without CREATE and READ on the directories, or READ on the shared count; ErrSequenceExhausted;
@@ -163,7 +163,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(c
 		var lease *Lease
 		inner, acquired := s.client.Observer().Acquire(ctx, framework.Acquisition{Recipe: s.recipe(), Path: s.path})
 		lease, err = take(inner)
-		acquired(err)
+		queue.Announce(acquired, err, lease.giveUp)
 		if err == nil {
 			return lease, nil
 		}

@@ -3,6 +3,7 @@ package semaphore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -19,6 +20,9 @@ import (
 
 // errStepBack says that the first in line gives way.
 var errStepBack = errors.New("stepping back for somebody in line who holds leases already")
+
+// errLineGone says that somebody has deleted the line's directory, and so the place of the first.
+var errLineGone = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)
 
 const (
 	// firstPatience is for how long nothing must have changed before the first in line gives way for the first time.
@@ -95,6 +99,8 @@ func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 func (s *Semaphore) giveWay(ctx context.Context, place *queue.Grant, seen sight, n int) error {
 	parts, err := s.partsInLine(ctx, place.Session.Client(), seen)
 	switch {
+	case errors.Is(err, framework.ErrNoNode):
+		return errLineGone
 	case err != nil && ctx.Err() == nil && framework.Retryable(err):
 		return nil // the next look waits for the connection
 	case err != nil:

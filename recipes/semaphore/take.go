@@ -153,21 +153,30 @@ type node struct {
 
 // take makes n lease nodes, and they are leases if they are within the limit; else ErrNotAcquired. One flight, if nothing comes in between. Whatever
 // the error, the nodes are on their way out.
-func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int) (_ *Lease, err error) {
+func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int) (*Lease, error) {
 	view := session.Client()
 	create := view.Create().WithMode(framework.EphemeralSequential).WithProtection().CreatingParentContainersIfNeeded().InBackground()
 	nodes := make([]node, 0, n)
-	defer func() {
-		if err != nil {
-			giveBack(view, nodes)
+	var creates []*framework.Pending[framework.CreateResult] // under way
+	taken := false
+	defer func() { // also when a hook panics
+		if taken {
+			return
+		}
+		giveBack(view, nodes...)
+		for _, c := range creates {
+			c.Then(func(made framework.CreateResult, err error) {
+				if err == nil {
+					giveBack(view, node{path: made.Path})
+				}
+			})
 		}
 	}()
 	var seen sight
 	var unseen error
-	err = s.client.Retry(ctx, func(ctx context.Context) (failed error) {
-		creates := make([]*framework.Pending[framework.CreateResult], n-len(nodes))
-		for i := range creates {
-			creates[i] = create.ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.data)
+	err := s.client.Retry(ctx, func(ctx context.Context) (failed error) {
+		for range n - len(nodes) {
+			creates = append(creates, create.ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.data))
 		}
 		seeing := s.begin(ctx, view, false)
 		for _, c := range creates {
@@ -178,6 +187,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 				failed = err
 			}
 		}
+		creates = nil
 		seen, unseen = s.end(seeing)
 		return failed
 	}, framework.Retryable)
@@ -196,6 +206,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 			switch seen.judge(names) {
 			case granted:
 				lease, err := s.hold(ctx, session, nodes)
+				taken = err == nil
 				if !errors.Is(err, framework.ErrSuspended) {
 					return lease, err
 				}
@@ -220,7 +231,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 }
 
 // giveBack hands nodes to the session layer, which deletes them for certain.
-func giveBack(view *framework.Client, nodes []node) {
+func giveBack(view *framework.Client, nodes ...node) {
 	for _, node := range nodes {
 		view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), node.path)
 	}
