@@ -138,7 +138,11 @@ func (e *engine) run() {
 	}
 	e.cancel()
 	e.unwatch()
-	e.inbox.close()
+	// Answers that nobody has looked at may have set watches: they are of an earlier life now, and stop those.
+	e.life++
+	for _, f := range e.inbox.close() {
+		f()
+	}
 	e.store.end(e.ended)
 	e.sync.end(e.ended)
 }
@@ -164,14 +168,14 @@ func (e *engine) connect() {
 }
 
 func (e *engine) connected(s *framework.Session, err error) {
-	if err != nil {
-		if e.ctx.Err() == nil {
-			e.ended = err
-		}
-		return
+	switch {
+	case e.ctx.Err() != nil: // too late
+	case err != nil:
+		e.ended = err
+	default:
+		e.session, e.view, e.lost = s, s.Client(), s.Done()
+		e.begin()
 	}
-	e.session, e.view, e.lost = s, s.Client(), s.Done()
-	e.begin()
 }
 
 // begin watches and loads, in a new session or in a new way.
