@@ -311,6 +311,7 @@ func (e *engine) answer(life int, s *shot, w *framework.Watch, do func()) {
 // probe asks for the server's zxid. The answer to an earlier question, which may come late, says nothing about the last gap.
 func (e *engine) probe() {
 	e.probes++
+	e.probeAt = time.Time{}
 	life, probe := e.life, e.probes
 	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).Then(func(r framework.MultiReadResult, err error) {
 		e.postIn(life, func() { e.probed(probe, r.Zxid, err) })
