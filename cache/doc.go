@@ -14,12 +14,34 @@
 //
 // A cache registers itself again through every disconnect and expiry; there is nothing to be done on a reconnect. It goes through the states of the
 // tree in their order, as the connected server has them; it may skip states that were replaced before they could be read. When the writing stops, it
-// is equal to the tree.
+// is equal to the tree, as far as the client may READ it: see below.
 //
 // A node that was deleted and created again, also while there was no connection, is reported as deleted and created: what tells nodes of the same
 // path apart is Stat.Czxid. A change of the data is reported when Stat.Mzxid has changed, also if the bytes are the same. Changes of a node's list of
 // children alone are not reported for that node; its Stat follows within about a second, if the cache holds its children. Changes of the ACL are not
 // announced by ZooKeeper: Stat.Aversion is that of the last read.
+//
+// # Nodes that may not be read
+//
+// A node that the client may not READ is reported as [Failed] with framework.ErrNoAuth and tried again, after a second at first and once a minute later
+// on; what the cache had of it, it keeps. When the node can be read again it is read, listed and watched as if for the first time.
+//
+// From ZooKeeper 3.8.4 and 3.9.2 on (and in older ones with that fix, such as Debian's 3.8.0) a server does not tell of what happens to a node while
+// the client may not READ it, and it tells nobody of a change of rights. A cache that had no reason to try such a node meanwhile does not know that
+// there is anything to be found out, and asks for nothing. With the persistent watch
+//
+//   - data set meanwhile are those of before, until the node's next change that the client may READ;
+//   - a node created meanwhile, which it may not READ from its creation on, is missing, also when READ is granted, until its own next change;
+//   - a node deleted meanwhile stays, until one is created in its place.
+//
+// A reconnect may find it earlier, if the cache has anything to compare then.
+//
+// With one-shot watches, and so with [NewNode], a watch that was not told is used up. Where the parent may be read and belongs to the cache, nodes
+// that come and go are found by its list. But of the node itself nothing more is noticed, neither what was missed nor any later change, until there is
+// a new connection: then later changes are. Where it was the parent that might not be read, that goes for its list, too.
+//
+// In a new session, and by a new cache, all of it is found. So grant READ with the creation, and rather than revoke it for a while make a new cache
+// when it is granted again.
 //
 // # What it costs
 //

@@ -54,6 +54,7 @@ type engine struct {
 	zxid     int64     // the server's, when it gave the last answer before which there was no gap; 0 if unknown
 	probing  bool      // there was a gap, and the server has been asked for its zxid
 	probes   int       // how often it has been asked
+	probeAt  time.Time // ask again
 	catching bool      // one-shot watches may be telling what they have missed
 	suspect  *identity // the root, when the server said that it has changed
 
@@ -138,7 +139,11 @@ func (e *engine) run() {
 	}
 	e.cancel()
 	e.unwatch()
-	e.inbox.close()
+	// Answers that nobody has looked at may have set watches: they are of an earlier life now, and stop those.
+	e.life++
+	for _, f := range e.inbox.close() {
+		f()
+	}
 	e.store.end(e.ended)
 	e.sync.end(e.ended)
 }
@@ -164,14 +169,14 @@ func (e *engine) connect() {
 }
 
 func (e *engine) connected(s *framework.Session, err error) {
-	if err != nil {
-		if e.ctx.Err() == nil {
-			e.ended = err
-		}
-		return
+	switch {
+	case e.ctx.Err() != nil: // too late
+	case err != nil:
+		e.ended = err
+	default:
+		e.session, e.view, e.lost = s, s.Client(), s.Done()
+		e.begin()
 	}
-	e.session, e.view, e.lost = s, s.Client(), s.Done()
-	e.begin()
 }
 
 // begin watches and loads, in a new session or in a new way.
@@ -227,13 +232,17 @@ func (e *engine) gap() {
 	}
 }
 
-// probed is the answer. When the connection was lost once more, the next reconnect asks again.
+// probed is the answer. If there is none, it is asked for again: the connection may be there all the time, and the question not have had its turn. A
+// reconnect meanwhile is a gap of its own, with a question of its own.
 func (e *engine) probed(probe int, zxid int64, err error) {
-	if probe != e.probes || errors.Is(err, framework.ErrConnectionLoss) || errors.Is(err, framework.ErrNotConnected) {
-		return
-	}
-	if e.probing = false; err != nil || zxid != e.zxid {
-		e.load()
+	switch {
+	case probe != e.probes || !e.probing:
+	case errors.Is(err, framework.ErrConnectionLoss), errors.Is(err, framework.ErrNotConnected):
+		e.probeAt = time.Now().Add(retryFirst)
+	default:
+		if e.probing = false; err != nil || zxid != e.zxid {
+			e.load()
+		}
 	}
 }
 
@@ -299,7 +308,7 @@ func (e *engine) stateChanged(state framework.StateChange) {
 // schedule sets the timer for what is due next.
 func (e *engine) schedule(timer *time.Timer) {
 	var next time.Time
-	for _, at := range []time.Time{e.staleAt, e.retryAt, e.armAt, e.reads.pausedUntil} {
+	for _, at := range []time.Time{e.staleAt, e.retryAt, e.armAt, e.probeAt, e.reads.pausedUntil} {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
@@ -330,6 +339,9 @@ func (e *engine) timeHasCome() {
 	}
 	if due(&e.armAt, now) && e.session != nil {
 		e.arm()
+	}
+	if due(&e.probeAt, now) && e.session != nil && e.probing {
+		e.probe()
 	}
 	due(&e.reads.pausedUntil, now)
 }

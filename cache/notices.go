@@ -29,6 +29,8 @@ func (e *engine) armedWith(w *framework.Watch, err error) {
 	case errors.Is(err, framework.ErrUnimplemented):
 		e.fallBack("it has no persistent watches")
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed), e.ctx.Err() != nil:
+	case errors.Is(err, framework.ErrAuthFailed): // which is ErrNotConnected, too, but is said at once
+		e.missed, e.armAt = true, time.Now().Add(retryFirst)
 	case errors.Is(err, framework.ErrConnectionLoss) && e.losses == mostWatchLosses:
 		e.guessed = true
 		e.fallBack("it closes the connection when it is to set a persistent watch")

@@ -76,6 +76,14 @@ type reads struct {
 // init begins with a guess that is not small: the first answers shall not be huge.
 func (r *reads) init() { r.most, r.average, r.pause = mostReads, 16<<10, pauseFirst }
 
+// rest makes a pause, longer with each until there is an answer. What fails while there is one was under way before it.
+func (r *reads) rest() {
+	if r.pausedUntil.IsZero() {
+		r.pausedUntil = time.Now().Add(r.pause)
+		r.pause = min(2*r.pause, pauseMost)
+	}
+}
+
 // window is how much may be under way: little until it is known how large nodes are.
 func (r *reads) window() int {
 	if r.gauged {
@@ -303,6 +311,7 @@ func (e *engine) answer(life int, s *shot, w *framework.Watch, do func()) {
 // probe asks for the server's zxid. The answer to an earlier question, which may come late, says nothing about the last gap.
 func (e *engine) probe() {
 	e.probes++
+	e.probeAt = time.Time{}
 	life, probe := e.life, e.probes
 	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).Then(func(r framework.MultiReadResult, err error) {
 		e.postIn(life, func() { e.probed(probe, r.Zxid, err) })
@@ -315,6 +324,8 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 	switch {
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed), e.ctx.Err() != nil:
 		r.halted = true
+	case errors.Is(err, framework.ErrAuthFailed): // which is ErrNotConnected, too, but is said at once
+		r.rest()
 	case errors.Is(err, framework.ErrNotConnected):
 		// They wait for the next connection in the client's queue.
 	case errors.Is(err, framework.ErrConnectionLoss):
@@ -326,8 +337,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 			}
 		}
 	case framework.Retryable(err):
-		r.pausedUntil = time.Now().Add(r.pause)
-		r.pause = min(2*r.pause, pauseMost)
+		r.rest()
 	case errors.Is(err, framework.ErrUnimplemented) && !r.single:
 		e.log.Info("cache: the server has no multiRead: reading one by one")
 		r.single = true

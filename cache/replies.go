@@ -90,13 +90,26 @@ func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) {
 	case err == nil:
 		e.present(n, data, stat)
 	case !errors.Is(err, framework.ErrNoNode):
-		e.fail(n, err, true)
+		e.unreadable(n, err)
 	case !old:
 		e.absent(n, o.kind)
 	}
 	if old {
 		e.want(n)
 	}
+}
+
+// unreadable notes that a node cannot be read, for now. Newer servers tell nothing of a node to those who may not READ it, and the one-shot watches that
+// would have told are used up. So when it can be read, nothing that was known before counts.
+func (e *engine) unreadable(n *node, err error) {
+	if errors.Is(err, framework.ErrNoAuth) {
+		n.flags &^= listed
+		if w, ok := e.shots[n]; ok {
+			delete(e.shots, n)
+			e.doomed = append(e.doomed, w)
+		}
+	}
+	e.fail(n, err, true)
 }
 
 // knows says whether the cache holds this state of the node's data.
@@ -219,7 +232,7 @@ func (e *engine) gotList(n *node, names []string, err error) {
 	case errors.Is(err, framework.ErrNoNode):
 		e.want(n) // it will be found gone
 	default:
-		e.fail(n, err, true)
+		e.unreadable(n, err)
 	}
 	if old {
 		e.wantList(n)

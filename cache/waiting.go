@@ -104,8 +104,11 @@ func (i *inbox) take() []func() {
 	return queue
 }
 
-func (i *inbox) close() {
+// close returns what is left, for whoever closes it to see to: it may be holding something.
+func (i *inbox) close() []func() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	queue := i.queue
 	i.closed, i.queue = true, nil
+	return queue
 }

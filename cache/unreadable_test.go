@@ -1,0 +1,161 @@
+package cache_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
+)
+
+// silent are the servers that do not tell of a node to those who may not READ it, by both ways of watching.
+func silent(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *framework.Client, opts []cache.TreeOption)) {
+	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
+		for name, opts := range map[string][]cache.TreeOption{"persistent": nil, "one-shot": {cache.WithOneShotWatches()}} {
+			t.Run(profile.String()+" "+name, func(t *testing.T) {
+				bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) { f(t, srv, c, opts) })
+			})
+		}
+	}
+}
+
+func revoke(t *testing.T, srv *zktest.Server, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		require.NoError(t, srv.SetACL(path, zktest.ACL{Perms: 31 - 1, Scheme: "world", ID: "anyone"}))
+	}
+}
+
+func grant(t *testing.T, srv *zktest.Server, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		require.NoError(t, srv.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+	}
+}
+
+// createUnreadable creates a node that nobody may READ, from the first.
+func createUnreadable(t *testing.T, c *framework.Client, path string) {
+	t.Helper()
+	_, err := c.Create().WithACL(framework.ACL{Perms: 31 - 1, Scheme: "world", ID: "anyone"}).ForPath(t.Context(), path, nil)
+	require.NoError(t, err)
+}
+
+// A cache that knows that it may not read a node believes nothing of what it had there, when it may: neither its watches nor its list.
+func TestReadableAgain(t *testing.T) {
+	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts []cache.TreeOption) {
+		create(t, srv, "/r/a/x")
+		tree := open(t, c, "/r", opts...)
+		l := listenTo(t, tree)
+		settle()
+		l.take()
+		revoke(t, srv, "/r/a")
+		if opts == nil {
+			require.NoError(t, srv.Delete("/r/a/x")) // the parent is looked at because of it
+		} else {
+			srv.Cut(0)
+			require.NoError(t, srv.Set("/r/a", []byte("new"))) // what was missed is told, whatever the rights
+		}
+		settle()
+		require.Contains(t, l.take(), "Failed /r/a: getData /r/a: no permission")
+		createUnreadable(t, c, "/r/a/y") // nobody tells, and the watch for it is used up
+		settle()
+		grant(t, srv, "/r/a", "/r/a/y")
+		time.Sleep(61 * time.Second)
+		settle()
+		assert.Contains(t, l.take(), "Created /r/a/y")
+		same(t, srv, tree)
+		require.NoError(t, srv.Set("/r/a", []byte("newer")))
+		create(t, srv, "/r/a/z")
+		settle()
+		same(t, srv, tree)
+		l.replays(t, srv, "/r")
+	})
+}
+
+// What the package says about what nobody tells a cache: when it finds out.
+func TestWhatNobodyTells(t *testing.T) {
+	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts []cache.TreeOption) {
+		create(t, srv, "/r/a", "/r/b", "/r/c")
+		tree := open(t, c, "/r", opts...)
+		srv.ResetCounts()
+		revoke(t, srv, "/r/a", "/r/b")
+		require.NoError(t, srv.Set("/r/a", []byte("new")))
+		require.NoError(t, srv.Delete("/r/b"))
+		createUnreadable(t, c, "/r/d")
+		grant(t, srv, "/r/a", "/r/d")
+		create(t, srv, "/r/e")
+		time.Sleep(10 * time.Minute)
+		_, ok := tree.Get("/r/b")
+		if opts == nil {
+			assert.True(t, ok, "a deletion that nobody told of")
+			assert.NotContains(t, held(tree), "/r/d")
+			assert.LessOrEqual(t, reads(srv), 1, "nothing is asked when nothing is known to be unreadable: %v", requests(srv))
+			require.NoError(t, srv.Set("/r/a", []byte("newer")))
+			require.NoError(t, srv.Set("/r/d", []byte("new")))
+			create(t, srv, "/r/b")
+		} else {
+			assert.False(t, ok, "the list of children has told of it")
+			assert.Contains(t, held(tree), "/r/d")
+			n, _ := tree.Get("/r/a")
+			assert.Equal(t, "data of /r/a", string(n.Data))
+			srv.Cut(0)
+			settle()
+			require.NoError(t, srv.Set("/r/a", []byte("newer")))
+		}
+		settle()
+		same(t, srv, tree)
+	})
+}
+
+// A new session compares everything.
+func TestWhatNobodyToldIsFoundInTheNextSession(t *testing.T) {
+	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts []cache.TreeOption) {
+		create(t, srv, "/r/a", "/r/b", "/r/c")
+		tree := open(t, c, "/r", opts...)
+		revoke(t, srv, "/r/a", "/r/b")
+		require.NoError(t, srv.Set("/r/a", []byte("new")))
+		require.NoError(t, srv.Delete("/r/b"))
+		createUnreadable(t, c, "/r/d")
+		grant(t, srv, "/r/a", "/r/d")
+		require.NoError(t, srv.Set("/r/c", []byte("new"))) // and its answer is newer than all of those
+		settle()
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		srv.Expire(s.ID())
+		<-s.Done()
+		settle()
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		same(t, srv, tree)
+	})
+}
+
+// The same for one node: the watch is used up, and the client sets it again with the next connection.
+func TestWhatNobodyTellsOfOneNode(t *testing.T) {
+	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
+		bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			create(t, srv, "/n")
+			node, err := cache.NewNode(c, "/n")
+			require.NoError(t, err)
+			defer node.Close()
+			require.NoError(t, node.WaitSynced(t.Context()))
+			data := func() string {
+				settle()
+				n, _ := node.Get()
+				return string(n.Data)
+			}
+			revoke(t, srv, "/n")
+			require.NoError(t, srv.Set("/n", []byte("unseen")))
+			grant(t, srv, "/n")
+			require.NoError(t, srv.Set("/n", []byte("unseen, too")))
+			assert.Equal(t, "data of /n", data())
+			srv.Cut(0)
+			settle()
+			require.NoError(t, srv.Set("/n", []byte("seen")))
+			assert.Equal(t, "seen", data())
+		})
+	}
+}
