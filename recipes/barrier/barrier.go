@@ -100,7 +100,7 @@ func (b *Barrier) wait(ctx context.Context) error {
 		var node framework.Stat
 		var watch *framework.Watch
 		read := func(ctx context.Context) (err error) {
-			_, watch, err = b.client.GetData().StoringStatIn(&node).WithWatch().ForPath(ctx, b.path)
+			_, watch, err = b.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch().ForPath(ctx, b.path)
 			return err
 		}
 		var err error

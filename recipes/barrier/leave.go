@@ -142,7 +142,7 @@ func (d *Double) watch(ctx context.Context, name string, since int64) (watch *fr
 	var node framework.Stat
 	err = patiently(ctx, d.client, func(ctx context.Context) (err error) {
 		// Of a node that is not there getData leaves no watch behind, unlike exists.
-		_, watch, err = d.client.GetData().StoringStatIn(&node).WithWatch().ForPath(ctx, d.child(name))
+		_, watch, err = d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch().ForPath(ctx, d.child(name))
 		return err
 	}, passing)
 	switch {
