@@ -91,7 +91,7 @@ func (d *Double) Enter(ctx context.Context) (*Member, error) {
 	return m, nil
 }
 
-func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
+func (d *Double) enter(ctx context.Context) (*Member, error) {
 	if err := d.company.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -100,8 +100,9 @@ func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
 		return nil, err
 	}
 	m := &Member{d: d, session: session, view: session.Client(), name: zkpath.NewGUID()}
+	in := false
 	defer func() {
-		if err != nil {
+		if !in { // also when a hook, an ACL provider or a retry policy has panicked
 			m.abandon()
 		}
 	}()
@@ -128,6 +129,7 @@ func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
 			return nil, err
 		}
 		if open {
+			in = true
 			return m, nil
 		}
 		if names, err = m.list(ctx); err != nil {

@@ -29,15 +29,19 @@ func (m *Member) Leave(ctx context.Context) error {
 	defer m.d.company.parted()
 	err := m.lost()
 	m.hold.End(ErrReleased)
+	out := false
+	defer func() {
+		if !out { // also when a hook or a retry policy has panicked
+			m.abandon()
+		}
+	}()
 	if err == nil {
 		err = ready(ctx, nil)
 	}
 	if err == nil {
 		err = m.leave(ctx)
 	}
-	if err != nil {
-		m.abandon()
-	}
+	out = err == nil
 	return failed(m.d.path, "leave", err)
 }
 

@@ -1,6 +1,8 @@
 package barrier_test
 
 import (
+	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 
@@ -37,4 +39,50 @@ func TestPlainDataOfOthers(t *testing.T) {
 			clean(t, s)
 		})
 	})
+}
+
+// The user's code runs inside Enter and Leave: ACL providers, hooks, retry policies. Whatever it does, no member is left that nobody knows of.
+func TestCallbackDoesNotReturn(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("out of order") }, "Goexit": runtime.Goexit} {
+		t.Run(name+" in Enter", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s, framework.WithACLProvider(func(of string) []framework.ACL {
+					if of == path+"/ready" {
+						end()
+					}
+					return framework.OpenACL()
+				}))
+				struck := make(chan any, 1)
+				go func() {
+					defer func() { struck <- recover() }()
+					_, _ = barrier.NewDouble(c, path, 1).Enter(background)
+					t.Error("returned")
+				}()
+				<-struck
+				clean(t, s)
+			})
+		})
+		t.Run(name+" in Leave", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				type key struct{}
+				c := newClient(t, s, framework.WithHooks(framework.Hooks{Operation: func(ctx context.Context, _ framework.Operation) func(framework.OperationEnd) {
+					if ctx.Value(key{}) != nil {
+						end()
+					}
+					return nil
+				}}))
+				m := enter(t, barrier.NewDouble(c, path, 1))
+				struck := make(chan any, 1)
+				go func() {
+					defer func() { struck <- recover() }()
+					_ = m.Leave(context.WithValue(background, key{}, true))
+					t.Error("returned")
+				}()
+				<-struck
+				clean(t, s)
+			})
+		})
+	}
 }
