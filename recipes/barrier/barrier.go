@@ -65,7 +65,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
 			_, err := result(create.ForPath(ctx, b.path, nil))
 			return unless(err, framework.ErrNodeExists)
-		}, passing)
+		}, passing(b.client))
 	}
 	return b.failed("set", err)
 }
@@ -83,7 +83,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // Wait returns nil when the barrier is not set, or has been removed while it waited, even if it was set again at once. It waits until then
 // or until ctx ends. Lost connections and lost sessions are sat out once it waits; before that the retry policy decides.
 //
-// Errors: ctx's; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
+// Errors: ctx's; ErrSessionLost if the client is a session's view; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
 // removal; ErrClosed.
 func (b *Barrier) Wait(ctx context.Context) error {
 	err := ready(ctx, b.err)
@@ -107,7 +107,7 @@ func (b *Barrier) wait(ctx context.Context) error {
 		if first == 0 {
 			err = read(ctx)
 		} else {
-			err = patiently(ctx, b.client, read, passing)
+			err = patiently(ctx, b.client, read)
 		}
 		switch {
 		case errors.Is(err, framework.ErrNoNode):
@@ -162,18 +162,23 @@ func next(ctx context.Context, watch *framework.Watch) (framework.Event, error) 
 }
 
 // patiently repeats what does no harm twice until it is done or fails for another reason than the way to the servers, however long that is
-// blocked: the caller is in the middle of something that outlives that.
-func patiently(ctx context.Context, client *framework.Client, op func(context.Context) error, passing func(error) bool) error {
-	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, passing)
+// blocked: the caller is in the middle of something that outlives that. The client is the one that op uses.
+func patiently(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
+	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, passing(client))
 }
 
-// passing says that an error is about the way to the servers, or the session, and that who needs no node of that session may try again.
-func passing(err error) bool {
-	return (framework.Retryable(err) || errors.Is(err, framework.ErrSessionLost)) && !errors.Is(err, framework.ErrClosed)
+// passing says of an error that it is about the way to the servers, or about the session and the client goes on to the next: that it may be tried again.
+func passing(client *framework.Client) func(error) bool {
+	return func(err error) bool {
+		switch {
+		case errors.Is(err, framework.ErrClosed):
+			return false
+		case errors.Is(err, framework.ErrSessionLost):
+			return !client.Pinned()
+		}
+		return framework.Retryable(err)
+	}
 }
-
-// passingWithin is passing for who has a node in the session.
-func passingWithin(err error) bool { return passing(err) && !errors.Is(err, framework.ErrSessionLost) }
 
 // unless takes an expected error for success.
 func unless(err, expected error) error {

@@ -167,7 +167,7 @@ func (m *Member) lost() error {
 // join creates the node and lists the directory, in one flight.
 func (m *Member) join(ctx context.Context) (names []string, czxid int64, err error) {
 	create := m.view.Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().InBackground()
-	err = m.d.client.Retry(ctx, func(ctx context.Context) error {
+	err = m.view.Retry(ctx, func(ctx context.Context) error {
 		created := create.ForPath(ctx, m.Path(), m.d.data)
 		listed := m.view.GetChildren().InBackground().ForPath(ctx, m.d.path)
 		node, err := result(created)
@@ -181,7 +181,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 			names = m.d.children(list.Names)
 		}
 		return nil
-	}, passingWithin)
+	}, passing(m.view))
 	// The list came before the node if the directory had to be made first, and it may have been lost.
 	if err == nil && !slices.Contains(names, m.name) {
 		names, err = m.list(ctx)
@@ -191,10 +191,10 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 
 // list reads the directory, however long the connection is away.
 func (m *Member) list(ctx context.Context) (names []string, err error) {
-	err = patiently(ctx, m.d.client, func(ctx context.Context) error {
+	err = patiently(ctx, m.view, func(ctx context.Context) error {
 		names, err = m.view.GetChildren().ForPath(ctx, m.d.path)
 		return unless(err, framework.ErrNoNode)
-	}, passingWithin)
+	})
 	return m.d.children(names), err
 }
 
@@ -210,10 +210,10 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 		return open, nil
 	}
 	create := m.view.Create().InBackground()
-	err = patiently(ctx, m.d.client, func(ctx context.Context) error {
+	err = patiently(ctx, m.view, func(ctx context.Context) error {
 		_, err := result(create.ForPath(ctx, m.d.ready(), nil))
 		return unless(err, framework.ErrNodeExists)
-	}, passingWithin)
+	})
 	if errors.Is(err, framework.ErrNoNode) {
 		return false, errNotListed // the directory is gone, so the node is
 	}
@@ -227,10 +227,10 @@ var errNotListed = fmt.Errorf("the member's node is gone: %w", ErrNodeDeleted)
 func (m *Member) await(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch
-	err = patiently(ctx, m.d.client, func(ctx context.Context) (err error) {
+	err = patiently(ctx, m.view, func(ctx context.Context) (err error) {
 		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.ready())
 		return err
-	}, passingWithin)
+	})
 	if err != nil {
 		return false, err
 	}

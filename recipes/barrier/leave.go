@@ -15,7 +15,8 @@ import (
 //
 // The member's context ends at once. When ctx ends first, the member is out all the same: its node is taken back behind the caller's back,
 // the others are not held up, and the error matches ctx.Err() and context.Cause(ctx). Lost connections and lost sessions are sat out once Leave
-// waits; before that the retry policy decides (ErrNotConnected, ErrConnectionLoss), and the member is out as well.
+// waits (with a session's view that is the end: ErrSessionLost); before that the retry policy decides (ErrNotConnected, ErrConnectionLoss), and the member
+// is out as well.
 //
 // If the membership was lost before, the error says how (ErrSessionLost, ErrNodeDeleted): the others may have gone on without this member.
 // They are not waited for then. A second Leave returns ErrReleased and does nothing. ErrClosed when the client is closed meanwhile.
@@ -148,7 +149,7 @@ func (d *Double) watch(ctx context.Context, name string, since int64) (watch *fr
 		// Of a node that is not there getData leaves no watch behind, unlike exists.
 		_, watch, err = d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch().ForPath(ctx, d.child(name))
 		return err
-	}, passing)
+	})
 	switch {
 	case errors.Is(err, framework.ErrNoAuth):
 		return d.watchUnseen(ctx, name)
@@ -167,7 +168,7 @@ func (d *Double) watchUnseen(ctx context.Context, name string) (watch *framework
 	err = patiently(ctx, d.client, func(ctx context.Context) (err error) {
 		names, watch, err = d.client.GetChildren().WithWatch().ForPath(ctx, d.path)
 		return err
-	}, passing)
+	})
 	switch {
 	case errors.Is(err, framework.ErrNoNode):
 		return nil, true, nil
@@ -183,7 +184,7 @@ func (d *Double) list(ctx context.Context) (names []string, err error) {
 	err = patiently(ctx, d.client, func(ctx context.Context) error {
 		names, err = d.client.GetChildren().ForPath(ctx, d.path)
 		return unless(err, framework.ErrNoNode)
-	}, passing)
+	})
 	return d.children(names), err
 }
 
@@ -191,7 +192,7 @@ func (d *Double) list(ctx context.Context) (names []string, err error) {
 func (d *Double) remove(ctx context.Context, path string) error {
 	return patiently(ctx, d.client, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)
-	}, passing)
+	})
 }
 
 // without returns a copy of names that lacks one.

@@ -3,8 +3,10 @@ package barrier_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,5 +86,44 @@ func TestCallbackDoesNotReturn(t *testing.T) {
 				clean(t, s)
 			})
 		})
+	}
+}
+
+// With a session's view the end of that session is the end of all waiting: there is no next one. With an expiry the watch tells, with an outage the
+// clock.
+func TestSessionViewEnds(t *testing.T) {
+	for name, end := range map[string]func(*zktest.Server, int64){
+		"expiry": func(s *zktest.Server, id int64) { s.Expire(id) },
+		"outage": func(s *zktest.Server, _ int64) { s.Stop(); time.Sleep(time.Minute); _ = s.Start() },
+	} {
+		for who, n := range map[string]int{"lowest": 0, "another": 1} {
+			t.Run(name+" "+who, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					var views []*framework.Client
+					var calls []*call[*barrier.Member]
+					for range 2 {
+						pinned, err := newClient(t, s).Session(background)
+						require.NoError(t, err)
+						views = append(views, pinned.Client())
+						calls = append(calls, entering(t, background, barrier.NewDouble(pinned.Client(), path, 2)))
+					}
+					if calls[0].ok().Path() > calls[1].ok().Path() {
+						slices.Reverse(calls)
+						slices.Reverse(views)
+					}
+					gate := barrier.New(views[n], "/gate")
+					require.NoError(t, gate.Set(background))
+					wait, out := waiting(t, background, gate).waits(), leaving(t, background, calls[n].ok()).waits()
+					end(s, session(t, views[n]))
+					time.Sleep(time.Minute)
+					_, err := wait.returned()
+					require.ErrorIs(t, err, barrier.ErrSessionLost)
+					_, err = out.returned()
+					require.ErrorIs(t, err, barrier.ErrSessionLost)
+					require.ErrorIs(t, gate.Set(background), barrier.ErrSessionLost)
+				})
+			})
+		}
 	}
 }
