@@ -84,7 +84,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // or until ctx ends. Lost connections and lost sessions are sat out once it waits; before that the retry policy decides.
 //
 // Errors: ctx's; ErrSessionLost if the client is a session's view; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
-// removal; ErrClosed.
+// removal (if it is taken away later, the removal is noticed within about a session timeout); ErrClosed.
 func (b *Barrier) Wait(ctx context.Context) error {
 	err := ready(ctx, b.err)
 	if err == nil {
@@ -120,7 +120,7 @@ func (b *Barrier) wait(ctx context.Context) error {
 			watch.Stop()
 			return nil
 		}
-		ev, err := next(ctx, watch)
+		ev, err := next(ctx, b.client, watch, b.path, first)
 		if err != nil || ev.Type == framework.EventNodeDeleted {
 			return err
 		}
@@ -150,14 +150,25 @@ func ready(ctx context.Context, fault error) error {
 }
 
 // next waits for a watch's event, and takes the watch back if it does not come. That it ended with its session is for the next request to deal
-// with.
-func next(ctx context.Context, watch *framework.Watch) (framework.Event, error) {
+// with. Events get lost for reasons that are nobody's fault here: a newer server drops those of nodes that we may not READ any more. So once in a while
+// it looks at the node at path, for which one needs no right, and makes the event up if that is gone, or was made anew after the transaction since.
+func next(ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64) (framework.Event, error) {
 	defer watch.Stop()
-	select {
-	case ev := <-watch.C:
-		return ev, nil
-	case <-ctx.Done():
-		return framework.Event{}, queue.Left(ctx)
+	check := time.NewTimer(queue.Jittered(client.Safety().SessionTimeout))
+	defer check.Stop()
+	for {
+		select {
+		case ev := <-watch.C:
+			return ev, nil
+		case <-check.C:
+			there, err := client.CheckExists().ForPath(ctx, path)
+			if err == nil && (there == nil || there.Czxid > since) {
+				return framework.Event{Type: framework.EventNodeDeleted, Path: path}, nil
+			}
+			check.Reset(queue.Jittered(client.Safety().SessionTimeout)) // an error passes, or ends the watch too
+		case <-ctx.Done():
+			return framework.Event{}, queue.Left(ctx)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
@@ -238,23 +239,33 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 	if found != nil {
 		return true, nil
 	}
-	select {
-	case ev := <-watch.C:
-		if ev.Type == framework.EventEnd {
-			return false, ev.Err
-		}
-		return ev.Type == framework.EventNodeCreated, nil
-	case <-m.hold.Context().Done():
-		return false, context.Cause(m.hold.Context())
-	case <-ctx.Done():
+	check := time.NewTimer(queue.Jittered(m.session.Timeout()))
+	defer check.Stop()
+	for {
 		select {
 		case ev := <-watch.C:
-			if ev.Type == framework.EventNodeCreated {
+			if ev.Type == framework.EventEnd {
+				return false, ev.Err
+			}
+			return ev.Type == framework.EventNodeCreated, nil
+		case <-check.C:
+			// A newer server drops the event if whoever opens the barrier lets us not READ "ready". To see that it is there one needs no right.
+			if found, err := m.view.CheckExists().ForPath(ctx, m.d.ready()); err == nil && found != nil {
 				return true, nil
 			}
-		default:
+			check.Reset(queue.Jittered(m.session.Timeout()))
+		case <-m.hold.Context().Done():
+			return false, context.Cause(m.hold.Context())
+		case <-ctx.Done():
+			select {
+			case ev := <-watch.C:
+				if ev.Type == framework.EventNodeCreated {
+					return true, nil
+				}
+			default:
+			}
+			return false, queue.Left(ctx)
 		}
-		return false, queue.Left(ctx)
 	}
 }
 

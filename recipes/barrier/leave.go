@@ -116,7 +116,7 @@ func (m *Member) outlive(ctx context.Context, target string, since int64, remove
 		watch.Stop()
 		return false, err
 	}
-	ev, err := next(ctx, watch)
+	ev, err := next(ctx, m.d.client, watch, m.d.child(target), since)
 	return ev.Type == framework.EventNodeDeleted && ev.Path == m.d.child(target), err
 }
 

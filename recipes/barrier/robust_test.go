@@ -127,3 +127,81 @@ func TestSessionViewEnds(t *testing.T) {
 		}
 	}
 }
+
+// From ZooKeeper 3.8.4 and 3.9.2 on a server drops the events of nodes that one may not READ. Whether they are there one may see all the same.
+func TestDroppedEvents(t *testing.T) {
+	const limit = 13 * time.Second // the session timeout and a quarter
+	unreadable := zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}
+	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
+		t.Run(profile.String(), func(t *testing.T) {
+			t.Run("Enter", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t, zktest.Config{Profile: profile})
+					w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)).waits()
+					opener := newClient(t, s, framework.WithAuth("digest", []byte("a:b")), framework.WithACLProvider(func(of string) []framework.ACL {
+						if of == path+"/ready" {
+							return framework.CreatorACL()
+						}
+						return framework.OpenACL()
+					}))
+					other := enter(t, barrier.NewDouble(opener, path, 2))
+					w.waits()
+					time.Sleep(limit)
+					out := leaving(t, background, w.ok())
+					leaving(t, background, other).ok()
+					out.ok()
+					clean(t, s)
+				})
+			})
+			for name, again := range map[string]bool{"removed": false, "removed and set again": true} {
+				t.Run("Wait, "+name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s := zktest.RunT(t, zktest.Config{Profile: profile})
+						b := barrier.New(newClient(t, s), path)
+						require.NoError(t, b.Set(background))
+						w := waiting(t, background, b).waits()
+						require.NoError(t, s.SetACL(path, unreadable))
+						time.Sleep(time.Minute)
+						w.waits()
+						require.NoError(t, s.Delete(path))
+						if again {
+							require.NoError(t, s.Create(path, nil))
+						}
+						w.waits()
+						time.Sleep(limit)
+						w.ok()
+					})
+				})
+			}
+			for who, n := range map[string]int{"lowest": 0, "another": 1} {
+				t.Run("Leave, "+who, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s := zktest.RunT(t, zktest.Config{Profile: profile})
+						members, _ := together(t, s, 2)
+						out := leaving(t, background, members[n]).waits()
+						require.NoError(t, s.SetACL(members[1-n].Path(), unreadable))
+						time.Sleep(time.Minute)
+						out.waits()
+						leaving(t, background, members[1-n])
+						time.Sleep(limit)
+						out.ok()
+						require.Empty(t, children(t, s))
+					})
+				})
+			}
+			t.Run("Leave, without the right to list", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t, zktest.Config{Profile: profile})
+					members, _ := together(t, s, 2)
+					require.NoError(t, s.SetACL(members[1].Path(), unreadable))
+					out := leaving(t, background, members[0]).waits() // for the directory to change
+					require.NoError(t, s.SetACL(path, unreadable))
+					require.NoError(t, s.Delete(members[1].Path()))
+					out.waits()
+					time.Sleep(limit)
+					out.ok()
+				})
+			})
+		})
+	}
+}
