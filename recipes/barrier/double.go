@@ -29,6 +29,7 @@ type Double struct {
 	err    error // of NewDouble: every method returns it
 
 	company company
+	shutter shutter
 }
 
 // Option changes what [NewDouble] makes.
@@ -281,7 +282,8 @@ func (m *Member) lookAround() {
 	}
 }
 
-// abandon takes the node back behind the caller's back, and closes the barrier if nobody is left in it.
+// abandon takes the node back behind the caller's back, and closes the barrier if nobody is left in it: in the end, however long the servers cannot
+// be reached, unless the client is closed.
 func (m *Member) abandon() {
 	if m.hold != nil {
 		m.hold.End(ErrReleased)
@@ -290,8 +292,12 @@ func (m *Member) abandon() {
 	m.view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), m.Path())
 	d := m.d
 	d.client.GetChildren().InBackground().ForPath(context.Background(), d.path).Then(func(list framework.ChildrenResult, err error) {
-		if open, members := split(d.children(list.Names)); err == nil && open && len(members) == 0 {
-			d.client.Delete().Quietly().InBackground().ForPath(context.Background(), d.ready())
+		open, members := split(d.children(list.Names))
+		switch {
+		case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrClosed):
+		case err == nil && (!open || len(without(members, m.name)) > 0): // whoever is the last closes it
+		default:
+			d.shutBehind(m.name) // our node may be there: what was sent in a session that is lost may come late
 		}
 	})
 }

@@ -11,10 +11,10 @@ import (
 // Leave gives the membership back, and waits until everybody has left who was in the barrier when it began: whoever is not done yet, or
 // does not know yet that the barrier has opened. Members that crash have left when their sessions end. Who joins later is not waited for (unless
 // somebody who is waits for it): it may be the next round already. Nor is anybody if "ready" is gone when Leave begins: then another member, one with Curator for Java, has
-// declared the round over. At the end "ready" is gone.
+// declared the round over. At the end "ready" is gone, or others are inside who have come meanwhile: the last of them closes the barrier.
 //
 // The member's context ends at once. When ctx ends first, the member is out all the same: its node is taken back behind the caller's back,
-// the others are not held up, and the error matches ctx.Err() and context.Cause(ctx). Lost connections and lost sessions are sat out once Leave
+// the others are not held up, and the barrier is closed if nobody is left in it, both as soon as a server can be reached, unless the client is closed before that. The error matches ctx.Err() and context.Cause(ctx). Lost connections and lost sessions are sat out once Leave
 // waits (with a session's view that is the end: ErrSessionLost); before that the retry policy decides (ErrNotConnected, ErrConnectionLoss), and the member
 // is out as well.
 //
@@ -121,14 +121,20 @@ func (m *Member) outlive(ctx context.Context, target string, since int64, remove
 }
 
 // out removes what is left: the own node, and "ready" with it, as one, so that neither a member of the next round sees one without the
-// other, nor a crash in between leaves the barrier open.
+// other, nor a crash in between leaves the barrier open. Without the own node "ready" may be the next round's.
 func (m *Member) out(ctx context.Context, inside, open bool) error {
 	if inside && open {
 		op := m.d.client.TransactionOp().Delete()
-		if _, err := m.d.client.Transaction(ctx, op.ForPath(m.Path()), op.ForPath(m.d.ready())); err == nil {
+		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.ready())
+		// The name is ours alone: a repeat of what was executed is refused as a whole.
+		err := patiently(ctx, m.d.client, func(ctx context.Context) error {
+			_, err := m.d.client.Transaction(ctx, own, ready)
+			return err
+		})
+		if err == nil {
 			return nil
 		}
-		// Somebody was faster with one of them, or the reply was lost. Either way two deletes that do not mind are right.
+		// Somebody was faster with one of them, or it was executed and its reply lost.
 	}
 	if inside {
 		if err := m.d.remove(ctx, m.Path()); err != nil {
@@ -136,7 +142,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 		}
 	}
 	if open {
-		return m.d.remove(ctx, m.d.ready())
+		return m.d.shut(ctx)
 	}
 	return nil
 }
