@@ -65,7 +65,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
 			_, err := result(create.ForPath(ctx, b.path, nil))
 			return unless(err, framework.ErrNodeExists)
-		}, passing)
+		}, passing(b.client))
 	}
 	return b.failed("set", err)
 }
@@ -83,8 +83,8 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // Wait returns nil when the barrier is not set, or has been removed while it waited, even if it was set again at once. It waits until then
 // or until ctx ends. Lost connections and lost sessions are sat out once it waits; before that the retry policy decides.
 //
-// Errors: ctx's; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
-// removal; ErrClosed.
+// Errors: ctx's; ErrSessionLost if the client is a session's view; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
+// removal (if it is taken away later, the removal is noticed within about a session timeout); ErrClosed.
 func (b *Barrier) Wait(ctx context.Context) error {
 	err := ready(ctx, b.err)
 	if err == nil {
@@ -100,14 +100,14 @@ func (b *Barrier) wait(ctx context.Context) error {
 		var node framework.Stat
 		var watch *framework.Watch
 		read := func(ctx context.Context) (err error) {
-			_, watch, err = b.client.GetData().StoringStatIn(&node).WithWatch().ForPath(ctx, b.path)
+			_, watch, err = b.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch().ForPath(ctx, b.path)
 			return err
 		}
 		var err error
 		if first == 0 {
 			err = read(ctx)
 		} else {
-			err = patiently(ctx, b.client, read, passing)
+			err = patiently(ctx, b.client, read)
 		}
 		switch {
 		case errors.Is(err, framework.ErrNoNode):
@@ -120,7 +120,7 @@ func (b *Barrier) wait(ctx context.Context) error {
 			watch.Stop()
 			return nil
 		}
-		ev, err := next(ctx, watch)
+		ev, err := next(ctx, b.client, watch, b.path, first)
 		if err != nil || ev.Type == framework.EventNodeDeleted {
 			return err
 		}
@@ -150,30 +150,46 @@ func ready(ctx context.Context, fault error) error {
 }
 
 // next waits for a watch's event, and takes the watch back if it does not come. That it ended with its session is for the next request to deal
-// with.
-func next(ctx context.Context, watch *framework.Watch) (framework.Event, error) {
+// with. Events get lost for reasons that are nobody's fault here: a newer server drops those of nodes that we may not READ any more. So once in a while
+// it looks at the node at path, for which one needs no right, and makes the event up if that is gone, or was made anew after the transaction since.
+func next(ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64) (framework.Event, error) {
 	defer watch.Stop()
-	select {
-	case ev := <-watch.C:
-		return ev, nil
-	case <-ctx.Done():
-		return framework.Event{}, queue.Left(ctx)
+	check := time.NewTimer(queue.Jittered(client.Safety().SessionTimeout))
+	defer check.Stop()
+	for {
+		select {
+		case ev := <-watch.C:
+			return ev, nil
+		case <-check.C:
+			there, err := client.CheckExists().ForPath(ctx, path)
+			if err == nil && (there == nil || there.Czxid > since) {
+				return framework.Event{Type: framework.EventNodeDeleted, Path: path}, nil
+			}
+			check.Reset(queue.Jittered(client.Safety().SessionTimeout)) // an error passes, or ends the watch too
+		case <-ctx.Done():
+			return framework.Event{}, queue.Left(ctx)
+		}
 	}
 }
 
 // patiently repeats what does no harm twice until it is done or fails for another reason than the way to the servers, however long that is
-// blocked: the caller is in the middle of something that outlives that.
-func patiently(ctx context.Context, client *framework.Client, op func(context.Context) error, passing func(error) bool) error {
-	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, passing)
+// blocked: the caller is in the middle of something that outlives that. The client is the one that op uses.
+func patiently(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
+	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, passing(client))
 }
 
-// passing says that an error is about the way to the servers, or the session, and that who needs no node of that session may try again.
-func passing(err error) bool {
-	return (framework.Retryable(err) || errors.Is(err, framework.ErrSessionLost)) && !errors.Is(err, framework.ErrClosed)
+// passing says of an error that it is about the way to the servers, or about the session and the client goes on to the next: that it may be tried again.
+func passing(client *framework.Client) func(error) bool {
+	return func(err error) bool {
+		switch {
+		case errors.Is(err, framework.ErrClosed):
+			return false
+		case errors.Is(err, framework.ErrSessionLost):
+			return !client.Pinned()
+		}
+		return framework.Retryable(err)
+	}
 }
-
-// passingWithin is passing for who has a node in the session.
-func passingWithin(err error) bool { return passing(err) && !errors.Is(err, framework.ErrSessionLost) }
 
 // unless takes an expected error for success.
 func unless(err, expected error) error {

@@ -33,7 +33,11 @@
 // # What the layout does not give
 //
 // A double barrier that is open is open for everybody: the number of members is a threshold, not a limit, as in Curator, and who comes
-// while others are inside is in at once. It is closed by the last to leave. When every process inside dies without leaving, nobody does
-// that, and the next round finds it open. Where that matters give each run a path of its own, or delete the child "ready" while nobody
-// uses the barrier.
+// while others are inside is in at once. It is closed by the last to leave, also when that one has given up while no server could be reached, as
+// soon as one can be. When the last inside dies without leaving, or closes its client before that, nobody does it, and the next round finds the
+// barrier open. Where that matters give each run a path of its own, or delete the child "ready" while nobody uses the barrier.
+//
+// A member here does not remove a "ready" that was made for the next round, however late its requests arrive. For that it marks the one it
+// means by a change of its data; where "ready" is another's who lets nobody write to it, and always with members with Curator for Java, a
+// request that is delayed for long may still close the next round's barrier. Who is inside then does not wait for the others.
 package barrier

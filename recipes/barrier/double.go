@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
@@ -28,6 +29,7 @@ type Double struct {
 	err    error // of NewDouble: every method returns it
 
 	company company
+	shutter shutter
 }
 
 // Option changes what [NewDouble] makes.
@@ -91,7 +93,7 @@ func (d *Double) Enter(ctx context.Context) (*Member, error) {
 	return m, nil
 }
 
-func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
+func (d *Double) enter(ctx context.Context) (*Member, error) {
 	if err := d.company.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -100,8 +102,9 @@ func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
 		return nil, err
 	}
 	m := &Member{d: d, session: session, view: session.Client(), name: zkpath.NewGUID()}
+	in := false
 	defer func() {
-		if err != nil {
+		if !in { // also when a hook, an ACL provider or a retry policy has panicked
 			m.abandon()
 		}
 	}()
@@ -128,6 +131,7 @@ func (d *Double) enter(ctx context.Context) (_ *Member, err error) {
 			return nil, err
 		}
 		if open {
+			in = true
 			return m, nil
 		}
 		if names, err = m.list(ctx); err != nil {
@@ -165,7 +169,7 @@ func (m *Member) lost() error {
 // join creates the node and lists the directory, in one flight.
 func (m *Member) join(ctx context.Context) (names []string, czxid int64, err error) {
 	create := m.view.Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().InBackground()
-	err = m.d.client.Retry(ctx, func(ctx context.Context) error {
+	err = m.view.Retry(ctx, func(ctx context.Context) error {
 		created := create.ForPath(ctx, m.Path(), m.d.data)
 		listed := m.view.GetChildren().InBackground().ForPath(ctx, m.d.path)
 		node, err := result(created)
@@ -179,7 +183,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 			names = m.d.children(list.Names)
 		}
 		return nil
-	}, passingWithin)
+	}, passing(m.view))
 	// The list came before the node if the directory had to be made first, and it may have been lost.
 	if err == nil && !slices.Contains(names, m.name) {
 		names, err = m.list(ctx)
@@ -189,10 +193,10 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 
 // list reads the directory, however long the connection is away.
 func (m *Member) list(ctx context.Context) (names []string, err error) {
-	err = patiently(ctx, m.d.client, func(ctx context.Context) error {
+	err = patiently(ctx, m.view, func(ctx context.Context) error {
 		names, err = m.view.GetChildren().ForPath(ctx, m.d.path)
 		return unless(err, framework.ErrNoNode)
-	}, passingWithin)
+	})
 	return m.d.children(names), err
 }
 
@@ -208,10 +212,10 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 		return open, nil
 	}
 	create := m.view.Create().InBackground()
-	err = patiently(ctx, m.d.client, func(ctx context.Context) error {
+	err = patiently(ctx, m.view, func(ctx context.Context) error {
 		_, err := result(create.ForPath(ctx, m.d.ready(), nil))
 		return unless(err, framework.ErrNodeExists)
-	}, passingWithin)
+	})
 	if errors.Is(err, framework.ErrNoNode) {
 		return false, errNotListed // the directory is gone, so the node is
 	}
@@ -225,10 +229,10 @@ var errNotListed = fmt.Errorf("the member's node is gone: %w", ErrNodeDeleted)
 func (m *Member) await(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch
-	err = patiently(ctx, m.d.client, func(ctx context.Context) (err error) {
+	err = patiently(ctx, m.view, func(ctx context.Context) (err error) {
 		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.ready())
 		return err
-	}, passingWithin)
+	})
 	if err != nil {
 		return false, err
 	}
@@ -236,23 +240,33 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 	if found != nil {
 		return true, nil
 	}
-	select {
-	case ev := <-watch.C:
-		if ev.Type == framework.EventEnd {
-			return false, ev.Err
-		}
-		return ev.Type == framework.EventNodeCreated, nil
-	case <-m.hold.Context().Done():
-		return false, context.Cause(m.hold.Context())
-	case <-ctx.Done():
+	check := time.NewTimer(queue.Jittered(m.session.Timeout()))
+	defer check.Stop()
+	for {
 		select {
 		case ev := <-watch.C:
-			if ev.Type == framework.EventNodeCreated {
+			if ev.Type == framework.EventEnd {
+				return false, ev.Err
+			}
+			return ev.Type == framework.EventNodeCreated, nil
+		case <-check.C:
+			// A newer server drops the event if whoever opens the barrier lets us not READ "ready". To see that it is there one needs no right.
+			if found, err := m.view.CheckExists().ForPath(ctx, m.d.ready()); err == nil && found != nil {
 				return true, nil
 			}
-		default:
+			check.Reset(queue.Jittered(m.session.Timeout()))
+		case <-m.hold.Context().Done():
+			return false, context.Cause(m.hold.Context())
+		case <-ctx.Done():
+			select {
+			case ev := <-watch.C:
+				if ev.Type == framework.EventNodeCreated {
+					return true, nil
+				}
+			default:
+			}
+			return false, queue.Left(ctx)
 		}
-		return false, queue.Left(ctx)
 	}
 }
 
@@ -268,7 +282,8 @@ func (m *Member) lookAround() {
 	}
 }
 
-// abandon takes the node back behind the caller's back, and closes the barrier if nobody is left in it.
+// abandon takes the node back behind the caller's back, and closes the barrier if nobody is left in it: in the end, however long the servers cannot
+// be reached, unless the client is closed.
 func (m *Member) abandon() {
 	if m.hold != nil {
 		m.hold.End(ErrReleased)
@@ -277,8 +292,12 @@ func (m *Member) abandon() {
 	m.view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), m.Path())
 	d := m.d
 	d.client.GetChildren().InBackground().ForPath(context.Background(), d.path).Then(func(list framework.ChildrenResult, err error) {
-		if open, members := split(d.children(list.Names)); err == nil && open && len(members) == 0 {
-			d.client.Delete().Quietly().InBackground().ForPath(context.Background(), d.ready())
+		open, members := split(d.children(list.Names))
+		switch {
+		case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrClosed):
+		case err == nil && (!open || len(without(members, m.name)) > 0): // whoever is the last closes it
+		default:
+			d.shutBehind(m.name) // our node may be there: what was sent in a session that is lost may come late
 		}
 	})
 }

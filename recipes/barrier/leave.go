@@ -11,11 +11,12 @@ import (
 // Leave gives the membership back, and waits until everybody has left who was in the barrier when it began: whoever is not done yet, or
 // does not know yet that the barrier has opened. Members that crash have left when their sessions end. Who joins later is not waited for (unless
 // somebody who is waits for it): it may be the next round already. Nor is anybody if "ready" is gone when Leave begins: then another member, one with Curator for Java, has
-// declared the round over. At the end "ready" is gone.
+// declared the round over. At the end "ready" is gone, or others are inside who have come meanwhile: the last of them closes the barrier.
 //
 // The member's context ends at once. When ctx ends first, the member is out all the same: its node is taken back behind the caller's back,
-// the others are not held up, and the error matches ctx.Err() and context.Cause(ctx). Lost connections and lost sessions are sat out once Leave
-// waits; before that the retry policy decides (ErrNotConnected, ErrConnectionLoss), and the member is out as well.
+// the others are not held up, and the barrier is closed if nobody is left in it, both as soon as a server can be reached, unless the client is closed before that. The error matches ctx.Err() and context.Cause(ctx). Lost connections and lost sessions are sat out once Leave
+// waits (with a session's view that is the end: ErrSessionLost); before that the retry policy decides (ErrNotConnected, ErrConnectionLoss), and the member
+// is out as well.
 //
 // If the membership was lost before, the error says how (ErrSessionLost, ErrNodeDeleted): the others may have gone on without this member.
 // They are not waited for then. A second Leave returns ErrReleased and does nothing. ErrClosed when the client is closed meanwhile.
@@ -29,15 +30,19 @@ func (m *Member) Leave(ctx context.Context) error {
 	defer m.d.company.parted()
 	err := m.lost()
 	m.hold.End(ErrReleased)
+	out := false
+	defer func() {
+		if !out { // also when a hook or a retry policy has panicked
+			m.abandon()
+		}
+	}()
 	if err == nil {
 		err = ready(ctx, nil)
 	}
 	if err == nil {
 		err = m.leave(ctx)
 	}
-	if err != nil {
-		m.abandon()
-	}
+	out = err == nil
 	return failed(m.d.path, "leave", err)
 }
 
@@ -111,19 +116,25 @@ func (m *Member) outlive(ctx context.Context, target string, since int64, remove
 		watch.Stop()
 		return false, err
 	}
-	ev, err := next(ctx, watch)
+	ev, err := next(ctx, m.d.client, watch, m.d.child(target), since)
 	return ev.Type == framework.EventNodeDeleted && ev.Path == m.d.child(target), err
 }
 
 // out removes what is left: the own node, and "ready" with it, as one, so that neither a member of the next round sees one without the
-// other, nor a crash in between leaves the barrier open.
+// other, nor a crash in between leaves the barrier open. Without the own node "ready" may be the next round's.
 func (m *Member) out(ctx context.Context, inside, open bool) error {
 	if inside && open {
 		op := m.d.client.TransactionOp().Delete()
-		if _, err := m.d.client.Transaction(ctx, op.ForPath(m.Path()), op.ForPath(m.d.ready())); err == nil {
+		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.ready())
+		// The name is ours alone: a repeat of what was executed is refused as a whole.
+		err := patiently(ctx, m.d.client, func(ctx context.Context) error {
+			_, err := m.d.client.Transaction(ctx, own, ready)
+			return err
+		})
+		if err == nil {
 			return nil
 		}
-		// Somebody was faster with one of them, or the reply was lost. Either way two deletes that do not mind are right.
+		// Somebody was faster with one of them, or it was executed and its reply lost.
 	}
 	if inside {
 		if err := m.d.remove(ctx, m.Path()); err != nil {
@@ -131,7 +142,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 		}
 	}
 	if open {
-		return m.d.remove(ctx, m.d.ready())
+		return m.d.shut(ctx)
 	}
 	return nil
 }
@@ -142,9 +153,9 @@ func (d *Double) watch(ctx context.Context, name string, since int64) (watch *fr
 	var node framework.Stat
 	err = patiently(ctx, d.client, func(ctx context.Context) (err error) {
 		// Of a node that is not there getData leaves no watch behind, unlike exists.
-		_, watch, err = d.client.GetData().StoringStatIn(&node).WithWatch().ForPath(ctx, d.child(name))
+		_, watch, err = d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch().ForPath(ctx, d.child(name))
 		return err
-	}, passing)
+	})
 	switch {
 	case errors.Is(err, framework.ErrNoAuth):
 		return d.watchUnseen(ctx, name)
@@ -163,7 +174,7 @@ func (d *Double) watchUnseen(ctx context.Context, name string) (watch *framework
 	err = patiently(ctx, d.client, func(ctx context.Context) (err error) {
 		names, watch, err = d.client.GetChildren().WithWatch().ForPath(ctx, d.path)
 		return err
-	}, passing)
+	})
 	switch {
 	case errors.Is(err, framework.ErrNoNode):
 		return nil, true, nil
@@ -179,7 +190,7 @@ func (d *Double) list(ctx context.Context) (names []string, err error) {
 	err = patiently(ctx, d.client, func(ctx context.Context) error {
 		names, err = d.client.GetChildren().ForPath(ctx, d.path)
 		return unless(err, framework.ErrNoNode)
-	}, passing)
+	})
 	return d.children(names), err
 }
 
@@ -187,7 +198,7 @@ func (d *Double) list(ctx context.Context) (names []string, err error) {
 func (d *Double) remove(ctx context.Context, path string) error {
 	return patiently(ctx, d.client, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)
-	}, passing)
+	})
 }
 
 // without returns a copy of names that lacks one.

@@ -1,0 +1,207 @@
+package barrier_test
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/zktest"
+)
+
+// What others write into their nodes does not matter, whatever this client would make of its own data.
+func TestPlainDataOfOthers(t *testing.T) {
+	t.Run("barrier", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c := newClient(t, s, framework.WithCompression())
+			require.NoError(t, s.Create("/gate", []byte("plain")))
+			wait := waiting(t, background, barrier.New(c, "/gate")).waits()
+			require.NoError(t, s.Delete("/gate"))
+			wait.ok()
+		})
+	})
+	t.Run("double", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c := newClient(t, s, framework.WithCompression())
+			w := entering(t, background, barrier.NewDouble(c, path, 2)).waits()
+			java(t, s, newClient(t, s), "!1")
+			require.NoError(t, s.Set(path+"/!1", []byte("plain")))
+			require.NoError(t, s.Create(path+"/ready", []byte("plain")))
+			out := leaving(t, background, w.ok()).waits()
+			require.NoError(t, s.Delete(path+"/!1"))
+			out.ok()
+			clean(t, s)
+		})
+	})
+}
+
+// The user's code runs inside Enter and Leave: ACL providers, hooks, retry policies. Whatever it does, no member is left that nobody knows of.
+func TestCallbackDoesNotReturn(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("out of order") }, "Goexit": runtime.Goexit} {
+		t.Run(name+" in Enter", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s, framework.WithACLProvider(func(of string) []framework.ACL {
+					if of == path+"/ready" {
+						end()
+					}
+					return framework.OpenACL()
+				}))
+				struck := make(chan any, 1)
+				go func() {
+					defer func() { struck <- recover() }()
+					_, _ = barrier.NewDouble(c, path, 1).Enter(background)
+					t.Error("returned")
+				}()
+				<-struck
+				clean(t, s)
+			})
+		})
+		t.Run(name+" in Leave", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				type key struct{}
+				c := newClient(t, s, framework.WithHooks(framework.Hooks{Operation: func(ctx context.Context, _ framework.Operation) func(framework.OperationEnd) {
+					if ctx.Value(key{}) != nil {
+						end()
+					}
+					return nil
+				}}))
+				m := enter(t, barrier.NewDouble(c, path, 1))
+				struck := make(chan any, 1)
+				go func() {
+					defer func() { struck <- recover() }()
+					_ = m.Leave(context.WithValue(background, key{}, true))
+					t.Error("returned")
+				}()
+				<-struck
+				clean(t, s)
+			})
+		})
+	}
+}
+
+// With a session's view the end of that session is the end of all waiting: there is no next one. With an expiry the watch tells, with an outage the
+// clock.
+func TestSessionViewEnds(t *testing.T) {
+	for name, end := range map[string]func(*zktest.Server, int64){
+		"expiry": func(s *zktest.Server, id int64) { s.Expire(id) },
+		"outage": func(s *zktest.Server, _ int64) { s.Stop(); time.Sleep(time.Minute); _ = s.Start() },
+	} {
+		for who, n := range map[string]int{"lowest": 0, "another": 1} {
+			t.Run(name+" "+who, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					var views []*framework.Client
+					var calls []*call[*barrier.Member]
+					for range 2 {
+						pinned, err := newClient(t, s).Session(background)
+						require.NoError(t, err)
+						views = append(views, pinned.Client())
+						calls = append(calls, entering(t, background, barrier.NewDouble(pinned.Client(), path, 2)))
+					}
+					if calls[0].ok().Path() > calls[1].ok().Path() {
+						slices.Reverse(calls)
+						slices.Reverse(views)
+					}
+					gate := barrier.New(views[n], "/gate")
+					require.NoError(t, gate.Set(background))
+					wait, out := waiting(t, background, gate).waits(), leaving(t, background, calls[n].ok()).waits()
+					end(s, session(t, views[n]))
+					time.Sleep(time.Minute)
+					_, err := wait.returned()
+					require.ErrorIs(t, err, barrier.ErrSessionLost)
+					_, err = out.returned()
+					require.ErrorIs(t, err, barrier.ErrSessionLost)
+					require.ErrorIs(t, gate.Set(background), barrier.ErrSessionLost)
+				})
+			})
+		}
+	}
+}
+
+// From ZooKeeper 3.8.4 and 3.9.2 on a server drops the events of nodes that one may not READ. Whether they are there one may see all the same.
+func TestDroppedEvents(t *testing.T) {
+	const limit = 13 * time.Second // the session timeout and a quarter
+	unreadable := zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}
+	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
+		t.Run(profile.String(), func(t *testing.T) {
+			t.Run("Enter", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t, zktest.Config{Profile: profile})
+					w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)).waits()
+					opener := newClient(t, s, framework.WithAuth("digest", []byte("a:b")), framework.WithACLProvider(func(of string) []framework.ACL {
+						if of == path+"/ready" {
+							return framework.CreatorACL()
+						}
+						return framework.OpenACL()
+					}))
+					other := enter(t, barrier.NewDouble(opener, path, 2))
+					w.waits()
+					time.Sleep(limit)
+					out := leaving(t, background, w.ok())
+					leaving(t, background, other).ok()
+					out.ok()
+					clean(t, s)
+				})
+			})
+			for name, again := range map[string]bool{"removed": false, "removed and set again": true} {
+				t.Run("Wait, "+name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s := zktest.RunT(t, zktest.Config{Profile: profile})
+						b := barrier.New(newClient(t, s), path)
+						require.NoError(t, b.Set(background))
+						w := waiting(t, background, b).waits()
+						require.NoError(t, s.SetACL(path, unreadable))
+						time.Sleep(time.Minute)
+						w.waits()
+						require.NoError(t, s.Delete(path))
+						if again {
+							require.NoError(t, s.Create(path, nil))
+						}
+						w.waits()
+						time.Sleep(limit)
+						w.ok()
+					})
+				})
+			}
+			for who, n := range map[string]int{"lowest": 0, "another": 1} {
+				t.Run("Leave, "+who, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s := zktest.RunT(t, zktest.Config{Profile: profile})
+						members, _ := together(t, s, 2)
+						out := leaving(t, background, members[n]).waits()
+						require.NoError(t, s.SetACL(members[1-n].Path(), unreadable))
+						time.Sleep(time.Minute)
+						out.waits()
+						leaving(t, background, members[1-n])
+						time.Sleep(limit)
+						out.ok()
+						require.Empty(t, children(t, s))
+					})
+				})
+			}
+			t.Run("Leave, without the right to list", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t, zktest.Config{Profile: profile})
+					members, _ := together(t, s, 2)
+					require.NoError(t, s.SetACL(members[1].Path(), unreadable))
+					out := leaving(t, background, members[0]).waits() // for the directory to change
+					require.NoError(t, s.SetACL(path, unreadable))
+					require.NoError(t, s.Delete(members[1].Path()))
+					out.waits()
+					time.Sleep(limit)
+					out.ok()
+				})
+			})
+		})
+	}
+}

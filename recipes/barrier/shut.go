@@ -1,0 +1,95 @@
+package barrier
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// shut removes "ready" for somebody who has no node in the barrier any more, unless somebody else has. It removes what is still there of nodes of
+// our own that are given up, too.
+//
+// While we have looked and found nobody, another may have removed "ready" as well, and the next round may have opened the barrier anew: that
+// "ready" has to stay, however late our request, or its repeat, arrives. It cannot be told from the old one, unless the old one is marked first: by a change
+// of its data, and with that of its version, which is 0 for a new node. So: mark it, look behind the mark, and remove what has that mark.
+func (d *Double) shut(ctx context.Context, given ...string) error {
+	return patiently(ctx, d.client, func(ctx context.Context) error {
+		for {
+			// Another one who has marked it behind our mark is about to remove it. Nobody returns before that is done, so look again.
+			if err := d.tryShut(ctx, given); !errors.Is(err, framework.ErrBadVersion) {
+				return unless(err, framework.ErrNoNode)
+			}
+		}
+	})
+}
+
+func (d *Double) tryShut(ctx context.Context, given []string) error {
+	names, err := d.client.GetChildren().ForPath(ctx, d.path)
+	if err != nil {
+		return err
+	}
+	open, members := split(d.children(names))
+	for _, name := range given {
+		if slices.Contains(members, name) {
+			if err := d.client.Delete().Quietly().ForPath(ctx, d.child(name)); err != nil {
+				return err
+			}
+			members = without(members, name)
+		}
+	}
+	if !open || len(members) > 0 {
+		return nil
+	}
+	marked := d.client.SetData().InBackground().ForPath(ctx, d.ready(), nil)
+	listed := d.client.GetChildren().InBackground().ForPath(ctx, d.path)
+	mark, err := result(marked)
+	list, listErr := result(listed)
+	if errors.Is(err, framework.ErrNoAuth) {
+		mark.Version, err = -1, nil // it is another's, who lets us not write to it: we do without
+	}
+	if err = cmp.Or(err, listErr); err != nil {
+		return err
+	}
+	if _, members := split(d.children(list.Names)); len(members) > 0 {
+		return nil
+	}
+	return d.client.Delete().WithVersion(mark.Version).ForPath(ctx, d.ready())
+}
+
+// shutter shuts a barrier behind the backs of those who have given up, one after the other, for as long as that takes.
+type shutter struct {
+	mu    sync.Mutex
+	given []string // nodes of those; guarded by mu
+	busy  bool     // a goroutine of the client's is at it; guarded by mu
+}
+
+// shutBehind shuts the barrier for somebody who has given up.
+func (d *Double) shutBehind(name string) {
+	s := &d.shutter
+	s.mu.Lock()
+	start := !s.busy
+	s.given, s.busy = append(s.given, name), true
+	s.mu.Unlock()
+	if start {
+		d.client.Spawn(d.shutForGiven)
+	}
+}
+
+func (d *Double) shutForGiven(ctx context.Context) {
+	for s := &d.shutter; ; {
+		s.mu.Lock()
+		given := s.given
+		s.given, s.busy = nil, len(given) > 0
+		s.mu.Unlock()
+		if len(given) == 0 {
+			return
+		}
+		if err := d.shut(ctx, given...); err != nil && !errors.Is(err, framework.ErrClosed) {
+			d.client.Logger().Warn("the double barrier cannot be closed", "path", d.path, "err", err)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package barrier_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/retry"
+	"github.com/go-curator/curator/zktest"
+)
+
+// nextRound brings two in, by a barrier that was opened for them.
+func nextRound(t *testing.T, s *zktest.Server, a, b *framework.Client) (first, second *barrier.Member) {
+	t.Helper()
+	require.Empty(t, children(t, s), "the last round is over")
+	w := entering(t, background, barrier.NewDouble(a, path, 2)).waits()
+	second = enter(t, barrier.NewDouble(b, path, 2))
+	return w.ok(), second
+}
+
+// leaveTogether asserts that two leave together.
+func leaveTogether(t *testing.T, s *zktest.Server, a, b *barrier.Member) {
+	t.Helper()
+	out := leaving(t, background, a).waits()
+	leaving(t, background, b).ok()
+	out.ok()
+	clean(t, s)
+}
+
+// The lowest has removed its node and "ready", but its reply is lost; when it is back the next round is on.
+func TestNextRoundAndLostReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, clients := together(t, s, 2)
+		id := session(t, clients[0])
+		s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: 2 * time.Second})
+		lost := s.Inject(zktest.Fault{Session: id, Op: "multi", Action: zktest.LoseReply})
+		first := leaving(t, background, members[0]).waits()
+		leaving(t, background, members[1]).ok()
+		require.Equal(t, 1, lost.Hits())
+		a, b := nextRound(t, s, clients[1], newClient(t, s))
+		first.waits()
+		time.Sleep(10 * time.Second)
+		first.ok()
+		leaveTogether(t, s, a, b)
+	})
+}
+
+// No fault at all: one of those who are not the lowest is slow to hear that the round is over.
+func TestNextRoundAndSlowMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, clients := together(t, s, 3)
+		outs := []*call[struct{}]{leaving(t, background, members[0]).waits(), leaving(t, background, members[1]).waits()}
+		s.Delay(session(t, clients[2]), time.Second)
+		slow := leaving(t, background, members[2])
+		time.Sleep(time.Second + time.Millisecond)
+		outs[0].ok()
+		outs[1].ok()
+		slow.waits()
+		a, b := nextRound(t, s, clients[0], newClient(t, s))
+		time.Sleep(10 * time.Second)
+		slow.ok()
+		leaveTogether(t, s, a, b)
+	})
+}
+
+// The lowest crashes, and two others find that the barrier is to be closed. The request of one takes its time, or is repeated, until the next round is on.
+func TestNextRoundAndTwoWhoClose(t *testing.T) {
+	for _, op := range []string{"getChildren2", "setData", "delete"} {
+		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.LoseReply, "held reply": zktest.HoldReply} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					members, clients := together(t, s, 3)
+					ready := path + "/ready"
+					if op == "getChildren2" {
+						ready = path
+					}
+					id := session(t, clients[1])
+					slow, fast := leaving(t, background, members[1]).waits(), leaving(t, background, members[2]).waits()
+					s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: 2 * time.Second})
+					late := s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: ready, Action: action})
+					// The fast one is not done before that.
+					other := s.Inject(zktest.Fault{Session: session(t, clients[2]), Op: "delete", PathPrefix: path + "/ready", Action: zktest.Hold})
+					s.Expire(session(t, clients[0]))
+					<-late.Struck()
+					synctest.Wait()
+					other.Release()
+					fast.ok()
+					slow.waits()
+					a, b := nextRound(t, s, clients[2], newClient(t, s))
+					late.Release()
+					time.Sleep(10 * time.Second)
+					slow.ok()
+					leaveTogether(t, s, a, b)
+				})
+			})
+		}
+	}
+}
+
+// The same with two who give up.
+func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, clients := together(t, s, 2)
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		look := s.Inject(zktest.Fault{Session: session(t, clients[1]), Op: "getChildren2", Action: zktest.Hold})
+		require.ErrorIs(t, members[1].Leave(dead), context.Canceled)
+		<-look.Struck()
+		late := s.Inject(zktest.Fault{Session: session(t, clients[0]), Op: "delete", PathPrefix: path + "/ready", Action: zktest.Hold})
+		require.ErrorIs(t, members[0].Leave(dead), context.Canceled)
+		<-late.Struck()
+		look.Release()
+		a, b := nextRound(t, s, clients[1], newClient(t, s))
+		late.Release()
+		synctest.Wait()
+		leaveTogether(t, s, a, b)
+	})
+}
+
+// Who finds that others are inside by the time it could close the barrier leaves it open: the last of them closes it.
+func TestCloseLeftToTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, clients := together(t, s, 2)
+		out := leaving(t, background, members[1]).waits()
+		late := enter(t, barrier.NewDouble(newClient(t, s), path, 2))
+		s.Expire(session(t, clients[0]))
+		out.ok()
+		require.True(t, s.Exists(path+"/ready"))
+		leaving(t, background, late).ok()
+		clean(t, s)
+	})
+}
+
+// Everybody gives up while no server can be reached. The barrier is closed when one can be again, in the same session or in a later one.
+func TestCloseAfterOutage(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"short": 5 * time.Second, "long": 10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				var calls []*call[*barrier.Member]
+				var clients []*framework.Client
+				for range 2 {
+					c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+					clients = append(clients, c)
+					calls = append(calls, entering(t, background, barrier.NewDouble(c, path, 2)))
+				}
+				members := []*barrier.Member{calls[0].ok(), calls[1].ok()}
+				s.Stop()
+				time.Sleep(time.Millisecond)
+				for _, m := range members {
+					ctx, cancel := context.WithTimeout(background, 500*time.Millisecond)
+					defer cancel()
+					require.ErrorIs(t, m.Leave(ctx), context.DeadlineExceeded)
+				}
+				d := barrier.NewDouble(clients[0], path, 2)
+				for range 20 { // and more of them
+					ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+					_, err := d.Enter(ctx)
+					cancel()
+					require.Error(t, err)
+				}
+				time.Sleep(outage - 2*time.Second)
+				require.NoError(t, s.Start())
+				time.Sleep(30 * time.Second)
+				clean(t, s)
+				require.Zero(t, clients[0].PendingCleanups()+clients[1].PendingCleanups())
+			})
+		})
+	}
+}
+
+// A client that is closed while it has a barrier to close waits for no server.
+func TestCloseAfterOutageAndClientClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+		m := enter(t, barrier.NewDouble(c, path, 1))
+		s.Stop()
+		time.Sleep(time.Millisecond)
+		require.ErrorIs(t, m.Leave(background), framework.ErrNotConnected)
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		require.ErrorIs(t, c.Close(), framework.ErrUnacknowledged)
+		require.LessOrEqual(t, time.Since(began), 6*time.Second)
+		require.NoError(t, s.Start())
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"ready"}, children(t, s), "nobody is left to close it")
+	})
+}
+
+// The session is lost by the clock, and its node is still there when the member leaves: it does not count.
+func TestCloseBehindLostSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		m := enter(t, barrier.NewDouble(c, path, 1))
+		s.BlackHole(0, zktest.Both)
+		<-m.Context().Done()
+		require.ErrorIs(t, m.Leave(background), barrier.ErrSessionLost)
+		require.True(t, s.Exists(m.Path()))
+		s.Heal()
+		time.Sleep(time.Minute)
+		clean(t, s)
+	})
+}
+
+// "ready" is another's, who lets nobody write to it. It is removed all the same: that takes a right on the directory.
+func TestCloseWithoutRightToWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, clients := together(t, s, 2)
+		require.NoError(t, s.SetACL(path+"/ready", zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		out := leaving(t, background, members[1]).waits()
+		s.Expire(session(t, clients[0]))
+		out.ok()
+		clean(t, s)
+	})
+}
