@@ -36,7 +36,7 @@ var rules = []rule{
 	{part: "framework", may: []string{"internal/chance", "internal/mutant", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
 	{part: "internal/queue", may: []string{"internal/chance", "internal/mutant", "framework", "internal/zkpath", "retry"}},
 	{part: "recipes", may: []string{"internal/chance", "internal/mutant", "internal/queue", "framework", "internal/zkpath", "retry"}, apart: true},
-	{part: "cache", may: []string{"framework", "internal/zkpath", "retry"}},
+	{part: "cache", may: []string{"internal/mutant", "framework", "internal/zkpath", "retry"}},
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/zkpath"}},
 	{part: "internal/sim", may: []string{anything}},

@@ -68,3 +68,30 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	}
 	return s, nil
 }
+
+// Over returns why no operation of this client can ever succeed again, nil while one may: ErrClosed, and for the view of a [Session] also ErrSessionLost. For
+// recipes that sit out the loss of a session, which is nothing that passes for who is bound to that session.
+func (c *Client) Over() error {
+	_, err := c.epochOf()
+	return err
+}
+
+// Unpacked returns data that somebody has put into a node, and that were read Undecompressed, as this client would read them: with [WithCompression]
+// unpacked, if they can be, and else as they are. For recipes, which read the nodes of others: whether those pack their data is not to be relied on.
+func (c *Client) Unpacked(path string, data []byte) []byte {
+	full, err := c.fullPath(path)
+	if err != nil {
+		return data
+	}
+	plain, err := c.incoming(full, data, packDefault)
+	if err != nil {
+		return data
+	}
+	return plain
+}
+
+// Spawn runs f on a goroutine of the client's, for recipes that have to finish something behind their caller's back. Close waits for it: by then
+// operations, and pauses, fail with ErrClosed, and f has to return.
+func (c *Client) Spawn(f func(ctx context.Context)) {
+	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
+}

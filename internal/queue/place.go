@@ -36,7 +36,7 @@ func (l *Line) stay(ctx, values context.Context, session *framework.Session, wai
 	granted := false
 	defer func() {
 		if !granted {
-			p.leave()
+			p.leave(ctx)
 		}
 		if p.crowd != nil {
 			p.crowd.Stop()
@@ -334,7 +334,11 @@ func (p *place) hold(ctx, values context.Context) (*framework.Hold, error) {
 }
 
 // leave hands the node, if there is one, to the session layer, which deletes it for certain. The watch on it is used up by that, without a request.
-func (p *place) leave() {
+func (p *place) leave(caller context.Context) {
+	if mutant.On("clean-up with the caller's context") {
+		p.view.Delete().Quietly().InBackground().ForPath(caller, p.path)
+		return
+	}
 	if p.path != "" {
 		remove(p.view, p.path)
 	}

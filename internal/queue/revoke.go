@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
 )
 
 // revokeData is what a revoker puts into the node of the lock that it would like to have. It is part of the contract with Curator for Java.
@@ -48,7 +49,7 @@ func (r *revocation) look() {
 }
 
 func (r *revocation) changed(ev framework.Event) {
-	if ev.Type == framework.EventNodeDataChanged && !r.done() {
+	if ev.Type == framework.EventNodeDataChanged && !r.done() && !mutant.On("request to give up not read") {
 		r.look()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
 )
 
 // Leave gives the membership back, and waits until everybody has left who was in the barrier when it began: whoever is not done yet, or
@@ -71,7 +72,7 @@ func (m *Member) leave(ctx context.Context) error {
 		rest = nil
 	}
 	inside := true // our node is there
-	for len(rest) > 0 {
+	for len(rest) > 0 && !mutant.On("out without the others") {
 		target := rest[0]
 		var removed *framework.Pending[struct{}]
 		switch {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/queue"
 )
 
@@ -55,6 +56,9 @@ func (l *Lock) FencingToken() int64 { return l.handle.Grant().Czxid }
 // Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the transaction is only executed while the
 // lock is held, and otherwise fails with ErrNoNode. It decides at the server, at the moment of the commit: no clock is involved.
 func (l *Lock) Guard() framework.TransactionOp {
+	if mutant.On("a guard of another node") {
+		return l.m.line.Client.TransactionOp().Check().ForPath(l.m.line.Dir)
+	}
 	return l.m.line.Client.TransactionOp().Check().ForPath(l.Path())
 }
 

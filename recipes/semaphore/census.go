@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
 )
@@ -97,7 +98,7 @@ func (s sight) judge(own []string) verdict {
 	switch {
 	case found < len(own):
 		return missing
-	case upTo > s.max:
+	case upTo > s.max && !(mutant.On("one lease too many") && upTo == s.max+1):
 		return full
 	}
 	return granted
