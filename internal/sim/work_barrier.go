@@ -203,10 +203,6 @@ func (k *round) left(a *actor, err error) {
 }
 
 func (k *doubleWork) settle(w *world) {
-	// "ready" may be left when those who gave up could reach no server, as the recipe says. Where nobody gave up nothing is.
-	if l := w.ens.Leader(); l >= 0 && k.during.broken && w.ens.Member(l).Exists(k.during.path+"/ready") {
-		w.must(w.ens.Member(l).Delete(k.during.path + "/ready"))
-	}
 	w.empty(k.during.path)
 	w.empty(k.after.path)
 }
