@@ -86,6 +86,8 @@ type manager struct {
 	beat    *time.Timer // the next heartbeat, when beating
 	beating bool
 	stopped bool
+	opened  time.Time // when the last session was begun
+	short   int       // how many in a row were begun soon after the one before
 }
 
 // posts is an unbounded queue of functions for one goroutine. put never waits.
@@ -208,8 +210,9 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	var notBefore time.Time
 	if old != nil {
 		cfg.LastZxid = old.wire.MaxZxid()
+		notBefore = time.Now().Add(m.breath())
 		if len(fences) > 0 { // else nobody can be in the way
-			notBefore = time.Now().Add(c.cfg.grace(old.wire.Timeout()))
+			notBefore = notBefore.Add(c.cfg.grace(old.wire.Timeout()))
 		}
 	}
 	cfg.Dial = c.dialer(notBefore)
@@ -227,6 +230,22 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	m.probe(e)
 	return nil
 }
+
+// breath is how long to wait before the next session is asked for: no time, unless sessions end one right after the other, as at a server that calls each
+// expired.
+func (m *manager) breath() time.Duration {
+	now := time.Now()
+	if m.short++; now.Sub(m.opened) > shortLived {
+		m.short = 0
+	}
+	if m.opened = now; m.short < 3 {
+		return 0
+	}
+	return m.core.chance.UpTo(min(10*time.Millisecond<<min(m.short, 10), 5*time.Second))
+}
+
+// shortLived is a session that ends so soon after the one before.
+const shortLived = 10 * time.Second
 
 // session handles an event of an epoch's session.
 func (m *manager) session(e *epoch, ev wire.Event) {
