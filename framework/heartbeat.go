@@ -155,8 +155,11 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 func (e *epoch) committed(ctx context.Context, path string) error {
 	for made, refused := 0, 0; made < settleWrites; made++ {
 		e.mu.Lock()
-		p, beating := e.plan, len(e.holds) > 0
+		p, beating, over := e.plan, len(e.holds) > 0, e.over
 		e.mu.Unlock()
+		if over != nil {
+			return over // the session has ended, or the client is closing, and pauses with it
+		}
 		left := e.wire.Validity().Remaining()
 		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
 			return nil

@@ -174,8 +174,7 @@ func WithDefaultData(data []byte) Option {
 }
 
 // WithCompression has every operation pack the data that it writes and unpack the data that it reads, unless its builder says otherwise
-// (Uncompressed, Undecompressed): those of recipes, too, so that all who share the nodes must agree, but for nodes whose data a recipe has no use for and for
-// requests to give a lock up. Missing parents are made without data, and data
+// (Uncompressed, Undecompressed): those of recipes, too, so that all who share the nodes must agree, but for nodes whose data a recipe has no use for. Missing parents are made without data, and data
 // of no length are read as they are. Default: only where a builder says Compressed or Decompressed. Corresponds to Curator's enableCompression.
 func WithCompression() Option {
 	return func(o *options) error { o.compressed = true; return nil }

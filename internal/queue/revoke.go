@@ -20,7 +20,7 @@ func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	if client == nil {
 		return errors.New("the client is nil: make one with framework.New")
 	}
-	_, err := client.SetData().Uncompressed().ForPath(ctx, path, []byte(revokeData))
+	_, err := client.SetData().ForPath(ctx, path, []byte(revokeData))
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (r *revocation) seen(node framework.DataResult, err error) {
 	}
 }
 
-// asks says whether the data are a request. Packed they are what Curator for Java writes where it packs everything.
+// asks says whether the data are a request. Packed they are what Curator for Java, and [Revoke], write where a client packs everything.
 func (r *revocation) asks(data []byte) bool {
 	return string(data) == revokeData || string(r.grant.Session.Client().Unpacked(r.grant.Path, data)) == revokeData
 }

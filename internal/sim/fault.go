@@ -52,7 +52,7 @@ var (
 		"addWatch", "setWatches2", "multiRead", "sync", "closeSession", "create", "createContainer", "removeWatches", "auth", "sasl"}
 	strikes = []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.LoseReply, zktest.Hold, zktest.HoldReply, zktest.HoldReply, zktest.DelayReply,
 		zktest.DelayReply, zktest.ReplyError, zktest.HalfHandshake}
-	// What a server may say without having done anything. "Expired" it may say by mistake: see docs/simulation.md.
+	// What a server may say without having done anything. "Expired" it may say by mistake, as long as it does not know that it is alone.
 	answers = []zktest.Error{zktest.ErrThrottledOp, zktest.ErrSessionMoved, zktest.ErrRequestTimeout, zktest.ErrSessionExpired}
 )
 
@@ -100,6 +100,12 @@ func (p *Plan) faults(r *rand.Rand) []fault {
 			f.lasts *= 3
 			if f.dice%4 == 0 { // for its client, and perhaps not yet for the servers, whose last sign of life is a ping old; and then late packets arrive
 				f.lasts, f.dir = p.Timeout*2/3+below(r, p.Timeout/3+p.Tick), zktest.Both
+			}
+		}
+		if f.kind == "strike" && f.action == zktest.ReplyError && (f.err == zktest.ErrSessionExpired || f.op == "connect") {
+			// Of a session that lives only a leader says so that has lost the others, for as long as it takes him to notice that.
+			if f.lasts = min(f.lasts, p.bound()); p.Members == 1 {
+				continue
 			}
 		}
 		faults = append(faults, f)

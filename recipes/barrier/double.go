@@ -294,10 +294,10 @@ func (m *Member) abandon() {
 	d.client.GetChildren().InBackground().ForPath(context.Background(), d.path).Then(func(list framework.ChildrenResult, err error) {
 		open, members := split(d.children(list.Names))
 		switch {
-		case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrClosed):
-		case err == nil && (!open || len(without(members, m.name)) > 0): // whoever is the last closes it
+		case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrClosed), err == nil && !open:
+		case err == nil && len(members) > 0 && !slices.Contains(members, m.name): // whoever is the last closes it
 		default:
-			d.shutBehind(m.name) // our node may be there: what was sent in a session that is lost may come late
+			d.shutBehind(m.name) // our node may be there: the others reckon with us for as long as it is
 		}
 	})
 }

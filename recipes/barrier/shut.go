@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
 )
 
 // shut removes "ready" for somebody who has no node in the barrier any more, unless somebody else has. It removes what is still there of nodes of
@@ -33,13 +34,14 @@ func (d *Double) tryShut(ctx context.Context, given []string) error {
 		return err
 	}
 	open, members := split(d.children(names))
-	for _, name := range given {
-		if slices.Contains(members, name) {
-			if err := d.client.Delete().Quietly().ForPath(ctx, d.child(name)); err != nil {
-				return err
-			}
-			members = without(members, name)
+	stayed := slices.DeleteFunc(slices.Clone(given), func(name string) bool { return !slices.Contains(members, name) })
+	for _, name := range stayed {
+		if err := d.client.Delete().Quietly().ForPath(ctx, d.child(name)); err != nil {
+			return err
 		}
+	}
+	if len(stayed) > 0 { // others who left meanwhile may have left it to these: look again who is there without them
+		return d.tryShut(ctx, nil)
 	}
 	if !open || len(members) > 0 {
 		return nil
@@ -80,16 +82,24 @@ func (d *Double) shutBehind(name string) {
 }
 
 func (d *Double) shutForGiven(ctx context.Context) {
-	for s := &d.shutter; ; {
+	var given []string
+	for s, failures := &d.shutter, 0; ; {
 		s.mu.Lock()
-		given := s.given
+		given = append(given, s.given...)
 		s.given, s.busy = nil, len(given) > 0
 		s.mu.Unlock()
 		if len(given) == 0 {
 			return
 		}
-		if err := d.shut(ctx, given...); err != nil && !errors.Is(err, framework.ErrClosed) {
+		err := d.shut(ctx, given...)
+		if d.client.Over() == nil && (errors.Is(err, framework.ErrAuthFailed) || errors.Is(err, framework.ErrNotReadOnly)) {
+			failures++ // it passes when the credentials are right again, or a member with a quorum is found
+			_ = queue.Pause(ctx, d.client, failures)
+			continue
+		}
+		if err != nil && !errors.Is(err, framework.ErrClosed) {
 			d.client.Logger().Warn("the double barrier cannot be closed", "path", d.path, "err", err)
 		}
+		given, failures = nil, 0
 	}
 }

@@ -57,16 +57,16 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 	})
 }
 
-// A request for a lock to be given up is ten bytes, whatever a client does with other data. It is heard from those, too, who pack it.
-func TestRevocationIsNotPacked(t *testing.T) {
+// A request for a lock to be given up is written like all else, as Curator's; who packs what it writes hears it from those, too, who do not.
+func TestRevocationPackedAndPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		packs, plain := newClient(t, s, framework.WithCompression()), newClient(t, s)
 
-		lock := acquire(t, mutex.New(plain, path, mutex.WithRevocation()))
+		lock := acquire(t, mutex.New(packs, path, mutex.WithRevocation()))
 		require.NoError(t, mutex.Revoke(background, packs, lock.Path()))
 		require.True(t, revoked(lock))
-		data, _, err := s.Get(lock.Path())
+		data, err := packs.GetData().ForPath(background, lock.Path())
 		require.NoError(t, err)
 		require.Equal(t, "__REVOKE__", string(data))
 		release(t, lock)
