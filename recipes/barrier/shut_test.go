@@ -226,3 +226,46 @@ func TestCloseWithoutRightToWrite(t *testing.T) {
 		clean(t, s)
 	})
 }
+
+// Servers that are reached but only read, or do not accept the credentials, for a while: the barrier is closed when that is over.
+func TestCloseBehindRefusals(t *testing.T) {
+	for name, refusal := range map[string]zktest.Error{"only reads": zktest.ErrNotReadOnly, "throttled": zktest.ErrThrottledOp} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+				m := enter(t, barrier.NewDouble(c, path, 1))
+				s.Stop()
+				time.Sleep(time.Millisecond)
+				require.ErrorIs(t, m.Leave(background), framework.ErrNotConnected)
+				refused := s.Inject(zktest.Fault{Op: "setData", PathPrefix: path, Times: 5, Action: zktest.ReplyError, Err: refusal})
+				require.NoError(t, s.Start())
+				time.Sleep(30 * time.Second)
+				<-refused.Struck()
+				clean(t, s)
+			})
+		})
+	}
+}
+
+// Two give up, and the servers take the first one's request to delete its node late: each sees a node of the other's, and leaves the barrier to him.
+func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var calls []*call[*barrier.Member]
+		for range 2 {
+			calls = append(calls, entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)))
+		}
+		members := []*barrier.Member{calls[0].ok(), calls[1].ok()}
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		for _, m := range members {
+			ctx, cancel := context.WithCancel(background)
+			cancel()
+			require.ErrorIs(t, m.Leave(ctx), context.Canceled)
+			synctest.Wait()
+		}
+		<-refused.Struck()
+		time.Sleep(30 * time.Second)
+		clean(t, s)
+	})
+}
