@@ -257,7 +257,7 @@ func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 			calls = append(calls, entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)))
 		}
 		members := []*barrier.Member{calls[0].ok(), calls[1].ok()}
-		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
 		for _, m := range members {
 			ctx, cancel := context.WithCancel(background)
 			cancel()
