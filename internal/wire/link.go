@@ -311,6 +311,7 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 	l.lib = newLibConn(s, l)
 	l.lib.deliver(&jute.ConnectResponse{Timeout: resp.Timeout, SessionID: resp.SessionID, Password: make([]byte, 16)}) // we know the password
 	s.link, s.lastLink = l, l
+	s.unremoved = map[string]bool{}
 	l.prime()
 	return l, first, nil
 }
@@ -592,7 +593,10 @@ func (l *link) keeper() {
 			l.sent = now
 			l.append(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}, nil)
 		}
+		var t todo
+		s.removeAgain(&t)
 		s.mu.Unlock()
+		t.run()
 		switch {
 		case late:
 		case silent > silence:

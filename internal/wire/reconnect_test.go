@@ -718,3 +718,28 @@ func TestAServerThatDoesNotArmTheWatchesIsNotBelieved(t *testing.T) {
 		require.Equal(t, []int32{EventReset}, h.types())
 	})
 }
+
+// A server that is overloaded refuses to remove a watch. It is asked again, since that would go on sending events for as long as the connection lasts
+// (found by the simulation); but not while somebody else watches the same path.
+func TestAWatchThatIsNotRemovedAtOnce(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		c.create("/a", jute.ModePersistent)
+		gone := c.watch(Recursive, "/a")
+		refused := srv.Inject(zktest.Fault{Op: "removeWatches", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 2})
+		c.Unwatch(&gone.Watch)
+		<-refused.Struck()
+		synctest.Wait()
+		h := c.watch(Data, "/a")
+		time.Sleep(c.Timeout())
+		require.Equal(t, 1, srv.Counts()["removeWatches"])
+		require.NoError(t, srv.Set("/a", []byte("1")))
+		synctest.Wait()
+		require.Equal(t, []int32{jute.EventNodeDataChanged}, h.types())
+		time.Sleep(c.Timeout())
+		require.Empty(t, srv.Watches())
+		require.Equal(t, 3, srv.Counts()["removeWatches"], "one more was refused")
+		require.Equal(t, 1, srv.Counts()["connect"])
+		require.Empty(t, gone.types())
+	})
+}

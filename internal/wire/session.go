@@ -45,6 +45,7 @@ type Session struct {
 	xid         int32
 	watches     registry
 	lacking     map[string]map[int32]bool // operations that a server does not know
+	unremoved   map[string]bool           // paths of watches that the server of this connection would not remove
 	maxZxid     int64
 	unarmed     bool  // the last connection has not confirmed all watches,
 	gapFrom     int64 // and this is what we had seen before it
@@ -349,11 +350,37 @@ func (s *Session) tidy(path string, t *todo) {
 	if s.closing {
 		return // they go with the session; a write behind its close would break the connection before the answer is read
 	}
+	s.remove(path, t, calls...)
+}
+
+// remove queues the calls that take watches on a path off the server. What it refuses, being overloaded say, is tried again by removeAgain.
+func (s *Session) remove(path string, t *todo, calls ...*Call) {
 	for _, c := range calls {
+		c.Done = func(r Reply) {
+			if r.Err != nil || r.Code == jute.CodeOK || r.Code == jute.CodeNoWatcher || r.Code == jute.CodeUnimplemented {
+				return // without an answer the connection has gone, and the watches with it
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.link != nil && s.link.n == r.Link {
+				s.unremoved[path] = true
+			}
+		}
 		c.state = callQueued
 		s.queue.push(c)
 	}
 	s.pump(t)
+}
+
+// removeAgain takes watches off the server that it would not remove before, unless there are new ones on the same path: those would go as well, so it waits
+// for their end.
+func (s *Session) removeAgain(t *todo) {
+	for path := range s.unremoved {
+		if !s.closing && !s.watches.on(path) {
+			delete(s.unremoved, path)
+			s.remove(path, t, removal(path, jute.WatcherAny))
+		}
+	}
 }
 
 // Join attaches w to a server watch that is already armed, without a request. It returns false if there is none.

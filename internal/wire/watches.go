@@ -221,6 +221,16 @@ func (r *registry) unneeded(path string) (calls []*Call) {
 	return calls
 }
 
+// on says whether somebody watches the path, or is about to.
+func (r *registry) on(path string) bool {
+	for _, kind := range []WatchKind{Data, Child, Persistent} {
+		if r.entries[watchKey{path, kind}] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 func removal(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
