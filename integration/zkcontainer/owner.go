@@ -40,7 +40,8 @@ func parseOwner(value string) (owner, error) {
 // gone says whether what the owner made at an instant is left behind.
 func (o owner) gone(made time.Time) bool {
 	if canTell && o.home != "" && o.home == home() {
-		return startOf(o.pid) != o.start
+		start := startOf(o.pid)
+		return start == "" || start != o.start
 	}
 	return time.Since(made) > strangersAge
 }

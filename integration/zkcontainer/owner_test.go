@@ -37,4 +37,6 @@ func TestOwners(t *testing.T) {
 	left := owner{home(), dead.Process.Pid, startOf(dead.Process.Pid)}
 	require.NoError(t, dead.Wait())
 	assert.True(t, left.gone(now))
+	left.start = "" // it had ended before anybody looked
+	assert.True(t, left.gone(now))
 }
