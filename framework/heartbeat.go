@@ -150,8 +150,8 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 
 // committed returns when the session lives by the rule in force. Under the heartbeat rule that takes two committed writes, recent enough to
 // last until the heartbeats have begun: those that are missing are made, one after the other. One that was lost with its connection is made again
-// on the next: it changes nothing.
-// As with the heartbeats, a server that does not do it right now is asked again, and where the node may not be checked the root is.
+// on the next: it changes nothing. As with the heartbeats, a server that does not do it right now is asked again, and where the node may not be
+// checked the root is.
 func (e *epoch) committed(ctx context.Context, path string) error {
 	for made, refused := 0, 0; made < settleWrites; made++ {
 		e.mu.Lock()

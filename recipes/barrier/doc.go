@@ -38,6 +38,7 @@
 // barrier open. Where that matters give each run a path of its own, or delete the child "ready" while nobody uses the barrier.
 //
 // A member here does not remove a "ready" that was made for the next round, however late its requests arrive (but where two who close a barrier
-// are late at once, with the mark and with what follows it). For that it marks the one it means by a change of its data; where "ready" is another's who lets nobody write to it, and always with members with Curator for Java, a
-// request that is delayed for long may still close the next round's barrier. Who is inside then does not wait for the others.
+// are late at once, with the mark and with what follows it). For that it marks the one it means by a change of its data; where "ready" is another's
+// who lets nobody write to it, and always with members with Curator for Java, a request that is delayed for long may still close the next round's
+// barrier. Who is inside then does not wait for the others.
 package barrier
