@@ -88,10 +88,11 @@ type Fence struct {
 	SessionID int64
 	Password  []byte
 	// Until is when no request of it can be under way any more. It may live longer: servers that start anew, or a new leader, give every session its
-	// whole timeout again. So it is closed later, too, but after fenceTries in vain that is left to the servers.
+	// whole timeout again. So it is closed later, too, but after fenceTries in vain that is left to the servers, and tried once more by Close.
 	Until time.Time
 
 	tries int
+	left  bool // to the servers
 }
 
 // Format prints no password, whatever the verb.

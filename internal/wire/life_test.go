@@ -445,6 +445,42 @@ func TestFencingIsGivenUp(t *testing.T) {
 	}
 }
 
+// A session that could not be closed and was left to expire may live for long: each attempt gave it its whole timeout again. Close does not say that nothing
+// is left before it has closed that, too (found by the simulation).
+func TestCloseTriesWhatWasLeft(t *testing.T) {
+	for name, strikes := range map[string]int{"in time": fenceTries, "in vain": -1} {
+		for _, handedOn := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", handed on: ", handedOn), func(t *testing.T) {
+				onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+					long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
+					old := connected(t, srv.Dial, long)
+					old.create("/e", jute.ModeEphemeral)
+					id, password := old.Identity()
+					old.Abort(errors.New("given up"))
+					old.Wait()
+					srv.Inject(zktest.Fault{Session: id, Op: "closeSession", Times: strikes, Action: zktest.CutBefore})
+					next := connected(t, srv.Dial, long, func(cfg *Config) { cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now()}} })
+					assert.True(t, srv.Exists("/e"), "left to expire")
+					if handedOn {
+						next.Abort(errors.New("given up, too"))
+						next.Wait()
+						spy := spyOn(srv.Dial)
+						next = connected(t, spy.Dial, long, func(cfg *Config) { cfg.Fences = next.Unfenced() })
+						assert.Equal(t, 1, spy.links(), "it holds nobody up any more")
+					}
+					err := next.within(t.Context(), time.Second)
+					if strikes > 0 {
+						assert.NoError(t, err)
+						assert.False(t, srv.Exists("/e"))
+					} else {
+						assert.ErrorIs(t, err, ErrUnacknowledged)
+					}
+				})
+			})
+		}
+	}
+}
+
 // A member without a quorum may have missed that the session was opened: that it does not know it says nothing (found by the simulation).
 func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
 	bubble(t, func(t *testing.T) {

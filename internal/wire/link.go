@@ -111,7 +111,7 @@ func (s *Session) connect(network, addr string) (*link, error) {
 	if old {
 		return nil, errTooOld
 	}
-	conn, err := s.dialOne(network, addr)
+	conn, err := s.dialOne(s.ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +141,8 @@ func (s *Session) patience(d time.Duration) time.Duration {
 	return d
 }
 
-func (s *Session) dialOne(network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.patience(s.cfg.ConnectTimeout))
+func (s *Session) dialOne(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience(s.cfg.ConnectTimeout))
 	defer cancel()
 	return s.cfg.Dial(ctx, network, addr)
 }
@@ -658,11 +658,25 @@ func (s *Session) fence(network, addr string) error {
 		return nil
 	}
 	for _, f := range s.Unfenced() {
-		if err := s.fenced(f, s.closeOld(f, network, addr)); err != nil {
+		if f.left {
+			continue
+		}
+		if err := s.fenced(f, s.closeOld(s.ctx, f, network, addr)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// closeLeft tries once more to close the sessions before this one that were left to expire, at the server that has just closed this one. It says whether
+// they are gone.
+func (s *Session) closeLeft(ctx context.Context, addr string) bool {
+	for _, f := range s.Unfenced() {
+		if err := s.closeOld(ctx, f, "tcp", addr); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // fenced notes what has come of closing an old session. It returns nil when the connection may go on: it is closed, or nothing of it can be under way any
@@ -680,25 +694,28 @@ func (s *Session) fenced(f Fence, err error) error {
 			return err
 		}
 		s.log.Warn("a session before this one is not closed; it is left to expire", "old", fmt.Sprintf("%#x", f.SessionID), "err", err)
+		s.fences[i].left = true
+		return nil
 	}
 	s.fences = slices.Delete(s.fences, i, i+1)
 	return nil
 }
 
-// Unfenced returns the sessions before this one that are left to be closed: none once a member with a quorum has accepted this one.
+// Unfenced returns the sessions before this one that may not be closed. Once a member with a quorum has accepted this one these are those that it was not
+// possible to close, and of which nothing is under way any more.
 func (s *Session) Unfenced() []Fence {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.fences)
 }
 
-func (s *Session) closeOld(f Fence, network, addr string) error {
-	conn, err := s.dialOne(network, addr)
+func (s *Session) closeOld(ctx context.Context, f Fence, network, addr string) error {
+	conn, err := s.dialOne(ctx, network, addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	// No claim to have seen anything: a member that is behind can close a session, too. All in one write: if the answers do not come through, a
 	// request that only attached the session would keep it alive instead. Only a login takes several.

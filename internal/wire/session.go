@@ -52,7 +52,7 @@ type Session struct {
 	id          int64
 	password    []byte
 	timeout     time.Duration
-	fences      []Fence // that are left to be closed
+	fences      []Fence // that are not closed
 	agreed      bool    // a member with a quorum has confirmed the session
 	refusals    int     // handshakes refused in a row, because the process is ahead of the servers, perhaps
 	refusedFrom time.Time
@@ -665,6 +665,10 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	s.closing = true
 	connected := s.link != nil && !s.link.readOnly // a member without a quorum cannot close a session, whatever it answers
+	server := ""
+	if connected {
+		server = s.link.server
+	}
 	s.mu.Unlock()
 	switch {
 	case !first:
@@ -677,7 +681,7 @@ func (s *Session) Close(ctx context.Context) error {
 		s.submit(true, &Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }})
 		select {
 		case r := <-answer:
-			if r.Err == nil && r.Code == jute.CodeOK {
+			if r.Err == nil && r.Code == jute.CodeOK && s.closeLeft(ctx, server) {
 				s.mu.Lock()
 				s.closeErr = nil
 				s.mu.Unlock()
