@@ -288,18 +288,32 @@ func (m *Member) abandon() {
 	if m.hold != nil {
 		m.hold.End(ErrReleased)
 	}
-	// In this order and behind everything that we have sent: the list shows what is left without us.
-	m.view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), m.Path())
 	d := m.d
-	d.client.GetChildren().InBackground().ForPath(context.Background(), d.path).Then(func(list framework.ChildrenResult, err error) {
-		open, members := split(d.children(list.Names))
+	// In this order, and behind everything that we have sent: the list shows what is left without us. That holds only if the removal was answered: until
+	// then a create of ours that is on its way may be executed behind the list, and the others reckon with our node for as long as it is there.
+	removed := m.view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), m.Path())
+	listed := d.client.GetChildren().InBackground().ForPath(context.Background(), d.path)
+	removed.Then(func(_ struct{}, err error) {
 		switch {
-		case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrClosed), err == nil && !open:
-		case err == nil && len(members) > 0 && !slices.Contains(members, m.name): // whoever is the last closes it
+		case errors.Is(err, framework.ErrClosed):
+		case err == nil, errors.Is(err, framework.ErrNoAuth):
+			listed.Then(m.closeIfLast)
 		default:
-			d.shutBehind(m.name) // our node may be there: the others reckon with us for as long as it is
+			d.shutBehind(m.name)
 		}
 	})
+}
+
+// closeIfLast closes the barrier if the list behind the own removal has nobody else: whoever is the last does.
+func (m *Member) closeIfLast(list framework.ChildrenResult, err error) {
+	d := m.d
+	open, members := split(d.children(list.Names))
+	switch {
+	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrClosed), err == nil && !open:
+	case err == nil && len(members) > 0 && !slices.Contains(members, m.name):
+	default:
+		d.shutBehind(m.name)
+	}
 }
 
 // ready is the path of the node that says that the barrier is open.

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
 )
 
-// shut removes "ready" for somebody who has no node in the barrier any more, unless somebody else has. It removes what is still there of nodes of
-// our own that are given up, too.
+// shut removes "ready" for somebody who has no node in the barrier any more, unless somebody else has. Nodes of our own that are given up it removes, too.
 //
 // While we have looked and found nobody, another may have removed "ready" as well, and the next round may have opened the barrier anew: that
 // "ready" has to stay, however late our request, or its repeat, arrives. It cannot be told from the old one, unless the old one is marked first: by a change
@@ -29,20 +27,17 @@ func (d *Double) shut(ctx context.Context, given ...string) error {
 }
 
 func (d *Double) tryShut(ctx context.Context, given []string) error {
+	// First, and whether they are to be seen or not: a create that is on its way is not executed behind this any more. Others who leave may have left it to these.
+	for _, name := range given {
+		if err := d.client.Delete().Quietly().ForPath(ctx, d.child(name)); err != nil {
+			return err
+		}
+	}
 	names, err := d.client.GetChildren().ForPath(ctx, d.path)
 	if err != nil {
 		return err
 	}
 	open, members := split(d.children(names))
-	stayed := slices.DeleteFunc(slices.Clone(given), func(name string) bool { return !slices.Contains(members, name) })
-	for _, name := range stayed {
-		if err := d.client.Delete().Quietly().ForPath(ctx, d.child(name)); err != nil {
-			return err
-		}
-	}
-	if len(stayed) > 0 { // others who left meanwhile may have left it to these: look again who is there without them
-		return d.tryShut(ctx, nil)
-	}
 	if !open || len(members) > 0 {
 		return nil
 	}

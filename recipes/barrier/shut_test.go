@@ -269,3 +269,32 @@ func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 		clean(t, s)
 	})
 }
+
+// Two give up. The servers take the first one's request to delete its node late, and its node, which was on its way, appears only behind the list of who
+// is in: that the list does not have it does not mean that nobody will see it, and leave the barrier to it.
+func TestCloseByTwoWhoGiveUpWithANodeThatComesLate(t *testing.T) {
+	for name, refusals := range map[string]int{"first list": 0, "second list": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				members, clients := together(t, s, 2)
+				refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+				require.NoError(t, s.Delete(members[0].Path())) // not there yet
+				synctest.Wait()
+				if refusals > 0 {
+					s.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: path, Times: refusals, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+				}
+				require.ErrorIs(t, members[0].Leave(background), barrier.ErrNodeDeleted)
+				synctest.Wait()
+				<-refused.Struck()
+				_, err := s.CreateNode(members[0].Path(), nil, zktest.Ephemeral, session(t, clients[0]))
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(background)
+				cancel()
+				require.ErrorIs(t, members[1].Leave(ctx), context.Canceled)
+				time.Sleep(30 * time.Second)
+				clean(t, s)
+			})
+		})
+	}
+}
