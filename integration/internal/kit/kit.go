@@ -36,7 +36,7 @@ func Figure(t testing.TB, format string, args ...any) {
 // Dial makes a client with a session timeout of 4 s that logs to the test and ends with it.
 func Dial(t testing.TB, connect string, opts ...framework.Option) *framework.Client {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	log := slog.New(slog.NewTextHandler(output(t), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	client, err := framework.New(connect, append([]framework.Option{framework.WithSessionTimeout(4 * time.Second), framework.WithLogger(log)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
