@@ -228,10 +228,11 @@ func TestDoubleBarrierLosesAMember(t *testing.T) {
 }
 
 // Round after round without a pause: three members of ours and one of Java's. (Among several of Java's a quick round may get stuck; see the documents.)
+// The barrier is right below the root, which stays: deeper, Java's enter failed with NoNode on a server that removed empty directories all the time.
 func TestQuickRounds(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "double barrier", kit.Mixed)
-	const quantity, rounds, path = 4, 5, "/barriers-quick/double"
+	const quantity, rounds, path = 4, 5, "/barriers-quick"
 	w := newWorld(t)
 	ctx := kit.Context(t)
 	double, err := w.peer.Double(ctx, "double", path, quantity)
@@ -280,5 +281,5 @@ func TestQuickRounds(t *testing.T) {
 		}
 	}
 	kit.Figure(t, "%d rounds of a double barrier with 3 members in Go and 1 in Java in %v", rounds, time.Since(began).Round(time.Millisecond))
-	w.gone(t, "/barriers-quick")
+	w.gone(t, path)
 }
