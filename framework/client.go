@@ -228,7 +228,8 @@ func leftWaiting(ctx context.Context) error {
 }
 
 // Conn returns the go-zookeeper connection underneath the current session: code written for that library shares the session. Do not close
-// it. It belongs to one epoch and is dead when that is over; ask again then.
+// it. It belongs to one epoch and is dead when that is over; ask again then. While no server can be reached its calls fail with zk.ErrNoServer within some
+// seconds, and Close of a client that was asked for it may take up to a second longer.
 func (c *Client) Conn() *zk.Conn { return c.epochView().wire.Conn() }
 
 // Close ends the client within the closing timeout (5 s unless [WithClosingTimeout]); see [Client.CloseContext].

@@ -283,6 +283,55 @@ func TestTheEndOfAWatchIsItsLastEvent(t *testing.T) {
 	})
 }
 
+// The library's Close waits for an answer for up to a second: nobody is to wait for it.
+func TestTheEndIsPrompt(t *testing.T) {
+	moments := map[string]func(i int, srv *zktest.Server, c *client){
+		"in a pause between two passes": func(i int, srv *zktest.Server, c *client) {
+			srv.Stop()
+			time.Sleep(10*time.Second + time.Duration(i)*19*time.Millisecond)
+			c.Abort(ErrClosed)
+			_ = srv.Start()
+		},
+		"when the connection breaks": func(_ int, srv *zktest.Server, c *client) {
+			srv.Cut(0)
+			c.Abort(ErrClosed)
+		},
+		"when the connection breaks while it closes": func(_ int, srv *zktest.Server, c *client) {
+			srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.CutBefore})
+			assert.ErrorIs(t, c.Close(context.Background()), ErrUnacknowledged)
+		},
+		"expired, on a connection": func(_ int, srv *zktest.Server, c *client) { srv.Expire(c.ID()) },
+		"expired, without a connection": func(_ int, srv *zktest.Server, c *client) {
+			srv.Stop()
+			srv.Expire(c.ID())
+			_ = srv.Start()
+		},
+	}
+	for name, end := range moments {
+		t.Run(name, func(t *testing.T) {
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				for i := range 200 {
+					lost := make(chan time.Time, 1)
+					c := connected(t, srv.Dial, func(cfg *Config) {
+						cfg.Timeout = 40 * time.Second
+						tell := cfg.OnEvent
+						cfg.OnEvent = func(ev Event) {
+							if ev.Kind == Lost {
+								lost <- time.Now()
+							}
+							tell(ev)
+						}
+					})
+					end(i, srv, c)
+					ended := <-lost
+					c.Wait()
+					require.Equal(t, ended, time.Now())
+				}
+			})
+		})
+	}
+}
+
 // Sessions that are opened and ended at every moment leave nothing: the bubble would not end.
 func TestEndAtAnyMoment(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {

@@ -340,6 +340,28 @@ func TestClosingTheLibraryEndsTheSession(t *testing.T) {
 	})
 }
 
+// Without a server the library's requests fail at the next long pause. Nothing ends that pause, but it is a second at the most.
+func TestLibraryRequestsWithoutAServer(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		for i := range 20 {
+			c := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
+			conn := c.Conn()
+			srv.Stop()
+			time.Sleep(time.Second)
+			start := time.Now()
+			_, _, err := conn.Get("/")
+			require.ErrorIs(t, err, zk.ErrNoServer)
+			assert.LessOrEqual(t, time.Since(start), 8*time.Second)
+			time.Sleep(time.Duration(i) * 300 * time.Millisecond)
+			start = time.Now()
+			c.Abort(ErrClosed)
+			c.Wait()
+			assert.LessOrEqual(t, time.Since(start), time.Second)
+			require.NoError(t, srv.Start())
+		}
+	})
+}
+
 func TestLibraryRequestsEndWithTheSession(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)

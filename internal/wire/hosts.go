@@ -30,6 +30,7 @@ type hosts struct {
 	passes  int           // since the last connection that held
 	up      time.Time     // when the last connection was made
 	closed  bool
+	lent    bool   // the library has requests of its own, perhaps
 	first   string // to be tried before the others in the next pass
 	asked   int    // of another
 }
@@ -68,8 +69,15 @@ func (h *hosts) set(servers []string) {
 	h.servers, h.left = servers, nil
 }
 
+// lend says that the library may have requests of its own from now on.
+func (h *hosts) lend() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lent = true
+}
+
 // Next returns the next server. retryStart makes the library fail requests of its own that nobody could send, and sleep for a second: so it is
-// only said where a pause of a second or more is due.
+// only said where there may be such requests, and a pause of a second or more is due.
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +104,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 			if h.limit != nil {
 				h.wait = h.limit(h.wait)
 			}
-			if h.wait >= libraryPause {
+			if h.lent && h.wait >= libraryPause {
 				h.wait -= libraryPause
 				retryStart = true
 			}

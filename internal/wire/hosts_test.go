@@ -86,9 +86,15 @@ func TestHostsJitter(t *testing.T) {
 	assert.Greater(t, len(orders), 5, "nor all to the same server")
 }
 
-// retryStart costs a second and fails the library's waiting requests.
+// retryStart costs a second that nothing ends, and fails the library's waiting requests.
 func TestHostsSayRetryStartOnlyForASecondOrMore(t *testing.T) {
 	h := newHosts(names(1))
+	for range 200 {
+		_, start := h.Next()
+		assert.False(t, start, "the library has no requests of its own")
+		assert.LessOrEqual(t, h.takeWait(), 7500*time.Millisecond)
+	}
+	h.lend()
 	said := 0
 	for range 200 {
 		_, start := h.Next()

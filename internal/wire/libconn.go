@@ -48,26 +48,36 @@ func (c *libConn) deliverFrame(frame []byte) {
 	c.more.Signal()
 }
 
-// fail makes Read return err when it has nothing else.
+// fail makes Read return err when it has nothing else. What was retired does not fail.
 func (c *libConn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.l != nil {
+		c.finish(err)
+	}
+}
+
+// finish is the end for the library's reader. mu is held.
+func (c *libConn) finish(err error) {
 	if c.err == nil {
 		c.err = err
 	}
 	c.more.Broadcast()
 }
 
-// retire turns the connection into one that agrees to everything, also to what was written when the link was gone already.
-func (c *libConn) retire() {
+// retire turns the connection into one that agrees to everything, also to what was written when the link was gone already. It says whether the library
+// stays on it: not if it has failed before.
+func (c *libConn) retire() (stays bool) {
 	c.mu.Lock()
 	c.l = nil
+	stays = c.err == nil
 	missed := c.missed
 	c.missed = nil
 	c.mu.Unlock()
 	for _, h := range missed {
 		c.agree(h)
 	}
+	return stays
 }
 
 // miss keeps a request that came too late for its link: the library waits for an answer or for the connection's end.
@@ -182,12 +192,9 @@ func (c *libConn) Close() error {
 	c.mu.Lock()
 	closed, l := c.closed, c.l
 	c.closed = true
+	c.finish(net.ErrClosed)
 	c.mu.Unlock()
-	if closed {
-		return nil
-	}
-	c.fail(net.ErrClosed)
-	if l != nil {
+	if l != nil && !closed {
 		l.close(errLibraryClosed)
 	}
 	return nil

@@ -79,6 +79,7 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 		}
 	}
 	if s.ctx.Err() != nil {
+		s.closeLibrary()
 		return s.agreeable(false), nil
 	}
 	l, err := s.connect(network, addr)

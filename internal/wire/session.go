@@ -138,8 +138,13 @@ func (s *Session) Validity() *Validity { return s.validity }
 // SetRule changes the rule that Validity goes by.
 func (s *Session) SetRule(r Rule) { s.validity.setRule(r) }
 
-// Conn is the library's connection. Its own requests share the session and its order.
-func (s *Session) Conn() *zk.Conn { return s.zk }
+// Conn is the library's connection. Its own requests share the session and its order. From then on the pauses between two passes over the servers are the
+// library's, if they are long enough: that makes it fail requests of its own that nobody could send. Nothing ends such a pause, so Close, too, may take
+// up to a second then.
+func (s *Session) Conn() *zk.Conn {
+	s.hosts.lend()
+	return s.zk
+}
 
 // Timeout is the negotiated session timeout, 0 before the first handshake.
 func (s *Session) Timeout() time.Duration {
@@ -636,8 +641,10 @@ func (s *Session) end(err error) {
 	s.emit(Event{Kind: Lost, SessionID: id, Err: err})
 	s.hosts.close()
 	s.cancel()
+	if last != nil && last.lib.retire() {
+		s.closeLibrary()
+	}
 	if l != nil {
-		l.lib.retire()
 		l.close(err)
 	}
 	s.wg.Go(func() {
@@ -646,9 +653,12 @@ func (s *Session) end(err error) {
 		}
 		ends.run()
 	})
-	s.wg.Go(s.zk.Close) // reaches the library through a connection of our own making: see libConn
 	t.run()
 }
+
+// closeLibrary ends the library's loop. Its Close waits a second in vain if the loop ends before it has the request that Close puts into its queue. So Close
+// is called while the library is held by us: on a connection that was retired, or in the dialer, which gives it one that agrees to everything.
+func (s *Session) closeLibrary() { s.wg.Go(s.zk.Close) }
 
 // Abort ends the session without telling the server; its ephemeral nodes stay until its timeout. The cause is what the Lost event says.
 func (s *Session) Abort(cause error) { s.end(cause) }
