@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+	"weak"
 
 	"github.com/go-curator/curator/retry"
 )
@@ -12,6 +13,21 @@ import (
 // Connections returns how many connections the session has had so far. It has grown before the first event or result that came over a
 // new connection is delivered: who finds it unchanged knows that there was no reconnect meanwhile.
 func (s *Session) Connections() uint64 { return s.e.wire.Links() }
+
+// Ended returns what says whether the session is over, for clean-ups of the garbage collector: it keeps neither the session nor its client, looks at no
+// clock and touches no channel.
+func (s *Session) Ended() func() bool {
+	kept := weak.Make(s.e)
+	return func() bool {
+		e := kept.Value()
+		if e == nil {
+			return true
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.over != nil
+	}
+}
 
 // RetryPolicy returns the policy of [WithRetry], or of [Client.UsingRetry], for recipes that repeat several operations as one.
 func (c *Client) RetryPolicy() retry.Policy {

@@ -44,20 +44,23 @@ func (s *Share) Join() *Handle {
 
 func (s *Share) handle() *Handle {
 	h := &Handle{share: s}
-	h.cleanup = runtime.AddCleanup(h, forgotten, forgottenHandle{s.grant.Path, s.log})
+	h.cleanup = runtime.AddCleanup(h, forgotten, forgottenHandle{s.grant.Path, s.log, s.grant.Session.Ended()})
 	return h
 }
 
 // forgottenHandle is what remains of a Handle that was garbage collected. Not the Share: it leads to the client, and from there, over hooks and the like
 // of the user's, perhaps to the Handle, which would never be collected.
 type forgottenHandle struct {
-	path string
-	log  *slog.Logger
+	path  string
+	log   *slog.Logger
+	ended func() bool
 }
 
 // forgotten only warns: somebody may still work under the lock's context. It runs on the collector's goroutine and touches as little as possible.
 func forgotten(f forgottenHandle) {
-	f.log.Warn("a lock was dropped without Release; it is held until its session ends", "path", f.path)
+	if !f.ended() {
+		f.log.Warn("a lock was dropped without Release; it is held until its session ends", "path", f.path)
+	}
 }
 
 // Handle is one of those who share a grant. Its methods are what the recipes' locks consist of, and documented there.

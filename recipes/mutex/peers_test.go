@@ -3,6 +3,7 @@ package mutex_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"runtime"
@@ -82,6 +83,30 @@ func TestForgottenRelease(t *testing.T) {
 	require.Equal(t, 1, bytes.Count([]byte(log.String()), []byte("without Release")), "the released one is not mentioned")
 	_, err := m.TryAcquire(background)
 	require.ErrorIs(t, err, mutex.ErrNotAcquired, "it is still held")
+}
+
+// Whose session is over holds nothing any more: there is nothing to warn of.
+func TestForgottenReleaseAfterTheEnd(t *testing.T) {
+	s := zktest.RunT(t)
+	var log syncBuffer
+	logger := framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+	closed, lost, live := newClient(t, s, logger), newClient(t, s, logger), newClient(t, s, logger)
+	acquire(t, mutex.New(closed, "/closed"))
+	require.NoError(t, closed.Close())
+	lock := acquire(t, mutex.New(lost, "/lost"))
+	over := lock.Context().Done()
+	session, err := lost.Session(t.Context())
+	require.NoError(t, err)
+	s.Expire(session.ID())
+	<-over
+	for i := range 5 {
+		node := acquire(t, mutex.New(live, fmt.Sprint("/live", i))).Path() // dropped
+		require.Eventually(t, func() bool {
+			runtime.GC()
+			return bytes.Contains([]byte(log.String()), []byte(node))
+		}, 10*time.Second, time.Millisecond)
+	}
+	require.Equal(t, 5, bytes.Count([]byte(log.String()), []byte("without Release")), log.String())
 }
 
 // What the client was given may lead back to a lock. It is collected all the same, and the client with it (found by the simulation).

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -667,6 +668,24 @@ func TestForgottenRelease(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "without Release"), "the released one is not mentioned")
 	_, err := sem.TryAcquire(background, 1)
 	require.ErrorIs(t, err, semaphore.ErrNotAcquired, "it is still taken")
+}
+
+// Whose session is over has taken nothing any more: there is nothing to warn of.
+func TestForgottenReleaseAfterTheEnd(t *testing.T) {
+	s := zktest.RunT(t)
+	var log lockedWriter
+	logger := framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+	closed, live := newClient(t, s, logger), newClient(t, s, logger)
+	acquire(t, semaphore.New(closed, "/closed", 2), 2)
+	require.NoError(t, closed.Close())
+	for i := range 5 {
+		node := acquire(t, semaphore.New(live, fmt.Sprint("/live", i), 2), 2).Paths()[0] // dropped
+		require.Eventually(t, func() bool {
+			runtime.GC()
+			return bytes.Contains([]byte(log.String()), []byte(node))
+		}, 10*time.Second, time.Millisecond)
+	}
+	require.Equal(t, 5, strings.Count(log.String(), "without Release"), log.String())
 }
 
 // In an ensemble with a short session timeout holds live by committed writes: the leases of one Acquire share them.

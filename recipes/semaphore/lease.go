@@ -51,7 +51,7 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 	for _, other := range nodes[1:] {
 		l.apart = append(l.apart, context.AfterFunc(other.hold.Context(), func() { first.End(context.Cause(other.hold.Context())) }))
 	}
-	l.cleanup = runtime.AddCleanup(l, forgotten, forgottenLease{nodes[0].path, s.client.Logger()})
+	l.cleanup = runtime.AddCleanup(l, forgotten, forgottenLease{nodes[0].path, s.client.Logger(), session.Ended()})
 	return l, nil
 }
 
@@ -66,13 +66,16 @@ func (l *Lease) giveUp() {
 
 // forgottenLease is what remains of a Lease that was garbage collected.
 type forgottenLease struct {
-	path string
-	log  *slog.Logger
+	path  string
+	log   *slog.Logger
+	ended func() bool
 }
 
 // forgotten only warns: somebody may still work under the lease's context. It runs on the collector's goroutine and touches as little as possible.
 func forgotten(f forgottenLease) {
-	f.log.Warn("a lease was dropped without Release; it is taken until its session ends", "path", f.path)
+	if !f.ended() {
+		f.log.Warn("a lease was dropped without Release; it is taken until its session ends", "path", f.path)
+	}
 }
 
 // Context is the one to work under: it ends when a lease is lost, or all are released, and context.Cause says which: ErrSessionLost,
