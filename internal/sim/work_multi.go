@@ -113,6 +113,7 @@ func (k *revocationWork) turn(ctx context.Context, a *actor) error {
 		return err
 	}
 	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken()})
+	since := time.Now()
 	stay := below(a.r, pick(a.r, 3*time.Second, 3*time.Second, 2*a.w.slack()+3*time.Second))
 	if a.w.calm.Load() {
 		stay = below(a.r, time.Second)
@@ -121,7 +122,7 @@ func (k *revocationWork) turn(ctx context.Context, a *actor) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		k.heard(a, lock, g)
+		k.heard(a, lock, g, since)
 	case <-lock.Revoked():
 		a.w.tell("REVOKED %v", g)
 	case <-lock.Context().Done():
@@ -153,8 +154,9 @@ func (k *revocationWork) revoke(ctx context.Context, a *actor, m *mutex.Mutex) e
 	return err
 }
 
-// heard complains about a holder that still has its lock long after it was asked to give it up, and does not know.
-func (k *revocationWork) heard(a *actor, lock *mutex.Lock, g *grant) {
+// heard complains about a holder that still has its lock, and does not know, long after it has got it and was asked to give it up. Who was asked before
+// reads that after the grant, and the answer takes its time.
+func (k *revocationWork) heard(a *actor, lock *mutex.Lock, g *grant, since time.Time) {
 	k.mu.Lock()
 	at, asked := k.asked[lock.Path()]
 	k.mu.Unlock()
@@ -163,7 +165,7 @@ func (k *revocationWork) heard(a *actor, lock *mutex.Lock, g *grant) {
 		return
 	default:
 	}
-	if asked && time.Since(at) > a.w.slack() && lock.Valid() {
+	if asked && min(time.Since(at), time.Since(since)) > a.w.slack() && lock.Valid() {
 		a.w.violate("revocation: %v was asked to give up %v ago, and has not heard of it", g, time.Since(at))
 	}
 }
