@@ -228,8 +228,9 @@ func leftWaiting(ctx context.Context) error {
 }
 
 // Conn returns the go-zookeeper connection underneath the current session: code written for that library shares the session. Do not close
-// it. It belongs to one epoch and is dead when that is over; ask again then. While no server can be reached its calls fail with zk.ErrNoServer within some
-// seconds, and Close of a client that was asked for it may take up to a second longer.
+// it. It belongs to one epoch and is dead when that is over; ask again then. While no server can be reached its calls fail with zk.ErrNoServer when a pause
+// of a second or more between two rounds through the servers is due. In such a pause Close of a client that was asked for its Conn may take up to a second
+// longer, and those calls hear of the end of their session up to a second later.
 func (c *Client) Conn() *zk.Conn { return c.epochView().wire.Conn() }
 
 // Close ends the client within the closing timeout (5 s unless [WithClosingTimeout]); see [Client.CloseContext].

@@ -237,6 +237,29 @@ func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
 	})
 }
 
+// Who waits for the end finds that everybody has been told, also if somebody else ended the session.
+func TestWaitBehindAnAbort(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		for i := range 1000 {
+			c := connected(t, srv.Dial)
+			w := c.watch(Data, "/")
+			var wg sync.WaitGroup
+			if i%2 == 0 {
+				srv.Cut(0)
+			}
+			wg.Go(func() { c.Abort(ErrClosed) })
+			for range 2 {
+				wg.Go(func() {
+					<-c.Done()
+					c.Wait()
+					assert.Len(t, w.events, 1, "the end")
+				})
+			}
+			wg.Wait()
+		}
+	})
+}
+
 func TestAbortTellsTheServerNothing(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)

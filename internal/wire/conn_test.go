@@ -346,6 +346,9 @@ func TestLibraryRequestsWithoutAServer(t *testing.T) {
 		for i := range 20 {
 			c := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
 			conn := c.Conn()
+			if i%2 == 0 { // it repeats them on every connection, also on one to nowhere
+				require.NoError(t, conn.AddAuth("digest", []byte("a:b")))
+			}
 			srv.Stop()
 			time.Sleep(time.Second)
 			start := time.Now()

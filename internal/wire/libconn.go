@@ -93,10 +93,11 @@ func (c *libConn) miss(h jute.RequestHeader) {
 	}
 }
 
-// agree is the answer to a request after the session's end.
+// agree is the answer to a request after the session's end. The library repeats its credentials before anything else, and gives up a connection that refuses
+// them.
 func (c *libConn) agree(h jute.RequestHeader) {
 	code := jute.CodeSessionExpired
-	if h.Op == jute.OpCloseSession {
+	if h.Op == jute.OpCloseSession || h.Op == jute.OpAuth {
 		code = jute.CodeOK
 	}
 	c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: code})

@@ -126,7 +126,7 @@ func (s *Session) connect(network, addr string) (*link, error) {
 	}
 	if !stop() { // the session has ended meanwhile, the connection is closed
 		close(l.gone)
-		return nil, s.Err()
+		return nil, ErrClosed // whatever ended the session, it was not this server's word
 	}
 	conn.SetDeadline(time.Time{})
 	s.log.Debug("connected", "server", addr, "session", fmt.Sprintf("%#x", s.ID()), "timeout", s.Timeout())

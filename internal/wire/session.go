@@ -139,8 +139,8 @@ func (s *Session) Validity() *Validity { return s.validity }
 func (s *Session) SetRule(r Rule) { s.validity.setRule(r) }
 
 // Conn is the library's connection. Its own requests share the session and its order. From then on the pauses between two passes over the servers are the
-// library's, if they are long enough: that makes it fail requests of its own that nobody could send. Nothing ends such a pause, so Close, too, may take
-// up to a second then.
+// library's, if they are long enough: that makes it fail requests of its own that nobody could send. Nothing ends such a pause, so Close, and those requests
+// at the session's end, may take up to a second longer.
 func (s *Session) Conn() *zk.Conn {
 	s.hosts.lend()
 	return s.zk
@@ -622,6 +622,7 @@ func (s *Session) end(err error) {
 		return
 	}
 	s.endErr = err
+	s.wg.Add(1) // whatever else has ended by then, Wait waits for what follows
 	seen := s.ended()
 	l := s.link
 	s.link = nil
@@ -653,11 +654,13 @@ func (s *Session) end(err error) {
 		}
 		ends.run()
 	})
+	s.wg.Done()
 	t.run()
 }
 
 // closeLibrary ends the library's loop. Its Close waits a second in vain if the loop ends before it has the request that Close puts into its queue. So Close
-// is called while the library is held by us: on a connection that was retired, or in the dialer, which gives it one that agrees to everything.
+// is called while the library is held by us: on a connection that was retired, or in the dialer, which gives it one that agrees to everything. (A connection
+// that was made, and not handed over any more, may have been retired as well. Then the library is on its way back into the dialer: hosts are closed by then.)
 func (s *Session) closeLibrary() { s.wg.Go(s.zk.Close) }
 
 // Abort ends the session without telling the server; its ephemeral nodes stay until its timeout. The cause is what the Lost event says.
