@@ -107,11 +107,11 @@ func launchAt(ctx context.Context, port int, opts ...testcontainers.ContainerCus
 		}
 		return made, "", fmt.Errorf("zkcontainer: %s: %w", image, err)
 	}
-	addr, err := made.PortEndpoint(ctx, clientPort, "")
+	host, err := made.Host(ctx)
 	if err != nil {
 		return made, "", fmt.Errorf("zkcontainer: %s: %w", image, err)
 	}
-	return made, plain(addr), nil
+	return made, plain(net.JoinHostPort(host, strconv.Itoa(port))), nil // Docker knows no port of a container that has ended already
 }
 
 // publishedAt has the host publish the client port at a port of our choice: one of Docker's would change with every start.
