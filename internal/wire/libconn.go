@@ -29,7 +29,6 @@ type libConn struct {
 	missed []jute.RequestHeader // written when the link was gone
 	hello  bool                 // the library's connect request has been seen
 	reads  int
-	closed bool
 }
 
 func newLibConn(s *Session, l *link) *libConn {
@@ -191,11 +190,10 @@ func (c *libConn) request(l *link, frame []byte) {
 // Close is called by the library when it gives the connection up.
 func (c *libConn) Close() error {
 	c.mu.Lock()
-	closed, l := c.closed, c.l
-	c.closed = true
+	l := c.l
 	c.finish(net.ErrClosed)
 	c.mu.Unlock()
-	if l != nil && !closed {
+	if l != nil {
 		l.close(errLibraryClosed)
 	}
 	return nil

@@ -93,12 +93,11 @@ func TestForgottenReleaseAfterTheEnd(t *testing.T) {
 	closed, lost, live := newClient(t, s, logger), newClient(t, s, logger), newClient(t, s, logger)
 	acquire(t, mutex.New(closed, "/closed"))
 	require.NoError(t, closed.Close())
-	lock := acquire(t, mutex.New(lost, "/lost"))
-	over := lock.Context().Done()
+	acquire(t, mutex.New(lost, "/lost"))
 	session, err := lost.Session(t.Context())
 	require.NoError(t, err)
 	s.Expire(session.ID())
-	<-over
+	<-session.Done()
 	for i := range 5 {
 		node := acquire(t, mutex.New(live, fmt.Sprint("/live", i))).Path() // dropped
 		require.Eventually(t, func() bool {
