@@ -85,6 +85,11 @@ func (s *Server) idValid(scheme, id string) bool {
 	return false
 }
 
+// knows tells whether the server can judge ids of the scheme.
+func (s *Server) knows(scheme string) bool {
+	return scheme == "world" || scheme == "digest" || scheme == "ip" || scheme == "sasl" && len(s.cfg.SASLUsers) > 0
+}
+
 // fixACL validates a request's ACL and replaces "auth" by the identities that the requester has proved.
 func (s *Server) fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
 	var fixed []jute.ACL
@@ -106,6 +111,8 @@ func (s *Server) fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
 			if !proved {
 				return nil, ErrInvalidACL
 			}
+		case a.ID == jute.Null && s.knows(a.Scheme):
+			return nil, ErrMarshalling
 		case s.idValid(a.Scheme, a.ID):
 			fixed = append(fixed, a)
 		default:
@@ -134,14 +141,14 @@ func (s *Server) authenticate(c *conn, xid int32, d *jute.Decoder) {
 		return
 	}
 	result := ok
-	switch p.Scheme {
-	case "digest":
+	switch {
+	case p.Scheme == "digest" && p.Auth != nil:
 		id := digestID(p.Auth)
 		if s.cfg.SuperDigest != "" && id == s.cfg.SuperDigest {
 			c.prove(identity{Scheme: "super"})
 		}
 		c.prove(identity{Scheme: "digest", User: id})
-	case "ip":
+	case p.Scheme == "ip":
 		c.prove(identity{Scheme: "ip", User: c.host})
 	default:
 		result = ErrAuthFailed

@@ -30,6 +30,7 @@ type conn struct {
 	session   *session // nil before the handshake and after the session's end
 	sessionID int64    // stays for the trace
 	timeout   int64    // negotiated, milliseconds
+	old       bool     // the client does not know of read-only servers
 	auth      []identity
 	closed    bool // no request is executed any more, nothing is sent any more
 	blocked   Direction

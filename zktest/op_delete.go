@@ -38,6 +38,9 @@ func (p *prep) delete(r *jute.PathVersionRequest) (*txn, Error) {
 }
 
 func deletable(path string) (dir string, err Error) {
+	if path == jute.Null {
+		return "", ErrMarshalling
+	}
 	if !strings.Contains(path, "/") || strings.IndexByte(path, 0) >= 0 || specialPath(path) {
 		return "", ErrBadArguments
 	}

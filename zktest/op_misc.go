@@ -6,7 +6,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// ping (11), sync (9), whoAmI (107), closeSession (-11), sasl (102), reconfig (16), deleteContainer (20).
+// ping (11), sync (9), whoAmI (107), createSession (-10), closeSession (-11), sasl (102), reconfig (16), deleteContainer (20).
 
 func (s *Server) ping(*request) (jute.Record, Error) { return nil, ok }
 
@@ -15,7 +15,9 @@ func (s *Server) sync(r *request) (jute.Record, Error) {
 	if err := r.decode(&req); err != ok {
 		return nil, err
 	}
-	r.path = req.Path
+	if r.path = req.Path; req.Path == jute.Null {
+		return &jute.IntResponse{Value: -1}, ok // null comes back
+	}
 	return &jute.PathResponse{Path: req.Path}, ok
 }
 
@@ -30,6 +32,19 @@ func (s *Server) whoAmI(r *request) (jute.Record, Error) {
 		response.Info = append(response.Info, identity{Scheme: id.Scheme, User: user})
 	}
 	return response, ok
+}
+
+// createSession, sent where a session is already, begins it once more: it is good for the time that the request says, until the next one comes, and
+// the answer is that of a handshake.
+func (s *Server) createSession(r *request, _ *entry) Error {
+	timeout := r.body.Int()
+	if r.body.Err() != nil {
+		return ErrMarshalling
+	}
+	if ses := s.sessions[r.conn.sessionID]; ses != nil {
+		s.touch(ses, int64(timeout))
+	}
+	return ok
 }
 
 // closeBySelf is a client's own farewell: it still gets the events of its dying nodes, then the reply, then the connection's end.

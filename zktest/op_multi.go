@@ -1,6 +1,10 @@
 package zktest
 
-import "github.com/go-curator/curator/internal/jute"
+import (
+	"slices"
+
+	"github.com/go-curator/curator/internal/jute"
+)
 
 // multi (14) and multiRead (22).
 
@@ -10,6 +14,13 @@ func (s *Server) multi(r *request, e *entry) Error {
 	ops, err := decodeMulti(r)
 	if err != ok {
 		return err
+	}
+	if slices.ContainsFunc(ops, func(op jute.MultiOp) bool { return pathOf(op.Request) == jute.Null }) {
+		r.listed = true
+		return ErrMarshalling
+	}
+	if len(ops) > 0 && isRead(ops[0]) {
+		return ErrMarshalling
 	}
 	p := s.newPrep(r, e)
 	p.ahead = map[string]*record{}
@@ -25,6 +36,9 @@ func (s *Server) multi(r *request, e *entry) Error {
 			return ErrMarshalling
 		}
 		t, err := p.prepare(kind, rec)
+		if err == ErrMarshalling {
+			return err // no refusal: the server has stumbled
+		}
 		if err != ok {
 			failed = err
 			for _, earlier := range txns {
@@ -107,7 +121,7 @@ func (s *Server) multiRead(r *request) (jute.Record, Error) {
 	response := &jute.MultiResponse{}
 	for _, op := range ops {
 		req, read := op.Request.(*jute.PathWatchRequest)
-		if !read {
+		if !read || req.Path == jute.Null {
 			return response, ErrMarshalling
 		}
 		part := jute.MultiResult{Op: op.Op}

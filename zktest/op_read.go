@@ -8,10 +8,12 @@ import (
 
 // exists (3), getData (4), getACL (6), getChildren (8), getChildren2 (12), getEphemerals (103), getAllChildrenNumber (104).
 
-// readable finds a node that the connection may READ. Paths are not validated: what is no path names no node.
+// readable finds a node that the connection may READ. Paths are not validated: what is no path names no node, and over null the real server stumbles.
 func (s *Server) readable(c *conn, path string) (*node, Error) {
 	n := s.tree.get(path)
 	switch {
+	case path == jute.Null:
+		return nil, ErrMarshalling
 	case n == nil:
 		return nil, ErrNoNode
 	case !c.may(s, n.acl, jute.PermRead):
@@ -32,7 +34,10 @@ func (s *Server) exists(r *request) (jute.Record, Error) {
 	if err := r.decode(&req); err != ok {
 		return nil, err
 	}
-	if r.path = req.Path; strings.IndexByte(req.Path, 0) >= 0 {
+	switch r.path = req.Path; {
+	case req.Path == jute.Null:
+		return nil, ErrMarshalling
+	case strings.IndexByte(req.Path, 0) >= 0:
 		return nil, ErrBadArguments
 	}
 	s.watch(s.dataWatches, r.conn, &req)
@@ -89,6 +94,8 @@ func (s *Server) getACL(r *request) (jute.Record, Error) {
 	r.path = req.Path
 	n := s.tree.get(req.Path)
 	switch {
+	case req.Path == jute.Null:
+		return nil, ErrMarshalling
 	case n == nil:
 		return nil, ErrNoNode
 	case !r.conn.may(s, n.acl, jute.PermRead|jute.PermAdmin):
@@ -119,7 +126,7 @@ func (s *Server) getEphemerals(r *request) (jute.Record, Error) {
 	}
 	r.path = req.Path
 	own := s.tree.ephemeralsOf(r.conn.sessionID)
-	if prefix := strings.TrimSpace(req.Path); prefix != "" && prefix != rootPath {
+	if prefix := strings.TrimSpace(req.Path); prefix != "" && prefix != rootPath && req.Path != jute.Null {
 		kept := own[:0]
 		for _, path := range own {
 			if strings.HasPrefix(path, req.Path) {

@@ -19,9 +19,15 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 	} else if err := r.decode(&req); err != ok {
 		return nil, err
 	}
+	// Over null the real server stumbles when it gets there.
 	c := r.conn
+	if req.Data == nil {
+		return nil, ErrMarshalling
+	}
 	for _, path := range req.Data {
 		switch n := s.tree.get(path); {
+		case path == jute.Null:
+			return nil, ErrMarshalling
 		case n == nil:
 			s.sendEvent(c, jute.EventNodeDeleted, path, -1)
 		case n.mzxid > req.RelativeZxid:
@@ -30,15 +36,26 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 			s.dataWatches.add(path, c, oneShot)
 		}
 	}
+	if req.Exist == nil {
+		return nil, ErrMarshalling
+	}
 	for _, path := range req.Exist {
-		if s.tree.get(path) != nil {
+		switch {
+		case path == jute.Null:
+			return nil, ErrMarshalling
+		case s.tree.get(path) != nil:
 			s.sendEvent(c, jute.EventNodeCreated, path, -1)
-		} else {
+		default:
 			s.dataWatches.add(path, c, oneShot)
 		}
 	}
+	if req.Child == nil {
+		return nil, ErrMarshalling
+	}
 	for _, path := range req.Child {
 		switch n := s.tree.get(path); {
+		case path == jute.Null:
+			return nil, ErrMarshalling
 		case n == nil:
 			s.sendEvent(c, jute.EventNodeDeleted, path, -1)
 		case n.pzxid > req.RelativeZxid:
@@ -47,8 +64,14 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 			s.kidWatches.add(path, c, oneShot)
 		}
 	}
+	if r.op == jute.OpSetWatches2 && req.Persistent == nil {
+		return nil, ErrMarshalling
+	}
 	for _, path := range req.Persistent {
 		s.addPersistent(c, path, persistent)
+	}
+	if r.op == jute.OpSetWatches2 && req.Recursive == nil {
+		return nil, ErrMarshalling
 	}
 	for _, path := range req.Recursive {
 		s.addPersistent(c, path, recursive)

@@ -1,6 +1,10 @@
 package zktest
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+)
 
 const (
 	rootPath   = "/"
@@ -54,6 +58,9 @@ func validPath(path string) bool {
 
 // parentForWrite is the directory of a node to create, or an error where ZooKeeper cannot even tell it.
 func parentForWrite(path string) (string, Error) {
+	if path == jute.Null {
+		return "", ErrMarshalling
+	}
 	if !strings.Contains(path, "/") || strings.IndexByte(path, 0) >= 0 {
 		return "", ErrBadArguments
 	}

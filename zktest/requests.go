@@ -15,6 +15,7 @@ type request struct {
 	pending  bool   // in conn.pending
 	waits    bool   // for its turn in the ensemble's log; otherwise only for what stands in front of it
 	strike   strike // what an injection does when it is answered
+	listed   bool   // the answer has a body in spite of its error
 }
 
 // decode reads the request's record.
@@ -52,6 +53,7 @@ func init() {
 		jute.OpCheck:                {prepare: (*Server).write, answer: written},
 		jute.OpReconfig:             {prepare: (*Server).reconfig},
 		jute.OpMulti:                {prepare: (*Server).multi, answer: multiWritten},
+		jute.OpCreateSession:        {prepare: (*Server).createSession},
 		jute.OpCloseSession:         {prepare: (*Server).closeBySelf},
 		jute.OpExists:               {serve: (*Server).exists},
 		jute.OpGetData:              {serve: (*Server).getData},
@@ -120,11 +122,15 @@ func (s *Server) written(e *entry, results []result) {
 		return
 	}
 	var rec jute.Record
-	if answer := operations[r.op].answer; answer != nil && e.err == ok {
+	if answer := operations[r.op].answer; answer != nil && (e.err == ok || r.listed) {
 		rec = answer(r, results)
 	}
 	if r.op == jute.OpCheck && e.err == ok {
 		s.trace.add(traceEntry{kind: traceNote, conn: r.conn.id, session: r.conn.sessionID, note: "check succeeds outside a multi: never answered, as in 3.8"})
+		return
+	}
+	if r.op == jute.OpCreateSession && e.err == ok {
+		r.conn.send(jute.Frame(r.conn.hello()))
 		return
 	}
 	s.reply(r, e.err, rec)

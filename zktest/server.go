@@ -201,7 +201,7 @@ func (s *Server) Zxid() int64 {
 
 // handle executes one request frame. It tells whether the connection goes on.
 func (s *Server) handle(c *conn, frame []byte) bool {
-	d := jute.NewDecoder(frame)
+	d := jute.NewRequestDecoder(frame)
 	var h jute.RequestHeader
 	if h.Decode(d); d.Err() != nil {
 		s.cfg.Logger.Warn("malformed request header", "conn", c.id)
@@ -212,7 +212,7 @@ func (s *Server) handle(c *conn, frame []byte) bool {
 	}
 	defer s.unlock()
 	if s.member != nil {
-		d = jute.NewDecoder(bytes.Clone(d.Rest())) // it may have to wait
+		d = jute.NewRequestDecoder(bytes.Clone(d.Rest())) // it may have to wait
 	}
 	c.received++
 	s.received++

@@ -196,16 +196,17 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 		return
 	}
 	strike.begin(c)
-	response := jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: req.HasReadOnly, ReadOnly: s.readOnly()}
+	c.old = !req.HasReadOnly
+	response := &jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: req.HasReadOnly, ReadOnly: s.readOnly()}
 	entry := traceEntry{kind: traceReply, conn: c.id, session: req.SessionID, op: OpConnect, zxid: s.zxid, err: ErrSessionExpired}
 	if ses != nil {
 		c.session, c.sessionID, ses.conn, ses.timeout = ses, ses.id, c, c.timeout
 		s.touch(ses, c.timeout)
-		response.SessionID, response.Timeout, response.Password = ses.id, int32(c.timeout), sessionPassword(ses.id)
+		response = c.hello()
 		entry.session, entry.err = ses.id, ok
 	}
 	s.trace.add(entry)
-	reply := jute.Frame(&response)
+	reply := jute.Frame(response)
 	if strike.half {
 		reply = reply[:4]
 	}
@@ -214,6 +215,11 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 		c.end(true)
 	}
 	strike.finish(c)
+}
+
+// hello tells the client of its session.
+func (c *conn) hello() *jute.ConnectResponse {
+	return &jute.ConnectResponse{SessionID: c.sessionID, Timeout: int32(c.timeout), Password: sessionPassword(c.sessionID), HasReadOnly: !c.old, ReadOnly: c.s.readOnly()}
 }
 
 // attach finds or makes the connection's session and calls done with it, or with nil when there is none for it. In an ensemble that may be later.

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -59,7 +60,7 @@ func (e traceEntry) String() string {
 	case traceNote:
 		return fmt.Sprintf("%s %s", who, e.note)
 	}
-	return fmt.Sprintf("%s %s xid=%d %s -> zxid=%d %s", who, opName(e.op), e.xid, e.path, e.zxid, e.err.text())
+	return fmt.Sprintf("%s %s xid=%d %s -> zxid=%d %s", who, opName(e.op), e.xid, strings.TrimPrefix(e.path, "\x00"), e.zxid, e.err.text())
 }
 
 func eventName(event int32) string {

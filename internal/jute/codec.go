@@ -1,6 +1,7 @@
 package jute
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -94,12 +95,20 @@ func (e *Encoder) Raw(b []byte) { e.buf = append(e.buf, b...) }
 
 // Decoder reads primitive values from a buffer and remembers the first error.
 type Decoder struct {
-	buf []byte
-	err error
+	buf    []byte
+	err    error
+	asJava bool
 }
 
 // NewDecoder returns a decoder of b, which it does not copy or change.
 func NewDecoder(b []byte) *Decoder { return &Decoder{buf: b} }
+
+// Null is a null string as a decoder of [NewRequestDecoder] reads it. No valid path, scheme or id is like it.
+const Null = "\x00null"
+
+// NewRequestDecoder is NewDecoder for a server that takes what clients send as Java's does: a null string is [Null], and not the empty one; null
+// strings are nil, and no strings are not; a count below -1 is that of an empty vector.
+func NewRequestDecoder(b []byte) *Decoder { return &Decoder{buf: b, asJava: true} }
 
 // Err returns the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
@@ -172,11 +181,14 @@ func (d *Decoder) Buffer() []byte {
 	return append([]byte{}, b...)
 }
 
-// String reads a string; null (length -1) reads as "".
+// String reads a string; null (length -1) reads as "", or [Null].
 func (d *Decoder) String() string {
 	n := d.Int()
-	if d.err != nil || n == -1 {
+	if d.err != nil || n == -1 && !d.asJava {
 		return ""
+	}
+	if n == -1 {
+		return Null
 	}
 	if n < 0 {
 		d.fail(fmt.Errorf("%w: string of %d bytes", ErrLength, n))
@@ -188,7 +200,7 @@ func (d *Decoder) String() string {
 // count reads a vector's count, where each element takes at least size bytes. -1 (null) counts as 0.
 func (d *Decoder) count(size int) int {
 	n := d.Int()
-	if d.err != nil || n == -1 {
+	if d.err != nil || n == -1 || n < 0 && d.asJava {
 		return 0
 	}
 	if n < 0 || int(n) > len(d.buf)/size {
@@ -200,8 +212,9 @@ func (d *Decoder) count(size int) int {
 
 // Strings reads a count and strings.
 func (d *Decoder) Strings() []string {
+	null := bytes.HasPrefix(d.buf, []byte{0xff, 0xff, 0xff, 0xff})
 	n := d.count(4)
-	if n == 0 {
+	if n == 0 && (null || !d.asJava) {
 		return nil
 	}
 	v := make([]string, 0, n)

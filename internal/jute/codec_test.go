@@ -192,3 +192,23 @@ func TestOperationsHaveNames(t *testing.T) {
 	}
 	assert.Empty(t, OpName(999))
 }
+
+// A server has to tell null from nothing, as Java's does.
+func TestRequestsAreReadAsJavaReadsThem(t *testing.T) {
+	null, none, few := []byte{0xff, 0xff, 0xff, 0xff}, []byte{0, 0, 0, 0}, []byte{0xff, 0xff, 0xff, 0xfe}
+	assert.Equal(t, Null, NewRequestDecoder(null).String())
+	assert.Empty(t, NewRequestDecoder(none).String())
+	assert.Empty(t, NewDecoder(null).String())
+	assert.Nil(t, NewRequestDecoder(null).Strings())
+	for _, count := range [][]byte{none, few} {
+		d := NewRequestDecoder(count)
+		assert.NotNil(t, d.Strings())
+		assert.NoError(t, d.Err())
+		d = NewRequestDecoder(count)
+		assert.Empty(t, decodeACL(d))
+		assert.NoError(t, d.Err())
+	}
+	d := NewRequestDecoder(few)
+	assert.Empty(t, d.String())
+	assert.ErrorIs(t, d.Err(), ErrLength, "a string has no such length")
+}
