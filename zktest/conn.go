@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,8 +42,9 @@ type conn struct {
 	received  int64
 	sent      int64
 	since     time.Time
-	nonce     string     // of a SASL login under way
-	pending   []*request // of an ensemble's member: a write that waits for its turn in the log, and what came behind it
+	nonce     string       // of a SASL login under way
+	pending   []*request   // of an ensemble's member: a write that waits for its turn in the log, and what came behind it
+	parked    atomic.Int64 // len(pending), also without the lock
 	lastXid   int32
 	lastZxid  int64
 
@@ -51,13 +53,23 @@ type conn struct {
 	out  outbox
 }
 
-// outbox is what waits to be written: unbounded, since a server may not drop replies, but counted in Server's dumps. It has a lock of its own so
-// that the writer does not contend for the server's.
+// outLimit and parkLimit say when no more requests of a connection are read: when more bytes than that wait to be sent to a client that does not
+// take them, or more requests than that wait for the ensemble's log. What is being done may go beyond, by one reply, or by those of the parked.
+const (
+	outLimit  = 4 << 20
+	parkLimit = 1000
+)
+
+// outbox is what waits to be written. Nothing that was queued is ever dropped for lack of room, replies and events are all sent in the end; what
+// bounds it is that its connection's requests are not read while it is full. It has a lock of its own so that the writer does not contend for the
+// server's.
 type outbox struct {
-	mu    sync.Mutex
-	items []outItem
-	ended bool          // nothing comes any more
-	wake  chan struct{} // of capacity 1
+	mu     sync.Mutex
+	items  []outItem
+	unsent int           // bytes queued, and taken by the writer but not written yet
+	ended  bool          // nothing comes any more
+	wake   chan struct{} // of capacity 1
+	room   chan struct{} // of capacity 1: the reader may look again
 }
 
 type outItem struct {
@@ -73,7 +85,7 @@ func (s *Server) newConn(nc net.Conn) *conn {
 	}
 	s.lastConn++
 	return &conn{s: s, since: time.Now(), id: s.lastConn, nc: nc, host: host, auth: []identity{{Scheme: "ip", User: host}}, done: make(chan struct{}),
-		cut: make(chan struct{}), out: outbox{wake: make(chan struct{}, 1)}}
+		cut: make(chan struct{}), out: outbox{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}}
 }
 
 // send queues a frame. It never blocks.
@@ -90,15 +102,52 @@ func (c *conn) send(frame []byte) {
 	c.s.bytesOut += int64(len(frame))
 	c.out.mu.Lock()
 	c.out.items = append(c.out.items, item)
+	c.out.unsent += len(frame)
 	c.out.mu.Unlock()
-	c.out.signal()
+	signal(c.out.wake)
 }
 
-func (o *outbox) signal() {
+// signal wakes whoever waits for the channel, now or later.
+func signal(c chan<- struct{}) {
 	select {
-	case o.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
+}
+
+// wrote tells of bytes that have left the outbox.
+func (o *outbox) wrote(n int) {
+	o.mu.Lock()
+	o.unsent -= n
+	o.mu.Unlock()
+	signal(o.room)
+}
+
+func (o *outbox) full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.unsent > outLimit
+}
+
+// park sets what waits for the log.
+func (c *conn) park(pending []*request) {
+	c.pending = pending
+	c.parked.Store(int64(len(pending)))
+	signal(c.out.room)
+}
+
+// awaitRoom waits until the connection's next request may be read: false when the connection, or the server, ends first.
+func (c *conn) awaitRoom() bool {
+	for c.out.full() || c.parked.Load() >= parkLimit {
+		select {
+		case <-c.out.room:
+		case <-c.done:
+			return false
+		case <-c.s.quit:
+			return false
+		}
+	}
+	return true
 }
 
 // end closes the connection: with flush after all that is queued, else at once. The session lives on.
@@ -106,7 +155,8 @@ func (c *conn) end(flush bool) {
 	if c.closed {
 		return
 	}
-	c.closed, c.pending = true, nil
+	c.closed = true
+	c.park(nil)
 	close(c.done)
 	c.s.forget(c)
 	c.out.mu.Lock()
@@ -119,7 +169,7 @@ func (c *conn) end(flush bool) {
 		close(c.cut)
 		_ = c.nc.SetWriteDeadline(time.Now()) // frees a writer whose peer does not read
 	}
-	c.out.signal()
+	signal(c.out.wake)
 }
 
 // writeLoop writes what is queued and closes the network connection.
@@ -157,6 +207,7 @@ func (c *conn) writeQueued() bool {
 				c.s.lose(c)
 				return false
 			}
+			c.out.wrote(len(buf))
 			if pace > 0 {
 				next = time.Now().Add(pace)
 			}
@@ -216,7 +267,7 @@ func (c *conn) readLoop() {
 	defer c.s.lose(c)
 	r := bufio.NewReaderSize(c.nc, 8<<10)
 	var buf []byte
-	for first := true; ; first = false {
+	for first := true; c.awaitRoom(); first = false {
 		frame, word, err := c.readFrame(r, &buf, first)
 		if !c.s.passable(c, FromClient, c.done) || err != nil {
 			return

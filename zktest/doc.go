@@ -45,8 +45,9 @@
 //	              connection and path before 3.9, where a one-shot watch destroys a persistent one; events dropped for lack of READ since 3.8.4
 //	ACL           world, auth, digest, ip (IPv4), sasl (DIGEST-MD5), the super user; Config.RequireAuth, Config.RequireSASL
 //	errors        codes, their order of precedence, the layout of failed multis; a failed write takes a zxid, too; a check that succeeds
-//	              outside a multi is never answered
-//	limits        frame length, path rules, quotas (Config.EnforceQuota), connections per address (Config.MaxClientConns)
+//	              outside a multi is never answered; null and negative lengths are taken, or stumbled over, as by 3.8
+//	limits        frame length, path rules, quotas (Config.EnforceQuota), connections per address (Config.MaxClientConns); no requests are read of a
+//	              connection for which 4 MiB wait to be taken by its client, or 1000 requests for the log
 //	words         ruok srvr stat mntr cons wchs conf envi isro, none of them forbidden
 //	ensembles     a leader commits what a majority has; epochs; the newest log wins an election, and what is in it becomes committed; the rest
 //	              is cut off; sessions belong to the ensemble: members tell the leader every half tick which they have heard of, the leader
@@ -63,7 +64,6 @@
 //	              survives its end, as with forceSync; the leader has no lag
 //	x509          TLS: wrap the listener yourself; there are no identities by certificate, and no SASL mechanism but DIGEST-MD5
 //	local         no local sessions
-//	throttling    no limit on outstanding requests
 //	disk          nothing is kept; Stop and Start keep the data in memory
 //	flaws         requests that kill a real 3.8 (createTTL without a TTL mode) are answered with -8
 //	              strings that are not UTF-8 are echoed as they are, those beyond U+FFFF as UTF-8

@@ -135,7 +135,7 @@ func (m *member) park(r *request) bool {
 	if !ordered && len(r.conn.pending) == 0 {
 		return false
 	}
-	r.conn.pending = append(r.conn.pending, r)
+	r.conn.park(append(r.conn.pending, r))
 	r.pending, r.waits = true, ordered
 	switch {
 	case isSync && ordered:
@@ -150,10 +150,11 @@ func (m *member) park(r *request) bool {
 func (m *member) unpark(r *request) {
 	c := r.conn
 	r.pending, r.waits = false, false
-	c.pending = slices.DeleteFunc(c.pending, func(q *request) bool { return q == r })
+	c.park(slices.DeleteFunc(c.pending, func(q *request) bool { return q == r }))
 	for len(c.pending) > 0 && !c.pending[0].waits {
 		q := c.pending[0]
-		c.pending, q.pending = c.pending[1:], false
+		q.pending = false
+		c.park(c.pending[1:])
 		q.strike.begin(c)
 		m.s.execute(q)
 		q.strike.finish(c)
