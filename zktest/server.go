@@ -81,10 +81,14 @@ func newServer(cfg Config, mu *sync.Mutex, id int64) *Server {
 		conns: map[*conn]struct{}{}, running: map[*conn]int{}, counts: map[int32]int{}, countsOf: map[int64]map[int32]int{},
 	}
 	s.trace.start = s.started
-	s.nextSession = id<<56 | int64(uint64(s.started.UnixMilli())<<24>>8) // as the real server starts its ids: from the clock
+	s.nextSession = firstSession(id, s.started.UnixMilli()+n)
 	s.reset()
 	return s
 }
+
+// firstSession is where a server's session ids begin, as in the real one: its own number, the milliseconds of its start, and room for 65,536. The
+// caller counts the servers of the process into the milliseconds: those that start at one instant, as they do in virtual time, have ids of their own.
+func firstSession(id, milliseconds int64) int64 { return id<<56 | int64(uint64(milliseconds)<<24>>8) }
 
 func (s *Server) start() {
 	s.wg.Add(2)

@@ -189,3 +189,25 @@ func TestRequireAuth(t *testing.T) {
 	assert.Equal(t, ok, c.code(jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte("u:p")}))
 	assert.Equal(t, ErrNoNode, c.code(jute.OpExists, at("/a")))
 }
+
+// Clocks stand still in virtual time: servers that are started together have sessions of their own, nevertheless, and know none of another's.
+func TestServersOfOneInstantHaveTheirOwnSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		known := map[int64]bool{}
+		servers := []*Server{RunT(t), RunT(t), RunT(t, Config{Profile: V39})}
+		for range 2 {
+			servers = append(servers, RunEnsembleT(t, 3).Members()...)
+		}
+		for _, s := range servers {
+			for range 3 {
+				id := newRaw(t, s, 10*time.Second).hello.SessionID
+				assert.False(t, known[id], "%#x", id)
+				known[id] = true
+			}
+		}
+		c := newRaw(t, servers[0], 10*time.Second)
+		stranger := dialRaw(t, servers[1])
+		require.NoError(t, stranger.shake(&jute.ConnectRequest{Timeout: 10000, SessionID: c.hello.SessionID, Password: c.hello.Password}))
+		assert.Zero(t, stranger.hello.SessionID, "expired, since it never was")
+	})
+}
