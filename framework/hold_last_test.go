@@ -1,0 +1,68 @@
+package framework
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// Time may pass between the writes that make a hold certain and the hold: here a hook takes it. The last look is at the clock, and nobody is given
+// what he does not have.
+func TestHoldLooksAtTheClockLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow time.Duration
+		srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
+		c := dial(t, srv, WithSessionTimeout(4*time.Second), WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
+			time.Sleep(slow)
+			return ctx, nil
+		}}))
+		s := connected(t, c)
+		hold(t, s, "/quick", HoldOptions{Loss: SessionOnly}).End(nil)
+		var stat Stat
+		_, err := c.Create().WithMode(Ephemeral).StoringStatIn(&stat).ForPath(t.Context(), "/slow", nil)
+		require.NoError(t, err)
+
+		slow = 10 * time.Second // no write meanwhile, but pings: the session lives on
+		h, err := s.Hold(t.Context(), HoldOptions{Path: "/slow", Czxid: stat.Czxid, Loss: SessionOnly})
+		assert.ErrorIs(t, err, ErrSessionLost)
+		assert.Nil(t, h)
+		assert.NoError(t, s.Context().Err())
+		assert.Zero(t, c.Safety().Holds)
+		slow = 0
+		hold(t, s, "/again", HoldOptions{Loss: SessionOnly})
+	})
+}
+
+// A heartbeat that fails for one node is none for the others: they are checked again at once, whichever of them are gone, too.
+func TestHeartbeatChecksTheOthersAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, c := heartbeatServer(t)
+		s := connected(t, c)
+		opt := HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour}
+		first, second, third := hold(t, s, "/1", opt), hold(t, s, "/2", opt), hold(t, s, "/3", opt)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, srv.Delete("/1"))
+		require.NoError(t, srv.Delete("/3"))
+		srv.ResetCounts()
+		select {
+		case <-first.Context().Done():
+		case <-third.Context().Done():
+		}
+		synctest.Wait()
+		assert.Equal(t, 3, srv.Counts()["multi"], "two that failed, and the one that did not")
+		over(t, first, ErrNodeDeleted)
+		over(t, third, ErrNodeDeleted)
+		zxid := srv.Zxid()
+		require.True(t, second.Valid())
+		left := second.Remaining()
+		time.Sleep(4 * time.Second / heartbeats / 2)
+		assert.Equal(t, zxid, srv.Zxid(), "half a beat later nothing has been written")
+		assert.Equal(t, left-4*time.Second/heartbeats/2, second.Remaining(), "so it lives from that one")
+	})
+}
