@@ -37,8 +37,8 @@ func TestMutants(t *testing.T) {
 			}
 			setWorks(m.works)
 			defer setWorks(*workFlag)
-			crowd = m.crowd
-			defer func() { crowd = false }()
+			crowd, still = m.crowd, m.still
+			defer func() { crowd, still = false, false }()
 			runs, found := hunt(t, *from, n, 0, true)
 			if assert.NotNil(t, found, "%q survives %d schedules", m.bug, runs) {
 				mutant.Set("")
@@ -63,6 +63,7 @@ var mutants = []struct {
 	works  string
 	within uint64
 	crowd  bool // many contenders in one client, and events that come one by one
+	still  bool // nothing takes time
 }{
 	{bug: "no own watch while holding", works: "mutex", within: 500},
 	{bug: "no own watch while waiting", works: "mutex", within: 1000},
@@ -85,6 +86,7 @@ var mutants = []struct {
 	{bug: "no own watch while holding", works: "latch", within: 500},
 	{bug: "extended after a lapse", works: "selector", within: 500},
 	{bug: "deleted before it ends", works: "multi", within: 500},
+	{bug: "deleted before it ends", works: "selector", within: 100, still: true},
 	{bug: "no own watch while holding", works: "semaphore", within: 500},
 	{bug: "no epoch check", works: "epochs", within: 500},
 	{bug: "search without a write", works: "protected", within: 1000},

@@ -37,6 +37,7 @@ var (
 	jobs      = flag.Int("jobs", 1, "how many runs at a time; with more than one they take more turns, and cannot be replayed as well")
 	workFlag  = flag.String("works", "", "what the clients do, with commas; empty: as the seed says")
 	crowdFlag = flag.Bool("crowd", false, "three contenders in each client, and events that come one by one")
+	stillFlag = flag.Bool("still", false, "one server, no faults, and nothing that takes time")
 	keepGoing = flag.Bool("keep-going", false, "do not stop at the first violation")
 	mutantArg = flag.String("mutant", "", "a deliberate bug to switch on; needs the build tag mutants")
 )
@@ -51,8 +52,14 @@ func setWorks(names string) { chosen = names }
 // crowd (-crowd) makes plans such that several contend in each client, and hear of one thing after the other.
 var crowd bool
 
+// still (-still) makes plans in which much happens at one instant: one server, no faults, and nothing takes time but what clients do with what they have.
+var still bool
+
 func newPlan(seed uint64) *Plan {
 	p := NewPlan(seed, works()...)
+	if still {
+		p.Members, p.Lag, p.PeerDelay, p.Pace, p.Faults, p.Meddling = 1, 0, 0, 0, nil, false
+	}
 	if crowd {
 		p.Abreast, p.Pace = 3, time.Millisecond
 	}
@@ -120,6 +127,9 @@ func replay(p *Plan) string {
 	if crowd {
 		cmd += " -crowd"
 	}
+	if still {
+		cmd += " -still"
+	}
 	return cmd
 }
 
@@ -134,7 +144,7 @@ func remember(p *Plan) (forget func()) {
 
 func TestSim(t *testing.T) {
 	setWorks(*workFlag)
-	crowd = *crowdFlag
+	crowd, still = *crowdFlag, *stillFlag
 	if *oneSeed != 0 {
 		setMutant(t, *mutantArg)
 		var r *Result

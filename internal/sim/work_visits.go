@@ -38,7 +38,7 @@ type visitor struct {
 
 func (k *visitsWork) turn(ctx context.Context, a *actor) error {
 	a.rest()
-	c, err := framework.New(a.w.ens.ConnectString(), append(a.w.plan.options(a.id), framework.WithDialer(a.w.dialer(a.id)))...)
+	c, err := framework.New(a.w.ens.ConnectString(), a.w.options(a.id)...)
 	if err != nil {
 		a.w.violate("visits: client %d: %v", a.id, err)
 		return nil

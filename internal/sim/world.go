@@ -46,7 +46,8 @@ type world struct {
 	skews   []time.Duration
 	now     time.Duration
 
-	calm atomic.Bool // no more faults
+	calm    atomic.Bool // no more faults
+	witness *witness
 
 	mu         sync.Mutex
 	visitors   map[int]*framework.Client // of clients, those that are there for a visit
@@ -81,10 +82,11 @@ func Run(p *Plan) *Result {
 		return &Result{Plan: p, Violations: []string{err.Error()}}
 	}
 	w.ens = ens
+	w.witness = newWitness(w)
 	defer ens.Close()
 	works := w.prepare()
 	for i := range p.Clients {
-		c, err := framework.New(ens.ConnectString(), append(p.options(i), framework.WithDialer(w.dialer(i)))...)
+		c, err := framework.New(ens.ConnectString(), w.options(i)...)
 		if err != nil {
 			w.violate("client %d: %v", i, err)
 			continue
@@ -126,6 +128,7 @@ func Run(p *Plan) *Result {
 		}
 	}
 	synctest.Wait()
+	w.witness.settle()
 	for i, m := range ens.Members() {
 		if p.Meddling {
 			break // clocks were ahead
@@ -145,6 +148,11 @@ func Run(p *Plan) *Result {
 		r.Story = append(r.Story, fmt.Sprintf("%10.3fs %s", l.at.Seconds(), fmt.Sprintf(l.format, l.args...)))
 	}
 	return r
+}
+
+// options are those of a client.
+func (w *world) options(client int) []framework.Option {
+	return append(w.plan.options(client), framework.WithDialer(w.dialer(client)), framework.WithHooks(w.witness.hooks(client)))
 }
 
 // prepare makes what has to be there before anybody connects.
@@ -410,8 +418,8 @@ func (a *actor) live() {
 		} else if rest := a.w.plan.Trouble - a.w.since(); rest < limit { // the faults will stop meanwhile, and then nobody waits in vain
 			limit, across = rest+mending+a.w.patience(), true
 		}
-		ctx, cancel := context.WithTimeout(background, limit)
 		a.turn++
+		ctx, cancel := context.WithTimeout(a.own(), limit)
 		a.called = a.w.since()
 		err := a.work.turn(ctx, a)
 		cancel()
@@ -428,7 +436,7 @@ func (a *actor) live() {
 		a.w.mu.Unlock()
 		time.Sleep(below(a.r, 200*time.Millisecond))
 	}
-	ctx, cancel := context.WithTimeout(background, a.w.patience())
+	ctx, cancel := context.WithTimeout(a.own(), a.w.patience())
 	defer cancel()
 	var err error
 	for ctx.Err() == nil {
@@ -441,6 +449,11 @@ func (a *actor) live() {
 		time.Sleep(100 * time.Millisecond)
 	}
 	a.w.violate("client %d: no turn at %s within %v after the last fault: %v", a.id, a.name(), a.w.patience(), err)
+}
+
+// own is a context from which it can be told whose hold it is.
+func (a *actor) own() context.Context {
+	return context.WithValue(background, turnKey{}, fmt.Sprint(a.who, " ", a.turn))
 }
 
 // mending is how long the end of the faults may be late by: that of a member whose data is lost waits for the others.

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/queue"
 )
 
@@ -188,6 +189,9 @@ func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
 		unbind()
 		if !term.Valid() {
 			ended = term.cause()
+		}
+		if mutant.On("deleted before it ends") {
+			_ = giveUp(term.grant, nil)
 		}
 		term.hold.End(ErrReleased)
 		<-term.Context().Done()

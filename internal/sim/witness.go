@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// witness watches over what is held by what the clients' hooks tell, at the instant at which it comes and goes. A ledger hears of a grant from who
+// got it, a few steps later: what happens between steps at one virtual instant, such as an end that comes after the next one's beginning, only the
+// witness sees.
+type witness struct {
+	w *world
+
+	mu   sync.Mutex
+	open map[*holding]bool
+	last map[string]mark // by what is held
+}
+
+// holding is a hold between its hooks.
+type holding struct {
+	framework.HoldInfo
+	thing  string // the directory of the line
+	kind   heldKind
+	turn   any // whose it is
+	began  time.Time
+	amiss  []string // what must not be, unless it turns out never to have been granted
+	client int
+}
+
+// mark is the largest token of a thing, of all and of those who hold it alone.
+type mark struct{ all, alone int64 }
+
+type heldKind struct {
+	shared bool // with the like
+	leases int  // so many at a time; 0: one
+}
+
+// heldKinds are the recipes whose holds exclude others.
+var heldKinds = map[string]heldKind{"mutex": {}, "write-lock": {}, "read-lock": {shared: true}, "latch": {}, "selector": {}, "semaphore": {leases: leases}}
+
+func newWitness(w *world) *witness {
+	return &witness{w: w, open: map[*holding]bool{}, last: map[string]mark{}}
+}
+
+// turnKey is where a turn's context has what belongs to one owner.
+type turnKey struct{}
+
+// hooks are those of a client.
+func (n *witness) hooks(client int) framework.Hooks {
+	return framework.Hooks{
+		Hold: func(ctx context.Context, info framework.HoldInfo) (context.Context, func(error)) {
+			kind, known := heldKinds[info.Recipe]
+			if !known {
+				return ctx, nil
+			}
+			s := &holding{HoldInfo: info, thing: path.Dir(info.Path), kind: kind, turn: ctx.Value(turnKey{}), began: time.Now(), client: client}
+			n.begins(s)
+			return ctx, func(cause error) { n.ends(s, cause) }
+		},
+		Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+			if op.Name == "delete" {
+				n.deletes(op.Path)
+			}
+			return nil
+		},
+	}
+}
+
+func (s *holding) String() string {
+	return fmt.Sprintf("client %d's %s (%s, token %d)", s.client, s.Path[len(root):], s.Recipe, s.Token)
+}
+
+// excludes says whether two holds of a thing must not be at one time.
+func (s *holding) excludes(other *holding) bool {
+	switch {
+	case s.Path == other.Path: // one thing told twice
+	case s.kind.leases > 0:
+	case s.kind.shared && other.kind.shared:
+	case s.kind.shared && s.turn != nil && s.turn == other.turn: // a writer that becomes a reader
+	default:
+		return true
+	}
+	return false
+}
+
+func (n *witness) begins(s *holding) {
+	pardoned := n.pardoned(s)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	beside := 1
+	for other := range n.open {
+		if other.thing != s.thing || pardoned || n.pardoned(other) {
+			continue
+		}
+		beside++
+		if s.excludes(other) {
+			s.amiss = append(s.amiss, fmt.Sprintf("%v begins before %v has ended", s, other))
+		}
+	}
+	if s.kind.leases > 0 && beside > s.kind.leases {
+		s.amiss = append(s.amiss, fmt.Sprintf("%d leases of %d with %v", beside, s.kind.leases, s))
+	}
+	m := n.last[s.thing]
+	if s.kind.leases == 0 && s.Token != 0 && !pardoned {
+		if s.Token < m.alone || !s.kind.shared && s.Token < m.all {
+			s.amiss = append(s.amiss, fmt.Sprintf("%v has a token behind %d", s, m.all))
+		}
+		if m.all = max(m.all, s.Token); !s.kind.shared {
+			m.alone = max(m.alone, s.Token)
+		}
+		n.last[s.thing] = m
+	}
+	n.open[s] = true
+}
+
+// deletes complains about who deletes the node of what is held: it must have ended before, since the next one may have it as soon as the node is gone.
+func (n *witness) deletes(node string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for s := range n.open {
+		if s.Path == node {
+			n.w.violate("hooks: the node of %v is deleted before that has ended", s)
+		}
+	}
+}
+
+func (n *witness) ends(s *holding, cause error) {
+	n.mu.Lock()
+	delete(n.open, s)
+	n.mu.Unlock()
+	if time.Now().Equal(s.began) && cause != framework.ErrReleased { // it was refused in the end
+		return
+	}
+	n.complain(s)
+}
+
+// settle complains about what has not ended yet.
+func (n *witness) settle() {
+	n.mu.Lock()
+	left := make([]*holding, 0, len(n.open))
+	for s := range n.open {
+		left = append(left, s)
+	}
+	n.mu.Unlock()
+	for _, s := range left {
+		n.complain(s)
+		n.w.violate("hooks: nobody was told of the end of %v", s)
+	}
+}
+
+func (n *witness) complain(s *holding) {
+	for _, what := range s.amiss {
+		n.w.violate("hooks: %s, at %.6fs", what, s.began.Sub(n.w.began).Seconds())
+	}
+}
+
+// pardoned is as a ledger's.
+func (n *witness) pardoned(s *holding) bool {
+	f, away := n.w.takenAway(s.SessionID, s.Path)
+	return away && (f.soft || time.Since(f.at) <= n.w.slack())
+}
