@@ -224,8 +224,8 @@ func (e *Ensemble) Dialer() func(network, addr string, timeout time.Duration) (n
 }
 
 // Counts adds up the members' counts.
-func (e *Ensemble) Counts() map[string]int {
-	sum := map[string]int{}
+func (e *Ensemble) Counts() map[Op]int {
+	sum := map[Op]int{}
 	for _, s := range e.members {
 		for op, n := range s.Counts() {
 			sum[op] += n

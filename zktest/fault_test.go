@@ -3,7 +3,9 @@ package zktest
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -387,4 +389,21 @@ func TestDiff(t *testing.T) {
 	}
 	assert.Empty(t, s.Diff(map[string]string{"/a/b": "1", "/a/c": "2", "/d": "3"}, "/log"))
 	assert.Equal(t, "- /a/a\n! /a/b: have \"1\", want \"x\"\n+ /a/c\n+ /d\n+ /log\n+ /log/x", s.Diff(map[string]string{"/a/b": "x", "/a/a": ""}))
+}
+
+// One name says which operation is struck and which was counted, the handshake's, too.
+func TestOperationsHaveOneName(t *testing.T) {
+	s := RunT(t)
+	refused := s.Inject(Fault{Op: OpConnect, Action: CutBefore})
+	require.Error(t, dialRaw(t, s).shake(&jute.ConnectRequest{Timeout: 10000}))
+	assert.Equal(t, 1, refused.Hits())
+	slow := s.Inject(Fault{Op: OpExists, Action: ReplyError, Err: ErrThrottledOp})
+	assert.Equal(t, ErrThrottledOp, newRaw(t, s, 10*time.Second).code(jute.OpExists, at("/")))
+	assert.Equal(t, 1, slow.Hits())
+	assert.Equal(t, map[Op]int{OpConnect: 2, OpExists: 1}, s.Counts())
+
+	named := []Op{"", OpConnect, OpCreate, OpDelete, OpExists, OpGetData, OpSetData, OpGetACL, OpSetACL, OpGetChildren, OpSync, OpPing, OpGetChildren2, OpCheck,
+		OpMulti, OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpDeleteContainer, OpCreateTTL, OpMultiRead, OpAuth, OpSetWatches,
+		OpSASL, OpGetEphemerals, OpGetAllChildrenNumber, OpSetWatches2, OpAddWatch, OpWhoAmI, OpCloseSession}
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(opByName)), named, "all have a constant")
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// OpConnect is the handshake's pseudo opcode; its name is "connect".
-const OpConnect = jute.OpCreateSession
-
 // Action is what a [Fault] does to a request.
 type Action uint8
 
@@ -31,14 +28,14 @@ const (
 	HoldReply
 	// DelayReply executes the request; the reply, and all after it, comes later by Fault.Delay.
 	DelayReply
-	// HalfHandshake answers a handshake with the first four bytes only, and leaves the connection open. For Op "connect".
+	// HalfHandshake answers a handshake with the first four bytes only, and leaves the connection open. For [OpConnect].
 	HalfHandshake
 )
 
 // Fault says which requests are struck and how. Empty fields match everything.
 type Fault struct {
 	Session    int64  // the session, 0 = any
-	Op         string // the operation as Counts names it ("create2", "ping", "connect", …), "" = any
+	Op         Op     // the operation ([OpCreate2], [OpPing], [OpConnect], …), "" = any
 	PathPrefix string // one of the request's paths starts with it, "" = any; a connect has no path
 	After      int    // how many matching requests pass before
 	Times      int    // how many are struck, 0 = one, negative = all
@@ -202,7 +199,7 @@ func (st strike) pause(c *conn) {
 func requestPaths(op int32, body []byte) []string {
 	d := jute.NewDecoder(body)
 	switch op {
-	case OpConnect, jute.OpPing, jute.OpAuth, jute.OpSASL, jute.OpCloseSession, jute.OpWhoAmI:
+	case jute.OpCreateSession, jute.OpPing, jute.OpAuth, jute.OpSASL, jute.OpCloseSession, jute.OpWhoAmI:
 		return []string{}
 	case jute.OpMulti, jute.OpMultiRead:
 		var req jute.MultiRequest

@@ -83,28 +83,6 @@ type WatchInfo struct {
 	Kind    WatchKind
 }
 
-var opByName = map[string]int32{"": 0, "connect": OpConnect}
-
-func init() {
-	for op := int32(1); op < 128; op++ {
-		if name := jute.OpName(op); name != "" {
-			opByName[name] = op
-		}
-	}
-	opByName[jute.OpName(jute.OpCloseSession)] = jute.OpCloseSession
-}
-
-// opName is the name that Counts and Fault use.
-func opName(op int32) string {
-	if op == OpConnect {
-		return "connect"
-	}
-	if name := jute.OpName(op); name != "" && opByName[name] == op {
-		return name
-	}
-	return fmt.Sprintf("op %d", op)
-}
-
 func (s *Server) countRequest(session int64, op int32) {
 	s.counts[op]++
 	of := s.countsOf[session]
@@ -115,23 +93,23 @@ func (s *Server) countRequest(session int64, op int32) {
 	of[op]++
 }
 
-// Counts tells how many requests came in since the start or ResetCounts, by the name of the operation: "create2", "getData", "multi", "ping",
-// "connect" (handshakes), … . An unknown operation is named "op N". Requests that a fault then lost are counted, too.
-func (s *Server) Counts() map[string]int {
+// Counts tells how many requests came in since the start or ResetCounts, by operation: [OpCreate2], [OpGetData], … , and [OpConnect] for handshakes. An
+// unknown operation is named "op N". Requests that a fault then lost are counted, too.
+func (s *Server) Counts() map[Op]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return namedCounts(s.counts)
 }
 
 // CountsOf is Counts for one session. A handshake that asks for a new session counts for session 0.
-func (s *Server) CountsOf(session int64) map[string]int {
+func (s *Server) CountsOf(session int64) map[Op]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return namedCounts(s.countsOf[session])
 }
 
-func namedCounts(counts map[int32]int) map[string]int {
-	named := make(map[string]int, len(counts))
+func namedCounts(counts map[int32]int) map[Op]int {
+	named := make(map[Op]int, len(counts))
 	for op, n := range counts {
 		named[opName(op)] = n
 	}

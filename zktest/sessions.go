@@ -165,8 +165,8 @@ func (s *Server) greet(c *conn, req *jute.ConnectRequest, ahead *bool, greeted c
 	c.received++
 	s.received++
 	s.bytesIn += int64(size) + 4
-	s.countRequest(req.SessionID, OpConnect)
-	strike := s.inject(c, OpConnect, req.SessionID, nil)
+	s.countRequest(req.SessionID, jute.OpCreateSession)
+	strike := s.inject(c, jute.OpCreateSession, req.SessionID, nil)
 	switch {
 	case strike.stop:
 		return strike.alive, false
@@ -198,7 +198,7 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 	strike.begin(c)
 	c.old = !req.HasReadOnly
 	response := &jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: req.HasReadOnly, ReadOnly: s.readOnly()}
-	entry := traceEntry{kind: traceReply, conn: c.id, session: req.SessionID, op: OpConnect, zxid: s.zxid, err: ErrSessionExpired}
+	entry := traceEntry{kind: traceReply, conn: c.id, session: req.SessionID, op: jute.OpCreateSession, zxid: s.zxid, err: ErrSessionExpired}
 	if ses != nil {
 		c.session, c.sessionID, ses.conn, ses.timeout = ses, ses.id, c, c.timeout
 		s.touch(ses, c.timeout)
