@@ -2,15 +2,26 @@
 //
 //	go run github.com/go-curator/curator/zktest/cmd/zktestd -addr 127.0.0.1:2181
 //
-// With -members 3 it is an ensemble, on that port and the next ones.
+// With -members 3 it is an ensemble, on that port and the next ones. -help lists the flags; what they do is told at the fields of [zktest.Config].
+//
+//	zktestd -min-session-timeout 1s -max-session-timeout 10m -tick 500ms
+//	zktestd -sasl alice:secret -sasl bob:secret -require-sasl
+//	zktestd -super-digest super:D/InIHSb7yEEbrWz8b9l71RjZJU=
+//	zktestd -members 3 -read-only
+//
+// Reconfig is disabled, as it is by default on a real server: it is answered with -123. Clients that do not know this code may not take that well;
+// kazoo's reconfig never returns, here as at a real server.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,17 +29,82 @@ import (
 )
 
 func main() {
-	members := flag.Int("members", 1, "how many; each has a port, from that of addr on")
-	addr := flag.String("addr", "127.0.0.1:2181", "TCP address to listen on")
-	tick := flag.Duration("tick", 2*time.Second, "tick time; session timeouts are between 2 and 20 ticks")
-	ttl := flag.Bool("ttl", true, "allow TTL nodes")
-	profile := flag.String("profile", "3.8", "version to imitate: 3.5, 3.8, 3.8.4 or 3.9")
-	trace := flag.Bool("trace", false, "print the trace when ending")
-	flag.Parse()
-	if err := run(zktest.Config{Listen: *addr, TickTime: *tick, ExtendedTypes: *ttl, Logger: slog.Default()}, *profile, *members, *trace); err != nil {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, os.Interrupt, syscall.SIGTERM)
+	switch err := run(os.Args[1:], os.Stdout, os.Stderr, end); {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errFlags):
+		os.Exit(2)
+	case err != nil:
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// errFlags says that the flags were not understood, and that this has been printed.
+var errFlags = errors.New("zktestd: bad flags")
+
+// settings is what the flags say.
+type settings struct {
+	cfg     zktest.Config
+	members int
+	trace   bool
+}
+
+// parse reads the flags. What is wrong with them, and -help, is printed.
+func parse(args []string, output io.Writer) (settings, error) {
+	s := settings{cfg: zktest.Config{SASLUsers: map[string]string{}, Logger: slog.Default()}}
+	c := &s.cfg
+	flags := flag.NewFlagSet("zktestd", flag.ContinueOnError)
+	flags.SetOutput(output)
+	flags.IntVar(&s.members, "members", 1, "how many; each has a port, from that of addr on")
+	flags.BoolVar(&s.trace, "trace", false, "print the trace when ending")
+	flags.StringVar(&c.Listen, "addr", "127.0.0.1:2181", "TCP address to listen on")
+	flags.Func("profile", "version to imitate: 3.5, 3.8, 3.8.4 or 3.9 (default 3.8)", func(name string) error { return profile(&c.Profile, name) })
+	flags.DurationVar(&c.TickTime, "tick", 2*time.Second, "tick time (tickTime)")
+	flags.DurationVar(&c.MinSessionTimeout, "min-session-timeout", 0, "the shortest session timeout that is granted; 0: 2 ticks")
+	flags.DurationVar(&c.MaxSessionTimeout, "max-session-timeout", 0, "the longest; 0: 20 ticks")
+	flags.IntVar(&c.MaxFrame, "max-frame", 0, "bytes of the longest request (jute.maxbuffer); 0: 1 MiB less one")
+	flags.IntVar(&c.MaxClientConns, "max-client-conns", 0, "connections of one address (maxClientCnxns); 0: any number")
+	flags.BoolVar(&c.ExtendedTypes, "ttl", true, "allow TTL nodes (extendedTypesEnabled)")
+	flags.DurationVar(&c.ReapInterval, "reap", time.Minute, "how often empty containers and outlived TTL nodes are looked for")
+	flags.BoolVar(&c.EnforceQuota, "enforce-quota", false, "refuse writes beyond a hard quota")
+	flags.StringVar(&c.SuperDigest, "super-digest", "", "id of the super user, \"super:\" and the base64 of a SHA-1 (DigestAuthenticationProvider.superDigest)")
+	flags.BoolVar(&c.RequireAuth, "require-auth", false, "refuse clients that have not authenticated themselves by digest")
+	flags.Func("sasl", "`user:password` who may log in by SASL DIGEST-MD5; may be given several times", func(user string) error {
+		name, password, found := strings.Cut(user, ":")
+		if !found || name == "" {
+			return errors.New("write it as user:password")
+		}
+		c.SASLUsers[name] = password
+		return nil
+	})
+	flags.BoolVar(&c.RequireSASL, "require-sasl", false, "refuse clients that have not logged in by SASL")
+	flags.BoolVar(&c.ReadOnlyMode, "read-only", false, "with -members: a member without a quorum serves reads (readonlymode.enabled)")
+	flags.IntVar(&c.SyncLimit, "sync-limit", 5, "with -members: ticks without a word after which a member and its leader part (syncLimit)")
+	flags.DurationVar(&c.ElectionTime, "election-time", 400*time.Millisecond, "with -members: how long an election takes")
+	flags.DurationVar(&c.Lag, "lag", 0, "with -members: how late a follower applies what is committed")
+	flags.DurationVar(&c.PeerDelay, "peer-delay", 0, "with -members: how long a message from member to member takes")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return s, err
+		}
+		return s, fmt.Errorf("%w: %w", errFlags, err)
+	}
+	if flags.NArg() > 0 {
+		return s, fmt.Errorf("zktestd: what is %q? There are only flags: see -help", flags.Arg(0))
+	}
+	return s, nil
+}
+
+func profile(p *zktest.Profile, name string) error {
+	for _, known := range []zktest.Profile{zktest.V35, zktest.V38, zktest.V384, zktest.V39} {
+		if known.String() == name {
+			*p = known
+			return nil
+		}
+	}
+	return errors.New("use 3.5, 3.8, 3.8.4 or 3.9")
 }
 
 // servers is a server or an ensemble.
@@ -37,43 +113,37 @@ type servers interface {
 	Trace() []string
 }
 
-func start(cfg zktest.Config, members int) (s servers, addr string, err error) {
-	if members == 1 {
-		server, err := zktest.NewServer(cfg)
+func (s settings) start() (serving servers, addr string, err error) {
+	if s.members == 1 {
+		server, err := zktest.NewServer(s.cfg)
 		if err != nil {
 			return nil, "", err
 		}
 		return server, server.Addr(), nil
 	}
-	ensemble, err := zktest.NewEnsemble(members, cfg)
+	ensemble, err := zktest.NewEnsemble(s.members, s.cfg)
 	if err != nil {
 		return nil, "", err
 	}
 	return ensemble, ensemble.ConnectString(), nil
 }
 
-func run(cfg zktest.Config, profile string, members int, trace bool) error {
-	found := false
-	for _, p := range []zktest.Profile{zktest.V35, zktest.V38, zktest.V384, zktest.V39} {
-		if p.String() == profile {
-			cfg.Profile, found = p, true
-		}
-	}
-	if !found {
-		return fmt.Errorf("zktestd: unknown profile %q: use 3.5, 3.8, 3.8.4 or 3.9", profile)
-	}
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, os.Interrupt, syscall.SIGTERM)
-	server, addrs, err := start(cfg, members)
+// run serves until something comes from end.
+func run(args []string, stdout, stderr io.Writer, end <-chan os.Signal) error {
+	s, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
-	fmt.Println("ZooKeeper", profile, "on", addrs)
+	serving, addr, err := s.start()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, "ZooKeeper", s.cfg.Profile, "on", addr)
 	<-end
-	server.Close()
-	if trace {
-		for _, line := range server.Trace() {
-			fmt.Println(line)
+	serving.Close()
+	if s.trace {
+		for _, line := range serving.Trace() {
+			fmt.Fprintln(stdout, line)
 		}
 	}
 	return nil
