@@ -319,16 +319,17 @@ func refusal(err error) error {
 
 func sessionID(id int64) slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", uint64(id))) }
 
-// probe asks whether the server stands alone, once per connection: it is queued before anything else of that connection can be.
+// probe asks whether the server stands alone, once per connection: in front of all that waits for that connection.
 func (m *manager) probe(e *epoch) {
 	if e.probing || e.ctx.Err() != nil {
 		return
 	}
 	e.probing = true
 	e.wire.Submit(&wire.Call{
-		Op:   jute.OpGetData,
-		Body: jute.Marshal(&jute.PathWatchRequest{Path: configPath}),
-		Done: func(r wire.Reply) { m.posts.put(func() { m.probed(e, r) }) },
+		Op:     jute.OpGetData,
+		Body:   jute.Marshal(&jute.PathWatchRequest{Path: configPath}),
+		Urgent: true,
+		Done:   func(r wire.Reply) { m.posts.put(func() { m.probed(e, r) }) },
 	})
 }
 

@@ -52,6 +52,7 @@ type link struct {
 
 	// Guarded by Session.mu.
 	out        []byte
+	room       room
 	sent       time.Time   // when the last request of ours was written
 	pings      []time.Time // unanswered pings, oldest first: they share one xid
 	since      int64       // what we had seen before this connection
@@ -308,7 +309,7 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 	s.id, s.password, s.timeout = resp.SessionID, resp.Password, timeout
 	s.links++
 	l = &link{s: s, n: s.links, server: addr, conn: conn, in: in, readOnly: resp.ReadOnly, quit: make(chan struct{}), gone: make(chan struct{}),
-		wake: make(chan struct{}, 1)}
+		wake: make(chan struct{}, 1), room: newRoom(s.cfg.Window)}
 	l.lib = newLibConn(s, l)
 	l.lib.deliver(&jute.ConnectResponse{Timeout: resp.Timeout, SessionID: resp.SessionID, Password: make([]byte, 16)}) // we know the password
 	s.link, s.lastLink = l, l

@@ -171,13 +171,11 @@ func (s *Session) notWanted(server string, err error) {
 	s.unwanted[server] = true
 	if s.hosts.within(s.unwanted) {
 		s.refused = err
-		for c := s.queue.first; c != nil; {
-			following := c.next
-			if !c.Expires.IsZero() {
+		s.queue.each(func(c *Call) {
+			if c.Patience > 0 {
 				s.unqueue(c, err, &t)
 			}
-			c = following
-		}
+		})
 	}
 	s.mu.Unlock()
 	t.run()
