@@ -55,7 +55,7 @@ func TestABurstOfOnesOwnCostsNoHold(t *testing.T) {
 		opts  []Option
 	}{
 		"a server 25 ms away, and a small window": {delay: 25 * time.Millisecond, burst: reads(15_000), opts: []Option{WithWindow(100)}},
-		"a server 25 ms away":                     {delay: 25 * time.Millisecond, burst: reads(150_000)},
+		"a server 25 ms away":                     {delay: 25 * time.Millisecond, burst: reads(100_000)},
 		"a server that takes 2 ms for each":       {cfg: zktest.Config{Pace: 2 * time.Millisecond}, burst: reads(5_000)},
 		"a slow line and large requests":          {rate: 1 << 20, burst: large},
 	} {
