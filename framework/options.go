@@ -96,8 +96,8 @@ func WithConnectionTimeout(d time.Duration) Option {
 	return func(o *options) error { return positive(&o.connectTimeout, d, "WithConnectionTimeout") }
 }
 
-// WithDialTimeout says how long one attempt to connect to one server may take, name resolution and TLS included. Default: a third of the
-// session timeout, at most 5 s, so that there is time for another server before the session is lost.
+// WithDialTimeout says how long one attempt to connect to one server may take: name resolution, TLS, and ZooKeeper's handshake with a login, if there is one,
+// included. Default: a third of the session timeout, at most 5 s, so that there is time for another server before the session is lost.
 func WithDialTimeout(d time.Duration) Option {
 	return func(o *options) error { return positive(&o.dialTimeout, d, "WithDialTimeout") }
 }

@@ -224,7 +224,9 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	e.wire = session
 	if !c.setEpoch(e) {
 		e.cancel(ErrClosed)
-		return session.Close(context.Background()) // there is nothing to close but goroutines
+		session.Abort(ErrClosed) // Close speaks of the session before, and says that it does not know
+		session.Wait()
+		return nil
 	}
 	session.SetServers(c.serverList()) // it may have changed before this was the current epoch
 	m.probe(e)

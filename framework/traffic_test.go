@@ -165,3 +165,33 @@ func TestTheConnectionTimeoutCountsFromTheLossOfTheConnection(t *testing.T) {
 		assert.Equal(t, 100*time.Millisecond, time.Since(stopped))
 	}, WithConnectionTimeout(2*time.Second), WithWindow(10), WithRetry(retry.RetryNTimes{}))
 }
+
+// Close may strike while the first connection is being made. When it says nil there is nothing left.
+func TestCloseWhileTheFirstConnectionIsMade(t *testing.T) {
+	for at := time.Duration(0); at <= 30*time.Millisecond; at += time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.RunT(t)
+			srv.Delay(0, 10*time.Millisecond)
+			c, err := New(srv.Addr(), WithDialer(srv.Dial), WithAuth("digest", []byte("a:b")))
+			require.NoError(t, err)
+			time.Sleep(at)
+			before := time.Now()
+			require.NoError(t, c.Close(), at)
+			assert.Empty(t, srv.Sessions(), at)
+			assert.Less(t, time.Since(before), 100*time.Millisecond)
+		})
+	}
+	t.Run("a server that does not answer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.RunT(t)
+			srv.BlackHole(0, zktest.ToClient)
+			c, err := New(srv.Addr(), WithDialer(srv.Dial), WithClosingTimeout(time.Second))
+			require.NoError(t, err)
+			time.Sleep(10 * time.Millisecond)
+			before := time.Now()
+			require.ErrorIs(t, c.Close(), ErrUnacknowledged)
+			assert.Equal(t, time.Second, time.Since(before).Round(100*time.Millisecond))
+			assert.Len(t, srv.Sessions(), 1)
+		})
+	})
+}

@@ -29,6 +29,8 @@ var (
 	ErrTooLarge = errors.New("request larger than the packet limit")
 	// ErrUnacknowledged says that a session ended without the server's word: its ephemeral nodes may stay until its timeout.
 	ErrUnacknowledged = errors.New("session close not acknowledged: ephemeral nodes may stay until the session timeout")
+	// ErrNotReadOnly says that a member without a quorum opens no sessions, read-only ones neither.
+	ErrNotReadOnly = errors.New("the member has lost its quorum and opens no session; for read-only ones it needs localSessionsEnabled=true")
 	// ErrAuthFailed says that the server refused a credential.
 	ErrAuthFailed = errors.New("authentication failed")
 )
@@ -55,7 +57,8 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout is the session timeout asked for; the server answers with its own.
 	Timeout time.Duration
-	// ConnectTimeout bounds one dial, TLS included. A session that is about to lapse waits shorter, so as to try another server in time.
+	// ConnectTimeout bounds one attempt to connect, TLS and ZooKeeper's handshake included. A session that is about to lapse waits shorter, so as to try
+	// another server in time.
 	ConnectTimeout time.Duration
 	// ReadOnly allows members without a quorum.
 	ReadOnly    bool

@@ -62,6 +62,9 @@ type Session struct {
 	wary        bool            // a server has closed a connection for want of authentication
 	unwanted    map[string]bool // servers that have refused our credentials since the last connection
 	refused     error           // the last refusal, when that is all of them
+	greeting    chan struct{}   // closed at the end of the handshake that is going on, as long as there has been no connection; nil if none is
+	unsure      bool            // its server may have opened a session
+	strays      int             // those that have ended so; nobody uses these sessions
 	closing     bool
 	closeErr    error // what Close returns
 	endErr      error // set once: why the session has ended
@@ -689,8 +692,9 @@ func (s *Session) Abort(cause error) { s.end(cause) }
 
 // Close ends the session on the server behind everything submitted before, and here in any case, and waits for every goroutine. If ctx ends
 // first, or there is no connection to a member with a quorum, it returns ErrUnacknowledged. So it does when the session had ended before (a leader calls
-// it expired before the others have agreed, and it lives on if they do not), or has not been able to close those before it. A second Close waits for the
-// first, or for its own ctx.
+// it expired before the others have agreed, and it lives on if they do not), or has not been able to close those before it, or has had no connection, and
+// a handshake of which it does not know what the server has made of it. It waits for one that is going on. A second Close waits for the first, or for its
+// own ctx.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closing && s.endErr == nil
@@ -698,6 +702,7 @@ func (s *Session) Close(ctx context.Context) error {
 		s.closeErr = ErrUnacknowledged
 	}
 	s.closing = true
+	greeting := s.greeting
 	connected := s.link != nil && !s.link.readOnly // a member without a quorum cannot close a session, whatever it answers
 	server := ""
 	if connected {
@@ -722,6 +727,16 @@ func (s *Session) Close(ctx context.Context) error {
 			}
 		case <-ctx.Done():
 		}
+	case greeting != nil: // what comes of it is closed at once
+		select {
+		case <-greeting:
+			s.mu.Lock()
+			if !s.outlives() {
+				s.closeErr = nil
+			}
+			s.mu.Unlock()
+		case <-ctx.Done():
+		}
 	}
 	s.end(ErrClosed)
 	s.wg.Wait()
@@ -732,7 +747,7 @@ func (s *Session) Close(ctx context.Context) error {
 
 // outlives says whether something of the session, or of those before it, may be left on the server. mu is held.
 func (s *Session) outlives() bool {
-	return len(s.fences) > 0 || s.agreed
+	return len(s.fences) > 0 || s.agreed || s.strays > 0 || s.greeting != nil && s.unsure
 }
 
 // Agreed says whether there is, or was, a session for others than a single member without a quorum.
