@@ -184,7 +184,8 @@ func TestCloseWhileTheFirstConnectionIsMade(t *testing.T) {
 	t.Run("a server that does not answer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.RunT(t)
-			srv.BlackHole(0, zktest.ToClient)
+			held := srv.Inject(zktest.Fault{Op: "connect", Action: zktest.HoldReply})
+			defer held.Release()
 			c, err := New(srv.Addr(), WithDialer(srv.Dial), WithClosingTimeout(time.Second))
 			require.NoError(t, err)
 			time.Sleep(10 * time.Millisecond)
