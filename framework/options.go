@@ -231,6 +231,9 @@ func WithLogger(l *slog.Logger) Option {
 // WithReadOnly lets the client use members that have lost their quorum: they serve reads, possibly old ones, but none older than what this client has
 // seen. Writes fail with [ErrNotReadOnly] there, and so does whoever wants to join a line; nothing can be held (see [Session.WaitQuorum]). The client goes
 // on looking for a member with a quorum. See [ReadOnly]. Default: off.
+//
+// The servers must allow it: readonlymode.enabled as a system property and, in 3.8, localSessionsEnabled=true in their configuration too, for a session
+// that a member opens without a quorum is its own. Without the latter the client stays unconnected there, and says so by ErrNotReadOnly.
 func WithReadOnly() Option {
 	return func(o *options) error { o.readOnly = true; return nil }
 }

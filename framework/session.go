@@ -278,7 +278,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		log.Error("not authenticated", "err", ev.Err)
 		e.change(func() {}) // for who waits no longer when every server refuses
 	case wire.Failed:
-		c.trouble.note(ev.Server, tlsTrouble(ev.Err))
+		c.trouble.note(ev.Server, tlsTrouble(refusal(ev.Err)))
 	case wire.Regressed:
 		log.Warn("every server is behind what this client has seen: their data was wiped or restored; going on with what they have")
 	case wire.Lost:
@@ -311,10 +311,13 @@ func sessionLost(why error) error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, why)
 }
 
-// refusal gives a refused credential its public name.
+// refusal gives a server's refusal its public name.
 func refusal(err error) error {
-	if errors.Is(err, wire.ErrAuthFailed) {
+	switch {
+	case errors.Is(err, wire.ErrAuthFailed):
 		return fmt.Errorf("%w: %w", ErrAuthFailed, err)
+	case errors.Is(err, wire.ErrNotReadOnly):
+		return fmt.Errorf("%w: %w", ErrNotReadOnly, err)
 	}
 	return err
 }
