@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/mutant"
@@ -267,7 +266,7 @@ func (l *latecomer) arrived(r wire.Reply) {
 
 // expiring bounds how long a frame waits for a connection.
 func (c *Client) expiring(call *wire.Call) *wire.Call {
-	call.Expires = time.Now().Add(c.core.cfg.connectTimeout)
+	call.Patience = c.core.cfg.connectTimeout
 	return call
 }
 

@@ -243,8 +243,9 @@ func (c *Client) Close() error {
 // CloseContext ends the client: all holds end with ErrClosed, clean-ups that are pending get their chance (for half of the time), the session is
 // closed at the server, operations under way fail with ErrClosed, subscriptions and watches end, and every goroutine of the client has ended when it
 // returns. The client's ephemeral nodes are gone when the error is nil. ErrUnacknowledged says that the server did not confirm that: they may stay until
-// the session timeout, also those of a session that was lost before and could not be closed since. When ctx ends first, what is left winds down in the
-// background.
+// the session timeout, also those of a session that was lost before and could not be closed since. A client that has never been connected says it when a
+// server may have opened a session that the client has not heard of; it waits for the answer to a handshake that is going on, and closes what comes of it.
+// When ctx ends first, what is left winds down in the background.
 //
 // Closing again waits for the first call, as long as ctx allows, and returns its error.
 func (c *Client) CloseContext(ctx context.Context) error {

@@ -56,7 +56,8 @@ var (
 	ErrThrottled = named("throttled by the server")
 	// ErrUnimplemented says that the server does not know the operation; it closes the connection too.
 	ErrUnimplemented = named("operation not supported by the server")
-	// ErrNotReadOnly says that the connected member has no quorum and serves reads only.
+	// ErrNotReadOnly says that the connected member has no quorum and serves reads only. Together with ErrNotConnected: the last member asked has none, and
+	// opens no sessions for readers either, see WithReadOnly.
 	ErrNotReadOnly = named("the member serves reads only")
 	// ErrSessionMoved says that the session is attached to another member now. It is repeated by the retry policy.
 	ErrSessionMoved = named("session moved to another member", zk.ErrSessionMoved)

@@ -93,7 +93,7 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 	every := e.plan.every
 	e.mu.Unlock()
 	e.wire.Submit(&wire.Call{
-		Op: jute.OpMulti, Body: checks(paths...), Expires: time.Now().Add(every),
+		Op: jute.OpMulti, Body: checks(paths...), Urgent: true, Patience: every,
 		Done: func(r wire.Reply) {
 			failed, code := failure(r)
 			switch {
@@ -199,7 +199,7 @@ func (e *epoch) committed(ctx context.Context, path string) error {
 // write submits a transaction and waits for its reply.
 func (e *epoch) write(ctx context.Context, body []byte) (wire.Reply, error) {
 	reply := make(chan wire.Reply, 1)
-	call := &wire.Call{Op: jute.OpMulti, Body: body, Expires: time.Now().Add(e.core.cfg.connectTimeout), Done: func(r wire.Reply) { reply <- r }}
+	call := &wire.Call{Op: jute.OpMulti, Body: body, Urgent: true, Patience: e.core.cfg.connectTimeout, Done: func(r wire.Reply) { reply <- r }}
 	e.wire.Submit(call)
 	select {
 	case r := <-reply:

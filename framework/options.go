@@ -90,13 +90,14 @@ func WithSessionTimeout(d time.Duration) Option {
 }
 
 // WithConnectionTimeout says how long an operation waits for a connection before it fails with ErrNotConnected (and the retry policy is
-// asked). Default 15 s.
+// asked), counted from its beginning, or from the loss of the connection if that is later. Waiting for its turn on a busy connection does not count: that
+// ends with the operation's context or the session. Default 15 s.
 func WithConnectionTimeout(d time.Duration) Option {
 	return func(o *options) error { return positive(&o.connectTimeout, d, "WithConnectionTimeout") }
 }
 
-// WithDialTimeout says how long one attempt to connect to one server may take, name resolution and TLS included. Default: a third of the
-// session timeout, at most 5 s, so that there is time for another server before the session is lost.
+// WithDialTimeout says how long one attempt to connect to one server may take: name resolution, TLS, and ZooKeeper's handshake with a login, if there is one,
+// included. Default: a third of the session timeout, at most 5 s, so that there is time for another server before the session is lost.
 func WithDialTimeout(d time.Duration) Option {
 	return func(o *options) error { return positive(&o.dialTimeout, d, "WithDialTimeout") }
 }
@@ -230,6 +231,9 @@ func WithLogger(l *slog.Logger) Option {
 // WithReadOnly lets the client use members that have lost their quorum: they serve reads, possibly old ones, but none older than what this client has
 // seen. Writes fail with [ErrNotReadOnly] there, and so does whoever wants to join a line; nothing can be held (see [Session.WaitQuorum]). The client goes
 // on looking for a member with a quorum. See [ReadOnly]. Default: off.
+//
+// The servers must allow it: readonlymode.enabled as a system property and, in 3.8, localSessionsEnabled=true in their configuration too, for a session
+// that a member opens without a quorum is its own. Without the latter the client stays unconnected there, and says so by ErrNotReadOnly.
 func WithReadOnly() Option {
 	return func(o *options) error { o.readOnly = true; return nil }
 }
@@ -268,8 +272,13 @@ func WithMaxFrame(bytes int) Option {
 	}
 }
 
-// WithWindow bounds how many requests are on their way at once; more of them wait in the client. Default 1000, as the server's own limit
-// for all its clients together.
+// WithWindow bounds how many requests are on their way at once (one of more than 16 KiB counts as several); more of them wait in the client, in order.
+// The client begins with 32, and has fewer on their way when answers come late because of them: by more than a twenty-fourth of the session timeout, about.
+//
+// So what keeps the session and its holds alive is not late when a program sends many requests at once, or large ones: pings, the writes by which
+// [RuleHeartbeat] proves a hold, and the question whether the server stands alone go in front of all that waits. Everything else keeps its order, clean-ups and
+// the release of what is held included: what a program has sent under a lock is done before the lock is passed on. Default 1000, as the server's own
+// limit for all its clients together.
 func WithWindow(requests int) Option {
 	return func(o *options) error {
 		if requests < 1 {

@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
 
 // readOnlyClient starts three members that go on without a quorum, and a client that may use them so. It belongs into a bubble.
 func readOnlyClient(t *testing.T, timeout time.Duration) (*zktest.Ensemble, *Client) {
-	e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true})
+	e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
 	require.NoError(t, e.AwaitSettled(t.Context()))
 	c, err := New(e.ConnectString(), WithDialer(e.Dial), WithSessionTimeout(timeout), WithReadOnly())
 	require.NoError(t, err)
@@ -155,7 +156,7 @@ func TestCloseAtAReadOnlyMember(t *testing.T) {
 // A session that only a member without a quorum knows owns nothing: there is nothing to be confirmed, and the next member may not know it.
 func TestSessionOfAReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := zktest.RunEnsembleT(t, 5, zktest.Config{ReadOnlyMode: true})
+		e := zktest.RunEnsembleT(t, 5, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
 		require.NoError(t, e.AwaitSettled(t.Context()))
 		for _, i := range []int{2, 3, 4} {
 			e.Member(i).Stop()
@@ -174,5 +175,33 @@ func TestSessionOfAReadOnlyMember(t *testing.T) {
 		_, err = c.GetChildren().ForPath(t.Context(), "/")
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
+	})
+}
+
+// A member without a quorum that may not open sessions for readers either: the client says why it is not connected, and connects when there is a quorum.
+func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true})
+		require.NoError(t, e.AwaitSettled(t.Context()))
+		e.Member(1).Stop()
+		e.Member(2).Stop()
+		time.Sleep(10 * time.Second)
+		c, err := New(e.Member(0).Addr(), WithDialer(e.Dial), WithReadOnly())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		err = c.WaitConnected(ctx)
+		require.ErrorIs(t, err, ErrNotConnected)
+		require.ErrorIs(t, err, ErrNotReadOnly)
+		assert.ErrorContains(t, err, "localSessionsEnabled")
+		_, err = c.UsingRetry(retry.RetryNTimes{}).GetData().ForPath(t.Context(), "/")
+		require.ErrorIs(t, err, ErrNotConnected)
+		require.ErrorIs(t, err, ErrNotReadOnly)
+		require.ErrorIs(t, c.Health().Err(), ErrNotReadOnly)
+
+		require.NoError(t, e.Member(1).Start())
+		require.NoError(t, c.WaitConnected(t.Context()))
+		assert.Equal(t, Connected, c.State().State)
 	})
 }

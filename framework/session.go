@@ -224,7 +224,9 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	e.wire = session
 	if !c.setEpoch(e) {
 		e.cancel(ErrClosed)
-		return session.Close(context.Background()) // there is nothing to close but goroutines
+		session.Abort(ErrClosed) // Close speaks of the session before, and says that it does not know
+		session.Wait()
+		return nil
 	}
 	session.SetServers(c.serverList()) // it may have changed before this was the current epoch
 	m.probe(e)
@@ -276,7 +278,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		log.Error("not authenticated", "err", ev.Err)
 		e.change(func() {}) // for who waits no longer when every server refuses
 	case wire.Failed:
-		c.trouble.note(ev.Server, tlsTrouble(ev.Err))
+		c.trouble.note(ev.Server, tlsTrouble(refusal(ev.Err)))
 	case wire.Regressed:
 		log.Warn("every server is behind what this client has seen: their data was wiped or restored; going on with what they have")
 	case wire.Lost:
@@ -309,26 +311,30 @@ func sessionLost(why error) error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, why)
 }
 
-// refusal gives a refused credential its public name.
+// refusal gives a server's refusal its public name.
 func refusal(err error) error {
-	if errors.Is(err, wire.ErrAuthFailed) {
+	switch {
+	case errors.Is(err, wire.ErrAuthFailed):
 		return fmt.Errorf("%w: %w", ErrAuthFailed, err)
+	case errors.Is(err, wire.ErrNotReadOnly):
+		return fmt.Errorf("%w: %w", ErrNotReadOnly, err)
 	}
 	return err
 }
 
 func sessionID(id int64) slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", uint64(id))) }
 
-// probe asks whether the server stands alone, once per connection: it is queued before anything else of that connection can be.
+// probe asks whether the server stands alone, once per connection: in front of all that waits for that connection.
 func (m *manager) probe(e *epoch) {
 	if e.probing || e.ctx.Err() != nil {
 		return
 	}
 	e.probing = true
 	e.wire.Submit(&wire.Call{
-		Op:   jute.OpGetData,
-		Body: jute.Marshal(&jute.PathWatchRequest{Path: configPath}),
-		Done: func(r wire.Reply) { m.posts.put(func() { m.probed(e, r) }) },
+		Op:     jute.OpGetData,
+		Body:   jute.Marshal(&jute.PathWatchRequest{Path: configPath}),
+		Urgent: true,
+		Done:   func(r wire.Reply) { m.posts.put(func() { m.probed(e, r) }) },
 	})
 }
 

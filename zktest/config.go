@@ -91,6 +91,9 @@ type Config struct {
 	PeerDelay time.Duration
 	// ReadOnlyMode makes a member without a quorum serve reads to the clients that allow it (readonlymode.enabled). Default: it refuses all.
 	ReadOnlyMode bool
+	// LocalSessions lets it open sessions for them, too (localSessionsEnabled, for nothing else here). Default: it answers their handshake with
+	// [ErrNotReadOnly], in the form of a reply, but for Profile [V35], which asks for nobody's leave.
+	LocalSessions bool
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -54,7 +54,7 @@
 //	              expires, a new leader gives all their full timeout; they move between members, and the old member's writes are refused;
 //	              writes of a connection are pipelined, what is behind them waits, sync comes back behind the leader's commits
 //	read-only     Config.ReadOnlyMode: a member without a leader serves reads to those who allow it, refuses writes and sync with -119, and
-//	              drops its clients when there is a leader; sessions begun there are its own and end with that
+//	              drops its clients when there is a leader; sessions begun there are its own and end with that, and Config.LocalSessions allows them
 //	versions      Config.Profile: 3.5, 3.8, 3.8.4, 3.9
 //
 // # What it does not do

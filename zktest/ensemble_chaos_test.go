@@ -20,7 +20,7 @@ func TestEnsembleChaos(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			cfg := Config{TickTime: time.Second, Lag: time.Duration(r.IntN(3)) * 50 * time.Millisecond, PeerDelay: time.Duration(r.IntN(3)) * 7 * time.Millisecond,
-				ReadOnlyMode: r.IntN(2) == 0}
+				ReadOnlyMode: r.IntN(2) == 0, LocalSessions: true}
 			ensembleChaos(t, r, RunEnsembleT(t, []int{1, 3, 3, 5}[seed%4], cfg))
 			if t.Failed() {
 				t.Logf("seed %d", seed)

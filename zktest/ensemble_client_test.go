@@ -19,7 +19,7 @@ import (
 // A client that allows it reads from a member without a quorum, and goes over to one that writes when it can.
 func TestClientOnAReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true})
+		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
 		require.NoError(t, e.Member(0).Create("/a", []byte("x")))
 		e.Partition(0)
 		time.Sleep(20 * time.Second)

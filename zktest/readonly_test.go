@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func lonely(t *testing.T, e *Ensemble) *Server {
 }
 
 func TestReadOnlyMember(t *testing.T) {
-	bubble(t, 3, Config{ReadOnlyMode: true}, func(t *testing.T, e *Ensemble) {
+	bubble(t, 3, Config{ReadOnlyMode: true, LocalSessions: true}, func(t *testing.T, e *Ensemble) {
 		before := newRaw(t, e.Member(0), 40*time.Second)
 		before.create("/a", jute.ModeEphemeral)
 		s := lonely(t, e)
@@ -77,5 +78,27 @@ func TestWithoutReadOnlyModeALonelyMemberRefusesAll(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		s := lonely(t, e)
 		require.Error(t, dialRaw(t, s).shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true, ReadOnly: true}))
+	})
+}
+
+// As ZooKeeper 3.8 does it: the request for a session goes the way of all requests that a member without a quorum refuses, and so does the answer.
+func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
+	bubble(t, 3, Config{ReadOnlyMode: true}, func(t *testing.T, e *Ensemble) {
+		s := lonely(t, e)
+		nc, err := s.Dial(t.Context(), "tcp", s.Addr())
+		require.NoError(t, err)
+		defer nc.Close()
+		_, err = nc.Write(jute.Frame(&jute.ConnectRequest{Timeout: 10000, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true}))
+		require.NoError(t, err)
+		answer := make([]byte, 20)
+		_, err = io.ReadFull(nc, answer)
+		require.NoError(t, err)
+		assert.Equal(t, jute.Frame(&jute.ReplyHeader{Zxid: s.Zxid(), Err: jute.CodeNotReadOnly}), answer)
+		assert.Empty(t, s.Sessions())
+	})
+	bubble(t, 3, Config{ReadOnlyMode: true, Profile: V35}, func(t *testing.T, e *Ensemble) {
+		c := dialRaw(t, lonely(t, e))
+		require.NoError(t, c.shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true, ReadOnly: true}))
+		assert.True(t, c.hello.ReadOnly)
 	})
 }

@@ -183,6 +183,9 @@ func (s *Server) greet(c *conn, req *jute.ConnectRequest, ahead *bool, greeted c
 		answered = true
 		close(greeted)
 		s.welcome(c, req, ses, strike)
+	}, func() {
+		answered = true
+		close(greeted)
 	})
 	if s.member != nil {
 		s.member.e.run()
@@ -222,11 +225,16 @@ func (c *conn) hello() *jute.ConnectResponse {
 	return &jute.ConnectResponse{SessionID: c.sessionID, Timeout: int32(c.timeout), Password: sessionPassword(c.sessionID), HasReadOnly: !c.old, ReadOnly: c.s.readOnly()}
 }
 
-// attach finds or makes the connection's session and calls done with it, or with nil when there is none for it. In an ensemble that may be later.
-func (s *Server) attach(c *conn, req *jute.ConnectRequest, refuse bool, done func(*session)) {
+// attach finds or makes the connection's session and calls done with it, or with nil when there is none for it. In an ensemble that may be later. A member
+// that may not make one says so, and calls declined.
+func (s *Server) attach(c *conn, req *jute.ConnectRequest, refuse bool, done func(*session), declined func()) {
 	switch {
 	case refuse:
 		done(nil)
+	case req.SessionID == 0 && s.readOnly() && !s.cfg.LocalSessions && s.cfg.Profile != V35:
+		s.trace.add(traceEntry{kind: traceReply, conn: c.id, op: jute.OpCreateSession, zxid: s.zxid, err: ErrNotReadOnly})
+		c.send(jute.Frame(&jute.ReplyHeader{Zxid: s.zxid, Err: int32(ErrNotReadOnly)})) // the request went the way of all others
+		declined()
 	case req.SessionID == 0:
 		id := s.nextSession
 		s.nextSession++

@@ -40,7 +40,7 @@ func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true})
+				e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
 				member := (e.Leader() + 1) % 3
 				c, err := framework.New(e.Member(member).Addr(), framework.WithDialer(e.Dial), framework.WithSessionTimeout(40*time.Second), framework.WithReadOnly())
 				require.NoError(t, err)

@@ -111,7 +111,7 @@ func (p *Plan) String() string {
 // server is what the members are started with.
 func (p *Plan) server() zktest.Config {
 	cfg := zktest.Config{TickTime: p.Tick, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, Profile: p.Profile, ReapInterval: 5 * time.Minute,
-		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly, Pace: p.Pace,
+		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly, LocalSessions: true, Pace: p.Pace,
 		MaxSessionTimeout: p.Timeout, ElectionTime: p.Election}
 	if p.SASL {
 		cfg.SASLUsers = map[string]string{user: password}

@@ -29,6 +29,8 @@ var (
 	ErrTooLarge = errors.New("request larger than the packet limit")
 	// ErrUnacknowledged says that a session ended without the server's word: its ephemeral nodes may stay until its timeout.
 	ErrUnacknowledged = errors.New("session close not acknowledged: ephemeral nodes may stay until the session timeout")
+	// ErrNotReadOnly says that a member without a quorum opens no sessions, read-only ones neither.
+	ErrNotReadOnly = errors.New("the member has lost its quorum and opens no session; for read-only ones it needs localSessionsEnabled=true")
 	// ErrAuthFailed says that the server refused a credential.
 	ErrAuthFailed = errors.New("authentication failed")
 )
@@ -55,7 +57,8 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout is the session timeout asked for; the server answers with its own.
 	Timeout time.Duration
-	// ConnectTimeout bounds one dial, TLS included. A session that is about to lapse waits shorter, so as to try another server in time.
+	// ConnectTimeout bounds one attempt to connect, TLS and ZooKeeper's handshake included. A session that is about to lapse waits shorter, so as to try
+	// another server in time.
 	ConnectTimeout time.Duration
 	// ReadOnly allows members without a quorum.
 	ReadOnly    bool
@@ -64,7 +67,7 @@ type Config struct {
 	Login func(ctx context.Context, server string) (LoginStep, error)
 	// MaxFrame is the server's jute.maxbuffer; larger requests are refused before they are sent.
 	MaxFrame int
-	// Window bounds the requests in flight.
+	// Window bounds the requests in flight; how many there really may be the answers say, see room.
 	Window int
 	// LastZxid is what the process has already seen in earlier sessions: no member behind it is accepted.
 	LastZxid int64
@@ -140,8 +143,12 @@ type Call struct {
 	Body []byte
 	// Watch is armed with this read; the watch flag in Body is set as needed.
 	Watch *Watch
-	// Expires, if set, is when the call fails with ErrNotSent if it has not been written; at once, with ErrAuthFailed, too, while every server refuses us.
-	Expires time.Time
+	// Urgent puts the call in front of all that are not, also of those submitted before, and it does not wait for room. It is for what keeps the session,
+	// or what is held in it, alive: small, and few at a time. Not for what arms or removes a watch, which must stay in order.
+	Urgent bool
+	// Patience, if set, is how long the call waits for a connection, counted from Submit, or from the loss of the last connection if that is later. Then it
+	// fails with ErrNotSent; at once, with ErrAuthFailed, too, while every server refuses us. While there is a connection it waits for its turn without end.
+	Patience time.Duration
 	// Done is called exactly once, by wire's goroutines or inside Submit, Cancel, Abort; it must not block. It may call Submit.
 	Done func(Reply)
 
@@ -149,6 +156,7 @@ type Call struct {
 	arms       bool // as written, it arms Watch, or lets a persistent watch serve it
 	xid        int32
 	prev, next *Call
+	queued     time.Time
 	sent       time.Time
 }
 

@@ -44,7 +44,7 @@ func (c *chaos) arm() {
 		x.Op = jute.OpExists
 	}
 	if c.random.IntN(3) == 0 {
-		x.Expires = time.Now().Add(50 * time.Millisecond)
+		x.Patience = 50 * time.Millisecond
 	}
 	done := x.Done
 	x.Done = func(reply Reply) {

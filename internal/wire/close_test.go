@@ -121,18 +121,31 @@ func TestCloseOfAHungServerEndsWithItsContext(t *testing.T) {
 }
 
 func TestCloseWhileConnecting(t *testing.T) {
-	for name, serve := range map[string]func(p *peer){
-		"silent handshake": func(p *peer) { p.swallow() },
-		"half handshake":   func(p *peer) { p.hello(); p.raw([]byte{0, 0}); p.swallow() },
-		"refused":          func(*peer) {},
+	for name, tc := range map[string]struct {
+		serve  func(p *peer)
+		unsure bool
+	}{
+		"silent handshake":         {func(p *peer) { p.swallow() }, true},
+		"half handshake":           {func(p *peer) { p.hello(); p.raw([]byte{0, 0}); p.swallow() }, true},
+		"closed without an answer": {func(p *peer) { p.hello() }, true},
+		"no session given":         {func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{Password: make([]byte, 16)}) }, false},
+		"refused":                  {func(*peer) {}, false},
 	} {
 		for _, after := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, 30 * time.Second} {
 			t.Run(name+after.String(), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
-					f := scripted(t, func(_ int, p *peer) { serve(p) })
+					f := scripted(t, func(_ int, p *peer) { tc.serve(p) })
 					c := open(t, f.Dial)
 					time.Sleep(after)
-					require.NoError(t, c.within(t.Context(), time.Second), "there is no session")
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					err := c.within(ctx, time.Second)
+					switch {
+					case !tc.unsure:
+						require.NoError(t, err, "there is no session")
+					case after > 0:
+						require.ErrorIs(t, err, ErrUnacknowledged, "there may be one")
+					}
 				})
 			})
 		}
@@ -142,6 +155,49 @@ func TestCloseWhileConnecting(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.NoError(t, c.within(t.Context(), time.Second))
 	})
+}
+
+// Close strikes at every instant of the first handshake: what it says is so.
+func TestCloseDuringTheFirstHandshake(t *testing.T) {
+	const way = 10 * time.Millisecond // there, and back again
+	for name, tc := range map[string]struct {
+		cfg   zktest.Config
+		opt   option
+		fault *zktest.Fault
+		err   error // at any time after the connect request
+	}{
+		"all is well":      {},
+		"with credentials": {opt: func(cfg *Config) { cfg.Credentials = []Credential{{"digest", []byte("a:b")}} }},
+		"with a session to be closed": {opt: func(cfg *Config) {
+			cfg.Fences = []Fence{{SessionID: 4711, Password: make([]byte, 16), Until: time.Now().Add(time.Minute)}}
+		}},
+		"the answer is lost": {fault: &zktest.Fault{Op: "connect", Times: -1, Action: zktest.LoseReply}, err: ErrUnacknowledged},
+	} {
+		for at := time.Duration(0); at <= 6*way; at += way / 4 {
+			t.Run(name+" "+at.String(), func(t *testing.T) {
+				onServer(t, tc.cfg, func(t *testing.T, srv *zktest.Server) {
+					srv.Delay(0, way)
+					if tc.fault != nil {
+						srv.Inject(*tc.fault)
+					}
+					if tc.opt == nil {
+						tc.opt = func(*Config) {}
+					}
+					c := open(t, srv.Dial, tc.opt)
+					time.Sleep(at)
+					err := c.within(t.Context(), 5*time.Second)
+					if err == nil {
+						assert.Empty(t, srv.Sessions())
+					}
+					if len(srv.Sessions()) == 0 && tc.err == nil && name != "with a session to be closed" {
+						assert.NoError(t, err)
+					} else if at > 0 && tc.err != nil {
+						assert.ErrorIs(t, err, tc.err)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestCloseWhileReconnecting(t *testing.T) {

@@ -649,7 +649,7 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 				s := l.s
 				s.validity = newValidity(Rule{}, 10*time.Second)
 				s.validity.connected(time.Now(), 10*time.Second, false, Rule{})
-				s.cfg.Window, s.xid = 10, firstXid
+				l.room, s.xid = newRoom(10), firstXid
 				l.pings = []time.Time{time.Now()}
 				c, r := call(jute.OpGetData, read("/"))
 				s.Submit(c)

@@ -52,6 +52,7 @@ type link struct {
 
 	// Guarded by Session.mu.
 	out        []byte
+	room       room
 	sent       time.Time   // when the last request of ours was written
 	pings      []time.Time // unanswered pings, oldest first: they share one xid
 	since      int64       // what we had seen before this connection
@@ -112,16 +113,23 @@ func (s *Session) connect(network, addr string) (*link, error) {
 	if old {
 		return nil, errTooOld
 	}
-	conn, err := s.dialOne(s.ctx, network, addr)
+	conn, limit, err := s.dialOne(s.ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
 	defer stop()
-	l, first, err := s.handshake(conn, network, addr)
+	if !s.greet() {
+		conn.Close()
+		return nil, ErrClosed
+	}
+	l, first, err := s.handshake(conn, limit, network, addr)
+	s.greeted()
 	if err != nil {
 		conn.Close()
-		s.failed(addr, err)
+		if !errors.Is(err, ErrClosed) {
+			s.failed(addr, err)
+		}
 		return nil, err
 	}
 	if !stop() { // the session has ended meanwhile, the connection is closed
@@ -142,17 +150,26 @@ func (s *Session) patience(d time.Duration) time.Duration {
 	return d
 }
 
-func (s *Session) dialOne(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.patience(s.cfg.ConnectTimeout))
+// dialOne begins an attempt to connect; limit is when all of it must be done, ZooKeeper's handshake included.
+func (s *Session) dialOne(ctx context.Context, network, addr string) (conn net.Conn, limit time.Time, err error) {
+	limit = time.Now().Add(s.patience(s.cfg.ConnectTimeout))
+	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
-	return s.cfg.Dial(ctx, network, addr)
+	conn, err = s.cfg.Dial(ctx, network, addr)
+	return conn, limit, err
 }
 
-// exchange writes a connect request and reads its response within the time that a silent connection is given.
-func (s *Session) exchange(conn net.Conn, req *jute.ConnectRequest, behind ...byte) (resp jute.ConnectResponse, in *meter, err error) {
+// exchange writes a connect request and reads its response. From here to limit the connection has its deadline, at most for as long as a silent one is given.
+func (s *Session) exchange(conn net.Conn, limit time.Time, req *jute.ConnectRequest, behind ...byte) (resp jute.ConnectResponse, in *meter, err error) {
 	_, silence := s.validity.ruleNow().pace(s.cfg.Timeout)
-	conn.SetDeadline(time.Now().Add(s.patience(silence)))
-	if _, err = conn.Write(append(jute.Frame(req), behind...)); err != nil {
+	if silent := time.Now().Add(s.patience(silence)); silent.Before(limit) {
+		limit = silent
+	}
+	conn.SetDeadline(limit)
+	if n, err := conn.Write(append(jute.Frame(req), behind...)); err != nil {
+		if n == 0 {
+			err = unsaid{err}
+		}
 		return resp, nil, err
 	}
 	in = newMeter(conn)
@@ -160,9 +177,33 @@ func (s *Session) exchange(conn net.Conn, req *jute.ConnectRequest, behind ...by
 	if err != nil {
 		return resp, nil, err
 	}
+	if err := declined(body); err != nil {
+		return resp, nil, err
+	}
 	err = jute.Unmarshal(body, &resp)
 	return resp, in, err
 }
+
+// unsaid is a failed write of which nothing has left the house.
+type unsaid struct{ error }
+
+func (e unsaid) Unwrap() error { return e.error }
+
+// declined reads a refusal in the form of a reply to a request, which is shorter than any connect response: so a member without a quorum tells that
+// it may open no sessions. They would be its own, and that has to be allowed.
+func declined(body []byte) error {
+	var h jute.ReplyHeader
+	if len(body) != replyHeaderSize || jute.Unmarshal(body, &h) != nil {
+		return nil
+	}
+	if h.Err == jute.CodeNotReadOnly {
+		return ErrNotReadOnly
+	}
+	return fmt.Errorf("%w: code %d", errRefused, h.Err)
+}
+
+// replyHeaderSize is that of a reply without a body.
+const replyHeaderSize = 16
 
 // meter reads a connection and knows when something came in last.
 type meter struct {
@@ -220,7 +261,7 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 }
 
 // handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches, then what is queued.
-func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first bool, err error) {
+func (s *Session) handshake(conn net.Conn, limit time.Time, network, addr string) (l *link, first bool, err error) {
 	s.mu.Lock()
 	req := &jute.ConnectRequest{LastZxidSeen: s.maxZxid, Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: s.id, Password: s.password,
 		HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
@@ -237,10 +278,16 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 	}
 	sent := time.Now()
 	s.validity.connecting(sent)
-	resp, in, err := s.exchange(conn, req)
+	resp, in, err := s.exchange(conn, limit, req)
 	if err != nil {
+		if errors.As(err, new(unsaid)) || errors.Is(err, errRefused) || errors.Is(err, ErrNotReadOnly) {
+			s.noStray()
+		}
 		s.noteRefusal(err)
 		return nil, false, fmt.Errorf("handshake: %w", err)
+	}
+	if resp.SessionID == 0 || resp.ReadOnly { // none, or one that nobody else knows of
+		s.noStray()
 	}
 	if resp.SessionID == 0 || resp.Timeout <= 0 {
 		if req.SessionID == 0 {
@@ -252,6 +299,16 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 		s.end(ErrExpired)
 		return nil, false, ErrExpired
 	}
+	l, first, err = s.settle(conn, in, limit, network, addr, req, &resp, sent, probe)
+	if err != nil && req.SessionID == 0 && !resp.ReadOnly && s.farewell(conn, in) {
+		s.noStray()
+	}
+	return l, first, err
+}
+
+// settle takes what the server has granted: who we are, the old session's end, the rule, watches.
+func (s *Session) settle(conn net.Conn, in *meter, limit time.Time, network, addr string, req *jute.ConnectRequest, resp *jute.ConnectResponse,
+	sent time.Time, probe bool) (l *link, first bool, err error) {
 	timeout := time.Duration(resp.Timeout) * time.Millisecond
 	switch {
 	case req.SessionID != 0 && resp.SessionID != req.SessionID:
@@ -260,14 +317,11 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 		return nil, false, fmt.Errorf("%w: a session timeout of %v", errRefused, timeout)
 	}
 	// Before the answer counts: a session that cannot be used any more shall lapse.
-	if err := s.authenticate(conn, in, addr); err != nil {
+	if err := s.authenticate(conn, in, limit, addr); err != nil {
 		return nil, false, err
 	}
 	if !resp.ReadOnly {
 		if err := s.fence(network, addr); err != nil {
-			if req.SessionID == 0 { // nobody will use it
-				_, _ = conn.Write(jute.Frame(&jute.RequestHeader{Xid: askXid, Op: jute.OpCloseSession}))
-			}
 			return nil, false, err
 		}
 	}
@@ -302,13 +356,14 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 	s.refusals, s.probe = 0, false
 	s.unwanted, s.refused = nil, nil
 	if first = s.id == 0; first && s.closing {
-		return nil, false, ErrClosed // Close has found that there is nothing to be closed
+		return nil, false, ErrClosed // Close waits for what becomes of it
 	}
+	s.unsure, s.strays = false, 0
 	s.agreed = s.agreed || !resp.ReadOnly
 	s.id, s.password, s.timeout = resp.SessionID, resp.Password, timeout
 	s.links++
 	l = &link{s: s, n: s.links, server: addr, conn: conn, in: in, readOnly: resp.ReadOnly, quit: make(chan struct{}), gone: make(chan struct{}),
-		wake: make(chan struct{}, 1)}
+		wake: make(chan struct{}, 1), room: newRoom(s.cfg.Window)}
 	l.lib = newLibConn(s, l)
 	l.lib.deliver(&jute.ConnectResponse{Timeout: resp.Timeout, SessionID: resp.SessionID, Password: make([]byte, 16)}) // we know the password
 	s.link, s.lastLink = l, l
@@ -638,6 +693,54 @@ func (s *Session) behind(conn net.Conn, in io.Reader) (bool, error) {
 	return h.Zxid < s.maxZxid, nil
 }
 
+// greet begins a handshake. It is false when the session shall have none any more: it is being closed, and there has been no connection.
+func (s *Session) greet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id != 0 {
+		return true
+	}
+	if s.closing {
+		return false
+	}
+	s.unsure, s.greeting = true, make(chan struct{})
+	return true
+}
+
+// greeted ends it.
+func (s *Session) greeted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.greeting != nil {
+		close(s.greeting)
+		s.greeting = nil
+		if s.unsure {
+			s.strays++
+		}
+	}
+}
+
+// noStray notes that the handshake that is going on has left no session at its server.
+func (s *Session) noStray() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsure = false
+}
+
+// farewell closes a new session that nobody is going to use, and says whether the server has done that. Unless Close waits for it, the answer has to come
+// within the time of the attempt.
+func (s *Session) farewell(conn net.Conn, in *meter) bool {
+	s.mu.Lock()
+	closing := s.closing
+	s.mu.Unlock()
+	conn.SetWriteDeadline(time.Now().Add(drainTime))
+	if closing {
+		conn.SetReadDeadline(time.Now().Add(s.cfg.ConnectTimeout))
+	}
+	h, err := s.ask(conn, in, jute.OpCloseSession)
+	return err == nil && h.Err == jute.CodeOK
+}
+
 // askXid is used by no other request of a session: members match replies to sessions by (session, xid).
 const askXid = firstXid + 1
 
@@ -711,7 +814,7 @@ func (s *Session) Unfenced() []Fence {
 }
 
 func (s *Session) closeOld(ctx context.Context, f Fence, network, addr string) error {
-	conn, err := s.dialOne(ctx, network, addr)
+	conn, limit, err := s.dialOne(ctx, network, addr)
 	if err != nil {
 		return err
 	}
@@ -725,14 +828,14 @@ func (s *Session) closeOld(ctx context.Context, f Fence, network, addr string) e
 	if s.cfg.Login != nil {
 		with = nil
 	}
-	resp, in, err := s.exchange(conn, &jute.ConnectRequest{Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: f.SessionID, Password: f.Password,
+	resp, in, err := s.exchange(conn, limit, &jute.ConnectRequest{Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: f.SessionID, Password: f.Password,
 		HasReadOnly: true}, with...)
 	if err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	if resp.SessionID != 0 {
 		if s.cfg.Login != nil {
-			if err := s.login(conn, in, addr); err != nil {
+			if err := s.login(conn, in, limit, addr); err != nil {
 				return err
 			}
 			if _, err := conn.Write(bye); err != nil {

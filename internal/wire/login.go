@@ -35,14 +35,14 @@ func (t token) Encode(e *jute.Encoder) { e.Buffer(t) }
 // authenticate makes the server know who we are, before it hears anything else on a connection. It asks for the server's word, with a ping: so a
 // connection that is refused is never announced, and nothing is sent on it that would be lost. It costs a round trip, and is left out where there is
 // nothing to be said and no server has objected. The error is ErrAuthFailed if the server, or the mechanism, refused.
-func (s *Session) authenticate(conn net.Conn, in io.Reader, server string) error {
+func (s *Session) authenticate(conn net.Conn, in io.Reader, limit time.Time, server string) error {
 	s.mu.Lock()
 	wary := s.wary
 	s.mu.Unlock()
 	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !wary || mutant.On("watches before credentials") {
 		return nil
 	}
-	if err := s.login(conn, in, server); err != nil {
+	if err := s.login(conn, in, limit, server); err != nil {
 		return err
 	}
 	ping := jute.Frame(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing})
@@ -85,13 +85,11 @@ func (s *Session) unwelcome(server string) {
 	s.emit(Event{Kind: AuthFailed, SessionID: s.ID(), Server: server, Err: unwelcome()})
 }
 
-// login is the SASL part of it, if there is one.
-func (s *Session) login(conn net.Conn, in io.Reader, server string) error {
+// login is the SASL part of it, if there is one. It must be done at limit.
+func (s *Session) login(conn net.Conn, in io.Reader, limit time.Time, server string) error {
 	if s.cfg.Login == nil {
 		return nil
 	}
-	_, silence := s.validity.ruleNow().pace(s.cfg.Timeout)
-	limit := time.Now().Add(s.patience(silence))
 	conn.SetDeadline(limit)
 	ctx, cancel := context.WithDeadline(s.ctx, limit)
 	defer cancel()
@@ -171,13 +169,11 @@ func (s *Session) notWanted(server string, err error) {
 	s.unwanted[server] = true
 	if s.hosts.within(s.unwanted) {
 		s.refused = err
-		for c := s.queue.first; c != nil; {
-			following := c.next
-			if !c.Expires.IsZero() {
+		s.queue.each(func(c *Call) {
+			if c.Patience > 0 {
 				s.unqueue(c, err, &t)
 			}
-			c = following
-		}
+		})
 	}
 	s.mu.Unlock()
 	t.run()

@@ -743,3 +743,35 @@ func TestAWatchThatIsNotRemovedAtOnce(t *testing.T) {
 		require.Empty(t, gone.types())
 	})
 }
+
+// A server that takes a connection and says nothing, or begins a sentence, costs no more than the time for one attempt.
+func TestASilentServerHoldsAnAttemptNoLongerThanTheDialTimeout(t *testing.T) {
+	for name, serve := range map[string]func(p *peer){
+		"before the handshake": func(p *peer) { p.swallow() },
+		"within it":            func(p *peer) { p.hello(); p.raw([]byte{0, 0, 0}); p.swallow() },
+		"at the credentials":   func(p *peer) { p.welcome(40 * time.Second); p.swallow() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := scripted(t, func(n int, p *peer) {
+					if n < 3 {
+						serve(p)
+					}
+					p.welcome(40 * time.Second)
+					p.obey()
+				})
+				slow := func(ctx context.Context, network, addr string) (net.Conn, error) {
+					time.Sleep(time.Second) // of the same two seconds
+					return f.Dial(ctx, network, addr)
+				}
+				c := open(t, slow, func(cfg *Config) {
+					cfg.Timeout, cfg.ConnectTimeout, cfg.Rule = time.Minute, 2*time.Second, Rule{Bound: 13 * time.Second}
+					cfg.Credentials = []Credential{{"digest", []byte("a:b")}}
+				})
+				start := time.Now()
+				c.await(Connected)
+				assert.Less(t, time.Since(start), 2*2*time.Second+time.Second+500*time.Millisecond)
+			})
+		})
+	}
+}

@@ -30,7 +30,7 @@ type Session struct {
 	ctx      context.Context // ends with the session
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
-	wake     chan struct{} // tells run that a queued call expires earlier than it knows
+	wake     chan struct{} // tells run that the patience of a queued call ends earlier than it knows
 
 	emitting sync.Mutex // orders OnEvent, held during the (non-blocking) call
 	lost     bool       // Lost has been emitted; guarded by emitting
@@ -39,8 +39,10 @@ type Session struct {
 	link        *link // primed and live, or nil
 	links       uint64
 	lastLink    *link // the last one made, live or not
-	queue       callList
+	queue       waiting
 	flight      callList
+	down        time.Time // when the last connection was lost
+	expires     time.Time // when run will look for calls that have waited too long; zero: it does not know of any
 	byXid       map[int32]*Call
 	xid         int32
 	watches     registry
@@ -60,6 +62,9 @@ type Session struct {
 	wary        bool            // a server has closed a connection for want of authentication
 	unwanted    map[string]bool // servers that have refused our credentials since the last connection
 	refused     error           // the last refusal, when that is all of them
+	greeting    chan struct{}   // closed at the end of the handshake that is going on, as long as there has been no connection; nil if none is
+	unsure      bool            // its server may have opened a session
+	strays      int             // those that have ended so; nobody uses these sessions
 	closing     bool
 	closeErr    error // what Close returns
 	endErr      error // set once: why the session has ended
@@ -220,14 +225,13 @@ func (t todo) run() {
 	}
 }
 
-// Submit queues calls. They are written in the order of submission, those of one Submit next to each other on one connection, as soon as there
-// is a connection with room in its window.
+// Submit queues calls. They are written in the order of submission, but urgent ones first, as soon as there is a connection with room for them.
 func (s *Session) Submit(calls ...*Call) { s.submit(false, calls...) }
 
 func (s *Session) submit(last bool, calls ...*Call) {
 	var t todo
 	s.mu.Lock()
-	early := false
+	now := time.Now()
 	for _, c := range calls {
 		if err := s.refuse(c, last); err != nil {
 			t.done(c, Reply{Err: err})
@@ -236,20 +240,23 @@ func (s *Session) submit(last bool, calls ...*Call) {
 		if c.Watch != nil {
 			s.watches.submitted(c.Watch)
 		}
-		c.state = callQueued
+		c.state, c.queued = callQueued, now
 		s.queue.push(c)
-		early = early || !c.Expires.IsZero()
-	}
-	s.pump(&t)
-	early = early && s.queue.n > 0
-	s.mu.Unlock()
-	if early {
-		select {
-		case s.wake <- struct{}{}:
-		default:
+		if ends, ok := s.givesUp(c); ok && (s.expires.IsZero() || ends.Before(s.expires)) {
+			s.expires = ends
+			s.wakeRun()
 		}
 	}
+	s.pump(&t)
+	s.mu.Unlock()
 	t.run()
+}
+
+func (s *Session) wakeRun() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 // refuse says why a call cannot be accepted.
@@ -259,7 +266,7 @@ func (s *Session) refuse(c *Call, last bool) error {
 		return fmt.Errorf("%w: %w", ErrNotSent, s.ended())
 	case s.closing && (!last || s.link == nil):
 		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
-	case s.refused != nil && !c.Expires.IsZero():
+	case s.refused != nil && c.Patience > 0:
 		return fmt.Errorf("%w: %w", ErrNotSent, s.refused)
 	case len(c.Body)+8 > s.cfg.MaxFrame:
 		return fmt.Errorf("%w: %w: %d bytes, at most %d", ErrNotSent, ErrTooLarge, len(c.Body)+8, s.cfg.MaxFrame)
@@ -275,13 +282,13 @@ func (s *Session) ended() error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, s.endErr)
 }
 
-// pump moves calls from the queue to the connection while the window allows.
+// pump moves calls from the queue to the connection while there is room.
 func (s *Session) pump(t *todo) {
 	l := s.link
 	if l == nil {
 		return
 	}
-	for s.flight.n < s.cfg.Window && s.queue.n > 0 {
+	for s.queue.urgent.n > 0 || s.queue.others.n > 0 && l.room.free() {
 		c := s.queue.pop()
 		if s.lacking[l.server][c.Op] {
 			if c.Watch != nil {
@@ -304,6 +311,7 @@ func (s *Session) write(l *link, c *Call) {
 	l.sent = c.sent
 	s.byXid[c.xid] = c
 	s.flight.push(c)
+	l.room.load += c.places()
 	l.append(&jute.RequestHeader{Xid: c.xid, Op: c.Op}, c.Body)
 }
 
@@ -436,6 +444,8 @@ func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) error {
 	}
 	delete(s.byXid, h.Xid)
 	s.flight.remove(c)
+	ping, _ := s.validity.ruleNow().pace(s.timeout)
+	l.room.answered(c.places(), c.sent, time.Now(), ping/roomShare, s.queue.others.n > 0)
 	if !l.readOnly && extends(h.Err) && !s.validity.answer(c.sent) {
 		s.failWatch(c, &t)
 		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost), Sent: c.sent, Link: l.n})
@@ -522,7 +532,8 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 	s.mu.Lock()
 	live := s.link == l
 	if live {
-		s.link = nil
+		s.link, s.down = nil, time.Now()
+		s.wakeRun() // those who wait begin to wait for a connection
 		if mutant.On("time counted from the disconnect") {
 			s.validity.answer(time.Now())
 		}
@@ -533,9 +544,7 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 		}
 	}
 	if ending = s.closing || s.endErr != nil; ending {
-		for s.queue.first != nil { // there will be no other connection
-			s.unqueue(s.queue.first, ErrClosed, &t)
-		}
+		s.queue.each(func(c *Call) { s.unqueue(c, ErrClosed, &t) }) // there will be no other connection
 	}
 	s.mu.Unlock()
 	if live {
@@ -577,24 +586,39 @@ func (s *Session) run() {
 	}
 }
 
-// expireQueued fails calls that have waited too long and returns when the next one will have.
+// expireQueued fails calls that have waited too long for a connection and returns when the next one will have.
 func (s *Session) expireQueued(now time.Time) (next time.Duration, ok bool) {
 	var t todo
 	s.mu.Lock()
-	for c := s.queue.first; c != nil; {
-		following := c.next
-		if !c.Expires.IsZero() {
-			if left := c.Expires.Sub(now); left <= 0 {
-				s.unqueue(c, errNoConnection, &t)
-			} else if !ok || left < next {
-				next, ok = left, true
-			}
-		}
-		c = following
+	s.expires = time.Time{}
+	if s.link != nil {
+		s.mu.Unlock()
+		return 0, false
 	}
+	s.queue.each(func(c *Call) {
+		switch ends, limited := s.givesUp(c); {
+		case !limited:
+		case !ends.After(now):
+			s.unqueue(c, errNoConnection, &t)
+		case s.expires.IsZero() || ends.Before(s.expires):
+			s.expires = ends
+		}
+	})
+	next, ok = s.expires.Sub(now), !s.expires.IsZero()
 	s.mu.Unlock()
 	t.run()
 	return next, ok
+}
+
+// givesUp is when a queued call has waited for a connection for long enough; false if it does not wait for one, or has no limit.
+func (s *Session) givesUp(c *Call) (at time.Time, limited bool) {
+	if s.link != nil || c.Patience <= 0 {
+		return at, false
+	}
+	if at = c.queued; s.down.After(at) {
+		at = s.down
+	}
+	return at.Add(c.Patience), true
 }
 
 var errNoConnection = errors.New("no connection in time")
@@ -668,8 +692,9 @@ func (s *Session) Abort(cause error) { s.end(cause) }
 
 // Close ends the session on the server behind everything submitted before, and here in any case, and waits for every goroutine. If ctx ends
 // first, or there is no connection to a member with a quorum, it returns ErrUnacknowledged. So it does when the session had ended before (a leader calls
-// it expired before the others have agreed, and it lives on if they do not), or has not been able to close those before it. A second Close waits for the
-// first, or for its own ctx.
+// it expired before the others have agreed, and it lives on if they do not), or has not been able to close those before it, or has had no connection, and
+// a handshake of which it does not know what the server has made of it. It waits for one that is going on. A second Close waits for the first, or for its
+// own ctx.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closing && s.endErr == nil
@@ -677,6 +702,7 @@ func (s *Session) Close(ctx context.Context) error {
 		s.closeErr = ErrUnacknowledged
 	}
 	s.closing = true
+	greeting := s.greeting
 	connected := s.link != nil && !s.link.readOnly // a member without a quorum cannot close a session, whatever it answers
 	server := ""
 	if connected {
@@ -701,6 +727,16 @@ func (s *Session) Close(ctx context.Context) error {
 			}
 		case <-ctx.Done():
 		}
+	case greeting != nil: // what comes of it is closed at once
+		select {
+		case <-greeting:
+			s.mu.Lock()
+			if !s.outlives() {
+				s.closeErr = nil
+			}
+			s.mu.Unlock()
+		case <-ctx.Done():
+		}
 	}
 	s.end(ErrClosed)
 	s.wg.Wait()
@@ -711,7 +747,7 @@ func (s *Session) Close(ctx context.Context) error {
 
 // outlives says whether something of the session, or of those before it, may be left on the server. mu is held.
 func (s *Session) outlives() bool {
-	return len(s.fences) > 0 || s.agreed
+	return len(s.fences) > 0 || s.agreed || s.strays > 0 || s.greeting != nil && s.unsure
 }
 
 // Agreed says whether there is, or was, a session for others than a single member without a quorum.

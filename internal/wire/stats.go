@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// Load is what waits for a connection or for room in the window, and what waits for an answer.
+// Load is what waits for a connection or for room on it, and what waits for an answer.
 type Load struct{ Queued, InFlight int }
 
 // Load counts the calls that have no answer yet.
 func (s *Session) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Load{s.queue.n, s.flight.n}
+	return Load{s.queue.n(), s.flight.n}
 }
 
 // Server is the one that is connected, "" if none is.
