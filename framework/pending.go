@@ -158,11 +158,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 				o.complete(p, v, err)
 			})
 		default:
-			v, err = none, o.failed(err)
-			if o.final != nil {
-				v, err = o.final(v, err)
-			}
-			o.complete(p, v, err)
+			o.complete(p, none, o.failed(err))
 		}
 	}
 	e.wire.Submit(call)
@@ -185,6 +181,9 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 
 // complete ends an operation in the background.
 func (o *operation[T]) complete(p *Pending[T], v T, err error) {
+	if o.final != nil {
+		v, err = o.final(v, err)
+	}
 	o.seen.done(err)
 	p.complete(v, err)
 }
