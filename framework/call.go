@@ -20,6 +20,7 @@ import (
 type operation[T any] struct {
 	name, path string // for OpError
 	fault      error  // found in the input: nothing is sent
+	parent     string // of a create: full path of the node that must be there
 	write      bool   // it changes the tree: an unknown outcome matters
 
 	// call makes the frame of a try; each needs a new one.
@@ -81,7 +82,7 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	}
 	if err != nil {
 		var none T
-		err = o.failed(c.core.explain(err))
+		err = o.failed(c, c.core.explain(err))
 		o.seen.done(err)
 		return none, err
 	}
@@ -90,7 +91,12 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 }
 
 // failed is the last step of an operation that ends with an error.
-func (o *operation[T]) failed(err error) error {
+func (o *operation[T]) failed(c *Client, err error) error {
+	if o.parent != "" {
+		err = c.view.absent(err, o.parent)
+	} else {
+		err = c.view.absentAt(err, o.path)
+	}
 	if o.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
 		err = fmt.Errorf("%w; an earlier try: %w", err, ErrConnectionLoss)
 	}

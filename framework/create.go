@@ -225,7 +225,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	if err == nil {
 		data, err = c.outgoing(full, data, b.node.pack)
 	}
-	o := &operation[CreateResult]{name: "create", path: path, fault: err, write: true}
+	o := &operation[CreateResult]{name: "create", path: path, fault: err, parent: zkpath.Parent(full), write: true}
 	if err != nil {
 		return o
 	}
@@ -243,6 +243,10 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	}
 	o.call = func(*epoch) *wire.Call { return single(b.node.request(c, full, data)) }
 	switch {
+	case c.view.isChroot(full): // there or not, it is not made
+		o.parent, o.write = full, false
+		o.call = func(*epoch) *wire.Call { return existsCall(full) }
+		o.read = func(*epoch, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
 	case b.protection:
 		b.protect(o, full, data, result)
 	case b.node.mode.IsSequential():

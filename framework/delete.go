@@ -47,7 +47,8 @@ func (b DeleteBuilder) Idempotent() DeleteBuilder { return b.Quietly() }
 // Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
-// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation.
+// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation; ErrBadArguments for "/", with a chroot, too.
+// (The root of a namespace can be deleted.)
 //
 // It is repeated as the retry policy says. When a repeat after an unknown outcome meets ErrNoNode, ErrBadVersion or ErrNotEmpty, the node may
 // have been deleted by the first try or by somebody else, and nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says
@@ -72,6 +73,9 @@ func (b DeleteBackground) ForPath(ctx context.Context, path string) *Pending[str
 func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	c := b.c
 	full, err := c.fullPath(path)
+	if err == nil && c.view.isChroot(full) {
+		err = errDeleteRoot
+	}
 	o := &operation[struct{}]{
 		name: "delete", path: path, fault: err, write: true,
 		call:      func(*epoch) *wire.Call { return deleteCall(full, b.version) },
@@ -104,6 +108,9 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	}
 	return o
 }
+
+// errDeleteRoot says that "/" was to be deleted, which a chroot does not make another node.
+var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 
 func deleteCall(full string, version int32) *wire.Call {
 	return &wire.Call{Op: jute.OpDelete, Body: jute.Marshal(&jute.PathVersionRequest{Path: full, Version: version})}

@@ -122,7 +122,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		e, err = c.epochOf()
 	}
 	if err != nil {
-		o.complete(p, none, o.failed(err))
+		o.complete(p, none, o.failed(c, err))
 		return p
 	}
 
@@ -136,7 +136,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		}
 		if errors.Is(r.Err, wire.ErrNotSent) && ctx.Err() != nil {
 			o.undone()
-			o.complete(p, none, o.failed(leftBy(ctx, false)))
+			o.complete(p, none, o.failed(c, leftBy(ctx, false)))
 			return
 		}
 		v, err := o.finish(e, r)
@@ -153,12 +153,12 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 					v, err = o.try(ctx, c, e)
 				}
 				if err != nil {
-					v, err = none, o.failed(err)
+					v, err = none, o.failed(c, err)
 				}
 				o.complete(p, v, err)
 			})
 		default:
-			o.complete(p, none, o.failed(err))
+			o.complete(p, none, o.failed(c, err))
 		}
 	}
 	e.wire.Submit(call)

@@ -176,7 +176,7 @@ func (t *transaction) read(body []byte) ([]TransactionResult, error) {
 			results[i].Err = ErrNotAttempted
 		default:
 			failed = true
-			results[i].Err = codeError(r.Err)
+			results[i].Err = op.c.view.absent(codeError(r.Err), op.needed())
 		}
 	}
 	return results, nil
@@ -233,6 +233,9 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 	if err == nil {
 		err = b.node.fault()
 	}
+	if err == nil && b.c.view.isChroot(full) {
+		err = badArguments("the chroot is not made by who uses it: create %s without a chroot", full)
+	}
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.node.pack)
 	}
@@ -258,6 +261,9 @@ func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
 // ForPath makes the operation.
 func (b TransactionDelete) ForPath(path string) TransactionOp {
 	full, err := b.c.fullPath(path)
+	if err == nil && b.c.view.isChroot(full) {
+		err = errDeleteRoot
+	}
 	req := &jute.PathVersionRequest{Path: full, Version: b.version}
 	return TransactionOp{c: b.c, name: "delete", path: path, full: full, op: jute.MultiOp{Op: jute.OpDelete, Request: req}, fault: err}
 }
