@@ -45,18 +45,34 @@ func TestNoRecipeMakesTheChroot(t *testing.T) {
 		paths := func() []string { return slices.Sorted(maps.Keys(srv.Tree())) }
 		before := paths()
 		for name, do := range map[string]func(ctx context.Context, c *framework.Client) error{
-			"mutex":     func(ctx context.Context, c *framework.Client) error { return second(mutex.New(c, "/locks/x").Acquire(ctx)) },
-			"mutex try": func(ctx context.Context, c *framework.Client) error { return second(mutex.New(c, "/locks/x").TryAcquire(ctx)) },
-			"read":      func(ctx context.Context, c *framework.Client) error { return second(rwlock.New(c, "/rw").ReadLock().Acquire(ctx)) },
-			"write":     func(ctx context.Context, c *framework.Client) error { return second(rwlock.New(c, "/rw").WriteLock().TryAcquire(ctx)) },
-			"semaphore": func(ctx context.Context, c *framework.Client) error { return second(semaphore.New(c, "/s", 2).Acquire(ctx, 1)) },
+			"mutex": func(ctx context.Context, c *framework.Client) error {
+				return second(mutex.New(c, "/locks/x").Acquire(ctx))
+			},
+			"mutex try": func(ctx context.Context, c *framework.Client) error {
+				return second(mutex.New(c, "/locks/x").TryAcquire(ctx))
+			},
+			"read": func(ctx context.Context, c *framework.Client) error {
+				return second(rwlock.New(c, "/rw").ReadLock().Acquire(ctx))
+			},
+			"write": func(ctx context.Context, c *framework.Client) error {
+				return second(rwlock.New(c, "/rw").WriteLock().TryAcquire(ctx))
+			},
+			"semaphore": func(ctx context.Context, c *framework.Client) error {
+				return second(semaphore.New(c, "/s", 2).Acquire(ctx, 1))
+			},
 			"semaphore mutex": func(ctx context.Context, c *framework.Client) error {
 				return second(semaphore.NewMutex(c, "/s/m").Acquire(ctx))
 			},
-			"count":     func(ctx context.Context, c *framework.Client) error { return semaphore.NewCount(c, "/count").Set(ctx, 1) },
-			"get count": func(ctx context.Context, c *framework.Client) error { return second(semaphore.NewCount(c, "/count").Get(ctx)) },
-			"barrier":   func(ctx context.Context, c *framework.Client) error { return barrier.New(c, "/b/c").Set(ctx) },
-			"double":    func(ctx context.Context, c *framework.Client) error { return second(barrier.NewDouble(c, "/d/e", 1).Enter(ctx)) },
+			"count": func(ctx context.Context, c *framework.Client) error {
+				return semaphore.NewCount(c, "/count").Set(ctx, 1)
+			},
+			"get count": func(ctx context.Context, c *framework.Client) error {
+				return second(semaphore.NewCount(c, "/count").Get(ctx))
+			},
+			"barrier": func(ctx context.Context, c *framework.Client) error { return barrier.New(c, "/b/c").Set(ctx) },
+			"double": func(ctx context.Context, c *framework.Client) error {
+				return second(barrier.NewDouble(c, "/d/e", 1).Enter(ctx))
+			},
 			"latch": func(ctx context.Context, c *framework.Client) error {
 				latch, err := leader.NewLatch(c, "/leader/x")
 				require.NoError(t, err)
