@@ -40,6 +40,10 @@ type operation[T any] struct {
 	once bool
 	// ambiguous are the errors which, in a repeat after an unknown outcome, may come from the success of the try before.
 	ambiguous []error
+	// again: in the background, too, a try with an unknown outcome is followed by another one. before is the highest zxid that was known when the first began:
+	// what has that or a lower one is older than this operation. See remember.
+	again  bool
+	before int64
 	// recover finds out what became of a try with an unknown outcome, in a later try. done: it was executed, here is the result.
 	recover func(ctx context.Context, e *epoch) (v T, done bool, err error)
 
@@ -88,6 +92,18 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	}
 	o.seen.done(nil)
 	return v, nil
+}
+
+// remember makes an operation one that can tell what it may have done from what was there before it.
+func (o *operation[T]) remember() {
+	frame, first := o.call, true
+	o.again = true
+	o.call = func(e *epoch) *wire.Call {
+		if first {
+			first, o.before = false, e.wire.MaxZxid()
+		}
+		return frame(e)
+	}
 }
 
 // failed is the last step of an operation that ends with an error.
@@ -156,6 +172,12 @@ func (e *ambiguousError) Error() string {
 
 func (e *ambiguousError) Is(target error) bool { return target == errAmbiguous }
 func (e *ambiguousError) Unwrap() error        { return ErrConnectionLoss }
+
+// met says whether a repeat after an unknown outcome has met an error.
+func met(err, target error) bool {
+	var a *ambiguousError
+	return errors.As(err, &a) && errors.Is(a.met, target)
+}
 
 // try runs the operation once in an epoch.
 func (o *operation[T]) try(ctx context.Context, c *Client, e *epoch) (T, error) {

@@ -14,7 +14,7 @@ import (
 // The request is queued before the ForPath that returned the Pending did: the server executes the requests that one goroutine queues in
 // their order. (When an operation takes further steps, because a parent is missing or a node has children, those come behind whatever was
 // queued meanwhile.) There is one attempt: a lost connection is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not
-// asked. Protected creates and guaranteed deletes are looked after all the same.
+// asked. Protected creates, guaranteed deletes and what is Idempotent are looked after all the same.
 //
 // The context given to ForPath bounds the operation: when it ends, so does the operation, as in the foreground.
 //
@@ -143,12 +143,12 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		switch {
 		case err == nil:
 			o.complete(p, v, nil)
-		case o.wanted(err), o.recover != nil && o.unknown != nil && e.ctx.Err() == nil:
+		case o.wanted(err), o.another() && e.ctx.Err() == nil:
 			p.ops.workers.spawn(func() {
 				if o.wanted(err) {
 					v, err = o.goOn(ctx, c, e, err)
 				}
-				if err != nil && o.recover != nil && o.unknown != nil && ctx.Err() == nil {
+				if err != nil && o.another() && ctx.Err() == nil {
 					o.seen.try(e)
 					v, err = o.try(ctx, c, e)
 				}
@@ -178,6 +178,9 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 	}
 	return p
 }
+
+// another says whether the background has another try for an unknown outcome: the one that finds out about it.
+func (o *operation[T]) another() bool { return (o.recover != nil || o.again) && o.unknown != nil }
 
 // complete ends an operation in the background.
 func (o *operation[T]) complete(p *Pending[T], v T, err error) {
