@@ -227,7 +227,12 @@ func (o *operation[T]) goOn(ctx context.Context, c *Client, e *epoch, err error)
 
 // finish reads the answer to the frame.
 func (o *operation[T]) finish(e *epoch, r wire.Reply) (v T, err error) {
-	if err = replyError(r); err == nil {
+	if o.write {
+		err = replyError(r)
+	} else {
+		err = readError(r)
+	}
+	if err == nil {
 		if v, err = o.read(e, r.Body); err == nil {
 			return v, nil
 		}
@@ -355,7 +360,16 @@ func (f *flight) wait(ctx context.Context, e *epoch, call *wire.Call, late *late
 	if !f.leave(late) {
 		return <-f.answer, false, nil
 	}
-	return r, true, leftBy(ctx, true)
+	return r, true, leftWaitingFor(ctx, changesTree(call))
+}
+
+// changesTree says whether a request may change the tree.
+func changesTree(call *wire.Call) bool {
+	switch call.Op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
+		return true
+	}
+	return false
 }
 
 // awaitAll sends frames in one flight, on one connection if that lives, and waits for all the answers.

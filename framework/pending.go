@@ -20,8 +20,9 @@ import (
 //
 // Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
-	ops  *ops
-	done chan struct{}
+	ops   *ops
+	done  chan struct{}
+	write bool
 
 	claimed atomic.Bool // by whoever decides the result
 
@@ -52,7 +53,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	case <-p.done:
 		return p.v, p.err
 	case <-ctx.Done():
-		return none, leftBy(ctx, true)
+		return none, leftWaitingFor(ctx, p.write)
 	}
 }
 
@@ -107,7 +108,7 @@ func (p *Pending[T]) watch(stop func() bool) {
 // background queues an operation's first frame and returns.
 func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending[T] {
 	var none T
-	p := &Pending[T]{ops: c.core.ops, done: make(chan struct{})}
+	p := &Pending[T]{ops: c.core.ops, done: make(chan struct{}), write: o.write}
 	if ctx == nil {
 		o.fault = ErrNilContext
 	}
@@ -173,7 +174,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 				return
 			}
 			o.undone()
-			o.complete(p, none, opError(o.name, o.path, leftBy(ctx, true)))
+			o.complete(p, none, opError(o.name, o.path, leftWaitingFor(ctx, o.write)))
 		}))
 	}
 	return p
