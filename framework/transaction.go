@@ -67,7 +67,7 @@ func (c *Client) TransactionOp() TransactionOps { return TransactionOps{c} }
 // (errors.Is(err, ErrBadVersion), for example); the results then say per operation what happened. Any other error comes without results.
 //
 // The retry policy is asked when the transaction was certainly not executed. After an unknown outcome it is not repeated, since a repeat
-// could fail because of its own success: the error is ErrConnectionLoss. Read what it was to change, or put a check into it that tells.
+// could fail because of its own success: the error is ErrConnectionLoss. [Client.IdempotentTransaction] is repeated.
 //
 // The whole request must fit into the server's packet limit, else it is ErrTooLarge. No operations at all are ErrBadArguments.
 // Corresponds to Curator's transaction().forOperations.
