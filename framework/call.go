@@ -19,6 +19,7 @@ import (
 type operation[T any] struct {
 	name, path string // for OpError
 	fault      error  // found in the input: nothing is sent
+	parent     string // of a create: full path of the node that must be there
 	write      bool   // it changes the tree: an unknown outcome matters
 
 	// call makes the frame of a try; each needs a new one.
@@ -38,6 +39,10 @@ type operation[T any] struct {
 	once bool
 	// ambiguous are the errors which, in a repeat after an unknown outcome, may come from the success of the try before.
 	ambiguous []error
+	// again: in the background, too, a try with an unknown outcome is followed by another one. before is the highest zxid that was known when the first began:
+	// what has that or a lower one is older than this operation. See remember.
+	again  bool
+	before int64
 	// recover finds out what became of a try with an unknown outcome, in a later try. done: it was executed, here is the result.
 	recover func(ctx context.Context, e *epoch) (v T, done bool, err error)
 
@@ -80,7 +85,7 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	}
 	if err != nil {
 		var none T
-		err = o.failed(c.core.explain(err))
+		err = o.failed(c, c.core.explain(err))
 		o.seen.done(err)
 		return none, err
 	}
@@ -88,8 +93,25 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	return v, nil
 }
 
+// remember makes an operation one that can tell what it may have done from what was there before it.
+func (o *operation[T]) remember() {
+	frame, first := o.call, true
+	o.again = true
+	o.call = func(e *epoch) *wire.Call {
+		if first {
+			first, o.before = false, e.wire.MaxZxid()
+		}
+		return frame(e)
+	}
+}
+
 // failed is the last step of an operation that ends with an error.
-func (o *operation[T]) failed(err error) error {
+func (o *operation[T]) failed(c *Client, err error) error {
+	if o.parent != "" {
+		err = c.view.absent(err, o.parent)
+	} else {
+		err = c.view.absentAt(err, o.path)
+	}
 	if o.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
 		err = fmt.Errorf("%w; an earlier try: %w", err, ErrConnectionLoss)
 	}
@@ -150,6 +172,12 @@ func (e *ambiguousError) Error() string {
 func (e *ambiguousError) Is(target error) bool { return target == errAmbiguous }
 func (e *ambiguousError) Unwrap() error        { return ErrConnectionLoss }
 
+// met says whether a repeat after an unknown outcome has met an error.
+func met(err, target error) bool {
+	var a *ambiguousError
+	return errors.As(err, &a) && errors.Is(a.met, target)
+}
+
 // try runs the operation once in an epoch.
 func (o *operation[T]) try(ctx context.Context, c *Client, e *epoch) (T, error) {
 	var none T
@@ -198,7 +226,12 @@ func (o *operation[T]) goOn(ctx context.Context, c *Client, e *epoch, err error)
 
 // finish reads the answer to the frame.
 func (o *operation[T]) finish(e *epoch, r wire.Reply) (v T, err error) {
-	if err = replyError(r); err == nil {
+	if o.write {
+		err = replyError(r)
+	} else {
+		err = readError(r)
+	}
+	if err == nil {
 		if v, err = o.read(e, r.Body); err == nil {
 			return v, nil
 		}
@@ -326,7 +359,16 @@ func (f *flight) wait(ctx context.Context, e *epoch, call *wire.Call, late *late
 	if !f.leave(late) {
 		return <-f.answer, false, nil
 	}
-	return r, true, leftBy(ctx, true)
+	return r, true, leftWaitingFor(ctx, changesTree(call))
+}
+
+// changesTree says whether a request may change the tree.
+func changesTree(call *wire.Call) bool {
+	switch call.Op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
+		return true
+	}
+	return false
 }
 
 // awaitAll sends frames in one flight, on one connection if that lives, and waits for all the answers.

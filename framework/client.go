@@ -48,8 +48,8 @@ type core struct {
 }
 
 // New makes a client of the servers in connect: "host1:2181,host2:2181/chroot". The port may be left out for 2181, and with a chroot
-// every path is below it. New checks its arguments (ErrInvalidConnectString, ErrInvalidOption, ErrInvalidPath), begins to connect and
-// returns at once; use [Client.WaitConnected] to wait. Close the client when you are done.
+// every path is below it; the chroot itself has to be there, nothing makes it (ErrNoChroot). New checks its arguments (ErrInvalidConnectString,
+// ErrInvalidOption, ErrInvalidPath), begins to connect and returns at once; use [Client.WaitConnected] to wait. Close the client when you are done.
 //
 // Corresponds to CuratorFrameworkFactory.builder() with build() and start().
 func New(connect string, opts ...Option) (*Client, error) {

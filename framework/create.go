@@ -165,10 +165,16 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 	return b
 }
 
-// Idempotent takes the success of an earlier try, or of an earlier run of the program, for success: when the node exists already it is read, and if
-// it is as just created (version 0, the same data, of this session if the mode is Ephemeral), that is the result. (Somebody else may have created the
-// same. Curator does not look whose ephemeral node it is.) With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential
-// create needs WithProtection instead, which makes any create idempotent within its session. Corresponds to Curator's idempotent.
+// Idempotent forgives what a try of this same call may have done: when a try's reply was lost and the repeat meets ErrNodeExists, the node is read, and if
+// it is as that try would have left it (new since the call began, version 0, the same data, of this session if the mode is Ephemeral), that is the result.
+// Else the error is the one of an unknown outcome, as without Idempotent. A node that was there before is ErrNodeExists, whatever is in it: of several
+// clients that create one node, one succeeds. (While the reply is lost, somebody else may create the very same. Where that must be told apart, put the
+// client's name into the data, or use WithProtection.) It needs the right to read the node.
+//
+// With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential create needs WithProtection instead, which makes any create
+// idempotent within its session.
+//
+// Curator's idempotent takes any node with the same data for success, whoever made it and when.
 func (b CreateBuilder) Idempotent() CreateBuilder { b.again = true; return b }
 
 // Compressed packs the data with the client's compression provider, gzip unless told otherwise.
@@ -189,7 +195,7 @@ func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; 
 //   - Without protection a sequential create is not repeated, because nothing could tell the second node from the first: the error is
 //     ErrConnectionLoss, and there may be a node.
 //   - Any other is repeated, since there cannot be two of one name. When the repeat meets ErrNodeExists, that may be our own node or somebody
-//     else's: the error is ErrConnectionLoss, too. (Curator says NodeExists.) With OrSetData it is just set, with Idempotent it is looked at.
+//     else's: the error is ErrConnectionLoss, too. (Curator says NodeExists.) With OrSetData it is just set, with Idempotent it is looked at first.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
 	r, err := foreground(ctx, b.c, b.operation(path, data))
 	return r.Path, err
@@ -225,7 +231,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	if err == nil {
 		data, err = c.outgoing(full, data, b.node.pack)
 	}
-	o := &operation[CreateResult]{name: "create", path: path, fault: err, write: true}
+	o := &operation[CreateResult]{name: "create", path: path, fault: err, parent: zkpath.Parent(full), write: true}
 	if err != nil {
 		return o
 	}
@@ -243,6 +249,10 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	}
 	o.call = func(*epoch) *wire.Call { return single(b.node.request(c, full, data)) }
 	switch {
+	case c.view.isChroot(full): // there or not, it is not made
+		o.parent, o.write = full, false
+		o.call = func(*epoch) *wire.Call { return existsCall(full) }
+		o.read = func(*epoch, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
 	case b.protection:
 		b.protect(o, full, data, result)
 	case b.node.mode.IsSequential():
@@ -251,9 +261,12 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 		o.ambiguous = []error{ErrNodeExists}
 	}
 
+	if b.again && !b.protection {
+		o.remember()
+	}
 	o.wants = func(err error) bool {
-		return errors.Is(err, ErrNoNode) && (b.parents || c.view.namespace != "") || errors.Is(err, ErrNodeExists) && (b.orSet || b.idempotent()) ||
-			errors.Is(err, errAmbiguous) && b.idempotent()
+		return errors.Is(err, ErrNoNode) && (b.parents || c.view.namespace != "") || errors.Is(err, ErrNodeExists) && b.orSet ||
+			errors.Is(err, errAmbiguous) && b.again
 	}
 	o.next = func(ctx context.Context, e *epoch, err error) (r CreateResult, again bool, _ error) {
 		switch {
@@ -264,15 +277,13 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 			}
 			return r, again, err
 		case !errors.Is(err, ErrNoNode):
-			stat, same, err2 := c.compare(ctx, e, full, data, 0)
+			stat, same, err2 := c.compare(ctx, e, full, data)
 			switch {
-			case errors.Is(err2, ErrNoNode) && o.unknown == nil:
-				return r, true, nil // deleted in between: it can be created now
 			case errors.Is(err2, ErrNoNode):
 				return r, false, err // it may have been our own
 			case err2 != nil:
 				return r, false, err2
-			case same && b.node.made(stat, e.wire.ID()):
+			case same && b.made(stat, e, o.before):
 				return result(full, stat), false, nil
 			}
 			return r, false, err
@@ -321,14 +332,14 @@ func (b CreateBuilder) set(ctx context.Context, e *epoch, o *operation[CreateRes
 	if errors.Is(err, ErrNoNode) {
 		return r, true, nil // deleted in between: it can be created now
 	}
-	if errors.Is(err, ErrBadVersion) && b.again && b.orSetVer != -1 {
-		stat, same, err2 := c.compare(ctx, e, full, data, b.orSetVer+1)
+	if errors.Is(err, ErrBadVersion) && b.again && o.unknown != nil {
+		stat, same, err2 := c.compare(ctx, e, full, data)
 		switch {
 		case errors.Is(err2, ErrNoNode):
 			return r, true, nil
 		case err2 != nil:
 			return r, false, err2
-		case same:
+		case same && (stat.Version == b.orSetVer+1 && stat.Mzxid > o.before || b.made(stat, e, o.before)):
 			return result(full, stat), false, nil
 		}
 	}
@@ -342,15 +353,13 @@ func (b CreateBuilder) set(ctx context.Context, e *epoch, o *operation[CreateRes
 	return result(full, Stat(res.Stat)), false, nil
 }
 
-// idempotent says that a node that exists may be the one to be created.
-func (b CreateBuilder) idempotent() bool { return b.again && !b.orSet && !b.protection }
-
-// made says whether a node's Stat is that of one of this kind which the session has made.
-func (n node) made(stat Stat, session int64) bool {
-	if n.mode.IsEphemeral() {
-		return stat.EphemeralOwner == session
+// made says whether a node's Stat is that of one which this create, begun when the highest zxid known was before, may have made in e's session.
+func (b CreateBuilder) made(stat Stat, e *epoch, before int64) bool {
+	owner := int64(0)
+	if b.node.mode.IsEphemeral() {
+		owner = e.wire.ID()
 	}
-	return stat.EphemeralOwner == 0
+	return stat.Version == 0 && stat.Czxid > before && stat.EphemeralOwner == owner
 }
 
 // protect makes the operation one that finds its node again, and cleans up when nobody wants it any more.

@@ -18,6 +18,7 @@ type DeleteBuilder struct {
 	children   bool
 	quiet      bool
 	guaranteed bool
+	again      bool
 }
 
 // Delete begins to delete a node. Corresponds to Curator's delete.
@@ -34,8 +35,10 @@ func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.children = t
 // Quietly takes a node that is not there for success.
 func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
 
-// Idempotent is Quietly, under the name that the other operations use: an earlier try may have deleted the node.
-func (b DeleteBuilder) Idempotent() DeleteBuilder { return b.Quietly() }
+// Idempotent forgives what a try of this same call may have done: when a try's reply was lost and the repeat meets ErrNoNode, that is success. A node that
+// was not there in the first place is ErrNoNode: of several clients that delete one node, one succeeds. (While the reply is lost, somebody else may delete
+// it.) Curator's idempotent is its quietly, which is Quietly here.
+func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 
 // Guaranteed has the client go on with the delete behind the caller's back when ForPath fails for a lost connection, or because its context
 // ended (even before it began), until it is done or the server refuses. The error is returned all the same. The whole request is kept,
@@ -47,11 +50,12 @@ func (b DeleteBuilder) Idempotent() DeleteBuilder { return b.Quietly() }
 // Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
-// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation.
+// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation; ErrBadArguments for "/", with a chroot, too.
+// (The root of a namespace can be deleted.)
 //
 // It is repeated as the retry policy says. When a repeat after an unknown outcome meets ErrNoNode, ErrBadVersion or ErrNotEmpty, the node may
 // have been deleted by the first try or by somebody else, and nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says
-// NoNode.) With Quietly, a node that is not there is success in any case. A repeat without a version may delete a node that somebody made
+// NoNode.) With Idempotent, ErrNoNode is then success; with Quietly, a node that is not there is in any case. A repeat without a version may delete a node that somebody made
 // anew in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := foreground(ctx, b.c, b.operation(path))
@@ -72,6 +76,9 @@ func (b DeleteBackground) ForPath(ctx context.Context, path string) *Pending[str
 func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	c := b.c
 	full, err := c.fullPath(path)
+	if err == nil && c.view.isChroot(full) {
+		err = errDeleteRoot
+	}
 	o := &operation[struct{}]{
 		name: "delete", path: path, fault: err, write: true,
 		call:      func(*epoch) *wire.Call { return deleteCall(full, b.version) },
@@ -82,6 +89,17 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 			err = deleteChildren(ctx, e, full, c.expiring)
 			return v, err == nil, err
 		},
+	}
+	if b.again {
+		o.again = true
+		more, next := o.wants, o.next
+		o.wants = func(err error) bool { return met(err, ErrNoNode) || more(err) }
+		o.next = func(ctx context.Context, e *epoch, err error) (v struct{}, again bool, _ error) {
+			if met(err, ErrNoNode) {
+				return v, false, nil
+			}
+			return next(ctx, e, err)
+		}
 	}
 	if b.quiet {
 		o.absent = func() struct{} { return struct{}{} }
@@ -104,6 +122,9 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	}
 	return o
 }
+
+// errDeleteRoot says that "/" was to be deleted, which a chroot does not make another node.
+var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 
 func deleteCall(full string, version int32) *wire.Call {
 	return &wire.Call{Op: jute.OpDelete, Body: jute.Marshal(&jute.PathVersionRequest{Path: full, Version: version})}

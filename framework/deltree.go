@@ -15,14 +15,14 @@ import (
 // policy says, flight by flight, and may be called again after any error. Any other refusal, such as ErrNoAuth, ends it, with a part deleted.
 //
 // It sends hundreds of deletes at a time and does not look at nodes without children before it deletes them: one request for each of them, three for any
-// other. It keeps the paths of nodes with children in memory. The root of the whole tree is ErrBadArguments.
+// other. It keeps the paths of nodes with children in memory. The root of the whole tree is ErrBadArguments, and so is the chroot.
 //
 // Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to ZKUtil.deleteRecursive. To delete a node with a version, or behind the caller's
 // back, use [Client.Delete] with DeletingChildrenIfNeeded.
 func (c *Client) DeleteRecursively(ctx context.Context, path string) error {
 	full, err := c.fullPath(path)
-	if err == nil && full == "/" {
-		err = badArguments("the root of the tree cannot be deleted")
+	if err == nil && (full == "/" || c.view.isChroot(full)) {
+		err = errDeleteRoot
 	}
 	for n := 0; err == nil && n < rounds; n++ {
 		var left []string

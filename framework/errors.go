@@ -79,9 +79,11 @@ var (
 // What happens between the client and the server.
 var (
 	// ErrOutcomeUnknown is found in every error of an operation that may or may not have been executed. Where it is not found, the
-	// operation had no effect. (Exceptions are reads, which have none anyway, and operations of several steps, whose documentation says so.)
+	// operation had no effect. (Exceptions are operations of several steps, whose documentation says so.) A read that was given up, or whose reply was
+	// lost, has had none, and comes without it.
 	ErrOutcomeUnknown = named("the operation may or may not have been executed")
-	// ErrConnectionLoss says that the connection went away after the request was sent and before its reply came: the outcome is unknown.
+	// ErrConnectionLoss says that the connection went away after the request was sent and before its reply came: the outcome is unknown, unless it was a
+	// read.
 	ErrConnectionLoss = named("connection lost before the reply came: the operation may or may not have been executed",
 		zk.ErrConnectionClosed, ErrOutcomeUnknown)
 	// ErrNotConnected says that no connection could carry the request within the connection timeout. It was not executed.
@@ -186,11 +188,19 @@ func codeError(code int32) error {
 	return &ServerError{code}
 }
 
+// errReadLost is ErrConnectionLoss for what changes nothing.
+var errReadLost = named("connection lost before the reply came", ErrConnectionLoss, zk.ErrConnectionClosed)
+
 // errUnwelcome says that there is no point in waiting for a connection.
 var errUnwelcome = named("no server accepts the client's credentials: the operation was not executed", ErrAuthFailed, ErrNotConnected)
 
-// replyError turns a reply into an error; nil for success.
-func replyError(r wire.Reply) error {
+// replyError turns the reply to a write into an error; nil for success.
+func replyError(r wire.Reply) error { return replyErrorWith(r, ErrConnectionLoss) }
+
+// readError is replyError for a read.
+func readError(r wire.Reply) error { return replyErrorWith(r, errReadLost) }
+
+func replyErrorWith(r wire.Reply, loss error) error {
 	if r.Err == nil {
 		return codeError(r.Code)
 	}
@@ -206,16 +216,16 @@ func replyError(r wire.Reply) error {
 	case errors.Is(r.Err, wire.ErrAuthFailed) && errors.Is(r.Err, wire.ErrNotSent):
 		return fmt.Errorf("%w: %w", errUnwelcome, r.Err)
 	case errors.Is(r.Err, wire.ErrAuthFailed):
-		return fmt.Errorf("%w: %w", ErrAuthFailed, ErrConnectionLoss)
+		return fmt.Errorf("%w: %w", ErrAuthFailed, loss)
 	case sent:
-		return ErrConnectionLoss
+		return loss
 	case errors.Is(r.Err, wire.ErrNotSent):
 		return ErrNotConnected
 	default:
-		return fmt.Errorf("%w: %w", ErrConnectionLoss, r.Err)
+		return fmt.Errorf("%w: %w", loss, r.Err)
 	}
 	if sent {
-		return fmt.Errorf("%w: %w", why, ErrConnectionLoss)
+		return fmt.Errorf("%w: %w", why, loss)
 	}
 	return why
 }
@@ -224,11 +234,17 @@ func replyError(r wire.Reply) error {
 type ctxError struct {
 	err, cause error
 	unknown    bool
+	read       bool // sent, and without an effect
 }
 
 // leftBy returns the error of an operation whose context has ended; unknown says that the request had been sent.
 func leftBy(ctx context.Context, unknown bool) error {
-	return &ctxError{ctx.Err(), context.Cause(ctx), unknown}
+	return &ctxError{err: ctx.Err(), cause: context.Cause(ctx), unknown: unknown}
+}
+
+// leftWaitingFor is leftBy for a request that has been sent.
+func leftWaitingFor(ctx context.Context, write bool) error {
+	return &ctxError{ctx.Err(), context.Cause(ctx), write, !write}
 }
 
 func (e *ctxError) Error() string {
@@ -236,8 +252,11 @@ func (e *ctxError) Error() string {
 	if e.cause != nil && e.cause != e.err {
 		text += " (" + e.cause.Error() + ")"
 	}
-	if e.unknown {
+	switch {
+	case e.unknown:
 		return text + " before the reply came: the operation may or may not have been executed"
+	case e.read:
+		return text + " before the reply came"
 	}
 	return text + ": the operation was not executed"
 }

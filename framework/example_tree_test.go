@@ -94,25 +94,25 @@ func ExampleCreateBuilder_Idempotent() {
 	defer stop()
 	ctx := context.Background()
 
-	// Run once or twice, by one program or after its restart: the outcome is the same.
+	// Of all who do this one succeeds, also if its connection is lost before the reply.
 	for range 2 {
 		_, err := client.Create().Idempotent().ForPath(ctx, "/config", []byte("v1"))
 		fmt.Println(err)
 	}
 	for range 2 {
-		stat, err := client.SetData().Idempotent().WithVersion(0).ForPath(ctx, "/config", []byte("v2"))
-		fmt.Println(stat.Version, err)
+		_, err := client.SetData().Idempotent().WithVersion(0).ForPath(ctx, "/config", []byte("v2"))
+		fmt.Println(err)
 	}
 	for range 2 {
 		fmt.Println(client.Delete().Idempotent().ForPath(ctx, "/config"))
 	}
 	// Output:
 	// <nil>
+	// create /config: node already exists
 	// <nil>
-	// 1 <nil>
-	// 1 <nil>
+	// setData /config: version conflict
 	// <nil>
-	// <nil>
+	// delete /config: node does not exist
 }
 
 func ExampleWithCompression() {

@@ -24,7 +24,11 @@ func (c *Client) flight(ctx context.Context, calls func() []*wire.Call) (replies
 		}
 		replies, err = awaitAll(ctx, e, frames...)
 		for i := 0; err == nil && i < len(replies); i++ {
-			if failed := replyError(replies[i]); unfinished(failed) {
+			failed := replyError(replies[i])
+			if !changesTree(frames[i]) {
+				failed = readError(replies[i])
+			}
+			if unfinished(failed) {
 				err = failed
 			}
 		}

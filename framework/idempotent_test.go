@@ -3,7 +3,7 @@ package framework
 import (
 	"context"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,44 +32,124 @@ func setThe(ctx context.Context, b SetDataBuilder, background bool, path, data s
 	return b.ForPath(ctx, path, []byte(data))
 }
 
-func TestIdempotentCreate(t *testing.T) {
+// What was there before the call is nobody's success: of several clients that create, set or delete the same, one succeeds.
+func TestIdempotentOperationsCompareAndSet(t *testing.T) {
 	bothWays(t, func(t *testing.T, background bool) {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-			ctx, b := t.Context(), c.Create().Idempotent()
-			for range 2 {
+			ctx, b, other := t.Context(), c.Create().Idempotent(), dial(t, srv)
+			connected(t, other)
+			synctest.Wait() // it has read the configuration
+			for _, mode := range []CreateMode{Persistent, Ephemeral, Container} {
+				path := "/" + mode.String()
 				var stat Stat
-				path, err := createThe(ctx, b.StoringStatIn(&stat), background, "/a", "x")
+				got, err := createThe(ctx, b.WithMode(mode).StoringStatIn(&stat), background, path, "x")
 				require.NoError(t, err)
-				assert.Equal(t, "/a", path)
-				assert.Equal(t, Stat(srv.Tree()["/a"].Stat), stat)
+				assert.Equal(t, path, got)
+				reads := srv.Counts()["getData"]
+				for _, again := range []*Client{c, other} {
+					_, err = createThe(ctx, again.Create().Idempotent().WithMode(mode), background, path, "x")
+					assert.EqualError(t, err, "create "+path+": node already exists")
+				}
+				assert.Equal(t, reads, srv.Counts()["getData"], "nothing to look at")
 			}
-			_, err := createThe(ctx, b, background, "/a", "y")
-			assert.ErrorIs(t, err, ErrNodeExists, "other data")
-			_, err = createThe(ctx, b.WithMode(Ephemeral), background, "/a", "x")
-			assert.ErrorIs(t, err, ErrNodeExists, "not of this session")
-			require.NoError(t, srv.Set("/a", []byte("x")))
-			_, err = createThe(ctx, b, background, "/a", "x")
-			assert.ErrorIs(t, err, ErrNodeExists, "it was set since")
-
-			_, err = createThe(ctx, b.WithMode(Ephemeral), background, "/e", "x")
+			_, err := createThe(ctx, b.CreatingParentsIfNeeded().Compressed(), background, "/p/q/r", "x")
 			require.NoError(t, err)
-			_, err = createThe(ctx, b.WithMode(Ephemeral), background, "/e", "x")
-			require.NoError(t, err)
-			_, err = createThe(ctx, b, background, "/e", "x")
-			assert.ErrorIs(t, err, ErrNodeExists, "it goes with the session")
-
-			// Parents as ever, and compression: what is compared is what is stored.
-			for range 2 {
-				_, err = createThe(ctx, b.CreatingParentsIfNeeded().Compressed(), background, "/p/q/r", "x")
-				require.NoError(t, err)
-			}
-
 			_, err = createThe(ctx, b.WithMode(PersistentSequential), background, "/s-", "x")
 			assert.ErrorIs(t, err, ErrBadArguments)
 			_, err = createThe(ctx, b.WithMode(PersistentSequential).WithProtection(), background, "/s-", "x")
 			assert.NoError(t, err)
+
+			set := func(c *Client) (Stat, error) {
+				return setThe(ctx, c.SetData().Idempotent().WithVersion(0), background, "/Persistent", "one")
+			}
+			stat, err := set(c)
+			require.NoError(t, err)
+			assert.Equal(t, int32(1), stat.Version)
+			for _, again := range []*Client{c, other} {
+				_, err = set(again)
+				assert.EqualError(t, err, "setData /Persistent: version conflict")
+			}
+			_, err = setThe(ctx, c.SetData().Idempotent(), background, "/none", "x")
+			assert.ErrorIs(t, err, ErrNoNode)
+
+			or := c.Create().OrSetDataVersion(1).Idempotent()
+			_, err = createThe(ctx, or, background, "/Persistent", "two")
+			require.NoError(t, err)
+			_, err = createThe(ctx, or, background, "/Persistent", "two")
+			assert.ErrorIs(t, err, ErrBadVersion)
+
+			remove := func(c *Client) error { return deleteThe(ctx, c.Delete().Idempotent(), background, "/Persistent") }
+			require.NoError(t, remove(c))
+			assert.EqualError(t, remove(c), "delete /Persistent: node does not exist")
+			assert.NoError(t, deleteThe(ctx, c.Delete().Idempotent().Quietly(), background, "/Persistent"))
+			make1(t, c, "/v", "")
+			assert.ErrorIs(t, deleteThe(ctx, c.Delete().Idempotent().WithVersion(3), background, "/v"), ErrBadVersion)
 		})
 	})
+}
+
+// What a lost reply may have hidden is forgiven, in the background, too.
+func TestIdempotentOperationsAfterALostReply(t *testing.T) {
+	bothWays(t, func(t *testing.T, background bool) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			ctx := t.Context()
+			lose := func(op, path string) *zktest.Injection {
+				connected(t, c)
+				return srv.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: zktest.LoseReply})
+			}
+			for _, mode := range []CreateMode{Persistent, Ephemeral} {
+				path, lost := "/"+mode.String(), lose("create2", "/"+mode.String())
+				got, err := createThe(ctx, c.Create().Idempotent().WithMode(mode), background, path, "x")
+				require.NoError(t, err)
+				assert.Equal(t, path, got)
+				assert.Equal(t, 1, lost.Hits())
+			}
+			lose("setData", "/Persistent")
+			stat, err := setThe(ctx, c.SetData().Idempotent().WithVersion(0), background, "/Persistent", "one")
+			require.NoError(t, err)
+			assert.Equal(t, int32(1), stat.Version)
+
+			lose("setData", "/Persistent")
+			_, err = createThe(ctx, c.Create().OrSetDataVersion(1).Idempotent(), background, "/Persistent", "two")
+			require.NoError(t, err)
+			assert.Equal(t, int32(2), srv.Tree()["/Persistent"].Stat.Version)
+			lose("create2", "/or")
+			_, err = createThe(ctx, c.Create().OrSetDataVersion(7).Idempotent(), background, "/or", "made")
+			require.NoError(t, err, "it was made, and has version 0")
+
+			lost := lose("delete", "/Persistent")
+			require.NoError(t, deleteThe(ctx, c.Delete().Idempotent().WithVersion(2), background, "/Persistent"))
+			assert.Equal(t, 1, lost.Hits())
+			assert.NotContains(t, srv.Tree(), "/Persistent")
+		})
+	})
+}
+
+// A lost reply that said "it is there already" hides nothing of ours.
+func TestIdempotentOperationsKnowWhatWasThereBefore(t *testing.T) {
+	bothWays(t, func(t *testing.T, background bool) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			ctx := t.Context()
+			plant(t, srv, "/a", "/seen") // with their paths as data
+			require.NoError(t, srv.Set("/seen", []byte("one")))
+			require.NoError(t, c.Sync().ForPath(ctx, "/a"))
+			srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
+			_, err := createThe(ctx, c.Create().Idempotent(), background, "/a", "/a")
+			assert.ErrorIs(t, err, ErrConnectionLoss)
+			connected(t, c)
+			srv.Inject(zktest.Fault{Op: "setData", Action: zktest.LoseReply})
+			_, err = setThe(ctx, c.SetData().Idempotent().WithVersion(0), background, "/seen", "one")
+			assert.ErrorIs(t, err, ErrConnectionLoss)
+		})
+	})
+}
+
+func deleteThe(ctx context.Context, b DeleteBuilder, background bool, path string) error {
+	if background {
+		_, err := b.InBackground().ForPath(ctx, path).Wait(ctx)
+		return err
+	}
+	return b.ForPath(ctx, path)
 }
 
 func TestIdempotentCreateAfterALostReply(t *testing.T) {
@@ -101,16 +181,6 @@ func TestIdempotentCreateAfterALostReply(t *testing.T) {
 		assert.ErrorIs(t, err, ErrConnectionLoss)
 		assert.NotErrorIs(t, err, ErrNodeExists)
 
-		// Somebody else's, and gone before it can be looked at.
-		plant(t, srv, "/f")
-		hold = srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/f", Action: zktest.Hold})
-		go func() { _, err := b.ForPath(ctx, "/f", []byte("x")); got <- err }()
-		<-hold.Struck()
-		require.NoError(t, srv.Delete("/f"))
-		hold.Release()
-		require.NoError(t, <-got)
-		assert.Equal(t, "x", string(srv.Tree()["/f"].Data))
-
 		// The session of the first try is over, and its node with it.
 		id := connected(t, c).ID()
 		srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
@@ -122,42 +192,6 @@ func TestIdempotentCreateAfterALostReply(t *testing.T) {
 		require.NoError(t, <-got)
 		assert.Equal(t, connected(t, c).ID(), srv.Tree()["/d"].Stat.EphemeralOwner)
 		assert.NotEqual(t, id, connected(t, c).ID())
-	})
-}
-
-func TestIdempotentSetData(t *testing.T) {
-	bothWays(t, func(t *testing.T, background bool) {
-		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-			ctx, b := t.Context(), c.SetData().Idempotent()
-			make1(t, c, "/a", "zero")
-			for range 2 {
-				var stored Stat
-				stat, err := setThe(ctx, b.WithVersion(0).StoringStatIn(&stored), background, "/a", "one")
-				require.NoError(t, err)
-				assert.Equal(t, int32(1), stat.Version)
-				assert.Equal(t, stat, stored)
-			}
-			_, err := setThe(ctx, b.WithVersion(0), background, "/a", "other")
-			assert.ErrorIs(t, err, ErrBadVersion)
-			_, err = setThe(ctx, b.WithVersion(7), background, "/a", "one")
-			assert.ErrorIs(t, err, ErrBadVersion, "not the version after")
-			_, err = setThe(ctx, b.WithVersion(1).Compressed(), background, "/a", "two")
-			require.NoError(t, err)
-			_, err = setThe(ctx, b.WithVersion(1).Compressed(), background, "/a", "two")
-			require.NoError(t, err)
-			_, err = setThe(ctx, b, background, "/none", "x")
-			assert.ErrorIs(t, err, ErrNoNode)
-
-			// Create or set, with a version: the setting is what is idempotent.
-			or := c.Create().OrSetDataVersion(2).Idempotent()
-			for range 2 {
-				_, err = createThe(ctx, or, background, "/a", "three")
-				require.NoError(t, err)
-			}
-			assert.Equal(t, int32(3), srv.Tree()["/a"].Stat.Version)
-			_, err = createThe(ctx, or, background, "/a", "other")
-			assert.ErrorIs(t, err, ErrBadVersion)
-		})
 	})
 }
 
@@ -181,31 +215,11 @@ func TestIdempotentSetDataAfterALostReply(t *testing.T) {
 		assert.ErrorIs(t, err, ErrConnectionLoss, "it was done, or not")
 		assert.NotErrorIs(t, err, ErrBadVersion)
 	})
-	// The root of a namespace is made, and looked at, as any node.
+	// The root of a namespace is made as for any operation.
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		ctx, b := t.Context(), c.UsingNamespace("team").SetData().Idempotent().WithVersion(0)
-		for range 2 {
-			_, err := b.ForPath(ctx, "/", []byte("one"))
-			require.NoError(t, err)
-		}
-		_, err := b.ForPath(ctx, "/", []byte("two"))
-		assert.ErrorIs(t, err, ErrBadVersion)
-	})
-}
-
-func TestIdempotentDelete(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		ctx := t.Context()
-		make1(t, c, "/a", "")
-		lost := srv.Inject(zktest.Fault{Op: "delete", Action: zktest.LoseReply})
-		require.NoError(t, c.Delete().Idempotent().WithVersion(0).ForPath(ctx, "/a"))
-		assert.Equal(t, 1, lost.Hits())
-		require.NoError(t, c.Delete().Idempotent().ForPath(ctx, "/a"))
-		_, err := c.Delete().Idempotent().InBackground().ForPath(ctx, "/a").Wait(ctx)
+		b := c.UsingNamespace("team").SetData().Idempotent().WithVersion(0)
+		srv.Inject(zktest.Fault{Op: "setData", Times: 2, Action: zktest.LoseReply})
+		_, err := b.ForPath(t.Context(), "/", []byte("one"))
 		require.NoError(t, err)
-		make1(t, c, "/a", "")
-		assert.ErrorIs(t, c.Delete().Idempotent().WithVersion(3).ForPath(ctx, "/a"), ErrBadVersion)
-		time.Sleep(time.Second)
-		assert.Contains(t, srv.Tree(), "/a")
 	})
 }

@@ -34,7 +34,12 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 	full, err := c.fullPath(path)
 	o := &operation[struct{}]{
 		name: name, path: path, fault: err, write: true,
-		call: func(*epoch) *wire.Call { return c.mkdir(full, p) },
+		call: func(*epoch) *wire.Call {
+			if c.view.isChroot(full) {
+				return existsCall(full) // there or not, it is not made
+			}
+			return c.mkdir(full, p)
+		},
 		read: nothing,
 		wants: func(err error) bool {
 			return errors.Is(err, ErrNodeExists) || errors.Is(err, ErrNoNode)
@@ -52,12 +57,16 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 }
 
 // mkdirs makes the node at the full path and what is missing above, going up from it to the deepest ancestor that exists and down again in
-// one flight. So it asks for no right on ancestors that exist. made says whether the node itself was made, and not found.
+// one flight. So it asks for no right on ancestors that exist. made says whether the node itself was made, and not found. It is for a path that was found
+// missing, or for what is missing above: when all but the chroot is, it is the chroot, which is not made.
 func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (made bool, err error) {
 	for range rounds {
 		var below []string // missing ones, deepest first
 		at := path
 		for {
+			if !c.view.below(at) {
+				return false, c.view.noChroot()
+			}
 			if at == "/" {
 				break // always there
 			}

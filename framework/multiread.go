@@ -115,7 +115,7 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	o.read = func(e *epoch, body []byte) (r MultiReadResult, err error) {
 		// In the background this runs before the next answer is looked at, so that the highest zxid is that of this one.
 		r.Zxid = e.wire.MaxZxid()
-		if r.Results, err = readResults(reads, body); err == nil && b.c.packs(b.pack) {
+		if r.Results, err = b.c.view.readResults(reads, body); err == nil && b.c.packs(b.pack) {
 			b.unpack(r.Results)
 		}
 		return r, err
@@ -136,7 +136,7 @@ func (b MultiReadBuilder) unpack(results []ReadResult) {
 	}
 }
 
-func readResults(reads []Read, body []byte) ([]ReadResult, error) {
+func (v view) readResults(reads []Read, body []byte) ([]ReadResult, error) {
 	var res jute.MultiResponse
 	if err := decode(body, &res); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func readResults(reads []Read, body []byte) ([]ReadResult, error) {
 		switch r.Op {
 		case read.op:
 		case jute.OpError:
-			results[i].Err = opError(read.name(), read.path, codeError(r.Err))
+			results[i].Err = opError(read.name(), read.path, v.absentAt(codeError(r.Err), read.path))
 		default:
 			return nil, fmt.Errorf("%w: result of type %d for read %d", ErrMalformedReply, r.Op, i)
 		}

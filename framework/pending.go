@@ -14,14 +14,15 @@ import (
 // The request is queued before the ForPath that returned the Pending did: the server executes the requests that one goroutine queues in
 // their order. (When an operation takes further steps, because a parent is missing or a node has children, those come behind whatever was
 // queued meanwhile.) There is one attempt: a lost connection is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not
-// asked. Protected creates and guaranteed deletes are looked after all the same.
+// asked. Protected creates, guaranteed deletes and what is Idempotent are looked after all the same.
 //
 // The context given to ForPath bounds the operation: when it ends, so does the operation, as in the foreground.
 //
 // Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
-	ops  *ops
-	done chan struct{}
+	ops   *ops
+	done  chan struct{}
+	write bool
 
 	claimed atomic.Bool // by whoever decides the result
 
@@ -52,7 +53,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	case <-p.done:
 		return p.v, p.err
 	case <-ctx.Done():
-		return none, leftBy(ctx, true)
+		return none, leftWaitingFor(ctx, p.write)
 	}
 }
 
@@ -107,7 +108,7 @@ func (p *Pending[T]) watch(stop func() bool) {
 // background queues an operation's first frame and returns.
 func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending[T] {
 	var none T
-	p := &Pending[T]{ops: c.core.ops, done: make(chan struct{})}
+	p := &Pending[T]{ops: c.core.ops, done: make(chan struct{}), write: o.write}
 	if ctx == nil {
 		o.fault = ErrNilContext
 	}
@@ -122,7 +123,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		e, err = c.epochOf()
 	}
 	if err != nil {
-		o.complete(p, none, o.failed(err))
+		o.complete(p, none, o.failed(c, err))
 		return p
 	}
 
@@ -136,33 +137,29 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		}
 		if errors.Is(r.Err, wire.ErrNotSent) && ctx.Err() != nil {
 			o.undone()
-			o.complete(p, none, o.failed(leftBy(ctx, false)))
+			o.complete(p, none, o.failed(c, leftBy(ctx, false)))
 			return
 		}
 		v, err := o.finish(e, r)
 		switch {
 		case err == nil:
 			o.complete(p, v, nil)
-		case o.wanted(err), o.recover != nil && o.unknown != nil && e.ctx.Err() == nil:
+		case o.wanted(err), o.another() && e.ctx.Err() == nil:
 			p.ops.workers.spawn(func() {
 				if o.wanted(err) {
 					v, err = o.goOn(ctx, c, e, err)
 				}
-				if err != nil && o.recover != nil && o.unknown != nil && ctx.Err() == nil {
+				if err != nil && o.another() && ctx.Err() == nil {
 					o.seen.try(e)
 					v, err = o.try(ctx, c, e)
 				}
 				if err != nil {
-					v, err = none, o.failed(err)
+					v, err = none, o.failed(c, err)
 				}
 				o.complete(p, v, err)
 			})
 		default:
-			v, err = none, o.failed(err)
-			if o.final != nil {
-				v, err = o.final(v, err)
-			}
-			o.complete(p, v, err)
+			o.complete(p, none, o.failed(c, err))
 		}
 	}
 	e.wire.Submit(call)
@@ -177,14 +174,20 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 				return
 			}
 			o.undone()
-			o.complete(p, none, opError(o.name, o.path, leftBy(ctx, true)))
+			o.complete(p, none, opError(o.name, o.path, leftWaitingFor(ctx, o.write)))
 		}))
 	}
 	return p
 }
 
+// another says whether the background has another try for an unknown outcome: the one that finds out about it.
+func (o *operation[T]) another() bool { return (o.recover != nil || o.again) && o.unknown != nil }
+
 // complete ends an operation in the background.
 func (o *operation[T]) complete(p *Pending[T], v T, err error) {
+	if o.final != nil {
+		v, err = o.final(v, err)
+	}
 	o.seen.done(err)
 	p.complete(v, err)
 }

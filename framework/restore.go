@@ -67,13 +67,8 @@ func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p 
 	if err := in.header(); err != nil {
 		return err
 	}
-	if parent := zkpath.Parent(root); parent != "/" && root != "/" {
-		if err := b.c.repeat(ctx, func(ctx context.Context, e *epoch) error {
-			_, err := b.c.mkdirs(ctx, e, parent, parents{mode: Persistent})
-			return err
-		}); err != nil {
-			return err
-		}
+	if err := b.c.repeat(ctx, func(ctx context.Context, e *epoch) error { return b.above(ctx, e, root) }); err != nil {
+		return err
 	}
 	limit := min(restoreBytes, b.c.core.cfg.maxFrame/2)
 	var batch []*jute.CreateRequest
@@ -131,6 +126,19 @@ func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p 
 	return nil
 }
 
+// above makes what is missing above the root. A chroot has to be there.
+func (b RestoreBuilder) above(ctx context.Context, e *epoch, root string) error {
+	chroot, parent := b.c.view.chroot, zkpath.Parent(root)
+	switch {
+	case b.c.view.isChroot(root) || b.c.view.isChroot(parent):
+		return b.c.view.absent(send(ctx, e, b.c.expiring(existsCall(chroot))), chroot)
+	case parent == "/": // of the root, too
+		return nil
+	}
+	_, err := b.c.mkdirs(ctx, e, parent, parents{mode: Persistent})
+	return err
+}
+
 // relocated is where a node of a dump goes.
 func relocated(root, path string) string {
 	switch {
@@ -181,7 +189,7 @@ func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.Crea
 		case one.Err == jute.CodeNodeExists:
 			return true, nil
 		default:
-			return false, opError("create", b.c.userPath(nodes[min(i, len(nodes)-1)].Path), codeError(one.Err))
+			return false, opError("create", b.c.userPath(nodes[min(i, len(nodes)-1)].Path), b.c.view.absent(codeError(one.Err), ""))
 		}
 	}
 	return false, nil
@@ -205,7 +213,7 @@ func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateR
 		case unfinished(err):
 			return 0, err
 		case err != nil:
-			return 0, opError("create", b.c.userPath(n.Path), err)
+			return 0, opError("create", b.c.userPath(n.Path), b.c.view.absent(err, zkpath.Parent(n.Path)))
 		}
 	}
 	if len(there) == 0 {
@@ -246,7 +254,7 @@ func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.Cr
 			}
 		}
 		if err != nil {
-			return opError("restore", b.c.userPath(n.Path), err)
+			return opError("restore", b.c.userPath(n.Path), b.c.view.absent(err, n.Path))
 		}
 	}
 	return nil

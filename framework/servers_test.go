@@ -52,7 +52,7 @@ func TestSetServers(t *testing.T) {
 		next := changesOf(t, c)
 		next(StateChange{Connected, 1})
 		s := connected(t, c)
-		require.NoError(t, c.UsingNamespace("").Ensure(t.Context(), "/"))
+		require.NoError(t, e.Member(e.Leader()).Create("/app", nil))
 
 		// More of them: nothing happens.
 		require.NoError(t, c.SetServers(e.Member(1).Addr()+","+e.Member(0).Addr()))

@@ -30,9 +30,13 @@ func (b SetDataBuilder) Compressed() SetDataBuilder { b.pack = packYes; return b
 // Uncompressed writes the data as they are, also with [WithCompression].
 func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return b }
 
-// Idempotent takes the success of an earlier try, or of an earlier run of the program, for success: when the operation meets ErrBadVersion, the node
-// is read, and if it has the version after the one given, with just these data, that is the result. (Somebody else may have written the same.)
-// Corresponds to Curator's idempotent.
+// Idempotent forgives what a try of this same call may have done: when a try's reply was lost and the repeat meets ErrBadVersion, the node is read, and if
+// it has the version after the one given, with just these data, written since the call began, that is the result. Else the error is the one of an unknown
+// outcome, as without Idempotent. A version that was not the node's from the beginning is ErrBadVersion, whatever the data: of several clients that set one
+// version, one succeeds. (While the reply is lost, somebody else may write the very same. Where that must be told apart, put the client's name into the
+// data.) It needs the right to read the node. Without a version there is nothing to forgive.
+//
+// Curator's idempotent takes the next version with the same data for success, whoever wrote them and when.
 func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 
 // StoringStatIn has the node's new Stat written to stat when the operation succeeds.
@@ -72,11 +76,12 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 		ambiguous: []error{ErrBadVersion},
 	}
 	if b.again && b.version != -1 {
-		o.wants = func(err error) bool { return errors.Is(err, ErrBadVersion) || errors.Is(err, errAmbiguous) }
+		o.remember()
+		o.wants = func(err error) bool { return errors.Is(err, errAmbiguous) }
 		o.next = func(ctx context.Context, e *epoch, met error) (Stat, bool, error) {
-			stat, same, err := b.c.compare(ctx, e, full, data, b.version+1)
+			stat, same, err := b.c.compare(ctx, e, full, data)
 			switch {
-			case errors.Is(err, ErrNoNode), err == nil && !same:
+			case errors.Is(err, ErrNoNode), err == nil && (!same || stat.Version != b.version+1 || stat.Mzxid <= o.before):
 				return Stat{}, false, met
 			case err != nil:
 				return Stat{}, false, err
@@ -88,8 +93,8 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	return rootIfMissing(o, b.c)
 }
 
-// compare reads a node and says whether it has the version and the data.
-func (c *Client) compare(ctx context.Context, e *epoch, full string, data []byte, version int32) (stat Stat, same bool, err error) {
+// compare reads a node and says whether it has the data.
+func (c *Client) compare(ctx context.Context, e *epoch, full string, data []byte) (stat Stat, same bool, err error) {
 	reply, _, err := await(ctx, e, c.expiring(&wire.Call{Op: jute.OpGetData, Body: jute.Marshal(&jute.PathWatchRequest{Path: full})}), nil)
 	if err == nil {
 		err = replyError(reply)
@@ -98,7 +103,7 @@ func (c *Client) compare(ctx context.Context, e *epoch, full string, data []byte
 	if err == nil {
 		err = decode(reply.Body, &res)
 	}
-	return Stat(res.Stat), err == nil && res.Stat.Version == version && bytes.Equal(res.Data, data), err
+	return Stat(res.Stat), err == nil && bytes.Equal(res.Data, data), err
 }
 
 // dataOr returns data, or the client's default data for nil.

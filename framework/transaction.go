@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // TransactionOp is one operation of a transaction. Make it with [Client.TransactionOp].
@@ -15,6 +16,7 @@ type TransactionOp struct {
 	c     *Client
 	name  string
 	path  string // as given
+	full  string // as the server knows it
 	op    jute.MultiOp
 	fault error
 }
@@ -58,13 +60,14 @@ type TransactionOps struct{ c *Client }
 // TransactionOp begins an operation of a transaction. Paths are those of this view, whichever view executes it. Corresponds to Curator's transactionOp.
 func (c *Client) TransactionOp() TransactionOps { return TransactionOps{c} }
 
-// Transaction executes the operations as one: all of them or none, nobody sees a part. It returns their results in order.
+// Transaction executes the operations as one: all of them or none, nobody sees a part. It returns their results in order. The root of a namespace
+// is made first if it is missing, by itself, as for a single operation.
 //
 // When one is refused, the error is an *OpError with its path, containing a [*TransactionError] with its index, and it matches the reason
 // (errors.Is(err, ErrBadVersion), for example); the results then say per operation what happened. Any other error comes without results.
 //
 // The retry policy is asked when the transaction was certainly not executed. After an unknown outcome it is not repeated, since a repeat
-// could fail because of its own success: the error is ErrConnectionLoss. Read what it was to change, or put a check into it that tells.
+// could fail because of its own success: the error is ErrConnectionLoss. [Client.IdempotentTransaction] is repeated.
 //
 // The whole request must fit into the server's packet limit, else it is ErrTooLarge. No operations at all are ErrBadArguments.
 // Corresponds to Curator's transaction().forOperations.
@@ -111,6 +114,18 @@ func (c *Client) transaction(ops []TransactionOp) (*operation[[]TransactionResul
 		t.failed = nil
 		return &wire.Call{Op: jute.OpMulti, Body: jute.Marshal(&req)}
 	}
+	o.wants = func(err error) bool { return t.rootless(err) != nil }
+	o.next = func(ctx context.Context, e *epoch, err error) (none []TransactionResult, again bool, _ error) {
+		op := t.rootless(err)
+		made, err2 := op.c.root(ctx, e)
+		if err2 != nil {
+			return none, false, err2
+		}
+		if made || op.full == op.c.view.prefix() || zkpath.Parent(op.full) == op.c.view.prefix() {
+			return none, true, nil // somebody else may have made it meanwhile
+		}
+		return none, false, err
+	}
 	o.read = func(_ *epoch, body []byte) ([]TransactionResult, error) {
 		results, err := t.read(body)
 		for i, res := range results {
@@ -122,6 +137,19 @@ func (c *Client) transaction(ops []TransactionOp) (*operation[[]TransactionResul
 		return results, err
 	}
 	return o, t
+}
+
+// rootless returns the operation by which a transaction was refused, if it is one that makes the root of its namespace when it stands alone; else nil.
+func (t *transaction) rootless(err error) *TransactionOp {
+	var refused *TransactionError
+	if !errors.Is(err, ErrNoNode) || !errors.As(err, &refused) {
+		return nil
+	}
+	op := &t.ops[refused.Index]
+	if op.c.view.namespace != "" && (op.name == "create" || op.name != "delete" && op.path == "/") {
+		return op
+	}
+	return nil
 }
 
 // read decodes the results, of a failed transaction too.
@@ -148,7 +176,7 @@ func (t *transaction) read(body []byte) ([]TransactionResult, error) {
 			results[i].Err = ErrNotAttempted
 		default:
 			failed = true
-			results[i].Err = codeError(r.Err)
+			results[i].Err = op.c.view.absent(codeError(r.Err), op.needed())
 		}
 	}
 	return results, nil
@@ -205,10 +233,13 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 	if err == nil {
 		err = b.node.fault()
 	}
+	if err == nil && b.c.view.isChroot(full) {
+		err = badArguments("the chroot is not made by who uses it: create %s without a chroot", full)
+	}
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.node.pack)
 	}
-	op := TransactionOp{c: b.c, name: "create", path: path, fault: err}
+	op := TransactionOp{c: b.c, name: "create", path: path, full: full, fault: err}
 	if err == nil {
 		op.op = b.node.request(b.c, full, data)
 	}
@@ -230,8 +261,11 @@ func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
 // ForPath makes the operation.
 func (b TransactionDelete) ForPath(path string) TransactionOp {
 	full, err := b.c.fullPath(path)
+	if err == nil && b.c.view.isChroot(full) {
+		err = errDeleteRoot
+	}
 	req := &jute.PathVersionRequest{Path: full, Version: b.version}
-	return TransactionOp{c: b.c, name: "delete", path: path, op: jute.MultiOp{Op: jute.OpDelete, Request: req}, fault: err}
+	return TransactionOp{c: b.c, name: "delete", path: path, full: full, op: jute.MultiOp{Op: jute.OpDelete, Request: req}, fault: err}
 }
 
 // TransactionSetData replaces a node's data in a transaction.
@@ -260,7 +294,7 @@ func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 		data, err = b.c.outgoing(full, data, b.pack)
 	}
 	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
-	return TransactionOp{c: b.c, name: "setData", path: path, op: jute.MultiOp{Op: jute.OpSetData, Request: req}, fault: err}
+	return TransactionOp{c: b.c, name: "setData", path: path, full: full, op: jute.MultiOp{Op: jute.OpSetData, Request: req}, fault: err}
 }
 
 // TransactionCheck is a condition in a transaction: the node exists, with the version if one is given. It needs the right to read the node.
@@ -276,5 +310,5 @@ func (b TransactionCheck) WithVersion(version int32) TransactionCheck { b.versio
 func (b TransactionCheck) ForPath(path string) TransactionOp {
 	full, err := b.c.fullPath(path)
 	req := &jute.PathVersionRequest{Path: full, Version: b.version}
-	return TransactionOp{c: b.c, name: "check", path: path, op: jute.MultiOp{Op: jute.OpCheck, Request: req}, fault: err}
+	return TransactionOp{c: b.c, name: "check", path: path, full: full, op: jute.MultiOp{Op: jute.OpCheck, Request: req}, fault: err}
 }

@@ -74,7 +74,7 @@ func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[WalkedN
 			})
 		}
 		if err != nil && !left {
-			yield(WalkedNode{Path: path}, opError("walk", path, err))
+			yield(WalkedNode{Path: path}, opError("walk", path, b.c.view.absent(err, full)))
 		}
 	}
 }
@@ -215,7 +215,7 @@ func fillTogether(nodes []walked, r wire.Reply) error {
 	for i := range reads {
 		reads[i] = ReadData(nodes[i].full)
 	}
-	results, err := readResults(reads, r.Body)
+	results, err := view{}.readResults(reads, r.Body)
 	for i := range results {
 		nodes[i].Data, nodes[i].Stat, nodes[i].err = results[i].Data, results[i].Stat, errors.Unwrap(results[i].Err)
 	}

@@ -103,6 +103,8 @@ type deed struct {
 	what string
 	to   func(state) (state, error) // what it makes of a state, or the error with which it is refused
 	do   func(context.Context) (framework.Stat, error)
+	// forgives is the refusal that is success when the reply to an earlier try was lost.
+	forgives error
 }
 
 // guaranteed is a deed that is done in the end, whatever its error.
@@ -153,7 +155,7 @@ func (n *ownNode) learn(w *world, d deed, version int32, err error) {
 		switch {
 		case err == nil:
 			newer := becomes.absent() || s.absent() || s.version == unsure || version > s.version
-			if refused == nil && newer && (becomes.version == version || becomes.version == unsure) {
+			if (refused == nil || errors.Is(refused, d.forgives)) && newer && (becomes.version == version || becomes.version == unsure) {
 				becomes.version = version
 				may = append(may, becomes)
 			}
@@ -214,9 +216,9 @@ func (n *ownNode) creations(c *framework.Client, data string) []deed {
 		}
 	}
 	return []deed{
-		{"create", to, do(c.Create())},
-		{"idempotent create", to, do(c.Create().Idempotent())},
-		{"create or set", func(state) (state, error) { return state{data: data, version: unsure}, nil }, do(c.Create().OrSetData())},
+		{what: "create", to: to, do: do(c.Create())},
+		{what: "idempotent create", to: to, do: do(c.Create().Idempotent())},
+		{what: "create or set", to: func(state) (state, error) { return state{data: data, version: unsure}, nil }, do: do(c.Create().OrSetData())},
 	}
 }
 
@@ -226,9 +228,9 @@ func (n *ownNode) settings(c *framework.Client, data string, version int32) []de
 	}
 	to := at(version, state{data: data, version: version + 1})
 	return []deed{
-		{"set", at(unsure, state{data: data, version: unsure}), do(c.SetData())}, // twice, perhaps
-		{"set of a version", to, do(c.SetData().WithVersion(version))},
-		{"idempotent set of a version", to, do(c.SetData().WithVersion(version).Idempotent())},
+		{what: "set", to: at(unsure, state{data: data, version: unsure}), do: do(c.SetData())}, // twice, perhaps
+		{what: "set of a version", to: to, do: do(c.SetData().WithVersion(version))},
+		{what: "idempotent set of a version", to: to, do: do(c.SetData().WithVersion(version).Idempotent())},
 	}
 }
 
@@ -239,10 +241,11 @@ func (n *ownNode) deletions(c *framework.Client, version int32) []deed {
 	gone := func(state) (state, error) { return absent, nil }
 	b := c.Delete()
 	return []deed{
-		{"delete", at(unsure, absent), do(b)},
-		{"delete of a version", at(version, absent), do(b.WithVersion(version))},
-		{"idempotent delete", gone, do(b.Idempotent())},
-		{guaranteed, gone, do(b.Quietly().Guaranteed())},
+		{what: "delete", to: at(unsure, absent), do: do(b)},
+		{what: "delete of a version", to: at(version, absent), do: do(b.WithVersion(version))},
+		{what: "idempotent delete", to: at(unsure, absent), do: do(b.Idempotent()), forgives: framework.ErrNoNode},
+		{what: "quiet delete", to: gone, do: do(b.Quietly())},
+		{what: guaranteed, to: gone, do: do(b.Quietly().Guaranteed())},
 	}
 }
 
