@@ -124,19 +124,6 @@ func (h *Handle) Release(ctx context.Context) error {
 	return err
 }
 
-// Do runs f under the Handle on behalf of ctx and then calls release, also when f panics. The error is f's, joined with that of release
-// if it tells of a loss, or if ctx has not ended: else the node is deleted behind our back, which is no failure of f's work.
-func (h *Handle) Do(ctx context.Context, f func(context.Context) error, release func(context.Context) error) (err error) {
-	work, stop := Work(ctx, h.Context())
-	defer func() {
-		stop()
-		if released := release(ctx); released != nil && (ctx.Err() == nil || h.Lost() != nil) {
-			err = errors.Join(err, released)
-		}
-	}()
-	return f(work)
-}
-
 // Work returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold carries, and ending with hold, too. Its Err looks at
 // that of hold, which may look at the clock. stop is to be called when the work is done.
 func Work(ctx, hold context.Context) (work context.Context, stop func()) {

@@ -22,6 +22,9 @@ var (
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	// ErrSequenceExhausted says that the sequence numbers of the directory are used up: delete it while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	// ErrNotReleased is in the error of a [Selector] whose function has done its work, and only giving up the place was refused (ErrNoAuth): it
+	// stays first in line until the session ends.
+	ErrNotReleased = queue.ErrNotReleased
 	// ErrLeft is what a [Latch] says that has left the election.
 	ErrLeft = errors.New("the latch has left the election: make a new one to join again")
 	// ErrRunning says that the [Selector] is running already.

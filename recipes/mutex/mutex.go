@@ -29,6 +29,9 @@ var (
 	ErrSuspended = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the directory while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the lock back was refused (ErrNoAuth): it
+	// stays held until the session ends.
+	ErrNotReleased = queue.ErrNotReleased
 )
 
 // Mutex is a lock at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Every Acquire
@@ -153,10 +156,13 @@ func (m *Mutex) failed(verb string, err error) error {
 }
 
 // Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and re-enters; it ends with ctx
-// and with the lock, whichever comes first; its deadline is that of ctx.
+// and with the lock, whichever comes first; its deadline is that of ctx. When the lock is not acquired f is not called.
 //
 // The error is f's, joined with the way in which the lock was lost, if it was lost before f returned: then f's work may not have been
-// protected to its end. When the lock is not acquired f is not called.
+// protected to its end. What happens after that does not make the work undone, and is no error of Do: it waits for the server to confirm the release for
+// as long as ctx allows, but no longer than a second; then, or when the connection or the session is lost meanwhile, the client goes on with it
+// and Do returns. (Who needs to know that the lock is free uses Acquire and Release.) Only when the server refuses to delete the lock's node
+// the error is joined with ErrNotReleased and the reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	if f == nil {
 		return m.failed("do", errors.New("the function is nil"))
@@ -165,7 +171,7 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error
 	if err != nil {
 		return err
 	}
-	return lock.handle.Do(ctx, f, lock.Release)
+	return queue.Do(ctx, lock.handle, m.failed, f)
 }
 
 // Participant is somebody who holds the lock or waits for it, with any client.

@@ -39,6 +39,9 @@ var (
 	ErrSuspended = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the directory while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the lock back was refused (ErrNoAuth): it
+	// stays held until the session ends.
+	ErrNotReleased = queue.ErrNotReleased
 )
 
 // Kind says which of the two locks.

@@ -102,10 +102,13 @@ func (s *Side) enter(ctx context.Context, wait func(ctx, values context.Context)
 }
 
 // Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and carries the lock; it ends with ctx
-// and with the lock, whichever comes first; its deadline is that of ctx.
+// and with the lock, whichever comes first; its deadline is that of ctx. When the lock is not acquired f is not called.
 //
 // The error is f's, joined with the way in which the lock was lost, if it was lost before f returned: then f's work may not have been
-// protected to its end. When the lock is not acquired f is not called.
+// protected to its end. What happens after that does not make the work undone, and is no error of Do: it waits for the server to confirm the release for
+// as long as ctx allows, but no longer than a second; then, or when the connection or the session is lost meanwhile, the client goes on with it
+// and Do returns. (Who needs to know that the lock is free uses Acquire and Release.) Only when the server refuses to delete the lock's node
+// the error is joined with ErrNotReleased and the reason.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	if f == nil {
 		return s.failed("do", errors.New("the function is nil"))
@@ -114,7 +117,7 @@ func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error 
 	if err != nil {
 		return err
 	}
-	return lock.handle.Do(ctx, f, lock.Release)
+	return queue.Do(ctx, lock.handle, s.failed, f)
 }
 
 // Participants returns who holds this lock, or waits for it, in the order of the line; of the others there is no word, see

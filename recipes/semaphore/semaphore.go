@@ -41,6 +41,9 @@ var (
 	ErrSuspended = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers of a directory are used up: delete it while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	// ErrNotReleased is in the error of Do when the work was done under the lease to its end, and only giving the lease back was refused (ErrNoAuth): it
+	// stays taken until the session ends.
+	ErrNotReleased = queue.ErrNotReleased
 )
 
 // Semaphore is a number of leases at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Safe
@@ -192,11 +195,14 @@ func (s *Semaphore) failed(verb string, err error) error {
 }
 
 // Do runs f while holding n leases, and releases them, also when f panics. f's context has the values of ctx; it ends with ctx and with the
-// lease, whichever comes first; its deadline is that of ctx.
+// lease, whichever comes first; its deadline is that of ctx. When the leases are not acquired f is not called.
 //
 // The error is f's, joined with the way in which the lease was lost, if it was lost before f returned: then f's work may have been one too many.
-// When the leases are not acquired f is not called.
-func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) (err error) {
+// What happens after that does not make the work undone, and is no error of Do: it waits for the server to confirm the release for as long as ctx
+// allows, but no longer than a second; then, or when the connection or the session is lost meanwhile, the client goes on with it and Do returns. (Who
+// needs to know that the leases are free uses Acquire and Release.) Only when the server refuses to delete the nodes the error is joined with
+// ErrNotReleased and the reason.
+func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
 	if f == nil {
 		return s.failed("do", errors.New("the function is nil"))
 	}
@@ -204,16 +210,13 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) e
 	if err != nil {
 		return err
 	}
-	work, stop := queue.Work(ctx, lease.Context())
-	defer func() {
-		stop()
-		// When ctx has ended the nodes are deleted behind our back: that is no failure of f's work.
-		if released := lease.Release(ctx); released != nil && (ctx.Err() == nil || lease.lost() != nil) {
-			err = errors.Join(err, released)
-		}
-	}()
-	return f(work)
+	return queue.Do(ctx, held{lease}, s.failed, f)
 }
+
+// held is a lease that says how it was lost.
+type held struct{ *Lease }
+
+func (h held) Lost() error { return h.lost() }
 
 // Participant is somebody's node: one lease, or one place in line.
 type Participant struct {
