@@ -24,8 +24,9 @@ type candidate struct {
 	place    *queue.Position
 	epoch    int64 // the session in which place is
 
-	role  Role // as of the last look
-	since time.Time
+	role         Role // as of the look with the largest number
+	since        time.Time
+	looks, noted uint64 // how many looks have begun, and the number of the one that role is of
 }
 
 func (c *candidate) init(idle error) {
