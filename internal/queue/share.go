@@ -15,31 +15,39 @@ import (
 // Share is one grant and those who share it: whoever acquires under it once more joins, instead of standing in line. The hold's context is made
 // with it (see [Carry]) before there is a grant, and so it is ready with Begin.
 type Share struct {
-	grant *Grant // set by Begin, before anybody else sees the Share; as log
-	log   *slog.Logger
-
 	mu    sync.Mutex
+	grant *Grant // nil until Begin, not changed after it; until then guarded by mu, since hooks see the context before there is a grant
+	log   *slog.Logger
 	count int // Handles that were not released, guarded by mu
 }
 
 // Begin returns the first Handle.
 func (s *Share) Begin(grant *Grant, log *slog.Logger) *Handle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.grant, s.log, s.count = grant, log, 1
 	return s.handle()
 }
 
 // Live says whether the grant is held.
-func (s *Share) Live() bool { return s.grant.Hold.Valid() }
+func (s *Share) Live() bool {
+	s.mu.Lock()
+	grant := s.grant
+	s.mu.Unlock()
+	return grant != nil && grant.Hold.Valid()
+}
 
-// Join returns one more Handle, nil if the last one was released.
+// Join returns one more Handle of a grant that is, or was, held, nil if the last one was released; then it waits for the hold to end, which is about to.
 func (s *Share) Join() *Handle {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.count == 0 {
-		return nil
+	if s.count > 0 {
+		defer s.mu.Unlock()
+		s.count++
+		return s.handle()
 	}
-	s.count++
-	return s.handle()
+	s.mu.Unlock()
+	<-s.grant.Hold.Context().Done()
+	return nil
 }
 
 func (s *Share) handle() *Handle {

@@ -9,7 +9,6 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -36,18 +35,7 @@ type Barrier struct {
 // New makes the barrier at path. It sends nothing. A mistake in the arguments (a nil client, a path that cannot be one) is reported by
 // every method, before anything is sent.
 func New(client *framework.Client, path string) *Barrier {
-	return &Barrier{client, path, check(client, path)}
-}
-
-func check(client *framework.Client, path string) error {
-	if client == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
-	var fault *zkpath.Error
-	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
-		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
-	}
-	return nil
+	return &Barrier{client, path, queue.Check(client, path)}
 }
 
 // Path returns the barrier's path.

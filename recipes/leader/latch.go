@@ -67,7 +67,7 @@ type Latch struct {
 // through lost sessions and deleted nodes, after which it joins again at the end of the line, and through refusals (ErrNoAuth, ErrSequenceExhausted, …), after which it tries again, less and less
 // often, down to once in about 10 s. [Latch.Await] and [Latch.Health] tell of them.
 //
-// Errors, all before anything is sent: a nil client, framework.ErrInvalidPath, framework.ErrInvalidOption.
+// Errors, all before anything is sent: a nil client, framework.ErrInvalidPath (also for the root), framework.ErrInvalidOption.
 func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, error) {
 	l := &Latch{done: make(chan struct{})}
 	cfg, err := configure(&l.line, client, path, latchName, opts)

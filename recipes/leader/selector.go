@@ -29,7 +29,7 @@ type Selector struct {
 // return soon after: as long as it has not, this process takes no part in the election. While the session lives nobody else leads before it
 // has returned; when the session is lost somebody else does, which is what the context is for.
 //
-// Errors: a nil client, a nil function, framework.ErrInvalidPath, framework.ErrInvalidOption.
+// Errors: a nil client, a nil function, framework.ErrInvalidPath (also for the root), framework.ErrInvalidOption.
 func NewSelector(client *framework.Client, path string, lead func(ctx context.Context) error, opts ...Option) (*Selector, error) {
 	s := &Selector{call: lead}
 	cfg, err := configure(&s.line, client, path, lockName, opts)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // lockName is what stands in front of the sequence number. It is part of the contract with Curator for Java.
@@ -32,6 +31,8 @@ var (
 	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the lock back was refused (ErrNoAuth): it
 	// stays held until the session ends.
 	ErrNotReleased = queue.ErrNotReleased
+	// ErrSelfWait refuses to Acquire what the context's owner holds already, and would have to release first.
+	ErrSelfWait = queue.ErrSelfWait
 )
 
 // Mutex is a lock at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Every Acquire
@@ -48,7 +49,7 @@ type Mutex struct {
 }
 
 // New makes the lock at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
-// arguments (a nil client, a path that cannot be one, an option) is reported by every method of the Mutex, before anything is sent.
+// arguments (a nil client, a path that cannot be one or is the root, an option) is reported by every method of the Mutex, before anything is sent.
 func New(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := &Mutex{}
 	m.line.Client, m.line.Dir, m.line.Name, m.line.Order = client, path, lockName, queue.Order{Names: []string{lockName}}
@@ -58,12 +59,8 @@ func New(client *framework.Client, path string, opts ...Option) *Mutex {
 }
 
 func (m *Mutex) configure(opts []Option) error {
-	if m.line.Client == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
-	var fault *zkpath.Error
-	if err := zkpath.Validate(m.line.Dir, false); errors.As(err, &fault) {
-		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	if err := queue.Check(m.line.Client, m.line.Dir); err != nil {
+		return err
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -87,11 +84,15 @@ func (m *Mutex) Path() string { return m.line.Dir }
 
 // Acquire waits in line until the lock is the caller's, or ctx ends. The lock does not end with ctx.
 //
-// Re-entry: when ctx is the Context of a [Lock] of this Mutex, or derived from one, and that lock is still held, Acquire returns at once,
-// without asking the server, with one more Lock on the same hold; the hold ends with the Release of the last. So whoever is handed that
-// context shares the hold: two goroutines that acquire with it do not exclude each other. With any other context Acquire queues, and
-// that includes the context of a lock of another Mutex value at the same path: it waits for itself, until ctx ends.
-// See also [WithoutReentry].
+// Re-entry: when ctx is the Context of a [Lock] at this path, or derived from one, and that lock is still held, Acquire returns at once,
+// without asking the server, with one more Lock on the same hold, which goes on as it was acquired (loss policy, revocation); the hold ends with
+// the Release of the last. It does not matter which Mutex the lock is of, as long as client, namespace and path come to the same node of the same
+// client. So whoever is handed that context shares the hold: two goroutines that acquire with it do not exclude each other. With any other context
+// Acquire queues. (The context of a lock of another client is such a one, even if it connects to the same servers: nobody here can know that it
+// waits for itself.)
+//
+// When ctx is of something else that has to be given back first, a lock made with [WithoutReentry] or the term of a leader.Selector at this path, Acquire
+// does not wait for itself: ErrSelfWait, at once.
 //
 // When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
 // context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out. Before it has a place in line, the retry policy
@@ -138,7 +139,7 @@ func (m *Mutex) enter(ctx context.Context, wait func(ctx, values context.Context
 	ctx, acquired := m.line.Begin(ctx)
 	h, values := &held{}, ctx
 	if !m.noReentry {
-		values = queue.Carry(ctx, m, h)
+		values = queue.Carry(ctx, m.owner(), h)
 	}
 	grant, err := wait(ctx, values)
 	queue.Announce(acquired, err, grant.Leave)

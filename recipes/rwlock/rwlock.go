@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // What stands in front of the number. It is part of the contract with Curator for Java.
@@ -76,7 +75,7 @@ type RWLock struct {
 }
 
 // New makes the locks at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
-// arguments (a nil client, a path that cannot be one, an option) is reported by every method, before anything is sent.
+// arguments (a nil client, a path that cannot be one or is the root, an option) is reported by every method, before anything is sent.
 func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw := &RWLock{}
 	side := func(s *Side, kind Kind, name, blockers string) {
@@ -91,12 +90,8 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 }
 
 func (rw *RWLock) configure(opts []Option) error {
-	if rw.client() == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
-	var fault *zkpath.Error
-	if err := zkpath.Validate(rw.Path(), false); errors.As(err, &fault) {
-		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	if err := queue.Check(rw.client(), rw.Path()); err != nil {
+		return err
 	}
 	for _, opt := range opts {
 		if opt == nil {

@@ -36,7 +36,7 @@ type CountValue struct {
 
 // NewCount makes the count at path. It sends nothing. A mistake in the arguments is reported by every method.
 func NewCount(client *framework.Client, path string) *Count {
-	return &Count{client, path, check(client, path)}
+	return &Count{client, path, queue.Check(client, path)}
 }
 
 // Path returns the count's path.

@@ -44,6 +44,8 @@ var (
 	// ErrNotReleased is in the error of Do when the work was done under the lease to its end, and only giving the lease back was refused (ErrNoAuth): it
 	// stays taken until the session ends.
 	ErrNotReleased = queue.ErrNotReleased
+	// ErrSelfWait refuses to Acquire more leases than there are beside those that the context's owner holds, and would have to release first.
+	ErrSelfWait = queue.ErrSelfWait
 )
 
 // Semaphore is a number of leases at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Safe
@@ -68,7 +70,7 @@ type Semaphore struct {
 }
 
 // New makes the semaphore of max leases at path, which is a directory of its own: nothing else should be put there. Everybody who uses the
-// path has to say the same max. It sends nothing. A mistake in the arguments (a nil client, a path that cannot be one, a max below 1, an
+// path has to say the same max. It sends nothing. A mistake in the arguments (a nil client, a path that cannot be one or is the root, a max below 1, an
 // option) is reported by every method of the Semaphore, before anything is sent.
 func New(client *framework.Client, path string, max int, opts ...Option) *Semaphore {
 	return configured(semaphoreWhat, client, path, max, opts)
@@ -81,7 +83,7 @@ func configured(what string, client *framework.Client, path string, max int, opt
 }
 
 func (s *Semaphore) configure(opts []Option) error {
-	if err := check(s.client, s.path); err != nil {
+	if err := queue.Check(s.client, s.path); err != nil {
 		return err
 	}
 	for _, opt := range opts {
@@ -106,17 +108,6 @@ func (s *Semaphore) configure(opts []Option) error {
 	return nil
 }
 
-func check(client *framework.Client, path string) error {
-	if client == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
-	var fault *zkpath.Error
-	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
-		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
-	}
-	return nil
-}
-
 // recipe is what the hooks are told.
 func (s *Semaphore) recipe() string {
 	if s.what != semaphoreWhat {
@@ -134,11 +125,18 @@ func (s *Semaphore) Path() string { return s.path }
 // context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out; after a lost session it is at the end of the line. (For the
 // view of one session, which has no other, that is ErrSessionLost.) Before it has a place in line, the retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss.
 //
+// With the context of a [Lease] of the same semaphore, or one derived from it, it takes further leases. When there can be none before that lease is
+// released, it does not wait for itself: ErrSelfWait, at once (with a shared count it waits, since that may grow). It goes by client, namespace and
+// path, whatever Semaphore the lease is of.
+//
 // Other errors: ErrTooMany when n is more than the semaphore's fixed max (with a shared count it waits, since that may grow); ErrBadCount; ErrClosed
 // as soon as the client is closed; ErrNoAuth without CREATE and READ on the directories, or READ on the shared count; ErrSequenceExhausted;
 // ErrInvalidPath; framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, "acquire", func(ctx context.Context) (*Lease, error) {
+		if s.waitsForItself(ctx, n) {
+			return nil, ErrSelfWait
+		}
 		lease, err := s.try(ctx, n)
 		if errors.Is(err, ErrNotAcquired) || beginAgain(err) {
 			return s.inLine(ctx, n)
