@@ -14,8 +14,9 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// ErrTaken says that somebody else is ahead, and that the caller did not want to wait.
-var ErrTaken = errors.New("not acquired: somebody else is ahead")
+// ErrTaken says that there is nothing to be had at once, and that the caller did not want to wait. It is every recipe's ErrNotAcquired, so that who takes
+// several kinds as one need not ask which it was.
+var ErrTaken = errors.New("not acquired")
 
 // ErrSequenceExhausted says that the sequence numbers of a directory are used up.
 var ErrSequenceExhausted = errors.New("the sequence numbers of the directory are used up: ZooKeeper would hand out ties, and the order would mean " +
@@ -199,7 +200,7 @@ func (l *Line) look(ctx context.Context, session *framework.Session, stale bool)
 	return nil
 }
 
-func taken(by string) error { return fmt.Errorf("%w: %s", ErrTaken, by) }
+func taken(by string) error { return fmt.Errorf("%w: somebody else is ahead (%s)", ErrTaken, by) }
 
 // warn says once what is strange about the directory.
 func (l *Line) warn(own string, d Decision) {

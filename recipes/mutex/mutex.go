@@ -16,7 +16,7 @@ const lockName = "lock-"
 // Errors of this package, and those that tell how a lock was lost. Use errors.Is.
 var (
 	// ErrNotAcquired is TryAcquire's answer when somebody else holds the lock, or waits for it: at some moment before the answer, possibly
-	// just before the call. It is no proof that the lock is held now.
+	// just before the call. It is no proof that the lock is held now. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrTaken
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased

@@ -23,7 +23,7 @@ var both = []string{readName, writeName}
 // Errors of this package, and those that tell how a lock was lost. Use errors.Is.
 var (
 	// ErrNotAcquired is TryAcquire's answer when somebody is in the way, who holds the lock or waits for it: at some moment before the
-	// answer, possibly just before the call. It is no proof that the lock is held now.
+	// answer, possibly just before the call. It is no proof that the lock is held now. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrTaken
 	// ErrUpgrade refuses the write lock to who holds the read lock, by the context that was passed.
 	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers who both wanted that would wait for each other for ever: " +

@@ -25,8 +25,8 @@ const (
 // Errors of this package, and those that tell how a lease was lost. Use errors.Is.
 var (
 	// ErrNotAcquired is TryAcquire's answer when too few leases are free, or when somebody stands in line for them: at some moment before
-	// the answer, possibly just before the call. The message says which.
-	ErrNotAcquired = errors.New("not acquired")
+	// the answer, possibly just before the call. The message says which. It is the same value in all recipes.
+	ErrNotAcquired = queue.ErrTaken
 	// ErrTooMany refuses a number of leases that there will never be.
 	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or make the semaphore larger, for everybody who uses it")
 	// ErrBadCount says that the node of a shared count does not contain a number.
