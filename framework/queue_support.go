@@ -56,6 +56,27 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// Place returns a comparable value that stands for the node at path as this client sees it: the same one for all views of the client, by whatever namespace
+// and path they reach the node. For recipes, to tell what a context carries is theirs.
+func (c *Client) Place(path string) any {
+	full, err := c.fullPath(path)
+	if err != nil {
+		full = path
+	}
+	return place{c.core, full}
+}
+
+// As returns the session as c, a view of the same client, sees it: with c's namespace and retry policy. For recipes that go on under what was acquired by
+// way of another view.
+func (s *Session) As(c *Client) *Session {
+	return &Session{s.e, &Client{core: s.c.core, view: c.view.in(s.e)}}
+}
+
+type place struct {
+	core *core
+	path string
+}
+
 // Retryable says whether the error of an operation is about the way to the server and not about the operation, so that a retry policy may
 // be asked about it: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled. Whether a repeat does no harm
 // is for the caller to know.

@@ -1,6 +1,9 @@
 package queue
 
-import "context"
+import (
+	"context"
+	"iter"
+)
 
 // A context carries what was acquired on the way to it, so that who acquires again with it need not wait for itself. It is a list and not one
 // value per lock: contexts come together (those of a work and of a lock, those of several locks), and what has ended must not hide what has not.
@@ -51,13 +54,24 @@ func (list *carried) has(share Sharer) bool {
 	return false
 }
 
-// Carried returns the live share of owner's that ctx carries; false if there is none.
+// Carried returns the live share of owner's that ctx carries, the last of them; false if there is none.
 func Carried[S Sharer](ctx context.Context, owner any) (share S, ok bool) {
-	for entry := carriedBy(ctx); entry != nil; entry = entry.next {
-		if entry.owner == owner && entry.share.Live() {
-			share, ok = entry.share.(S)
-			return share, ok
-		}
+	for share := range AllCarried[S](ctx, owner) {
+		return share, true
 	}
 	return share, false
+}
+
+// AllCarried yields the live shares of owner's that ctx carries, the last first.
+func AllCarried[S Sharer](ctx context.Context, owner any) iter.Seq[S] {
+	return func(yield func(S) bool) {
+		for entry := carriedBy(ctx); entry != nil; entry = entry.next {
+			if entry.owner != owner || !entry.share.Live() {
+				continue
+			}
+			if share, ok := entry.share.(S); ok && !yield(share) {
+				return
+			}
+		}
+	}
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// ErrTaken says that somebody else is ahead, and that the caller did not want to wait.
-var ErrTaken = errors.New("not acquired: somebody else is ahead")
+// ErrTaken says that there is nothing to be had at once, and that the caller did not want to wait. It is every recipe's ErrNotAcquired, so that who takes
+// several kinds as one need not ask which it was.
+var ErrTaken = errors.New("not acquired")
 
 // ErrSequenceExhausted says that the sequence numbers of a directory are used up.
 var ErrSequenceExhausted = errors.New("the sequence numbers of the directory are used up: ZooKeeper would hand out ties, and the order would mean " +
@@ -30,7 +31,7 @@ type Line struct {
 	Client *framework.Client
 	// Recipe is what the hooks are told.
 	Recipe string
-	// Dir is the directory; made as a container when it is missing. It may be "/".
+	// Dir is the directory; made as a container when it is missing.
 	Dir string
 	// Name is what is in front of the own nodes' numbers; it ends in one of Order.Names.
 	Name  string
@@ -39,6 +40,8 @@ type Line struct {
 	Data []byte
 	// Loss is the policy of the holds granted.
 	Loss framework.LossPolicy
+	// Stubborn has it wait also for what the caller itself holds, by its context, which else is refused.
+	Stubborn bool
 	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that waits.
 	OnWait func(Position)
 
@@ -65,10 +68,21 @@ type Grant struct {
 // Acquire waits in line until it is the caller's turn or ctx ends. When the session, or the node, is lost meanwhile, it begins again at the
 // end of the line, as Curator's retry does. values is where the hold's context has its values from.
 //
-// Errors: ctx's; ErrSequenceExhausted; what the server says to the create or the list (ErrNoAuth, …); what is wrong with the connection
+// Errors: ctx's; ErrSelfWait, at once, or with ctx's if it is Stubborn; ErrSequenceExhausted; what the server says to the create or the list (ErrNoAuth, …); what is wrong with the connection
 // (ErrNotConnected, ErrConnectionLoss) when the retry policy has no more for it before the first place in line; ErrClosed;
 // ErrTimeoutTooShort. Whatever the error, nothing is left in the directory.
 func (l *Line) Acquire(ctx, values context.Context) (*Grant, error) {
+	if !l.Stubborn && l.ownAhead(ctx) {
+		return nil, ErrSelfWait
+	}
+	grant, err := l.acquire(ctx, values)
+	if err != nil {
+		return nil, l.saying(ctx, err)
+	}
+	return grant, nil
+}
+
+func (l *Line) acquire(ctx, values context.Context) (*Grant, error) {
 	for stays := 0; ; stays++ {
 		session, err := l.session(ctx, stays)
 		if err != nil {
@@ -180,27 +194,13 @@ func (l *Line) look(ctx context.Context, session *framework.Session, stale bool)
 	if err != nil {
 		return err
 	}
-	if first := l.Order.Taken(l.children(list.Names)); first != "" {
+	if first := l.Order.Taken(list.Names); first != "" {
 		return taken(first)
 	}
 	return nil
 }
 
-func taken(by string) error { return fmt.Errorf("%w: %s", ErrTaken, by) }
-
-// children takes ZooKeeper's own node out of the list of "/".
-func (l *Line) children(names []string) []string {
-	if l.Dir != "/" {
-		return names
-	}
-	kept := names[:0]
-	for _, name := range names {
-		if name != "zookeeper" {
-			kept = append(kept, name)
-		}
-	}
-	return kept
-}
+func taken(by string) error { return fmt.Errorf("%w: somebody else is ahead (%s)", ErrTaken, by) }
 
 // warn says once what is strange about the directory.
 func (l *Line) warn(own string, d Decision) {

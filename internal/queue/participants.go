@@ -27,7 +27,7 @@ func (l *Line) Participants(ctx context.Context, limit int) ([]Participant, erro
 	if err != nil {
 		return nil, err
 	}
-	names = l.Order.Contenders(l.children(names))
+	names = l.Order.Contenders(names)
 	read := l.Client.GetData().Undecompressed() // one who writes something else shall not hide the others
 	all := make([]Participant, 0, len(names))
 	for len(names) > 0 && (limit <= 0 || len(all) < limit) {

@@ -88,7 +88,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in between. Then the own
 		// node is not in it, and that is found out when it is looked at.
 		if list, err := result(listed); err == nil {
-			children = p.children(list.Names)
+			children = list.Names
 		}
 		return nil
 	}, framework.Retryable)
@@ -154,7 +154,7 @@ func (p *place) list(ctx context.Context) ([]string, error) {
 		}
 		switch {
 		case err == nil:
-			return p.children(names), nil
+			return names, nil
 		case errors.Is(err, framework.ErrNoNode):
 			return nil, errPlaceLost // the directory is gone, so the node is
 		case ctx.Err() != nil || !framework.Retryable(err):
@@ -319,7 +319,8 @@ func (p *place) ownSeen(node framework.DataResult, err error) error {
 
 // hold makes the grant a hold.
 func (p *place) hold(ctx, values context.Context) (*framework.Hold, error) {
-	opt := framework.HoldOptions{Path: p.path, Recipe: p.Recipe, Czxid: p.czxid, Loss: p.Loss, Values: values}
+	mark := &mark{}
+	opt := framework.HoldOptions{Path: p.path, Recipe: p.Recipe, Czxid: p.czxid, Loss: p.Loss, Values: Carry(values, p.marks(), mark)}
 	if p.own != nil {
 		opt.OwnWatchAfter = -1 // joins ours
 	}
@@ -327,10 +328,14 @@ func (p *place) hold(ctx, values context.Context) (*framework.Hold, error) {
 	if errors.Is(err, framework.ErrNodeDeleted) {
 		err = errPlaceLost
 	}
-	if err == nil && p.own != nil {
+	if err != nil {
+		return nil, err
+	}
+	mark.held.Store(hold)
+	if p.own != nil {
 		p.own.Stop()
 	}
-	return hold, err
+	return hold, nil
 }
 
 // leave hands the node, if there is one, to the session layer, which deletes it for certain. The watch on it is used up by that, without a request.

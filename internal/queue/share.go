@@ -15,31 +15,39 @@ import (
 // Share is one grant and those who share it: whoever acquires under it once more joins, instead of standing in line. The hold's context is made
 // with it (see [Carry]) before there is a grant, and so it is ready with Begin.
 type Share struct {
-	grant *Grant // set by Begin, before anybody else sees the Share; as log
-	log   *slog.Logger
-
 	mu    sync.Mutex
+	grant *Grant // nil until Begin, not changed after it; until then guarded by mu, since hooks see the context before there is a grant
+	log   *slog.Logger
 	count int // Handles that were not released, guarded by mu
 }
 
 // Begin returns the first Handle.
 func (s *Share) Begin(grant *Grant, log *slog.Logger) *Handle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.grant, s.log, s.count = grant, log, 1
 	return s.handle()
 }
 
 // Live says whether the grant is held.
-func (s *Share) Live() bool { return s.grant.Hold.Valid() }
+func (s *Share) Live() bool {
+	s.mu.Lock()
+	grant := s.grant
+	s.mu.Unlock()
+	return grant != nil && grant.Hold.Valid()
+}
 
-// Join returns one more Handle, nil if the last one was released.
+// Join returns one more Handle of a grant that is, or was, held, nil if the last one was released; then it waits for the hold to end, which is about to.
 func (s *Share) Join() *Handle {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.count == 0 {
-		return nil
+	if s.count > 0 {
+		defer s.mu.Unlock()
+		s.count++
+		return s.handle()
 	}
-	s.count++
-	return s.handle()
+	s.mu.Unlock()
+	<-s.grant.Hold.Context().Done()
+	return nil
 }
 
 func (s *Share) handle() *Handle {
@@ -122,19 +130,6 @@ func (h *Handle) Release(ctx context.Context) error {
 		return lost
 	}
 	return err
-}
-
-// Do runs f under the Handle on behalf of ctx and then calls release, also when f panics. The error is f's, joined with that of release
-// if it tells of a loss, or if ctx has not ended: else the node is deleted behind our back, which is no failure of f's work.
-func (h *Handle) Do(ctx context.Context, f func(context.Context) error, release func(context.Context) error) (err error) {
-	work, stop := Work(ctx, h.Context())
-	defer func() {
-		stop()
-		if released := release(ctx); released != nil && (ctx.Err() == nil || h.Lost() != nil) {
-			err = errors.Join(err, released)
-		}
-	}()
-	return f(work)
 }
 
 // Work returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold carries, and ending with hold, too. Its Err looks at

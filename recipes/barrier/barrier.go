@@ -9,7 +9,6 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -36,18 +35,7 @@ type Barrier struct {
 // New makes the barrier at path. It sends nothing. A mistake in the arguments (a nil client, a path that cannot be one) is reported by
 // every method, before anything is sent.
 func New(client *framework.Client, path string) *Barrier {
-	return &Barrier{client, path, check(client, path)}
-}
-
-func check(client *framework.Client, path string) error {
-	if client == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
-	var fault *zkpath.Error
-	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
-		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
-	}
-	return nil
+	return &Barrier{client, path, queue.Check(client, path)}
 }
 
 // Path returns the barrier's path.
@@ -81,8 +69,8 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	return b.failed("remove", err)
 }
 
-// Wait returns nil when the barrier is not set, or has been removed while it waited, even if it was set again at once. It waits until then
-// or until ctx ends. Lost connections and lost sessions are sat out once it waits; before that the retry policy decides.
+// Wait returns nil when the barrier is not set, or has been removed while it waited, even if it was set again at once. What was set before the call
+// is seen, also at a member that lags behind. It waits until then or until ctx ends. Lost connections and lost sessions are sat out once it waits; before that the retry policy decides.
 //
 // Errors: ctx's; ErrSessionLost if the client is a session's view; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
 // removal (if it is taken away later, the removal is noticed within about a session timeout); ErrClosed.
@@ -97,18 +85,19 @@ func (b *Barrier) Wait(ctx context.Context) error {
 func (b *Barrier) wait(ctx context.Context) error {
 	var first int64 // czxid of the node that we wait for
 	for {
-		// Of a node that is not there getData leaves no watch behind, unlike exists.
-		var node framework.Stat
-		var watch *framework.Watch
-		read := func(ctx context.Context) (err error) {
-			_, watch, err = b.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch().ForPath(ctx, b.path)
-			return err
-		}
+		var node framework.DataResult
 		var err error
 		if first == 0 {
-			err = read(ctx)
+			err = b.client.Retry(ctx, func(ctx context.Context) error {
+				node, err = b.look(ctx)
+				return err
+			}, passing(b.client))
 		} else {
-			err = patiently(ctx, b.client, read)
+			// The first look was fresh, and no member that shows less is connected to after it.
+			err = patiently(ctx, b.client, func(ctx context.Context) error {
+				node, err = result(b.read(ctx))
+				return err
+			})
 		}
 		switch {
 		case errors.Is(err, framework.ErrNoNode):
@@ -116,16 +105,33 @@ func (b *Barrier) wait(ctx context.Context) error {
 		case err != nil:
 			return err
 		case first == 0:
-			first = node.Czxid
-		case first != node.Czxid: // removed and set again while nobody could tell us
-			watch.Stop()
+			first = node.Stat.Czxid
+		case first != node.Stat.Czxid: // removed and set again while nobody could tell us
+			node.Watch.Stop()
 			return nil
 		}
-		ev, err := next(ctx, b.client, watch, b.path, first)
+		ev, err := next(ctx, b.client, node.Watch, b.path, first)
 		if err != nil || ev.Type == framework.EventNodeDeleted || mutant.On("whatever happens opens the barrier") {
 			return err
 		}
 	}
+}
+
+// read reads the node with a watch. Of a node that is not there getData leaves none behind, unlike exists.
+func (b *Barrier) read(ctx context.Context) *framework.Pending[framework.DataResult] {
+	return b.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, b.path)
+}
+
+// look is the first read, in one flight with the sync without which a member that lags behind might not know yet that the barrier is set. That it is set
+// may be old news: the watch tells when the member knows better.
+func (b *Barrier) look(ctx context.Context) (framework.DataResult, error) {
+	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.read(ctx)
+	_, stale := result(synced)
+	node, err := result(reading)
+	if errors.Is(err, framework.ErrNoNode) && stale != nil {
+		err = stale
+	}
+	return node, err
 }
 
 func (b *Barrier) failed(verb string, err error) error { return failed(b.path, verb, err) }

@@ -48,12 +48,12 @@ func TestBarrierTraffic(t *testing.T) {
 		synctest.Wait()
 		s.ResetCounts()
 		require.NoError(t, b.Wait(background))
-		counts(t, s, "wait, not set", map[string]int{"getData": 1})
+		counts(t, s, "wait, not set", map[string]int{"sync": 1, "getData": 1})
 		require.Empty(t, s.Watches())
 		require.NoError(t, b.Set(background))
 		counts(t, s, "set", map[string]int{"create2": 1})
 		w := waiting(t, background, b).waits()
-		counts(t, s, "wait", map[string]int{"getData": 1})
+		counts(t, s, "wait", map[string]int{"sync": 1, "getData": 1})
 		time.Sleep(7 * time.Second)
 		counts(t, s, "waiting", map[string]int{})
 		time.Sleep(6 * time.Second)
@@ -62,6 +62,45 @@ func TestBarrierTraffic(t *testing.T) {
 		w.ok()
 		counts(t, s, "remove", map[string]int{"delete": 1})
 		require.Empty(t, s.Watches())
+	})
+}
+
+// The barrier is set, and then somebody waits at a member that has not heard of it yet.
+func TestBarrierWaitAtAMemberThatLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3, zktest.Config{Lag: time.Second})
+		client := func(member int) *framework.Client {
+			c, err := framework.New(e.Member(member).Addr(), framework.WithDialer(e.Dial))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			require.NoError(t, c.WaitConnected(background))
+			return c
+		}
+		setter, waiter := barrier.New(client(e.Leader()), path), barrier.New(client((e.Leader()+1)%3), path)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, setter.Set(background))
+		w := waiting(t, background, waiter)
+		time.Sleep(time.Minute)
+		w.waits()
+		require.NoError(t, setter.Remove(background))
+		time.Sleep(2 * time.Second)
+		w.ok()
+	})
+}
+
+// Without a sync nobody knows that the barrier is not set; that it is set, one read tells.
+func TestBarrierWaitWithoutASync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		b := barrier.New(newClient(t, s), path)
+		s.Inject(zktest.Fault{Op: "sync", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+		require.ErrorIs(t, b.Wait(background), framework.ErrNoAuth)
+		require.NoError(t, b.Set(background))
+		w := waiting(t, background, b)
+		time.Sleep(time.Minute)
+		w.waits()
+		require.NoError(t, b.Remove(background))
+		w.ok()
 	})
 }
 

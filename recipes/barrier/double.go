@@ -46,9 +46,9 @@ func WithNodeData(data []byte) Option {
 
 // NewDouble makes the double barrier at path, which is a directory of its own: every child but "ready" counts as a member. It opens when
 // there are memberQty members; that is a threshold and not a limit, and all members should give the same. It sends nothing. A mistake in
-// the arguments (a nil client, a path that cannot be one, a quantity below 1, an option) is reported by Enter, before anything is sent.
+// the arguments (a nil client, a path that cannot be one or is the root, a quantity below 1, an option) is reported by Enter, before anything is sent.
 func NewDouble(client *framework.Client, path string, memberQty int, opts ...Option) *Double {
-	d := &Double{client: client, path: path, qty: memberQty, err: check(client, path)}
+	d := &Double{client: client, path: path, qty: memberQty, err: queue.Check(client, path)}
 	if d.err == nil && memberQty < 1 {
 		d.err = fmt.Errorf("%w: a barrier for %d members; give 1 or more", framework.ErrBadArguments, memberQty)
 	}
@@ -321,11 +321,8 @@ func (d *Double) ready() string { return d.child(readyName) }
 
 func (d *Double) child(name string) string { return zkpath.Join(d.path, name) }
 
-// children takes ZooKeeper's own node out of the list of "/", and sorts the rest.
+// children sorts the names, for split.
 func (d *Double) children(names []string) []string {
-	if d.path == "/" {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == "zookeeper" })
-	}
 	slices.Sort(names)
 	return names
 }

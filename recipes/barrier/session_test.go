@@ -49,16 +49,16 @@ func TestMemberIsCutOff(t *testing.T) {
 	}
 }
 
-// A barrier at the root, beside ZooKeeper's own node, which is no member.
+// A barrier at the node of a namespace.
 func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		first := entering(t, background, barrier.NewDouble(newClient(t, s), "/", 2)).waits()
-		second := entering(t, background, barrier.NewDouble(newClient(t, s), "/", 2))
+		first := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2)).waits()
+		second := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2))
 		a, b := first.ok(), second.ok()
 		out := leaving(t, background, a).waits()
 		leaving(t, background, b).ok()
 		out.ok()
-		require.Empty(t, s.Diff(map[string]string{}, "/zookeeper"))
+		require.Empty(t, s.Diff(map[string]string{"/team": "", "/team/app": ""}, "/zookeeper"))
 	})
 }

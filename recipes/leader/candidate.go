@@ -24,8 +24,9 @@ type candidate struct {
 	place    *queue.Position
 	epoch    int64 // the session in which place is
 
-	role  Role // as of the last look
-	since time.Time
+	role         Role // as of the look with the largest number
+	since        time.Time
+	looks, noted uint64 // how many looks have begun, and the number of the one that role is of
 }
 
 func (c *candidate) init(idle error) {
@@ -91,12 +92,15 @@ func (c *candidate) current() *Term {
 
 // giveUp removes the node of a place whose last term has ended, and does not wait. The session layer sees it through.
 func giveUp(grant *queue.Grant, cause error) *framework.Pending[struct{}] {
-	for _, gone := range []error{ErrNodeDeleted, ErrSessionLost, framework.ErrClosed} {
-		if errors.Is(cause, gone) {
-			return nil // the node is gone, or goes with the session
-		}
+	if goesByItself(cause) {
+		return nil
 	}
 	return grant.Session.Client().Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), grant.Path)
+}
+
+// goesByItself says of why a node is not held, or not deleted, any more that it is gone, or goes with its session.
+func goesByItself(why error) bool {
+	return errors.Is(why, ErrNodeDeleted) || errors.Is(why, ErrSessionLost) || errors.Is(why, framework.ErrClosed)
 }
 
 // pause is how long to wait before joining is tried again after n failures in a row.

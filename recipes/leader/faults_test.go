@@ -418,7 +418,7 @@ func TestForeignChildrenDoNotBlock(t *testing.T) {
 	}
 }
 
-// An election at the root, beside ZooKeeper's own node.
+// An election at the node of a namespace.
 func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -429,14 +429,14 @@ func TestPathRoot(t *testing.T) {
 			synctest.Wait()
 			return l
 		}
-		a, b := at(newClient(t, s)), at(newClient(t, s))
+		a, b := at(newClient(t, s).UsingNamespace("team/app")), at(newClient(t, s).UsingNamespace("team/app"))
 		term := await(t, a)
 		require.Equal(t, "/"+term.Node(), term.Path())
 		follows(t, b)
 		line, err := b.Participants(background)
 		require.NoError(t, err)
 		require.Len(t, line, 2)
-		seen := observe(t, newClient(t, s), "/")
+		seen := observe(t, newClient(t, s).UsingNamespace("team/app"), "/")
 		require.Equal(t, term.FencingToken(), (<-seen.all).Leader.Czxid)
 		require.NoError(t, term.Resign(background))
 		require.Equal(t, await(t, b).FencingToken(), (<-seen.all).Leader.Czxid)

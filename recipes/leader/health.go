@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
 )
 
 // Role is what a participant is in its election.
@@ -76,37 +77,76 @@ func (h Health) Check(tolerance time.Duration) error {
 
 var errJoining = errors.New("joining the election")
 
-// look finds out the role, and notes the time if it is another than at the last look. It is called whenever something may have changed.
+// look finds out the role, and notes the time if it is another than at the last look. It is called whenever something may have changed, by several at a
+// time, and foreign code may hold one of them up on its way: a look that began before the one that was noted last is outdated, and is done again.
 func (c *candidate) look() Health {
-	leading := c.current() != nil
-	state := c.line.Client.State().State
-	epoch := c.line.Client.Safety().Epoch
+	for {
+		if h, ok := c.note(c.glance()); ok {
+			return h
+		}
+	}
+}
+
+// glance is what a look goes by.
+type glance struct {
+	number  uint64 // of the look: a later one has a larger number
+	idle    error
+	joinErr error
+	place   *queue.Position
+	placed  int64 // the session in which place is
+	leading bool
+	state   framework.State
+	epoch   int64
+}
+
+func (c *candidate) glance() glance {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.looks++
+	g := glance{number: c.looks, idle: c.idle, joinErr: c.joinErr, place: c.place, placed: c.epoch}
+	term := c.term
+	c.mu.Unlock()
+	g.leading = term != nil && term.Valid()
+	g.state, g.epoch = c.line.Client.State().State, c.line.Client.Safety().Epoch
+	return g
+}
+
+// health is what a glance means.
+func (g glance) health() Health {
 	h := Health{Role: Unknown}
 	switch {
-	case leading:
+	case g.leading:
 		h.Role = Leading
-	case c.idle != nil:
-		h.Role, h.Err = Idle, c.idle
-	case state == framework.Suspended:
+	case g.idle != nil:
+		h.Role, h.Err = Idle, g.idle
+	case g.state == framework.Suspended:
 		h.Err = ErrSuspended
-	case state == framework.Lost:
+	case g.state == framework.Lost:
 		h.Err = ErrSessionLost
-	case state != framework.Connected && state != framework.Reconnected:
-		h.Err = fmt.Errorf("no connection (%v)", state)
-	case c.joinErr != nil:
-		h.Err = c.joinErr
-	case c.place == nil || c.epoch != epoch:
+	case g.state != framework.Connected && g.state != framework.Reconnected:
+		h.Err = fmt.Errorf("no connection (%v)", g.state)
+	case g.joinErr != nil:
+		h.Err = g.joinErr
+	case g.place == nil || g.placed != g.epoch:
 		h.Err = errJoining
 	default:
-		h.Role, h.Ahead = Following, c.place.Ahead
+		h.Role, h.Ahead = Following, g.place.Ahead
 	}
-	if h.Role != c.role {
+	return h
+}
+
+// note makes what a glance means the role; false if a later one has done so already.
+func (c *candidate) note(g glance) (Health, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g.number < c.noted {
+		return Health{}, false
+	}
+	h := g.health()
+	if c.noted = g.number; h.Role != c.role {
 		c.role, c.since = h.Role, time.Now()
 	}
 	h.Since = c.since
-	return h
+	return h, true
 }
 
 // attend keeps Since right while nothing but the connection changes, until ctx or the client ends.

@@ -57,8 +57,8 @@ type Latch struct {
 	ctx     context.Context // ends when the latch is to leave
 	cancel  context.CancelFunc
 	done    chan struct{}                // closed when the goroutines have ended
-	deleted *framework.Pending[struct{}] // the removal of the node that led last; set before done
-	led     bool                         // that was in the last turn; set before done
+	given   *queue.Grant                 // the place that led last; set before done, as deleted
+	deleted *framework.Pending[struct{}] // the removal of its node, nil if that goes by itself
 	mode    CloseMode                    // set before ctx ends, guarded by mu
 }
 
@@ -67,7 +67,7 @@ type Latch struct {
 // through lost sessions and deleted nodes, after which it joins again at the end of the line, and through refusals (ErrNoAuth, ErrSequenceExhausted, …), after which it tries again, less and less
 // often, down to once in about 10 s. [Latch.Await] and [Latch.Health] tell of them.
 //
-// Errors, all before anything is sent: a nil client, framework.ErrInvalidPath, framework.ErrInvalidOption.
+// Errors, all before anything is sent: a nil client, framework.ErrInvalidPath (also for the root), framework.ErrInvalidOption.
 func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, error) {
 	l := &Latch{done: make(chan struct{})}
 	cfg, err := configure(&l.line, client, path, latchName, opts)
@@ -148,8 +148,8 @@ func (l *Latch) Observe(ctx context.Context) iter.Seq2[Observation, error] {
 }
 
 // Leave leaves the election for good. The term, if there is one, ends at once; mode says whether the listener is told. Leave waits until
-// a call of the listener that is under way has returned and until the server has confirmed that a leader's place is given up. (The node of
-// one that only stood in line is removed behind.) When ctx ends first the rest goes on, and the error says why Leave did not wait.
+// a call of the listener that is under way has returned and until the server has confirmed that the place where the latch has led is given up, also
+// if that was before, by a Resign that was not confirmed. (The node of one that only stood in line is removed behind.) When ctx ends first the rest goes on, and the error says why Leave did not wait.
 //
 // Leaving again waits for the first time; its mode counts.
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
@@ -165,11 +165,24 @@ func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	case <-ctx.Done():
 		return failed(l.line.Dir, "leave", queue.Left(ctx))
 	}
-	// What became of a place given up before the last turn is history: the client has seen to it, and has told who resigned.
-	if err := wait(ctx, l.deleted); err != nil && (l.led || ctx.Err() != nil) {
+	if err := l.gone(ctx); err != nil {
 		return failed(l.line.Dir, "leave", err)
 	}
 	return nil
+}
+
+// gone waits until the place that led last is certainly given up. Those that led before it were, or it could not have. When the removal was not
+// confirmed at its time, be it long ago, the client has gone on with it since: so it is asked for once more.
+func (l *Latch) gone(ctx context.Context) error {
+	err := wait(ctx, l.deleted)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	err = l.given.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, l.given.Path)
+	if goesByItself(err) {
+		return nil
+	}
+	return err
 }
 
 // Close leaves the election for good, as Leave with Silent does, but does not wait for the server: the client removes the node, and goes on trying
@@ -205,7 +218,6 @@ func (l *Latch) run() {
 // elect stands in line and leads, again and again, until the latch is to leave or the client is closed. It returns which.
 func (l *Latch) elect() error {
 	for failures := 0; l.ctx.Err() == nil; {
-		l.led = false
 		in := &cell{}
 		ctx, acquired := l.line.Begin(l.ctx)
 		grant, err := l.line.Acquire(ctx, carrier{ctx, in})
@@ -229,7 +241,7 @@ func (l *Latch) elect() error {
 
 // lead goes through all terms on one node, and gives the place up.
 func (l *Latch) lead(grant *queue.Grant, term *Term) {
-	l.led = true
+	l.given = grant
 	cause := l.serve(term)
 	for errors.Is(cause, ErrSuspended) {
 		close(term.given) // nobody waits for it: a lost term cannot be resigned

@@ -331,3 +331,31 @@ func TestNewcomersMistakes(t *testing.T) {
 		require.ErrorContains(t, err, "for a Latch")
 	})
 }
+
+// A latch resigns, and the server does not confirm that. It stands in line again, behind itself, when it leaves: Leave does not say that the place is given
+// up as long as the node is there, and when it says so it is gone.
+func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		l := join(t, c, leader.WithSessionOnly())
+		term := await(t, l)
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: term.Path(), Action: zktest.CutBefore, Times: -1})
+		ctx, cancel := context.WithTimeout(background, 5*time.Second)
+		defer cancel()
+		require.Error(t, term.Resign(ctx))
+		time.Sleep(5 * time.Second)
+		require.True(t, s.Exists(term.Path()))
+		children, err := s.Children(path)
+		require.NoError(t, err)
+		require.Len(t, children, 2, "it stands in line again")
+
+		ctx, cancel = context.WithTimeout(background, 3*time.Second)
+		defer cancel()
+		require.Error(t, l.Leave(ctx, leader.Silent))
+		require.True(t, s.Exists(term.Path()))
+		refused.Remove()
+		require.NoError(t, l.Leave(background, leader.Silent))
+		require.False(t, s.Exists(term.Path()))
+	})
+}

@@ -61,7 +61,7 @@ type observer struct {
 
 func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
 	return func(yield func(Observation, error) bool) {
-		err := check(o.client, o.dir)
+		err := queue.Check(o.client, o.dir)
 		if err == nil && ctx == nil {
 			err = framework.ErrNilContext
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // Errors of this package, and those that tell how a term ended. Use errors.Is.
@@ -22,6 +21,12 @@ var (
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	// ErrSequenceExhausted says that the sequence numbers of the directory are used up: delete it while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	// ErrNotReleased is in the error of a [Selector] whose function has done its work, and only giving up the place was refused (ErrNoAuth): it
+	// stays first in line until the session ends.
+	ErrNotReleased = queue.ErrNotReleased
+	// ErrSelfWait refuses to run a [Selector] with the context of something that would have to be given back first: the term of another Selector of the same
+	// election, or a mutex at its path.
+	ErrSelfWait = queue.ErrSelfWait
 	// ErrLeft is what a [Latch] says that has left the election.
 	ErrLeft = errors.New("the latch has left the election: make a new one to join again")
 	// ErrRunning says that the [Selector] is running already.
@@ -70,7 +75,7 @@ func WithListener(l Listener) Option {
 // configure checks the arguments of a constructor and fills in the waiting line.
 func configure(line *queue.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
 	var c config
-	if err := check(client, path); err != nil {
+	if err := queue.Check(client, path); err != nil {
 		return c, err
 	}
 	for _, opt := range opts {
@@ -90,17 +95,6 @@ func configure(line *queue.Line, client *framework.Client, path, name string, op
 		line.Data = append([]byte{}, *c.id...)
 	}
 	return c, nil
-}
-
-func check(client *framework.Client, path string) error {
-	if client == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
-	var fault *zkpath.Error
-	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
-		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
-	}
-	return nil
 }
 
 // failed says what failed, once.

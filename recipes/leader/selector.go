@@ -30,7 +30,7 @@ type Selector struct {
 // return soon after: as long as it has not, this process takes no part in the election. While the session lives nobody else leads before it
 // has returned; when the session is lost somebody else does, which is what the context is for.
 //
-// Errors: a nil client, a nil function, framework.ErrInvalidPath, framework.ErrInvalidOption.
+// Errors: a nil client, a nil function, framework.ErrInvalidPath (also for the root), framework.ErrInvalidOption.
 func NewSelector(client *framework.Client, path string, lead func(ctx context.Context) error, opts ...Option) (*Selector, error) {
 	s := &Selector{call: lead}
 	cfg, err := configure(&s.line, client, path, lockName, opts)
@@ -63,9 +63,12 @@ func (s *Selector) Path() string { return s.line.Dir }
 // framework.ErrTimeoutTooShort, and the like; framework.ErrClosed; ErrRunning, since a Selector runs once at a time.
 func (s *Selector) Run(ctx context.Context) error { return s.run(ctx, "run", true) }
 
-// RunOnce is Run for one term: it returns when the function has returned and the server has confirmed that the place is given up. The error is
-// that of the function, joined with how the term was lost if it was, and otherwise as with Run. Call it again to stand in line again
-// (Curator's requeue).
+// RunOnce is Run for one term. The error is that of the function, joined with how the term was lost if it was lost before the function returned, and
+// otherwise as with Run. Call it again to stand in line again (Curator's requeue).
+//
+// When the function has returned it waits for the server to confirm that the place is given up, for as long as ctx allows, but no longer than a
+// second; then, or when the connection or the session is lost meanwhile, the client goes on with that and RunOnce returns: the work is done. Only
+// when the server refuses to delete the node the error is joined with ErrNotReleased and the reason. The same goes for Run when the function's error ends it.
 func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run once", false) }
 
 // Term returns the term that lasts, nil if there is none: to Resign from outside of the function, say.
@@ -156,28 +159,20 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 			return fmt.Errorf("%w: %w", queue.Left(ctx), err)
 		case ended == nil && err != nil, ended == nil && !again:
 			// Nothing is wrong with the election. Whoever finds Run over finds the place free.
-			return errors.Join(err, unless(ctx, wait(ctx, term.deleted)))
+			return errors.Join(err, term.givenBack(ctx))
 		case errors.Is(ended, framework.ErrClosed):
 			return ended
 		case !again && errors.Is(ended, ErrReleased): // it resigned
 			if errors.Is(err, context.Canceled) {
 				err = nil
 			}
-			return errors.Join(err, unless(ctx, wait(ctx, term.deleted)))
+			return errors.Join(err, term.givenBack(ctx))
 		case !again:
 			return errors.Join(err, ended)
 		case err != nil && !errors.Is(err, context.Canceled):
 			s.line.Client.Logger().Warn("the function failed after its term had ended", "path", s.line.Dir, "err", err, "cause", ended)
 		}
 	}
-}
-
-// unless leaves out an error that only says that ctx has ended.
-func unless(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // lead runs the function for one term and gives the place up, also when the function panics. ended is why the term ended before the function

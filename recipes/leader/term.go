@@ -160,3 +160,8 @@ func wait(ctx context.Context, deleted *framework.Pending[struct{}]) error {
 	_, err := deleted.Wait(ctx)
 	return err
 }
+
+// givenBack waits, for a little, until the removal is confirmed, when the leader's work is done. It returns only a refusal.
+func (t *Term) givenBack(ctx context.Context) error {
+	return queue.GiveBack(ctx, func(ctx context.Context) error { return wait(ctx, t.deleted) })
+}

@@ -129,8 +129,8 @@ func TestReentry(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, mutex.ErrReleased)
 
-		// Another Mutex, or another context, queues.
-		for ctx, other := range map[context.Context]*mutex.Mutex{again.Context(): mutex.New(c, path), background: m} {
+		// Another client, or another context, queues.
+		for ctx, other := range map[context.Context]*mutex.Mutex{again.Context(): mutex.New(newClient(t, s), path), background: m} {
 			limited, cancel := context.WithTimeout(ctx, time.Second)
 			_, err = other.Acquire(limited)
 			cancel()

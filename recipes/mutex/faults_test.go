@@ -331,10 +331,11 @@ func TestEventThatNeverComes(t *testing.T) {
 	})
 }
 
+// The node of a namespace is one that somebody has named, and so a lock may use it.
 func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		a, b := newClient(t, s), newClient(t, s)
+		a, b := newClient(t, s).UsingNamespace("one"), newClient(t, s).UsingNamespace("one")
 		ma, mb := mutex.New(a, "/"), mutex.New(b, "/")
 		lock := acquire(t, ma)
 		require.Equal(t, "/"+lock.Node(), lock.Path())
@@ -348,11 +349,11 @@ func TestPathRoot(t *testing.T) {
 		release(t, lock)
 		o := <-waiter
 		require.NoError(t, o.err)
-		require.Equal(t, "map[delete:1]", requests(s), "/zookeeper is not in the way")
+		require.Equal(t, "map[delete:1]", requests(s))
 		release(t, o.lock)
 		children, err := s.Children("/")
 		require.NoError(t, err)
-		require.Equal(t, []string{"zookeeper"}, children)
+		require.Equal(t, []string{"one", "zookeeper"}, children)
 
 		// The root of a namespace, which does not exist yet.
 		mc := mutex.New(a.UsingNamespace("team/app"), "/")

@@ -86,9 +86,9 @@ func (m *Multi) TryAcquire(ctx context.Context) (*MultiLock, error) {
 func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(context.Context) (Held, error)) (*MultiLock, error) {
 	switch {
 	case m.err != nil:
-		return nil, fmt.Errorf("multi-lock: %s: %w", verb, m.err)
+		return nil, failed(verb, m.err)
 	case ctx == nil:
-		return nil, fmt.Errorf("multi-lock: %s: %w", verb, framework.ErrNilContext)
+		return nil, failed(verb, framework.ErrNilContext)
 	}
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	l := &MultiLock{ctx: &multiContext{life, end, nil}}
@@ -108,26 +108,29 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(co
 }
 
 // Do runs f while holding all the locks, and releases them, also when f panics. f's context ends with ctx and with any of the locks, and
-// re-enters them; its deadline is that of ctx. The error is f's, joined with the way in which a lock was lost, if one was lost before f returned.
-// When not all locks are acquired f is not called.
-func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+// re-enters them; its deadline is that of ctx. When not all locks are acquired f is not called. The error is f's, joined with the way in which a
+// lock was lost, if one was lost before f returned; for the rest, and for how long it waits for the release, of all locks together, see [Mutex.Do].
+func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	if f == nil {
-		return errors.New("multi-lock: do: the function is nil")
+		return failed("do", errors.New("the function is nil"))
 	}
 	lock, err := m.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	work, stop := queue.Work(ctx, lock.Context())
-	defer func() {
-		stop()
-		lost := lost(lock.parts)
-		if released := lock.Release(ctx); released != nil && (ctx.Err() == nil || lost != nil) {
-			err = errors.Join(err, released)
-		}
-	}()
-	return f(work)
+	return queue.Do(ctx, allHeld{lock}, failed, f)
 }
+
+// allHeld is a MultiLock that says how it was lost, and of whose parts each is given back for itself.
+type allHeld struct{ *MultiLock }
+
+func (h allHeld) Lost() error { return lost(h.parts) }
+
+func (h allHeld) Release(ctx context.Context) error {
+	return h.release(func(part Held) error { return queue.GiveBack(ctx, part.Release) })
+}
+
+func failed(verb string, err error) error { return fmt.Errorf("multi-lock: %s: %w", verb, err) }
 
 // MultiLock is all locks of a [Multi] in the caller's hand. Safe for concurrent use.
 type MultiLock struct {
@@ -212,23 +215,27 @@ func (l *MultiLock) Remaining() time.Duration {
 // becomes of one. The error is joined of theirs. A second Release returns ErrReleased and does nothing.
 func (l *MultiLock) Release(ctx context.Context) error {
 	if ctx == nil {
-		return fmt.Errorf("multi-lock: release: %w", framework.ErrNilContext)
+		return failed("release", framework.ErrNilContext)
 	}
+	return l.release(func(part Held) error { return part.Release(ctx) })
+}
+
+func (l *MultiLock) release(give func(Held) error) error {
 	if l.released.Swap(true) {
-		return fmt.Errorf("multi-lock: release: %w", ErrReleased)
+		return failed("release", ErrReleased)
 	}
 	l.ctx.end(ErrReleased)
 	for _, unhook := range l.unhook {
 		unhook()
 	}
-	var failed []error
+	var refused []error
 	for i := len(l.parts) - 1; i >= 0; i-- {
-		if err := l.parts[i].Release(ctx); err != nil {
-			failed = append(failed, err)
+		if err := give(l.parts[i]); err != nil {
+			refused = append(refused, err)
 		}
 	}
-	if failed != nil {
-		return fmt.Errorf("multi-lock: %w", errors.Join(failed...))
+	if refused != nil {
+		return fmt.Errorf("multi-lock: %w", errors.Join(refused...))
 	}
 	return nil
 }

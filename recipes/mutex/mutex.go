@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // lockName is what stands in front of the sequence number. It is part of the contract with Curator for Java.
@@ -17,7 +16,7 @@ const lockName = "lock-"
 // Errors of this package, and those that tell how a lock was lost. Use errors.Is.
 var (
 	// ErrNotAcquired is TryAcquire's answer when somebody else holds the lock, or waits for it: at some moment before the answer, possibly
-	// just before the call. It is no proof that the lock is held now.
+	// just before the call. It is no proof that the lock is held now. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrTaken
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
@@ -29,6 +28,11 @@ var (
 	ErrSuspended = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the directory while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the lock back was refused (ErrNoAuth): it
+	// stays held until the session ends.
+	ErrNotReleased = queue.ErrNotReleased
+	// ErrSelfWait refuses to Acquire what the context's owner holds already, and would have to release first.
+	ErrSelfWait = queue.ErrSelfWait
 )
 
 // Mutex is a lock at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Every Acquire
@@ -45,7 +49,7 @@ type Mutex struct {
 }
 
 // New makes the lock at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
-// arguments (a nil client, a path that cannot be one, an option) is reported by every method of the Mutex, before anything is sent.
+// arguments (a nil client, a path that cannot be one or is the root, an option) is reported by every method of the Mutex, before anything is sent.
 func New(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := &Mutex{}
 	m.line.Client, m.line.Dir, m.line.Name, m.line.Order = client, path, lockName, queue.Order{Names: []string{lockName}}
@@ -55,12 +59,8 @@ func New(client *framework.Client, path string, opts ...Option) *Mutex {
 }
 
 func (m *Mutex) configure(opts []Option) error {
-	if m.line.Client == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
-	var fault *zkpath.Error
-	if err := zkpath.Validate(m.line.Dir, false); errors.As(err, &fault) {
-		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	if err := queue.Check(m.line.Client, m.line.Dir); err != nil {
+		return err
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -84,11 +84,15 @@ func (m *Mutex) Path() string { return m.line.Dir }
 
 // Acquire waits in line until the lock is the caller's, or ctx ends. The lock does not end with ctx.
 //
-// Re-entry: when ctx is the Context of a [Lock] of this Mutex, or derived from one, and that lock is still held, Acquire returns at once,
-// without asking the server, with one more Lock on the same hold; the hold ends with the Release of the last. So whoever is handed that
-// context shares the hold: two goroutines that acquire with it do not exclude each other. With any other context Acquire queues, and
-// that includes the context of a lock of another Mutex value at the same path: it waits for itself, until ctx ends.
-// See also [WithoutReentry].
+// Re-entry: when ctx is the Context of a [Lock] at this path, or derived from one, and that lock is still held, Acquire returns at once,
+// without asking the server, with one more Lock on the same hold, which goes on as it was acquired (loss policy, revocation); the hold ends with
+// the Release of the last. It does not matter which Mutex the lock is of, as long as client, namespace and path come to the same node of the same
+// client. So whoever is handed that context shares the hold: two goroutines that acquire with it do not exclude each other. With any other context
+// Acquire queues. (The context of a lock of another client is such a one, even if it connects to the same servers: nobody here can know that it
+// waits for itself.)
+//
+// When ctx is of something else that has to be given back first, a lock made with [WithoutReentry] or the term of a leader.Selector at this path, Acquire
+// does not wait for itself: ErrSelfWait, at once.
 //
 // When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
 // context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out. Before it has a place in line, the retry policy
@@ -135,7 +139,7 @@ func (m *Mutex) enter(ctx context.Context, wait func(ctx, values context.Context
 	ctx, acquired := m.line.Begin(ctx)
 	h, values := &held{}, ctx
 	if !m.noReentry {
-		values = queue.Carry(ctx, m, h)
+		values = queue.Carry(ctx, m.owner(), h)
 	}
 	grant, err := wait(ctx, values)
 	queue.Announce(acquired, err, grant.Leave)
@@ -153,10 +157,13 @@ func (m *Mutex) failed(verb string, err error) error {
 }
 
 // Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and re-enters; it ends with ctx
-// and with the lock, whichever comes first; its deadline is that of ctx.
+// and with the lock, whichever comes first; its deadline is that of ctx. When the lock is not acquired f is not called.
 //
 // The error is f's, joined with the way in which the lock was lost, if it was lost before f returned: then f's work may not have been
-// protected to its end. When the lock is not acquired f is not called.
+// protected to its end. What happens after that does not make the work undone, and is no error of Do: it waits for the server to confirm the release for
+// as long as ctx allows, but no longer than a second; then, or when the connection or the session is lost meanwhile, the client goes on with it
+// and Do returns. (Who needs to know that the lock is free uses Acquire and Release.) Only when the server refuses to delete the lock's node
+// the error is joined with ErrNotReleased and the reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	if f == nil {
 		return m.failed("do", errors.New("the function is nil"))
@@ -165,7 +172,7 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error
 	if err != nil {
 		return err
 	}
-	return lock.handle.Do(ctx, f, lock.Release)
+	return queue.Do(ctx, lock.handle, m.failed, f)
 }
 
 // Participant is somebody who holds the lock or waits for it, with any client.

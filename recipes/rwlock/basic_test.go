@@ -154,9 +154,9 @@ func TestReentry(t *testing.T) {
 			clean(t, s)
 		}
 
-		// Another RWLock, or another context, queues.
+		// Another context, or another client, queues.
 		lock := acquire(t, background, rw.WriteLock())
-		for ctx, other := range map[context.Context]*rwlock.RWLock{lock.Context(): rwlock.New(c, path), background: rw} {
+		for ctx, other := range map[context.Context]*rwlock.RWLock{lock.Context(): rwlock.New(newClient(t, s), path), background: rw} {
 			limited, cancel := context.WithTimeout(ctx, time.Second)
 			_, err := other.WriteLock().Acquire(limited)
 			require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -22,7 +22,7 @@ const digits = 10
 // It releases w, which so stays at least until the read lock is there.
 func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error) {
 	defer func() { _ = w.Release(ctx) }() // the node goes for certain; how the write lock was lost, its other Locks tell
-	session, number := w.handle.Grant().Session, w.Node()[len(w.Node())-digits:]
+	session, number := w.handle.Grant().Session.As(s.line.Client), w.Node()[len(w.Node())-digits:]
 	view := session.Client()
 	name := zkpath.Protect(zkpath.NewGUID(), readName+number)
 	path := zkpath.Join(s.line.Dir, name)

@@ -379,7 +379,7 @@ func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		a := newClient(t, s)
-		for _, client := range []*framework.Client{a, a.UsingNamespace("team/app")} {
+		for _, client := range []*framework.Client{a.UsingNamespace("team"), a.UsingNamespace("team/app")} {
 			rw := rwlock.New(client, "/")
 			writer := acquire(t, background, rw.WriteLock())
 			require.Equal(t, "/"+writer.Node(), writer.Path())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // held is one node that was granted the lock, and the Locks that share it.
@@ -15,9 +16,17 @@ type held struct {
 	revoked <-chan struct{} // nil unless revocable
 }
 
-// reenter returns one more Lock on the hold that ctx carries, nil if there is none, or not any more.
+// owner is whose hold a context carries: that of this side of any RWLock of the same client, in whatever view of it, at the same node.
+type owner struct {
+	place any
+	kind  Kind
+}
+
+func (s *Side) owner() owner { return owner{s.line.Client.Place(s.line.Dir), s.kind} }
+
+// reenter returns one more Lock on the hold that ctx carries, nil if there is none, or not any more, or if the client is the view of a session that is over.
 func (s *Side) reenter(ctx context.Context) *Lock {
-	if h, ok := queue.Carried[*held](ctx, s); ok {
+	if h, ok := queue.Carried[*held](ctx, s.owner()); ok && s.line.Client.Over() == nil {
 		if again := h.Join(); again != nil {
 			return &Lock{s, again, h}
 		}
@@ -70,8 +79,8 @@ func (l *Lock) Guard() framework.TransactionOp {
 	return l.s.line.Client.TransactionOp().Check().ForPath(l.Path())
 }
 
-// Path is that of the lock's node.
-func (l *Lock) Path() string { return l.handle.Grant().Path }
+// Path is that of the lock's node, as the client sees it that acquired, or re-entered.
+func (l *Lock) Path() string { return zkpath.Join(l.s.line.Dir, l.Node()) }
 
 // Node is the name of the lock's node.
 func (l *Lock) Node() string { return l.handle.Grant().Name }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // What stands in front of the number. It is part of the contract with Curator for Java.
@@ -24,7 +23,7 @@ var both = []string{readName, writeName}
 // Errors of this package, and those that tell how a lock was lost. Use errors.Is.
 var (
 	// ErrNotAcquired is TryAcquire's answer when somebody is in the way, who holds the lock or waits for it: at some moment before the
-	// answer, possibly just before the call. It is no proof that the lock is held now.
+	// answer, possibly just before the call. It is no proof that the lock is held now. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrTaken
 	// ErrUpgrade refuses the write lock to who holds the read lock, by the context that was passed.
 	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers who both wanted that would wait for each other for ever: " +
@@ -39,6 +38,9 @@ var (
 	ErrSuspended = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the directory while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the lock back was refused (ErrNoAuth): it
+	// stays held until the session ends.
+	ErrNotReleased = queue.ErrNotReleased
 )
 
 // Kind says which of the two locks.
@@ -73,7 +75,7 @@ type RWLock struct {
 }
 
 // New makes the locks at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
-// arguments (a nil client, a path that cannot be one, an option) is reported by every method, before anything is sent.
+// arguments (a nil client, a path that cannot be one or is the root, an option) is reported by every method, before anything is sent.
 func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw := &RWLock{}
 	side := func(s *Side, kind Kind, name, blockers string) {
@@ -88,12 +90,8 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 }
 
 func (rw *RWLock) configure(opts []Option) error {
-	if rw.client() == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
-	var fault *zkpath.Error
-	if err := zkpath.Validate(rw.Path(), false); errors.As(err, &fault) {
-		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	if err := queue.Check(rw.client(), rw.Path()); err != nil {
+		return err
 	}
 	for _, opt := range opts {
 		if opt == nil {

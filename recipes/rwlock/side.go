@@ -27,10 +27,11 @@ func (s *Side) Path() string { return s.line.Dir }
 // Acquire waits in line until the lock is the caller's, or ctx ends. The lock does not end with ctx. A reader waits for the writers ahead, a
 // writer for everybody ahead.
 //
-// When ctx is the Context of a [Lock] of this RWLock that is still held, or derived from one, it does not wait: the same lock is entered once more;
+// When ctx is the Context of a [Lock] at this path that is still held, or derived from one, it does not wait: the same lock is entered once more;
 // the read lock is had at once beside the write lock, with one request; and the write lock is refused with ErrUpgrade to who holds the read
-// lock only. See the package's documentation. So whoever is handed that context shares the hold. With any other context Acquire queues, and
-// that includes the context of a lock of another RWLock value at the same path: it may wait for itself, until ctx ends.
+// lock only. See the package's documentation. It does not matter which RWLock the lock is of, as long as client, namespace and path come to the same node
+// of the same client. So whoever is handed that context shares the hold. With any other context Acquire queues. (The context of a lock of another
+// client is such a one, even if it connects to the same servers: nobody here can know that it may wait for itself.)
 //
 // When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
 // context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out. Before it has a place in line, the retry policy
@@ -72,12 +73,12 @@ func (s *Side) enter(ctx context.Context, wait func(ctx, values context.Context)
 	if again := s.reenter(ctx); again != nil {
 		return again, nil
 	}
-	if _, reading := queue.Carried[*held](ctx, &s.rw.read); reading && s.kind == Write {
+	if _, reading := queue.Carried[*held](ctx, s.rw.read.owner()); reading && s.kind == Write {
 		return nil, ErrUpgrade
 	}
 	ctx, acquired := s.line.Begin(ctx)
 	h := &held{}
-	values := queue.Carry(ctx, s, h)
+	values := queue.Carry(ctx, s.owner(), h)
 	var grant *queue.Grant
 	var err error
 	if beside := s.rw.write.reenter(ctx); beside != nil {
@@ -102,10 +103,13 @@ func (s *Side) enter(ctx context.Context, wait func(ctx, values context.Context)
 }
 
 // Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and carries the lock; it ends with ctx
-// and with the lock, whichever comes first; its deadline is that of ctx.
+// and with the lock, whichever comes first; its deadline is that of ctx. When the lock is not acquired f is not called.
 //
 // The error is f's, joined with the way in which the lock was lost, if it was lost before f returned: then f's work may not have been
-// protected to its end. When the lock is not acquired f is not called.
+// protected to its end. What happens after that does not make the work undone, and is no error of Do: it waits for the server to confirm the release for
+// as long as ctx allows, but no longer than a second; then, or when the connection or the session is lost meanwhile, the client goes on with it
+// and Do returns. (Who needs to know that the lock is free uses Acquire and Release.) Only when the server refuses to delete the lock's node
+// the error is joined with ErrNotReleased and the reason.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	if f == nil {
 		return s.failed("do", errors.New("the function is nil"))
@@ -114,7 +118,7 @@ func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error 
 	if err != nil {
 		return err
 	}
-	return lock.handle.Do(ctx, f, lock.Release)
+	return queue.Do(ctx, lock.handle, s.failed, f)
 }
 
 // Participants returns who holds this lock, or waits for it, in the order of the line; of the others there is no word, see

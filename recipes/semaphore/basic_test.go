@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -365,10 +367,8 @@ func TestMutex(t *testing.T) {
 		require.NoError(t, err)
 		_, err = b.TryAcquire(background)
 		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
-		ctx, cancel := context.WithTimeout(lock.Context(), time.Second)
-		defer cancel()
-		_, err = a.Acquire(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded, "it does not re-enter")
+		_, err = a.Acquire(lock.Context())
+		require.ErrorIs(t, err, semaphore.ErrSelfWait, "it does not re-enter")
 		require.NotErrorIs(t, err, semaphore.ErrNotAcquired)
 		require.ErrorContains(t, err, "semaphore mutex /limits/exports: acquire: ")
 
@@ -412,7 +412,7 @@ func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
-		for prefix, view := range map[string]*framework.Client{"": c, "/team/app": c.UsingNamespace("team/app")} {
+		for prefix, view := range map[string]*framework.Client{"/team": c.UsingNamespace("team"), "/team/app": c.UsingNamespace("team/app")} {
 			lease := acquire(t, semaphore.New(view, "/", 1), 1)
 			require.Equal(t, "/leases/"+lease.Nodes()[0], lease.Paths()[0])
 			require.True(t, s.Exists(prefix+lease.Paths()[0]))
@@ -488,5 +488,24 @@ func TestNewcomersMistakes(t *testing.T) {
 		cancel()
 		_, err = sem.Acquire(ended, 1)
 		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// Not acquired is the same everywhere, so that locks of several kinds can be taken as one.
+func TestNotAcquiredInAMulti(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		require.Equal(t, mutex.ErrNotAcquired, semaphore.ErrNotAcquired)
+		require.Equal(t, mutex.ErrNotAcquired, rwlock.ErrNotAcquired)
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		held := acquire(t, semaphore.New(a, path, 1), 1)
+		_, err := mutex.NewMulti(mutex.Of(mutex.New(b, "/locks/one")), mutex.Of(semaphore.NewMutex(b, path))).TryAcquire(background)
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		require.ErrorContains(t, err, "try to acquire 2 of 2: semaphore mutex /limits/exports: try to acquire: not acquired: 1 wanted, 1 of 1 taken")
+		waiter := waiting(t, background, semaphore.New(a, path, 1), 1)
+		_, err = mutex.NewMulti(mutex.Of(semaphore.NewMutex(b, path))).TryAcquire(background)
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		release(t, held)
+		release(t, got(t, waiter))
 	})
 }

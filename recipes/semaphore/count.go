@@ -36,7 +36,7 @@ type CountValue struct {
 
 // NewCount makes the count at path. It sends nothing. A mistake in the arguments is reported by every method.
 func NewCount(client *framework.Client, path string) *Count {
-	return &Count{client, path, check(client, path)}
+	return &Count{client, path, queue.Check(client, path)}
 }
 
 // Path returns the count's path.
@@ -75,19 +75,74 @@ func (c *Count) Set(ctx context.Context, n int32) error {
 	return c.failed("set", err)
 }
 
-// CompareAndSet sets the count to n if nobody has changed it since it was seen, and returns what it is then; ErrBadVersion otherwise. An
-// ErrConnectionLoss says that it may have been set or not: Get again.
-func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
+// CreateIfMissing makes the count's node with n in it, and missing parents as containers, if there is none; one that is there is left as it is. It returns
+// what the count is then. Of several at a time one makes it, and all return that one's number.
+func (c *Count) CreateIfMissing(ctx context.Context, n int32) (CountValue, error) {
 	err := c.err
-	if err == nil && seen.Version == -1 { // the version overflows to it after four thousand million changes
-		err = fmt.Errorf("%w: version -1 stands for any version; use Set", framework.ErrBadArguments)
+	if err == nil && ctx == nil {
+		err = framework.ErrNilContext
 	}
-	var stat framework.Stat
-	if err == nil {
-		stat, err = c.client.SetData().WithVersion(seen.Version).ForPath(ctx, c.path, encode(n))
+	for err == nil {
+		var stat framework.Stat
+		var data []byte
+		data, err = c.client.GetData().StoringStatIn(&stat).ForPath(ctx, c.path)
+		if !errors.Is(err, framework.ErrNoNode) {
+			v, err := value(data, stat, err)
+			return v, c.failed("create if missing", err)
+		}
+		err = c.make(ctx, c.client, n)
 	}
-	v, err := value(encode(n), stat, err)
+	return CountValue{}, c.failed("create if missing", err)
+}
+
+// CompareAndSet sets the count to n if nobody has changed it since it was seen, and returns what it is then; ErrBadVersion otherwise, also when the node was
+// deleted and made anew since, and for a CountValue that was never seen: [Count.CreateIfMissing] is for a count that is not there. ErrNoNode if it is
+// not there any more. An ErrConnectionLoss says that it may have been set or not: Get again.
+//
+// The servers compare nothing but versions, which begin anew with the node. So it looks first, with a sync in the same flight, whether the node is the one
+// that was seen. Who deletes the count in the moment between that and the setting, and makes it anew up to the same version, is overwritten all the same:
+// a count that is used so is not to be deleted.
+func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
+	v, err := c.compareAndSet(ctx, seen, n)
 	return v, c.failed("compare and set", err)
+}
+
+func (c *Count) compareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
+	switch {
+	case c.err != nil:
+		return CountValue{}, c.err
+	case ctx == nil:
+		return CountValue{}, framework.ErrNilContext
+	case seen.Version == -1: // the version overflows to it after four thousand million changes
+		return CountValue{}, fmt.Errorf("%w: version -1 stands for any version; use Set", framework.ErrBadArguments)
+	case seen.Mzxid == 0:
+		return CountValue{}, fmt.Errorf("%w: the count was never seen: Get it first, or CreateIfMissing", framework.ErrBadVersion)
+	}
+	err := c.client.Retry(ctx, func(ctx context.Context) error { return c.unchanged(ctx, seen) }, framework.Retryable)
+	if err != nil {
+		return CountValue{}, err
+	}
+	stat, err := c.client.SetData().WithVersion(seen.Version).ForPath(ctx, c.path, encode(n))
+	return value(encode(n), stat, err)
+}
+
+// unchanged returns nil if the node is as it was seen.
+func (c *Count) unchanged(ctx context.Context, seen CountValue) error {
+	synced := c.client.Sync().InBackground().ForPath(ctx, c.path)
+	looking := c.client.CheckExists().InBackground().ForPath(ctx, c.path)
+	_, stale := result(synced)
+	now, err := result(looking)
+	switch {
+	case stale != nil:
+		return stale
+	case err != nil:
+		return err
+	case now.Stat == nil:
+		return framework.ErrNoNode
+	case now.Stat.Mzxid != seen.Mzxid:
+		return fmt.Errorf("%w: it was changed, or made anew, since it was seen", framework.ErrBadVersion)
+	}
+	return nil
 }
 
 // Watch yields the count as it is, and again after each change, until the loop is left or ctx ends. Of changes in quick succession only the last

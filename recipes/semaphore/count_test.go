@@ -6,9 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -64,6 +66,69 @@ func TestCount(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrInvalidPath)
 		require.Error(t, semaphore.NewCount(nil, countPath).Set(background, 1))
 		clean(t, s)
+	})
+}
+
+// What was seen is a number of one node. One that was deleted and made anew since is another, whatever its version; and what was never seen is none.
+func TestCountIsNotOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		count := semaphore.NewCount(newClient(t, s), countPath)
+		first, err := count.CreateIfMissing(background, 5)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, first.N)
+		require.Zero(t, first.Version)
+
+		require.NoError(t, s.Delete(countPath))
+		_, err = count.CompareAndSet(background, first, 6)
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		require.NoError(t, s.Create(countPath, []byte{0, 0, 0, 9}))
+		_, err = count.CompareAndSet(background, first, 6)
+		require.ErrorIs(t, err, framework.ErrBadVersion)
+		_, err = count.CompareAndSet(background, semaphore.CountValue{}, 6)
+		require.ErrorIs(t, err, framework.ErrBadVersion)
+		_, err = count.CompareAndSet(background, semaphore.CountValue{N: 9}, 6)
+		require.ErrorIs(t, err, framework.ErrBadVersion)
+
+		now, err := count.CreateIfMissing(background, 6)
+		require.NoError(t, err)
+		require.EqualValues(t, 9, now.N, "it is not missing")
+		s.ResetCounts()
+		now, err = count.CompareAndSet(background, now, 10)
+		require.NoError(t, err)
+		require.EqualValues(t, 10, now.N)
+		recipetest.Counts(t, s, "compare and set", map[string]int{"sync": 1, "exists": 1, "setData": 1})
+
+		var none context.Context
+		_, err = count.CreateIfMissing(none, 1)
+		require.ErrorIs(t, err, framework.ErrNilContext)
+		_, err = count.CompareAndSet(none, now, 1)
+		require.ErrorIs(t, err, framework.ErrNilContext)
+		require.NoError(t, s.Set(countPath, []byte("x")))
+		_, err = count.CreateIfMissing(background, 1)
+		require.ErrorIs(t, err, semaphore.ErrBadCount)
+	})
+}
+
+// Many want to be the first. All get the number of the one that was, also when the reply to the create is lost.
+func TestCountIsCreatedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		got := make(chan int32, 10)
+		s.Inject(zktest.Fault{Op: "create2", PathPrefix: countPath, Action: zktest.LoseReply, Times: 2})
+		for i := range cap(got) {
+			count := semaphore.NewCount(newClient(t, s), countPath)
+			go func() {
+				v, err := count.CreateIfMissing(background, int32(i+1))
+				assert.NoError(t, err)
+				got <- v.N
+			}()
+		}
+		first := <-got
+		for range cap(got) - 1 {
+			require.Equal(t, first, <-got)
+		}
+		require.Equal(t, []byte{0, 0, 0, byte(first)}, s.Tree()[countPath].Data)
 	})
 }
 

@@ -42,7 +42,8 @@
 //
 // # Not re-entrant
 //
-// Every Acquire takes leases of its own, whatever context it gets, as in Curator. Who holds all the leases and acquires one more waits for itself.
+// Every Acquire takes leases of its own, whatever context it gets, as in Curator. Who holds all the leases and acquires one more would wait for itself: with
+// the context of the lease that is refused at once (ErrSelfWait), with another one nobody can know.
 //
 // # Forgetting to release
 //

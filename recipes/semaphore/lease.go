@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/queue"
 )
 
 // Lease is one or several leases in the caller's hand, until Release or the loss of any of them. Safe for concurrent use: any goroutine may
@@ -32,9 +33,12 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 			}
 		}
 	}()
+	share := &own{}
+	values := queue.Carry(ctx, s.owner(), share)
+	holds := make([]*framework.Hold, len(nodes))
 	for i := range nodes {
 		h, err := session.Hold(ctx, framework.HoldOptions{
-			Path: nodes[i].path, Recipe: s.recipe(), Czxid: nodes[i].czxid, Loss: s.loss, Values: ctx,
+			Path: nodes[i].path, Recipe: s.recipe(), Czxid: nodes[i].czxid, Loss: s.loss, Values: values,
 		})
 		if err != nil {
 			if errors.Is(err, framework.ErrNodeDeleted) {
@@ -42,8 +46,9 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 			}
 			return nil, err
 		}
-		nodes[i].hold = h
+		nodes[i].hold, holds[i] = h, h
 	}
+	share.holds.Store(&holds)
 	all = true
 	l := &Lease{s: s, view: session.Client(), nodes: nodes}
 	// The first hold's context is that of the lease: it ends with any of them.

@@ -28,8 +28,8 @@ type Lock struct{ *Lease }
 // earlier node is there.
 func (l *Lock) FencingToken() int64 { return l.ID() }
 
-// Acquire waits until the lock is the caller's, or ctx ends, as [Semaphore.Acquire] does. It never re-enters: with the context of a [Lock] it
-// waits, too.
+// Acquire waits until the lock is the caller's, or ctx ends, as [Semaphore.Acquire] does. It never re-enters: with the context of a [Lock] at this
+// path it is refused at once (ErrSelfWait).
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) { return lock(m.s.Acquire(ctx, 1)) }
 
 // TryAcquire is Acquire for who does not want to wait, as [Semaphore.TryAcquire] is.

@@ -25,8 +25,8 @@ const (
 // Errors of this package, and those that tell how a lease was lost. Use errors.Is.
 var (
 	// ErrNotAcquired is TryAcquire's answer when too few leases are free, or when somebody stands in line for them: at some moment before
-	// the answer, possibly just before the call. The message says which.
-	ErrNotAcquired = errors.New("not acquired")
+	// the answer, possibly just before the call. The message says which. It is the same value in all recipes.
+	ErrNotAcquired = queue.ErrTaken
 	// ErrTooMany refuses a number of leases that there will never be.
 	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or make the semaphore larger, for everybody who uses it")
 	// ErrBadCount says that the node of a shared count does not contain a number.
@@ -41,6 +41,11 @@ var (
 	ErrSuspended = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers of a directory are used up: delete it while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	// ErrNotReleased is in the error of Do when the work was done under the lease to its end, and only giving the lease back was refused (ErrNoAuth): it
+	// stays taken until the session ends.
+	ErrNotReleased = queue.ErrNotReleased
+	// ErrSelfWait refuses to Acquire more leases than there are beside those that the context's owner holds, and would have to release first.
+	ErrSelfWait = queue.ErrSelfWait
 )
 
 // Semaphore is a number of leases at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Safe
@@ -65,7 +70,7 @@ type Semaphore struct {
 }
 
 // New makes the semaphore of max leases at path, which is a directory of its own: nothing else should be put there. Everybody who uses the
-// path has to say the same max. It sends nothing. A mistake in the arguments (a nil client, a path that cannot be one, a max below 1, an
+// path has to say the same max. It sends nothing. A mistake in the arguments (a nil client, a path that cannot be one or is the root, a max below 1, an
 // option) is reported by every method of the Semaphore, before anything is sent.
 func New(client *framework.Client, path string, max int, opts ...Option) *Semaphore {
 	return configured(semaphoreWhat, client, path, max, opts)
@@ -78,7 +83,7 @@ func configured(what string, client *framework.Client, path string, max int, opt
 }
 
 func (s *Semaphore) configure(opts []Option) error {
-	if err := check(s.client, s.path); err != nil {
+	if err := queue.Check(s.client, s.path); err != nil {
 		return err
 	}
 	for _, opt := range opts {
@@ -103,17 +108,6 @@ func (s *Semaphore) configure(opts []Option) error {
 	return nil
 }
 
-func check(client *framework.Client, path string) error {
-	if client == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
-	var fault *zkpath.Error
-	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
-		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
-	}
-	return nil
-}
-
 // recipe is what the hooks are told.
 func (s *Semaphore) recipe() string {
 	if s.what != semaphoreWhat {
@@ -131,11 +125,18 @@ func (s *Semaphore) Path() string { return s.path }
 // context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out; after a lost session it is at the end of the line. (For the
 // view of one session, which has no other, that is ErrSessionLost.) Before it has a place in line, the retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss.
 //
+// With the context of a [Lease] of the same semaphore, or one derived from it, it takes further leases. When there can be none before that lease is
+// released, it does not wait for itself: ErrSelfWait, at once (with a shared count it waits, since that may grow). It goes by client, namespace and
+// path, whatever Semaphore the lease is of.
+//
 // Other errors: ErrTooMany when n is more than the semaphore's fixed max (with a shared count it waits, since that may grow); ErrBadCount; ErrClosed
 // as soon as the client is closed; ErrNoAuth without CREATE and READ on the directories, or READ on the shared count; ErrSequenceExhausted;
 // ErrInvalidPath; framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, "acquire", func(ctx context.Context) (*Lease, error) {
+		if s.waitsForItself(ctx, n) {
+			return nil, ErrSelfWait
+		}
 		lease, err := s.try(ctx, n)
 		if errors.Is(err, ErrNotAcquired) || beginAgain(err) {
 			return s.inLine(ctx, n)
@@ -192,11 +193,14 @@ func (s *Semaphore) failed(verb string, err error) error {
 }
 
 // Do runs f while holding n leases, and releases them, also when f panics. f's context has the values of ctx; it ends with ctx and with the
-// lease, whichever comes first; its deadline is that of ctx.
+// lease, whichever comes first; its deadline is that of ctx. When the leases are not acquired f is not called.
 //
 // The error is f's, joined with the way in which the lease was lost, if it was lost before f returned: then f's work may have been one too many.
-// When the leases are not acquired f is not called.
-func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) (err error) {
+// What happens after that does not make the work undone, and is no error of Do: it waits for the server to confirm the release for as long as ctx
+// allows, but no longer than a second; then, or when the connection or the session is lost meanwhile, the client goes on with it and Do returns. (Who
+// needs to know that the leases are free uses Acquire and Release.) Only when the server refuses to delete the nodes the error is joined with
+// ErrNotReleased and the reason.
+func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
 	if f == nil {
 		return s.failed("do", errors.New("the function is nil"))
 	}
@@ -204,16 +208,13 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) e
 	if err != nil {
 		return err
 	}
-	work, stop := queue.Work(ctx, lease.Context())
-	defer func() {
-		stop()
-		// When ctx has ended the nodes are deleted behind our back: that is no failure of f's work.
-		if released := lease.Release(ctx); released != nil && (ctx.Err() == nil || lease.lost() != nil) {
-			err = errors.Join(err, released)
-		}
-	}()
-	return f(work)
+	return queue.Do(ctx, held{lease}, s.failed, f)
 }
+
+// held is a lease that says how it was lost.
+type held struct{ *Lease }
+
+func (h held) Lost() error { return h.lost() }
 
 // Participant is somebody's node: one lease, or one place in line.
 type Participant struct {

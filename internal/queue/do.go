@@ -1,0 +1,70 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// ErrNotReleased says that what was acquired could not be given back, for a reason that does not pass: it stays taken until its session ends. Of the work
+// that was done with it, it says nothing bad.
+var ErrNotReleased = errors.New("the work was done, but the server refuses to take back what it was done under, which stays taken until the session ends")
+
+// releaseWait is for how long a Do waits for the server to confirm that what was acquired is given back. Nothing depends on it: the client goes on
+// with that, and whoever is next hears of it from the server. It only has those who come after Do find the place free, where all is well.
+const releaseWait = time.Second
+
+// Held is what a function is run under.
+type Held interface {
+	Context() context.Context
+	// Lost returns how it was lost, nil if it was not.
+	Lost() error
+	Release(ctx context.Context) error
+}
+
+// Do runs f on behalf of ctx under what was acquired, and then gives that back, also when f panics.
+//
+// What became of f and what became of the release are told apart: the error is f's, joined with how held was lost if that was before f returned. A loss
+// after that is none: the work is done, and was protected to its end. So is the release's error left out, but for ErrNotReleased, see GiveBack. failed
+// puts the recipe's name in front of what is not f's.
+func Do(ctx context.Context, held Held, failed func(verb string, err error) error, f func(context.Context) error) (err error) {
+	work, stop := Work(ctx, held.Context())
+	defer func() {
+		stop()
+		lost := held.Lost()
+		refused := GiveBack(ctx, held.Release)
+		switch {
+		case lost != nil:
+			err = errors.Join(err, failed("do", fmt.Errorf("lost before the function returned: %w", lost)))
+		case refused != nil:
+			err = errors.Join(err, failed("do", refused))
+		}
+	}()
+	return f(work)
+}
+
+// GiveBack releases on behalf of ctx, and waits for that for as long as ctx allows, but no longer than a second. The error matches ErrNotReleased: it
+// was refused. That it was not confirmed yet, or that the session has ended meanwhile, is none: the client goes on with the one, and with the
+// other there is nothing left to give back.
+func GiveBack(ctx context.Context, release func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseWait)
+	defer cancel()
+	err := release(ctx)
+	switch {
+	case err == nil, errors.Is(err, ErrNotReleased):
+		return err
+	case errors.Is(err, framework.ErrCleanupFull):
+	case ctx.Err() != nil, framework.Retryable(err):
+		return nil
+	default:
+		for _, gone := range []error{framework.ErrSessionLost, framework.ErrClosed, framework.ErrNodeDeleted, framework.ErrSuspended, framework.ErrTimeoutTooShort, framework.ErrReleased} {
+			if errors.Is(err, gone) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrNotReleased, err)
+}

@@ -1,0 +1,45 @@
+package leader_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/recipes/leader"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Several look at a latch while it comes to lead: a probe, a collector of metrics, the latch itself. One that began before it led, and is done after
+// that, does not make it forget since when it leads.
+func TestHealthAskedByMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		const latches, callers, questions = 200, 4, 300
+		start := time.Now()
+		var all []*leader.Latch
+		var asking sync.WaitGroup
+		for i := range latches {
+			l, err := leader.NewLatch(c, fmt.Sprintf("/leaders/%d", i))
+			require.NoError(t, err)
+			defer l.Close()
+			all = append(all, l)
+			for range callers {
+				asking.Go(func() {
+					for range questions {
+						l.Health()
+					}
+				})
+			}
+		}
+		asking.Wait()
+		time.Sleep(time.Minute)
+		for _, l := range all {
+			require.Equal(t, leader.Health{Role: leader.Leading, Since: start}, l.Health())
+		}
+	})
+}
