@@ -86,13 +86,10 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		return nil, opError("hold", opt.Path, err)
 	}
 	full, err := s.c.fullPath(opt.Path)
-	if err == nil {
-		err = s.e.ready(ctx, opt.Loss)
-	}
-	if err == nil {
-		err = s.e.committed(ctx, full)
-	}
 	if err != nil {
+		return nil, opError("hold", opt.Path, err)
+	}
+	if err := s.e.certain(ctx, full, opt.Loss); err != nil {
 		return nil, opError("hold", opt.Path, err)
 	}
 	h := newHold(s.e, full, opt)
@@ -110,11 +107,30 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	return h, nil
 }
 
+// certain returns nil when a hold is certain, and counts it: [wire.Validity.Unhold] undoes that.
+func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error {
+	for {
+		if err := e.ready(ctx, loss); err != nil {
+			return err
+		}
+		if err := e.committed(ctx, full); err != nil {
+			return err
+		}
+		switch v := e.wire.Validity(); {
+		case v.Hold():
+			return nil
+		case v.Lapsed():
+			return e.ending(wire.ErrLapsed)
+		}
+		// The rule has changed meanwhile, or the connection.
+	}
+}
+
 // ready waits until the rule is known and checks that it allows a hold.
 func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 	for {
 		e.mu.Lock()
-		over, known, refused, changed := e.over, e.known, e.plan.refused, e.changed
+		over, changed := e.over, e.changed
 		suspended := e.suspended && loss == SuspendedIsLoss
 		e.mu.Unlock()
 		switch {
@@ -122,8 +138,8 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 			return over
 		case suspended:
 			return ErrSuspended
-		case known:
-			return refused
+		case e.wire.Validity().Standing().Asked:
+			return e.plan().refused
 		}
 		select {
 		case <-changed:
@@ -133,30 +149,27 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 	}
 }
 
-// register makes the hold the epoch's, unless it is too late.
+// register makes the hold, which counts already, the epoch's, unless it is too late.
 func (e *epoch) register(h *Hold) error {
-	v := e.wire.Validity()
-	v.Hold()
 	e.mu.Lock()
 	err := e.over
 	if err == nil && e.suspended && h.loss == SuspendedIsLoss {
 		err = ErrSuspended
 	}
 	if err == nil {
-		err = e.plan.refused
-	}
-	if err == nil {
 		e.holds[h] = struct{}{}
 	}
-	beats := e.plan.every > 0
 	e.mu.Unlock()
 	if err != nil {
-		v.Unhold()
+		e.wire.Validity().Unhold()
 		h.fail(err)
 		h.told(err)
 		return err
 	}
-	if beats {
+	switch p := e.plan(); { // whoever changes it from now on finds the hold
+	case p.refused != nil && e.wire.Validity().Standing().Asked:
+		h.End(p.refused)
+	case p.every > 0:
 		e.core.manager.posts.put(e.core.manager.startBeating)
 	}
 	if !h.Valid() {
