@@ -126,7 +126,7 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	h := batch[index]
 	switch code {
 	case jute.CodeNoNode:
-		h.End(ErrNodeDeleted)
+		h.lost(ErrNodeDeleted)
 	case jute.CodeNoAuth:
 		m.core.log.Warn("the heartbeat may not check the node of a hold: its deletion will only be noticed by a watch", "epoch", e.n, "path", h.path)
 		h.mu.Lock()

@@ -120,7 +120,7 @@ func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error
 		case v.Hold():
 			return nil
 		case v.Lapsed():
-			return e.ending(wire.ErrLapsed)
+			return e.ending(v.Why())
 		}
 		// The rule has changed meanwhile, or the connection.
 	}
@@ -207,11 +207,21 @@ func (h *Hold) Valid() bool {
 	if h.why() != nil {
 		return false
 	}
-	if h.e.wire.Validity().Valid() {
+	v := h.e.wire.Validity()
+	if v.Valid() {
 		return true
 	}
-	h.End(sessionLost(wire.ErrLapsed))
+	h.End(h.e.ending(v.Why()))
 	return false
+}
+
+// lost ends the hold for a reason of its own, unless it has ended with its session before: after a pause of the process what the session's end has brought
+// about, a deleted node, a closed connection, may be read before anybody has looked at the clock.
+func (h *Hold) lost(cause error) {
+	h.End(cause); return
+	if h.Valid() {
+		h.End(cause)
+	}
 }
 
 // Remaining is for how long the hold is valid if no answer comes any more; 0 when it has ended. While the connection works it is renewed
@@ -310,7 +320,7 @@ func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
 	h.mu.Unlock()
 	switch ev.Type {
 	case jute.EventNodeDeleted:
-		h.End(ErrNodeDeleted)
+		h.lost(ErrNodeDeleted)
 	case wire.EventEnd:
 		h.End(h.e.ending(ev.Err))
 	default:
@@ -327,7 +337,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 	case r.Err != nil:
 		h.watchNode(false) // waits for the next connection
 	case r.Code == jute.CodeNoNode:
-		h.End(ErrNodeDeleted)
+		h.lost(ErrNodeDeleted)
 		h.e.wire.Unwatch(w) // armed for the next node of this name
 	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
 		h.mu.Lock()
@@ -337,7 +347,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 		same := node.Stat.Czxid == h.czxid && node.Stat.EphemeralOwner == h.e.wire.ID()
 		h.mu.Unlock()
 		if !same {
-			h.End(ErrNodeDeleted)
+			h.lost(ErrNodeDeleted)
 		}
 	case r.Code == jute.CodeNoAuth:
 		h.e.core.log.Warn("a hold may not look at its own node: its deletion will not be noticed", "epoch", h.e.n, "path", h.path)

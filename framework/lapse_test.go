@@ -48,3 +48,83 @@ func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
 		})
 	}
 }
+
+// After a long pause of the process, or the machine's sleep, what the session's end has brought about is read before any timer fires. The cause is the end.
+func TestTheCauseAfterAPauseIsTheSessionsEnd(t *testing.T) {
+	for name, strike := range map[string]func(*testing.T, *zktest.Server, *Session){
+		"its node is gone":       func(t *testing.T, srv *zktest.Server, _ *Session) { require.NoError(t, srv.Delete("/lock")) },
+		"its connection is gone": func(_ *testing.T, srv *zktest.Server, s *Session) { srv.Cut(s.ID()) },
+		"its session is gone":    func(_ *testing.T, srv *zktest.Server, s *Session) { srv.Expire(s.ID()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.RunT(t)
+				s := connected(t, dial(t, srv))
+				h := hold(t, s, "/lock", HoldOptions{OwnWatchAfter: -1})
+				time.Sleep(time.Second)
+				wire.Sleep(time.Minute)
+				strike(t, srv, s)
+				over(t, h, ErrSessionLost)
+				assert.ErrorIs(t, h.why(), wire.ErrLapsed)
+				assert.NotErrorIs(t, h.why(), ErrNodeDeleted)
+			})
+		})
+	}
+}
+
+// A hold whose session the server has called expired says so, also to whoever looks before the client has come to telling it.
+func TestTheCauseIsWhatEndedTheSession(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.RunT(t)
+			s := connected(t, dial(t, srv))
+			h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+			go func() {
+				for h.Valid() {
+					time.Sleep(time.Nanosecond)
+				}
+			}()
+			s.e.wire.Abort(wire.ErrExpired)
+			over(t, h, wire.ErrExpired)
+		})
+	}
+}
+
+// A fleet's clocks are set: nothing is lost by it.
+func TestAWallClockThatIsSetDropsNoHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := dial(t, zktest.RunT(t))
+		h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
+		left := h.Remaining()
+		wire.SetWallClock(24 * time.Hour)
+		assert.Equal(t, left, h.Remaining())
+		time.Sleep(time.Minute)
+		assert.True(t, h.Valid())
+	})
+}
+
+// A machine that has slept for longer than the session lives: every way to ask says so at once, and who does not ask is told within a moment.
+func TestAMachineThatHasSlept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv)
+		s := connected(t, c)
+		h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+		asked := hold(t, s, "/asked", HoldOptions{Loss: SessionOnly})
+		srv.BlackHole(0, zktest.Both)
+		wire.Sleep(8 * time.Hour)
+		assert.False(t, asked.Valid())
+		assert.Error(t, h.Context().Err())
+		synctest.Wait()
+		over(t, h, ErrSessionLost)
+
+		srv.Heal()
+		time.Sleep(10 * time.Second)
+		h = hold(t, connected(t, c), "/again", HoldOptions{Loss: SessionOnly})
+		srv.BlackHole(0, zktest.Both)
+		wire.Sleep(8 * time.Hour)
+		began := time.Now()
+		over(t, h, ErrSessionLost)
+		assert.Less(t, time.Since(began), time.Second)
+	})
+}

@@ -184,7 +184,7 @@ func (m *manager) suspend(e *epoch) {
 	e.change(func() { e.suspended = true })
 	for _, h := range e.held() {
 		if h.loss == SuspendedIsLoss {
-			h.End(ErrSuspended)
+			h.lost(ErrSuspended)
 		}
 	}
 }

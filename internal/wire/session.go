@@ -621,7 +621,7 @@ func (s *Session) emit(ev Event) {
 // end ends the session, once: first nothing is valid any more, then the owner hears of it, then calls and watches.
 func (s *Session) end(err error) {
 	var t todo
-	s.validity.end()
+	s.validity.end(err)
 	s.mu.Lock()
 	if s.endErr != nil {
 		s.mu.Unlock()

@@ -33,6 +33,7 @@ type Validity struct {
 	keptAt   instant       // the last change of the rule; zero if nothing was
 	holds    int
 	lapsed   bool
+	why      error         // of lapsed
 	changed  chan struct{} // closed and replaced when the time may have become shorter
 }
 
@@ -50,7 +51,7 @@ func (v *Validity) Remaining() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := now()
-	if v.standing.Timeout == 0 || v.lapsed || v.holds > 0 && v.lapseNow(at) {
+	if v.standing.Timeout == 0 || v.lapsed || v.holds > 0 && !mutant.On("a lapse is noticed and forgotten") && v.lapseNow(at) {
 		return 0
 	}
 	return v.holdLeft(at)
@@ -67,6 +68,13 @@ func (v *Validity) Lapsed() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.lapseNow(now())
+}
+
+// Why is nil until Lapsed, and then why: ErrLapsed, or what has ended the session before.
+func (v *Validity) Why() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.why
 }
 
 // Changed returns a channel that is closed when the remaining time may have become shorter than it was.
@@ -100,7 +108,9 @@ func (v *Validity) Hold() bool {
 func (v *Validity) Unhold() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.lapseNow(now())
+	if !mutant.On("a lapse is noticed and forgotten") {
+		v.lapseNow(now())
+	}
 	v.holds--
 }
 
@@ -178,7 +188,7 @@ func (v *Validity) holdLeft(at instant) time.Duration {
 // left is the time until the session lapses: with its holds, if there are any.
 func (v *Validity) left(at instant) time.Duration {
 	switch {
-	case v.holds > 0:
+	case v.holds > 0 && !(v.previous.zero() && mutant.On("a rule that changes settles nothing")):
 		return v.holdLeft(at)
 	case v.rule.cut() >= v.standing.Timeout:
 		// A rule that leaves no room for any hold: nothing is ever valid, and the session lives as long as the server may keep it.
@@ -190,7 +200,7 @@ func (v *Validity) left(at instant) time.Duration {
 // lapseNow makes a lapse final, and known to whoever has to act on it.
 func (v *Validity) lapseNow(at instant) bool {
 	if !v.lapsed && v.standing.Timeout != 0 && v.left(at) <= 0 && !mutant.On("extended after a lapse") {
-		v.lapsed = true
+		v.lapsed, v.why = true, ErrLapsed
 		v.signal()
 	}
 	return v.lapsed
@@ -207,10 +217,12 @@ func (v *Validity) lapseIn() (time.Duration, bool) {
 }
 
 // end makes the lapse final whatever the clock says.
-func (v *Validity) end() {
+func (v *Validity) end(why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.lapsed = true
+	if !v.lapsed {
+		v.lapsed, v.why = true, why
+	}
 	v.signal()
 }
 
