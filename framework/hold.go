@@ -218,7 +218,6 @@ func (h *Hold) Valid() bool {
 // lost ends the hold for a reason of its own, unless it has ended with its session before: after a pause of the process what the session's end has brought
 // about, a deleted node, a closed connection, may be read before anybody has looked at the clock.
 func (h *Hold) lost(cause error) {
-	h.End(cause); return
 	if h.Valid() {
 		h.End(cause)
 	}
