@@ -12,6 +12,8 @@ type Health struct {
 	// StateChange is what was announced last, NeverConnected before the first connection, Since when that was.
 	StateChange
 	Since time.Time
+	// Away is since when there is no connection to a member with a quorum, through all states; from the client's beginning before the first one. Zero with one.
+	Away time.Time
 	// Server is the one that is connected, "" if none is.
 	Server string
 	// Trouble is why the last attempt to connect has failed, or the last connection was lost; nil with a connection.
@@ -36,7 +38,7 @@ func (c *Client) Health() Health {
 		Server: e.wire.Server(), Trouble: c.core.trouble.last(), Safety: c.Safety(), Queued: load.Queued, InFlight: load.InFlight,
 		Cleanups: c.PendingCleanups(), Connections: e.wire.Links(),
 	}
-	h.StateChange, h.Since = c.core.board.age()
+	h.StateChange, h.Since, h.Away = c.core.board.age()
 	select {
 	case <-c.core.closed:
 		h.Closed = true
@@ -46,12 +48,12 @@ func (c *Client) Health() Health {
 }
 
 // Err is nil when the client is connected to a quorum. Otherwise it matches ErrClosed, ErrNotReadOnly (connected to a member without one), ErrSuspended, ErrSessionLost or
-// ErrNotConnected (never connected so far), says since when, and contains Trouble: ErrAuthFailed, for example.
+// ErrNotConnected (never connected so far), says for how long the connection has been away, and contains Trouble: ErrAuthFailed, for example.
 //
 // That nothing can be held with the session timeout granted is no error here, since most clients hold nothing: see Safety.Refused.
 func (h Health) Err() error { return h.Check(0) }
 
-// Check is Err, but lets the connection be away for as long as tolerance. A readiness probe that tolerates the session timeout does not flap when a server
+// Check is Err, but lets the connection be away for as long as tolerance, counted from its loss: that the session is lost meanwhile does not begin it anew. A readiness probe that tolerates the session timeout does not flap when a server
 // restarts, or a leader changes.
 func (h Health) Check(tolerance time.Duration) error {
 	var why error
@@ -69,7 +71,11 @@ func (h Health) Check(tolerance time.Duration) error {
 	default:
 		why = errNotYet
 	}
-	age := time.Since(h.Since)
+	away := h.Away
+	if away.IsZero() {
+		away = h.Since
+	}
+	age := time.Since(away)
 	switch {
 	case tolerance > 0 && age <= tolerance:
 		return nil

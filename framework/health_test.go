@@ -62,3 +62,31 @@ func TestHealthThroughTheLifeOfAClient(t *testing.T) {
 		assert.ErrorIs(t, c.Health().Check(time.Hour), ErrClosed)
 	})
 }
+
+// The time that is tolerated begins when the connection is lost, once, whatever becomes of the session meanwhile.
+func TestToleranceCountsFromTheLossOfTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv)
+		connected(t, c)
+		assert.Zero(t, c.Health().Away)
+		srv.Stop()
+		synctest.Wait()
+		lost := time.Now()
+		states := map[State]bool{}
+		for range 40 {
+			time.Sleep(500 * time.Millisecond)
+			h := c.Health()
+			states[h.State] = true
+			assert.Equal(t, lost, h.Away)
+			for _, tolerance := range []time.Duration{4 * time.Second, 6 * time.Second, 12 * time.Second} {
+				assert.Equal(t, time.Since(lost) <= tolerance, h.Check(tolerance) == nil, "%v after %v in state %v", tolerance, time.Since(lost), h.State)
+			}
+		}
+		assert.Equal(t, map[State]bool{Suspended: true, Lost: true}, states)
+		assert.ErrorContains(t, c.Health().Err(), "for 20s")
+		require.NoError(t, srv.Start())
+		require.NoError(t, c.WaitConnected(t.Context()))
+		assert.Zero(t, c.Health().Away)
+	})
+}

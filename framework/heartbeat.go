@@ -24,10 +24,7 @@ const (
 // startBeating begins the heartbeats if there is need and they are not going on. The hold that asks for it has just written.
 func (m *manager) startBeating() {
 	e := m.core.epochLast()
-	e.mu.Lock()
-	every, needed := e.plan.every, len(e.holds) > 0
-	e.mu.Unlock()
-	if every > 0 && needed && !m.beating {
+	if every := e.plan().every; every > 0 && len(e.held()) > 0 && !m.beating {
 		m.beating = true
 		m.beat.Reset(every)
 	}
@@ -89,11 +86,8 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 	if len(paths) == 0 {
 		paths = []string{"/"}
 	}
-	e.mu.Lock()
-	every := e.plan.every
-	e.mu.Unlock()
 	e.wire.Submit(&wire.Call{
-		Op: jute.OpMulti, Body: checks(paths...), Urgent: true, Patience: every,
+		Op: jute.OpMulti, Body: checks(paths...), Urgent: true, Patience: e.plan().every,
 		Done: func(r wire.Reply) {
 			failed, code := failure(r)
 			switch {
@@ -132,7 +126,7 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	h := batch[index]
 	switch code {
 	case jute.CodeNoNode:
-		h.End(ErrNodeDeleted)
+		h.lost(ErrNodeDeleted)
 	case jute.CodeNoAuth:
 		m.core.log.Warn("the heartbeat may not check the node of a hold: its deletion will only be noticed by a watch", "epoch", e.n, "path", h.path)
 		h.mu.Lock()
@@ -155,8 +149,9 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 func (e *epoch) committed(ctx context.Context, path string) error {
 	for made, refused := 0, 0; made < settleWrites; made++ {
 		e.mu.Lock()
-		p, beating, over := e.plan, len(e.holds) > 0, e.over
+		beating, over := len(e.holds) > 0, e.over
 		e.mu.Unlock()
+		p := e.plan()
 		if over != nil {
 			return over // the session has ended, or the client is closing, and pauses with it
 		}

@@ -86,13 +86,10 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		return nil, opError("hold", opt.Path, err)
 	}
 	full, err := s.c.fullPath(opt.Path)
-	if err == nil {
-		err = s.e.ready(ctx, opt.Loss)
-	}
-	if err == nil {
-		err = s.e.committed(ctx, full)
-	}
 	if err != nil {
+		return nil, opError("hold", opt.Path, err)
+	}
+	if err := s.e.certain(ctx, full, opt.Loss); err != nil {
 		return nil, opError("hold", opt.Path, err)
 	}
 	h := newHold(s.e, full, opt)
@@ -110,11 +107,30 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	return h, nil
 }
 
+// certain returns nil when a hold is certain, and counts it: [wire.Validity.Unhold] undoes that.
+func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error {
+	for {
+		if err := e.ready(ctx, loss); err != nil {
+			return err
+		}
+		if err := e.committed(ctx, full); err != nil {
+			return err
+		}
+		switch v := e.wire.Validity(); {
+		case v.Hold():
+			return nil
+		case v.Lapsed():
+			return e.ending(v.Why())
+		}
+		// The rule has changed meanwhile, or the connection.
+	}
+}
+
 // ready waits until the rule is known and checks that it allows a hold.
 func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 	for {
 		e.mu.Lock()
-		over, known, refused, changed := e.over, e.known, e.plan.refused, e.changed
+		over, changed := e.over, e.changed
 		suspended := e.suspended && loss == SuspendedIsLoss
 		e.mu.Unlock()
 		switch {
@@ -122,8 +138,8 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 			return over
 		case suspended:
 			return ErrSuspended
-		case known:
-			return refused
+		case e.wire.Validity().Standing().Asked:
+			return e.plan().refused
 		}
 		select {
 		case <-changed:
@@ -133,30 +149,27 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 	}
 }
 
-// register makes the hold the epoch's, unless it is too late.
+// register makes the hold, which counts already, the epoch's, unless it is too late.
 func (e *epoch) register(h *Hold) error {
-	v := e.wire.Validity()
-	v.Hold()
 	e.mu.Lock()
 	err := e.over
 	if err == nil && e.suspended && h.loss == SuspendedIsLoss {
 		err = ErrSuspended
 	}
 	if err == nil {
-		err = e.plan.refused
-	}
-	if err == nil {
 		e.holds[h] = struct{}{}
 	}
-	beats := e.plan.every > 0
 	e.mu.Unlock()
 	if err != nil {
-		v.Unhold()
+		e.wire.Validity().Unhold()
 		h.fail(err)
 		h.told(err)
 		return err
 	}
-	if beats {
+	switch p := e.plan(); { // whoever changes it from now on finds the hold
+	case p.refused != nil && e.wire.Validity().Standing().Asked:
+		h.End(p.refused)
+	case p.every > 0:
 		e.core.manager.posts.put(e.core.manager.startBeating)
 	}
 	if !h.Valid() {
@@ -194,11 +207,20 @@ func (h *Hold) Valid() bool {
 	if h.why() != nil {
 		return false
 	}
-	if h.e.wire.Validity().Valid() {
+	v := h.e.wire.Validity()
+	if v.Valid() {
 		return true
 	}
-	h.End(sessionLost(wire.ErrLapsed))
+	h.End(h.e.ending(v.Why()))
 	return false
+}
+
+// lost ends the hold for a reason of its own, unless it has ended with its session before: after a pause of the process what the session's end has brought
+// about, a deleted node, a closed connection, may be read before anybody has looked at the clock.
+func (h *Hold) lost(cause error) {
+	if h.Valid() {
+		h.End(cause)
+	}
 }
 
 // Remaining is for how long the hold is valid if no answer comes any more; 0 when it has ended. While the connection works it is renewed
@@ -297,7 +319,7 @@ func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
 	h.mu.Unlock()
 	switch ev.Type {
 	case jute.EventNodeDeleted:
-		h.End(ErrNodeDeleted)
+		h.lost(ErrNodeDeleted)
 	case wire.EventEnd:
 		h.End(h.e.ending(ev.Err))
 	default:
@@ -314,7 +336,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 	case r.Err != nil:
 		h.watchNode(false) // waits for the next connection
 	case r.Code == jute.CodeNoNode:
-		h.End(ErrNodeDeleted)
+		h.lost(ErrNodeDeleted)
 		h.e.wire.Unwatch(w) // armed for the next node of this name
 	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
 		h.mu.Lock()
@@ -324,7 +346,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 		same := node.Stat.Czxid == h.czxid && node.Stat.EphemeralOwner == h.e.wire.ID()
 		h.mu.Unlock()
 		if !same {
-			h.End(ErrNodeDeleted)
+			h.lost(ErrNodeDeleted)
 		}
 	case r.Code == jute.CodeNoAuth:
 		h.e.core.log.Warn("a hold may not look at its own node: its deletion will not be noticed", "epoch", h.e.n, "path", h.path)

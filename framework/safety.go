@@ -46,7 +46,8 @@ func (r Rule) String() string {
 // Safety tells how the current session's holds are kept safe.
 type Safety struct {
 	Epoch int64
-	// Rule is the rule in force, never RuleAuto.
+	// Rule is the rule in force, never RuleAuto. After a reconnect it stays what it was until the server has been asked whether it stands alone; it is
+	// asked before anything else, and until it has answered nothing that it says prolongs a hold more than a member's answer would.
 	Rule Rule
 	// SessionTimeout is T: what the server granted, or what was asked for as long as there is no session.
 	SessionTimeout time.Duration
@@ -67,7 +68,7 @@ type Safety struct {
 	Refused error
 }
 
-// plan is a rule worked out for a session timeout.
+// plan is a rule worked out for a session timeout and what is known of the server. Nobody keeps one: the rule in force is its [wire.Validity]'s.
 type plan struct {
 	rule    wire.Rule
 	every   time.Duration // of heartbeats; 0 under the bound rule
@@ -89,19 +90,19 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 	if o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound {
 		p.rule.Kind, p.every = wire.RuleHeartbeat, timeout/heartbeats
 	}
-	advice := fmt.Sprintf("the server granted %v; raise WithSessionTimeout (and maxSessionTimeout at the servers)", timeout)
+	const advice = "the server granted %v; raise WithSessionTimeout (and maxSessionTimeout at the servers)"
 	switch {
 	case p.rule.Kind == wire.RuleHeartbeat:
 		// A hold lives from the last but one heartbeat: two intervals, and half of one for the answer. The longest gap between two
 		// packets is an interval too.
 		p.covers = timeout - o.tick/2 - timeout/heartbeats - p.rule.Jitter - margin
 		if need := p.every*2 + p.every/2; p.covers < need {
-			p.refused = fmt.Errorf("%w: %s, or lower WithServerTick (%v) if the servers' tickTime is shorter, or WithSafetyMargin (%v): a heartbeat covers %v, and %v is needed",
-				ErrTimeoutTooShort, advice, o.tick, margin, max(p.covers, 0), need)
+			p.refused = fmt.Errorf("%w: "+advice+", or lower WithServerTick (%v) if the servers' tickTime is shorter, or WithSafetyMargin (%v): a heartbeat covers %v, and %v is needed",
+				ErrTimeoutTooShort, timeout, o.tick, margin, max(p.covers, 0), need)
 		}
 	case timeout-bound-margin < (timeout-bound)/2 || timeout <= bound:
-		p.refused = fmt.Errorf("%w: %s, or lower WithStaleServerBound (%v) if the servers' syncLimit × tickTime allows it, or WithSafetyMargin (%v), or choose RuleHeartbeat",
-			ErrTimeoutTooShort, advice, bound, margin)
+		p.refused = fmt.Errorf("%w: "+advice+", or lower WithStaleServerBound (%v) if the servers' syncLimit × tickTime allows it, or WithSafetyMargin (%v), or choose RuleHeartbeat",
+			ErrTimeoutTooShort, timeout, bound, margin)
 	}
 	return p
 }
@@ -133,34 +134,51 @@ func (p plan) kind() Rule {
 // configPath is the node in which an ensemble lists its members. It stands outside every chroot.
 const configPath = "/zookeeper/config"
 
-// standsAlone reads the answer to a getData of configPath. Whoever may not read it, or finds none, is careful.
-func standsAlone(r wire.Reply) bool {
-	if r.Err != nil || r.Code != jute.CodeOK {
-		return false
+// standsAlone reads the answer to a getData of configPath. Whoever may not read it, or finds none, is careful; a server that cannot answer right now is
+// asked again.
+func standsAlone(r wire.Reply) wire.Verdict {
+	if (r.Err != nil || transient(codeError(r.Code))) && !mutant.On("a refusal that passes is an answer") {
+		return wire.Later
 	}
 	var config jute.GetDataResponse
-	if jute.Unmarshal(r.Body, &config) != nil {
-		return false
+	if r.Code != jute.CodeOK || jute.Unmarshal(r.Body, &config) != nil {
+		return wire.Member
 	}
 	for line := range strings.Lines(string(config.Data)) {
 		if strings.HasPrefix(strings.TrimSpace(line), "server.") {
-			return false
+			return wire.Member
 		}
 	}
-	return true
+	return wire.Alone
+}
+
+// plan is the rule in force, worked out.
+func (e *epoch) plan() plan {
+	standing := e.wire.Validity().Standing()
+	return e.planFor(standing, standing.Alone && standing.Asked)
+}
+
+// planFor is the plan for what is granted, or asked for as long as there is no session.
+func (e *epoch) planFor(standing wire.Standing, alone bool) plan {
+	timeout := standing.Timeout
+	if timeout <= 0 {
+		timeout = e.core.cfg.sessionTimeout
+	}
+	return e.core.cfg.decide(timeout, alone)
 }
 
 // Safety tells how the current session's holds are kept safe, for logs, metrics and readiness checks. After Close it tells about the last one.
 func (c *Client) Safety() Safety {
 	e := c.epochView()
-	s := Safety{Epoch: e.n, SessionTimeout: e.wire.Timeout(), Remaining: max(e.wire.Validity().Remaining(), 0)}
+	v := e.wire.Validity()
+	standing := v.Standing()
+	p := e.planFor(standing, standing.Alone)
+	s := Safety{
+		Epoch: e.n, Rule: p.kind(), SessionTimeout: standing.Timeout, Known: standing.Known, Standalone: standing.Alone,
+		Bound: p.rule.Bound, Margin: p.rule.Margin, Heartbeat: p.every, Remaining: max(v.Remaining(), 0), Holds: len(e.held()), Refused: p.refused,
+	}
 	if s.SessionTimeout <= 0 {
 		s.SessionTimeout = c.core.cfg.sessionTimeout
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s.Rule, s.Known, s.Standalone = e.plan.kind(), e.known, e.standalone
-	s.Bound, s.Margin, s.Heartbeat = e.plan.rule.Bound, e.plan.rule.Margin, e.plan.every
-	s.Refused, s.Holds = e.plan.refused, len(e.holds)
 	return s
 }

@@ -67,14 +67,27 @@ func TestStandsAlone(t *testing.T) {
 	reply := func(data string) wire.Reply {
 		return wire.Reply{Body: jute.Marshal(&jute.GetDataResponse{Data: []byte(data)})}
 	}
-	assert.True(t, standsAlone(reply("")))
-	assert.True(t, standsAlone(reply("version=0")))
-	assert.False(t, standsAlone(reply("server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=100000000")))
-	assert.False(t, standsAlone(reply("version=0\n server.5=x")))
-	assert.False(t, standsAlone(wire.Reply{Code: jute.CodeNoAuth}))
-	assert.False(t, standsAlone(wire.Reply{Code: jute.CodeNoNode}))
-	assert.False(t, standsAlone(wire.Reply{Body: []byte{1}}))
-	assert.False(t, standsAlone(wire.Reply{Err: wire.ErrConnectionLost}))
+	for _, tt := range []struct {
+		r    wire.Reply
+		want wire.Verdict
+	}{
+		{reply(""), wire.Alone},
+		{reply("version=0"), wire.Alone},
+		{reply("server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=100000000"), wire.Member},
+		{reply("version=0\n server.5=x"), wire.Member},
+		{wire.Reply{Code: jute.CodeNoAuth}, wire.Member},
+		{wire.Reply{Code: jute.CodeNoNode}, wire.Member},
+		{wire.Reply{Code: jute.CodeUnimplemented}, wire.Member},
+		{wire.Reply{Body: []byte{1}}, wire.Member},
+		{wire.Reply{Code: jute.CodeThrottledOp}, wire.Later},
+		{wire.Reply{Code: jute.CodeRequestTimeout}, wire.Later},
+		{wire.Reply{Code: jute.CodeOperationTimeout}, wire.Later},
+		{wire.Reply{Code: jute.CodeConnectionLoss}, wire.Later},
+		{wire.Reply{Code: jute.CodeSessionMoved}, wire.Later},
+		{wire.Reply{Err: wire.ErrConnectionLost}, wire.Later},
+	} {
+		assert.Equal(t, tt.want, standsAlone(tt.r), "%+v", tt.r)
+	}
 }
 
 func TestFailure(t *testing.T) {

@@ -20,17 +20,17 @@ type epoch struct {
 	ctx    context.Context // ends with the session; its cause is ErrSessionLost or ErrClosed
 	cancel context.CancelCauseFunc
 
-	probing bool // a read of configPath is under way; of the manager's goroutine
+	// Of the manager's goroutine:
+	probing  bool      // a read of configPath is under way
+	refusals int       // how many in a row were refused for a reason that passes
+	told     wire.Rule // the rule that was logged last
 
-	mu         sync.Mutex    // never held while wire is called
-	changed    chan struct{} // closed and replaced when something below changes
-	attached   bool          // a member with a quorum has confirmed the session
-	suspended  bool          // and now none is connected
-	over       error         // why nothing can be held any more
-	known      bool          // the server has been asked whether it stands alone
-	standalone bool
-	plan       plan
-	holds      map[*Hold]struct{}
+	mu        sync.Mutex    // never held while wire is called
+	changed   chan struct{} // closed and replaced when something below changes
+	attached  bool          // a member with a quorum has confirmed the session
+	suspended bool          // and now none is connected
+	over      error         // why nothing can be held any more
+	holds     map[*Hold]struct{}
 }
 
 // change runs f with the lock held and wakes those who wait for a change.
@@ -85,6 +85,7 @@ type manager struct {
 	state   machine
 	beat    *time.Timer // the next heartbeat, when beating
 	beating bool
+	ask     *time.Timer // when to ask the server again whether it stands alone
 	stopped bool
 	opened  time.Time // when the last session was begun
 	short   int       // how many in a row were begun soon after the one before
@@ -116,8 +117,9 @@ func (p *posts) take() []func() {
 }
 
 func newManager(c *core) *manager {
-	m := &manager{core: c, state: machine{epoch: 1}, beat: time.NewTimer(time.Hour)}
+	m := &manager{core: c, state: machine{epoch: 1}, beat: time.NewTimer(time.Hour), ask: time.NewTimer(time.Hour)}
 	m.beat.Stop()
+	m.ask.Stop()
 	m.posts.more = make(chan struct{}, 1)
 	return m
 }
@@ -125,6 +127,7 @@ func newManager(c *core) *manager {
 // run ends with stop.
 func (m *manager) run() {
 	defer m.beat.Stop()
+	defer m.ask.Stop()
 	for !m.stopped {
 		select {
 		case <-m.posts.more:
@@ -133,6 +136,8 @@ func (m *manager) run() {
 			}
 		case <-m.beat.C:
 			m.heartbeat()
+		case <-m.ask.C:
+			m.probe(m.core.epochLast())
 		}
 	}
 }
@@ -179,7 +184,7 @@ func (m *manager) suspend(e *epoch) {
 	e.change(func() { e.suspended = true })
 	for _, h := range e.held() {
 		if h.loss == SuspendedIsLoss {
-			h.End(ErrSuspended)
+			h.lost(ErrSuspended)
 		}
 	}
 }
@@ -199,12 +204,11 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	c := m.core
 	e := &epoch{n: n, core: c, changed: make(chan struct{}), holds: map[*Hold]struct{}{}, suspended: true}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
-	e.plan = c.cfg.decide(c.cfg.sessionTimeout, false)
 	cfg := wire.Config{
 		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
 		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
-		Fences: fences, Rule: e.plan.rule, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
-		RuleFor: func(timeout time.Duration) wire.Rule { return e.decide(timeout).rule },
+		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
+		RuleFor: func(timeout time.Duration, alone bool) wire.Rule { return c.cfg.decide(timeout, alone).rule },
 		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnPong: c.pong(n),
 	}
 	var notBefore time.Time
@@ -264,9 +268,10 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		if in.kind = inConnected; ev.ReadOnly {
 			in.kind = inReadOnly
 		}
-		m.replan(e)
 		m.happened(in, ev.Server, nil, nil)
-		m.heartbeat()
+		if standing := e.wire.Validity().Standing(); standing.Known && !standing.Alone {
+			m.heartbeat() // else it is known in a moment whether there is need
+		}
 	case wire.Disconnected:
 		c.trouble.note(ev.Server, tlsTrouble(refusal(ev.Err)))
 		log.Warn("disconnected", "err", ev.Err)
@@ -326,67 +331,59 @@ func sessionID(id int64) slog.Value { return slog.StringValue(fmt.Sprintf("0x%x"
 
 // probe asks whether the server stands alone, once per connection: in front of all that waits for that connection.
 func (m *manager) probe(e *epoch) {
+	m.ask.Stop()
 	if e.probing || e.ctx.Err() != nil {
 		return
 	}
 	e.probing = true
 	e.wire.Submit(&wire.Call{
-		Op:     jute.OpGetData,
-		Body:   jute.Marshal(&jute.PathWatchRequest{Path: configPath}),
-		Urgent: true,
-		Done:   func(r wire.Reply) { m.posts.put(func() { m.probed(e, r) }) },
+		Op: jute.OpGetData, Urgent: true,
+		Body: jute.Marshal(&jute.PathWatchRequest{Path: configPath}),
+		Done: func(r wire.Reply) {
+			again := r.Err == nil && e.wire.Validity().Answered(standsAlone(r)) // here: it must not be taken for the next connection's
+			m.posts.put(func() { m.probed(e, r.Err, again) })
+		},
 	})
 }
 
-func (m *manager) probed(e *epoch, r wire.Reply) {
+// probed goes on after the question whether the server stands alone was answered, or not. A refusal that passes is asked again, after a pause.
+func (m *manager) probed(e *epoch, err error, again bool) {
 	e.probing = false
 	switch {
-	case e.ctx.Err() != nil || errors.Is(r.Err, wire.ErrSessionLost) || errors.Is(r.Err, wire.ErrClosed):
+	case e.ctx.Err() != nil || errors.Is(err, wire.ErrSessionLost) || errors.Is(err, wire.ErrClosed):
 		return
-	case r.Err != nil:
+	case err != nil:
 		m.probe(e) // waits for the next connection
 		return
+	case again:
+		e.refusals++
+		m.ask.Reset(m.core.chance.UpTo(min(10*time.Millisecond<<min(e.refusals, 10), time.Second)))
+	default:
+		e.refusals = 0
+		m.tell(e)
 	}
-	e.change(func() { e.standalone = standsAlone(r) })
-	m.replan(e)
-	e.change(func() { e.known = true }) // last: whoever waits for it relies on the rule being in force
+	e.change(func() {}) // for whoever waits until the rule is known
+	m.heartbeat()
 }
 
-// decide works out the rule for a session timeout with what is known about the server.
-func (e *epoch) decide(timeout time.Duration) plan {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.core.cfg.decide(timeout, e.standalone)
-}
-
-// replan works out the rule anew: the timeout or what is known about the server may have changed.
-func (m *manager) replan(e *epoch) {
-	timeout := e.wire.Timeout()
-	if timeout <= 0 {
-		timeout = m.core.cfg.sessionTimeout
-	}
-	p := e.decide(timeout)
-	e.mu.Lock()
-	old := e.plan
-	if p.rule == old.rule && (p.refused == nil) == (old.refused == nil) {
-		e.mu.Unlock()
-		return
-	}
-	e.plan = p
-	e.mu.Unlock()
+// tell says which rule is in force now, and ends what cannot be held under it.
+func (m *manager) tell(e *epoch) {
+	p, timeout := e.plan(), e.wire.Timeout()
 	if p.refused != nil {
 		for _, h := range e.held() {
 			h.End(p.refused)
 		}
 	}
-	e.wire.SetRule(p.rule)
+	if p.rule == e.told {
+		return
+	}
+	e.told = p.rule
 	log := m.core.log.With("epoch", e.n, "rule", p.kind().String(), "timeout", timeout, "bound", p.rule.Bound, "margin", p.rule.Margin, "heartbeat", p.every)
 	if p.refused != nil {
 		log.Warn("nothing can be held", "err", p.refused)
 	} else {
 		log.Info("safety rule")
 	}
-	m.heartbeat()
 }
 
 // Session is one ZooKeeper session of a client: an epoch. Everything ephemeral belongs to one. Safe for concurrent use.

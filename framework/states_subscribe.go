@@ -14,6 +14,7 @@ type board struct {
 	mu      sync.Mutex
 	now     StateChange
 	since   time.Time     // of now
+	away    time.Time     // since when there is no connection to a member with a quorum; zero with one
 	changed chan struct{} // closed and replaced with every change
 	subs    map[*subscription]struct{}
 }
@@ -24,7 +25,8 @@ type subscription struct {
 }
 
 func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
-	return &board{spawn: spawn, done: done, since: time.Now(), changed: make(chan struct{}), subs: map[*subscription]struct{}{}}
+	began := time.Now()
+	return &board{spawn: spawn, done: done, since: began, away: began, changed: make(chan struct{}), subs: map[*subscription]struct{}{}}
 }
 
 // announce never waits.
@@ -32,6 +34,11 @@ func (b *board) announce(change StateChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.now, b.since = change, time.Now()
+	if quorum := change.State == Connected || change.State == Reconnected; quorum {
+		b.away = time.Time{}
+	} else if b.away.IsZero() {
+		b.away = b.since
+	}
 	close(b.changed)
 	b.changed = make(chan struct{})
 	for s := range b.subs {
@@ -39,11 +46,11 @@ func (b *board) announce(change StateChange) {
 	}
 }
 
-// age returns the state and when it began: with the client, if there has been none.
-func (b *board) age() (StateChange, time.Time) {
+// age returns the state and when it began, and since when there is no connection to a member with a quorum: with the client, if there has been none.
+func (b *board) age() (now StateChange, since, away time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.now, b.since
+	return b.now, b.since, b.away
 }
 
 // look returns the state and a channel that is closed when it is no longer the current one.

@@ -148,6 +148,14 @@ func (s *Server) SkewClock(d time.Duration) {
 	s.wakeExpiry()
 }
 
+// LimitSessions changes MaxSessionTimeout, from the next handshake on.
+func (s *Server) LimitSessions(most time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.MaxSessionTimeout = max(most, s.cfg.MinSessionTimeout)
+	s.trace.add(traceEntry{kind: traceNote, note: "sessions limited to " + most.String()})
+}
+
 // BlackHole swallows a direction of the connection that the session has now, silently: no reset, no end. Session 0 means all connections and new
 // ones, too; then [Server.Dial] waits. As with lost packets on TCP, what was sent arrives after Heal, if the connection still stands.
 func (s *Server) BlackHole(session int64, dir Direction) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -36,6 +37,8 @@ func (f fault) String() string {
 		return fmt.Sprintf("strike %s %s after %d, %d times, of client %d, delay %v, %v, for %v", f.op, f.action, f.after, f.times(), f.struck(), f.delay, f.err, f.lasts)
 	case "cut", "silence", "delay", "away", "expire":
 		return fmt.Sprintf("%s client %d (%v, %v) for %v", f.kind, f.client, f.dir, f.delay, f.lasts)
+	case "config", "wallclock":
+		return fmt.Sprintf("%s client %d (%v, %v, %d times)", f.kind, f.client, f.err, f.delay, 1+f.dice)
 	case "part", "oneway", "link":
 		return fmt.Sprintf("%s member %d, %d for %v", f.kind, f.member, f.other, f.lasts)
 	}
@@ -202,7 +205,7 @@ func (w *world) begin(f fault) (undo func()) {
 	e, member := w.ens, w.ens.Member(f.member)
 	id := int64(0)
 	switch f.kind {
-	case "cut", "silence", "delay", "away", "expire":
+	case "cut", "silence", "delay", "away", "expire", "config":
 		if id = w.victim(f); id == 0 {
 			return nil
 		}
@@ -303,12 +306,59 @@ func (w *world) begin(f fault) (undo func()) {
 		return func() { e.SetPeerDelay(w.plan.PeerDelay) }
 	case "wipe":
 		w.wipe(f.member)
+	case "turn":
+		w.turn()
+	case "config":
+		w.question(f, id)
+	case "wallclock":
+		w.setWallClock(f.delay)
 	case "delete":
 		w.meddle(f.dice)
 	case "expire":
 		w.expire(id)
 	}
 	return nil
+}
+
+// turn changes what the clients' rule rests on, when nothing else is wrong, and has everybody connect anew: only then can they know.
+func (w *world) turn() {
+	switch {
+	case w.plan.Grows:
+		var config strings.Builder
+		for i, addr := range w.ens.Addrs() {
+			fmt.Fprintf(&config, "server.%d=%s\n", i+1, addr)
+		}
+		w.must(w.ens.Member(0).Set("/zookeeper/config", []byte(config.String())))
+		time.Sleep(w.plan.Lag + 4*w.plan.PeerDelay + 10*time.Millisecond) // a member that has not heard of it would deny it
+	case w.plan.Shrinks:
+		for _, m := range w.ens.Members() {
+			m.LimitSessions(w.plan.Timeout / 2)
+		}
+	}
+	w.ens.Cut(0)
+}
+
+// question has a client connect anew, and servers that cannot tell it right now whether they stand alone.
+func (w *world) question(f fault, id int64) {
+	for _, m := range w.ens.Members() {
+		m.Inject(zktest.Fault{Session: id, Op: "getData", PathPrefix: "/zookeeper/config", Action: zktest.ReplyError, Err: f.err, Times: 1 + f.dice})
+	}
+	w.ens.Cut(id)
+}
+
+// setWallClock has somebody set the clocks of the clients' machines: nothing may come of it.
+func (w *world) setWallClock(d time.Duration) {
+	var before, after []time.Duration
+	for _, c := range w.clients {
+		before = append(before, c.Safety().Remaining)
+	}
+	wire.SetWallClock(d)
+	for _, c := range w.clients {
+		after = append(after, c.Safety().Remaining)
+	}
+	if !slices.Equal(before, after) {
+		w.violate("wall clocks were set ahead by %v, and what is held is certain for %v instead of %v", d, after, before)
+	}
 }
 
 // expire ends a session early, if there is a server that can.

@@ -2,12 +2,14 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/wire"
 )
 
 // hold is what all recipes grant.
@@ -29,6 +31,7 @@ type grant struct {
 	weight  int  // how many leases
 	token   int64
 	first   time.Time // of being seen invalid
+	sure    time.Time // until when it has said that it would be valid
 
 	recorded bool          // in the history,
 	last     time.Duration // and when it was seen valid last
@@ -180,6 +183,14 @@ func (l *ledger) silent(g *grant) {
 	}
 }
 
+// kept complains about a hold that was lost by the clock before the time for which it had said that it was certain. (A server that grants less takes
+// from it.)
+func (l *ledger) kept(g *grant) {
+	if errors.Is(context.Cause(g.Context()), wire.ErrLapsed) && time.Now().Before(g.sure) && !l.w.plan.Shrinks {
+		l.w.violate("%s: %v is lost by its clock %v before the time for which it was certain", l.name, g, time.Until(g.sure))
+	}
+}
+
 func (l *ledger) takenAway(g *grant) (f forced, away bool) {
 	for _, path := range append(g.more, g.path) {
 		if f, away = l.w.takenAway(g.session, path); away {
@@ -224,12 +235,24 @@ func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp)
 	defer l.ended(a, g)
 	end := time.Now().Add(d)
 	quiet := a.r.IntN(2) == 0 // relies on the context alone
+	sharp := a.r.IntN(2) == 0 // asks the clock at the very instant at which it may end
 	for time.Now().Before(end) && !l.w.calm.Load() {
+		wait := min(below(a.r, 500*time.Millisecond), time.Until(end))
+		if left := g.Remaining(); left > 0 {
+			g.sure = time.Now().Add(left)
+			if sharp {
+				wait = min(wait, left)
+			}
+		}
 		select {
 		case <-g.Context().Done():
 			l.w.tell("LOST %s by %v: %v", l.name, g, context.Cause(g.Context()))
+			l.kept(g)
 			return
-		case <-time.After(min(below(a.r, 500*time.Millisecond), time.Until(end))):
+		case <-time.After(wait):
+			if sharp {
+				g.Valid()
+			}
 		}
 		if quiet {
 			continue

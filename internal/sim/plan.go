@@ -34,6 +34,9 @@ type Plan struct {
 	// Meddling plans have an administrator who deletes nodes and ends sessions. No client can know that in time; see ledger.
 	Meddling bool
 	Trouble  time.Duration // how long faults happen
+	Calm     time.Duration // how long none happen before that, when something is to turn; else 0
+	Grows    bool          // then the servers, which have claimed to be one that stands alone, say that they are an ensemble
+	Shrinks  bool          // then they grant half the timeout
 	Works    []string
 	Faults   []fault
 
@@ -92,7 +95,44 @@ func NewPlan(seed uint64, works ...string) *Plan {
 	if r.IntN(4) == 0 && len(works) == 0 {
 		p.Works = append(p.Works, visits)
 	}
+	p.turns(rand.New(rand.NewPCG(seed, 1<<41)))
 	return p
+}
+
+// turns decides what the rule by which clients hold changes by, if it does.
+func (p *Plan) turns(r *rand.Rand) {
+	extra := p.clocks(r)
+	switch {
+	case p.ReadOnly || p.Meddling || p.Members == 1 || r.IntN(3) > 0:
+	case r.IntN(2) == 0:
+		p.Grows = true
+	default:
+		p.Shrinks = p.Timeout >= 4*p.Tick
+	}
+	if p.Grows || p.Shrinks {
+		p.Calm = 2*p.Timeout + below(r, 2*p.Timeout)
+		p.Trouble += p.Calm
+		for i := range p.Faults {
+			p.Faults[i].at += p.Calm
+		}
+		f := fault{kind: pick(r, "part", "part", "leader", "away", "oneway"), client: r.IntN(p.Clients), member: r.IntN(p.Members), other: r.IntN(p.Members), dice: r.IntN(1<<20) | 1}
+		f.at, f.dir, f.lasts = p.Calm+reconnecting+below(r, p.Timeout/4), zktest.Both, p.bound()+2*p.Timeout
+		extra = append(extra, fault{kind: "turn", at: p.Calm}, f)
+	}
+	p.Faults = append(p.Faults, extra...)
+}
+
+// reconnecting is how long after a cut everybody who can has a connection again.
+const reconnecting = 50 * time.Millisecond
+
+// clocks are faults of the machines on which the clients run, and of what tells them by which rule to hold.
+func (p *Plan) clocks(r *rand.Rand) (faults []fault) {
+	for at := time.Second; at < p.Trouble; at += 5*time.Second + below(r, 40*time.Second) {
+		f := fault{kind: pick(r, "wallclock", "config", "config"), at: at, client: r.IntN(p.Clients), dice: r.IntN(8), delay: pick(r, 5*time.Second, time.Minute, 24*time.Hour)}
+		f.err = pick(r, zktest.ErrThrottledOp, zktest.ErrRequestTimeout)
+		faults = append(faults, f)
+	}
+	return faults
 }
 
 // bound is D: how long a member may go on answering after it has lost the others.
@@ -100,12 +140,15 @@ func (p *Plan) bound() time.Duration {
 	if p.Members == 1 {
 		return 0 // it cannot lose a leader
 	}
-	return time.Duration(p.SyncLimit)*p.Tick + p.Tick*3/2
+	return p.stale()
 }
 
+// stale is what clients are told that D is, also those of a single server, who find out that it stands alone.
+func (p *Plan) stale() time.Duration { return time.Duration(p.SyncLimit)*p.Tick + p.Tick*3/2 }
+
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients with %d abreast, T %v (asked for: %v), %v, %s; election %v, lag %v, peer delay %v, pace %v, ZooKeeper %v, auth %t (SASL %t, private %t), read-only %t, meddling %t; %v of trouble",
-		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Abreast, p.Timeout, p.Asked, p.Loss, strings.Join(p.Works, "+"), p.Election, p.Lag, p.PeerDelay, p.Pace, p.Profile, p.Auth, p.SASL, p.Private, p.ReadOnly, p.Meddling, p.Trouble)
+	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients with %d abreast, T %v (asked for: %v), %v, %s; election %v, lag %v, peer delay %v, pace %v, ZooKeeper %v, auth %t (SASL %t, private %t), read-only %t, meddling %t, grows %t, shrinks %t; %v of trouble",
+		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Abreast, p.Timeout, p.Asked, p.Loss, strings.Join(p.Works, "+"), p.Election, p.Lag, p.PeerDelay, p.Pace, p.Profile, p.Auth, p.SASL, p.Private, p.ReadOnly, p.Meddling, p.Grows, p.Shrinks, p.Trouble)
 }
 
 // server is what the members are started with.
@@ -113,6 +156,9 @@ func (p *Plan) server() zktest.Config {
 	cfg := zktest.Config{TickTime: p.Tick, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, Profile: p.Profile, ReapInterval: 5 * time.Minute,
 		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly, LocalSessions: true, Pace: p.Pace,
 		MaxSessionTimeout: p.Timeout, ElectionTime: p.Election}
+	if p.Grows {
+		cfg.EnsembleConfig = "version=0"
+	}
 	if p.SASL {
 		cfg.SASLUsers = map[string]string{user: password}
 	}
@@ -123,7 +169,7 @@ const user, password = "sim", "secret"
 
 // options are those of a client.
 func (p *Plan) options(client int) []framework.Option {
-	opts := []framework.Option{framework.WithSessionTimeout(p.Asked), framework.WithStaleServerBound(p.bound()), framework.WithServerTick(p.Tick)}
+	opts := []framework.Option{framework.WithSessionTimeout(p.Asked), framework.WithStaleServerBound(p.stale()), framework.WithServerTick(p.Tick)}
 	switch {
 	case p.SASL:
 		opts = append(opts, framework.WithSASLDigest(user, password))

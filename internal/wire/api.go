@@ -73,10 +73,10 @@ type Config struct {
 	LastZxid int64
 	// Fences are the sessions before this one, to be closed before anybody hears of this one. Only the latest few count, see maxFences.
 	Fences []Fence
-	// Rule is how promise P1 is kept until the first handshake, and after it if RuleFor is nil.
+	// Rule is how promise P1 is kept if RuleFor is nil.
 	Rule Rule
-	// RuleFor, if set, is asked in every handshake which rule goes with the negotiated timeout. It must not block.
-	RuleFor func(timeout time.Duration) Rule
+	// RuleFor, if set, says which rule goes with a session timeout and a server that stands alone, or does not. A pure function.
+	RuleFor func(timeout time.Duration, alone bool) Rule
 	Logger  *slog.Logger
 	// Chance is where pauses and orders come from; nil is as good.
 	Chance *chance.Source
@@ -157,7 +157,7 @@ type Call struct {
 	xid        int32
 	prev, next *Call
 	queued     time.Time
-	sent       time.Time
+	sent       instant
 }
 
 // Reply is a call's end.
@@ -212,27 +212,4 @@ type WatchEvent struct {
 	Type int32
 	Path string
 	Err  error
-}
-
-// RuleKind is how promise P1 is kept.
-type RuleKind int8
-
-const (
-	// RuleBound counts every answer of the connected member, less the longest time that a member cut from its leader goes on answering.
-	RuleBound RuleKind = iota
-	// RuleHeartbeat counts only committed writes while something is held.
-	RuleHeartbeat
-)
-
-// Rule is the rule of promise P1 in force.
-type Rule struct {
-	Kind RuleKind
-	// Bound is D: how long a member may go on answering after it lost its leader; 0 for a standalone server.
-	Bound time.Duration
-	// Margin is taken off for scheduling and clock rate.
-	Margin time.Duration
-	// Tick is the server's tickTime, used by RuleHeartbeat.
-	Tick time.Duration
-	// Jitter is the pause of a leader that RuleHeartbeat tolerates.
-	Jitter time.Duration
 }

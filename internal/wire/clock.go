@@ -1,10 +1,72 @@
 package wire
 
-import "time"
+import (
+	"sync"
+	"sync/atomic"
+	"time"
 
-// elapsed is how much time has passed between two readings of the clock: the larger of what the monotonic and the wall clock say (rule R8).
-// Go's monotonic clock stands still while a machine is suspended or a virtual machine paused; the wall clock is set right afterwards. A wall
-// clock that is set forward makes us careful for nothing, one that is set back changes nothing.
-func elapsed(from, to time.Time) time.Duration {
-	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+	"github.com/go-curator/curator/internal/mutant"
+)
+
+// instant is a reading of the clock by which sessions live (rule R8): Go's monotonic clock, which nobody sets, and how long the machine has slept by then.
+// Go's clock stands still in between on most systems, and it is virtual in a test's bubble, where the machine never sleeps but when the test says so.
+type instant struct {
+	t     time.Time
+	slept time.Duration
+}
+
+func now() instant { return instant{time.Now(), machine.slept()} }
+
+func (i instant) zero() bool { return i.t.IsZero() }
+
+// elapsed is how much time has passed between two readings, sleep included.
+func elapsed(from, to instant) time.Duration { return to.t.Sub(from.t) + to.slept - from.slept }
+
+// sleeper counts for how long the machine has slept, by how far a clock that goes on meanwhile is ahead of one that does not.
+type sleeper struct {
+	ahead func() time.Duration // of what it is at least; nil: the system has no such clock
+
+	mu    sync.Mutex
+	base  time.Duration // the farthest that it was ahead
+	total time.Duration
+
+	injected atomic.Int64 // by tests
+}
+
+// longest is the longest sleep that we believe in: a machine that starts without a clock of its own is set from 1970 to today.
+const longest = 10 * 365 * 24 * time.Hour
+
+var machine = newSleeper(ahead)
+
+func newSleeper(ahead func() time.Duration) *sleeper {
+	s := &sleeper{ahead: ahead}
+	for range 8 { // a process that is set aside between the two readings sees too little
+		s.base = max(s.base, ahead())
+	}
+	return s
+}
+
+func (s *sleeper) slept() time.Duration {
+	ahead := s.ahead()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch more := ahead - s.base; {
+	case more > longest:
+		s.base = ahead
+	case more > noise:
+		s.base, s.total = ahead, s.total+more
+	case more < -noise && settable:
+		s.base = ahead // it was set back: from here on it may go ahead again, or sleep
+	}
+	return s.total + time.Duration(s.injected.Load())
+}
+
+// Sleep makes it seem as if the machine had slept for d, in all sessions of the process. For tests.
+func Sleep(d time.Duration) { machine.injected.Add(int64(d)) }
+
+// SetWallClock makes it seem as if somebody had set the machine's wall clock ahead by d. For tests: nothing may come of it.
+func SetWallClock(d time.Duration) {
+	if mutant.On("the wall clock counts") {
+		Sleep(d)
+	}
 }

@@ -28,7 +28,7 @@ type hosts struct {
 	delay   backoff.BackOff
 	wait    time.Duration // to be slept by the dialer before the next dial
 	passes  int           // since the last connection that held
-	up      time.Time     // when the last connection was made
+	up      instant       // when the last connection was made
 	closed  bool
 	lent    bool   // the library has requests of its own, perhaps
 	first   string // to be tried before the others in the next pass
@@ -84,8 +84,8 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	if h.closed {
 		return h.servers[0], false
 	}
-	if !h.up.IsZero() {
-		if elapsed(h.up, time.Now()) >= steady {
+	if !h.up.zero() {
+		if elapsed(h.up, now()) >= steady {
 			h.delay.Reset()
 			h.passes = 0
 			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
@@ -95,7 +95,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 				}
 			}
 		}
-		h.up, h.left = time.Time{}, nil
+		h.up, h.left = instant{}, nil
 	}
 	if len(h.left) == 0 {
 		if h.passes > 0 {
@@ -152,7 +152,7 @@ func (h *hosts) prefer(server string) {
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.up = time.Now()
+	h.up = now()
 }
 
 func (h *hosts) takeWait() time.Duration {

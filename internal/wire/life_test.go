@@ -76,13 +76,14 @@ func TestHeldByHeartbeats(t *testing.T) {
 		rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond}
 		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Rule = rule })
 		c.create("/own", jute.ModeEphemeral)
-		c.Validity().Hold()
+		require.False(t, c.Validity().Hold(), "one write is not enough")
 		beat := func() {
 			r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/own", Version: -1}}}})
 			require.NoError(t, r.Err)
 		}
 		beat()
 		before := time.Now()
+		require.True(t, c.Validity().Hold())
 		for range 20 {
 			time.Sleep(time.Second)
 			beat()
@@ -647,10 +648,10 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				_, l := loose(t)
 				s := l.s
-				s.validity = newValidity(Rule{}, 10*time.Second)
-				s.validity.connected(time.Now(), 10*time.Second, false, Rule{})
+				s.validity = newValidity(always(Rule{}), 10*time.Second)
+				s.validity.connected(now(), 10*time.Second, false)
 				l.room, s.xid = newRoom(10), firstXid
-				l.pings = []time.Time{time.Now()}
+				l.pings = []instant{now()}
 				c, r := call(jute.OpGetData, read("/"))
 				s.Submit(c)
 				time.Sleep(10 * time.Second)
@@ -710,32 +711,23 @@ func TestAMemberWithASmallerLimitShortensTheTimeEvenUnheard(t *testing.T) {
 	})
 }
 
-func TestTheRuleIsAskedForInTheHandshake(t *testing.T) {
+func TestTheRuleFollowsTheTimeoutAndTheServer(t *testing.T) {
 	onServer(t, zktest.Config{TickTime: time.Second}, func(t *testing.T, srv *zktest.Server) {
-		var asked []time.Duration
 		c := connected(t, srv.Dial, func(cfg *Config) {
 			cfg.Timeout = time.Minute
-			cfg.RuleFor = func(timeout time.Duration) Rule {
-				asked = append(asked, timeout)
-				return Rule{Bound: 3 * time.Second}
+			cfg.RuleFor = func(timeout time.Duration, alone bool) Rule {
+				if alone {
+					return Rule{}
+				}
+				return Rule{Bound: timeout / 4}
 			}
 		})
-		assert.Equal(t, []time.Duration{20 * time.Second}, asked, "the server grants at most 20 ticks")
-		assert.Equal(t, 20*time.Second, c.Timeout())
-		assert.Equal(t, 17*time.Second, c.Validity().Remaining())
-		c.SetRule(Rule{Bound: 5 * time.Second})
+		assert.Equal(t, 20*time.Second, c.Timeout(), "the server grants at most 20 ticks")
+		assert.Equal(t, 15*time.Second, c.Validity().Remaining(), "a member, until it has said otherwise")
+		assert.True(t, c.Validity().Answered(Later))
 		assert.Equal(t, 15*time.Second, c.Validity().Remaining())
-	})
-}
-
-func TestAChangedRuleDoesNotReviveWhatHasRunOut(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		v := connectedNow(t, Rule{Bound: 4 * time.Second}, 10*time.Second)
-		time.Sleep(6 * time.Second)
-		require.False(t, v.Valid())
-		v.setRule(Rule{})
-		assert.False(t, v.Valid())
-		assert.True(t, v.Lapsed())
+		assert.False(t, c.Validity().Answered(Alone))
+		assert.Equal(t, 20*time.Second, c.Validity().Remaining())
 	})
 }
 

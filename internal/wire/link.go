@@ -53,10 +53,10 @@ type link struct {
 	// Guarded by Session.mu.
 	out        []byte
 	room       room
-	sent       time.Time   // when the last request of ours was written
-	pings      []time.Time // unanswered pings, oldest first: they share one xid
-	since      int64       // what we had seen before this connection
-	libWatches bool        // the library has watches of its own: it gets the events, too
+	sent       instant   // when the last request of ours was written
+	pings      []instant // unanswered pings, oldest first: they share one xid
+	since      int64     // what we had seen before this connection
+	libWatches bool      // the library has watches of its own: it gets the events, too
 
 	once sync.Once
 	err  error // why it ends; set before quit is closed
@@ -210,17 +210,17 @@ type meter struct {
 	*bufio.Reader
 	conn net.Conn
 	mu   sync.Mutex
-	at   time.Time
+	at   instant
 }
 
 func newMeter(conn net.Conn) *meter {
-	m := &meter{conn: conn, at: time.Now()}
+	m := &meter{conn: conn, at: now()}
 	m.Reader = bufio.NewReaderSize(progress{m}, 16<<10)
 	return m
 }
 
 // last is when something came in last.
-func (m *meter) last() time.Time {
+func (m *meter) last() instant {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.at
@@ -233,7 +233,7 @@ func (p progress) Read(b []byte) (int, error) {
 	n, err := p.m.conn.Read(b)
 	if n > 0 {
 		p.m.mu.Lock()
-		p.m.at = time.Now()
+		p.m.at = now()
 		p.m.mu.Unlock()
 	}
 	return n, err
@@ -276,7 +276,7 @@ func (s *Session) handshake(conn net.Conn, limit time.Time, network, addr string
 	if len(req.Password) == 0 {
 		req.Password = make([]byte, 16)
 	}
-	sent := time.Now()
+	sent := now()
 	s.validity.connecting(sent)
 	resp, in, err := s.exchange(conn, limit, req)
 	if err != nil {
@@ -308,7 +308,7 @@ func (s *Session) handshake(conn net.Conn, limit time.Time, network, addr string
 
 // settle takes what the server has granted: who we are, the old session's end, the rule, watches.
 func (s *Session) settle(conn net.Conn, in *meter, limit time.Time, network, addr string, req *jute.ConnectRequest, resp *jute.ConnectResponse,
-	sent time.Time, probe bool) (l *link, first bool, err error) {
+	sent instant, probe bool) (l *link, first bool, err error) {
 	timeout := time.Duration(resp.Timeout) * time.Millisecond
 	switch {
 	case req.SessionID != 0 && resp.SessionID != req.SessionID:
@@ -325,11 +325,7 @@ func (s *Session) settle(conn net.Conn, in *meter, limit time.Time, network, add
 			return nil, false, err
 		}
 	}
-	rule := s.validity.ruleNow()
-	if s.cfg.RuleFor != nil {
-		rule = s.cfg.RuleFor(timeout)
-	}
-	if !s.validity.connected(sent, timeout, resp.ReadOnly, rule) {
+	if !s.validity.connected(sent, timeout, resp.ReadOnly) {
 		s.end(ErrLapsed)
 		return nil, false, ErrLapsed
 	}
@@ -375,7 +371,7 @@ func (s *Session) settle(conn net.Conn, in *meter, limit time.Time, network, add
 // prime queues what must come before anything else on a new connection. Session.mu is held.
 func (l *link) prime() {
 	s := l.s
-	l.since, l.sent = s.maxZxid, time.Now()
+	l.since, l.sent = s.maxZxid, now()
 	if s.unarmed { // what happened before the connection in between has not been told
 		l.since = min(l.since, s.gapFrom)
 	}
@@ -576,14 +572,14 @@ func (s *Session) sawZxid(zxid int64) {
 // pong handles a ping's answer. It returns false if the session had lapsed before.
 func (l *link) pong(code int32) bool {
 	sent, alive := l.ponged(code)
-	if f := l.s.cfg.OnPong; f != nil && !sent.IsZero() {
-		f(elapsed(sent, time.Now()))
+	if f := l.s.cfg.OnPong; f != nil && !sent.zero() {
+		f(elapsed(sent, now()))
 	}
 	return alive
 }
 
 // ponged pairs a ping's answer with the oldest ping (rule R2).
-func (l *link) ponged(code int32) (sent time.Time, alive bool) {
+func (l *link) ponged(code int32) (sent instant, alive bool) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	if len(l.pings) == 0 {
@@ -628,7 +624,7 @@ func (l *link) writer() {
 // keeper pings when nothing else was sent, and gives the connection up when the server is silent or forgets a request.
 func (l *link) keeper() {
 	s := l.s
-	last := time.Now()
+	last := now()
 	for {
 		ping, silence := s.validity.ruleNow().pace(s.Timeout())
 		timer := time.NewTimer(ping / 2)
@@ -638,15 +634,15 @@ func (l *link) keeper() {
 			timer.Stop()
 			return
 		}
-		now := time.Now()
-		late := elapsed(last, now) > ping // the process stood still: what has come in meanwhile shall be read first
-		last = now
+		at := now()
+		late := elapsed(last, at) > ping // the process stood still: what has come in meanwhile shall be read first
+		last = at
 		s.mu.Lock()
-		silent := elapsed(l.in.last(), now)
-		stuck := s.flight.first != nil && s.link == l && elapsed(s.flight.first.sent, now) > s.timeout
-		if elapsed(l.sent, now) >= ping/2 {
-			l.pings = append(l.pings, now)
-			l.sent = now
+		silent := elapsed(l.in.last(), at)
+		stuck := s.flight.first != nil && s.link == l && elapsed(s.flight.first.sent, at) > s.timeout
+		if elapsed(l.sent, at) >= ping/2 {
+			l.pings = append(l.pings, at)
+			l.sent = at
 			l.append(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}, nil)
 		}
 		var t todo
@@ -676,10 +672,10 @@ func (s *Session) noteRefusal(err error) {
 		return // a silent server has refused nothing
 	}
 	if s.refusals == 0 {
-		s.refusedFrom = time.Now()
+		s.refusedFrom = now()
 	}
 	s.refusals++
-	s.probe = !s.probe && s.refusals > s.hosts.Len() && elapsed(s.refusedFrom, time.Now()) >= s.cfg.Timeout
+	s.probe = !s.probe && s.refusals > s.hosts.Len() && elapsed(s.refusedFrom, now()) >= s.cfg.Timeout
 }
 
 // behind asks a server that has accepted us without a claim whether its last zxid is really smaller than what we have seen.

@@ -57,7 +57,7 @@ type Session struct {
 	fences      []Fence // that are not closed
 	agreed      bool    // a member with a quorum has confirmed the session
 	refusals    int     // handshakes refused in a row, because the process is ahead of the servers, perhaps
-	refusedFrom time.Time
+	refusedFrom instant
 	probe       bool            // the next handshake shall claim to have seen nothing
 	wary        bool            // a server has closed a connection for want of authentication
 	unwanted    map[string]bool // servers that have refused our credentials since the last connection
@@ -93,8 +93,11 @@ func Open(cfg Config) (*Session, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.RuleFor == nil {
+		cfg.RuleFor = always(cfg.Rule)
+	}
 	s := &Session{
-		cfg: cfg, log: cfg.Logger, validity: newValidity(cfg.Rule, cfg.Timeout), hosts: newHosts(cfg.Servers), wake: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger, validity: newValidity(cfg.RuleFor, cfg.Timeout), hosts: newHosts(cfg.Servers), wake: make(chan struct{}, 1),
 		byXid: map[int32]*Call{}, xid: firstXid, watches: newRegistry(), lacking: map[string]map[int32]bool{}, maxZxid: cfg.LastZxid,
 		fences: lastFences(cfg.Fences),
 	}
@@ -139,9 +142,6 @@ func (s *Session) SetServers(servers []string) {
 
 // Validity tells until when holds of this session are certain.
 func (s *Session) Validity() *Validity { return s.validity }
-
-// SetRule changes the rule that Validity goes by.
-func (s *Session) SetRule(r Rule) { s.validity.setRule(r) }
 
 // Conn is the library's connection. Its own requests share the session and its order. From then on the pauses between two passes over the servers are the
 // library's, if they are long enough: that makes it fail requests of its own that nobody could send. Nothing ends such a pause, so Close, and those requests
@@ -307,7 +307,7 @@ func (s *Session) write(l *link, c *Call) {
 		s.watches.writing(c)
 	}
 	c.xid = s.nextXid()
-	c.state, c.sent = callWritten, time.Now()
+	c.state, c.sent = callWritten, now()
 	l.sent = c.sent
 	s.byXid[c.xid] = c
 	s.flight.push(c)
@@ -445,10 +445,10 @@ func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) error {
 	delete(s.byXid, h.Xid)
 	s.flight.remove(c)
 	ping, _ := s.validity.ruleNow().pace(s.timeout)
-	l.room.answered(c.places(), c.sent, time.Now(), ping/roomShare, s.queue.others.n > 0)
+	l.room.answered(c.places(), c.sent.t, time.Now(), ping/roomShare, s.queue.others.n > 0)
 	if !l.readOnly && extends(h.Err) && !s.validity.answer(c.sent) {
 		s.failWatch(c, &t)
-		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost), Sent: c.sent, Link: l.n})
+		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost), Sent: c.sent.t, Link: l.n})
 		s.mu.Unlock()
 		t.run()
 		return ErrLapsed
@@ -469,7 +469,7 @@ func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) error {
 			s.tidy(c.Watch.Path, &t)
 		}
 	}
-	t.done(c, Reply{Zxid: h.Zxid, Code: h.Err, Body: body, Sent: c.sent, Link: l.n})
+	t.done(c, Reply{Zxid: h.Zxid, Code: h.Err, Body: body, Sent: c.sent.t, Link: l.n})
 	s.pump(&t)
 	s.mu.Unlock()
 	t.run()
@@ -535,12 +535,12 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 		s.link, s.down = nil, time.Now()
 		s.wakeRun() // those who wait begin to wait for a connection
 		if mutant.On("time counted from the disconnect") {
-			s.validity.answer(time.Now())
+			s.validity.answer(now())
 		}
 		for c := s.flight.pop(); c != nil; c = s.flight.pop() {
 			delete(s.byXid, c.xid)
 			s.failWatch(c, &t)
-			t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent, Link: l.n})
+			t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent.t, Link: l.n})
 		}
 	}
 	if ending = s.closing || s.endErr != nil; ending {
@@ -570,7 +570,7 @@ func (s *Session) run() {
 				s.end(ErrLapsed)
 				return
 			}
-			wait = left
+			wait = min(left, s.glance())
 		}
 		if next, ok := s.expireQueued(time.Now()); ok {
 			wait = min(wait, next)
@@ -584,6 +584,12 @@ func (s *Session) run() {
 			return
 		}
 	}
+}
+
+// glance is how often to look at the clock: a timer stands still while the machine sleeps.
+func (s *Session) glance() time.Duration {
+	ping, _ := s.validity.ruleNow().pace(s.Timeout())
+	return max(ping/2, 50*time.Millisecond)
 }
 
 // expireQueued fails calls that have waited too long for a connection and returns when the next one will have.
@@ -639,7 +645,7 @@ func (s *Session) emit(ev Event) {
 // end ends the session, once: first nothing is valid any more, then the owner hears of it, then calls and watches.
 func (s *Session) end(err error) {
 	var t todo
-	s.validity.end()
+	s.validity.end(err)
 	s.mu.Lock()
 	if s.endErr != nil {
 		s.mu.Unlock()
@@ -652,7 +658,7 @@ func (s *Session) end(err error) {
 	s.link = nil
 	for c := s.flight.pop(); c != nil; c = s.flight.pop() {
 		delete(s.byXid, c.xid)
-		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, seen), Sent: c.sent, Link: l.n})
+		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, seen), Sent: c.sent.t, Link: l.n})
 	}
 	for c := s.queue.pop(); c != nil; c = s.queue.pop() {
 		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, seen)})

@@ -7,40 +7,54 @@ import (
 	"github.com/go-curator/curator/internal/mutant"
 )
 
-// Validity says until when the server cannot have expired the session: promise P1, in one place.
+// Validity says until when the server cannot have expired the session: promise P1, in one place. It owns the rule, too; see [Standing] for how that
+// changes.
 //
 // The rules: only answers to requests of ours count, from the moment they were sent (R1, R2). An answer that comes too late is no answer: once
 // the time has run out the session is lost for good (R3). While a connect request is unanswered the lowest timeout ever seen is assumed (R4).
 // Under [RuleBound] the time that a member cut from its leader may go on answering is taken off (R5). Under [RuleHeartbeat] a hold lives from
 // committed writes instead (R6): the send time of the last but one, less what the leader may not know yet. Time includes suspend (R8).
 //
+// While something is held the session lapses at the very instant at which the hold is not certain any more, whoever looks at the clock first: no
+// hold is ever lost in a session that goes on.
+//
 // Safe for concurrent use.
 type Validity struct {
 	mu       sync.Mutex
-	rule     Rule
-	timeout  time.Duration // negotiated, 0 before the first handshake
+	plan     func(timeout time.Duration, alone bool) Rule // pure
+	standing Standing
+	rule     Rule          // what plan says of standing
 	lowest   time.Duration // lowest timeout ever negotiated or asked for
-	answered time.Time     // when the last answered request was sent
-	attach   time.Time     // when the oldest unanswered connect request was sent; zero if there is none
-	commit   time.Time     // when the last committed write was sent
-	previous time.Time     // and the one before it
+	answered instant       // when the last answered request was sent
+	attach   instant       // when the oldest unanswered connect request was sent; zero if there is none
+	commit   instant       // when the last committed write was sent
+	previous instant       // and the one before it
+	kept     time.Duration // what was certain, at
+	keptAt   instant       // the last change of the rule; zero if nothing was
 	holds    int
 	lapsed   bool
+	why      error         // of lapsed
 	changed  chan struct{} // closed and replaced when the time may have become shorter
 }
 
-func newValidity(rule Rule, asked time.Duration) *Validity {
-	return &Validity{rule: rule, lowest: asked, changed: make(chan struct{})}
+func newValidity(plan func(time.Duration, bool) Rule, asked time.Duration) *Validity {
+	return &Validity{plan: plan, rule: plan(asked, false), lowest: asked, changed: make(chan struct{})}
+}
+
+// always is the plan that knows one rule.
+func always(r Rule) func(time.Duration, bool) Rule {
+	return func(time.Duration, bool) Rule { return r }
 }
 
 // Remaining is how long a hold of this session is still certain; 0 or less when it is not, or not yet.
 func (v *Validity) Remaining() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapsed || v.timeout == 0 {
+	at := now()
+	if v.standing.Timeout == 0 || v.lapsed || v.holds > 0 && !mutant.On("a lapse is noticed and forgotten") && v.lapseNow(at) {
 		return 0
 	}
-	return v.holdLeft(time.Now())
+	return v.holdLeft(at)
 }
 
 // Until is the instant at which Remaining reaches 0.
@@ -53,7 +67,14 @@ func (v *Validity) Valid() bool { return v.Remaining() > 0 }
 func (v *Validity) Lapsed() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.lapsed || v.lapseNow(time.Now())
+	return v.lapseNow(now())
+}
+
+// Why is nil until Lapsed, and then why: ErrLapsed, or what has ended the session before.
+func (v *Validity) Why() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.why
 }
 
 // Changed returns a channel that is closed when the remaining time may have become shorter than it was.
@@ -63,53 +84,65 @@ func (v *Validity) Changed() <-chan struct{} {
 	return v.changed
 }
 
-// Hold tells that something is (about to be) held; Unhold ends it. Under [RuleHeartbeat] the first Hold forgets committed writes that are too
-// old to count: Remaining is 0 until two new ones are answered.
-func (v *Validity) Hold() {
+// Standing is what the rule rests on.
+func (v *Validity) Standing() Standing {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.holds == 0 && !v.previous.IsZero() && v.beatLeft(time.Now()) <= 0 {
-		v.commit, v.previous = time.Time{}, time.Time{}
+	return v.standing
+}
+
+// Hold tells that something is held from now on, if a hold is certain now; otherwise it returns false. Unhold ends it.
+func (v *Validity) Hold() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at := now()
+	if v.standing.Timeout == 0 || v.lapseNow(at) || v.holdLeft(at) <= 0 {
+		return false
 	}
 	v.holds++
 	v.signal()
+	return true
 }
 
-// Unhold undoes one Hold.
+// Unhold undoes one Hold. What has run out before stays so.
 func (v *Validity) Unhold() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if !mutant.On("a lapse is noticed and forgotten") {
+		v.lapseNow(now())
+	}
 	v.holds--
 }
 
-// pace is how often to ping and after how much silence to give a connection up, so that there is time to find another before the session lapses.
-func (r Rule) pace(timeout time.Duration) (ping, silence time.Duration) {
-	usable := timeout
-	if r.Kind == RuleBound && timeout > r.Bound {
-		usable = timeout - r.Bound
+// Answered tells what the server has said to the question whether it stands alone, and returns whether it is to be asked again. It must be called before
+// the connection that carried the answer is gone: inside the call's Done.
+func (v *Validity) Answered(verdict Verdict) (again bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at := now()
+	if v.lapseNow(at) {
+		return false
 	}
-	return max(usable/6, time.Millisecond), max(usable/3, 2*time.Millisecond)
+	return v.turn(news{verdict: verdict}, at).ask
 }
 
-// cut is what the rule takes off the time that answers give.
-func (r Rule) cut() time.Duration {
-	if r.Kind == RuleBound {
-		return r.Bound + r.Margin
+// turn changes the rule.
+func (v *Validity) turn(n news, at instant) outcome {
+	left := v.holdLeft(at)
+	var o outcome
+	v.standing, o = v.standing.next(n, v.plan, v.holds, left)
+	v.rule, v.kept, v.keptAt = o.rule, 0, instant{}
+	if o.keep {
+		v.kept, v.keptAt = left, at
 	}
-	return r.Margin
+	v.signal()
+	return o
 }
 
+// signal wakes those who wait for the time's end.
 func (v *Validity) signal() {
 	close(v.changed)
 	v.changed = make(chan struct{})
-}
-
-func (v *Validity) setRule(r Rule) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.lapseNow(time.Now()) // what has run out under the old rule stays so
-	v.rule = r
-	v.signal()
 }
 
 func (v *Validity) ruleNow() Rule {
@@ -119,50 +152,56 @@ func (v *Validity) ruleNow() Rule {
 }
 
 // sessionLeft is what is left by answers alone.
-func (v *Validity) sessionLeft(now time.Time) time.Duration {
-	cut := v.rule.cut()
-	left := v.timeout - cut - elapsed(v.answered, now)
-	if !v.attach.IsZero() {
-		left = min(left, v.lowest-cut-elapsed(v.attach, now))
-	}
-	return left
+func (v *Validity) sessionLeft(at instant) time.Duration {
+	return v.attaching(v.standing.Timeout-v.rule.cut()-elapsed(v.answered, at), at)
 }
 
-// beatLeft is what is left by committed writes; 0 without two of them.
-func (v *Validity) beatLeft(now time.Time) time.Duration { return v.beatFrom(v.previous, now) }
+// attaching is left, or what a connect request that is on its way leaves of it: whoever it reaches may replace the session's time.
+func (v *Validity) attaching(left time.Duration, at instant) time.Duration {
+	if v.attach.zero() {
+		return left
+	}
+	return min(left, v.lowest-v.rule.Margin-elapsed(v.attach, at))
+}
 
-// beatFrom is what is left if the last committed write but one was sent at at.
-func (v *Validity) beatFrom(at, now time.Time) time.Duration {
-	if at.IsZero() {
+// beatFrom is what is left by committed writes if the last but one was sent at from; 0 if there was none.
+func (v *Validity) beatFrom(from, at instant) time.Duration {
+	if from.zero() {
 		return 0
 	}
-	gap, _ := v.rule.pace(v.timeout)
-	return v.timeout - v.rule.Tick/2 - gap - v.rule.Jitter - v.rule.Margin - elapsed(at, now)
+	gap, _ := v.rule.pace(v.standing.Timeout)
+	return v.standing.Timeout - v.rule.Tick/2 - gap - v.rule.Jitter - v.rule.Margin - elapsed(from, at)
 }
 
-func (v *Validity) holdLeft(now time.Time) time.Duration {
-	left := v.sessionLeft(now)
+// holdLeft is what is left of a hold: by the rule in force, or by what was certain when it came into force.
+func (v *Validity) holdLeft(at instant) time.Duration {
+	left := v.standing.Timeout - v.rule.cut() - elapsed(v.answered, at)
 	if v.rule.Kind == RuleHeartbeat {
-		left = min(left, v.beatLeft(now))
+		left = min(left, v.beatFrom(v.previous, at))
 	}
-	return left
+	if !v.keptAt.zero() {
+		left = max(left, v.kept-elapsed(v.keptAt, at))
+	}
+	return v.attaching(left, at)
 }
 
-// left is the time until the session lapses: with holds that are established under RuleHeartbeat, theirs.
-func (v *Validity) left(now time.Time) time.Duration {
-	if v.rule.Kind == RuleHeartbeat && v.holds > 0 && !v.previous.IsZero() {
-		return v.holdLeft(now)
-	}
-	if v.rule.cut() >= v.timeout {
+// left is the time until the session lapses: with its holds, if there are any.
+func (v *Validity) left(at instant) time.Duration {
+	switch {
+	case v.holds > 0 && !(v.previous.zero() && mutant.On("a rule that changes settles nothing")):
+		return v.holdLeft(at)
+	case v.rule.cut() >= v.standing.Timeout:
 		// A rule that leaves no room for any hold: nothing is ever valid, and the session lives as long as the server may keep it.
-		return v.timeout - elapsed(v.answered, now)
+		return v.standing.Timeout - elapsed(v.answered, at)
 	}
-	return v.sessionLeft(now)
+	return v.sessionLeft(at)
 }
 
-func (v *Validity) lapseNow(now time.Time) bool {
-	if v.timeout != 0 && v.left(now) <= 0 && !mutant.On("extended after a lapse") {
-		v.lapsed = true
+// lapseNow makes a lapse final, and known to whoever has to act on it.
+func (v *Validity) lapseNow(at instant) bool {
+	if !v.lapsed && v.standing.Timeout != 0 && v.left(at) <= 0 && !mutant.On("extended after a lapse") {
+		v.lapsed, v.why = true, ErrLapsed
+		v.signal()
 	}
 	return v.lapsed
 }
@@ -171,69 +210,79 @@ func (v *Validity) lapseNow(now time.Time) bool {
 func (v *Validity) lapseIn() (time.Duration, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.left(time.Now()), v.timeout != 0
+	if v.lapsed {
+		return 0, v.standing.Timeout != 0
+	}
+	return v.left(now()), v.standing.Timeout != 0
 }
 
 // end makes the lapse final whatever the clock says.
-func (v *Validity) end() {
+func (v *Validity) end(why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.lapsed = true
+	if !v.lapsed {
+		v.lapsed, v.why = true, why
+	}
 	v.signal()
 }
 
 // answer counts an answer to a request sent at sent; false if it came too late (R3).
-func (v *Validity) answer(sent time.Time) bool {
+func (v *Validity) answer(sent instant) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapsed || v.lapseNow(time.Now()) {
+	if v.lapseNow(now()) {
 		return false
 	}
-	if sent.After(v.answered) {
+	if v.answered.zero() || elapsed(v.answered, sent) > 0 {
 		v.answered = sent
 	}
 	return true
 }
 
 // committed counts a committed write sent at sent. Call it after answer.
-func (v *Validity) committed(sent time.Time) {
+func (v *Validity) committed(sent instant) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.lapsed {
-		if v.beatFrom(v.commit, time.Now()) > 0 {
+		if v.beatFrom(v.commit, now()) > 0 {
 			v.previous = v.commit
 		} else {
-			v.previous = time.Time{} // too old to count: this one is the first
+			v.previous = instant{} // too old to count: this one is the first
 		}
 		v.commit = sent
 	}
 }
 
 // connecting tells that a connect request is sent.
-func (v *Validity) connecting(at time.Time) {
+func (v *Validity) connecting(at instant) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.timeout != 0 && v.attach.IsZero() {
+	if v.standing.Timeout != 0 && v.attach.zero() {
 		v.attach = at
 		v.signal()
 	}
 }
 
 // connected tells that the connect request sent at sent was answered; false if that came too late. A member without a quorum has no say about
-// the session's life (R1). The rule is the one that goes with the timeout.
-func (v *Validity) connected(sent time.Time, timeout time.Duration, readOnly bool, rule Rule) bool {
+// the session's life (R1).
+func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapsed || v.lapseNow(time.Now()) {
+	at := now()
+	if v.lapseNow(at) {
 		return false
 	}
-	if v.timeout == 0 && readOnly {
+	if v.standing.Timeout == 0 && readOnly {
 		return true // a session that no quorum knows: nothing in it is ever valid, and nothing can lapse
 	}
-	v.timeout, v.lowest, v.rule = timeout, min(v.lowest, timeout), rule
-	if !readOnly {
-		v.attach, v.answered = time.Time{}, sent
+	v.lowest = min(v.lowest, timeout)
+	if timeout > v.standing.Timeout {
+		// Writes from before prove what was granted before; and it may be a member that has lost its leader which grants more now.
+		v.commit, v.previous = instant{}, instant{}
 	}
-	v.signal()
+	v.turn(news{granted: timeout}, at)
+	if !readOnly {
+		v.attach, v.answered = instant{}, sent
+	}
 	return true
 }

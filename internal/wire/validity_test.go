@@ -12,11 +12,12 @@ import (
 // connectedAt is a validity whose session was established by a request sent now.
 func connectedNow(t *testing.T, rule Rule, timeout time.Duration) *Validity {
 	t.Helper()
-	v := newValidity(rule, timeout)
+	v := newValidity(always(rule), timeout)
 	require.False(t, v.Valid(), "nothing is valid before the handshake")
-	sent := time.Now()
+	sent := now()
 	v.connecting(sent)
-	require.True(t, v.connected(sent, timeout, false, rule))
+	require.True(t, v.connected(sent, timeout, false))
+	require.False(t, v.Answered(Member))
 	return v
 }
 
@@ -24,7 +25,7 @@ func TestValidityOfAStandaloneServerIsSentPlusTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Rule{}, 10*time.Second)
 		time.Sleep(3 * time.Second)
-		sent := time.Now()
+		sent := now()
 		time.Sleep(2 * time.Second) // the answer takes its time; only the moment of sending counts (R2)
 		require.True(t, v.answer(sent))
 		assert.Equal(t, 8*time.Second, v.Remaining())
@@ -38,12 +39,13 @@ func TestValidityOfAStandaloneServerIsSentPlusTimeout(t *testing.T) {
 func TestALapseIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Rule{}, time.Second)
-		sent := time.Now().Add(900 * time.Millisecond)
+		sent := now()
+		sent.t = sent.t.Add(900 * time.Millisecond)
 		time.Sleep(time.Second)
 		assert.False(t, v.answer(sent), "an answer that comes too late is no answer (R3)")
 		assert.True(t, v.Lapsed())
 		assert.Zero(t, v.Remaining())
-		assert.False(t, v.connected(time.Now(), time.Minute, false, Rule{}), "not even a re-attach brings it back")
+		assert.False(t, v.connected(now(), time.Minute, false), "not even a re-attach brings it back")
 		assert.False(t, v.Valid())
 	})
 }
@@ -58,14 +60,14 @@ func TestTheBoundIsTakenOff(t *testing.T) {
 func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Rule{}, 4*time.Second)
-		require.True(t, v.connected(time.Now(), 20*time.Second, false, Rule{}), "another member grants more")
+		require.True(t, v.connected(now(), 20*time.Second, false), "another member grants more")
 		assert.Equal(t, 20*time.Second, v.Remaining())
 		time.Sleep(time.Second)
-		v.connecting(time.Now())
+		v.connecting(now())
 		time.Sleep(time.Second)
-		v.connecting(time.Now()) // the first unanswered one counts
+		v.connecting(now()) // the first unanswered one counts
 		assert.Equal(t, 3*time.Second, v.Remaining(), "a member with the low limit may have replaced the expiry (R4)")
-		require.True(t, v.connected(time.Now(), 20*time.Second, false, Rule{}))
+		require.True(t, v.connected(now(), 20*time.Second, false))
 		assert.Equal(t, 20*time.Second, v.Remaining())
 	})
 }
@@ -74,20 +76,20 @@ func TestAReadOnlyMemberProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Rule{}, 10*time.Second)
 		time.Sleep(4 * time.Second)
-		require.True(t, v.connected(time.Now(), 10*time.Second, true, Rule{}))
+		require.True(t, v.connected(now(), 10*time.Second, true))
 		assert.Equal(t, 6*time.Second, v.Remaining())
 	})
 }
 
 func TestASessionOfAReadOnlyMemberIsNeverValidAndNeverLapses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newValidity(Rule{}, 10*time.Second)
-		v.connecting(time.Now())
-		require.True(t, v.connected(time.Now(), 10*time.Second, true, Rule{}))
+		v := newValidity(always(Rule{}), 10*time.Second)
+		v.connecting(now())
+		require.True(t, v.connected(now(), 10*time.Second, true))
 		assert.False(t, v.Valid())
 		time.Sleep(time.Hour)
 		assert.False(t, v.Lapsed(), "it would be lost and opened again every ten seconds")
-		require.True(t, v.connected(time.Now(), 10*time.Second, false, Rule{}))
+		require.True(t, v.connected(now(), 10*time.Second, false))
 		assert.True(t, v.Valid(), "a quorum has taken it over")
 	})
 }
@@ -96,24 +98,25 @@ func TestHeartbeatsCountFromTheLastButOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const T = 6 * time.Second
 		v := connectedNow(t, Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond}, T)
-		v.Hold()
-		assert.False(t, v.Valid(), "no hold without committed writes")
+		assert.False(t, v.Hold(), "no hold without committed writes")
+		assert.False(t, v.Valid())
 		assert.False(t, v.Lapsed(), "but the session lives")
-		first := time.Now()
+		first := now()
 		require.True(t, v.answer(first))
 		v.committed(first)
 		assert.False(t, v.Valid(), "one is not enough")
 		time.Sleep(time.Second)
-		second := time.Now()
+		second := now()
 		require.True(t, v.answer(second))
 		v.committed(second)
+		require.True(t, v.Hold())
 		// T - tick/2 - ping gap (T/6) - jitter, from the first.
 		assert.Equal(t, T-time.Second-time.Second-500*time.Millisecond-time.Second, v.Remaining())
 
 		// Pings alone do not help a hold, and its lapse is the session's.
 		for range 5 {
 			time.Sleep(500 * time.Millisecond)
-			v.answer(time.Now())
+			v.answer(now())
 		}
 		assert.False(t, v.Valid())
 		assert.True(t, v.Lapsed())
@@ -123,30 +126,23 @@ func TestHeartbeatsCountFromTheLastButOne(t *testing.T) {
 func TestWritesOfLongAgoDoNotLapseAFreshHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Rule{Kind: RuleHeartbeat, Tick: time.Second}, 6*time.Second)
-		v.committed(time.Now())
-		v.committed(time.Now())
+		v.committed(now())
+		v.committed(now())
 		for range 10 {
 			time.Sleep(3 * time.Second)
-			require.True(t, v.answer(time.Now()))
+			require.True(t, v.answer(now()))
 		}
-		v.Hold()
+		assert.False(t, v.Hold())
 		assert.False(t, v.Lapsed())
 		assert.False(t, v.Valid())
-		v.committed(time.Now())
-		v.committed(time.Now())
+		v.committed(now())
+		v.committed(now())
+		assert.True(t, v.Hold())
 		assert.True(t, v.Valid())
 		v.Unhold()
 		time.Sleep(5 * time.Second)
 		assert.False(t, v.Lapsed(), "without holds the session's own time counts")
 	})
-}
-
-func TestElapsedTakesTheLargerOfBothClocks(t *testing.T) {
-	from := time.Now()
-	// A reading whose wall clock is an hour ahead of its monotonic clock, as after a suspended night.
-	suspended := time.Now().Round(0).Add(time.Hour)
-	assert.GreaterOrEqual(t, elapsed(from, suspended), time.Hour)
-	assert.GreaterOrEqual(t, elapsed(from, time.Now()), time.Duration(0))
 }
 
 func TestPaceLeavesTimeToFindAnotherServer(t *testing.T) {
@@ -163,5 +159,138 @@ func TestPaceLeavesTimeToFindAnotherServer(t *testing.T) {
 		ping, silence := c.rule.pace(c.timeout)
 		assert.Equal(t, c.ping, ping, "%+v", c)
 		assert.Equal(t, c.silence, silence, "%+v", c)
+	}
+}
+
+// byServer is the plan that takes a member's word for nothing but commits.
+func byServer(timeout time.Duration, alone bool) Rule {
+	if alone {
+		return Rule{}
+	}
+	return Rule{Kind: RuleHeartbeat, Tick: timeout / 4}
+}
+
+func TestTheRuleTurns(t *testing.T) {
+	const T = 4 * time.Second
+	alone, member := byServer(T, true), byServer(T, false)
+	known := Standing{Timeout: T, Known: true, Alone: true, Asked: true}
+	for _, tt := range []struct {
+		name string
+		s    Standing
+		n    news
+		held int
+		left time.Duration
+		want Standing
+		o    outcome
+	}{
+		{"the first handshake", Standing{}, news{granted: T}, 0, 0, Standing{Timeout: T}, outcome{member, false, true}},
+		{"it cannot say right now", Standing{Timeout: T}, news{verdict: Later}, 0, T, Standing{Timeout: T}, outcome{member, false, true}},
+		{"it stands alone", Standing{Timeout: T}, news{verdict: Alone}, 0, T, known, outcome{alone, false, false}},
+		{"it is a member", Standing{Timeout: T}, news{verdict: Member}, 0, T, Standing{T, true, false, true}, outcome{member, false, false}},
+		{"a reconnect: what is known stays known, and does not count yet", known, news{granted: T}, 0, T, Standing{T, true, true, false}, outcome{member, false, true}},
+		{"the same under a hold: what was certain stays so", known, news{granted: T}, 1, time.Second, Standing{T, true, true, false}, outcome{member, true, true}},
+		{"nothing is left to keep", known, news{granted: T}, 1, 0, Standing{T, true, true, false}, outcome{member, false, true}},
+		{"less is granted", known, news{granted: T / 2}, 2, time.Second, Standing{T / 2, true, true, false}, outcome{byServer(T/2, false), true, true}},
+		{"refused for now under a hold", Standing{T, true, true, false}, news{verdict: Later}, 1, time.Second, Standing{T, true, true, false}, outcome{member, true, true}},
+		{"it stands alone still", Standing{T, true, true, false}, news{verdict: Alone}, 1, time.Second, known, outcome{alone, true, false}},
+		{"it does not any more", Standing{T, true, true, false}, news{verdict: Member}, 1, time.Second, Standing{T, true, false, true}, outcome{member, true, false}},
+		{"a member has become one that stands alone", Standing{T, true, false, false}, news{verdict: Alone}, 1, time.Second, known, outcome{alone, true, false}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, o := tt.s.next(tt.n, byServer, tt.held, tt.left)
+			assert.Equal(t, tt.want, s)
+			assert.Equal(t, tt.o, o)
+		})
+	}
+}
+
+// What a server that stands alone has answered for stays true when it has become a member, and no answer of the member adds to it.
+func TestAHoldGoesOverToHeartbeats(t *testing.T) {
+	for name, commits := range map[string]bool{"commits": true, "no commit": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const T = 4 * time.Second
+				v := newValidity(byServer, T)
+				require.True(t, v.connected(now(), T, false))
+				require.False(t, v.Answered(Alone))
+				require.True(t, v.Hold())
+				time.Sleep(time.Second)
+				v.connecting(now())
+				require.True(t, v.connected(now(), T, false))
+				assert.Equal(t, T-time.Second, v.Remaining(), "the handshake proves nothing yet")
+				time.Sleep(time.Second)
+				require.True(t, v.answer(now()))
+				require.False(t, v.Answered(Member))
+				assert.Equal(t, T-2*time.Second, v.Remaining())
+				if commits {
+					for range 2 {
+						require.True(t, v.answer(now()))
+						v.committed(now())
+					}
+					assert.Greater(t, v.Remaining(), T-2*time.Second)
+					return
+				}
+				time.Sleep(T - 2*time.Second - time.Nanosecond)
+				require.True(t, v.answer(now()))
+				assert.True(t, v.Valid())
+				left, _ := v.lapseIn()
+				assert.Equal(t, time.Nanosecond, left, "the session lapses with its hold")
+				time.Sleep(time.Nanosecond)
+				assert.False(t, v.Valid())
+				assert.True(t, v.Lapsed())
+			})
+		})
+	}
+}
+
+// A handshake replaces the session's time: what was certain is so at most for as long as the shortest that may have been granted since.
+func TestLessIsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newValidity(func(timeout time.Duration, _ bool) Rule {
+			if timeout < 20*time.Second {
+				return Rule{Kind: RuleHeartbeat}
+			}
+			return Rule{Bound: 10 * time.Second}
+		}, 30*time.Second)
+		require.True(t, v.connected(now(), 30*time.Second, false))
+		require.False(t, v.Answered(Member))
+		require.True(t, v.Hold())
+		time.Sleep(time.Second)
+		assert.Equal(t, 19*time.Second, v.Remaining())
+		v.connecting(now())
+		require.True(t, v.connected(now(), 6*time.Second, false))
+		assert.Equal(t, 6*time.Second, v.Remaining())
+		left, _ := v.lapseIn()
+		assert.Equal(t, 6*time.Second, left)
+	})
+}
+
+// Whoever looks at the clock first: a hold that is lost by it takes the session with it.
+func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
+	for name, look := range map[string]func(*Validity) bool{
+		"Remaining": func(v *Validity) bool { return v.Remaining() <= 0 },
+		"Valid":     func(v *Validity) bool { return !v.Valid() },
+		"Hold":      func(v *Validity) bool { return !v.Hold() },
+		"Unhold":    func(v *Validity) bool { v.Unhold(); return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := connectedNow(t, byServer(4*time.Second, false), 4*time.Second)
+				v.committed(now())
+				v.committed(now())
+				require.True(t, v.Hold())
+				for v.Remaining() > time.Nanosecond {
+					time.Sleep(v.Remaining() - time.Nanosecond)
+					require.True(t, v.answer(now()))
+				}
+				changed := v.Changed()
+				time.Sleep(time.Nanosecond)
+				require.True(t, look(v))
+				<-changed // whoever waits for the time's end hears of it
+				left, _ := v.lapseIn()
+				assert.Zero(t, left)
+				assert.False(t, v.answer(now()))
+			})
+		})
 	}
 }

@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// settable says that somebody may set the clock by which sleep is noticed.
+const settable = false
+
+// noise is what the difference of the two clocks may vary by. Nothing sleeps for so short a time.
+const noise = 10 * time.Millisecond
+
+const (
+	clockMonotonic = 1 // stands still while the machine sleeps, and is what Go's clock is
+	clockBoottime  = 7 // goes on
+)
+
+// ahead reads the clock that goes on first: a process that is set aside between the two readings sees too little for once, never too much.
+func ahead() time.Duration {
+	on := readClock(clockBoottime)
+	if on == 0 {
+		return 0 // older than Linux 2.6.39, or forbidden
+	}
+	return on - readClock(clockMonotonic)
+}
+
+func readClock(clock uintptr) time.Duration {
+	var ts syscall.Timespec
+	if _, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0); err != 0 {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}

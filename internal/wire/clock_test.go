@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestSleepIsCountedByTheClockThatGoesOn(t *testing.T) {
+	var at time.Duration
+	s := newSleeper(func() time.Duration { return at })
+	assert.Zero(t, s.slept())
+	at = noise
+	assert.Zero(t, s.slept(), "two clocks are never read at one instant")
+	at = 8 * time.Hour
+	assert.Equal(t, 8*time.Hour, s.slept())
+	at += noise / 2
+	assert.Equal(t, 8*time.Hour, s.slept())
+	at += time.Minute
+	assert.Equal(t, 8*time.Hour+time.Minute+noise/2, s.slept())
+	at += 40 * 365 * 24 * time.Hour
+	assert.Equal(t, 8*time.Hour+time.Minute+noise/2, s.slept(), "a clock that was set from 1970 to today")
+	at += time.Second
+	assert.Equal(t, 8*time.Hour+time.Minute+noise/2+time.Second, s.slept())
+}
+
+// The machine's own clocks: nothing is ever ahead in a bubble, and outside it sleeps for no longer than the test takes.
+func TestTheMachinesClocks(t *testing.T) {
+	before, wall := now(), time.Now()
+	for range 1000 {
+		assert.GreaterOrEqual(t, elapsed(before, now()), time.Duration(0))
+	}
+	assert.LessOrEqual(t, elapsed(before, now()), time.Since(wall)+time.Minute)
+	synctest.Test(t, func(t *testing.T) {
+		from := now()
+		time.Sleep(24 * time.Hour)
+		assert.Equal(t, 24*time.Hour, elapsed(from, now()))
+		Sleep(time.Hour)
+		assert.Equal(t, 25*time.Hour, elapsed(from, now()))
+	})
+}
+
+// A machine that has slept finds the session's time run out, whoever looks first; and if nobody looks, the session does within a moment, though every
+// timer has stood still.
+func TestASessionEndsWhenTheMachineHasSlept(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		time.Sleep(time.Minute)
+		Sleep(9 * time.Second)
+		assert.True(t, c.Validity().Valid())
+		time.Sleep(time.Minute)
+		srv.Pause()
+		c.await(Disconnected)
+		Sleep(9 * time.Second)
+		assert.False(t, c.Validity().Valid())
+		began := time.Now()
+		ev := c.await(Lost)
+		require.ErrorIs(t, ev.Err, ErrLapsed)
+		assert.Less(t, time.Since(began), time.Second)
+	})
+}

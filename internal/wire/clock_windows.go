@@ -1,0 +1,38 @@
+package wire
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// settable says that somebody may set the clock by which sleep is noticed.
+const settable = false
+
+// noise is what the difference of the two clocks may vary by. One of them moves in steps.
+const noise = 50 * time.Millisecond
+
+var (
+	kernel32  = syscall.NewLazyDLL("kernel32.dll")
+	tickCount = kernel32.NewProc("GetTickCount64")             // goes on while the machine sleeps
+	awake     = kernel32.NewProc("QueryUnbiasedInterruptTime") // stands still
+	hasClocks = tickCount.Find() == nil && awake.Find() == nil
+)
+
+// ahead reads the clock that goes on first, which moves in steps of 16 ms: it sees too little for once, never too much. (Where Go's own clock goes on, too,
+// a sleep is counted twice, which is careful.)
+func ahead() time.Duration {
+	if !hasClocks {
+		return 0
+	}
+	low, high, _ := tickCount.Call()
+	ms := uint64(low)
+	if unsafe.Sizeof(low) == 4 {
+		ms |= uint64(high) << 32
+	}
+	var hundredNanos uint64
+	if ok, _, _ := awake.Call(uintptr(unsafe.Pointer(&hundredNanos))); ok == 0 {
+		return 0
+	}
+	return time.Duration(ms)*time.Millisecond - time.Duration(hundredNanos)*100
+}

@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/go-curator/curator/internal/mutant"
+)
+
+// RuleKind is how promise P1 is kept.
+type RuleKind int8
+
+const (
+	// RuleBound counts every answer of the connected member, less the longest time that a member cut from its leader goes on answering.
+	RuleBound RuleKind = iota
+	// RuleHeartbeat counts only committed writes while something is held.
+	RuleHeartbeat
+)
+
+// Rule is the rule of promise P1 in force.
+type Rule struct {
+	Kind RuleKind
+	// Bound is D: how long a member may go on answering after it lost its leader; 0 for a standalone server.
+	Bound time.Duration
+	// Margin is taken off for scheduling and clock rate.
+	Margin time.Duration
+	// Tick is the server's tickTime, used by RuleHeartbeat.
+	Tick time.Duration
+	// Jitter is the pause of a leader that RuleHeartbeat tolerates.
+	Jitter time.Duration
+}
+
+// pace is how often to ping and after how much silence to give a connection up, so that there is time to find another before the session lapses.
+func (r Rule) pace(timeout time.Duration) (ping, silence time.Duration) {
+	usable := timeout
+	if r.Kind == RuleBound && timeout > r.Bound {
+		usable = timeout - r.Bound
+	}
+	return max(usable/6, time.Millisecond), max(usable/3, 2*time.Millisecond)
+}
+
+// cut is what the rule takes off the time that answers give.
+func (r Rule) cut() time.Duration {
+	if r.Kind == RuleBound {
+		return r.Bound + r.Margin
+	}
+	return r.Margin
+}
+
+// Verdict is what has come of asking a server whether it stands alone.
+type Verdict int8
+
+const (
+	// Alone: it does.
+	Alone Verdict = iota + 1
+	// Member: it does not, or will not say.
+	Member
+	// Later: it could not say right now.
+	Later
+)
+
+// Standing is what the rule rests on.
+type Standing struct {
+	// Timeout is what the last handshake granted, 0 before the first.
+	Timeout time.Duration
+	// Known says that a server of this session has said whether it stands alone, Alone that the last that did say so does.
+	Known, Alone bool
+	// Asked says that it was the server of the last connection. Until then its answers count as a member's, whatever the one before was.
+	Asked bool
+}
+
+// news is what changes a standing: a handshake that has granted a timeout, or else a verdict.
+type news struct {
+	granted time.Duration
+	verdict Verdict
+}
+
+// outcome is what follows from news.
+type outcome struct {
+	rule Rule
+	keep bool // what was certain up to now stays so for as long as it was, whatever the new rule says of it
+	ask  bool // the server is to be asked, or asked again
+}
+
+// next is the transition function of the rule. plan gives the rule for a timeout and a server; held is how many holds there are, and left for how much
+// longer they are certain by what was known up to now, and by the connect request on its way to whoever grants.
+//
+// A hold never ends by a change of the rule alone: what was proven under the old rule does not become less true by the new one. (What a handshake may
+// take away, since it replaces the time of the session, left has lost already.) Within that time the new rule's own proof is there, or the session lapses.
+func (s Standing) next(n news, plan func(timeout time.Duration, alone bool) Rule, held int, left time.Duration) (Standing, outcome) {
+	o := outcome{keep: held > 0 && left > 0 && !mutant.On("a rule that changes settles nothing")}
+	switch {
+	case n.granted > 0:
+		s.Timeout, s.Asked = n.granted, false
+		o.ask = true
+	case n.verdict == Later:
+		o.ask = true
+	default:
+		s.Known, s.Alone, s.Asked = true, n.verdict == Alone, true
+	}
+	o.rule = plan(s.Timeout, s.Alone && s.Asked)
+	return s, o
+}
