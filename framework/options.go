@@ -67,7 +67,6 @@ func defaultOptions() options {
 		maxFrame:       0xfffff,
 		window:         1000,
 		bound:          13 * time.Second,
-		tick:           2 * time.Second,
 		margin:         -1,
 		fenceGrace:     -1,
 	}
@@ -313,7 +312,9 @@ func WithStaleServerBound(d time.Duration) Option {
 	}
 }
 
-// WithServerTick is the servers' tickTime, used by [RuleHeartbeat]. Default 2 s.
+// WithServerTick is the servers' tickTime, used by [RuleHeartbeat]. Default 2 s, ZooKeeper's, with which session timeouts from 2.9 s are long enough; more if
+// the server grants a longer timeout than it was asked for. Shorter ones need it: a client cannot find out that the tick is shorter. Never say less than the
+// servers have.
 func WithServerTick(d time.Duration) Option {
 	return func(o *options) error { return positive(&o.tick, d, "WithServerTick") }
 }

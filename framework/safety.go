@@ -86,7 +86,7 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 		bound = 0
 	}
 	margin := o.marginOf(timeout)
-	p := plan{rule: wire.Rule{Kind: wire.RuleBound, Bound: bound, Margin: margin, Tick: o.tick, Jitter: timeout / 8}}
+	p := plan{rule: wire.Rule{Kind: wire.RuleBound, Bound: bound, Margin: margin, Tick: o.tickFor(timeout), Jitter: timeout / 8}}
 	if o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound {
 		p.rule.Kind, p.every = wire.RuleHeartbeat, timeout/heartbeats
 	}
@@ -94,17 +94,60 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 	switch {
 	case p.rule.Kind == wire.RuleHeartbeat:
 		// A hold lives from the last but one heartbeat: two intervals, and half of one for the answer. The longest gap between two
-		// packets is an interval too.
-		p.covers = timeout - o.tick/2 - timeout/heartbeats - p.rule.Jitter - margin
-		if need := p.every*2 + p.every/2; p.covers < need {
-			p.refused = fmt.Errorf("%w: "+advice+", or lower WithServerTick (%v) if the servers' tickTime is shorter, or WithSafetyMargin (%v): a heartbeat covers %v, and %v is needed",
-				ErrTimeoutTooShort, timeout, o.tick, margin, max(p.covers, 0), need)
+		// packets is an interval too. What is left is for the pauses of a leader; of a short timeout that is less.
+		need := p.every*2 + p.every/2
+		left := timeout - p.rule.Tick/2 - timeout/heartbeats - margin - need
+		p.rule.Jitter = min(p.rule.Jitter, left)
+		p.covers = need + left - p.rule.Jitter
+		if least := timeout / leastJitter; left < least {
+			p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or say WithServerTick(%v), or less, if that is the servers' tickTime (it is taken for %v)",
+				ErrTimeoutTooShort, timeout, o.shortest(), max(p.rule.Tick+2*(left-least), 0).Truncate(time.Millisecond), p.rule.Tick)
+			if o.margin > 0 {
+				p.refused = fmt.Errorf("%w, or lower WithSafetyMargin (%v)", p.refused, margin)
+			}
 		}
 	case timeout-bound-margin < (timeout-bound)/2 || timeout <= bound:
-		p.refused = fmt.Errorf("%w: "+advice+", or lower WithStaleServerBound (%v) if the servers' syncLimit × tickTime allows it, or WithSafetyMargin (%v), or choose RuleHeartbeat",
-			ErrTimeoutTooShort, timeout, bound, margin)
+		p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or lower WithStaleServerBound (%v) if the servers' syncLimit × tickTime allows it, or WithSafetyMargin (%v), or choose RuleHeartbeat",
+			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute)), bound, margin)
 	}
 	return p
+}
+
+// leastJitter is the part of the session timeout, one in so many, that must be left for the pauses of a leader under the heartbeat rule.
+const leastJitter = 24
+
+// usualTick is the servers' tickTime unless they are configured otherwise.
+const usualTick = 2 * time.Second
+
+// tickFor is the servers' tickTime: what the client was told, or else the usual one. It is not taken for shorter on any other evidence, since that would
+// have holds end too late where the evidence misleads. But a server that grants more than it was asked for says what its shortest timeout is, which is two
+// ticks unless set otherwise; a longer tick is believed.
+func (o *options) tickFor(timeout time.Duration) time.Duration {
+	switch {
+	case o.tick > 0:
+		return o.tick
+	case timeout > o.sessionTimeout:
+		return max(usualTick, timeout/2)
+	}
+	return usualTick
+}
+
+// shortest is a session timeout that is enough for the heartbeat rule, rounded up: the shortest that is unless the margin is the default.
+func (o *options) shortest() time.Duration {
+	tick := max(o.tick, 0)
+	if tick == 0 {
+		tick = usualTick
+	}
+	// 3/8 of it are left when a sixth, two and a half intervals, and what a leader's pauses need are taken off; a fortieth is the default margin.
+	if o.margin >= 0 {
+		return roundUp((tick/2 + o.margin) * 8 / 3)
+	}
+	return roundUp(max(tick*10/7, min((tick/2+10*time.Millisecond)*8/3, 400*time.Millisecond)))
+}
+
+func roundUp(d time.Duration) time.Duration {
+	const unit = 10 * time.Millisecond
+	return (d + unit).Truncate(unit)
 }
 
 // marginOf is the safety margin for a session timeout.

@@ -1,10 +1,12 @@
 package framework
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -27,7 +29,9 @@ func TestDecide(t *testing.T) {
 		{"ensemble, exactly twice the bound", nil, 26 * s, false, RuleBound, 13 * s, 0, ""},
 		{"ensemble, short timeout", nil, 25 * s, false, RuleHeartbeat, 13 * s, 25 * s / 6, ""},
 		{"ensemble, the shortest with the usual tick", nil, 4 * s, false, RuleHeartbeat, 13 * s, 4 * s / 6, ""},
-		{"ensemble, too short", nil, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, "WithServerTick"},
+		{"ensemble, three seconds", nil, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, ""},
+		{"ensemble, too short", nil, 2 * s, false, RuleHeartbeat, 13 * s, 2 * s / 6, "WithServerTick(1.4s)"},
+		{"a tick that is told is believed", []Option{WithServerTick(3 * s)}, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, "4.29s or more"},
 		{"the same with a faster tick", []Option{WithServerTick(500 * time.Millisecond)}, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, ""},
 		{"smaller bound", []Option{WithStaleServerBound(7 * s)}, 14 * s, false, RuleBound, 7 * s, 0, ""},
 		{"bound by choice", []Option{WithRule(RuleBound)}, 16 * s, false, RuleBound, 13 * s, 0, ""},
@@ -53,6 +57,73 @@ func TestDecide(t *testing.T) {
 			assert.ErrorContains(t, p.refused, tt.refused)
 			assert.ErrorContains(t, p.refused, "WithSessionTimeout")
 		})
+	}
+}
+
+// What the message of a timeout that is too short recommends is enough, and not much more than enough.
+func TestTooShortSaysWhatIsEnough(t *testing.T) {
+	refused := func(timeout time.Duration, opts ...Option) error {
+		o := defaultOptions()
+		for _, opt := range opts {
+			assert.NoError(t, opt(&o))
+		}
+		return o.decide(timeout, false).refused
+	}
+	numbers := regexp.MustCompile(`to (\S+) or more, or say WithServerTick\((\S+)\)`)
+	for _, tick := range []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 10 * time.Second} {
+		for _, margin := range []Option{WithServerTick(tick), WithSafetyMargin(0), WithSafetyMargin(tick / 4)} {
+			err := refused(tick, WithServerTick(tick), margin)
+			require.ErrorIs(t, err, ErrTimeoutTooShort)
+			said := numbers.FindStringSubmatch(err.Error())
+			require.Len(t, said, 3, err.Error())
+			enough, err := time.ParseDuration(said[1])
+			require.NoError(t, err)
+			assert.NoError(t, refused(enough, WithServerTick(tick), margin), "tick %v", tick)
+			assert.Error(t, refused(enough*9/10-10*time.Millisecond, WithServerTick(tick), margin), "tick %v", tick)
+			if shorter, err := time.ParseDuration(said[2]); assert.NoError(t, err) && shorter > 0 {
+				assert.NoError(t, refused(tick, margin, WithServerTick(shorter)), "tick %v", tick)
+				assert.Error(t, refused(tick, margin, WithServerTick(shorter+3*time.Millisecond)), "tick %v", tick)
+			}
+		}
+	}
+}
+
+// A leader's pause is what a short timeout saves at, never the tick, and never what a heartbeat needs.
+func TestWhatAHeartbeatCovers(t *testing.T) {
+	o := defaultOptions()
+	for timeout := 100 * time.Millisecond; timeout < 26*time.Second; timeout += 10 * time.Millisecond {
+		p := o.decide(timeout, false)
+		assert.GreaterOrEqual(t, p.rule.Tick, 2*time.Second)
+		assert.LessOrEqual(t, p.rule.Jitter, timeout/8)
+		if p.refused == nil {
+			assert.GreaterOrEqual(t, p.rule.Jitter, timeout/24)
+			assert.GreaterOrEqual(t, p.covers, p.every*5/2)
+			assert.Equal(t, timeout-p.rule.Tick/2-timeout/6-p.rule.Margin-p.rule.Jitter, p.covers)
+		}
+	}
+}
+
+// A server that grants more than it was asked for says something about its tick; that is believed when it is longer than the usual one.
+func TestALongerTickIsFoundOut(t *testing.T) {
+	const s = time.Second
+	for _, tt := range []struct {
+		opts    []Option
+		granted time.Duration
+		tick    time.Duration
+	}{
+		{[]Option{WithSessionTimeout(6 * s)}, 6 * s, 2 * s},
+		{[]Option{WithSessionTimeout(3 * s)}, 4 * s, 2 * s},
+		{[]Option{WithSessionTimeout(4 * s)}, 6 * s, 3 * s},
+		{[]Option{WithSessionTimeout(s)}, 2 * s, 2 * s}, // two ticks of one second, or a shortest timeout of one tick
+		{[]Option{WithSessionTimeout(60 * s)}, 20 * s, 2 * s},
+		{[]Option{WithSessionTimeout(4 * s), WithServerTick(s)}, 6 * s, s},
+	} {
+		o := defaultOptions()
+		for _, opt := range tt.opts {
+			assert.NoError(t, opt(&o))
+		}
+		p := o.decide(tt.granted, false)
+		assert.Equal(t, tt.tick, p.rule.Tick)
 	}
 }
 
