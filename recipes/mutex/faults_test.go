@@ -173,35 +173,115 @@ func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 	})
 }
 
-// The waiter's node is deleted and another one of the same name is there when it looks: it is not its own.
+// The waiter's node is deleted and another one of the same name is there when it looks: it is not its own, not even if it is of the
+// same session.
 func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
+	for owner := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			a, b := newClient(t, s), newClient(t, s)
+			lock := acquire(t, mutex.New(a, path))
+			look := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path, Action: zktest.Hold})
+			done := make(chan outcome, 1)
+			go func() {
+				lock, err := mutex.New(b, path).Acquire(background)
+				done <- outcome{lock: lock, err: err}
+			}()
+			<-look.Struck()
+			line, err := mutex.New(a, path).Participants(background)
+			require.NoError(t, err)
+			require.NoError(t, s.Delete(line[1].Path))
+			_, err = s.CreateNode(line[1].Path, nil, zktest.Ephemeral, []int64{session(t, a), session(t, b)}[owner])
+			require.NoError(t, err)
+			look.Release()
+			require.True(t, pending(done))
+			now, err := mutex.New(a, path).Participants(background)
+			require.NoError(t, err)
+			require.Equal(t, session(t, b), now[len(now)-1].SessionID)
+			require.NotEqual(t, line[1].Name, now[len(now)-1].Name, "it has begun again")
+			release(t, lock)
+			if s.Exists(line[1].Path) { // the waiter may have removed it when it left its place
+				require.NoError(t, s.Delete(line[1].Path))
+			}
+			o := <-done
+			require.NoError(t, o.err)
+			release(t, o.lock)
+			clean(t, s, path)
+		})
+	}
+}
+
+// The waiter's own node is deleted, and then the one ahead goes; of both it hears at once. Its own matters: without that the turn is not its own, but that of
+// the next.
+func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		waits, goOn := make(chan struct{}), make(chan struct{})
+		a, c := newClient(t, s), newClient(t, s)
+		b := newClient(t, s, framework.WithHooks(framework.Hooks{Wait: func(context.Context, framework.Queue) func(error) {
+			waits <- struct{}{}
+			<-goOn
+			return nil
+		}}))
+		for range 30 { // it took either event, as it came
+			first := acquire(t, mutex.New(a, path))
+			second := make(chan outcome, 1)
+			go func() {
+				lock, err := mutex.New(b, path).Acquire(background)
+				second <- outcome{lock: lock, err: err}
+			}()
+			<-waits
+			third := waiting(t, background, mutex.New(c, path))
+			line, err := mutex.New(a, path).Participants(background)
+			require.NoError(t, err)
+			require.Len(t, line, 3)
+			require.NoError(t, s.Delete(line[1].Path))
+			release(t, first)
+			holder := (<-third).lock
+			synctest.Wait() // both events are there
+			goOn <- struct{}{}
+			<-waits // at the end of the line
+			require.True(t, holder.Valid())
+			require.True(t, pending(second))
+			goOn <- struct{}{}
+			release(t, holder)
+			o := <-second
+			require.NoError(t, o.err)
+			release(t, o.lock)
+		}
+		clean(t, s, path)
+	})
+}
+
+// The request that would arm the watch on the own node is lost with its connection. It is made again on the next one: the holder hears of the deletion of
+// its node, and the waiter, too, long before its turn.
+func TestOwnWatchIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		a, b := newClient(t, s), newClient(t, s)
+		looks := s.Inject(zktest.Fault{Session: session(t, a), Op: "exists", PathPrefix: path, Action: zktest.CutBefore, Times: 3})
 		lock := acquire(t, mutex.New(a, path))
-		look := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path, Action: zktest.Hold})
-		done := make(chan outcome, 1)
-		go func() {
-			lock, err := mutex.New(b, path).Acquire(background)
-			done <- outcome{lock: lock, err: err}
-		}()
-		<-look.Struck()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, 3, looks.Hits())
+
+		armed := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path, Action: zktest.CutBefore, Times: 3})
+		waiter := waiting(t, background, mutex.New(b, path))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 3, armed.Hits())
 		line, err := mutex.New(a, path).Participants(background)
 		require.NoError(t, err)
+		require.Len(t, line, 2)
 		require.NoError(t, s.Delete(line[1].Path))
-		_, err = s.CreateNode(line[1].Path, nil, zktest.Ephemeral, session(t, a))
+		synctest.Wait()
+		line, err = mutex.New(a, path).Participants(background)
 		require.NoError(t, err)
-		look.Release()
-		require.True(t, pending(done))
-		now, err := mutex.New(a, path).Participants(background)
-		require.NoError(t, err)
-		require.Equal(t, session(t, b), now[len(now)-1].SessionID)
-		require.NotEqual(t, line[1].Name, now[len(now)-1].Name, "it has begun again")
-		release(t, lock)
-		if s.Exists(line[1].Path) {
-			require.NoError(t, s.Delete(line[1].Path))
-		}
-		o := <-done
+		require.Len(t, line, 2, "it stands in line again")
+
+		require.NoError(t, s.Delete(lock.Path()))
+		synctest.Wait()
+		require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrNodeDeleted)
+		require.ErrorIs(t, lock.Release(background), mutex.ErrNodeDeleted)
+		o := <-waiter
 		require.NoError(t, o.err)
 		release(t, o.lock)
 		clean(t, s, path)
