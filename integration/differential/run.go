@@ -255,17 +255,35 @@ func (r *run) action(c *client, op Op) (string, error) {
 		}
 		return r.reattach(c, hello)
 	}
-	// expire and vanish
+	return r.expire(c, op.Kind == vanish, hello)
+}
+
+// expire lets a session expire. What it says does not depend on when that strikes: on a busy machine it may be before the answer to the handshake
+// has come, and long after the session is no longer listed.
+func (r *run) expire(c *client, vanishes bool, hello jute.ConnectRequest) (string, error) {
+	alive, err := r.host.system.Lives(c.id)
+	if err != nil {
+		return "", err
+	}
+	before, err := r.host.do(Op{Kind: "sync", Path: home})
+	if err != nil {
+		return "", err
+	}
 	hello.Timeout = int32(expiry.Milliseconds())
 	text, err := r.reattach(c, hello)
-	if err != nil || c.nc == nil {
+	if err != nil || !alive {
 		return text, err
 	}
-	if op.Kind == vanish {
+	if c.nc == nil {
+		text = r.welcome(c, jute.ConnectResponse{SessionID: c.id, Timeout: hello.Timeout, Password: c.password, HasReadOnly: true})
+	}
+	if vanishes {
 		c.drop()
 	} else {
-		if err := c.nc.SetDeadline(time.Now().Add(patience)); err != nil {
-			return "", err
+		if c.nc != nil {
+			if err := c.nc.SetDeadline(time.Now().Add(patience)); err != nil {
+				return "", err
+			}
 		}
 		more, err := r.rest(c)
 		if err != nil {
@@ -273,12 +291,21 @@ func (r *run) action(c *client, op Op) (string, error) {
 		}
 		text = strings.Join(append([]string{text}, more...), "\n")
 	}
-	// The real server may close a silent connection before it ends its session, and closes those of a session that has ended last, also one that has just come.
+	// The real server may close a silent connection before it ends its session, closes those of a session that has ended last, also one that has just come, and
+	// does not list a session any more that it is about to end. Only the transaction says that it has.
 	if err := until(c.id, r.host.system.Lives); err != nil {
 		return "", err
 	}
-	_, err = r.host.do(Op{Kind: "sync", Path: home})
-	return text, err
+	return text, until(c.id, func(int64) (bool, error) {
+		now, err := r.host.do(Op{Kind: "sync", Path: home})
+		return now.Zxid <= before.Zxid, err
+	})
+}
+
+// welcome is the text of an answer to a handshake.
+func (r *run) welcome(c *client, answer jute.ConnectResponse) string {
+	return fmt.Sprintf("%s timeout %d password %v read-only %v %v", r.names.session(answer.SessionID), answer.Timeout,
+		slices.Equal(answer.Password, c.password), answer.HasReadOnly, answer.ReadOnly)
 }
 
 // until waits until something is no longer true of a session.
@@ -303,8 +330,7 @@ func (r *run) reattach(c *client, hello jute.ConnectRequest) (string, error) {
 		case err != nil:
 			return "", err
 		case answered:
-			return fmt.Sprintf("%s timeout %d password %v read-only %v %v", r.names.session(answer.SessionID), answer.Timeout,
-				slices.Equal(answer.Password, c.password), answer.HasReadOnly, answer.ReadOnly), nil
+			return r.welcome(c, answer), nil
 		case hello.LastZxidSeen > 0 || attempt == 10:
 			return "closed without an answer", until(c.id, r.host.system.Connected) // its old connection, whose end is not waited for
 		}

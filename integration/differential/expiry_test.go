@@ -1,0 +1,54 @@
+package differential
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// unlisted is a server that does not list a session any more while it still has to end it, as the real one does for a moment: here from the end of
+// its connection on.
+type unlisted struct{ inProcess }
+
+func (s unlisted) Lives(session int64) (bool, error) { return s.Connected(session) }
+
+const expiries = `
+0 create {"path":"/h/a","num":1}
+1 getChildren {"path":"/h","watch":true}
+0 KIND {}
+1 create {"path":"/h/b"}
+1 getChildren2 {"path":"/h"}
+0 KIND {}
+0 attach {}
+1 setData {"path":"/h/b","num":-1}
+`
+
+// A comparison says the same whenever an expiry strikes: before the answer to the handshake has come, and after the session is not listed any more.
+func TestWhatIsComparedDoesNotDependOnWhenAnExpiryStrikes(t *testing.T) {
+	for _, kind := range []string{expire, vanish} {
+		ops, err := Parse(strings.ReplaceAll(expiries, "KIND", kind))
+		require.NoError(t, err)
+		for name, late := range map[string]func(inProcess) System{
+			"not listed": func(s inProcess) System { return unlisted{s} },
+			"before the answer": func(s inProcess) System {
+				s.Inject(zktest.Fault{Op: zktest.OpConnect, After: 3, Action: zktest.HoldReply}) // behind the host and two sessions
+				return s
+			},
+		} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				usual, err := NewHost(startInProcess(t, never, zktest.V384))
+				require.NoError(t, err)
+				odd, err := NewHost(late(startInProcess(t, never, zktest.V384)))
+				require.NoError(t, err)
+				difference, err := Pair{usual, odd}.Difference(ops)
+				require.NoError(t, err)
+				assert.Empty(t, difference)
+				require.NoError(t, Pair{usual, odd}.Close())
+			})
+		}
+	}
+}
