@@ -3,8 +3,11 @@ package cache
 import (
 	"context"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // Cache is a local copy of a node and everything below it. Safe for concurrent use. Reading it costs no request and never waits for the network.
@@ -97,6 +100,12 @@ func (c *Cache) Close() error {
 func (s *store) get(path string) (Node, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	if before, changed := s.before(path); changed {
+		if before == nil {
+			return Node{}, false
+		}
+		return *before, true
+	}
 	n := s.find(path)
 	if n == nil || !s.seen(n) {
 		return Node{}, false
@@ -107,13 +116,13 @@ func (s *store) get(path string) (Node, bool) {
 func (s *store) len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.live
+	return s.live + s.draft.fewer()
 }
 
 func (s *store) all() iter.Seq2[string, Node] {
 	return func(yield func(string, Node) bool) {
 		s.mu.RLock()
-		c := newCursor(s.snapshot(s.top), s.root)
+		c := s.shown()
 		s.mu.RUnlock()
 		for n := c.next(); n != nil; n = c.next() {
 			if !yield(n.Path, *n) {
@@ -138,16 +147,21 @@ func (s *store) children(path string) iter.Seq2[string, Node] {
 func (s *store) kids(path string) []item {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	n := s.find(path)
-	if n == nil {
-		return nil
+	var kids []*node
+	if n := s.find(path); n != nil {
+		kids = n.offspring()
 	}
-	kids := n.offspring()
 	items := make([]item, 0, len(kids))
 	for _, k := range kids {
-		if k.live {
+		if k.live && (len(s.draft.nodes) == 0 || !s.draft.nodes[childPath(path, k.name())].tells()) {
 			items = append(items, item{name: k.name(), data: k.data(), stat: k.stat()})
 		}
+	}
+	if before := s.draft.before(func(p string) bool { return p != "/" && zkpath.Parent(p) == path }); len(before) > 0 {
+		for _, n := range before {
+			items = append(items, item{name: n.Name(), data: n.Data, stat: n.Stat})
+		}
+		slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.name, b.name) })
 	}
 	return items
 }

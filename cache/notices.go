@@ -72,15 +72,18 @@ func (e *engine) notice(ev framework.Event) {
 	case framework.EventReset:
 		e.gap()
 	case framework.EventNodeCreated, framework.EventNodeDataChanged:
-		e.touched(ev.Path)
+		e.touched(ev.Path, ev.Type == framework.EventNodeCreated)
 	case framework.EventNodeDeleted:
 		e.deleted(ev.Path)
 	}
 }
 
 // touched: a node was created or its data was set.
-func (e *engine) touched(path string) {
+func (e *engine) touched(path string, created bool) {
 	n := e.store.find(path)
+	if n != nil && created {
+		n.flags |= doubted
+	}
 	if n == e.store.top {
 		e.doubt()
 		e.want(n)
@@ -118,13 +121,13 @@ func (e *engine) deleted(path string) {
 		}
 	case n == e.store.top:
 		e.doubt()
-		e.want(n)
+		e.wantOther(n)
 	case hasLiveKids(n):
-		e.want(n) // something was not told, or this is not true
+		e.wantOther(n) // something was not told, or this is not true
 	default:
 		parent := n.up
 		e.store.remove(n)
-		e.lag(parent)
+		e.look(parent) // for its Stat, and since the answer comes after word of all that went together with this
 	}
 }
 
@@ -222,15 +225,17 @@ func (e *engine) hold(o op, s *shot, w *framework.Watch) {
 
 func (e *engine) dataShot(n *node, ev framework.Event) {
 	if ev.Type != framework.EventNodeDeleted || n == e.store.top || hasLiveKids(n) {
-		e.want(n)
+		e.wantOther(n)
 		return
 	}
+	parent := n.up
 	e.store.remove(n)
+	e.wantList(parent) // which that on its list is about to have wanted, too
 }
 
 func (e *engine) childShot(n *node, ev framework.Event) {
 	if ev.Type == framework.EventNodeDeleted {
-		e.want(n) // unless its other watch has told already
+		e.wantOther(n) // unless its other watch has told already
 		return
 	}
 	e.wantList(n)
