@@ -107,15 +107,29 @@ func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) (an
 		e.unreadable(n, err)
 	case !old:
 		e.absent(n, o.kind)
+	case n != e.store.top:
+		n = e.absentThen(n)
+	default: // there are watches to be thought of: it is read once more
+		e.want(n)
+		return 0
 	}
 	if !old {
 		return 0
 	}
 	before := e.reads.waiting()
-	if e.want(n); err != nil {
-		return 0 // the answer was not taken
-	}
+	e.want(n)
 	return e.reads.waiting() - before
+}
+
+// absentThen takes a node away that was not there when it was read, but may have been created since. It returns the one in its place.
+func (e *engine) absentThen(n *node) *node {
+	parent, name, counts := n.up, n.name(), n.flags&counting != 0
+	e.absent(n, readData)
+	n = e.store.insert(parent, name)
+	if counts {
+		e.count(n)
+	}
+	return n
 }
 
 // fatherless says that it is not known yet whether the node above is the one that this one belongs to. That is read first.
@@ -163,6 +177,7 @@ func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 			e.wantList(n)
 		}
 	}
+	delete(e.stale, n)
 	old := n.stat()
 	sameKids := n.live && old.Pzxid == stat.Pzxid && old.Cversion == stat.Cversion && old.NumChildren == stat.NumChildren
 	if e.knows(n, stat) {
