@@ -3,6 +3,7 @@ package cache_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -95,4 +96,30 @@ func TestANodeReplacedByAnotherInATransaction(t *testing.T) {
 
 func TestANodeReplacedByAnotherInATransactionNowAndThen(t *testing.T) {
 	replacements(t, []string{"x", "y"}, func(i int) time.Duration { return time.Duration(i%7) * time.Millisecond })
+}
+
+// Changes that come so fast that there never is a moment at which all is known are not kept back for long, and the cache stays in sync.
+func TestChangesWithoutAPause(t *testing.T) {
+	bothWays(t, zktest.Config{Pace: 100 * time.Microsecond}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+		grow(t, srv, "/r", 100)
+		require.NoError(t, srv.Create("/r/clock", []byte("0")))
+		tree := open(t, c, "/r", opts...)
+		l := listenTo(t, tree)
+		srv.Delay(0, 20*time.Millisecond)
+		for i := range 10_000 {
+			require.NoError(t, srv.Set(fmt.Sprintf("/r/dir-0000/node-%08d", i%100), fmt.Append(nil, i)))
+			if i%10 == 0 {
+				require.NoError(t, srv.Set("/r/clock", fmt.Append(nil, i)))
+			}
+			time.Sleep(time.Millisecond)
+			n, _ := tree.Get("/r/clock")
+			at, err := strconv.Atoi(string(n.Data))
+			require.NoError(t, err)
+			require.Less(t, i-at, 1500, "milliseconds behind")
+			require.True(t, tree.Progress().Synced)
+		}
+		settle()
+		same(t, srv, tree)
+		l.replays(t, srv, "/r")
+	})
 }
