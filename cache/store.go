@@ -318,7 +318,9 @@ func (s *store) subscribe(limit int) *subscription {
 	}
 	sub.snapshot = s.shown()
 	for _, f := range s.failing() {
-		sub.put(Event{Type: Failed, Path: f.path, Err: f.err})
+		if s.draft.nodes[f.path].err == nil { // else it is about to be told
+			sub.put(Event{Type: Failed, Path: f.path, Err: f.err})
+		}
 	}
 	if s.initialized {
 		sub.put(Event{Type: Initialized})
