@@ -97,6 +97,12 @@ func (e *engine) current() bool {
 	return e.session != nil && (e.armed || e.oneShot) && !e.probing && e.counted == 0
 }
 
+// idle says that nothing more comes by itself, though not all that there was before a gap may be known: the watch is not set yet.
+func (e *engine) idle() bool {
+	r := &e.reads
+	return e.session != nil && !e.probing && !r.halted && r.weight == 0 && r.waiting() == 0
+}
+
 // answered has what an answer has made complete shown.
 func (e *engine) answered(anew int) {
 	e.answers++

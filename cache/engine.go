@@ -263,7 +263,7 @@ func (e *engine) settled() {
 	switch kept := len(e.store.draft.nodes) > 0; {
 	case e.exact(0):
 		e.show(false)
-	case e.loose:
+	case e.loose, e.idle():
 		e.show(true)
 	case kept && e.draftAt.IsZero():
 		e.draftAt, e.answers = time.Now(), 0
