@@ -3,8 +3,11 @@ package cache
 import (
 	"context"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // Cache is a local copy of a node and everything below it. Safe for concurrent use. Reading it costs no request and never waits for the network.
@@ -38,7 +41,8 @@ func (c *Cache) Root() string { return c.e.cfg.root }
 // compared. It returns nil at once when that is so; what may not be read is not waited for. It ends with ctx (the error matches ctx.Err()), with ErrClosed, with framework.ErrClosed when the
 // client is closed, and with framework.ErrSessionLost when the client is a session's view whose session is over.
 //
-// A cache that is in sync may still be a moment behind: WaitSynced does not wait for writes that others have just made.
+// A cache that is in sync may still be a moment behind: WaitSynced does not wait for writes that others have just made, nor for what is being read
+// because of them.
 func (c *Cache) WaitSynced(ctx context.Context) error { return c.e.sync.wait(ctx) }
 
 // Progress returns how far the loading is.
@@ -72,12 +76,13 @@ func (c *Cache) All() iter.Seq2[string, Node] { return c.e.store.all() }
 // Children returns the children of the node at path by name, sorted, as they were at one moment: the call of the iteration.
 func (c *Cache) Children(path string) iter.Seq2[string, Node] { return c.e.store.children(path) }
 
-// Events returns a stream of events. It begins, when the iteration does, with [ConnectionChanged] for the present state of the connection and
-// [Created] for every node that is there, parents first; then follow the changes. [Initialized] comes once: when all that was there has been reported. Every
-// iteration is a stream of its own.
+// Events returns a stream of events. It begins, when the iteration does, with [ConnectionChanged] for the present state of the connection,
+// [Created] for every node that is there, parents first, and [Failed] for those that cannot be read; then follow the changes. [Initialized] comes once:
+// when all that was there has been reported. Every iteration is a stream of its own.
 //
 // A stream is ordered and complete: played back on an empty map, its Created, Changed and Deleted give what the cache holds. The nodes below a
-// deleted one are reported as deleted before it, and a node that was deleted and created again as both. For a subscriber that keeps up every state that the
+// deleted one are reported as deleted before it, a node is reported as created after its parent, unless that cannot be read, and a node that was deleted
+// and created again is reported as both. For a subscriber that keeps up every state that the
 // cache went through is in it. When more events than [WithBuffer] wait for a subscriber, those beyond are merged to the latest state per
 // path: then a node may go from one state to a later one in one step, or never show up if it has come and gone; deletions come before creations, and
 // only the last ConnectionChanged and the last Failed of a node remain. So a subscriber may be as slow as it likes: it delays nobody, and what waits for it is never more
@@ -97,6 +102,12 @@ func (c *Cache) Close() error {
 func (s *store) get(path string) (Node, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	if before, changed := s.before(path); changed {
+		if before == nil {
+			return Node{}, false
+		}
+		return *before, true
+	}
 	n := s.find(path)
 	if n == nil || !s.seen(n) {
 		return Node{}, false
@@ -107,13 +118,13 @@ func (s *store) get(path string) (Node, bool) {
 func (s *store) len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.live
+	return s.live + s.draft.fewer()
 }
 
 func (s *store) all() iter.Seq2[string, Node] {
 	return func(yield func(string, Node) bool) {
 		s.mu.RLock()
-		c := newCursor(s.snapshot(s.top), s.root)
+		c := s.shown()
 		s.mu.RUnlock()
 		for n := c.next(); n != nil; n = c.next() {
 			if !yield(n.Path, *n) {
@@ -138,16 +149,21 @@ func (s *store) children(path string) iter.Seq2[string, Node] {
 func (s *store) kids(path string) []item {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	n := s.find(path)
-	if n == nil {
-		return nil
+	var kids []*node
+	if n := s.find(path); n != nil {
+		kids = n.offspring()
 	}
-	kids := n.offspring()
 	items := make([]item, 0, len(kids))
 	for _, k := range kids {
-		if k.live {
+		if k.live && (len(s.draft.nodes) == 0 || !s.draft.nodes[childPath(path, k.name())].tells()) {
 			items = append(items, item{name: k.name(), data: k.data(), stat: k.stat()})
 		}
+	}
+	if before := s.draft.before(func(p string) bool { return p != "/" && zkpath.Parent(p) == path }); len(before) > 0 {
+		for _, n := range before {
+			items = append(items, item{name: n.Name(), data: n.Data, stat: n.Stat})
+		}
+		slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.name, b.name) })
 	}
 	return items
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-curator/curator/framework"
 )
@@ -11,6 +12,7 @@ import (
 // delta is what a subscriber that has fallen behind has still to hear about one path: what it knows, and what is there now.
 type delta struct {
 	old, new *Node
+	gone     bool  // in between the subscriber's node was deleted, if only to come back as it was
 	err      error // of a Failed after it
 }
 
@@ -21,19 +23,22 @@ func (d delta) then(ev Event, known bool) delta {
 		return d
 	}
 	if !known {
-		d.old = ev.Old
+		d = delta{old: ev.Old}
 	}
-	return delta{old: d.old, new: ev.New}
+	return delta{old: d.old, new: ev.New, gone: d.gone || d.old != nil && ev.New == nil}
 }
 
 // void says that there is nothing to be heard.
 func (d delta) void() bool {
-	return d.err == nil && (d.old == nil && d.new == nil || same(d.old, d.new))
+	return d.err == nil && !d.gone && (d.old == nil && d.new == nil || same(d.old, d.new))
 }
 
 func same(a, b *Node) bool {
 	return a != nil && b != nil && sameNode(a.Stat, b.Stat) && sameData(a.Stat, b.Stat)
 }
+
+// tells says that it is about the node itself, and not only that it cannot be read.
+func (d delta) tells() bool { return d.old != nil || d.new != nil }
 
 // dies says that the node the subscriber knows is gone.
 func (d delta) dies() bool {
@@ -68,8 +73,7 @@ func (d *deltas) add(ev Event) {
 			d.nodes = map[string]delta{}
 		}
 		old, known := d.nodes[ev.Path]
-		known = known && (old.old != nil || old.new != nil) // a Failed alone says nothing about what the subscriber knows
-		if now := old.then(ev, known); now.void() {
+		if now := old.then(ev, known && old.tells()); now.void() { // a Failed alone says nothing about what the subscriber knows
 			delete(d.nodes, ev.Path)
 		} else {
 			d.nodes[ev.Path] = now
@@ -82,15 +86,16 @@ func (d *deltas) add(ev Event) {
 func (d *deltas) events() []Event {
 	paths := slices.SortedFunc(maps.Keys(d.nodes), comparePaths)
 	events := make([]Event, 0, len(paths))
-	for _, path := range slices.Backward(paths) {
-		if n := d.nodes[path]; n.dies() {
-			events = append(events, Event{Type: Deleted, Path: path, Old: n.old})
+	dead := d.dead(paths)
+	for i, path := range slices.Backward(paths) {
+		if dead[i] {
+			events = append(events, Event{Type: Deleted, Path: path, Old: d.nodes[path].old})
 		}
 	}
-	for _, path := range paths {
+	for i, path := range paths {
 		switch n := d.nodes[path]; {
 		case n.new == nil:
-		case n.old == nil || n.dies():
+		case n.old == nil || dead[i]:
 			events = append(events, Event{Type: Created, Path: path, New: n.new})
 		case !same(n.old, n.new):
 			events = append(events, Event{Type: Changed, Path: path, Old: n.old, New: n.new})
@@ -108,6 +113,22 @@ func (d *deltas) events() []Event {
 		events = append(events, Event{Type: Initialized})
 	}
 	return events
+}
+
+// dead says which of the sorted paths are to be reported as deleted: whoever drops all that is below a deleted node shall have been told, so a node
+// that came back as it was counts when one above it is another now.
+func (d *deltas) dead(paths []string) []bool {
+	dead := make([]bool, len(paths))
+	above := "" // the topmost that dies, of those that the next path may be below
+	for i, path := range paths {
+		n := d.nodes[path]
+		below := above != "" && (above == "/" || strings.HasPrefix(path, above+"/"))
+		dead[i] = n.dies() || n.gone && below
+		if n.dies() && !below {
+			above = path
+		}
+	}
+	return dead
 }
 
 // comparePaths orders paths as a walk through the tree does: parents before their children, siblings by name. Plain comparison would put "/a-b"

@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -56,6 +57,9 @@ func TestDeltas(t *testing.T) {
 		{"deletions before creations, children before parents and after them",
 			[]Event{deleted("/a/b", 2, 2), deleted("/a", 1, 1), created("/c", 5), created("/a", 6), created("/a-b", 7), created("/a/b", 8)},
 			"Deleted /a/b 2:2, Deleted /a 1:1, Created /a 6:6, Created /a/b 8:8, Created /a-b 7:7, Created /c 5:5"},
+		{"gone and back as it was", []Event{deleted("/a", 1, 2), {Type: Created, Path: "/a", New: version("/a", 1, 2)}}, ""},
+		{"gone and back as it was, below another node", []Event{deleted("/a/b", 2, 2), deleted("/a-b", 3, 3), deleted("/a", 1, 1), created("/a", 6), created("/a/b", 2), created("/a-b", 3)},
+			"Deleted /a/b 2:2, Deleted /a 1:1, Created /a 6:6, Created /a/b 2:2"},
 		{"failed", []Event{failed("/a", "x"), failed("/a", "y")}, "Failed /a y"},
 		{"failed and then well", []Event{failed("/a", "x"), changed("/a", 1, 1, 2)}, "Changed /a 1:1 1:2"},
 		{"failed and then gone, never known", []Event{created("/a", 1), failed("/a", "x"), deleted("/a", 1, 1)}, ""},
@@ -199,4 +203,34 @@ func TestComparePaths(t *testing.T) {
 			assert.Equal(t, i == j, comparePaths(a, b) == 0, "%s and %s", a, b)
 		}
 	}
+}
+
+// A subscriber that was behind, and has caught up, gives back what its backlog took.
+func TestABacklogThatWasRead(t *testing.T) {
+	const n, size = 50_000, 512
+	data := func() []byte { return make([]byte, size) }
+	for name, limit := range map[string]int{"merged": 1, "queued": 2 * n} {
+		t.Run(name, func(t *testing.T) {
+			sub := newSubscription(limit)
+			before := heapInUse()
+			for i := range int64(n) {
+				path := fmt.Sprintf("/r/%d", i)
+				sub.put(Event{Type: Created, Path: path, New: &Node{Path: path, Data: data(), Stat: framework.Stat{Czxid: i + 1}}})
+			}
+			require.Greater(t, heapInUse()-before, int64(n*size), "this measures something else")
+			for ok := true; ok; {
+				_, ok, _ = sub.next()
+			}
+			assert.Less(t, heapInUse()-before, int64(256<<10))
+			runtime.KeepAlive(sub)
+		})
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

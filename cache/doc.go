@@ -16,6 +16,20 @@
 // tree in their order, as the connected server has them; it may skip states that were replaced before they could be read. When the writing stops, it
 // is equal to the tree, as far as the client may READ it: see below.
 //
+// Once it has been in sync, what can be read in it at one moment is what the tree was at one moment: who looks between two halves of a transaction
+// sees neither. For that it keeps back what it has heard of until it has read all that it has heard of, also what a reconnect has brought; until then
+// it shows what was before, and is a little behind. Two calls are two moments; [Cache.All] and [Cache.Children] are one.
+//
+// Three things are excepted. When changes come so fast that for a second there was no moment at which all was known, they are shown as they are read
+// until there is one: then each node is in a state that it had, below a parent that was there, but two nodes may be of different moments. With the
+// persistent watch that takes changes of ever other nodes, more than one for each round trip to the server; with one-shot watches changes of any,
+// since each is read by a request of its own. The same goes for the first load, and for a comparison after a reconnect that takes longer than a second.
+// And what a Stat tells of a node's children follows by itself.
+//
+// Subscribers are told the way from one such moment to the next, node by node: first of what is gone, children before their parents, then of what is
+// new or has changed, parents before their children. So whoever drops all that is below a deleted node ends with the tree. A node is told of below its
+// parent always, but for a parent that cannot be read. The change of the connection is told before what it has brought.
+//
 // A node that was deleted and created again, also while there was no connection, is reported as deleted and created: what tells nodes of the same
 // path apart is Stat.Czxid. A change of the data is reported when Stat.Mzxid has changed, also if the bytes are the same. Changes of a node's list of
 // children alone are not reported for that node; its Stat follows within about a second, if the cache holds its children. Changes of the ACL are not
@@ -47,7 +61,8 @@
 //
 // On ZooKeeper 3.6 and later there is one persistent recursive watch. The tree is loaded by MultiRead, up to 256 nodes to a request, and leaves are
 // not listed: 100,000 nodes with little data take about 410 requests. Then a node created or changed is one read, and several in one request when
-// they come together; a deletion is none, but its parent is read again within a second, once for all that went.
+// they come together; so is a node deleted, since it may be there again, and its parent is read with it. There is one such request under way at a time,
+// unless there is enough for several full ones: what comes meanwhile goes together.
 //
 // After a reconnect in the same session one request finds out whether the server has executed anything at all meanwhile, for whomever. If not, that
 // was all. If so every node is compared, since a server does not tell persistent watches what they have missed: by as few requests as it took to load
@@ -65,6 +80,7 @@
 //	cache.go children.go node.go   the faces; typed.go decoded views; options.go
 //	events.go                      what is reported, subscription.go to whom, delta.go what a slow one gets
 //	tree.go store.go               the nodes in memory, and who changes them; snapshot.go iterating them
+//	draft.go                       what is kept back until all is known; failures.go what cannot be read
 //	engine.go                      the goroutine that owns it all: sessions, gaps, time; waiting.go who waits for it, and its inbox
 //	reads.go                       what is to be read, in which requests; replies.go what comes of it
 //	notices.go                     what watches report

@@ -64,6 +64,12 @@ type engine struct {
 	trouble map[*node]trouble // what could not be read
 	retryAt time.Time
 	retryIn time.Duration
+
+	loose   bool      // changes are shown as they are read: see draft.go
+	draftAt time.Time // since when some are kept back
+	answers int       // how many there have been since
+	told    told      // what subscribers know of the session's connections
+	tellAt  time.Time // show what came by the latest all the same
 }
 
 // identity is what changes with every change of a node.
@@ -84,7 +90,7 @@ const (
 func start(client *framework.Client, cfg config) *engine {
 	e := &engine{
 		cfg: cfg, client: client, log: client.Logger(), store: newStore(cfg.root, cfg.hideRoot), oneShot: cfg.oneShot,
-		shots: map[*node]shots{}, stale: map[*node]struct{}{}, trouble: map[*node]trouble{}, retryIn: retryFirst,
+		shots: map[*node]shots{}, stale: map[*node]struct{}{}, trouble: map[*node]trouble{}, retryIn: retryFirst, loose: true,
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.store.gone = e.forget
@@ -176,6 +182,9 @@ func (e *engine) connected(s *framework.Session, err error) {
 		e.ended = err
 	default:
 		e.session, e.view, e.lost = s, s.Client(), s.Done()
+		if e.told.sessions++; e.told.sessions == 1 {
+			e.told.begin(s)
+		}
 		e.begin()
 	}
 }
@@ -185,7 +194,7 @@ func (e *engine) begin() {
 	e.life++
 	e.reads.reset()
 	e.shots, e.watch, e.armed, e.armAt, e.missed, e.losses = map[*node]shots{}, nil, false, time.Time{}, false, 0
-	e.zxid, e.probing, e.catching, e.suspect = 0, false, false, nil
+	e.zxid, e.probing, e.catching, e.suspect, e.draftAt = 0, false, false, nil, time.Time{}
 	e.store.walk(func(n *node) { n.flags &= listed | counting })
 	if !e.oneShot {
 		e.arm()
@@ -211,7 +220,7 @@ func (e *engine) load() {
 	e.sync.set(false)
 	e.probing, e.suspect = false, nil
 	e.store.walk(func(n *node) {
-		n.flags |= unproven
+		n.flags |= unproven | doubted
 		if n.flags&listFlying != 0 {
 			n.flags |= listAgain
 		}
@@ -223,7 +232,7 @@ func (e *engine) load() {
 // gap is a reconnect: events may have been missed. If the server has executed nothing since its last answer, there were none.
 func (e *engine) gap() {
 	e.sync.set(false)
-	e.suspect = nil
+	e.suspect, e.draftAt = nil, time.Time{}
 	switch {
 	case e.zxid == 0:
 		e.load()
@@ -247,11 +256,19 @@ func (e *engine) probed(probe int, zxid int64, err error) {
 	}
 }
 
-// settled tells those who wait, if there is nothing more to wait for.
+// settled shows what is complete, and tells those who wait if there is nothing more to wait for.
 func (e *engine) settled() {
 	e.known.Store(int64(e.store.known))
 	e.open.Store(int64(e.counted))
-	if e.session != nil && (e.armed || e.oneShot) && !e.probing && e.counted == 0 && !e.sync.is() {
+	switch kept := len(e.store.draft.nodes) > 0; {
+	case e.exact(0):
+		e.show(false)
+	case e.loose, e.idle():
+		e.show(true)
+	case kept && e.draftAt.IsZero():
+		e.draftAt, e.answers = time.Now(), 0
+	}
+	if e.current() && len(e.store.draft.nodes) == 0 && !e.sync.is() {
 		e.store.loaded()
 		e.sync.set(true)
 	}
@@ -292,6 +309,7 @@ func (e *engine) heard(states <-chan framework.StateChange, state framework.Stat
 		}
 		return nil
 	}
+	e.told.hear(state)
 	e.store.connected(state)
 	e.stateChanged(state)
 	return states
@@ -309,7 +327,7 @@ func (e *engine) stateChanged(state framework.StateChange) {
 // schedule sets the timer for what is due next.
 func (e *engine) schedule(timer *time.Timer) {
 	var next time.Time
-	for _, at := range []time.Time{e.staleAt, e.retryAt, e.armAt, e.probeAt, e.reads.pausedUntil} {
+	for _, at := range []time.Time{e.staleAt, e.retryAt, e.armAt, e.probeAt, e.tellAt, e.reads.pausedUntil} {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
@@ -343,6 +361,9 @@ func (e *engine) timeHasCome() {
 	}
 	if due(&e.probeAt, now) && e.session != nil && e.probing {
 		e.probe()
+	}
+	if due(&e.tellAt, now) && e.session != nil {
+		e.told.all(e.session)
 	}
 	due(&e.reads.pausedUntil, now)
 }
@@ -382,6 +403,9 @@ func (e *engine) fail(n *node, err error, again bool) {
 func (e *engine) recovered(n *node) {
 	if len(e.trouble) == 0 {
 		return
+	}
+	if _, was := e.trouble[n]; was {
+		e.store.recovered(n)
 	}
 	if delete(e.trouble, n); len(e.trouble) == 0 {
 		e.retryAt, e.retryIn = time.Time{}, retryFirst

@@ -67,3 +67,45 @@ func TestAQuestionThatCameToNothing(t *testing.T) {
 		})
 	}
 }
+
+// Also when changes are shown as they are read: what is created below a node that was made anew while there was no connection was never below the old one.
+func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, zktest.Config{})
+		require.NoError(t, srv.Create("/r/0", nil))
+		client, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
+		require.NoError(t, err)
+		defer client.Close()
+		c, err := New(client, "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.WaitSynced(t.Context()))
+		var got []string
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			for ev, err := range c.Events(ctx) {
+				if err == nil && ev.Type != ConnectionChanged {
+					got = append(got, ev.String())
+				}
+			}
+		}()
+		synctest.Wait()
+		got = nil
+		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
+		srv.Cut(0)
+		require.NoError(t, srv.DeleteAll("/r"))
+		require.NoError(t, srv.Create("/r", nil))
+		<-hold.Struck() // the question whether anything was missed
+		require.NoError(t, srv.Create("/r/1", nil))
+		synctest.Wait()
+		c.e.post(func() {
+			c.e.loose, c.e.reads.most = true, 1 // nothing is read together
+			c.e.store.record(false)
+		})
+		hold.Release()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []string{"Deleted /r/0", "Deleted /r", "Created /r", "Created /r/1"}, got)
+	})
+}

@@ -34,7 +34,8 @@ const (
 	// ConnectionChanged says that the state of the client's connection is State now. The cache keeps what it has through all of them.
 	ConnectionChanged
 	// Failed says that the node at Path cannot be read or decoded; Err says why. The cache goes on holding what it had for it. What it may not read it
-	// tries again within a minute, what cannot be decoded when it has changed.
+	// tries again within a minute, what cannot be decoded when it has changed. Failures lists what is so at present; that it is over is told by an event
+	// of the node only if it has changed.
 	Failed
 )
 

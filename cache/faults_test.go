@@ -185,6 +185,29 @@ func TestTheWatchComesLate(t *testing.T) {
 	}
 }
 
+// The server refuses the watch for a while and answers the reads: what happens between those and the watch is found when that is set, and not before
+// has everything been read.
+func TestTheWatchComesAfterTheLoad(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a/x", "/r/b")
+		srv.Inject(zktest.Fault{Op: "addWatch", Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		tree, err := cache.New(c, "/r")
+		require.NoError(t, err)
+		defer tree.Close()
+		l := listenTo(t, tree)
+		time.Sleep(2500 * time.Millisecond)
+		assert.ElementsMatch(t, []string{"Created /r", "Created /r/a", "Created /r/a/x", "Created /r/b"}, l.take(), "the load is over")
+		assert.False(t, tree.Progress().Synced)
+		create(t, srv, "/r/a/y")
+		require.NoError(t, srv.Delete("/r/a/x"))
+		require.NoError(t, srv.Set("/r/b", []byte("new")))
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		settle()
+		same(t, srv, tree)
+		l.replays(t, srv, "/r")
+	})
+}
+
 // Data that was wiped, with zxids that begin again.
 func TestWipedData(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
@@ -269,5 +292,24 @@ func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
 		require.NoError(t, tree.WaitSynced(t.Context()))
 		same(t, srv, tree)
 		l.replays(t, srv, "/r")
+	})
+}
+
+// In a new session the watch is refused for long. What has been read meanwhile is shown, though more may be missing.
+func TestAWatchThatIsRefusedForLong(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a")
+		tree := open(t, c, "/r")
+		refused := srv.Inject(zktest.Fault{Op: "addWatch", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		srv.Expire(srv.Sessions()[0].ID)
+		create(t, srv, "/r/b")
+		time.Sleep(20 * time.Second)
+		assert.False(t, tree.Progress().Synced)
+		same(t, srv, tree)
+		refused.Remove()
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		create(t, srv, "/r/c")
+		settle()
+		same(t, srv, tree)
 	})
 }

@@ -144,19 +144,27 @@ func brief(v any) string {
 type listener struct {
 	done   chan struct{}
 	cancel context.CancelFunc
-	err    error // once done is closed
+	root   string // of a cache that tells of all that it holds; "" for others
+	err    error  // once done is closed
 
 	mu     sync.Mutex
 	events []cache.Event
 	nodes  map[string]cache.Node // what the events amount to
-	bad    []string              // events that do not fit to those before
+	failed map[string]bool
+	bad    []string // events that do not fit to those before
 }
 
 // listen subscribes. Look at the result after settle only.
 func listen(t *testing.T, events func(ctx context.Context) iter.Seq2[cache.Event, error]) *listener {
 	t.Helper()
+	return listenBelow(t, "", events)
+}
+
+// listenBelow is listen for a whole tree: a node's parent must have been told of before.
+func listenBelow(t *testing.T, root string, events func(ctx context.Context) iter.Seq2[cache.Event, error]) *listener {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &listener{nodes: map[string]cache.Node{}, done: make(chan struct{}), cancel: cancel}
+	l := &listener{nodes: map[string]cache.Node{}, failed: map[string]bool{}, done: make(chan struct{}), cancel: cancel, root: root}
 	go func() {
 		defer close(l.done)
 		for ev, err := range events(ctx) {
@@ -173,7 +181,7 @@ func listen(t *testing.T, events func(ctx context.Context) iter.Seq2[cache.Event
 
 func listenTo(t *testing.T, tree *cache.Cache) *listener {
 	t.Helper()
-	return listen(t, tree.Events)
+	return listenBelow(t, tree.Root(), tree.Events)
 }
 
 func (l *listener) hear(ev cache.Event) {
@@ -192,6 +200,13 @@ func (l *listener) hear(ev cache.Event) {
 		if ev.Old != nil || ev.New == nil || ev.New.Path != ev.Path {
 			complain("old %v, new %v", ev.Old, ev.New)
 		}
+		if parent, below := l.above(ev.Path); below && !l.failed[parent] {
+			if node, is := l.nodes[parent]; !is {
+				complain("its parent is not there")
+			} else if node.Stat.Czxid > ev.New.Stat.Czxid {
+				complain("its parent is younger")
+			}
+		}
 		l.nodes[ev.Path] = *ev.New
 	case cache.Changed:
 		if !known {
@@ -209,7 +224,19 @@ func (l *listener) hear(ev cache.Event) {
 			complain("old %v, new %v, known %v", ev.Old, ev.New, old)
 		}
 		delete(l.nodes, ev.Path)
+		for path := range l.nodes { // whoever drops all that is below must not lose anything by it
+			if ev.Path != "/" && strings.HasPrefix(path, ev.Path+"/") {
+				complain("%s is below it", path)
+			}
+		}
+	case cache.Failed:
+		l.failed[ev.Path] = true
 	}
+}
+
+// above returns a node's parent; below is false when no event can have told of that.
+func (l *listener) above(path string) (parent string, below bool) {
+	return zkpath.Parent(path), l.root != "" && path != l.root
 }
 
 // take returns what has come since the last take, without what is about the connection.

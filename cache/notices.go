@@ -72,15 +72,18 @@ func (e *engine) notice(ev framework.Event) {
 	case framework.EventReset:
 		e.gap()
 	case framework.EventNodeCreated, framework.EventNodeDataChanged:
-		e.touched(ev.Path)
+		e.touched(ev.Path, ev.Type == framework.EventNodeCreated)
 	case framework.EventNodeDeleted:
 		e.deleted(ev.Path)
 	}
 }
 
 // touched: a node was created or its data was set.
-func (e *engine) touched(path string) {
+func (e *engine) touched(path string, created bool) {
 	n := e.store.find(path)
+	if n != nil && created {
+		n.flags |= doubted
+	}
 	if n == e.store.top {
 		e.doubt()
 		e.want(n)
@@ -108,33 +111,25 @@ func (e *engine) touched(path string) {
 	}
 }
 
-// deleted: a node is gone. ZooKeeper only deletes nodes without children, after telling of each of those.
+// deleted: a node is gone, if it is not there again: one transaction can delete a node and create it, or another, and tells of that piece by piece. So
+// a deletion is read like any other change. The parent's Stat has changed, too, and rides along.
 func (e *engine) deleted(path string) {
 	n := e.store.find(path)
-	switch {
-	case n == nil:
-		if parent := e.store.find(zkpath.Parent(path)); parent != nil && path != e.cfg.root {
+	if n == e.store.top {
+		e.doubt()
+		e.wantOther(n)
+		return
+	}
+	if n != nil {
+		e.wantOther(n)
+	}
+	if parent := e.store.find(zkpath.Parent(path)); parent != nil && path != e.cfg.root {
+		if n != nil && parent.flags&(wanted|flying) == 0 && parent.live {
+			e.look(parent)
+		} else {
 			e.lag(parent)
 		}
-	case n == e.store.top:
-		e.doubt()
-		e.want(n)
-	case hasLiveKids(n):
-		e.want(n) // something was not told, or this is not true
-	default:
-		parent := n.up
-		e.store.remove(n)
-		e.lag(parent)
 	}
-}
-
-func hasLiveKids(n *node) bool {
-	for _, k := range n.offspring() {
-		if k.live {
-			return true
-		}
-	}
-	return false
 }
 
 // doubt remembers what the root was when the server said that it has changed. If the next read finds it unchanged, the server has reported the path
@@ -220,17 +215,12 @@ func (e *engine) hold(o op, s *shot, w *framework.Watch) {
 	}
 }
 
-func (e *engine) dataShot(n *node, ev framework.Event) {
-	if ev.Type != framework.EventNodeDeleted || n == e.store.top || hasLiveKids(n) {
-		e.want(n)
-		return
-	}
-	e.store.remove(n)
-}
+// dataShot: after a reconnect the server says of a node that was deleted and made anew that it has changed.
+func (e *engine) dataShot(n *node, _ framework.Event) { e.wantOther(n) }
 
 func (e *engine) childShot(n *node, ev framework.Event) {
 	if ev.Type == framework.EventNodeDeleted {
-		e.want(n) // unless its other watch has told already
+		e.wantOther(n) // unless its other watch has told already
 		return
 	}
 	e.wantList(n)

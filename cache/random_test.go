@@ -85,7 +85,7 @@ func history(t *testing.T, seed uint64) {
 	if w.large {
 		pace /= 100
 	}
-	slow := listen(t, func(ctx context.Context) iter.Seq2[cache.Event, error] {
+	slow := listenBelow(t, w.root, func(ctx context.Context) iter.Seq2[cache.Event, error] {
 		return func(yield func(cache.Event, error) bool) {
 			for ev, err := range tree.Events(ctx) {
 				time.Sleep(pace)

@@ -20,6 +20,8 @@ const (
 	listAgain                    // … and may be older than what has been heard since
 	listed                       // its children have been listed; what happened to them since has been heard of
 	unproven                     // no, it may not: there was a gap since it was read last
+	doubted                      // it may be another node of that name by now: there was a gap, or the server said so, since it was read last
+	proving                      // … and a read that will tell is under way
 	counting                     // the load waits for it
 	gone                         // it has left the tree
 )
@@ -100,6 +102,9 @@ func (r *reads) reset() {
 	}
 }
 
+// waiting is how many reads stand in the queue.
+func (r *reads) waiting() int { return len(r.queue) - r.head }
+
 func (r *reads) push(o op) { r.queue = append(r.queue, o) }
 
 func (r *reads) pop() (op, bool) {
@@ -126,6 +131,12 @@ func (e *engine) want(n *node) {
 		n.flags |= wanted
 		e.reads.push(op{n, readData})
 	}
+}
+
+// wantOther is want for what may be another node of that name.
+func (e *engine) wantOther(n *node) {
+	n.flags |= doubted
+	e.want(n)
 }
 
 // catchUp makes those who wait for the cache to be in sync wait for what one-shot watches tell after a reconnect.
@@ -171,6 +182,9 @@ func (e *engine) take() (op, bool) {
 			if n.flags&lookOnly != 0 && n.live && n.length >= bigData && !e.oneShot {
 				o.kind = readStat
 			}
+			if n.flags&doubted != 0 {
+				n.flags = n.flags&^doubted | proving
+			}
 			n.flags = n.flags&^(wanted|lookOnly) | flying
 			return o, true
 		}
@@ -188,7 +202,10 @@ func (e *engine) back(o op) {
 		e.wantList(n)
 		return
 	}
-	n.flags &^= flying | again
+	if n.flags&proving != 0 {
+		n.flags |= doubted
+	}
+	n.flags &^= flying | again | proving
 	if o.kind == readStat {
 		e.look(n)
 	} else {
@@ -202,6 +219,9 @@ func (e *engine) pump() {
 	if e.session == nil || e.probing || r.halted || !r.pausedUntil.IsZero() {
 		return
 	}
+	if e.sync.is() && !e.oneShot && r.weight > 0 && r.waiting() < r.most {
+		return // what comes meanwhile goes together: see draft.go
+	}
 	for r.weight < r.window() {
 		if !e.sendNext() {
 			return
@@ -211,20 +231,21 @@ func (e *engine) pump() {
 
 // sendNext sends a request. It returns false when there is nothing to be read.
 func (e *engine) sendNext() bool {
-	var ops []op
+	var ops, singles []op
 	var many []framework.Read
 	request, reply := 0, 0
-	for len(ops) < e.reads.most && request < requestLimit && reply < replyTarget && e.reads.weight < e.reads.window() {
+	for len(ops) < e.reads.most && request < requestLimit && reply < replyTarget && e.reads.weight+len(singles) < e.reads.window() {
 		o, ok := e.take()
 		if !ok {
 			break
 		}
 		path := e.store.path(o.n)
 		if e.oneShot || e.reads.single || o.kind == readStat {
-			e.sendOne(o, path)
 			if len(ops) == 0 {
+				e.sendOne(o, path)
 				return true
 			}
+			singles = append(singles, o) // what stands above it in the tree goes first
 			continue
 		}
 		ops = append(ops, o)
@@ -245,6 +266,9 @@ func (e *engine) sendNext() bool {
 	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, many...).Then(func(r framework.MultiReadResult, err error) {
 		e.postIn(life, func() { e.gotMany(ops, r, err) })
 	})
+	for _, o := range singles {
+		e.sendOne(o, e.store.path(o.n))
+	}
 	return true
 }
 

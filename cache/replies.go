@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
 )
 
 // gotMany is the answer to a MultiRead.
@@ -25,13 +26,14 @@ func (e *engine) gotMany(ops []op, r framework.MultiReadResult, err error) {
 	if !e.probing {
 		e.zxid = max(e.zxid, r.Zxid)
 	}
-	life := e.life
+	life, anew := e.life, 0
 	for i, o := range ops {
 		res := &r.Results[i]
-		if e.got(o, res.Data, &res.Stat, res.Children, res.Err); e.life != life {
+		if anew += e.got(o, res.Data, &res.Stat, res.Children, res.Err); e.life != life {
 			return // the way of watching has changed: everything is read anew
 		}
 	}
+	e.answered(anew)
 }
 
 // gotOne is the answer to a request for one node, which may have set a watch.
@@ -49,33 +51,38 @@ func (e *engine) gotOne(o op, data []byte, stat *framework.Stat, names []string,
 	if o.kind == readList && err == nil {
 		e.childStat(o.n, *stat)
 	}
-	e.got(o, data, stat, names, err)
+	life := e.life
+	if anew := e.got(o, data, stat, names, err); e.life == life {
+		e.answered(anew)
+	}
 }
 
 // refused is an answer that will not get better by asking at once.
 func (e *engine) refused(o op, err error) { e.got(o, nil, nil, nil, err) }
 
-// got takes the answer to one read.
-func (e *engine) got(o op, data []byte, stat *framework.Stat, names []string, err error) {
+// got takes the answer to one read. If there has been more to be heard of the node since it was asked for, that stands in the queue now: got returns
+// how many reads that are, 0 or 1.
+func (e *engine) got(o op, data []byte, stat *framework.Stat, names []string, err error) (anew int) {
 	n := o.n
 	if n.flags&gone != 0 {
-		return
+		return 0
 	}
 	if o.kind == readList {
 		e.gotList(n, names, err)
 	} else {
-		e.gotNode(o, data, stat, err)
+		anew = e.gotNode(o, data, stat, err)
 	}
 	if n.flags&(wanted|flying|listWanted|listFlying) == 0 {
 		e.uncount(n)
 	}
+	return anew
 }
 
 // gotNode takes the answer to a read of data or Stat.
-func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) {
+func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) (anew int) {
 	n := o.n
 	old := n.flags&again != 0 // the answer may be from before what has been heard since
-	n.flags &^= flying | again
+	n.flags &^= flying | again | proving
 	lied := n == e.store.top && e.suspect != nil && !old && err == nil && *e.suspect == identity{stat.Czxid, stat.Mzxid}
 	if n == e.store.top {
 		e.suspect = nil
@@ -84,7 +91,14 @@ func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) {
 	switch {
 	case lied:
 		e.fallBack("it reports the path of the watch instead of that of the node")
-		return
+		return 0
+	case err == nil && e.fatherless(n):
+		if o.kind == readStat {
+			e.look(n)
+		} else {
+			e.want(n)
+		}
+		return 0
 	case err == nil && o.kind == readStat && !e.knows(n, stat):
 		e.want(n)
 	case err == nil:
@@ -93,10 +107,45 @@ func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) {
 		e.unreadable(n, err)
 	case !old:
 		e.absent(n, o.kind)
-	}
-	if old {
+	case n != e.store.top:
+		n = e.absentThen(n)
+	default: // there are watches to be thought of: it is read once more
 		e.want(n)
+		return 0
 	}
+	if !old {
+		return 0
+	}
+	before := e.reads.waiting()
+	e.want(n)
+	return e.reads.waiting() - before
+}
+
+// absentThen takes a node away that was not there when it was read, but may have been created since. It returns the one in its place.
+func (e *engine) absentThen(n *node) *node {
+	parent, name, counts := n.up, n.name(), n.flags&counting != 0
+	e.absent(n, readData)
+	n = e.store.insert(parent, name)
+	if counts {
+		e.count(n)
+	}
+	return n
+}
+
+// fatherless says that it is not known yet whether the node above is the one that this one belongs to. That is read first.
+func (e *engine) fatherless(n *node) bool {
+	p := n.up
+	if p == nil || mutant.On("children of a parent that was not compared") {
+		return false
+	}
+	_, unreadable := e.trouble[p]
+	if p.flags&(doubted|proving) == 0 && (p.live || unreadable) {
+		return false
+	}
+	if p.flags&(wanted|flying) == 0 {
+		e.want(p)
+	}
+	return true
 }
 
 // unreadable notes that a node cannot be read, for now. Newer servers tell nothing of a node to those who may not READ it, and the one-shot watches that
@@ -128,6 +177,7 @@ func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 			e.wantList(n)
 		}
 	}
+	delete(e.stale, n)
 	old := n.stat()
 	sameKids := n.live && old.Pzxid == stat.Pzxid && old.Cversion == stat.Cversion && old.NumChildren == stat.NumChildren
 	if e.knows(n, stat) {
@@ -257,7 +307,7 @@ func (e *engine) childStat(n *node, stat framework.Stat) {
 	switch {
 	case n.flags&gone != 0 || !n.live:
 	case n.czxid != stat.Czxid:
-		e.want(n)
+		e.wantOther(n)
 	default:
 		e.store.putChildStat(n, stat)
 	}

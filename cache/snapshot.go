@@ -32,6 +32,7 @@ func (s *store) snapshot(n *node) []item {
 type cursor struct {
 	items []item
 	paths []string // of the nodes above the next, by depth
+	nodes []*Node  // instead of items
 }
 
 // newCursor takes a snapshot whose first item has the path root.
@@ -41,6 +42,11 @@ func newCursor(items []item, root string) *cursor {
 
 // next returns nil at the end. Paths are only made here: there may be many, and few readers read to the end.
 func (c *cursor) next() *Node {
+	if len(c.nodes) > 0 {
+		n := c.nodes[0]
+		c.nodes = c.nodes[1:]
+		return n
+	}
 	for len(c.items) > 0 {
 		it := &c.items[0]
 		c.items = c.items[1:]
@@ -57,6 +63,6 @@ func (c *cursor) next() *Node {
 			return &Node{Path: path, Data: it.data, Stat: it.stat}
 		}
 	}
-	c.items, c.paths = nil, nil
+	c.items, c.paths, c.nodes = nil, nil, nil
 	return nil
 }

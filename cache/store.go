@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
 )
 
 // store is the copy, and who hears of its changes. Only the engine's goroutine changes it, holding mu; it may read without.
@@ -20,13 +21,18 @@ type store struct {
 	connection  framework.StateChange // the last; guarded by mu
 	initialized bool                  // guarded by mu
 	ended       error                 // why nothing changes any more; guarded by mu
+	failures    map[*node]error       // the nodes that cannot be read, and why; guarded by mu
+
+	// What has changed since publish. Readers see what was before, unless nothing is recorded.
+	draft  deltas // guarded by mu
+	strict bool   // record also if nobody listens; guarded by mu
 
 	known int         // nodes in the tree, live or not; of the engine's goroutine
 	gone  func(*node) // called for each node that leaves the tree, with mu held
 }
 
 func newStore(root string, hideRoot bool) *store {
-	return &store{root: root, hideRoot: hideRoot, top: &node{}, known: 1, subs: map[*subscription]struct{}{}}
+	return &store{root: root, hideRoot: hideRoot, top: &node{}, known: 1, subs: map[*subscription]struct{}{}, failures: map[*node]error{}}
 }
 
 // below returns the part of a path under the root, without a leading "/".
@@ -152,8 +158,8 @@ func (s *store) put(n *node, data []byte, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var old *Node
-	listening := len(s.subs) > 0 && !(s.hideRoot && n.up == nil)
-	if n.live && listening {
+	recording := s.recording() && !(s.hideRoot && n.up == nil)
+	if n.live && recording {
 		old = s.view(n)
 	}
 	if !n.live {
@@ -165,12 +171,12 @@ func (s *store) put(n *node, data []byte, stat framework.Stat) {
 	n.text = pack(n.name(), data)
 	n.setStat(stat)
 	switch {
-	case !listening:
+	case !recording:
 	case old != nil:
-		s.tell(Event{Type: Changed, Path: old.Path, Old: old, New: s.view(n)})
+		s.note(Event{Type: Changed, Path: old.Path, Old: old, New: s.view(n)})
 	default:
 		now := s.view(n)
-		s.tell(Event{Type: Created, Path: now.Path, New: now})
+		s.note(Event{Type: Created, Path: now.Path, New: now})
 	}
 }
 
@@ -216,6 +222,7 @@ func (s *store) empty(n *node) {
 func (s *store) drop(n *node) {
 	s.fade(n)
 	s.known--
+	delete(s.failures, n)
 	s.gone(n)
 }
 
@@ -228,12 +235,21 @@ func (s *store) fade(n *node) {
 	}
 	if s.seen(n) {
 		s.live--
-		if len(s.subs) > 0 {
+		if s.recording() {
 			old := s.view(n)
-			s.tell(Event{Type: Deleted, Path: old.Path, Old: old})
+			s.note(Event{Type: Deleted, Path: old.Path, Old: old})
 		}
 	}
 	n.live = false
+}
+
+// note keeps an event for publish. mu is held.
+func (s *store) note(ev Event) {
+	if mutant.On("children of a parent that was not compared") {
+		s.tell(ev)
+		return
+	}
+	s.draft.add(ev)
 }
 
 // tell hands an event to the subscribers. mu is held.
@@ -265,7 +281,17 @@ func (s *store) loaded() {
 func (s *store) failed(n *node, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tell(Event{Type: Failed, Path: s.path(n), Err: err})
+	s.failures[n] = err
+	if s.recording() {
+		s.note(Event{Type: Failed, Path: s.path(n), Err: err})
+	}
+}
+
+// recovered notes that it can.
+func (s *store) recovered(n *node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.failures, n)
 }
 
 // end ends every subscription.
@@ -290,7 +316,12 @@ func (s *store) subscribe(limit int) *subscription {
 	if s.connection.State != framework.NeverConnected {
 		sub.batch = append(sub.batch, Event{Type: ConnectionChanged, State: s.connection})
 	}
-	sub.snapshot = newCursor(s.snapshot(s.top), s.root)
+	sub.snapshot = s.shown()
+	for _, f := range s.failing() {
+		if s.draft.nodes[f.path].err == nil { // else it is about to be told
+			sub.put(Event{Type: Failed, Path: f.path, Err: f.err})
+		}
+	}
 	if s.initialized {
 		sub.put(Event{Type: Initialized})
 	}

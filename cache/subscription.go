@@ -25,6 +25,9 @@ type subscription struct {
 	over  error   // guarded by mu
 }
 
+// keptRoom is for how many events a subscriber that has caught up keeps room.
+const keptRoom = 16
+
 func newSubscription(limit int) *subscription {
 	return &subscription{limit: limit, more: make(chan struct{}, 1)}
 }
@@ -71,7 +74,10 @@ func (s *subscription) next() (ev Event, ok bool, over error) {
 			return ev, false, over
 		}
 		if len(s.batch) > 0 {
-			ev, s.batch = s.batch[0], s.batch[1:]
+			ev, s.batch[0] = s.batch[0], Event{} // let go of what it points to
+			if s.batch = s.batch[1:]; len(s.batch) == 0 {
+				s.batch = nil // and of what held them
+			}
 			return ev, true, nil
 		}
 		if s.snapshot != nil {
@@ -104,7 +110,9 @@ func (s *subscription) pop() (ev Event, ok bool, rest *deltas) {
 		s.head++
 		return ev, true, nil
 	}
-	s.queue, s.head = s.queue[:0], 0
+	if s.queue, s.head = s.queue[:0], 0; cap(s.queue) > keptRoom {
+		s.queue = nil
+	}
 	rest, s.rest = s.rest, nil
 	return ev, false, rest
 }

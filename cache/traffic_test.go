@@ -78,24 +78,26 @@ func TestTrafficOfChanges(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		grow(t, srv, "/r", 100)
 		tree := open(t, c, "/r")
-		each := func(what string, want int, change func()) {
+		each := func(what string, most int, change func()) {
 			t.Helper()
 			settle()
 			srv.ResetCounts()
 			change()
 			settle()
-			assert.Equal(t, want, sum(requests(srv)), "%s: %v", what, requests(srv))
+			assert.LessOrEqual(t, sum(requests(srv)), most, "%s: %v", what, requests(srv))
 			same(t, srv, tree)
 		}
 		each("create", 1, func() { create(t, srv, "/r/dir-0000/new") })
 		each("set", 1, func() { require.NoError(t, srv.Set("/r/dir-0000/new", []byte("x"))) })
 		each("delete", 1, func() { require.NoError(t, srv.Delete("/r/dir-0000/new")) })
-		each("delete many", 1, func() {
+		srv.Delay(0, 10*time.Millisecond)
+		const some = 3 // what comes while a request is under way goes together
+		each("delete many", some, func() {
 			for i := range 50 {
 				require.NoError(t, srv.Delete(fmt.Sprintf("/r/dir-0000/node-%08d", i)))
 			}
 		})
-		each("delete a directory", 1, func() { require.NoError(t, srv.DeleteAll("/r/dir-0000")) })
+		each("delete a directory", some, func() { require.NoError(t, srv.DeleteAll("/r/dir-0000")) })
 		each("create it again", 1, func() { create(t, srv, "/r/dir-0000") })
 	})
 }

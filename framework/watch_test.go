@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -268,6 +270,39 @@ func TestSlowSubscriber(t *testing.T) {
 		require.NoError(t, c.Close(), "a subscriber that never reads does not hold it up")
 		for range never.C { //nolint:revive // what is left of it, up to the end
 		}
+	})
+}
+
+// A subscriber that had fallen behind makes room in C. What comes then waits behind what waits already, room or not.
+func TestEventsStayInOrderWhenASubscriberCatchesUp(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *zktest.Server, c *Client) {
+		w, err := c.Watches().Add().ForPath(t.Context(), "/")
+		require.NoError(t, err)
+		told, heard := 0, 0
+		tell := func() {
+			w.deliver(w.armed, wire.WatchEvent{Type: jute.EventNodeCreated, Path: fmt.Sprintf("/%d", told)})
+			told++
+		}
+		hear := func() { // without a pause in which more could move up
+			ev := <-w.C
+			require.Equal(t, fmt.Sprintf("/%d", heard), ev.Path)
+			heard++
+		}
+		for range 200 {
+			for range 2 * cap(w.C) {
+				tell()
+			}
+			synctest.Wait() // C is full, and the rest waits
+			for range cap(w.C) {
+				hear()
+			}
+			tell()
+			for heard < told {
+				hear()
+			}
+			synctest.Wait()
+		}
+		w.Stop()
 	})
 }
 

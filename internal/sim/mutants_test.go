@@ -94,6 +94,7 @@ var mutants = []struct {
 	{bug: "a guard of another node", works: "mutex", within: 3000},
 	{bug: "request to give up not read", works: "revocation", within: 500},
 	{bug: "nothing was missed", works: "cache", within: 500},
+	{bug: "children of a parent that was not compared", works: "cache", within: 1000},
 	{bug: "whatever happens opens the barrier", works: "barrier", within: 1000},
 	{bug: "out without the others", works: "double", within: 500},
 	{bug: "a refusal that passes is an answer", works: "mutex", within: 1000},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type cacheWork struct {
 // replica is a cache, and what its events amount to.
 type replica struct {
 	kind  string
+	root  string // of one that tells of all that it holds: a node's parent is told of before it
 	get   func(path string) (cache.Node, bool)
 	len   func() int
 	has   func(path string) bool // nodes of this path belong into it
@@ -34,6 +36,7 @@ type replica struct {
 
 	mu    sync.Mutex
 	nodes map[string]*cache.Node
+	last  map[string]int64 // czxids of the deleted, by path
 	inits int
 }
 
@@ -51,9 +54,9 @@ func (k *cacheWork) turn(ctx context.Context, a *actor) error {
 	if err := k.begin(a); err != nil {
 		return err
 	}
-	path := fmt.Sprintf("%s/%d", k.path, a.r.IntN(8))
+	at := fmt.Sprintf("%s/%d", k.path, a.r.IntN(8))
 	if a.r.IntN(2) == 0 {
-		path += fmt.Sprintf("/%d", a.r.IntN(4))
+		at += fmt.Sprintf("/%d", a.r.IntN(4))
 	}
 	data := fmt.Appendf(nil, "%d by %d", a.turn, a.id)
 	var err error
@@ -61,9 +64,9 @@ func (k *cacheWork) turn(ctx context.Context, a *actor) error {
 	done := a.timed(ctx, "a change")
 	switch what {
 	case 0:
-		err = a.c.Delete().Quietly().DeletingChildrenIfNeeded().ForPath(ctx, path)
+		err = a.c.Delete().Quietly().DeletingChildrenIfNeeded().ForPath(ctx, at)
 	default:
-		_, err = a.c.Create().OrSetData().CreatingParentsIfNeeded().ForPath(ctx, path, data)
+		_, err = a.c.Create().OrSetData().CreatingParentsIfNeeded().ForPath(ctx, at, data)
 	}
 	done()
 	if isErr(err, framework.ErrNoNode, framework.ErrNotEmpty, framework.ErrNodeExists, framework.ErrBadVersion) { // others change it at the same time
@@ -83,7 +86,7 @@ func (k *cacheWork) begin(a *actor) error {
 	if err != nil {
 		return err
 	}
-	k.copies[a.id] = append(k.copies[a.id], listen(a, tree.Events, &replica{kind: "tree", get: tree.Get, len: tree.Len, close: tree.Close,
+	k.copies[a.id] = append(k.copies[a.id], listen(a, tree.Events, &replica{kind: "tree", root: k.path, get: tree.Get, len: tree.Len, close: tree.Close,
 		has: func(path string) bool { return path == k.path || strings.HasPrefix(path, k.path+"/") }}))
 	if a.r.IntN(2) == 0 {
 		return nil
@@ -144,7 +147,7 @@ func treeOptions(a *actor) (opts []cache.TreeOption) {
 }
 
 func listen(a *actor, events func(context.Context) iter.Seq2[cache.Event, error], r *replica) *replica {
-	r.nodes, r.done = map[string]*cache.Node{}, make(chan struct{})
+	r.nodes, r.last, r.done = map[string]*cache.Node{}, map[string]int64{}, make(chan struct{})
 	slow := time.Duration(0) // whoever hears of a change is not done with it at once
 	if a.r.IntN(3) == 0 {
 		slow = below(a.r, 50*time.Millisecond)
@@ -173,6 +176,16 @@ func (r *replica) play(a *actor, ev cache.Event) {
 		if before != nil {
 			bad("it was there")
 		}
+		if r.root != "" && ev.Path != r.root {
+			if parent := r.nodes[path.Dir(ev.Path)]; parent == nil {
+				bad("its parent was not there")
+			} else if parent.Stat.Czxid > ev.New.Stat.Czxid {
+				bad("its parent was created after it")
+			}
+		}
+		if r.last[ev.Path] >= ev.New.Stat.Czxid {
+			bad("this node had been deleted")
+		}
 		r.nodes[ev.Path] = ev.New
 	case cache.Changed:
 		switch {
@@ -188,6 +201,12 @@ func (r *replica) play(a *actor, ev cache.Event) {
 		if before == nil {
 			bad("it was not there")
 		}
+		for p := range r.nodes { // whoever drops all that is below must not lose anything by it
+			if strings.HasPrefix(p, ev.Path+"/") {
+				bad(p + " is below it")
+			}
+		}
+		r.last[ev.Path] = ev.Old.Stat.Czxid
 		delete(r.nodes, ev.Path)
 	case cache.Initialized:
 		if r.inits++; r.inits > 1 {

@@ -1,0 +1,135 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
+)
+
+// bothWays are a cache with the persistent watch and one with one-shot watches.
+func bothWays(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption)) {
+	for name, opts := range map[string][]cache.TreeOption{"persistent": nil, "one-shot": {cache.WithOneShotWatches()}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, cfg, func(t *testing.T, srv *zktest.Server, c *framework.Client) { f(t, srv, c, opts...) })
+		})
+	}
+}
+
+// outage cuts the connection, has something happen meanwhile, and something else when the client is back and waits for the first answer to what it
+// asks.
+func outage(t *testing.T, srv *zktest.Server, meanwhile, back func()) {
+	t.Helper()
+	var holds []*zktest.Injection
+	for _, op := range []string{"multiRead", "getData", "getChildren2"} {
+		holds = append(holds, srv.Inject(zktest.Fault{Op: op, PathPrefix: "/r", Action: zktest.Hold}))
+	}
+	srv.Cut(0)
+	meanwhile()
+	settle()
+	back()
+	settle()
+	for _, hold := range holds {
+		hold.Release()
+		hold.Remove()
+	}
+	settle()
+}
+
+// A node comes while there is no connection, and a child of it when there is one again, before the cache has asked what it has missed.
+func TestAChildBeforeItsParentIsRead(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+		tree := open(t, c, "/r", opts...)
+		l := listenTo(t, tree)
+		settle()
+		l.take()
+		outage(t, srv, func() { create(t, srv, "/r") }, func() { create(t, srv, "/r/kid") })
+		assert.Equal(t, []string{"Created /r", "Created /r/kid"}, l.take())
+		l.replays(t, srv, "/r")
+		same(t, srv, tree)
+	})
+}
+
+// A node is deleted and made anew while there is no connection. What is created below it when there is one again was never below the old one.
+func TestAChildOfAnotherNodeOfThatName(t *testing.T) {
+	for name, root := range map[string]string{"root": "/r", "below": "/r/dir"} {
+		t.Run(name, func(t *testing.T) {
+			bothWays(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+				create(t, srv, root+"/0")
+				tree := open(t, c, "/r", opts...)
+				l := listenTo(t, tree)
+				settle()
+				l.take()
+				outage(t, srv, func() {
+					require.NoError(t, srv.DeleteAll(root))
+					create(t, srv, root)
+				}, func() { create(t, srv, root+"/1") })
+				assert.Equal(t, []string{"Deleted " + root + "/0", "Deleted " + root, "Created " + root, "Created " + root + "/1"}, l.take())
+				l.replays(t, srv, "/r")
+				same(t, srv, tree)
+			})
+		})
+	}
+}
+
+// The same, for one who reads slowly and drops all that is below a deleted node.
+func TestAChildOfAnotherNodeOfThatNameForASlowSubscriber(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+		create(t, srv, "/r/0")
+		tree := open(t, c, "/r", append(opts, cache.WithBuffer(3))...)
+		stuck := make(chan struct{})
+		l := listenBelow(t, "/r", func(ctx context.Context) iter.Seq2[cache.Event, error] {
+			return func(yield func(cache.Event, error) bool) {
+				for ev, err := range tree.Events(ctx) {
+					if !yield(ev, err) {
+						return
+					}
+					if ev.Type == cache.Initialized {
+						<-stuck
+					}
+				}
+			}
+		})
+		settle()
+		l.take()
+		outage(t, srv, func() { // two changes of the connection, and one event more has room
+			require.NoError(t, srv.DeleteAll("/r"))
+			create(t, srv, "/r")
+		}, func() { create(t, srv, "/r/1") })
+		close(stuck)
+		settle()
+		assert.Equal(t, []string{"Deleted /r/0", "Deleted /r", "Created /r", "Created /r/1"}, l.take())
+		l.replays(t, srv, "/r")
+	})
+}
+
+// Whoever hears of what a reconnect has brought has heard of the reconnect.
+func TestReconnectedComesFirst(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+		create(t, srv, "/r")
+		tree := open(t, c, "/r", opts...)
+		l := listenTo(t, tree)
+		settle()
+		l.all()
+		for i := range 300 {
+			srv.Cut(0)
+			path := fmt.Sprintf("/r/%d", i)
+			create(t, srv, path)
+			time.Sleep(5 * time.Second)
+			settle()
+			var got []string
+			for _, ev := range l.all() {
+				got = append(got, ev.String())
+			}
+			require.Equal(t, []string{"ConnectionChanged: Suspended in epoch 1", "ConnectionChanged: Reconnected in epoch 1", "Created " + path}, got)
+		}
+	})
+}
