@@ -266,6 +266,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		}
 		m.replan(e)
 		m.happened(in, ev.Server, nil, nil)
+		c.isBack()
 		m.heartbeat()
 	case wire.Disconnected:
 		c.trouble.note(ev.Server, tlsTrouble(refusal(ev.Err)))

@@ -127,6 +127,7 @@ func (s *Session) connect(network, addr string) (*link, error) {
 	s.greeted()
 	if err != nil {
 		conn.Close()
+		s.hosts.refused()
 		if !errors.Is(err, ErrClosed) {
 			s.failed(addr, err)
 		}

@@ -66,7 +66,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
 			_, err := result(create.ForPath(ctx, b.path, nil))
 			return unless(err, framework.ErrNodeExists)
-		}, passing(b.client))
+		}, retry.WithRetryable(passing(b.client)))
 	}
 	return b.failed("set", err)
 }
@@ -176,7 +176,7 @@ func next(ctx context.Context, client *framework.Client, watch *framework.Watch,
 // patiently repeats what does no harm twice until it is done or fails for another reason than the way to the servers, however long that is
 // blocked: the caller is in the middle of something that outlives that. The client is the one that op uses.
 func patiently(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
-	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, passing(client))
+	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, retry.WithRetryable(passing(client)))
 }
 
 // passing says of an error that it is about the way to the servers, or about the session and the client goes on to the next: that it may be tried again.

@@ -186,7 +186,7 @@ func (c *Count) make(ctx context.Context, view *framework.Client, n int32) error
 			return nil
 		}
 		return err
-	}, framework.Retryable)
+	})
 }
 
 func (c *Count) failed(verb string, err error) error {
