@@ -316,3 +316,26 @@ func TestAClientIsBackSoonAfterAnOutage(t *testing.T) {
 		}
 	}
 }
+
+// Members that have lost their quorum take connections and close them: that is an outage as any other.
+func TestAClientIsBackSoonWhenThereIsAQuorumAgain(t *testing.T) {
+	for range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			e := zktest.RunEnsembleT(t, 3)
+			require.NoError(t, e.AwaitSettled(t.Context()))
+			c, err := New(e.Member(0).Addr(), WithDialer(e.Dial), WithSessionTimeout(40*time.Second))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
+			require.NoError(t, c.WaitConnected(t.Context()))
+			e.Member(1).Stop()
+			e.Member(2).Stop()
+			time.Sleep(20 * time.Second)
+			require.Equal(t, Suspended, c.State().State)
+			require.NoError(t, e.Member(1).Start())
+			require.NoError(t, e.AwaitSettled(t.Context()))
+			before := time.Now()
+			require.NoError(t, c.WaitConnected(t.Context()))
+			assert.LessOrEqual(t, time.Since(before), 1500*time.Millisecond)
+		})
+	}
+}

@@ -25,8 +25,8 @@ type hosts struct {
 	mu      sync.Mutex
 	servers []string        // never changed in place
 	left    []string        // of this pass
-	delay   backoff.BackOff // while no server can be reached
-	refuses backoff.BackOff // while one can, and no connection that holds comes of it
+	delay   backoff.BackOff // while no server answers
+	refuses backoff.BackOff // while one answers, and no connection that holds comes of it
 	refusal bool            // that was so in this pass
 	wait    time.Duration   // to be slept by the dialer before the next dial
 	passes  int             // since the last connection that held
@@ -47,7 +47,7 @@ func newHosts(servers []string) *hosts {
 			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
 			backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
 	}
-	// An outage ends at an instant that nobody tells: a long pause would make it longer. A server that refuses, or drops us, works, and is to be spared.
+	// An outage ends at an instant that nobody tells: a long pause would make it longer. A server that answers and refuses, or that drops us, is to be spared.
 	h.delay, h.refuses = pauses(time.Second), pauses(5*time.Second)
 	return h
 }
@@ -68,7 +68,7 @@ func (h *hosts) pause() time.Duration {
 	return delay.NextBackOff()
 }
 
-// refused notes that a server was reached, and that no connection came of it.
+// refused notes that a server has answered, and that no connection came of it.
 func (h *hosts) refused() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
