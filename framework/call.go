@@ -9,6 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/retry"
 )
 
 // operation is one operation of a caller, made anew for every ForPath. The foreground runs it on the caller's goroutine and repeats it
@@ -81,7 +82,7 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 				v, err = o.try(ctx, c, e)
 			}
 			return err
-		}, func(err error) bool { return o.retryable(c, err) })
+		}, retry.WithRetryable(func(err error) bool { return o.retryable(c, err) }))
 	}
 	if err != nil {
 		var none T

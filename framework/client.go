@@ -40,6 +40,7 @@ type core struct {
 	servers []string      // never changed in place
 	current *epoch        // the last one, never nil
 	moved   chan struct{} // closed and replaced when current is replaced
+	back    chan struct{} // closed and replaced with every connection
 	closing bool
 
 	begunClose atomic.Bool   // somebody has begun to close
@@ -70,7 +71,7 @@ func New(connect string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &core{cfg: cfg, servers: servers, log: cfg.logger, chance: chance.New(), closed: make(chan struct{}), moved: make(chan struct{}), ended: make(chan struct{})}
+	c := &core{cfg: cfg, servers: servers, log: cfg.logger, chance: chance.New(), closed: make(chan struct{}), moved: make(chan struct{}), back: make(chan struct{}), ended: make(chan struct{})}
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
 	c.ops = newOps(c.epochLast, cfg.logger)
@@ -138,6 +139,21 @@ func (c *core) movedOn(e *epoch) <-chan struct{} {
 		return closedChannel
 	}
 	return c.moved
+}
+
+// nextConnection returns a channel that is closed with the next connection of any epoch.
+func (c *core) nextConnection() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.back
+}
+
+// isBack tells who waits for a connection that there is one.
+func (c *core) isBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.back)
+	c.back = make(chan struct{})
 }
 
 // epochView returns the epoch of the view, or the current one; the last one after Close.

@@ -280,7 +280,7 @@ func TestCloseEndsPauses(t *testing.T) {
 			return c.Retry(ctx, func(context.Context) error {
 				_, err := s.Client().Sync().InBackground().ForPath(ctx, "/a").Wait(ctx)
 				return err
-			}, Retryable)
+			})
 		},
 		"recipe's own": func(ctx context.Context, c *Client, _ *Session) error {
 			c.Pause(ctx, time.Hour)

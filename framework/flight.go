@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/retry"
 )
 
 // Helpers over whole subtrees send their requests in flights: many at once, then a wait for all the answers. A flight that a lost connection has torn
@@ -48,7 +49,7 @@ func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoc
 			return err
 		}
 		return f(ctx, e)
-	}, func(err error) bool {
+	}, retry.WithRetryable(func(err error) bool {
 		switch {
 		case errors.Is(err, ErrClosed):
 			return false
@@ -56,7 +57,7 @@ func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoc
 			return c.pinned() == nil
 		}
 		return transient(err)
-	})
+	}))
 	return c.core.explain(err)
 }
 

@@ -248,7 +248,7 @@ func WithEnsembleTracking() Option {
 // WithReconnectJitter bounds the pause, chosen at random, that the client makes between the loss of its connection and the search for another server: when a
 // server goes, or all of them change their leader, not all clients of a large fleet shall arrive at the same instant. It makes none when there is one server
 // in the list, and never one that would cost the session. Each further round through the list waits longer, at random, too: from about 50 ms up to
-// 5 s, half as much more or less. Default 100 ms; 0 for none.
+// 1 s, half as much more or less, and up to 5 s after a round in which a server has answered, and refused or dropped the connection. Default 100 ms; 0 for none.
 func WithReconnectJitter(longest time.Duration) Option {
 	return func(o *options) error {
 		if longest < 0 {

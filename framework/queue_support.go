@@ -2,10 +2,13 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 	"weak"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/go-curator/curator/retry"
 )
@@ -37,10 +40,54 @@ func (c *Client) RetryPolicy() retry.Policy {
 	return c.core.cfg.retry
 }
 
-// Retry runs op as the retry policy says, for recipes that repeat several operations as one. An error for which retryable says false is returned at
-// once. When the client closes, no pause goes on: op is called once more, to be told ErrClosed.
-func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, retryable func(error) bool) error {
-	return retry.Do(ctx, c.RetryPolicy(), op, retry.WithRetryable(retryable), retry.WithInterrupt(c.core.closed))
+// Retry is retry.Do with the retry policy of this client or view, for recipes that repeat several operations as one. It differs in three ways. What is
+// repeated unless retry.WithRetryable says otherwise is what [Retryable] says. After the loss of a connection the first retry does not wait for the policy's
+// time, but comes with the next connection. When the client closes, no pause goes on: op is called once more, to be told ErrClosed.
+func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
+	policy := c.RetryPolicy()
+	if p, only := policy.(whileConnected); only {
+		policy, op = p.Policy, c.whileConnected(op)
+	}
+	defaults := []retry.Option{retry.WithRetryable(Retryable), retry.WithInterrupt(c.core.closed), retry.WithReady(c.ready)}
+	return retry.Do(ctx, policy, op, append(defaults, opts...)...)
+}
+
+// ready says when the first retry after an error need wait no longer: when there is a connection.
+func (c *Client) ready(err error) <-chan struct{} {
+	if !errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLoss) && !errors.Is(err, ErrNotConnected) {
+		return nil
+	}
+	back := c.core.nextConnection() // before the look, so that none is missed
+	if c.core.epochLast().wire.Connected() {
+		return closedChannel
+	}
+	return back
+}
+
+// WhileConnected makes a retry policy, for [WithRetry] and [Client.UsingRetry], by which nothing is repeated while the client has no connection: an operation
+// that fails then returns its error at once, ErrConnectionLoss or ErrNotConnected. (How long it waits for a connection in the first place says
+// [WithConnectionTimeout].) Otherwise it is policy; a nil one repeats nothing. Corresponds to no class of Curator's.
+func WhileConnected(policy retry.Policy) retry.Policy { return whileConnected{policy} }
+
+type whileConnected struct{ retry.Policy }
+
+// NewBackOff implements [retry.Policy], for those who have no client.
+func (p whileConnected) NewBackOff() backoff.BackOff {
+	if p.Policy == nil {
+		return &backoff.StopBackOff{}
+	}
+	return p.Policy.NewBackOff()
+}
+
+// whileConnected is op, but its errors are final while there is no connection.
+func (c *Client) whileConnected(op func(ctx context.Context) error) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		err := op(ctx)
+		if err != nil && ctx.Err() == nil && !c.core.epochLast().wire.Connected() {
+			return retry.Permanent(err)
+		}
+		return err
+	}
 }
 
 // Pause waits for d, but not longer than until ctx ends or the client closes. For recipes that try again by a rule of their own.
@@ -99,7 +146,7 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 			return fmt.Errorf("%w (%v)", ErrNotConnected, err) // the deadline was not the caller's: it must not be found in the error
 		}
 		return err
-	}, transient)
+	})
 	if err != nil {
 		return nil, err
 	}

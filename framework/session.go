@@ -269,6 +269,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 			in.kind = inReadOnly
 		}
 		m.happened(in, ev.Server, nil, nil)
+		c.isBack()
 		if standing := e.wire.Validity().Standing(); standing.Known && !standing.Alone {
 			m.heartbeat() // else it is known in a moment whether there is need
 		}

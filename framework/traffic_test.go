@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -195,4 +196,146 @@ func TestCloseWhileTheFirstConnectionIsMade(t *testing.T) {
 			assert.Len(t, srv.Sessions(), 1)
 		})
 	})
+}
+
+// After the loss of a connection the first retry comes with the next one; those after it, and those after other errors, wait as the policy says.
+func TestTheFirstRetryComesWithTheReconnect(t *testing.T) {
+	policy := retry.RetryNTimes{Retries: 3, Sleep: time.Second}
+	for name, tc := range map[string]struct {
+		fault zktest.Fault
+		min   time.Duration
+	}{
+		"one reply lost":   {zktest.Fault{Op: "exists", Action: zktest.LoseReply}, 0},
+		"two replies lost": {zktest.Fault{Op: "exists", Action: zktest.LoseReply, Times: 2}, time.Second},
+		"throttled":        {zktest.Fault{Op: "exists", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp}, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+				srv.Inject(tc.fault)
+				before := time.Now()
+				_, err := c.CheckExists().ForPath(t.Context(), "/")
+				require.NoError(t, err)
+				took := time.Since(before)
+				assert.GreaterOrEqual(t, took, tc.min)
+				assert.Less(t, took, tc.min+200*time.Millisecond)
+			}, WithRetry(policy))
+		})
+	}
+	t.Run("away for a while", func(t *testing.T) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			held := srv.Inject(zktest.Fault{Op: "exists", Action: zktest.Hold})
+			p := make(chan error, 1)
+			go func() {
+				_, err := c.CheckExists().ForPath(context.Background(), "/")
+				p <- err
+			}()
+			<-held.Struck()
+			srv.Stop()
+			before := time.Now()
+			time.Sleep(500 * time.Millisecond)
+			require.NoError(t, srv.Start())
+			require.NoError(t, <-p)
+			assert.Less(t, time.Since(before), 1500*time.Millisecond, "it does not wait for ten seconds")
+		}, WithRetry(retry.RetryNTimes{Retries: 1, Sleep: 10 * time.Second}))
+	})
+	t.Run("a new session", func(t *testing.T) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			s := connected(t, c)
+			held := srv.Inject(zktest.Fault{Op: "exists", Action: zktest.Hold})
+			p := make(chan error, 1)
+			go func() {
+				_, err := c.CheckExists().ForPath(context.Background(), "/")
+				p <- err
+			}()
+			<-held.Struck()
+			before := time.Now()
+			srv.Expire(s.ID())
+			require.NoError(t, <-p)
+			assert.Less(t, time.Since(before), 2*time.Second)
+		}, WithRetry(retry.RetryNTimes{Retries: 2, Sleep: 10 * time.Second}))
+	})
+}
+
+// WhileConnected repeats what fails with a connection, and nothing that fails for want of one.
+func TestNothingIsRepeatedWithoutAConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		srv.Inject(zktest.Fault{Op: "exists", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 3})
+		_, err := c.CheckExists().ForPath(t.Context(), "/")
+		require.NoError(t, err)
+
+		tries := 0
+		count := func(ctx context.Context) error {
+			tries++
+			_, err := c.CheckExists().InBackground().ForPath(ctx, "/").Wait(ctx)
+			return err
+		}
+		srv.Stop()
+		synctest.Wait()
+		before := time.Now()
+		_, err = c.CheckExists().ForPath(t.Context(), "/")
+		require.ErrorIs(t, err, ErrNotConnected)
+		assert.Equal(t, 2*time.Second, time.Since(before), "one wait for a connection")
+		require.ErrorIs(t, c.Retry(t.Context(), count), ErrNotConnected)
+		assert.Equal(t, 1, tries)
+
+		patient := c.UsingRetry(retry.RetryNTimes{Retries: 1})
+		before = time.Now()
+		_, err = patient.CheckExists().ForPath(t.Context(), "/")
+		require.ErrorIs(t, err, ErrNotConnected)
+		assert.Equal(t, 4*time.Second, time.Since(before))
+	}, WithRetry(WhileConnected(retry.RetryNTimes{Retries: 5, Sleep: time.Second})), WithConnectionTimeout(2*time.Second), WithSessionTimeout(40*time.Second))
+	assert.Equal(t, time.Second, WhileConnected(retry.RetryOneTime{Sleep: time.Second}).NewBackOff().NextBackOff())
+	assert.Negative(t, WhileConnected(nil).NewBackOff().NextBackOff())
+}
+
+// Client.Retry takes what retry.Do takes.
+func TestRetryTakesOptions(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		broken, tries, told := errors.New("broken"), 0, 0
+		op := func(context.Context) error { tries++; return broken }
+		require.ErrorIs(t, c.Retry(t.Context(), op), broken)
+		assert.Equal(t, 1, tries, "no error of the way to the server")
+		require.ErrorIs(t, c.Retry(t.Context(), op, retry.WithRetryable(func(error) bool { return true }), retry.WithNotify(func(error, time.Duration) { told++ })), broken)
+		assert.Equal(t, 1+3, tries)
+		assert.Equal(t, 2, told)
+	}, WithRetry(retry.RetryNTimes{Retries: 2}))
+}
+
+// However long nobody could be reached, the client is back soon after somebody can.
+func TestAClientIsBackSoonAfterAnOutage(t *testing.T) {
+	for _, outage := range []time.Duration{6 * time.Second, 20 * time.Second} {
+		for range 10 {
+			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+				srv.Stop()
+				time.Sleep(outage)
+				require.NoError(t, srv.Start())
+				before := time.Now()
+				require.NoError(t, c.WaitConnected(t.Context()))
+				assert.LessOrEqual(t, time.Since(before), 1500*time.Millisecond)
+			}, WithSessionTimeout(40*time.Second))
+		}
+	}
+}
+
+// Members that have lost their quorum take connections and close them: that is an outage as any other.
+func TestAClientIsBackSoonWhenThereIsAQuorumAgain(t *testing.T) {
+	for range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			e := zktest.RunEnsembleT(t, 3)
+			require.NoError(t, e.AwaitSettled(t.Context()))
+			c, err := New(e.Member(0).Addr(), WithDialer(e.Dial), WithSessionTimeout(40*time.Second))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
+			require.NoError(t, c.WaitConnected(t.Context()))
+			e.Member(1).Stop()
+			e.Member(2).Stop()
+			time.Sleep(20 * time.Second)
+			require.Equal(t, Suspended, c.State().State)
+			require.NoError(t, e.Member(1).Start())
+			require.NoError(t, e.AwaitSettled(t.Context()))
+			before := time.Now()
+			require.NoError(t, c.WaitConnected(t.Context()))
+			assert.LessOrEqual(t, time.Since(before), 1500*time.Millisecond)
+		})
+	}
 }

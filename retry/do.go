@@ -16,6 +16,7 @@ type config struct {
 	retryable func(error) bool
 	notify    func(error, time.Duration)
 	interrupt <-chan struct{}
+	ready     func(error) <-chan struct{}
 }
 
 // WithRetryable limits what is repeated: an error for which the function says false is returned at once, as it is, and the
@@ -28,7 +29,7 @@ func WithRetryable(retryable func(error) bool) Option {
 	}
 }
 
-// WithNotify calls the function before each wait with the error that caused it and the length of the wait. It runs on the
+// WithNotify calls the function before each wait with the error that caused it and the length of the wait, as the policy has it. It runs on the
 // caller's goroutine and delays the retry for as long as it takes. It is not called for the error that Do returns.
 // Default: nobody is told.
 func WithNotify(notify func(err error, wait time.Duration)) Option {
@@ -43,6 +44,13 @@ func WithNotify(notify func(err error, wait time.Duration)) Option {
 // returns. For what makes further attempts useless, as the end of a client does, but is for op to put into words. Default: nothing but ctx does.
 func WithInterrupt(done <-chan struct{}) Option {
 	return func(c *config) { c.interrupt = done }
+}
+
+// WithReady has the first retry come as soon as what was missing is there: ready is called before the first wait, with the error that causes it, and the
+// wait ends when the channel that it returns is closed, if the policy's has not ended before. A nil channel never is. What follows waits as the policy
+// says. Default: all waits are the policy's.
+func WithReady(ready func(err error) <-chan struct{}) Option {
+	return func(c *config) { c.ready = ready }
 }
 
 // Permanent marks an error as not to be repeated: [Do] stops and returns err itself, without the mark. Permanent(nil) is nil.
@@ -98,7 +106,11 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 			return last
 		}
 		c.notify(last, wait)
-		first, interrupted := sleep(ctx, own, c.interrupt, wait)
+		var ready <-chan struct{}
+		if c.ready != nil {
+			ready, c.ready = c.ready(last), nil
+		}
+		first, interrupted := sleep(ctx, own, c.interrupt, ready, wait)
 		if first != nil {
 			return ended(first, last)
 		}
@@ -127,7 +139,7 @@ func carried(ctx context.Context, b backoff.BackOff) context.Context {
 }
 
 // sleep waits, and returns the one of the two contexts that ended it, or whether it was interrupted.
-func sleep(ctx, own context.Context, interrupt <-chan struct{}, wait time.Duration) (first context.Context, interrupted bool) {
+func sleep(ctx, own context.Context, interrupt, ready <-chan struct{}, wait time.Duration) (first context.Context, interrupted bool) {
 	if wait == 0 {
 		return nil, false // the loop looks at ctx next
 	}
@@ -141,6 +153,8 @@ func sleep(ctx, own context.Context, interrupt <-chan struct{}, wait time.Durati
 	case <-interrupt:
 		return nil, true
 	case <-timer.C:
+		return nil, false
+	case <-ready:
 		return nil, false
 	}
 }

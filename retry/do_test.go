@@ -276,3 +276,28 @@ func TestInterrupt(t *testing.T) {
 		assert.Equal(t, 90*time.Minute, time.Since(began))
 	})
 }
+
+// The first wait ends when what was missing is there, and only the first.
+func TestTheFirstRetryNeedNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, ready := range []time.Duration{0, time.Second, time.Hour} {
+			f := &failing{errs: down(10)}
+			start, asked := time.Now(), 0
+			err := retry.Do(t.Context(), retry.RetryNTimes{Retries: 2, Sleep: time.Minute}, f.op, retry.WithReady(func(err error) <-chan struct{} {
+				asked++
+				assert.EqualError(t, err, "attempt 1: down")
+				done := make(chan struct{})
+				time.AfterFunc(ready, func() { close(done) })
+				return done
+			}))
+			require.Error(t, err)
+			assert.Equal(t, min(ready, time.Minute)+time.Minute, time.Since(start))
+			assert.Equal(t, 1, asked)
+			time.Sleep(time.Hour)
+		}
+		start := time.Now()
+		none := func(error) <-chan struct{} { return nil }
+		require.Error(t, retry.Do(t.Context(), retry.RetryOneTime{Sleep: time.Minute}, (&failing{errs: down(10)}).op, retry.WithReady(none)))
+		assert.Equal(t, time.Minute, time.Since(start))
+	})
+}

@@ -120,7 +120,7 @@ func (l *Line) TryAcquire(ctx, values context.Context, stale bool) (grant *Grant
 			grant, err = l.stay(ctx, values, session, false)
 		}
 		return err
-	}, func(err error) bool { return beginAgain(err) || framework.Retryable(err) })
+	}, retry.WithRetryable(func(err error) bool { return beginAgain(err) || framework.Retryable(err) }))
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 			children = list.Names
 		}
 		return nil
-	}, framework.Retryable)
+	})
 	return children, err
 }
 

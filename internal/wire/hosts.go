@@ -23,12 +23,14 @@ type hosts struct {
 	chance *chance.Source
 
 	mu      sync.Mutex
-	servers []string // never changed in place
-	left    []string // of this pass
-	delay   backoff.BackOff
-	wait    time.Duration // to be slept by the dialer before the next dial
-	passes  int           // since the last connection that held
-	up      instant       // when the last connection was made
+	servers []string        // never changed in place
+	left    []string        // of this pass
+	delay   backoff.BackOff // while no server answers
+	refuses backoff.BackOff // while one answers, and no connection that holds comes of it
+	refusal bool            // that was so in this pass
+	wait    time.Duration   // to be slept by the dialer before the next dial
+	passes  int             // since the last connection that held
+	up      instant         // when the last connection was made
 	closed  bool
 	lent    bool   // the library has requests of its own, perhaps
 	first   string // to be tried before the others in the next pass
@@ -40,10 +42,37 @@ const steady = time.Second
 
 func newHosts(servers []string) *hosts {
 	h := &hosts{servers: servers}
-	h.delay = backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
-		backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
+	pauses := func(most time.Duration) backoff.BackOff {
+		return backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
+			backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
+	}
+	// An outage ends at an instant that nobody tells: a long pause would make it longer. A server that answers and refuses, or that drops us, is to be spared.
+	h.delay, h.refuses = pauses(time.Second), pauses(5*time.Second)
 	return h
+}
+
+// afresh begins with the short pauses again.
+func (h *hosts) afresh() {
+	h.delay.Reset()
+	h.refuses.Reset()
+	h.passes, h.refusal = 0, false
+}
+
+// pause is the next one between two passes.
+func (h *hosts) pause() time.Duration {
+	delay := h.delay
+	if h.refusal {
+		delay, h.refusal = h.refuses, false
+	}
+	return delay.NextBackOff()
+}
+
+// refused notes that a server has answered, and that no connection came of it.
+func (h *hosts) refused() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refusal = true
 }
 
 // Init is called by the library; the list is ours already.
@@ -62,8 +91,7 @@ func (h *hosts) set(servers []string) {
 	defer h.mu.Unlock()
 	for _, s := range servers {
 		if !slices.Contains(h.servers, s) {
-			h.delay.Reset()
-			h.passes = 0
+			h.afresh()
 		}
 	}
 	h.servers, h.left = servers, nil
@@ -86,8 +114,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	}
 	if !h.up.zero() {
 		if elapsed(h.up, now()) >= steady {
-			h.delay.Reset()
-			h.passes = 0
+			h.afresh()
 			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
 				h.wait = h.chance.Duration(h.spread + 1)
 				if h.limit != nil {
@@ -95,11 +122,12 @@ func (h *hosts) Next() (server string, retryStart bool) {
 				}
 			}
 		}
+		h.refusal = h.refusal || h.passes > 0 // it has not held
 		h.up, h.left = instant{}, nil
 	}
 	if len(h.left) == 0 {
 		if h.passes > 0 {
-			pause := h.delay.NextBackOff()
+			pause := h.pause()
 			h.wait = pause/2 + h.chance.Duration(pause+1)
 			if h.limit != nil {
 				h.wait = h.limit(h.wait)

@@ -45,6 +45,11 @@ func TestHostsPassWithoutAPauseFirst(t *testing.T) {
 }
 
 func TestHostsPauseLongerAndLongerBetweenPasses(t *testing.T) {
+	t.Run("out of reach", func(t *testing.T) { pauses(t, time.Second, func(*hosts) {}) })
+	t.Run("refusing", func(t *testing.T) { pauses(t, 5*time.Second, (*hosts).refused) })
+}
+
+func pauses(t *testing.T, most time.Duration, each func(h *hosts)) {
 	h := newHosts(names(3))
 	var pauses []time.Duration
 	for pass := range 14 {
@@ -52,6 +57,7 @@ func TestHostsPauseLongerAndLongerBetweenPasses(t *testing.T) {
 		for i := range 3 {
 			server, pause := visit(h)
 			seen = append(seen, server)
+			each(h)
 			if i > 0 {
 				assert.Zero(t, pause, "only between passes")
 			} else if pass > 0 {
@@ -64,7 +70,7 @@ func TestHostsPauseLongerAndLongerBetweenPasses(t *testing.T) {
 	for i, p := range pauses {
 		assert.GreaterOrEqual(t, p, base/2, "pause %d", i)
 		assert.LessOrEqual(t, p, base*3/2, "pause %d", i)
-		base = min(2*base, 5*time.Second)
+		base = min(2*base, most)
 	}
 }
 
@@ -91,6 +97,7 @@ func TestHostsSayRetryStartOnlyForASecondOrMore(t *testing.T) {
 	h := newHosts(names(1))
 	for range 200 {
 		_, start := h.Next()
+		h.refused()
 		assert.False(t, start, "the library has no requests of its own")
 		assert.LessOrEqual(t, h.takeWait(), 7500*time.Millisecond)
 	}
@@ -98,6 +105,7 @@ func TestHostsSayRetryStartOnlyForASecondOrMore(t *testing.T) {
 	said := 0
 	for range 200 {
 		_, start := h.Next()
+		h.refused()
 		wait := h.takeWait()
 		if start {
 			said++

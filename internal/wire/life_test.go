@@ -749,7 +749,11 @@ func TestServersAreNotHammered(t *testing.T) {
 				c := open(t, f.Dial, func(cfg *Config) { cfg.Servers = []string{"a:1", "b:1", "c:1"} })
 				time.Sleep(time.Minute)
 				dials := f.dials()
-				assert.Less(t, len(dials), 90)
+				most := 90
+				if name == "closes at once" { // as servers do that are about to serve: each is asked once a second
+					most = 220
+				}
+				assert.Less(t, len(dials), most)
 				assert.Greater(t, len(dials), 10)
 				assert.NotContains(t, c.seen(), Lost)
 			})

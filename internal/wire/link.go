@@ -127,6 +127,9 @@ func (s *Session) connect(network, addr string) (*link, error) {
 	s.greeted()
 	if err != nil {
 		conn.Close()
+		if Reason(err) != "closed" { // without a word: it is not serving yet, as members are that look for a leader
+			s.hosts.refused()
+		}
 		if !errors.Is(err, ErrClosed) {
 			s.failed(addr, err)
 		}

@@ -7,12 +7,12 @@ import "time"
 // nobody can tell beforehand, for it depends on the server, the line, and the size of requests and answers. So it is measured: the room grows while there
 // is need and answers come soon, and becomes smaller when they come late. Session.mu guards it.
 type room struct {
-	most   int           // what it never grows beyond
-	size   int           // what it is
-	load   int           // how much of it is taken
-	base   time.Duration // how long the quickest answer has taken: the way to the server and back
-	known  bool          // there has been one
-	shrunk time.Time     // what was written before says nothing about the present size
+	most  int           // what it never grows beyond
+	size  int           // what it is
+	load  int           // how much of it is taken
+	base  time.Duration // how long the quickest answer has taken: the way to the server and back
+	known bool          // there has been one
+	stale int           // how many answers are to come to what was written in a larger room: they say nothing about the present size
 }
 
 const (
@@ -33,11 +33,12 @@ func (c *Call) places() int { return 1 + len(c.Body)/roomUnit }
 // free says whether there is room for another call.
 func (r *room) free() bool { return r.load < r.size }
 
-// answered notes an answer, now, to a call of so many places that was written at sent. late is how much longer than the quickest it may take; wanted says
-// that calls are waiting for room.
-func (r *room) answered(places int, sent, now time.Time, late time.Duration, wanted bool) {
+// answered notes the answer to a call of so many places: how long it has taken, and how much longer than the quickest it may take. flying is how many calls
+// have no answer yet; wanted says that others are waiting for room.
+func (r *room) answered(places int, took, late time.Duration, flying int, wanted bool) {
 	r.load -= places
-	took := now.Sub(sent)
+	stale := r.stale > 0
+	r.stale = max(r.stale-1, 0)
 	if !r.known || took < r.base {
 		r.base, r.known = took, true
 	}
@@ -46,9 +47,9 @@ func (r *room) answered(places int, sent, now time.Time, late time.Duration, wan
 		if wanted {
 			r.size = min(r.size+places, r.most)
 		}
-	case sent.Before(r.shrunk):
+	case stale:
 	case r.size > roomAtLeast:
-		r.size, r.shrunk = max(r.size/2, roomAtLeast), now
+		r.size, r.stale = max(r.size/2, roomAtLeast), flying
 	default:
 		r.base = took // that is not our doing: the server, or the way to it, has become slower
 	}

@@ -445,7 +445,7 @@ func (s *Session) replied(l *link, h jute.ReplyHeader, body []byte) error {
 	delete(s.byXid, h.Xid)
 	s.flight.remove(c)
 	ping, _ := s.validity.ruleNow().pace(s.timeout)
-	l.room.answered(c.places(), c.sent.t, time.Now(), ping/roomShare, s.queue.others.n > 0)
+	l.room.answered(c.places(), elapsed(c.sent, now()), ping/roomShare, s.flight.n, s.queue.others.n > 0)
 	if !l.readOnly && extends(h.Err) && !s.validity.answer(c.sent) {
 		s.failWatch(c, &t)
 		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost), Sent: c.sent.t, Link: l.n})

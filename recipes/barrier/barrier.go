@@ -54,7 +54,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
 			_, err := result(create.ForPath(ctx, b.path, nil))
 			return unless(err, framework.ErrNodeExists)
-		}, passing(b.client))
+		}, retry.WithRetryable(passing(b.client)))
 	}
 	return b.failed("set", err)
 }
@@ -91,7 +91,7 @@ func (b *Barrier) wait(ctx context.Context) error {
 			err = b.client.Retry(ctx, func(ctx context.Context) error {
 				node, err = b.look(ctx)
 				return err
-			}, passing(b.client))
+			}, retry.WithRetryable(passing(b.client)))
 		} else {
 			// The first look was fresh, and no member that shows less is connected to after it.
 			err = patiently(ctx, b.client, func(ctx context.Context) error {
@@ -182,7 +182,7 @@ func next(ctx context.Context, client *framework.Client, watch *framework.Watch,
 // patiently repeats what does no harm twice until it is done or fails for another reason than the way to the servers, however long that is
 // blocked: the caller is in the middle of something that outlives that. The client is the one that op uses.
 func patiently(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
-	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, passing(client))
+	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, retry.WithRetryable(passing(client)))
 }
 
 // passing says of an error that it is about the way to the servers, or about the session and the client goes on to the next: that it may be tried again.

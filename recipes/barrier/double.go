@@ -11,6 +11,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/retry"
 )
 
 // readyName is the child that says that a barrier is open. It is part of the contract with Curator for Java.
@@ -183,7 +184,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 			names = m.d.children(list.Names)
 		}
 		return nil
-	}, passing(m.view))
+	}, retry.WithRetryable(passing(m.view)))
 	// The list came before the node if the directory had to be made first, and it may have been lost.
 	if err == nil && !slices.Contains(names, m.name) {
 		names, err = m.list(ctx)

@@ -41,7 +41,7 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error
 			return nil
 		}
 		return err
-	}, framework.Retryable)
+	})
 	if errors.Is(err, framework.ErrNoNode) {
 		w.handle.Grant().Hold.End(ErrNodeDeleted) // it would have found out a little later
 	}

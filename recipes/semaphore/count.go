@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/internal/queue"
 )
 
@@ -118,7 +119,7 @@ func (c *Count) compareAndSet(ctx context.Context, seen CountValue, n int32) (Co
 	case seen.Mzxid == 0:
 		return CountValue{}, fmt.Errorf("%w: the count was never seen: Get it first, or CreateIfMissing", framework.ErrBadVersion)
 	}
-	err := c.client.Retry(ctx, func(ctx context.Context) error { return c.unchanged(ctx, seen) }, framework.Retryable)
+	err := c.client.Retry(ctx, func(ctx context.Context) error { return c.unchanged(ctx, seen) }, retry.WithRetryable(framework.Retryable))
 	if err != nil {
 		return CountValue{}, err
 	}
@@ -241,7 +242,7 @@ func (c *Count) make(ctx context.Context, view *framework.Client, n int32) error
 			return nil
 		}
 		return err
-	}, framework.Retryable)
+	})
 }
 
 func (c *Count) failed(verb string, err error) error {

@@ -261,7 +261,7 @@ func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
 		err = s.client.Retry(ctx, func(ctx context.Context) (err error) {
 			seen, err = s.look(ctx, s.client, false)
 			return err
-		}, framework.Retryable)
+		})
 		if err == nil {
 			return seen.taken(), seen.max, nil
 		}

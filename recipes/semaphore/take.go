@@ -28,7 +28,7 @@ func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
 			lease, err = s.take(ctx, session, n)
 		}
 		return err
-	}, func(err error) bool { return beginAgain(err) || framework.Retryable(err) })
+	}, retry.WithRetryable(func(err error) bool { return beginAgain(err) || framework.Retryable(err) }))
 	return lease, err
 }
 
@@ -190,7 +190,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 		creates = nil
 		seen, unseen = s.end(seeing)
 		return failed
-	}, framework.Retryable)
+	})
 	if err != nil {
 		return nil, err
 	}
