@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +17,7 @@ import (
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/retry"
+	"github.com/go-curator/curator/zktest"
 )
 
 // The snippets of docs/from-java-curator.md.
@@ -84,68 +88,144 @@ func TestAcquireWithin(t *testing.T) {
 
 // [a node that stays, here]
 
-// stay keeps an ephemeral node at path, through lost sessions and deletions, until ctx ends.
-func stay(ctx context.Context, client *framework.Client, path string, data []byte) error {
+// stay keeps an ephemeral node at path, through lost connections, sessions and deletions, until ctx ends, and then takes it away. It calls there each time
+// that the node has been made. An ephemeral node of another session is waited for: a predecessor's goes when its session ends.
+func stay(ctx context.Context, client *framework.Client, path string, data []byte, there func()) error {
 	for {
 		err := client.InSession(ctx, func(ctx context.Context, s *framework.Session) error {
-			view, whole := s.Client(), context.WithoutCancel(ctx) // a create that is given up may have made the node, or may not
-			_, err := view.Create().CreatingParentContainersIfNeeded().WithMode(framework.Ephemeral).Idempotent().ForPath(whole, path, data)
-			if err != nil {
+			err := standing(ctx, s, path, data, there)
+			if ctx.Err() == nil {
 				return err
 			}
-			hold, err := s.Hold(whole, framework.HoldOptions{Path: path, Loss: framework.SessionOnly}) // ends when the node is gone
-			if err != nil {
-				return err
+			whole := context.WithoutCancel(ctx) // take it away, unless it is somebody else's
+			stat, err2 := s.Client().CheckExists().ForPath(whole, path)
+			if err2 == nil && stat != nil && stat.EphemeralOwner == s.ID() {
+				err2 = s.Client().Delete().Quietly().Guaranteed().ForPath(whole, path)
 			}
-			defer hold.End(nil)
-			select {
-			case <-hold.Context().Done():
-				return context.Cause(hold.Context())
-			case <-ctx.Done():
-				return errors.Join(context.Cause(ctx), view.Delete().Quietly().Guaranteed().ForPath(whole, path))
-			}
+			return errors.Join(err, err2)
 		})
-		if !errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrNodeDeleted) || ctx.Err() != nil {
+		if ctx.Err() != nil || !errors.Is(err, framework.ErrSessionLost) && !framework.Retryable(err) {
 			return err
+		}
+	}
+}
+
+// standing is stay for one session.
+func standing(ctx context.Context, s *framework.Session, path string, data []byte, there func()) error {
+	var known int64 // the node that there has been told of
+	for {
+		// A create that is given up may have made the node, or may not: the look says which.
+		create := s.Client().Create().CreatingParentContainersIfNeeded().WithMode(framework.Ephemeral)
+		_, err := create.ForPath(context.WithoutCancel(ctx), path, data)
+		if err != nil && !errors.Is(err, framework.ErrNodeExists) && !errors.Is(err, framework.ErrOutcomeUnknown) {
+			return err
+		}
+		stat, watch, err := s.Client().CheckExists().WithWatch().ForPath(ctx, path)
+		switch {
+		case err != nil:
+			return err
+		case stat == nil: // gone again
+			watch.Stop()
+			continue
+		case stat.EphemeralOwner == 0:
+			watch.Stop()
+			return framework.ErrNodeExists // it would be waited for in vain
+		case stat.EphemeralOwner == s.ID() && stat.Czxid != known:
+			known = stat.Czxid
+			there()
+		}
+		select {
+		case <-watch.C: // deleted, or changed
+		case <-ctx.Done():
+			watch.Stop()
+			return context.Cause(ctx)
 		}
 	}
 }
 
 // [end]
 
-func TestStay(t *testing.T) {
-	ctx, server, client := serve(t)
-	watch, err := client.Watches().Add().ForPath(ctx, "/members")
-	require.NoError(t, err)
-	defer watch.Stop()
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error)
-	go func() { done <- stay(ctx, client, "/members/a", []byte("10.0.0.7")) }()
+// staying runs stay and returns a channel that tells each time that the node is there, and a function that ends it.
+func staying(t *testing.T, client *framework.Client) (there chan struct{}, leave func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	there = make(chan struct{}, 100)
+	done := make(chan error, 1)
+	go func() { done <- stay(ctx, client, "/members/a", []byte("10.0.0.7"), func() { there <- struct{}{} }) }()
+	return there, func() error { cancel(); return <-done }
+}
 
-	appears := func() {
-		for {
-			stat, watch, err := client.CheckExists().WithWatch().ForPath(ctx, "/members/a")
-			require.NoError(t, err)
-			session, err := client.Session(ctx)
-			require.NoError(t, err)
-			if stat != nil && stat.EphemeralOwner == session.ID() {
-				watch.Stop()
-				return
-			}
-			<-watch.C
-		}
-	}
-	appears()
-	require.NoError(t, server.Delete("/members/a")) // an administrator
-	appears()
-	session, err := client.Session(ctx)
+// stays begins a client of a member of an ensemble, with a session timeout for which a hold would write heartbeats.
+func stays(t *testing.T, server *zktest.Server) *framework.Client {
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial), framework.WithSessionTimeout(15*time.Second))
 	require.NoError(t, err)
-	server.Expire(session.ID())
-	<-session.Done()
-	appears()
-	cancel()
-	assert.ErrorIs(t, <-done, context.Canceled)
-	assert.False(t, server.Exists("/members/a"))
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+const memberConfig = "server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000"
+
+func TestStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t, zktest.Config{EnsembleConfig: memberConfig})
+		client := stays(t, server)
+		there, leave := staying(t, client)
+		own := func() {
+			t.Helper()
+			<-there
+			session, err := client.Session(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, session.ID(), server.Tree()["/members/a"].Stat.EphemeralOwner)
+		}
+		own()
+		server.ResetCounts()
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"ping"}, slices.Collect(maps.Keys(server.Counts())), "nothing is written for it")
+		require.NoError(t, server.Delete("/members/a")) // an administrator
+		own()
+		require.NoError(t, server.Set("/members/a", []byte("other")))
+		server.Cut(0)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Empty(t, there, "nothing new in that")
+		server.Expire(session.ID())
+		own()
+		server.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
+		require.NoError(t, server.Delete("/members/a"))
+		own()
+		assert.ErrorIs(t, leave(), context.Canceled)
+		assert.False(t, server.Exists("/members/a"))
+		assert.Empty(t, server.Watches())
+	})
+}
+
+// A program that was killed and started again finds its own node of before, of a session that is not over yet.
+func TestStayAfterAPredecessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t, zktest.Config{EnsembleConfig: memberConfig})
+		first, second := stays(t, server), stays(t, server)
+		_, err := first.Create().CreatingParentContainersIfNeeded().WithMode(framework.Ephemeral).ForPath(t.Context(), "/members/a", []byte("10.0.0.7"))
+		require.NoError(t, err)
+		session, err := first.Session(t.Context())
+		require.NoError(t, err)
+		there, leave := staying(t, second)
+		time.Sleep(10 * time.Second)
+		require.Empty(t, there, "it may be alive")
+		server.Expire(session.ID())
+		<-there
+
+		_, leaveOther := staying(t, first)
+		time.Sleep(10 * time.Second)
+		assert.ErrorIs(t, leaveOther(), context.Canceled)
+		assert.True(t, server.Exists("/members/a"), "a contender that leaves takes nobody else's away")
+		assert.ErrorIs(t, leave(), context.Canceled)
+		assert.False(t, server.Exists("/members/a"))
+
+		require.NoError(t, server.Create("/members/a", nil))
+		_, leave = staying(t, second)
+		time.Sleep(time.Second)
+		assert.ErrorIs(t, leave(), framework.ErrNodeExists, "nobody would take it away")
+	})
 }
 
 // [a counter, here]

@@ -200,7 +200,6 @@ var _ = []any{
 	framework.Retryable,
 	(*framework.Session).Client,
 	(*framework.Session).Epoch,
-	(*framework.Session).Hold,
 	framework.SessionOnly,
 	framework.SetACLBuilder.StoringStatIn,
 	framework.SetACLBuilder.WithVersion,
