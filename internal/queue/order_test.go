@@ -63,6 +63,21 @@ func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 			}
 			return err
 		},
+		"semaphore in line": func(ctx context.Context, c *framework.Client, f work) error {
+			held, err := semaphore.New(c, "/held", 1).Acquire(ctx, 1)
+			if err != nil {
+				return err
+			}
+			next := make(chan error, 1)
+			go func() { next <- inOneOf1(ctx, c, "/held", f) }()
+			if recipetest.Pending(next) {
+				err = held.Release(ctx)
+			}
+			if err == nil {
+				err = <-next
+			}
+			return err
+		},
 		"downgrade": func(ctx context.Context, c *framework.Client, f work) error { return inDowngrade(ctx, c, "/held", f) },
 	}
 	for name, do := range doers {

@@ -216,7 +216,7 @@ func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		waits, goOn := make(chan struct{}), make(chan struct{})
+		waits, goOn := make(chan struct{}, 1), make(chan struct{})
 		a, c := newClient(t, s), newClient(t, s)
 		b := newClient(t, s, framework.WithHooks(framework.Hooks{Wait: func(context.Context, framework.Queue) func(error) {
 			waits <- struct{}{}
@@ -240,9 +240,10 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 			holder := (<-third).lock
 			synctest.Wait() // both events are there
 			goOn <- struct{}{}
-			<-waits // at the end of the line
+			synctest.Wait()
 			require.True(t, holder.Valid())
-			require.True(t, pending(second))
+			require.Empty(t, second, "two hold the lock")
+			<-waits // at the end of the line
 			goOn <- struct{}{}
 			release(t, holder)
 			o := <-second
@@ -745,6 +746,24 @@ func TestAdministratorDeletesTheHoldersNode(t *testing.T) {
 			require.False(t, lock.Valid())
 			require.ErrorIs(t, lock.Release(background), mutex.ErrNodeDeleted)
 			clean(t, s, path)
+		}
+	})
+}
+
+// The holder's node is deleted and another one of the same name is there when it first looks: it is not its own, not even if it is of the same session.
+func TestAdministratorReplacesTheHoldersNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		for _, owner := range []int64{session(t, a), session(t, b)} {
+			lock := acquire(t, mutex.New(a, path))
+			require.NoError(t, s.Delete(lock.Path()))
+			_, err := s.CreateNode(lock.Path(), nil, zktest.Ephemeral, owner)
+			require.NoError(t, err)
+			require.True(t, lock.Valid(), "it has not looked yet")
+			time.Sleep(time.Second)
+			require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrNodeDeleted)
+			require.ErrorIs(t, lock.Release(background), mutex.ErrNodeDeleted)
 		}
 	})
 }
