@@ -184,17 +184,18 @@ func (l *ledger) silent(g *grant) {
 }
 
 // kept complains about a hold that was lost by the clock before the time for which it had said that it was certain (a server that grants less takes
-// from it), or whose session goes on, with the node in everybody's way.
+// from it), or with its session, which goes on, with the node in everybody's way.
 func (l *ledger) kept(a *actor, g *grant) {
-	if !errors.Is(context.Cause(g.Context()), wire.ErrLapsed) {
+	cause := context.Cause(g.Context())
+	if !errors.Is(cause, framework.ErrSessionLost) {
 		return
 	}
-	if time.Now().Before(g.sure) && !l.w.plan.Shrinks {
+	if errors.Is(cause, wire.ErrLapsed) && time.Now().Before(g.sure) && !l.w.plan.Shrinks {
 		l.w.violate("%s: %v is lost by its clock %v before the time for which it was certain", l.name, g, time.Until(g.sure))
 	}
 	time.Sleep(time.Nanosecond) // whoever has something to do at this instant does it
 	if sessionOf(a.c) == g.session {
-		l.w.violate("%s: %v is lost by its clock, and its session lives on", l.name, g)
+		l.w.violate("%s: %v is lost with its session, which lives on", l.name, g)
 	}
 }
 
