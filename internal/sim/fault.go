@@ -309,7 +309,7 @@ func (w *world) begin(f fault) (undo func()) {
 	case "turn":
 		w.turn()
 	case "config":
-		w.question(f, id)
+		return w.question(f, id)
 	case "wallclock":
 		w.setWallClock(f.delay)
 	case "delete":
@@ -339,11 +339,18 @@ func (w *world) turn() {
 }
 
 // question has a client connect anew, and servers that cannot tell it right now whether they stand alone.
-func (w *world) question(f fault, id int64) {
+func (w *world) question(f fault, id int64) (undo func()) {
 	for _, m := range w.ens.Members() {
 		m.Inject(zktest.Fault{Session: id, Op: "getData", PathPrefix: "/zookeeper/config", Action: zktest.ReplyError, Err: f.err, Times: 1 + f.dice})
 	}
 	w.ens.Cut(id)
+	return func() {
+		for i, c := range w.clients {
+			if s := c.Safety(); w.plan.Members == 1 && s.Known && !s.Standalone {
+				w.violate("client %d takes a server that stands alone, and never said otherwise, for a member", i)
+			}
+		}
+	}
 }
 
 // setWallClock has somebody set the clocks of the clients' machines: nothing may come of it.

@@ -183,11 +183,19 @@ func (l *ledger) silent(g *grant) {
 	}
 }
 
-// kept complains about a hold that was lost by the clock before the time for which it had said that it was certain. (A server that grants less takes
-// from it.)
-func (l *ledger) kept(g *grant) {
-	if errors.Is(context.Cause(g.Context()), wire.ErrLapsed) && time.Now().Before(g.sure) && !l.w.plan.Shrinks {
+// kept complains about a hold that was lost by the clock before the time for which it had said that it was certain (a server that grants less takes
+// from it), or with its session, which goes on, with the node in everybody's way.
+func (l *ledger) kept(a *actor, g *grant) {
+	cause := context.Cause(g.Context())
+	if !errors.Is(cause, framework.ErrSessionLost) {
+		return
+	}
+	if errors.Is(cause, wire.ErrLapsed) && time.Now().Before(g.sure) && !l.w.plan.Shrinks {
 		l.w.violate("%s: %v is lost by its clock %v before the time for which it was certain", l.name, g, time.Until(g.sure))
+	}
+	time.Sleep(time.Nanosecond) // whoever has something to do at this instant does it
+	if sessionOf(a.c) == g.session {
+		l.w.violate("%s: %v is lost with its session, which lives on", l.name, g)
 	}
 }
 
@@ -247,7 +255,7 @@ func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp)
 		select {
 		case <-g.Context().Done():
 			l.w.tell("LOST %s by %v: %v", l.name, g, context.Cause(g.Context()))
-			l.kept(g)
+			l.kept(a, g)
 			return
 		case <-time.After(wait):
 			if sharp {

@@ -128,7 +128,7 @@ const reconnecting = 50 * time.Millisecond
 // clocks are faults of the machines on which the clients run, and of what tells them by which rule to hold.
 func (p *Plan) clocks(r *rand.Rand) (faults []fault) {
 	for at := time.Second; at < p.Trouble; at += 5*time.Second + below(r, 40*time.Second) {
-		f := fault{kind: pick(r, "wallclock", "config", "config"), at: at, client: r.IntN(p.Clients), dice: r.IntN(8), delay: pick(r, 5*time.Second, time.Minute, 24*time.Hour)}
+		f := fault{kind: pick(r, "wallclock", "config", "config"), at: at, lasts: time.Second, client: r.IntN(p.Clients), dice: r.IntN(8), delay: pick(r, 5*time.Second, time.Minute, 24*time.Hour)}
 		f.err = pick(r, zktest.ErrThrottledOp, zktest.ErrRequestTimeout)
 		faults = append(faults, f)
 	}
@@ -156,7 +156,7 @@ func (p *Plan) server() zktest.Config {
 	cfg := zktest.Config{TickTime: p.Tick, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, Profile: p.Profile, ReapInterval: 5 * time.Minute,
 		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly, LocalSessions: true, Pace: p.Pace,
 		MaxSessionTimeout: p.Timeout, ElectionTime: p.Election}
-	if p.Grows {
+	if p.Grows || p.Members == 1 { // it says that it stands alone
 		cfg.EnsembleConfig = "version=0"
 	}
 	if p.SASL {
