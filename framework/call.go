@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
@@ -67,6 +68,15 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	if o.fault != nil {
 		return v, opError(o.name, o.path, o.fault)
 	}
+	decided, returned := false, false
+	defer func() { // a function of the user's may not return
+		if !returned {
+			o.undone()
+		}
+		if !decided {
+			o.seen.done(o.failed(apart.ErrNoReturn))
+		}
+	}()
 	o.observe(ctx, c, false)
 	err := checkContext(ctx)
 	if err == nil {
@@ -82,10 +92,14 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	if err != nil {
 		var none T
 		err = o.failed(c.core.explain(err))
+		decided = true
 		o.seen.done(err)
+		returned = true
 		return none, err
 	}
+	decided = true
 	o.seen.done(nil)
+	returned = true
 	return v, nil
 }
 
@@ -131,7 +145,7 @@ func unfinished(err error) bool {
 	if err == nil || errors.Is(err, errAmbiguous) {
 		return false
 	}
-	for _, e := range []error{ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly, errUnwelcome, context.Canceled, context.DeadlineExceeded} {
+	for _, e := range []error{ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly, errUnwelcome, apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -100,7 +100,7 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 			case code != jute.CodeOK:
 				m.posts.put(func() { m.failed(e, batch, failed, code) })
 			case r.Err == nil && m.core.cfg.observer.Active():
-				m.core.cfg.observer.roundTrip(RoundTrip{Heartbeat, e.n, time.Since(r.Sent)})
+				m.core.roundTrip(RoundTrip{Heartbeat, e.n, time.Since(r.Sent)})
 			}
 		},
 	})
@@ -132,7 +132,7 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	h := batch[index]
 	switch code {
 	case jute.CodeNoNode:
-		h.End(ErrNodeDeleted)
+		h.lose(ErrNodeDeleted)
 	case jute.CodeNoAuth:
 		m.core.log.Warn("the heartbeat may not check the node of a hold: its deletion will only be noticed by a watch", "epoch", e.n, "path", h.path)
 		h.mu.Lock()

@@ -63,7 +63,7 @@ type Hold struct {
 	loss  LossPolicy
 	ctx   *holdContext
 	fail  context.CancelCauseFunc
-	told  func(error) // the hook's word of its end; set once, as timer
+	told  func(error) // the hook's word of its end, nil if there is none; set once, as timer
 	timer *time.Timer // of the next look at the own node; set once, before the hold is known to anybody
 
 	mu       sync.Mutex
@@ -153,7 +153,9 @@ func (e *epoch) register(h *Hold) error {
 	if err != nil {
 		v.Unhold()
 		h.fail(err)
-		h.told(err)
+		if h.told != nil {
+			h.told(err)
+		}
 		return err
 	}
 	if beats {
@@ -171,7 +173,6 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 	if opt.Values != nil {
 		values = context.WithoutCancel(opt.Values)
 	}
-	h.told = unheard
 	if observer := e.core.cfg.observer; observer.Active() {
 		values, h.told = observer.hold(values, HoldInfo{Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID()})
 	}
@@ -197,7 +198,7 @@ func (h *Hold) Valid() bool {
 	if h.e.wire.Validity().Valid() {
 		return true
 	}
-	h.End(sessionLost(wire.ErrLapsed))
+	h.lose(sessionLost(wire.ErrLapsed))
 	return false
 }
 
@@ -216,10 +217,24 @@ func (h *Hold) End(cause error) {
 	if cause == nil {
 		cause = ErrReleased
 	}
+	if h.end(cause) && h.told != nil {
+		h.told(cause)
+	}
+}
+
+// lose is End for the client itself, and for whoever only asks: the hook is told on the goroutine of the hooks.
+func (h *Hold) lose(cause error) {
+	if h.end(cause) && h.told != nil {
+		h.e.core.ops.hooks.put(func() { h.told(cause) })
+	}
+}
+
+// end is true for the first.
+func (h *Hold) end(cause error) bool {
 	h.mu.Lock()
 	if h.cause != nil {
 		h.mu.Unlock()
-		return
+		return false
 	}
 	h.cause = cause
 	watch := h.watch
@@ -237,7 +252,7 @@ func (h *Hold) End(cause error) {
 	if watch != nil && cause != ErrReleased {
 		h.e.wire.Unwatch(watch)
 	}
-	h.told(cause)
+	return true
 }
 
 // why returns the cause, nil while the hold has not ended.
@@ -297,9 +312,9 @@ func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
 	h.mu.Unlock()
 	switch ev.Type {
 	case jute.EventNodeDeleted:
-		h.End(ErrNodeDeleted)
+		h.lose(ErrNodeDeleted)
 	case wire.EventEnd:
-		h.End(h.e.ending(ev.Err))
+		h.lose(h.e.ending(ev.Err))
 	default:
 		h.watchNode(false)
 	}
@@ -310,11 +325,11 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 	var node jute.StatResponse
 	switch err := replyError(r); {
 	case r.Err != nil && h.e.isOver(r.Err):
-		h.End(h.e.ending(r.Err))
+		h.lose(h.e.ending(r.Err))
 	case r.Err != nil:
 		h.watchNode(false) // waits for the next connection
 	case r.Code == jute.CodeNoNode:
-		h.End(ErrNodeDeleted)
+		h.lose(ErrNodeDeleted)
 		h.e.wire.Unwatch(w) // armed for the next node of this name
 	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
 		h.mu.Lock()
@@ -324,7 +339,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 		same := node.Stat.Czxid == h.czxid && node.Stat.EphemeralOwner == h.e.wire.ID()
 		h.mu.Unlock()
 		if !same {
-			h.End(ErrNodeDeleted)
+			h.lose(ErrNodeDeleted)
 		}
 	case r.Code == jute.CodeNoAuth:
 		h.e.core.log.Warn("a hold may not look at its own node: its deletion will not be noticed", "epoch", h.e.n, "path", h.path)

@@ -65,7 +65,7 @@ func (e *epoch) held() []*Hold {
 func (e *epoch) endHolds(why error) {
 	e.change(func() { e.over = why })
 	for _, h := range e.held() {
-		h.End(why)
+		h.lose(why)
 	}
 }
 
@@ -159,7 +159,7 @@ func (m *manager) happened(in input, server string, why error, fences []wire.Fen
 		case doAnnounce:
 			m.core.board.announce(do.change)
 			if f := m.core.cfg.onState; f != nil {
-				f(do.change)
+				m.core.ops.hooks.put(func() { f(do.change) })
 			}
 			m.report(do.change, server, why)
 		case doClose:
@@ -171,7 +171,8 @@ func (m *manager) happened(in input, server string, why error, fences []wire.Fen
 // report tells of a state change.
 func (m *manager) report(change StateChange, server string, why error) {
 	if m.core.cfg.observer.Active() {
-		m.core.cfg.observer.state(StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: why})
+		report := StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: why}
+		m.core.ops.hooks.put(func() { m.core.cfg.observer.state(report) })
 	}
 }
 
@@ -179,7 +180,7 @@ func (m *manager) suspend(e *epoch) {
 	e.change(func() { e.suspended = true })
 	for _, h := range e.held() {
 		if h.loss == SuspendedIsLoss {
-			h.End(ErrSuspended)
+			h.lose(ErrSuspended)
 		}
 	}
 }
@@ -370,7 +371,7 @@ func (m *manager) replan(e *epoch) {
 	e.mu.Unlock()
 	if p.refused != nil {
 		for _, h := range e.held() {
-			h.End(p.refused)
+			h.lose(p.refused)
 		}
 	}
 	e.wire.SetRule(p.rule)

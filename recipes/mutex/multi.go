@@ -221,14 +221,21 @@ func (l *MultiLock) Release(ctx context.Context) error {
 	for _, unhook := range l.unhook {
 		unhook()
 	}
-	var failed []error
-	for i := len(l.parts) - 1; i >= 0; i-- {
-		if err := l.parts[i].Release(ctx); err != nil {
-			failed = append(failed, err)
-		}
-	}
-	if failed != nil {
+	if failed := release(ctx, l.parts); failed != nil {
 		return fmt.Errorf("multi-lock: %w", errors.Join(failed...))
+	}
+	return nil
+}
+
+// release releases the last of the locks first, and the others also if that one's Release does not return.
+func release(ctx context.Context, parts []Held) (failed []error) {
+	if len(parts) == 0 {
+		return nil
+	}
+	last := len(parts) - 1
+	defer func() { failed = append(failed, release(ctx, parts[:last])...) }()
+	if err := parts[last].Release(ctx); err != nil {
+		return []error{err}
 	}
 	return nil
 }
