@@ -237,11 +237,14 @@ func (l *Latch) lead(grant *queue.Grant, term *Term) {
 	l.led = true
 	cause := error(ErrReleased) // also if a hook or the logger does not return
 	defer func() {
+		l.deleted = nil
+		defer func() {
+			if term != nil {
+				term.deleted = l.deleted
+				close(term.given)
+			}
+		}()
 		l.deleted = giveUp(grant, cause)
-		if term != nil {
-			term.deleted = l.deleted
-			close(term.given)
-		}
 	}()
 	for {
 		cause = l.serve(term)
@@ -302,7 +305,6 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 			return nil, err
 		}
 		stat, watch, err := view.CheckExists().WithWatch().ForPath(l.ctx, grant.Path)
-		// From here to the Stop there is only a hook that may not return, and then the node is deleted, and the watch with it.
 		switch {
 		case err == nil && (stat == nil || stat.Czxid != grant.Czxid || stat.EphemeralOwner != grant.Session.ID()):
 			watch.Stop()
