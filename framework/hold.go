@@ -50,6 +50,8 @@ const (
 	ownWatchAfter = 50 * time.Millisecond
 	// lookAgain is when to look at the own node again after the server has refused to show it for a passing reason.
 	lookAgain = time.Second
+	// watchLeft is how long the watch stays on the node of a hold that was given back: for its deletion, which uses the watch up without a request.
+	watchLeft = time.Second
 )
 
 // Hold is a right that one session has: a lock, a lease, a term of leadership. It ends once, for one reason, and never comes back.
@@ -178,7 +180,7 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 	}
 	inner, cancel := context.WithCancelCause(values)
 	h.ctx, h.fail = &holdContext{inner, h}, cancel
-	h.timer = time.AfterFunc(time.Hour, func() { h.watchNode(false) })
+	h.timer = time.AfterFunc(time.Hour, h.due)
 	h.timer.Stop()
 	return h
 }
@@ -211,7 +213,8 @@ func (h *Hold) Remaining() time.Duration {
 	return max(h.e.wire.Validity().Remaining(), 0)
 }
 
-// End ends the hold. Only the first call has an effect, and its cause is that of the context; nil means ErrReleased. It returns at once.
+// End ends the hold. Only the first call has an effect, and its cause is that of the context; nil means ErrReleased. It returns at once. The watch on the node
+// goes with the node, or, where that stays, a second later.
 // End it before its node is deleted: somebody else may have the right as soon as the node is gone.
 func (h *Hold) End(cause error) {
 	if cause == nil {
@@ -248,11 +251,32 @@ func (h *Hold) end(cause error) bool {
 	if registered {
 		h.e.wire.Validity().Unhold()
 	}
-	// A node that is given back is deleted next, and that uses the watch up without a request.
-	if watch != nil && cause != ErrReleased {
-		h.e.wire.Unwatch(watch)
+	if watch != nil {
+		h.unwatch(watch)
 	}
 	return true
+}
+
+// unwatch takes the watch of a hold that has ended off the node. Of one that was given back the node is deleted next, as a rule.
+func (h *Hold) unwatch(watch *wire.Watch) {
+	if h.why() == ErrReleased {
+		h.timer.Reset(watchLeft)
+	} else {
+		h.e.wire.Unwatch(watch)
+	}
+}
+
+// due is for the timer: it is time to look at the own node, or, after the end, not to watch it any more.
+func (h *Hold) due() {
+	h.mu.Lock()
+	ended, watch := h.cause != nil, h.watch
+	h.mu.Unlock()
+	switch {
+	case !ended:
+		h.watchNode(false)
+	case watch != nil:
+		h.e.wire.Unwatch(watch)
+	}
 }
 
 // why returns the cause, nil while the hold has not ended.
@@ -296,8 +320,8 @@ func (h *Hold) watchNode(join bool) {
 			Done: func(r wire.Reply) { h.seen(w, r) },
 		})
 	}
-	if why := h.why(); why != nil && why != ErrReleased {
-		h.e.wire.Unwatch(w) // it ended before there was anything to remove
+	if h.why() != nil {
+		h.unwatch(w) // it ended before there was anything to remove
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/go-curator/curator/recipes/barrier"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -180,4 +181,53 @@ func TestGoexitInADecoder(t *testing.T) {
 		require.NoError(t, tree.Close())
 		recipetest.Clean(t, s)
 	})
+}
+
+// The context that the hook of a hold is given carries the lock that is not there yet. Whoever acquires with it stands in line as anybody does.
+func TestAcquireInTheHookOfTheHold(t *testing.T) {
+	bg := context.Background()
+	for name, acquire := range map[string]func(context.Context, *framework.Client, any) (any, func(context.Context) error, error){
+		"mutex": func(ctx context.Context, c *framework.Client, m any) (any, func(context.Context) error, error) {
+			if m == nil {
+				m = mutex.New(c, "/lock")
+			}
+			lock, err := m.(*mutex.Mutex).Acquire(ctx)
+			return m, lock.Release, err
+		},
+		"rwlock": func(ctx context.Context, c *framework.Client, rw any) (any, func(context.Context) error, error) {
+			if rw == nil {
+				rw = rwlock.New(c, "/lock")
+			}
+			lock, err := rw.(*rwlock.RWLock).WriteLock().Acquire(ctx)
+			return rw, lock.Release, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				var c *framework.Client
+				var recipe any
+				inner, waiting := make(chan error, 1), false
+				c = recipetest.Client(t, s, framework.WithHooks(framework.Hooks{
+					Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
+						if !waiting {
+							waiting = true
+							require.Nil(t, leader.TermOf(ctx))
+							limited, cancel := context.WithTimeout(ctx, time.Millisecond)
+							defer cancel()
+							_, _, err := acquire(limited, c, recipe)
+							inner <- err
+						}
+						return nil, nil
+					},
+				}))
+				recipe, _, _ = acquire(func() context.Context { ctx, cancel := context.WithCancel(bg); cancel(); return ctx }(), c, nil)
+				_, release, err := acquire(bg, c, recipe)
+				require.NoError(t, err)
+				require.ErrorIs(t, <-inner, context.DeadlineExceeded)
+				require.NoError(t, release(bg))
+				recipetest.Clean(t, s, "/lock")
+			})
+		})
+	}
 }
