@@ -29,13 +29,14 @@ var rules = []rule{
 	{part: ".", may: nil},
 	{part: "retry", may: []string{"internal/chance"}},
 	{part: "internal/chance", may: nil},
+	{part: "internal/apart", may: nil},
 	{part: "internal/zkpath", may: nil},
 	{part: "internal/jute", may: nil},
 	{part: "internal/mutant", may: nil}, // deliberate bugs for internal/sim; off without its build tag
 	{part: "internal/wire", may: []string{"internal/chance", "internal/mutant", "internal/jute", "internal/zkpath", "retry"}},
-	{part: "framework", may: []string{"internal/chance", "internal/mutant", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
+	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/mutant", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
 	{part: "internal/queue", may: []string{"internal/chance", "internal/mutant", "framework", "internal/zkpath", "retry"}},
-	{part: "recipes", may: []string{"internal/chance", "internal/mutant", "internal/queue", "framework", "internal/zkpath", "retry"}, apart: true},
+	{part: "recipes", may: []string{"internal/apart", "internal/chance", "internal/mutant", "internal/queue", "framework", "internal/zkpath", "retry"}, apart: true},
 	{part: "cache", may: []string{"internal/mutant", "framework", "internal/zkpath", "retry"}},
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/zkpath"}},

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type engine struct {
 
 	// Of the goroutine only.
 	ended    error
+	batch    []func()           // of the inbox, to be done now
 	session  *framework.Session // nil between sessions
 	view     *framework.Client  // of the session
 	lost     <-chan struct{}    // the end of the session
@@ -114,6 +116,7 @@ func (e *engine) run() {
 	e.connect()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer e.over() // also if a function of the user's ends the goroutine
 	for e.ended == nil {
 		select {
 		case <-e.inbox.more:
@@ -123,7 +126,9 @@ func (e *engine) run() {
 				states = e.heard(states, state, ok)
 			default:
 			}
-			for _, f := range e.inbox.take() {
+			for e.batch = e.inbox.take(); len(e.batch) > 0; {
+				f := e.batch[0]
+				e.batch = e.batch[1:]
 				f()
 			}
 		case state, ok := <-states:
@@ -144,15 +149,28 @@ func (e *engine) run() {
 			e.schedule(timer)
 		}
 	}
+}
+
+// errGoexit is the end of a cache whose goroutine was ended by a function that it calls.
+var errGoexit = fmt.Errorf("%w: a filter, a decoder, a hook or the log handler has ended the cache's goroutine (runtime.Goexit, as by t.FailNow)", ErrClosed)
+
+// over is the end: it lets go of what is on the server, and tells those who wait.
+func (e *engine) over() {
+	if e.ended == nil {
+		e.ended = errGoexit
+	}
 	e.cancel()
+	defer e.sync.end(e.ended)
+	defer e.store.end(e.ended)
 	e.unwatch()
 	// Answers that nobody has looked at may have set watches: they are of an earlier life now, and stop those.
 	e.life++
-	for _, f := range e.inbox.close() {
+	for _, f := range append(e.batch, e.inbox.close()...) {
 		f()
 	}
-	e.store.end(e.ended)
-	e.sync.end(e.ended)
+	for _, w := range e.doomed {
+		w.stop()
+	}
 }
 
 // post gives the goroutine something to do. It returns false when that has ended.
@@ -181,7 +199,7 @@ func (e *engine) connected(s *framework.Session, err error) {
 	case err != nil:
 		e.ended = err
 	default:
-		e.session, e.view, e.lost = s, s.Client(), s.Done()
+		e.session, e.view, e.lost = s, s.Client().ForRecipes(), s.Done()
 		if e.told.sessions++; e.told.sessions == 1 {
 			e.told.begin(s)
 		}

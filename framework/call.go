@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
@@ -72,6 +73,15 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	if o.fault != nil {
 		return v, opError(o.name, o.path, o.fault)
 	}
+	decided, returned := false, false
+	defer func() { // a function of the user's may not return
+		if !returned {
+			o.undone()
+		}
+		if !decided {
+			o.seen.done(o.failed(c, apart.ErrNoReturn))
+		}
+	}()
 	o.observe(ctx, c, false)
 	err := checkContext(ctx)
 	if err == nil {
@@ -87,10 +97,14 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	if err != nil {
 		var none T
 		err = o.failed(c, c.core.explain(err))
+		decided = true
 		o.seen.done(err)
+		returned = true
 		return none, err
 	}
+	decided = true
 	o.seen.done(nil)
+	returned = true
 	return v, nil
 }
 
@@ -153,7 +167,7 @@ func unfinished(err error) bool {
 	if err == nil || errors.Is(err, errAmbiguous) {
 		return false
 	}
-	for _, e := range []error{ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly, errUnwelcome, context.Canceled, context.DeadlineExceeded} {
+	for _, e := range []error{ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly, errUnwelcome, apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
 			return true
 		}

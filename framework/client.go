@@ -71,10 +71,10 @@ func New(connect string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &core{cfg: cfg, servers: servers, log: cfg.logger, chance: chance.New(), closed: make(chan struct{}), moved: make(chan struct{}), back: make(chan struct{}), ended: make(chan struct{})}
+	c := &core{cfg: cfg, servers: servers, log: slog.New(apartHandler{cfg.logger.Handler()}), chance: chance.New(), closed: make(chan struct{}), moved: make(chan struct{}), back: make(chan struct{}), ended: make(chan struct{})}
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
-	c.ops = newOps(c.epochLast, cfg.logger)
+	c.ops = newOps(c.epochLast, c.log)
 	c.ops.janitor.chance = c.chance
 	if err := c.manager.open(1, nil, nil); err != nil {
 		c.ops.close()
@@ -290,7 +290,7 @@ func (c *core) close(ctx context.Context) error {
 	})
 	select {
 	case <-done:
-	case <-ctx.Done(): // the hook of OnStateChange blocks
+	case <-ctx.Done(): // the log handler blocks
 	}
 	c.mu.Lock()
 	c.closing = true

@@ -104,6 +104,12 @@ func (c *Client) packs(p packing) bool {
 	return p == packYes || p == packDefault && c.core.cfg.compressed
 }
 
+// calledBack says whether the end of an operation calls functions of the user's.
+func (o *options) calledBack() bool {
+	_, ours := o.compression.(Gzip)
+	return !ours || o.observer.Active()
+}
+
 // outgoing returns the data to be sent for the node: the client's default data for nil, packed if need be.
 func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
 	data = c.dataOr(data)

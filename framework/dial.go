@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-curator/curator/internal/apart"
 )
 
 // dialer returns the dialer of one epoch: no attempt before notBefore, TLS if asked for, failures noted for those who wait.
@@ -16,17 +18,30 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 		if err := sleepUntil(ctx, notBefore); err != nil {
 			return nil, err
 		}
-		cfg := c.cfg.tlsNow()
-		conn, err := c.cfg.dial(ctx, network, addr)
-		if err == nil && cfg != nil {
-			conn, err = encrypt(ctx, conn, cfg, addr)
-		}
+		var conn net.Conn
+		err := apart.ErrNoReturn
+		apart.Call(func() { conn, err = c.cfg.connect(ctx, network, addr) })
 		if err != nil {
 			c.trouble.note(addr, err)
 			return nil, err
 		}
 		return conn, nil
 	}
+}
+
+// connect calls the user's functions: the dialer, and what a TLS configuration has of them.
+func (o *options) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	cfg := o.tlsNow()
+	conn, err := o.dial(ctx, network, addr)
+	switch {
+	case err != nil:
+		return nil, err
+	case conn == nil:
+		return nil, invalid("WithDialer", "the dialer has returned neither a connection nor an error")
+	case cfg != nil:
+		return encrypt(ctx, conn, cfg, addr)
+	}
+	return conn, nil
 }
 
 func sleepUntil(ctx context.Context, t time.Time) error {
@@ -52,11 +67,16 @@ func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (
 			cfg.ServerName = host
 		}
 	}
-	secure := tls.Client(conn, cfg)
+	secure, done := tls.Client(conn, cfg), false
+	defer func() {
+		if !done {
+			conn.Close()
+		}
+	}()
 	if err := secure.HandshakeContext(ctx); err != nil {
-		conn.Close()
 		return nil, tlsTrouble(fmt.Errorf("%w: %w", errHandshake, err))
 	}
+	done = true
 	return secure, nil
 }
 

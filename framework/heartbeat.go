@@ -94,7 +94,7 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 			case code != jute.CodeOK:
 				m.posts.put(func() { m.failed(e, batch, failed, code) })
 			case r.Err == nil && m.core.cfg.observer.Active():
-				m.core.cfg.observer.roundTrip(RoundTrip{Heartbeat, e.n, time.Since(r.Sent)})
+				m.core.roundTrip(RoundTrip{Heartbeat, e.n, time.Since(r.Sent)})
 			}
 		},
 	})

@@ -50,6 +50,8 @@ const (
 	ownWatchAfter = 50 * time.Millisecond
 	// lookAgain is when to look at the own node again after the server has refused to show it for a passing reason.
 	lookAgain = time.Second
+	// watchLeft is how long the watch stays on the node of a hold that was given back: for its deletion, which uses the watch up without a request.
+	watchLeft = time.Second
 )
 
 // Hold is a right that one session has: a lock, a lease, a term of leadership. It ends once, for one reason, and never comes back.
@@ -63,7 +65,7 @@ type Hold struct {
 	loss  LossPolicy
 	ctx   *holdContext
 	fail  context.CancelCauseFunc
-	told  func(error) // the hook's word of its end; set once, as timer
+	told  func(error) // the hook's word of its end, nil if there is none; set once, as timer
 	timer *time.Timer // of the next look at the own node; set once, before the hold is known to anybody
 
 	mu       sync.Mutex
@@ -163,12 +165,14 @@ func (e *epoch) register(h *Hold) error {
 	if err != nil {
 		e.wire.Validity().Unhold()
 		h.fail(err)
-		h.told(err)
+		if h.told != nil {
+			h.told(err)
+		}
 		return err
 	}
 	switch p := e.plan(); { // whoever changes it from now on finds the hold
 	case p.refused != nil && e.wire.Validity().Standing().Asked:
-		h.End(p.refused)
+		h.lose(p.refused)
 	case p.every > 0:
 		e.core.manager.posts.put(e.core.manager.startBeating)
 	}
@@ -184,13 +188,12 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 	if opt.Values != nil {
 		values = context.WithoutCancel(opt.Values)
 	}
-	h.told = unheard
 	if observer := e.core.cfg.observer; observer.Active() {
 		values, h.told = observer.hold(values, HoldInfo{Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID()})
 	}
 	inner, cancel := context.WithCancelCause(values)
 	h.ctx, h.fail = &holdContext{inner, h}, cancel
-	h.timer = time.AfterFunc(time.Hour, func() { h.watchNode(false) })
+	h.timer = time.AfterFunc(time.Hour, h.due)
 	h.timer.Stop()
 	return h
 }
@@ -211,7 +214,7 @@ func (h *Hold) Valid() bool {
 	if v.Valid() {
 		return true
 	}
-	h.End(h.e.ending(v.Why()))
+	h.lose(h.e.ending(v.Why()))
 	return false
 }
 
@@ -219,7 +222,7 @@ func (h *Hold) Valid() bool {
 // about, a deleted node, a closed connection, may be read before anybody has looked at the clock.
 func (h *Hold) lost(cause error) {
 	if h.Valid() {
-		h.End(cause)
+		h.lose(cause)
 	}
 }
 
@@ -232,16 +235,31 @@ func (h *Hold) Remaining() time.Duration {
 	return max(h.e.wire.Validity().Remaining(), 0)
 }
 
-// End ends the hold. Only the first call has an effect, and its cause is that of the context; nil means ErrReleased. It returns at once.
+// End ends the hold. Only the first call has an effect, and its cause is that of the context; nil means ErrReleased. It returns at once. The watch on the node
+// goes with the node, or, where that stays, a second later.
 // End it before its node is deleted: somebody else may have the right as soon as the node is gone.
 func (h *Hold) End(cause error) {
 	if cause == nil {
 		cause = ErrReleased
 	}
+	if h.end(cause) && h.told != nil {
+		h.told(cause)
+	}
+}
+
+// lose is End for the client itself, and for whoever only asks: the hook is told on the goroutine of the hooks.
+func (h *Hold) lose(cause error) {
+	if h.end(cause) && h.told != nil {
+		h.e.core.ops.hooks.put(func() { h.told(cause) })
+	}
+}
+
+// end is true for the first.
+func (h *Hold) end(cause error) bool {
 	h.mu.Lock()
 	if h.cause != nil {
 		h.mu.Unlock()
-		return
+		return false
 	}
 	h.cause = cause
 	watch := h.watch
@@ -255,11 +273,32 @@ func (h *Hold) End(cause error) {
 	if registered {
 		h.e.wire.Validity().Unhold()
 	}
-	// A node that is given back is deleted next, and that uses the watch up without a request.
-	if watch != nil && cause != ErrReleased {
+	if watch != nil {
+		h.unwatch(watch)
+	}
+	return true
+}
+
+// unwatch takes the watch of a hold that has ended off the node. Of one that was given back the node is deleted next, as a rule.
+func (h *Hold) unwatch(watch *wire.Watch) {
+	if h.why() == ErrReleased {
+		h.timer.Reset(watchLeft)
+	} else {
 		h.e.wire.Unwatch(watch)
 	}
-	h.told(cause)
+}
+
+// due is for the timer: it is time to look at the own node, or, after the end, not to watch it any more.
+func (h *Hold) due() {
+	h.mu.Lock()
+	ended, watch := h.cause != nil, h.watch
+	h.mu.Unlock()
+	switch {
+	case !ended:
+		h.watchNode(false)
+	case watch != nil:
+		h.e.wire.Unwatch(watch)
+	}
 }
 
 // why returns the cause, nil while the hold has not ended.
@@ -303,8 +342,8 @@ func (h *Hold) watchNode(join bool) {
 			Done: func(r wire.Reply) { h.seen(w, r) },
 		})
 	}
-	if why := h.why(); why != nil && why != ErrReleased {
-		h.e.wire.Unwatch(w) // it ended before there was anything to remove
+	if h.why() != nil {
+		h.unwatch(w) // it ended before there was anything to remove
 	}
 }
 
@@ -321,7 +360,7 @@ func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
 	case jute.EventNodeDeleted:
 		h.lost(ErrNodeDeleted)
 	case wire.EventEnd:
-		h.End(h.e.ending(ev.Err))
+		h.lose(h.e.ending(ev.Err))
 	default:
 		h.watchNode(false)
 	}
@@ -332,7 +371,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 	var node jute.StatResponse
 	switch err := replyError(r); {
 	case r.Err != nil && h.e.isOver(r.Err):
-		h.End(h.e.ending(r.Err))
+		h.lose(h.e.ending(r.Err))
 	case r.Err != nil:
 		h.watchNode(false) // waits for the next connection
 	case r.Code == jute.CodeNoNode:

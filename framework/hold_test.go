@@ -318,3 +318,32 @@ func TestHoldMayNotLook(t *testing.T) {
 		h.End(nil)
 	})
 }
+
+// Holds that are given back while their node stays leave no watch on it, whenever they end; where the node is deleted, as a rule, that costs no request.
+func TestEndedHoldsLeaveNoWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		s := connected(t, dial(t, srv))
+		first := hold(t, s, "/a", HoldOptions{})
+		for i := range 100 {
+			h, err := s.Hold(t.Context(), HoldOptions{Path: "/a", OwnWatchAfter: time.Duration(i%3) * time.Millisecond})
+			require.NoError(t, err)
+			time.Sleep(time.Duration(i%5) * time.Millisecond)
+			h.End(nil)
+		}
+		time.Sleep(2 * time.Second)
+		assert.Len(t, srv.Watches(), 1, "of the first")
+		first.End(nil)
+		time.Sleep(2 * time.Second)
+		assert.Empty(t, srv.Watches())
+
+		h := hold(t, s, "/b", HoldOptions{})
+		time.Sleep(time.Second)
+		srv.ResetCounts()
+		h.End(nil)
+		require.NoError(t, s.Client().Delete().ForPath(t.Context(), "/b"))
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, srv.Watches())
+		assert.Zero(t, srv.Counts()["removeWatches"])
+	})
+}

@@ -5,9 +5,13 @@ import "context"
 // Hooks tell an observer what a client does, for traces and metrics. Any of them may be nil. Give them to [WithHooks]; adapters for OpenTelemetry and
 // Prometheus are modules of their own below contrib/.
 //
-// They are called at the moment, on whatever goroutine it happens: that of the caller of an operation, or one of the client's own. No lock is held, and
-// several may be called at once. They must not block, nor wait for the client: everything else would wait for them, the heartbeats included.
+// They are called at the moment, on the goroutine of the caller whose doing it is, or on one of the client's own. What the client finds out by itself
+// (State, RoundTrip, the loss of a hold) they are told one after the other on a goroutine for that alone. No lock is held, and several may be called at once.
+// They should not block, nor wait for the client: callers, the other hooks, and with the end of an operation in the background all answers wait for them.
 // A function that a hook returns is called exactly once, possibly on another goroutine; it may be nil. What has no hook costs nothing.
+//
+// A panic in a hook ends the process, unless it is on the goroutine of a caller who recovers: then nothing is left behind of what was begun, and what was
+// to be released is. The same goes for runtime.Goexit (t.FailNow), which on the client's own goroutines ends no more than that call.
 //
 // There is no hook for what can be asked at any time: see [Client.Health].
 type Hooks struct {

@@ -4,8 +4,8 @@ import "context"
 
 // observed is an operation that somebody looks at. Nil is one that nobody does.
 type observed struct {
-	end func(OperationEnd)
-	how OperationEnd // of the goroutine that tries
+	end func(OperationEnd) // nil when it was called
+	how OperationEnd       // of the goroutine that tries
 }
 
 // observe begins to tell of an operation.
@@ -25,8 +25,10 @@ func (s *observed) try(e *epoch) {
 
 // done tells how it ended.
 func (s *observed) done(err error) {
-	if s != nil {
+	if s != nil && s.end != nil {
+		end := s.end
+		s.end = nil // once, also if it does not return
 		s.how.Err = err
-		s.end(s.how)
+		end(s.how)
 	}
 }

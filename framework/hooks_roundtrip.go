@@ -38,5 +38,8 @@ func (c *core) pong(n int64) func(time.Duration) {
 	if !c.cfg.observer.Active() {
 		return nil
 	}
-	return func(took time.Duration) { c.cfg.observer.roundTrip(RoundTrip{Ping, n, took}) }
+	return func(took time.Duration) { c.roundTrip(RoundTrip{Ping, n, took}) }
 }
+
+// roundTrip tells the hooks.
+func (c *core) roundTrip(r RoundTrip) { c.ops.hooks.put(func() { c.cfg.observer.roundTrip(r) }) }

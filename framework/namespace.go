@@ -16,6 +16,7 @@ type view struct {
 	fault     error        // the namespace is not valid: every operation fails with it
 	epoch     *epoch       // nil unless pinned
 	retry     retry.Policy // nil: the client's
+	own       bool         // what is called back is ours, see ForRecipes
 }
 
 // newView returns the first view of a client. chroot and namespace may be empty.

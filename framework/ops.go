@@ -8,11 +8,13 @@ import (
 	"github.com/go-curator/curator/internal/mutant"
 )
 
-// ops is what the operations keep for all views of a client: the goroutine of the callbacks, the janitor, and the count of the
+// ops is what the operations keep for all views of a client: the goroutines of the callbacks, the janitor, and the count of the
 // goroutines that work for operations. The core makes one (newOps) and closes it (close) behind its last session.
 type ops struct {
 	workers   workers
-	callbacks mailbox
+	callbacks mailbox // the user's functions
+	own       mailbox // those of recipes and caches: never behind one of the user's
+	hooks     mailbox // what hooks are told of by goroutines that the client cannot do without
 	janitor   janitor
 }
 
@@ -20,7 +22,9 @@ type ops struct {
 func newOps(current func() *epoch, logger *slog.Logger) *ops {
 	o := &ops{}
 	o.workers.init()
-	o.callbacks.spawn = o.workers.spawn
+	for _, m := range []*mailbox{&o.callbacks, &o.own, &o.hooks} {
+		m.spawn = o.workers.spawn
+	}
 	o.janitor.init(o, current, logger)
 	return o
 }
@@ -28,7 +32,7 @@ func newOps(current func() *epoch, logger *slog.Logger) *ops {
 // drain waits until the janitor has nothing left to do, or ctx ends. The core calls it while the session still lives.
 func (o *ops) drain(ctx context.Context) { o.janitor.drain(ctx) }
 
-// close ends the janitor, and returns when every goroutine of the operations has ended, the one of the callbacks behind the last
+// close ends the janitor, and returns when every goroutine of the operations has ended, those of the callbacks behind the last
 // callback. The core calls it when the sessions have ended, so that every operation under way has its answer.
 func (o *ops) close() { o.workers.close() }
 
@@ -86,7 +90,8 @@ func (w *workers) close() {
 }
 
 // mailbox runs functions one after the other, in the order they were put in, on a goroutine that lives as long as there are any.
-// What is put in never waits, and never runs on the goroutine that put it in.
+// What is put in never waits, and never runs on the goroutine that put it in. A function that ends the goroutine (runtime.Goexit) ends itself only:
+// another goroutine goes on behind it.
 type mailbox struct {
 	spawn func(func())
 
@@ -107,20 +112,29 @@ func (m *mailbox) put(f func()) {
 }
 
 func (m *mailbox) run() {
-	for {
-		m.mu.Lock()
-		if len(m.queue) == 0 {
-			m.queue, m.running = nil, false
-			m.mu.Unlock()
-			return
+	done := false
+	defer func() {
+		if !done {
+			m.spawn(m.run)
 		}
-		batch := m.queue
-		m.queue = nil
-		m.mu.Unlock()
-		for _, f := range batch {
-			f()
-		}
+	}()
+	for f := m.next(); f != nil; f = m.next() {
+		f()
 	}
+	done = true
+}
+
+// next takes the next function out; nil, and nothing runs any more, when there is none.
+func (m *mailbox) next() func() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.queue) == 0 {
+		m.queue, m.running = nil, false
+		return nil
+	}
+	f := m.queue[0]
+	m.queue[0], m.queue = nil, m.queue[1:]
+	return f
 }
 
 // epochOf returns the epoch in which this view's operations run now.

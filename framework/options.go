@@ -344,8 +344,8 @@ func WithFenceGrace(d time.Duration) Option {
 	}
 }
 
-// OnStateChange has f called with every state change, in order, for logs and metrics. It runs on the client's own goroutine: it must not
-// block, nor close the client. To react to changes use [Client.StateChanges] or a context. Default: none.
+// OnStateChange has f called with every state change, in order, for logs and metrics. It shares a goroutine with [Hooks]: it should not
+// block, and must not close the client. A panic ends the process. To react to changes use [Client.StateChanges] or a context. Default: none.
 func OnStateChange(f func(StateChange)) Option {
 	return func(o *options) error {
 		if f == nil {

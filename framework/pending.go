@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -20,9 +21,9 @@ import (
 //
 // Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
-	ops   *ops
-	done  chan struct{}
-	write bool
+	callbacks *mailbox
+	done      chan struct{}
+	write     bool
 
 	claimed atomic.Bool // by whoever decides the result
 
@@ -58,9 +59,13 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 }
 
 // Then has f called with the result, once, on the goroutine of the client's callbacks: one after the other, in the order in which operations
-// end and watches fire. f may use the client, but not close it, and it should not block, since it delays the other callbacks. Callbacks
-// whose operations have ended run before Close returns.
+// end and watches fire. f may use the client, but not close it, and it should not block, since it delays the other callbacks (and nothing else). Callbacks
+// whose operations have ended run before Close returns. A panic in f ends the process; runtime.Goexit (t.FailNow) ends f, and the next callback follows.
+// A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
+	if f == nil {
+		return
+	}
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {
@@ -68,7 +73,7 @@ func (p *Pending[T]) Then(f func(T, error)) {
 	}
 	p.mu.Unlock()
 	if ended {
-		p.ops.callbacks.put(func() { f(p.v, p.err) })
+		p.callbacks.put(func() { f(p.v, p.err) })
 	}
 }
 
@@ -83,7 +88,7 @@ func (p *Pending[T]) complete(v T, err error) {
 	p.then, p.stop = nil, nil
 	// Inside the lock, so that a Then that comes later stays behind; mailboxes do not block.
 	for _, f := range then {
-		p.ops.callbacks.put(func() { f(v, err) })
+		p.callbacks.put(func() { f(v, err) })
 	}
 	close(p.done)
 	p.mu.Unlock()
@@ -108,7 +113,7 @@ func (p *Pending[T]) watch(stop func() bool) {
 // background queues an operation's first frame and returns.
 func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending[T] {
 	var none T
-	p := &Pending[T]{ops: c.core.ops, done: make(chan struct{}), write: o.write}
+	p := &Pending[T]{callbacks: c.mailbox(), done: make(chan struct{}), write: o.write}
 	if ctx == nil {
 		o.fault = ErrNilContext
 	}
@@ -116,6 +121,13 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		p.complete(none, opError(o.name, o.path, o.fault))
 		return p
 	}
+	begun := false
+	defer func() {
+		if !begun { // a function of the user's has not returned
+			o.undone()
+			_ = o.failed(c, apart.ErrNoReturn)
+		}
+	}()
 	o.observe(ctx, c, true)
 	err := checkContext(ctx)
 	var e *epoch
@@ -123,43 +135,23 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		e, err = c.epochOf()
 	}
 	if err != nil {
+		begun = true
 		o.complete(p, none, o.failed(c, err))
 		return p
 	}
 
 	o.seen.try(e)
 	call, late := c.expiring(o.call(e)), o.leaving(e)
+	begun = true
 	call.Done = func(r wire.Reply) {
-		if !p.claim() {
+		switch {
+		case !p.claim():
 			o.undone()
 			late.arrived(r)
-			return
-		}
-		if errors.Is(r.Err, wire.ErrNotSent) && ctx.Err() != nil {
-			o.undone()
-			o.complete(p, none, o.failed(c, leftBy(ctx, false)))
-			return
-		}
-		v, err := o.finish(e, r)
-		switch {
-		case err == nil:
-			o.complete(p, v, nil)
-		case o.wanted(err), o.another() && e.ctx.Err() == nil:
-			p.ops.workers.spawn(func() {
-				if o.wanted(err) {
-					v, err = o.goOn(ctx, c, e, err)
-				}
-				if err != nil && o.another() && ctx.Err() == nil {
-					o.seen.try(e)
-					v, err = o.try(ctx, c, e)
-				}
-				if err != nil {
-					v, err = none, o.failed(c, err)
-				}
-				o.complete(p, v, err)
-			})
+		case c.core.cfg.calledBack(): // and this is wire's goroutine
+			apart.Call(func() { o.answered(ctx, c, p, e, r) })
 		default:
-			o.complete(p, none, o.failed(c, err))
+			o.answered(ctx, c, p, e, r)
 		}
 	}
 	e.wire.Submit(call)
@@ -183,11 +175,66 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 // another says whether the background has another try for an unknown outcome: the one that finds out about it.
 func (o *operation[T]) another() bool { return (o.recover != nil || o.again) && o.unknown != nil }
 
+// answered goes on with the answer to the first frame. Nobody else decides the result any more.
+func (o *operation[T]) answered(ctx context.Context, c *Client, p *Pending[T], e *epoch, r wire.Reply) {
+	o.settle(c, p, func() (v T, settled bool, err error) {
+		if errors.Is(r.Err, wire.ErrNotSent) && ctx.Err() != nil {
+			o.undone()
+			return v, true, o.failed(c, leftBy(ctx, false))
+		}
+		v, err = o.finish(e, r)
+		switch {
+		case err == nil:
+			return v, true, nil
+		case o.wanted(err), o.another() && e.ctx.Err() == nil:
+			refused := err
+			c.core.ops.workers.spawn(func() { o.takeFurther(ctx, c, p, e, refused) })
+			return v, false, nil
+		}
+		var none T
+		return none, true, o.failed(c, err)
+	})
+}
+
+// takeFurther does what is left to do after an error in the answer to the first frame.
+func (o *operation[T]) takeFurther(ctx context.Context, c *Client, p *Pending[T], e *epoch, err error) {
+	o.settle(c, p, func() (v T, settled bool, _ error) {
+		if o.wanted(err) {
+			v, err = o.goOn(ctx, c, e, err)
+		}
+		if err != nil && o.another() && ctx.Err() == nil {
+			o.seen.try(e)
+			v, err = o.try(ctx, c, e)
+		}
+		if err != nil {
+			var none T
+			return none, true, o.failed(c, err)
+		}
+		return v, true, nil
+	})
+}
+
+// settle completes p as decide says, if that has settled it, and also if a function of the user's does not return from it.
+func (o *operation[T]) settle(c *Client, p *Pending[T], decide func() (v T, settled bool, err error)) {
+	v, settled, err, returned := *new(T), true, apart.ErrNoReturn, false
+	defer func() {
+		if !returned {
+			o.undone()
+			err = o.failed(c, err)
+		}
+		if settled {
+			o.complete(p, v, err)
+		}
+	}()
+	v, settled, err = decide()
+	returned = true
+}
+
 // complete ends an operation in the background.
 func (o *operation[T]) complete(p *Pending[T], v T, err error) {
 	if o.final != nil {
 		v, err = o.final(v, err)
 	}
+	defer p.complete(v, err) // also if the hook does not return
 	o.seen.done(err)
-	p.complete(v, err)
 }

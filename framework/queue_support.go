@@ -32,6 +32,23 @@ func (s *Session) Ended() func() bool {
 	}
 }
 
+// ForRecipes returns a view whose callbacks, those of [Pending.Then] and of Watching, run on a goroutine apart from that of everybody else's: one after the
+// other, in the order in which operations end and watches fire. They must not block, and call nothing of a user's: all recipes and caches of the client share
+// that goroutine.
+func (c *Client) ForRecipes() *Client {
+	v := c.view
+	v.own = true
+	return &Client{core: c.core, view: v}
+}
+
+// mailbox is where the view's callbacks run.
+func (c *Client) mailbox() *mailbox {
+	if c.view.own {
+		return &c.core.ops.own
+	}
+	return &c.core.ops.callbacks
+}
+
 // RetryPolicy returns the policy of [WithRetry], or of [Client.UsingRetry], for recipes that repeat several operations as one.
 func (c *Client) RetryPolicy() retry.Policy {
 	if p := c.view.retry; p != nil {
@@ -130,7 +147,7 @@ type place struct {
 func Retryable(err error) bool { return transient(err) }
 
 // Logger returns the logger of [WithLogger], for recipes.
-func (c *Client) Logger() *slog.Logger { return c.core.log }
+func (c *Client) Logger() *slog.Logger { return c.core.cfg.logger }
 
 // SessionSoon is [Client.Session] for who would rather fail than wait for ever: it waits for a connection as an operation does, that is
 // for the connection timeout, and again as often as the retry policy says. Then the error is ErrNotConnected.

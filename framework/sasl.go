@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -64,15 +65,18 @@ func (o *options) login() func(context.Context, string) (wire.LoginStep, error) 
 		if err != nil {
 			host = server
 		}
-		login, err := o.sasl.Start(ctx, host)
+		var login SASLLogin
+		err = apart.ErrNoReturn
+		apart.Call(func() { login, err = o.sasl.Start(ctx, host) })
 		if err == nil && login == nil {
 			err = fmt.Errorf("Start returned nothing")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.sasl.Name(), err)
 		}
-		return func(challenge []byte) ([]byte, bool, error) {
-			response, done, err := login.Step(challenge)
+		return func(challenge []byte) (response []byte, done bool, err error) {
+			err = apart.ErrNoReturn
+			apart.Call(func() { response, done, err = login.Step(challenge) })
 			if err != nil {
 				err = fmt.Errorf("%s: %w", o.sasl.Name(), err)
 			}

@@ -65,7 +65,7 @@ func (e *epoch) held() []*Hold {
 func (e *epoch) endHolds(why error) {
 	e.change(func() { e.over = why })
 	for _, h := range e.held() {
-		h.End(why)
+		h.lose(why)
 	}
 }
 
@@ -164,7 +164,7 @@ func (m *manager) happened(in input, server string, why error, fences []wire.Fen
 		case doAnnounce:
 			m.core.board.announce(do.change)
 			if f := m.core.cfg.onState; f != nil {
-				f(do.change)
+				m.core.ops.hooks.put(func() { f(do.change) })
 			}
 			m.report(do.change, server, why)
 		case doClose:
@@ -176,7 +176,8 @@ func (m *manager) happened(in input, server string, why error, fences []wire.Fen
 // report tells of a state change.
 func (m *manager) report(change StateChange, server string, why error) {
 	if m.core.cfg.observer.Active() {
-		m.core.cfg.observer.state(StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: why})
+		report := StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: why}
+		m.core.ops.hooks.put(func() { m.core.cfg.observer.state(report) })
 	}
 }
 
@@ -372,7 +373,7 @@ func (m *manager) tell(e *epoch) {
 	p, timeout := e.plan(), e.wire.Timeout()
 	if p.refused != nil {
 		for _, h := range e.held() {
-			h.End(p.refused)
+			h.lose(p.refused)
 		}
 	}
 	if p.rule == e.told {

@@ -171,7 +171,7 @@ func (w *Watch) deliver(from *wire.Watch, we wire.WatchEvent) {
 	}
 	w.over = ev.Type == EventEnd || w.kind == wire.Data || w.kind == wire.Child
 	if w.fn != nil {
-		w.c.core.ops.callbacks.put(func() {
+		w.c.mailbox().put(func() {
 			select {
 			case <-w.stopped:
 			default:

@@ -132,7 +132,7 @@ func (l *Line) Begin(ctx context.Context) (context.Context, func(error)) {
 	return l.Client.Observer().Acquire(ctx, framework.Acquisition{Recipe: l.Recipe, Path: l.Dir})
 }
 
-// Announce tells the hooks, by what Begin has returned, how an acquisition has ended. What was acquired is nobody's when one of them panics: then
+// Announce tells the hooks, by what Begin has returned, how an acquisition has ended. What was acquired is nobody's when one of them does not return: then
 // giveUp is called.
 func Announce(acquired func(error), err error, giveUp func()) {
 	told := false

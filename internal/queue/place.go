@@ -32,7 +32,7 @@ type place struct {
 // stay is one stay in line: from the create to the hold. When it returns an error, the node is on its way out; also when it does not return, because
 // OnWait or a hook panics or ends the goroutine.
 func (l *Line) stay(ctx, values context.Context, session *framework.Session, wait bool) (*Grant, error) {
-	p := &place{Line: l, session: session, view: session.Client()}
+	p := &place{Line: l, session: session, view: session.Client().ForRecipes()}
 	granted := false
 	defer func() {
 		if !granted {
@@ -362,18 +362,22 @@ func remove(view *framework.Client, path string) {
 
 // Leave is Release for who does not wait: the next one is woken by it, and nobody else needs to know.
 func (g *Grant) Leave() {
+	defer remove(g.Session.Client(), g.Path) // also if a hook does not return
 	g.Hold.End(framework.ErrReleased)
-	remove(g.Session.Client(), g.Path)
 }
 
 // Release ends the hold and deletes the node. When ctx ends first, or the connection is lost, the session layer goes on.
-func (g *Grant) Release(ctx context.Context) error {
-	if !mutant.On("deleted before it ends") {
-		g.Hold.End(framework.ErrReleased)
-	} else {
-		defer g.Hold.End(framework.ErrReleased)
+func (g *Grant) Release(ctx context.Context) (err error) {
+	end := func() { g.Hold.End(framework.ErrReleased) }
+	if mutant.On("deleted before it ends") {
+		defer end()
+		end = func() {}
 	}
-	return g.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, g.Path)
+	defer func() { // also if a hook does not return
+		err = g.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, g.Path)
+	}()
+	end()
+	return nil
 }
 
 // result waits for an operation whose own context bounds it: whoever stopped waiting before it is over would leave behind what it brings.

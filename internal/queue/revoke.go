@@ -28,11 +28,20 @@ func Revoke(ctx context.Context, client *framework.Client, path string) error {
 }
 
 // Revoked returns a channel that is closed when somebody asks for the node to be given up, or has asked already. It costs one read now, which is not
-// waited for, and one with each change of the data. All but the first look happens on the goroutine of the client's callbacks, and nothing has to be
+// waited for, and one with each change of the data. All but the first look happens on the goroutine of the recipes' callbacks, and nothing has to be
 // stopped: what it waits for ends with the hold, and the watch goes with the node.
+//
+// The grant is nobody's yet: it is given up if a hook does not return.
 func (g *Grant) Revoked() <-chan struct{} {
 	r := &revocation{g, make(chan struct{})}
+	looked := false
+	defer func() {
+		if !looked {
+			g.Leave()
+		}
+	}()
 	r.look()
+	looked = true
 	return r.asked
 }
 
@@ -45,7 +54,7 @@ type revocation struct {
 // look reads the node, and has changed called with the next change.
 func (r *revocation) look() {
 	ctx := r.grant.Hold.Context()
-	r.grant.Session.Client().GetData().Undecompressed().Watching(r.changed).InBackground().ForPath(ctx, r.grant.Path).Then(r.seen)
+	r.grant.Session.Client().ForRecipes().GetData().Undecompressed().Watching(r.changed).InBackground().ForPath(ctx, r.grant.Path).Then(r.seen)
 }
 
 func (r *revocation) changed(ev framework.Event) {

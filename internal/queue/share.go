@@ -15,25 +15,25 @@ import (
 // Share is one grant and those who share it: whoever acquires under it once more joins, instead of standing in line. The hold's context is made
 // with it (see [Carry]) before there is a grant, and so it is ready with Begin.
 type Share struct {
+	grant atomic.Pointer[Grant] // set by Begin. Only a hook that is told of the hold has its context before that.
+	log   *slog.Logger          // set by Begin
+
 	mu    sync.Mutex
-	grant *Grant // nil until Begin, not changed after it; until then guarded by mu, since hooks see the context before there is a grant
-	log   *slog.Logger
 	count int // Handles that were not released, guarded by mu
 }
 
 // Begin returns the first Handle.
 func (s *Share) Begin(grant *Grant, log *slog.Logger) *Handle {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.grant, s.log, s.count = grant, log, 1
+	s.log, s.count = log, 1
+	s.mu.Unlock()
+	s.grant.Store(grant)
 	return s.handle()
 }
 
-// Live says whether the grant is held.
+// Live says whether the grant is there, and held.
 func (s *Share) Live() bool {
-	s.mu.Lock()
-	grant := s.grant
-	s.mu.Unlock()
+	grant := s.grant.Load()
 	return grant != nil && grant.Hold.Valid()
 }
 
@@ -46,13 +46,13 @@ func (s *Share) Join() *Handle {
 		return s.handle()
 	}
 	s.mu.Unlock()
-	<-s.grant.Hold.Context().Done()
+	<-s.grant.Load().Hold.Context().Done()
 	return nil
 }
 
 func (s *Share) handle() *Handle {
 	h := &Handle{share: s}
-	h.cleanup = runtime.AddCleanup(h, forgotten, forgottenHandle{s.grant.Path, s.log, s.grant.Session.Ended()})
+	h.cleanup = runtime.AddCleanup(h, forgotten, forgottenHandle{s.grant.Load().Path, s.log, s.grant.Load().Session.Ended()})
 	return h
 }
 
@@ -79,25 +79,25 @@ type Handle struct {
 }
 
 // Grant returns what is shared.
-func (h *Handle) Grant() *Grant { return h.share.grant }
+func (h *Handle) Grant() *Grant { return h.share.grant.Load() }
 
 // Context is the hold's.
-func (h *Handle) Context() context.Context { return h.share.grant.Hold.Context() }
+func (h *Handle) Context() context.Context { return h.share.grant.Load().Hold.Context() }
 
 // Valid says, from the clock, whether the grant is held and the Handle not released.
-func (h *Handle) Valid() bool { return !h.released.Load() && h.share.grant.Hold.Valid() }
+func (h *Handle) Valid() bool { return !h.released.Load() && h.share.grant.Load().Hold.Valid() }
 
 // Remaining is for how long it is Valid if nothing is heard of the servers any more.
 func (h *Handle) Remaining() time.Duration {
 	if h.released.Load() {
 		return 0
 	}
-	return h.share.grant.Hold.Remaining()
+	return h.share.grant.Load().Hold.Remaining()
 }
 
 // Lost returns how the grant was lost, nil if it was not.
 func (h *Handle) Lost() error {
-	if h.share.grant.Hold.Valid() {
+	if h.share.grant.Load().Hold.Valid() {
 		return nil
 	}
 	if cause := context.Cause(h.Context()); !errors.Is(cause, framework.ErrReleased) {
@@ -124,7 +124,7 @@ func (h *Handle) Release(ctx context.Context) error {
 		return nil
 	}
 	lost := h.Lost()
-	err := h.share.grant.Release(ctx)
+	err := h.share.grant.Load().Release(ctx)
 	if lost != nil {
 		// What is left to be removed goes with the session, or the client removes it; the loss is what matters.
 		return lost

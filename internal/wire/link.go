@@ -487,11 +487,14 @@ func (l *link) forward(h jute.RequestHeader, frame []byte) bool {
 
 // close makes the link end; the first reason counts.
 func (l *link) close(err error) {
+	first := false
 	l.once.Do(func() {
-		l.err = err
+		l.err, first = err, true
 		close(l.quit)
-		l.conn.Close()
 	})
+	if first { // not inside: the connection may be a user's own kind
+		l.conn.Close()
+	}
 }
 
 func (l *link) reader() {
@@ -785,23 +788,31 @@ func (s *Session) closeLeft(ctx context.Context, addr string) bool {
 // fenced notes what has come of closing an old session. It returns nil when the connection may go on: it is closed, or nothing of it can be under way any
 // more and it has been tried often enough.
 func (s *Session) fenced(f Fence, err error) error {
+	err, given := s.fenceTried(f, err)
+	if given != nil {
+		s.log.Warn("a session before this one is not closed; it is left to expire", "old", fmt.Sprintf("%#x", f.SessionID), "err", given)
+	}
+	return err
+}
+
+// fenceTried is fenced, for the state. given is why the session has just been left to expire.
+func (s *Session) fenceTried(f Fence, err error) (stop, given error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.fences, func(left Fence) bool { return left.SessionID == f.SessionID })
 	if i < 0 {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
 		s.fences[i].tries++
 		if time.Now().Before(f.Until) || s.fences[i].tries < fenceTries {
-			return err
+			return err, nil
 		}
-		s.log.Warn("a session before this one is not closed; it is left to expire", "old", fmt.Sprintf("%#x", f.SessionID), "err", err)
 		s.fences[i].left = true
-		return nil
+		return nil, err
 	}
 	s.fences = slices.Delete(s.fences, i, i+1)
-	return nil
+	return nil, nil
 }
 
 // Unfenced returns the sessions before this one that may not be closed. Once a member with a quorum has accepted this one these are those that it was not

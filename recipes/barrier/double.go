@@ -102,7 +102,7 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{d: d, session: session, view: session.Client(), name: zkpath.NewGUID()}
+	m := &Member{d: d, session: session, view: session.Client().ForRecipes(), name: zkpath.NewGUID()}
 	in := false
 	defer func() {
 		if !in { // also when a hook, an ACL provider or a retry policy has panicked
@@ -286,14 +286,19 @@ func (m *Member) lookAround() {
 // abandon takes the node back behind the caller's back, and closes the barrier if nobody is left in it: in the end, however long the servers cannot
 // be reached, unless the client is closed.
 func (m *Member) abandon() {
+	defer m.remove() // also if a hook does not return
 	if m.hold != nil {
 		m.hold.End(ErrReleased)
 	}
+}
+
+// remove is what abandon does about the nodes.
+func (m *Member) remove() {
 	d := m.d
 	// In this order, and behind everything that we have sent: the list shows what is left without us. That holds only if the removal was answered: until
 	// then a create of ours that is on its way may be executed behind the list, and the others reckon with our node for as long as it is there.
 	removed := m.view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), m.Path())
-	listed := d.client.GetChildren().InBackground().ForPath(context.Background(), d.path)
+	listed := d.client.ForRecipes().GetChildren().InBackground().ForPath(context.Background(), d.path)
 	removed.Then(func(_ struct{}, err error) {
 		switch {
 		case errors.Is(err, framework.ErrClosed):

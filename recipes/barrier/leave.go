@@ -30,13 +30,13 @@ func (m *Member) Leave(ctx context.Context) error {
 	}
 	defer m.d.company.parted()
 	err := m.lost()
-	m.hold.End(ErrReleased)
 	out := false
 	defer func() {
 		if !out { // also when a hook or a retry policy has panicked
 			m.abandon()
 		}
 	}()
+	m.hold.End(ErrReleased)
 	if err == nil {
 		err = ready(ctx, nil)
 	}

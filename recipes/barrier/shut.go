@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/queue"
 )
 
@@ -86,7 +87,13 @@ func (d *Double) shutForGiven(ctx context.Context) {
 		if len(given) == 0 {
 			return
 		}
-		err := d.shut(ctx, given...)
+		err := error(nil)
+		returned := apart.Call(func() { err = d.shut(ctx, given...) })
+		if d.client.Over() == nil && !returned {
+			failures++ // a hook has ended the goroutine
+			_ = queue.Pause(ctx, d.client, failures)
+			continue
+		}
 		if d.client.Over() == nil && (errors.Is(err, framework.ErrAuthFailed) || errors.Is(err, framework.ErrNotReadOnly)) {
 			failures++ // it passes when the credentials are right again, or a member with a quorum is found
 			_ = queue.Pause(ctx, d.client, failures)

@@ -60,8 +60,11 @@ func (c *candidate) begin(t *Term) {
 // over makes the end of a term known.
 func (c *candidate) over(t *Term) {
 	c.line.Client.Logger().Info("not leading any more", "path", c.line.Dir, "node", t.Node(), "cause", t.cause())
-	c.change(func() { c.term, c.place = nil, nil })
+	c.forget()
 }
+
+// forget takes the term from those who look.
+func (c *candidate) forget() { c.change(func() { c.term, c.place = nil, nil }) }
 
 // refused notes that joining has failed.
 func (c *candidate) refused(err error, again time.Duration) {

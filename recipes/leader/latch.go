@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/queue"
 )
 
@@ -18,7 +19,7 @@ const latchName = "latch-"
 // The functions are called one after the other on the latch's goroutine: OnNotLeader only for a term for which OnLeader was called and has
 // returned, and neither for another term before. The latch does not stand in line again before they have returned; so OnLeader may do the
 // leader's work, as long as it returns soon after the term's context has ended. They must not call Close or wait in Leave or Resign, which wait
-// for them.
+// for them. runtime.Goexit (t.FailNow) in one counts as its return; a panic ends the process.
 type Listener struct {
 	// OnLeader is called at the beginning of a term.
 	OnLeader func(*Term)
@@ -210,7 +211,11 @@ func (l *Latch) run() {
 		defer close(attended)
 		l.attend(l.ctx)
 	}()
-	l.rest(l.elect())
+	var idle error
+	for failures := 1; !apart.Call(func() { idle = l.elect() }); failures++ { // a hook has ended the goroutine
+		l.line.Client.Pause(l.ctx, pause(failures))
+	}
+	l.rest(idle)
 	l.cancel()
 	<-attended
 }
@@ -242,34 +247,53 @@ func (l *Latch) elect() error {
 // lead goes through all terms on one node, and gives the place up.
 func (l *Latch) lead(grant *queue.Grant, term *Term) {
 	l.given = grant
-	cause := l.serve(term)
-	for errors.Is(cause, ErrSuspended) {
+	cause := error(ErrReleased) // also if a hook or the logger does not return
+	defer func() {
+		l.deleted = nil
+		defer func() {
+			if term != nil {
+				term.deleted = l.deleted
+				close(term.given)
+			}
+		}()
+		l.deleted = giveUp(grant, cause)
+	}()
+	for {
+		cause = l.serve(term)
+		if !errors.Is(cause, ErrSuspended) {
+			return
+		}
 		close(term.given) // nobody waits for it: a lost term cannot be resigned
+		term, cause = nil, ErrReleased
 		next, err := l.regain(grant)
 		if err != nil {
-			l.deleted = giveUp(grant, err)
+			cause = err
 			return
 		}
 		term = next
-		cause = l.serve(term)
 	}
-	l.deleted = giveUp(grant, cause)
-	term.deleted = l.deleted
-	close(term.given)
 }
 
 // serve is one term. It returns the cause of its end.
 func (l *Latch) serve(term *Term) error {
 	defer term.endWith(l.ctx, func() error { return ErrReleased })()
+	over := false
+	defer func() {
+		if !over {
+			defer l.forget()
+			term.hold.End(ErrReleased)
+		}
+	}()
 	l.begin(term)
 	if l.listener.OnLeader != nil {
-		l.listener.OnLeader(term)
+		apart.Call(func() { l.listener.OnLeader(term) })
 	}
 	<-term.Context().Done()
 	cause := term.cause()
 	l.over(term)
+	over = true
 	if l.listener.OnNotLeader != nil && l.tells() {
-		l.listener.OnNotLeader(term, cause)
+		apart.Call(func() { l.listener.OnNotLeader(term, cause) })
 	}
 	return cause
 }

@@ -188,11 +188,13 @@ func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
 		if mutant.On("deleted before it ends") {
 			_ = giveUp(term.grant, nil)
 		}
+		defer func() { // also if a hook does not return
+			<-term.Context().Done()
+			defer close(term.given)
+			defer func() { term.deleted = giveUp(term.grant, term.cause()) }()
+			s.over(term)
+		}()
 		term.hold.End(ErrReleased)
-		<-term.Context().Done()
-		s.over(term)
-		term.deleted = giveUp(term.grant, term.cause())
-		close(term.given)
 	}()
 	return s.call(term.Context()), nil
 }

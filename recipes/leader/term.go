@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -24,8 +25,8 @@ type Term struct {
 	deleted *framework.Pending[struct{}]
 }
 
-// cell takes the Term to those who have its context. It is filled before anybody has.
-type cell struct{ term *Term }
+// cell takes the Term to those who have its context. It is filled before anybody has but a hook that is told of the hold.
+type cell struct{ term atomic.Pointer[Term] }
 
 // carrier is what the contexts of a term have their values from.
 type carrier struct {
@@ -54,17 +55,18 @@ func TermOf(ctx context.Context) *Term {
 		return nil
 	}
 	if c, _ := ctx.Value(termKey{}).(*cell); c != nil {
-		return c.term
+		return c.term.Load()
 	}
 	return nil
 }
 
 func (c *candidate) newTerm(grant *queue.Grant, hold *framework.Hold, in *cell) *Term {
-	in.term = &Term{
+	term := &Term{
 		client: c.line.Client, dir: c.line.Dir, grant: grant, hold: hold, cell: in, began: time.Now(),
 		given: make(chan struct{}),
 	}
-	return in.term
+	in.term.Store(term)
+	return term
 }
 
 // Context is the one to lead under: it ends with the term, and context.Cause says why: ErrSuspended, ErrSessionLost, ErrNodeDeleted,

@@ -228,14 +228,21 @@ func (l *MultiLock) release(give func(Held) error) error {
 	for _, unhook := range l.unhook {
 		unhook()
 	}
-	var refused []error
-	for i := len(l.parts) - 1; i >= 0; i-- {
-		if err := give(l.parts[i]); err != nil {
-			refused = append(refused, err)
-		}
+	if failed := release(l.parts, give); failed != nil {
+		return fmt.Errorf("multi-lock: %w", errors.Join(failed...))
 	}
-	if refused != nil {
-		return fmt.Errorf("multi-lock: %w", errors.Join(refused...))
+	return nil
+}
+
+// release gives the last of the locks back first, and the others also if that does not return.
+func release(parts []Held, give func(Held) error) (failed []error) {
+	if len(parts) == 0 {
+		return nil
+	}
+	last := len(parts) - 1
+	defer func() { failed = append(failed, release(parts[:last], give)...) }()
+	if err := give(parts[last]); err != nil {
+		return []error{err}
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/retry"
 )
 
 // Count is a number in a node that everybody may read and set: how many leases a semaphore has, see [WithSharedCount]. It has no state but its

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,10 +28,8 @@ type Lease struct {
 func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes []node) (*Lease, error) {
 	all := false
 	defer func() { // also when a hook panics
-		for _, n := range nodes {
-			if !all && n.hold != nil {
-				n.hold.End(framework.ErrReleased)
-			}
+		if !all {
+			end(slices.DeleteFunc(slices.Clone(nodes), func(n node) bool { return n.hold == nil }), framework.ErrReleased)
 		}
 	}()
 	share := &own{}
@@ -63,10 +62,16 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 // giveUp is Release for who does not wait.
 func (l *Lease) giveUp() {
 	l.cleanup.Stop()
-	for _, n := range l.nodes {
-		n.hold.End(framework.ErrReleased)
+	defer giveBack(l.view, l.nodes...)
+	end(l.nodes, framework.ErrReleased)
+}
+
+// end ends the holds of all nodes, also if a hook that hears of one does not return.
+func end(nodes []node, why error) {
+	if len(nodes) > 0 {
+		defer end(nodes[1:], why)
+		nodes[0].hold.End(why)
 	}
-	giveBack(l.view, l.nodes...)
 }
 
 // forgottenLease is what remains of a Lease that was garbage collected.
@@ -165,7 +170,7 @@ func (l *Lease) Guard() []framework.TransactionOp {
 //
 // A second Release returns ErrReleased and does nothing. If a lease was lost before, the error says how (ErrSessionLost, …): what was done
 // with it may have been one too many at its end. Release is needed then, too: the nodes may still be there.
-func (l *Lease) Release(ctx context.Context) error {
+func (l *Lease) Release(ctx context.Context) (err error) {
 	if ctx == nil {
 		return l.s.failed("release", framework.ErrNilContext)
 	}
@@ -176,20 +181,20 @@ func (l *Lease) Release(ctx context.Context) error {
 	for _, stop := range l.apart {
 		stop()
 	}
-	err, why := l.lost(), error(framework.ErrReleased)
-	if err != nil {
-		why = err // one of them may have heard of it and the first one, whose context is the lease's, not yet
+	lost, why := l.lost(), error(framework.ErrReleased)
+	if lost != nil {
+		why = lost // one of them may have heard of it and the first one, whose context is the lease's, not yet
 	}
-	for _, n := range l.nodes {
-		n.hold.End(why)
-	}
-	// What is left to be removed goes with the session, or the client removes it; a loss is what matters.
-	if deleted := l.remove(ctx); err == nil {
-		err = deleted
-	}
-	if err != nil {
-		return l.s.failed("release", err)
-	}
+	defer func() {
+		// What is left to be removed goes with the session, or the client removes it; a loss is what matters.
+		if err = l.remove(ctx); lost != nil {
+			err = lost
+		}
+		if err != nil {
+			err = l.s.failed("release", err)
+		}
+	}()
+	end(l.nodes, why)
 	return nil
 }
 

@@ -154,7 +154,7 @@ type node struct {
 // take makes n lease nodes, and they are leases if they are within the limit; else ErrNotAcquired. One flight, if nothing comes in between. Whatever
 // the error, the nodes are on their way out.
 func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int) (*Lease, error) {
-	view := session.Client()
+	view := session.Client().ForRecipes()
 	create := view.Create().WithMode(framework.EphemeralSequential).WithProtection().CreatingParentContainersIfNeeded().InBackground()
 	nodes := make([]node, 0, n)
 	var creates []*framework.Pending[framework.CreateResult] // under way
