@@ -48,8 +48,8 @@ type options struct {
 	rule           Rule
 	bound          time.Duration // D
 	tick           time.Duration
-	margin         time.Duration // negative: by the session timeout
-	fenceGrace     time.Duration // negative: the margin
+	margin         time.Duration // negative: by the session timeout and the rule
+	fenceGrace     time.Duration // negative: by the session timeout
 	onState        func(StateChange)
 	observer       Observer
 }
@@ -319,8 +319,10 @@ func WithServerTick(d time.Duration) Option {
 	return func(o *options) error { return positive(&o.tick, d, "WithServerTick") }
 }
 
-// WithSafetyMargin is taken off the time for which a hold is valid: for the scheduling of this process and the difference of two clocks'
-// rates. Default: a fortieth of the session timeout, at least 10 ms and at most 250 ms.
+// WithSafetyMargin is taken off the time for which a hold is valid: for the scheduling of this process, the difference of two clocks' rates, and
+// for the work under the hold to stop in before the servers can give it to somebody else (see [WithFenceGrace] for what the client itself does then).
+// Default: a tenth of the session timeout, at least 10 ms and at most 1 s. Under [RuleHeartbeat] a fortieth, at most 250 ms: it takes an eighth of the session
+// timeout off besides, of which a leader that pauses may use up all.
 func WithSafetyMargin(d time.Duration) Option {
 	return func(o *options) error {
 		if d < 0 {
@@ -333,7 +335,8 @@ func WithSafetyMargin(d time.Duration) Option {
 
 // WithFenceGrace is a pause between the loss of a session and the moment at which the client begins with the next one, and closes what may
 // be left of it at the server, over a second connection that lasts a moment. Closing it hands locks over sooner; the pause gives those who held them
-// time to stop. Until then the client has no connection. Default: the safety margin (see [WithSafetyMargin]).
+// time to stop: nobody else has the lock earlier by what this client does. Until then the client has no connection. Default: a tenth of the session timeout, at
+// least 10 ms and at most 1 s; a quarter of that after a session that a server has called expired, when others have had the locks for a while. How long the servers leave for that if they expire the session first is [WithSafetyMargin].
 func WithFenceGrace(d time.Duration) Option {
 	return func(o *options) error {
 		if d < 0 {

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -85,11 +86,12 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 	if standalone || mutant.On("a member's answer is the leader's") {
 		bound = 0
 	}
-	margin := o.marginOf(timeout)
-	p := plan{rule: wire.Rule{Kind: wire.RuleBound, Bound: bound, Margin: margin, Tick: o.tickFor(timeout), Jitter: timeout / 8}}
+	p := plan{rule: wire.Rule{Kind: wire.RuleBound, Bound: bound, Tick: o.tickFor(timeout), Jitter: timeout / 8}}
 	if o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound {
 		p.rule.Kind, p.every = wire.RuleHeartbeat, timeout/heartbeats
 	}
+	margin := o.marginOf(timeout, p.rule.Kind)
+	p.rule.Margin = margin
 	const advice = "the server granted %v; raise WithSessionTimeout (and maxSessionTimeout at the servers)"
 	switch {
 	case p.rule.Kind == wire.RuleHeartbeat:
@@ -97,9 +99,10 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 		// packets is an interval too. What is left is for the pauses of a leader; of a short timeout that is less.
 		need := p.every*2 + p.every/2
 		left := timeout - p.rule.Tick/2 - timeout/heartbeats - margin - need
-		p.rule.Jitter = min(p.rule.Jitter, left)
+		least := timeout / leastJitter
+		p.rule.Jitter = min(p.rule.Jitter, max(left, least))
 		p.covers = need + left - p.rule.Jitter
-		if least := timeout / leastJitter; left < least {
+		if left < least {
 			p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or say WithServerTick(%v), or less, if that is the servers' tickTime (it is taken for %v)",
 				ErrTimeoutTooShort, timeout, o.shortest(), max(p.rule.Tick+2*(left-least), 0).Truncate(time.Millisecond), p.rule.Tick)
 			if o.margin > 0 {
@@ -108,7 +111,7 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 		}
 	case timeout-bound-margin < (timeout-bound)/2 || timeout <= bound:
 		p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or lower WithStaleServerBound (%v) if the servers' syncLimit × tickTime allows it, or WithSafetyMargin (%v), or choose RuleHeartbeat",
-			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute)), bound, margin)
+			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute, wire.RuleBound)), bound, margin)
 	}
 	return p
 }
@@ -150,20 +153,33 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + unit).Truncate(unit)
 }
 
-// marginOf is the safety margin for a session timeout.
-func (o *options) marginOf(timeout time.Duration) time.Duration {
-	if o.margin >= 0 {
+// marginOf is the safety margin for a session timeout: under the bound rule it is all that those who have lost something have to stop in. The heartbeat
+// rule takes T/8 for a leader's pause off as well, and has little to spare.
+func (o *options) marginOf(timeout time.Duration, kind wire.RuleKind) time.Duration {
+	switch {
+	case o.margin >= 0:
 		return o.margin
+	case kind == wire.RuleBound:
+		return notice(timeout)
 	}
 	return min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond)
 }
 
-// grace is how long those who held something in a lost session have to stop before what may be left of it is closed.
-func (o *options) grace(timeout time.Duration) time.Duration {
-	if o.fenceGrace >= 0 {
+// grace is how long those who held something in a lost session have to stop before what may be left of it is closed. Of one that a server has called expired
+// hardly anything is: others have had the locks for a while.
+func (o *options) grace(timeout time.Duration, why error) time.Duration {
+	switch {
+	case o.fenceGrace >= 0:
 		return o.fenceGrace
+	case errors.Is(why, wire.ErrExpired):
+		return o.marginOf(timeout, wire.RuleHeartbeat)
 	}
-	return o.marginOf(timeout)
+	return notice(timeout)
+}
+
+// notice is how long whoever has lost something has to stop in before anybody else can have it, unless the options say otherwise.
+func notice(timeout time.Duration) time.Duration {
+	return min(max(timeout/10, 10*time.Millisecond), time.Second)
 }
 
 // kind is the plan's rule as users know it.

@@ -127,11 +127,28 @@ func TestALongerTickIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestDefaultMargin(t *testing.T) {
-	o := defaultOptions()
-	assert.Equal(t, 100*time.Millisecond, o.decide(4*time.Second, true).rule.Margin)
-	assert.Equal(t, 250*time.Millisecond, o.decide(time.Minute, true).rule.Margin)
-	assert.Equal(t, 10*time.Millisecond, o.decide(100*time.Millisecond, true).rule.Margin)
+// What work has to stop in: a tenth of the session timeout or a second, whichever is less, under every rule, whether the servers expire the session or
+// the client closes it.
+func TestTheTimeToStopIn(t *testing.T) {
+	for _, tt := range []struct{ timeout, bound, heartbeat, grace time.Duration }{
+		{50 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond},
+		{4 * time.Second, 400 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond},
+		{10 * time.Second, time.Second, 250 * time.Millisecond, time.Second},
+		{time.Minute, time.Second, 250 * time.Millisecond, time.Second},
+	} {
+		o := defaultOptions()
+		bound := o.decide(tt.timeout, true).rule
+		assert.Equal(t, tt.bound, bound.Margin)
+		o.rule, o.tick = RuleHeartbeat, tt.timeout/4
+		beats := o.decide(tt.timeout, false).rule
+		assert.Equal(t, tt.heartbeat, beats.Margin)
+		assert.GreaterOrEqual(t, beats.Margin+beats.Jitter, min(tt.timeout/10, time.Second))
+		assert.Equal(t, tt.grace, o.grace(tt.timeout, wire.ErrLapsed))
+		assert.Equal(t, tt.heartbeat, o.grace(tt.timeout, wire.ErrExpired), "others have the locks already")
+		o.margin, o.fenceGrace = 3*time.Millisecond, 7*time.Millisecond
+		assert.Equal(t, 3*time.Millisecond, o.decide(tt.timeout, true).rule.Margin)
+		assert.Equal(t, 7*time.Millisecond, o.grace(tt.timeout, nil))
+	}
 }
 
 func TestStandsAlone(t *testing.T) {

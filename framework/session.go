@@ -217,7 +217,7 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		cfg.LastZxid = old.wire.MaxZxid()
 		notBefore = time.Now().Add(m.breath())
 		if len(fences) > 0 { // else nobody can be in the way
-			notBefore = notBefore.Add(c.cfg.grace(old.wire.Timeout()))
+			notBefore = notBefore.Add(c.cfg.grace(old.wire.Timeout(), old.wire.Err()))
 		}
 	}
 	cfg.Dial = c.dialer(notBefore)
@@ -300,7 +300,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 				left = min(left, c.cfg.bound)
 			}
 			id, password := e.wire.Identity()
-			fences = append(fences, wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(left + c.cfg.grace(e.wire.Timeout()))})
+			fences = append(fences, wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(left + c.cfg.grace(e.wire.Timeout(), ev.Err))})
 		}
 		if m.state.closed {
 			e.cancel(why) // nobody needs to wait for it any more

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,26 +188,34 @@ func TestFenceGrace(t *testing.T) {
 	})
 }
 
-// Without a grace of its own the old session is left alone for the safety margin: whoever held something has that long to stop.
-func TestFenceGraceIsTheMarginByDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.RunT(t)
-		c := dial(t, srv)
-		s := connected(t, c)
-		_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/held", nil)
-		require.NoError(t, err)
-		srv.BlackHole(0, zktest.Both)
-		<-s.Done()
-		lost := time.Now()
-		srv.Heal()
-		time.Sleep(c.Safety().Margin - time.Millisecond)
-		assert.True(t, srv.Exists("/held"), "not handed over yet")
-		_, err = c.Session(t.Context())
-		require.NoError(t, err)
-		assert.GreaterOrEqual(t, time.Since(lost), c.Safety().Margin)
-		assert.Less(t, time.Since(lost), 2*time.Second)
-		assert.False(t, srv.Exists("/held"))
-	})
+// Whoever has lost a lock has a second to stop in, or a tenth of a shorter session timeout, before anybody else can have it: whether the servers expire the
+// session first, in whatever phase of their tick, or the client itself closes it.
+func TestWhoHasLostALockHasTimeToStop(t *testing.T) {
+	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
+		for phase := range 10 {
+			for _, back := range []bool{true, false} {
+				t.Run(fmt.Sprint(timeout, phase, back), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						srv := zktest.RunT(t)
+						c := dial(t, srv, WithSessionTimeout(timeout))
+						h := hold(t, connected(t, c), "/held", HoldOptions{Loss: SessionOnly})
+						time.Sleep(time.Minute + time.Duration(phase)*200*time.Millisecond)
+						srv.BlackHole(0, zktest.Both)
+						<-h.Context().Done()
+						lost := time.Now()
+						if back {
+							srv.Heal()
+						}
+						for srv.Exists("/held") {
+							time.Sleep(5 * time.Millisecond)
+						}
+						assert.GreaterOrEqual(t, time.Since(lost), min(timeout/10, time.Second))
+						srv.Heal()
+					})
+				})
+			}
+		}
+	}
 }
 
 func TestSessionWaitsForOne(t *testing.T) {
