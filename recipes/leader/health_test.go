@@ -19,7 +19,7 @@ func TestHealthAskedByMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
-		const latches, callers, questions = 200, 4, 300
+		const latches, callers, questions = 100, 4, 300
 		start := time.Now()
 		var all []*leader.Latch
 		var asking sync.WaitGroup
