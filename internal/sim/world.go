@@ -344,6 +344,7 @@ func (w *world) patience() time.Duration {
 
 // nothingLeft checks that clean-ups are done and no watch is left.
 func (w *world) nothingLeft() {
+	time.Sleep(time.Second) // many removals at once wait for room on the connection
 	synctest.Wait()
 	for i, c := range w.clients {
 		if n := c.PendingCleanups(); n != 0 {

@@ -7,6 +7,7 @@
 //
 //	Session    one epoch: one ZooKeeper session over any number of connections        session.go
 //	link       one connection: handshake, reader, writer, watchdog                    link.go
+//	room       how much may be under way on it, by how long answers take              room.go
 //	libConn    the net.Conn that the library holds                                    libconn.go
 //	registry   the watches: one on the server per path and kind, many subscribers     watches.go
 //	Validity   until when the server cannot have expired the session (promise P1)     validity.go

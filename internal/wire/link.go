@@ -286,7 +286,9 @@ func (s *Session) handshake(conn net.Conn, limit time.Time, network, addr string
 		if errors.As(err, new(unsaid)) || errors.Is(err, errRefused) || errors.Is(err, ErrNotReadOnly) {
 			s.noStray()
 		}
-		s.noteRefusal(err)
+		if !errors.Is(err, ErrNotReadOnly) { // which has nothing to do with what we have seen
+			s.noteRefusal(err)
+		}
 		return nil, false, fmt.Errorf("handshake: %w", err)
 	}
 	if resp.SessionID == 0 || resp.ReadOnly { // none, or one that nobody else knows of
