@@ -163,7 +163,9 @@ func TestThePolicyIsAsked(t *testing.T) {
 					_, err := c.Create().OrSetData().ForPath(ctx, p, nil)
 					require.NoError(t, err)
 				}
-				require.NoError(t, c.Delete().Quietly().ForPath(ctx, "/a/z"))
+				for _, p := range []string{"/a/z", "/a/i"} {
+					require.NoError(t, c.Delete().Quietly().ForPath(ctx, p))
+				}
 				policy.reset()
 
 				// Executed, and the reply lost.
