@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -138,6 +139,9 @@ func WithAuth(scheme string, auth []byte) Option {
 	return func(o *options) error {
 		if scheme == "" {
 			return invalid("WithAuth", `the scheme is empty; the usual one is "digest", with []byte("user:password")`)
+		}
+		if scheme == "digest" && !bytes.ContainsRune(auth, ':') {
+			return invalid("WithAuth", `a digest credential is []byte("user:password"); there is no colon`)
 		}
 		o.credentials = append(o.credentials, &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)})
 		return nil

@@ -12,11 +12,19 @@ import (
 
 // Connections returns how many connections the session has had so far. It has grown before the first event or result that came over a
 // new connection is delivered: who finds it unchanged knows that there was no reconnect meanwhile.
-func (s *Session) Connections() uint64 { return s.e.wire.Links() }
+func (s *Session) Connections() uint64 {
+	if s.none() {
+		return 0
+	}
+	return s.e.wire.Links()
+}
 
 // Ended returns what says whether the session is over, for clean-ups of the garbage collector: it keeps neither the session nor its client, looks at no
 // clock and touches no channel.
 func (s *Session) Ended() func() bool {
+	if s.none() {
+		return func() bool { return true }
+	}
 	kept := weak.Make(s.e)
 	return func() bool {
 		e := kept.Value()
@@ -33,6 +41,9 @@ func (s *Session) Ended() func() bool {
 // other, in the order in which operations end and watches fire. They must not block, and call nothing of a user's: all recipes and caches of the client share
 // that goroutine.
 func (c *Client) ForRecipes() *Client {
+	if c.none() {
+		return &Client{}
+	}
 	v := c.view
 	v.own = true
 	return &Client{core: c.core, view: v}
@@ -40,6 +51,9 @@ func (c *Client) ForRecipes() *Client {
 
 // mailbox is where the view's callbacks run.
 func (c *Client) mailbox() *mailbox {
+	if c.none() {
+		return &mailbox{spawn: func(f func()) { go f() }}
+	}
 	if c.view.own {
 		return &c.core.ops.own
 	}
@@ -48,6 +62,9 @@ func (c *Client) mailbox() *mailbox {
 
 // RetryPolicy returns the policy of [WithRetry], or of [Client.UsingRetry], for recipes that repeat several operations as one.
 func (c *Client) RetryPolicy() retry.Policy {
+	if c.none() {
+		return nil
+	}
 	if p := c.view.retry; p != nil {
 		return p
 	}
@@ -57,11 +74,23 @@ func (c *Client) RetryPolicy() retry.Policy {
 // Retry runs op as the retry policy says, for recipes that repeat several operations as one. An error for which retryable says false is returned at
 // once. When the client closes, no pause goes on: op is called once more, to be told ErrClosed.
 func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, retryable func(error) bool) error {
+	switch {
+	case c.none():
+		return ErrNoClient
+	case ctx == nil:
+		return ErrNilContext
+	case op == nil:
+		return badArguments("Retry without a function")
+	}
 	return retry.Do(ctx, c.RetryPolicy(), op, retry.WithRetryable(retryable), retry.WithInterrupt(c.core.closed))
 }
 
 // Pause waits for d, but not longer than until ctx ends or the client closes. For recipes that try again by a rule of their own.
-func (c *Client) Pause(ctx context.Context, d time.Duration) { c.core.pause(ctx, d) }
+func (c *Client) Pause(ctx context.Context, d time.Duration) {
+	if ctx != nil && !c.none() {
+		c.core.pause(ctx, d)
+	}
+}
 
 func (c *core) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
@@ -79,12 +108,20 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 func Retryable(err error) bool { return transient(err) }
 
 // Logger returns the logger of [WithLogger], for recipes.
-func (c *Client) Logger() *slog.Logger { return c.core.cfg.logger }
+func (c *Client) Logger() *slog.Logger {
+	if c.none() {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.core.cfg.logger
+}
 
 // SessionSoon is [Client.Session] for who would rather fail than wait for ever: it waits for a connection as an operation does, that is
 // for the connection timeout, and again as often as the retry policy says. Then the error is ErrNotConnected.
 // While every server refuses the client's credentials it is ErrAuthFailed, at once.
 func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
+	if c.none() {
+		return nil, ErrNoClient
+	}
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
@@ -102,7 +139,7 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	return s, nil
 }
 
-// Over returns why no operation of this client can ever succeed again, nil while one may: ErrClosed, and for the view of a [Session] also ErrSessionLost. For
+// Over returns why no operation of this client can ever succeed again, nil while one may: ErrClosed, and for the view of a [Session] also ErrSessionLost; ErrNoClient if there is none. For
 // recipes that sit out the loss of a session, which is nothing that passes for who is bound to that session.
 func (c *Client) Over() error {
 	_, err := c.epochOf()
@@ -124,7 +161,10 @@ func (c *Client) Unpacked(path string, data []byte) []byte {
 }
 
 // Spawn runs f on a goroutine of the client's, for recipes that have to finish something behind their caller's back. Close waits for it: by then
-// operations, and pauses, fail with ErrClosed, and f has to return.
+// operations, and pauses, fail with ErrClosed, and f has to return. A panic in f ends the process.
 func (c *Client) Spawn(f func(ctx context.Context)) {
+	if f == nil || c.none() {
+		return
+	}
 	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
 }

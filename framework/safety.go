@@ -152,6 +152,9 @@ func standsAlone(r wire.Reply) bool {
 
 // Safety tells how the current session's holds are kept safe, for logs, metrics and readiness checks. After Close it tells about the last one.
 func (c *Client) Safety() Safety {
+	if c.none() {
+		return Safety{}
+	}
 	e := c.epochView()
 	s := Safety{Epoch: e.n, SessionTimeout: e.wire.Timeout(), Remaining: max(e.wire.Validity().Remaining(), 0)}
 	if s.SessionTimeout <= 0 {

@@ -62,6 +62,14 @@ type Grant struct {
 	Czxid      int64
 }
 
+// Made is fault, or framework.ErrNoClient if the client of a recipe is nil or not one, as that of a recipe's zero value.
+func Made(client *framework.Client, fault error) error {
+	if fault == nil && errors.Is(client.Over(), framework.ErrNoClient) {
+		return framework.ErrNoClient
+	}
+	return fault
+}
+
 // Acquire waits in line until it is the caller's turn or ctx ends. When the session, or the node, is lost meanwhile, it begins again at the
 // end of the line, as Curator's retry does. values is where the hold's context has its values from.
 //

@@ -93,8 +93,8 @@ func configure(line *queue.Line, client *framework.Client, path, name string, op
 }
 
 func check(client *framework.Client, path string) error {
-	if client == nil {
-		return errors.New("the client is nil: make one with framework.New")
+	if err := queue.Made(client, nil); err != nil {
+		return err
 	}
 	var fault *zkpath.Error
 	if err := zkpath.Validate(path, false); errors.As(err, &fault) {

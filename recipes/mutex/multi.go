@@ -87,6 +87,8 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(co
 	switch {
 	case m.err != nil:
 		return nil, fmt.Errorf("multi-lock: %s: %w", verb, m.err)
+	case len(m.parts) == 0:
+		return nil, fmt.Errorf("multi-lock: %s: %w", verb, framework.ErrNoClient)
 	case ctx == nil:
 		return nil, fmt.Errorf("multi-lock: %s: %w", verb, framework.ErrNilContext)
 	}

@@ -55,8 +55,8 @@ func New(client *framework.Client, path string, opts ...Option) *Mutex {
 }
 
 func (m *Mutex) configure(opts []Option) error {
-	if m.line.Client == nil {
-		return errors.New("the client is nil: make one with framework.New")
+	if err := queue.Made(m.line.Client, nil); err != nil {
+		return err
 	}
 	var fault *zkpath.Error
 	if err := zkpath.Validate(m.line.Dir, false); errors.As(err, &fault) {
@@ -109,7 +109,7 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 }
 
 func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
-	err := m.err
+	err := queue.Made(m.line.Client, m.err)
 	switch {
 	case err != nil:
 	case ctx == nil:
@@ -196,7 +196,7 @@ func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
 }
 
 func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, error) {
-	err := m.err
+	err := queue.Made(m.line.Client, m.err)
 	var line []queue.Participant
 	if err == nil {
 		line, err = m.line.Participants(ctx, limit)

@@ -88,8 +88,8 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 }
 
 func (rw *RWLock) configure(opts []Option) error {
-	if rw.client() == nil {
-		return errors.New("the client is nil: make one with framework.New")
+	if err := queue.Made(rw.client(), nil); err != nil {
+		return err
 	}
 	var fault *zkpath.Error
 	if err := zkpath.Validate(rw.Path(), false); errors.As(err, &fault) {
@@ -167,7 +167,7 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 }
 
 func (rw *RWLock) participants(ctx context.Context, names []string) ([]Participant, error) {
-	err := rw.err
+	err := queue.Made(rw.client(), rw.err)
 	if err == nil && ctx == nil {
 		err = framework.ErrNilContext
 	}

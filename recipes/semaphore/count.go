@@ -45,7 +45,7 @@ func (c *Count) Path() string { return c.path }
 // Get reads the count. Errors: ErrNoNode if it was never set; ErrBadCount if the node contains something else; those of every operation.
 func (c *Count) Get(ctx context.Context) (CountValue, error) {
 	var stat framework.Stat
-	err := c.err
+	err := queue.Made(c.client, c.err)
 	var data []byte
 	if err == nil {
 		data, err = c.client.GetData().StoringStatIn(&stat).ForPath(ctx, c.path)
@@ -68,7 +68,7 @@ func value(data []byte, stat framework.Stat, err error) (v CountValue, _ error) 
 // Set sets the count to n, whatever it was, and makes its node, and missing parents as containers, if there is none. Two at a time leave one of
 // the numbers; [Count.CompareAndSet] is for numbers that depend on the one before.
 func (c *Count) Set(ctx context.Context, n int32) error {
-	err := c.err
+	err := queue.Made(c.client, c.err)
 	if err == nil {
 		_, err = c.client.Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, c.path, encode(n))
 	}
@@ -78,7 +78,7 @@ func (c *Count) Set(ctx context.Context, n int32) error {
 // CompareAndSet sets the count to n if nobody has changed it since it was seen, and returns what it is then; ErrBadVersion otherwise. An
 // ErrConnectionLoss says that it may have been set or not: Get again.
 func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
-	err := c.err
+	err := queue.Made(c.client, c.err)
 	if err == nil && seen.Version == -1 { // the version overflows to it after four thousand million changes
 		err = fmt.Errorf("%w: version -1 stands for any version; use Set", framework.ErrBadArguments)
 	}
@@ -107,8 +107,8 @@ func (c *Count) Watch(ctx context.Context) iter.Seq2[CountValue, error] {
 // watch returns nil when the loop was left.
 func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) error {
 	switch {
-	case c.err != nil:
-		return c.err
+	case queue.Made(c.client, c.err) != nil:
+		return queue.Made(c.client, c.err)
 	case ctx == nil:
 		return framework.ErrNilContext
 	}

@@ -104,8 +104,8 @@ func (s *Semaphore) configure(opts []Option) error {
 }
 
 func check(client *framework.Client, path string) error {
-	if client == nil {
-		return errors.New("the client is nil: make one with framework.New")
+	if err := queue.Made(client, nil); err != nil {
+		return err
 	}
 	var fault *zkpath.Error
 	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
@@ -177,8 +177,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(c
 // ready refuses what cannot be begun.
 func (s *Semaphore) ready(ctx context.Context) error {
 	switch {
-	case s.err != nil:
-		return s.err
+	case queue.Made(s.client, s.err) != nil:
+		return queue.Made(s.client, s.err)
 	case ctx == nil:
 		return framework.ErrNilContext
 	case ctx.Err() != nil:
