@@ -127,7 +127,7 @@ func WithRetry(p retry.Policy) Option {
 	}
 }
 
-// WithNamespace puts every path of the client below the node of that name, as [Client.UsingNamespace] does. Default: none.
+// WithNamespace puts every path of the client below the node of that name, which has no leading slash, as [Client.UsingNamespace] does. Default: none.
 func WithNamespace(ns string) Option {
 	return func(o *options) error { o.namespace = ns; return nil }
 }
