@@ -35,7 +35,7 @@ func NewTree(client *framework.Client, root string, opts ...TreeOption) (*Cache,
 }
 
 // Root returns the path of the root.
-func (c *Cache) Root() string { return c.e.cfg.root }
+func (c *Cache) Root() string { return c.e.made().cfg.root }
 
 // WaitSynced waits until everything that is there has been read; after a reconnect, until everything that may have changed meanwhile has been
 // compared. It returns nil at once when that is so; what may not be read is not waited for. It ends with ctx (the error matches ctx.Err()), with ErrClosed, with framework.ErrClosed when the
@@ -43,10 +43,10 @@ func (c *Cache) Root() string { return c.e.cfg.root }
 //
 // A cache that is in sync may still be a moment behind: WaitSynced does not wait for writes that others have just made, nor for what is being read
 // because of them.
-func (c *Cache) WaitSynced(ctx context.Context) error { return c.e.sync.wait(ctx) }
+func (c *Cache) WaitSynced(ctx context.Context) error { return c.e.made().sync.wait(ctx) }
 
 // Progress returns how far the loading is.
-func (c *Cache) Progress() Progress { return c.e.progress() }
+func (c *Cache) Progress() Progress { return c.e.made().progress() }
 
 // Progress is how far the loading of a cache, or the comparison after a reconnect, is.
 type Progress struct {
@@ -64,17 +64,17 @@ func (e *engine) progress() Progress {
 }
 
 // Get returns the node at path if the cache holds it.
-func (c *Cache) Get(path string) (Node, bool) { return c.e.store.get(path) }
+func (c *Cache) Get(path string) (Node, bool) { return c.e.made().store.get(path) }
 
 // Len returns how many nodes the cache holds.
-func (c *Cache) Len() int { return c.e.store.len() }
+func (c *Cache) Len() int { return c.e.made().store.len() }
 
 // All returns all nodes by path, as they were at one moment: the call of the iteration. A node comes before its children, siblings are sorted by name.
 // The iteration can be repeated, and each has a moment of its own. It takes about 130 bytes per node while it lasts, and delays nobody.
-func (c *Cache) All() iter.Seq2[string, Node] { return c.e.store.all() }
+func (c *Cache) All() iter.Seq2[string, Node] { return c.e.made().store.all() }
 
 // Children returns the children of the node at path by name, sorted, as they were at one moment: the call of the iteration.
-func (c *Cache) Children(path string) iter.Seq2[string, Node] { return c.e.store.children(path) }
+func (c *Cache) Children(path string) iter.Seq2[string, Node] { return c.e.made().store.children(path) }
 
 // Events returns a stream of events. It begins, when the iteration does, with [ConnectionChanged] for the present state of the connection,
 // [Created] for every node that is there, parents first, and [Failed] for those that cannot be read; then follow the changes. [Initialized] comes once:
@@ -90,12 +90,12 @@ func (c *Cache) Children(path string) iter.Seq2[string, Node] { return c.e.store
 //
 // The stream ends with the loop's break, and otherwise with one error: when ctx ends (it matches ctx.Err()), or when the cache does (as in
 // WaitSynced). What has not been received by then is dropped.
-func (c *Cache) Events(ctx context.Context) iter.Seq2[Event, error] { return c.e.events(ctx) }
+func (c *Cache) Events(ctx context.Context) iter.Seq2[Event, error] { return c.e.made().events(ctx) }
 
 // Close ends the cache: it stops watching, streams end with ErrClosed, and its goroutines have ended when it returns. What it held can still be read.
 // Not to be called from an option's function. Closing again does nothing. The error is always nil.
 func (c *Cache) Close() error {
-	c.e.close()
+	c.e.made().close()
 	return nil
 }
 

@@ -22,30 +22,34 @@ func NewPathChildren(client *framework.Client, path string, opts ...Option) (*Pa
 }
 
 // Path returns the path of the parent.
-func (c *PathChildren) Path() string { return c.e.cfg.root }
+func (c *PathChildren) Path() string { return c.e.made().cfg.root }
 
 // WaitSynced is as in [Cache.WaitSynced].
-func (c *PathChildren) WaitSynced(ctx context.Context) error { return c.e.sync.wait(ctx) }
+func (c *PathChildren) WaitSynced(ctx context.Context) error { return c.e.made().sync.wait(ctx) }
 
 // Progress is as in [Cache.Progress].
-func (c *PathChildren) Progress() Progress { return c.e.progress() }
+func (c *PathChildren) Progress() Progress { return c.e.made().progress() }
 
 // Get returns the child of that name if there is one.
 func (c *PathChildren) Get(name string) (Node, bool) {
-	return c.e.store.get(childPath(c.e.cfg.root, name))
+	return c.e.made().store.get(childPath(c.e.made().cfg.root, name))
 }
 
 // Len returns how many children there are.
-func (c *PathChildren) Len() int { return c.e.store.len() }
+func (c *PathChildren) Len() int { return c.e.made().store.len() }
 
 // All returns the children by name, sorted, as they were at one moment: the call of the iteration.
-func (c *PathChildren) All() iter.Seq2[string, Node] { return c.e.store.children(c.e.cfg.root) }
+func (c *PathChildren) All() iter.Seq2[string, Node] {
+	return c.e.made().store.children(c.e.made().cfg.root)
+}
 
 // Events is as in [Cache.Events], for the children. Paths are whole paths.
-func (c *PathChildren) Events(ctx context.Context) iter.Seq2[Event, error] { return c.e.events(ctx) }
+func (c *PathChildren) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return c.e.made().events(ctx)
+}
 
 // Close is as in [Cache.Close].
 func (c *PathChildren) Close() error {
-	c.e.close()
+	c.e.made().close()
 	return nil
 }

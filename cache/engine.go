@@ -105,6 +105,23 @@ func start(client *framework.Client, cfg config) *engine {
 	return e
 }
 
+// unmade is the engine of the zero value of a cache, which has ended before it began.
+var unmade = func() *engine {
+	e := &engine{store: newStore("", false), cancel: func() {}}
+	e.sync.changed = make(chan struct{})
+	e.store.end(framework.ErrNoClient)
+	e.sync.end(framework.ErrNoClient)
+	return e
+}()
+
+// made is e, or unmade if there is none.
+func (e *engine) made() *engine {
+	if e == nil {
+		return unmade
+	}
+	return e
+}
+
 // close ends the cache and waits for its goroutines.
 func (e *engine) close() {
 	e.cancel()

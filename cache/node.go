@@ -21,19 +21,19 @@ func NewNode(client *framework.Client, path string, opts ...Option) (*Single, er
 }
 
 // Path returns the path of the node.
-func (c *Single) Path() string { return c.e.cfg.root }
+func (c *Single) Path() string { return c.e.made().cfg.root }
 
 // WaitSynced is as in [Cache.WaitSynced].
-func (c *Single) WaitSynced(ctx context.Context) error { return c.e.sync.wait(ctx) }
+func (c *Single) WaitSynced(ctx context.Context) error { return c.e.made().sync.wait(ctx) }
 
 // Get returns the node if it exists.
-func (c *Single) Get() (Node, bool) { return c.e.store.get(c.e.cfg.root) }
+func (c *Single) Get() (Node, bool) { return c.e.made().store.get(c.e.made().cfg.root) }
 
 // Events is as in [Cache.Events], for the node.
-func (c *Single) Events(ctx context.Context) iter.Seq2[Event, error] { return c.e.events(ctx) }
+func (c *Single) Events(ctx context.Context) iter.Seq2[Event, error] { return c.e.made().events(ctx) }
 
 // Close is as in [Cache.Close].
 func (c *Single) Close() error {
-	c.e.close()
+	c.e.made().close()
 	return nil
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
@@ -41,8 +42,8 @@ type config struct {
 
 // configure validates what a face was given.
 func configure[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (config, error) {
-	if client == nil {
-		return cfg, invalid("the client is nil")
+	if err := client.Over(); errors.Is(err, framework.ErrNoClient) {
+		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidOption, err)
 	}
 	if err := zkpath.Validate(root, false); err != nil {
 		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidPath, err)

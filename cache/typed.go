@@ -18,8 +18,8 @@ func (c *Cache) lookup(path string) (Node, bool)         { return c.Get(path) }
 func (c *Cache) entries() iter.Seq2[string, Node]        { return c.All() }
 func (c *PathChildren) lookup(name string) (Node, bool)  { return c.Get(name) }
 func (c *PathChildren) entries() iter.Seq2[string, Node] { return c.All() }
-func (c *Single) lookup(path string) (Node, bool)        { return c.e.store.get(path) }
-func (c *Single) entries() iter.Seq2[string, Node]       { return c.e.store.all() }
+func (c *Single) lookup(path string) (Node, bool)        { return c.e.made().store.get(path) }
+func (c *Single) entries() iter.Seq2[string, Node]       { return c.e.made().store.all() }
 
 // Typed is a view of a cache with decoded data. It has no state of its own: data is decoded when it is asked for. Safe for concurrent use if its
 // codec is. Corresponds to Curator's CachedModeledFramework.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"reflect"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,7 +70,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"SessionSoon":  func(ctx context.Context, c *Client) { _, _ = c.SessionSoon(ctx) },
 	"SetACL":       func(ctx context.Context, c *Client) { _, _ = c.SetACL().WithACL(OpenACL()...).ForPath(ctx, "/asked") },
 	"SetData":      func(ctx context.Context, c *Client) { _, _ = c.SetData().ForPath(ctx, "/asked", nil) },
-	"SetServers":   func(_ context.Context, c *Client) { _ = c.SetServers(c.Servers()[0]) },
+	"SetServers":   func(_ context.Context, c *Client) { _ = c.SetServers(strings.Join(c.Servers(), ",")) },
 	"Spawn":        func(_ context.Context, c *Client) { c.Spawn(func(context.Context) {}) },
 	"State":        func(_ context.Context, c *Client) { c.State() },
 	"StateChanges": func(ctx context.Context, c *Client) { c.StateChanges(ctx) },

@@ -20,7 +20,7 @@ import (
 // With a policy that has no wait, or nil, it is StateChanges. The channel is closed as that one's is. Corresponds to Curator's
 // ConnectionStateListenerManagerFactory.circuitBreaking and CircuitBreakingConnectionStateListener.
 func (c *Client) StateChangesBehindBreaker(ctx context.Context, policy retry.Policy) <-chan StateChange {
-	if ctx == nil || policy == nil {
+	if ctx == nil || policy == nil || c.none() {
 		return c.StateChanges(ctx)
 	}
 	out := make(chan StateChange)

@@ -70,6 +70,9 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	if ctx == nil {
 		o.fault = ErrNilContext
 	}
+	if c.none() {
+		o.fault = ErrNoClient
+	}
 	if o.fault != nil {
 		return v, opError(o.name, o.path, o.fault)
 	}
@@ -416,7 +419,7 @@ func decode(body []byte, record jute.Decodable) error {
 
 // rootIfMissing lets operations on the root of a namespace make it when it is not there.
 func rootIfMissing[T any](o *operation[T], c *Client) *operation[T] {
-	if o.path == "/" && c.view.namespace != "" {
+	if !c.none() && o.path == "/" && c.view.namespace != "" {
 		wants, next := o.wants, o.next
 		o.wants = func(err error) bool { return errors.Is(err, ErrNoNode) || wants != nil && wants(err) }
 		o.next = func(ctx context.Context, e *epoch, err error) (v T, again bool, _ error) {

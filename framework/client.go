@@ -166,6 +166,9 @@ func (c *Client) epochView() *epoch {
 
 // State returns what was announced last; NeverConnected before the first connection.
 func (c *Client) State() StateChange {
+	if c.none() {
+		return StateChange{}
+	}
 	now, _ := c.core.board.look()
 	return now
 }
@@ -176,7 +179,7 @@ func (c *Client) State() StateChange {
 //
 // When a state is received, what it means has happened already: at [Lost] every hold of that epoch has ended.
 func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
-	if ctx == nil {
+	if ctx == nil || c.none() {
 		none := make(chan StateChange)
 		close(none)
 		return none
@@ -188,6 +191,9 @@ func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
 // closed, ErrSessionLost for a session's view whose session is over, and, when ctx ends first, an error that matches ErrNotConnected and
 // ctx.Err() and says which servers were tried and what went wrong. Corresponds to Curator's blockUntilConnected.
 func (c *Client) WaitConnected(ctx context.Context) error {
+	if c.none() {
+		return ErrNoClient
+	}
 	if ctx == nil {
 		return ErrNilContext
 	}
@@ -247,10 +253,18 @@ func leftWaiting(ctx context.Context) error {
 // it. It belongs to one epoch and is dead when that is over; ask again then. While no server can be reached its calls fail with zk.ErrNoServer when a pause
 // of a second or more between two rounds through the servers is due. In such a pause Close of a client that was asked for its Conn may take up to a second
 // longer, and those calls hear of the end of their session up to a second later.
-func (c *Client) Conn() *zk.Conn { return c.epochView().wire.Conn() }
+func (c *Client) Conn() *zk.Conn {
+	if c.none() {
+		return nil
+	}
+	return c.epochView().wire.Conn()
+}
 
 // Close ends the client within the closing timeout (5 s unless [WithClosingTimeout]); see [Client.CloseContext].
 func (c *Client) Close() error {
+	if c.none() {
+		return ErrNoClient
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.core.cfg.closeTimeout)
 	defer cancel()
 	return c.CloseContext(ctx)
@@ -265,6 +279,9 @@ func (c *Client) Close() error {
 //
 // Closing again waits for the first call, as long as ctx allows, and returns its error.
 func (c *Client) CloseContext(ctx context.Context) error {
+	if c.none() {
+		return ErrNoClient
+	}
 	if ctx == nil {
 		return ErrNilContext
 	}

@@ -1,11 +1,13 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-curator/curator/internal/zkpath"
 )
@@ -16,17 +18,41 @@ var ErrInvalidConnectString = named("invalid connect string")
 // defaultPort is where ZooKeeper listens unless told otherwise.
 const defaultPort = "2181"
 
+// maxHost is the length of the longest host names.
+const maxHost = 253
+
+// shortened is s, or the beginning of what is too long for an error.
+func shortened(s string) string {
+	const most = 100
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// reason is what is wrong with a path, which may be too long to be shown.
+func reason(err error) string {
+	var fault *zkpath.Error
+	if errors.As(err, &fault) {
+		return fmt.Sprintf("%q: %s", shortened(fault.Path), fault.Reason)
+	}
+	return err.Error()
+}
+
 // parseConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address stands in brackets, and spaces around
 // entries do not matter. The chroot is "" or "/app".
 func parseConnectString(s string) (servers []string, chroot string, err error) {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, s, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, shortened(s), fmt.Sprintf(format, args...))
+	}
+	if !utf8.ValidString(s) {
+		return nil, "", bad("it is not UTF-8")
 	}
 	if strings.TrimSpace(s) == "" {
 		return nil, "", bad(`there is no server in it; write "host:2181", or "host1:2181,host2:2181,host3:2181/chroot"`)
 	}
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
-		return nil, "", bad(`it is not a URL; leave out "%s://"`, strings.TrimSpace(scheme))
+		return nil, "", bad(`it is not a URL; leave out "%s://"`, shortened(strings.TrimSpace(scheme)))
 	}
 	list := s
 	if i := strings.IndexByte(s, '/'); i >= 0 {
@@ -38,7 +64,7 @@ func parseConnectString(s string) (servers []string, chroot string, err error) {
 			chroot = strings.TrimSuffix(chroot, "/")
 		}
 		if err := zkpath.Validate(chroot, false); err != nil {
-			return nil, "", bad("the chroot: %v", err)
+			return nil, "", bad("the chroot: %s", reason(err))
 		}
 		if chroot == "/" {
 			chroot = ""
@@ -52,7 +78,7 @@ func parseConnectString(s string) (servers []string, chroot string, err error) {
 		}
 		server, why := parseServer(entry)
 		if why != "" {
-			return nil, "", bad("server %q: %s", entry, why)
+			return nil, "", bad("server %q: %s", shortened(entry), why)
 		}
 		if seen[server] {
 			return nil, "", bad("server %s is there twice; name each once", server)
@@ -90,12 +116,15 @@ func parseServer(entry string) (server, why string) {
 	if host == "" {
 		return "", `the host is missing; write "host:2181"`
 	}
+	if len(host) > maxHost {
+		return "", fmt.Sprintf("a host name of %d bytes; the longest are %d", len(host), maxHost)
+	}
 	if i := strings.IndexFunc(host, func(r rune) bool { return r <= ' ' || r == '@' || r == ';' || r == '[' || r == ']' || r == 0x7f }); i >= 0 {
 		return "", fmt.Sprintf("a host name has no %q; separate servers by commas", host[i])
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return "", fmt.Sprintf("%q is not a port; write a number from 1 to 65535, or leave it out for %s", port, defaultPort)
+		return "", fmt.Sprintf("%q is not a port; write a number from 1 to 65535, or leave it out for %s", shortened(port), defaultPort)
 	}
 	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), ""
 }

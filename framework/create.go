@@ -72,6 +72,8 @@ func (n node) fault() error {
 		return badArguments("unknown mode %v", n.mode)
 	case n.mode.hasTTL() && (n.ttl < time.Millisecond || n.ttl > maxTTL):
 		return badArguments("mode %v needs WithTTL with a time from 1ms to %v, not %v", n.mode, maxTTL, n.ttl)
+	case n.ttl%time.Millisecond != 0:
+		return badArguments("WithTTL of %v: servers count whole milliseconds", n.ttl)
 	case !n.mode.hasTTL() && n.ttl != 0:
 		return badArguments("WithTTL needs the mode PersistentTTL or PersistentSequentialTTL, not %v", n.mode)
 	case n.acl != nil && len(n.acl) == 0:
@@ -159,7 +161,7 @@ func (b CreateBuilder) WithProtection() CreateBuilder { b.protection = true; ret
 // OrSetData sets the data of a node that exists already, instead of failing with ErrNodeExists.
 func (b CreateBuilder) OrSetData() CreateBuilder { return b.OrSetDataVersion(-1) }
 
-// OrSetDataVersion is OrSetData for a node of this version only; ErrBadVersion otherwise.
+// OrSetDataVersion is OrSetData for a node of this version only; ErrBadVersion otherwise. -1 is any version, less is ErrBadArguments.
 func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 	b.orSet, b.orSetVer = true, version
 	return b
@@ -215,12 +217,15 @@ func (b CreateBackground) ForPath(ctx context.Context, path string, data []byte)
 
 func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResult] {
 	c := b.c
-	full, err := c.view.full(path, b.node.mode.IsSequential())
+	full, err := c.fullPathOf(path, b.node.mode.IsSequential())
 	if err == nil {
 		err = b.node.fault()
 	}
 	if err == nil && b.toParents && b.node.acl == nil {
 		err = badArguments("ApplyToParents needs WithACL")
+	}
+	if err == nil && b.orSet && b.orSetVer < -1 {
+		err = badArguments("OrSetDataVersion(%d): a version counts from 0; -1 is any", b.orSetVer)
 	}
 	if err == nil && b.protection && (path == "/" || strings.HasSuffix(path, "/")) {
 		err = badArguments("WithProtection needs a name to put its prefix in front of")

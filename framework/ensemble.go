@@ -149,7 +149,10 @@ func (b GetConfigBackground) ForEnsemble(ctx context.Context) *Pending[ConfigRes
 }
 
 func (b GetConfigBuilder) operation() *operation[ConfigResult] {
-	top := &Client{core: b.c.core, view: view{epoch: b.c.view.epoch}}
+	top := &Client{}
+	if !b.c.none() {
+		top = &Client{core: b.c.core, view: view{epoch: b.c.view.epoch}}
+	}
 	w := b.watching.start(top, wire.Data, configPath)
 	return &operation[ConfigResult]{
 		name: "getConfig", undo: w.disarm,

@@ -100,6 +100,9 @@ var (
 	ErrMalformedReply = named("malformed reply", ErrOutcomeUnknown)
 	// ErrNilContext says that a nil context was passed; context.Background() is the one without an end.
 	ErrNilContext = named("nil context: pass context.Background() for one without an end")
+	// ErrNoClient says that the client is nil or the zero Client, or that a builder, a recipe or the like is the zero value of its type, and so has none.
+	// Everything that can return an error returns it then, at once; the rest does nothing and returns zero values.
+	ErrNoClient = named("the client is nil, or was not made: make one with framework.New, and everything else from it", ErrBadArguments)
 	// ErrCleanupFull says that so many clean-ups are waiting for a connection that no more are taken. It comes joined with the error
 	// of a guaranteed delete or a protected create, which then may leave its node behind.
 	ErrCleanupFull = named("too many clean-ups pending: this one will not be repeated")

@@ -64,6 +64,9 @@ func (j *janitor) init(o *ops, current func() *epoch, logger *slog.Logger) {
 // PendingCleanups returns how many removals the client still owes, or may owe: guaranteed deletes that failed, and protected creates whose caller
 // has left, also while their answers are still to come. For metrics.
 func (c *Client) PendingCleanups() int {
+	if c.none() {
+		return 0
+	}
 	j := &c.core.ops.janitor
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -32,6 +32,9 @@ type Health struct {
 
 // Health says how the client is doing. It asks nobody and never waits. A view of a session tells of that session's requests and safety.
 func (c *Client) Health() Health {
+	if c.none() {
+		return Health{}
+	}
 	e := c.epochView()
 	load := e.wire.Load()
 	h := Health{

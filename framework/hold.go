@@ -84,6 +84,9 @@ type Hold struct {
 // Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted, ErrTimeoutTooShort,
 // ErrInvalidPath, ErrNilContext, and ctx's.
 func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
+	if s.none() {
+		return nil, opError("hold", opt.Path, ErrNoClient)
+	}
 	if err := checkContext(ctx); err != nil {
 		return nil, opError("hold", opt.Path, err)
 	}
@@ -203,11 +206,16 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 //
 // Its Err looks at the clock, too: after a pause of the process, or of the machine, it is not nil even if nobody has had the time to close
 // Done yet. (The Err of contexts derived with context.WithCancel and the like does not look; it follows Done.)
-func (h *Hold) Context() context.Context { return h.ctx }
+func (h *Hold) Context() context.Context {
+	if h.e == nil {
+		return overContext // nobody has made it
+	}
+	return h.ctx
+}
 
 // Valid says whether the right is certain now. It computes that from the clock.
 func (h *Hold) Valid() bool {
-	if h.why() != nil {
+	if h.e == nil || h.why() != nil {
 		return false
 	}
 	v := h.e.wire.Validity()
@@ -239,6 +247,9 @@ func (h *Hold) Remaining() time.Duration {
 // goes with the node, or, where that stays, a second later.
 // End it before its node is deleted: somebody else may have the right as soon as the node is gone.
 func (h *Hold) End(cause error) {
+	if h.e == nil {
+		return
+	}
 	if cause == nil {
 		cause = ErrReleased
 	}

@@ -115,7 +115,12 @@ type StateReport struct {
 type Observer struct{ hooks []Hooks }
 
 // Observer returns the client's, for recipes.
-func (c *Client) Observer() Observer { return c.core.cfg.observer }
+func (c *Client) Observer() Observer {
+	if c.none() {
+		return Observer{}
+	}
+	return c.core.cfg.observer
+}
 
 // Active says whether there is anybody to tell: what is only there to be told need not be found out otherwise.
 func (o Observer) Active() bool { return len(o.hooks) > 0 }

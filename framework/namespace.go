@@ -35,8 +35,11 @@ func newView(chroot, namespace string) (view, error) {
 // within returns the view with another namespace.
 func (v view) within(namespace string) view {
 	v.namespace, v.fault = "", nil
-	namespace = strings.TrimPrefix(namespace, "/")
 	if namespace == "" {
+		return v
+	}
+	if strings.HasPrefix(namespace, "/") {
+		v.fault = fmt.Errorf("%w: the namespace %q: write it without the leading slash", ErrInvalidPath, shortened(namespace))
 		return v
 	}
 	if err := zkpath.Validate("/"+namespace, false); err != nil {
@@ -62,6 +65,9 @@ func (v view) in(e *epoch) view {
 //
 // Corresponds to Curator's usingNamespace.
 func (c *Client) UsingNamespace(ns string) *Client {
+	if c.none() {
+		return &Client{}
+	}
 	return &Client{core: c.core, view: c.view.within(ns)}
 }
 
@@ -71,16 +77,32 @@ func (c *Client) UsingNamespace(ns string) *Client {
 //
 //	data, err := client.UsingRetry(retry.RetryNTimes{}).GetData().ForPath(ctx, path)
 func (c *Client) UsingRetry(policy retry.Policy) *Client {
+	if c.none() {
+		return &Client{}
+	}
 	v := c.view
 	v.retry = policy
 	return &Client{core: c.core, view: v}
 }
 
 // Namespace returns the namespace of this view, without a leading "/"; "" if there is none.
-func (c *Client) Namespace() string { return strings.TrimPrefix(c.view.namespace, "/") }
+func (c *Client) Namespace() string {
+	if c.none() {
+		return ""
+	}
+	return strings.TrimPrefix(c.view.namespace, "/")
+}
 
 // fullPath validates a path of the caller and returns the one that the server knows.
-func (c *Client) fullPath(path string) (string, error) { return c.view.full(path, false) }
+func (c *Client) fullPath(path string) (string, error) { return c.fullPathOf(path, false) }
+
+// fullPathOf is fullPath; with sequential the path may end with "/".
+func (c *Client) fullPathOf(path string, sequential bool) (string, error) {
+	if c.none() {
+		return "", ErrNoClient
+	}
+	return c.view.full(path, sequential)
+}
 
 // userPath is the reverse of fullPath. A path that is not below the view's root, which only happens when somebody else's is asked
 // for, is returned as it is.

@@ -13,7 +13,7 @@ import (
 func TestNamespace(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, root *Client) {
 		ctx := t.Context()
-		for _, ns := range []string{"team", "/team/app", "a/b/c"} {
+		for _, ns := range []string{"team", "team/app", "a/b/c"} {
 			c := root.UsingNamespace(ns)
 			full := "/" + c.Namespace()
 

@@ -139,6 +139,9 @@ func (m *mailbox) next() func() {
 
 // epochOf returns the epoch in which this view's operations run now.
 func (c *Client) epochOf() (*epoch, error) {
+	if c.none() {
+		return nil, ErrNoClient
+	}
 	now, e := c.core.epochNow(), c.pinned()
 	switch {
 	case now == nil: // before all: who takes the end of a session for passing shall not go on
@@ -160,4 +163,12 @@ func ended(e *epoch) error {
 }
 
 // pinned returns the epoch that this view is bound to, or nil.
-func (c *Client) pinned() *epoch { return c.view.epoch }
+func (c *Client) pinned() *epoch {
+	if c.none() {
+		return nil
+	}
+	return c.view.epoch
+}
+
+// none says that this is no client but a nil pointer, or the zero value.
+func (c *Client) none() bool { return c == nil || c.core == nil }

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -126,7 +127,7 @@ func WithRetry(p retry.Policy) Option {
 	}
 }
 
-// WithNamespace puts every path of the client below the node of that name, as [Client.UsingNamespace] does. Default: none.
+// WithNamespace puts every path of the client below the node of that name, which has no leading slash, as [Client.UsingNamespace] does. Default: none.
 func WithNamespace(ns string) Option {
 	return func(o *options) error { o.namespace = ns; return nil }
 }
@@ -138,6 +139,9 @@ func WithAuth(scheme string, auth []byte) Option {
 	return func(o *options) error {
 		if scheme == "" {
 			return invalid("WithAuth", `the scheme is empty; the usual one is "digest", with []byte("user:password")`)
+		}
+		if scheme == "digest" && !bytes.ContainsRune(auth, ':') {
+			return invalid("WithAuth", `a digest credential is []byte("user:password"); there is no colon`)
 		}
 		o.credentials = append(o.credentials, &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)})
 		return nil

@@ -49,13 +49,13 @@ func TestInvalidOptions(t *testing.T) {
 
 func TestOptionsAreCopies(t *testing.T) {
 	o := defaultOptions()
-	auth, data, acl := []byte("secret"), []byte("data"), CreatorACL()
+	auth, data, acl := []byte("me:secret"), []byte("data"), CreatorACL()
 	cfg := &tls.Config{ServerName: "a"}
 	for _, opt := range []Option{WithAuth("digest", auth), WithAuth("ip", nil), WithDefaultData(data), WithDefaultACL(acl...), WithTLS(cfg)} {
 		require.NoError(t, opt(&o))
 	}
 	auth[0], data[0], acl[0].Scheme, cfg.ServerName = 'X', 'X', "X", "X"
-	assert.Equal(t, "secret", string(o.credentials[0].Auth))
+	assert.Equal(t, "me:secret", string(o.credentials[0].Auth))
 	assert.Equal(t, "ip", o.credentials[1].Scheme, "the second is added")
 	assert.Equal(t, "data", string(o.defaultData))
 	assert.Equal(t, "auth", o.aclProvider("/x")[0].Scheme)

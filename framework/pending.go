@@ -42,8 +42,11 @@ func (p *Pending[T]) Done() <-chan struct{} { return p.done }
 // Wait waits for the result, or for the end of ctx, which ends the waiting and not the operation.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	var none T
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return none, ErrNilContext
+	case p.done == nil:
+		return none, ErrNoClient
 	}
 	select {
 	case <-p.done:
@@ -63,7 +66,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 // whose operations have ended run before Close returns. A panic in f ends the process; runtime.Goexit (t.FailNow) ends f, and the next callback follows.
 // A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
-	if f == nil {
+	if f == nil || p.done == nil {
 		return
 	}
 	p.mu.Lock()
@@ -116,6 +119,9 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 	p := &Pending[T]{callbacks: c.mailbox(), done: make(chan struct{}), write: o.write}
 	if ctx == nil {
 		o.fault = ErrNilContext
+	}
+	if c.none() {
+		o.fault = ErrNoClient
 	}
 	if o.fault != nil {
 		p.complete(none, opError(o.name, o.path, o.fault))

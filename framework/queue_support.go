@@ -15,11 +15,19 @@ import (
 
 // Connections returns how many connections the session has had so far. It has grown before the first event or result that came over a
 // new connection is delivered: who finds it unchanged knows that there was no reconnect meanwhile.
-func (s *Session) Connections() uint64 { return s.e.wire.Links() }
+func (s *Session) Connections() uint64 {
+	if s.none() {
+		return 0
+	}
+	return s.e.wire.Links()
+}
 
 // Ended returns what says whether the session is over, for clean-ups of the garbage collector: it keeps neither the session nor its client, looks at no
 // clock and touches no channel.
 func (s *Session) Ended() func() bool {
+	if s.none() {
+		return func() bool { return true }
+	}
 	kept := weak.Make(s.e)
 	return func() bool {
 		e := kept.Value()
@@ -36,6 +44,9 @@ func (s *Session) Ended() func() bool {
 // other, in the order in which operations end and watches fire. They must not block, and call nothing of a user's: all recipes and caches of the client share
 // that goroutine.
 func (c *Client) ForRecipes() *Client {
+	if c.none() {
+		return &Client{}
+	}
 	v := c.view
 	v.own = true
 	return &Client{core: c.core, view: v}
@@ -43,6 +54,9 @@ func (c *Client) ForRecipes() *Client {
 
 // mailbox is where the view's callbacks run.
 func (c *Client) mailbox() *mailbox {
+	if c.none() {
+		return &mailbox{spawn: func(f func()) { go f() }}
+	}
 	if c.view.own {
 		return &c.core.ops.own
 	}
@@ -51,6 +65,9 @@ func (c *Client) mailbox() *mailbox {
 
 // RetryPolicy returns the policy of [WithRetry], or of [Client.UsingRetry], for recipes that repeat several operations as one.
 func (c *Client) RetryPolicy() retry.Policy {
+	if c.none() {
+		return nil
+	}
 	if p := c.view.retry; p != nil {
 		return p
 	}
@@ -61,6 +78,14 @@ func (c *Client) RetryPolicy() retry.Policy {
 // repeated unless retry.WithRetryable says otherwise is what [Retryable] says. After the loss of a connection the first retry does not wait for the policy's
 // time, but comes with the next connection. When the client closes, no pause goes on: op is called once more, to be told ErrClosed.
 func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
+	switch {
+	case c.none():
+		return ErrNoClient
+	case ctx == nil:
+		return ErrNilContext
+	case op == nil:
+		return badArguments("Retry without a function")
+	}
 	policy := c.RetryPolicy()
 	if p, only := policy.(whileConnected); only {
 		policy, op = p.Policy, c.whileConnected(op)
@@ -108,7 +133,11 @@ func (c *Client) whileConnected(op func(ctx context.Context) error) func(ctx con
 }
 
 // Pause waits for d, but not longer than until ctx ends or the client closes. For recipes that try again by a rule of their own.
-func (c *Client) Pause(ctx context.Context, d time.Duration) { c.core.pause(ctx, d) }
+func (c *Client) Pause(ctx context.Context, d time.Duration) {
+	if ctx != nil && !c.none() {
+		c.core.pause(ctx, d)
+	}
+}
 
 func (c *core) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
@@ -147,12 +176,20 @@ type place struct {
 func Retryable(err error) bool { return transient(err) }
 
 // Logger returns the logger of [WithLogger], for recipes.
-func (c *Client) Logger() *slog.Logger { return c.core.cfg.logger }
+func (c *Client) Logger() *slog.Logger {
+	if c.none() {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.core.cfg.logger
+}
 
 // SessionSoon is [Client.Session] for who would rather fail than wait for ever: it waits for a connection as an operation does, that is
 // for the connection timeout, and again as often as the retry policy says. Then the error is ErrNotConnected.
 // While every server refuses the client's credentials it is ErrAuthFailed, at once.
 func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
+	if c.none() {
+		return nil, ErrNoClient
+	}
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
@@ -170,7 +207,7 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	return s, nil
 }
 
-// Over returns why no operation of this client can ever succeed again, nil while one may: ErrClosed, and for the view of a [Session] also ErrSessionLost. For
+// Over returns why no operation of this client can ever succeed again, nil while one may: ErrClosed, and for the view of a [Session] also ErrSessionLost; ErrNoClient if there is none. For
 // recipes that sit out the loss of a session, which is nothing that passes for who is bound to that session.
 func (c *Client) Over() error {
 	_, err := c.epochOf()
@@ -192,7 +229,10 @@ func (c *Client) Unpacked(path string, data []byte) []byte {
 }
 
 // Spawn runs f on a goroutine of the client's, for recipes that have to finish something behind their caller's back. Close waits for it: by then
-// operations, and pauses, fail with ErrClosed, and f has to return.
+// operations, and pauses, fail with ErrClosed, and f has to return. A panic in f ends the process.
 func (c *Client) Spawn(f func(ctx context.Context)) {
+	if f == nil || c.none() {
+		return
+	}
 	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
 }

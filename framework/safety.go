@@ -228,6 +228,9 @@ func (e *epoch) planFor(standing wire.Standing, alone bool) plan {
 
 // Safety tells how the current session's holds are kept safe, for logs, metrics and readiness checks. After Close it tells about the last one.
 func (c *Client) Safety() Safety {
+	if c.none() {
+		return Safety{}
+	}
 	e := c.epochView()
 	v := e.wire.Validity()
 	standing := v.Standing()

@@ -9,7 +9,12 @@ import (
 )
 
 // Servers returns the servers that the client may connect to, as host:port.
-func (c *Client) Servers() []string { return slices.Clone(c.core.serverList()) }
+func (c *Client) Servers() []string {
+	if c.none() {
+		return nil
+	}
+	return slices.Clone(c.core.serverList())
+}
 
 // SetServers changes the list of servers while the client is running. It takes what [New] takes: "host1:2181,host2:2181". A chroot may be left out, but not
 // be another one (ErrInvalidConnectString). If the client is connected to a server that is not on the new list, it moves to one that is, as after a lost
@@ -18,6 +23,9 @@ func (c *Client) Servers() []string { return slices.Clone(c.core.serverList()) }
 // The servers must belong to the same ensemble. Corresponds to Curator's EnsembleProvider.setConnectionString: call it from whatever knows the list, such as
 // a file or a discovery service. [WithEnsembleTracking] calls it with what the ensemble says.
 func (c *Client) SetServers(connect string) error {
+	if c.none() {
+		return ErrNoClient
+	}
 	servers, chroot, err := parseConnectString(connect)
 	if err != nil {
 		return err

@@ -397,27 +397,70 @@ type Session struct {
 	c *Client
 }
 
+// none says that nobody has made it.
+func (s *Session) none() bool { return s == nil || s.e == nil }
+
+// overContext is the context of what nobody has made.
+var overContext = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrNoClient)
+	return ctx
+}()
+
 // Epoch returns the number of the session in the client's life, from 1.
-func (s *Session) Epoch() int64 { return s.e.n }
+func (s *Session) Epoch() int64 {
+	if s.none() {
+		return 0
+	}
+	return s.e.n
+}
 
 // ID returns the id by which the servers know the session: the ephemeralOwner of its nodes.
-func (s *Session) ID() int64 { return s.e.wire.ID() }
+func (s *Session) ID() int64 {
+	if s.none() {
+		return 0
+	}
+	return s.e.wire.ID()
+}
 
 // Timeout returns the session timeout that the server granted.
-func (s *Session) Timeout() time.Duration { return s.e.wire.Timeout() }
+func (s *Session) Timeout() time.Duration {
+	if s.none() {
+		return 0
+	}
+	return s.e.wire.Timeout()
+}
 
 // Client returns a view of the client whose operations run in this session or fail with ErrSessionLost.
-func (s *Session) Client() *Client { return s.c }
+func (s *Session) Client() *Client {
+	if s.none() {
+		return &Client{}
+	}
+	return s.c
+}
 
 // Context ends with the session; its cause is ErrSessionLost or ErrClosed. It outlives a suspended connection.
-func (s *Session) Context() context.Context { return s.e.ctx }
+func (s *Session) Context() context.Context {
+	if s.none() {
+		return overContext
+	}
+	return s.e.ctx
+}
 
 // Done is closed when the session is over.
-func (s *Session) Done() <-chan struct{} { return s.e.ctx.Done() }
+func (s *Session) Done() <-chan struct{} {
+	if s.none() {
+		return closedChannel
+	}
+	return s.e.ctx.Done()
+}
 
 // WaitQuorum returns nil as soon as the session is connected to a member with a quorum, also with [WithReadOnly]: only then can anything be written or
 // held. ErrSessionLost or ErrClosed when the session is over; when ctx ends first, an error that matches ErrNotConnected and ctx.Err().
 func (s *Session) WaitQuorum(ctx context.Context) error {
+	if s.none() {
+		return ErrNoClient
+	}
 	if ctx == nil {
 		return ErrNilContext
 	}
@@ -446,6 +489,9 @@ func (c *Client) Session(ctx context.Context) (*Session, error) { return c.sessi
 
 // session is Session; with hopeful it gives up, too, when every server refuses the client's credentials.
 func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
+	if c.none() {
+		return nil, ErrNoClient
+	}
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}

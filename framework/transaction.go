@@ -100,7 +100,7 @@ func (c *Client) transaction(ops []TransactionOp) (*operation[[]TransactionResul
 	for i, op := range ops {
 		fault := op.fault
 		if op.c == nil {
-			fault = badArguments("an operation that was not made with TransactionOp")
+			fault = fmt.Errorf("%w: an operation that was not made with TransactionOp", ErrNoClient)
 		}
 		if fault != nil && o.fault == nil {
 			o.path, o.fault = op.path, &TransactionError{i, op.name, fault}
@@ -229,7 +229,7 @@ func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = pack
 
 // ForPath makes the operation. Nil data means the client's default data.
 func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
-	full, err := b.c.view.full(path, b.node.mode.IsSequential())
+	full, err := b.c.fullPathOf(path, b.node.mode.IsSequential())
 	if err == nil {
 		err = b.node.fault()
 	}

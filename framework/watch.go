@@ -137,6 +137,9 @@ func (w *Watch) disarm() {
 // Stop ends the watch and removes it from the server when nobody else needs it there. C is closed, and what has not been received is lost.
 // Stop does not wait for the server, nor for a callback that is running. Stopping twice, or after the end, does nothing.
 func (w *Watch) Stop() {
+	if w == nil || w.stopped == nil {
+		return // nobody has set it
+	}
 	w.mu.Lock()
 	select {
 	case <-w.stopped:

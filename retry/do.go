@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 )
+
+// ErrBadArguments says that [Do] was called with a nil context, function or option: nothing was tried.
+var ErrBadArguments = errors.New("retry: bad arguments")
 
 // Option changes how [Do] works.
 type Option func(*config)
@@ -68,8 +72,13 @@ func Permanent(err error) error { return backoff.Permanent(err) }
 //
 // A nil policy means one attempt. A negative wait from a policy means stop. Do keeps no goroutine and is safe for concurrent use.
 func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, opts ...Option) error {
-	if ctx == nil {
-		return errors.New("retry: nil context; pass context.Background() if there is no other")
+	switch {
+	case ctx == nil:
+		return fmt.Errorf("%w: nil context; pass context.Background() if there is no other", ErrBadArguments)
+	case op == nil:
+		return fmt.Errorf("%w: the function is nil", ErrBadArguments)
+	case slices.ContainsFunc(opts, func(opt Option) bool { return opt == nil }):
+		return fmt.Errorf("%w: an option is nil; leave it out", ErrBadArguments)
 	}
 	c := config{retryable: func(error) bool { return true }, notify: func(error, time.Duration) {}}
 	for _, opt := range opts {

@@ -17,9 +17,6 @@ const lookAgain = time.Second
 
 // Revoke asks the participant whose node is at path to give it up. One who has left already is fine.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
-	if client == nil {
-		return errors.New("the client is nil: make one with framework.New")
-	}
 	_, err := client.SetData().ForPath(ctx, path, []byte(revokeData))
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil

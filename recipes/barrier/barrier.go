@@ -47,7 +47,7 @@ func (b *Barrier) Path() string { return b.path }
 // It is repeated as the retry policy says. Errors: ErrNotConnected; ErrConnectionLoss, and then it may be set or not; ErrNoAuth; ErrClosed;
 // ctx's; and those of every operation.
 func (b *Barrier) Set(ctx context.Context) error {
-	err := ready(ctx, b.err)
+	err := ready(ctx, queue.Made(b.client, b.err))
 	if err == nil {
 		// One attempt at a time, so that a repeat that meets the node of the one before sees just that.
 		create := b.client.Create().CreatingParentContainersIfNeeded().InBackground()
@@ -62,7 +62,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 // Remove removes the barrier and lets those who wait go on. A barrier that is not set is fine. Errors as for Set, and ErrNotEmpty if
 // somebody has put nodes below.
 func (b *Barrier) Remove(ctx context.Context) error {
-	err := ready(ctx, b.err)
+	err := ready(ctx, queue.Made(b.client, b.err))
 	if err == nil {
 		err = b.client.Delete().Quietly().ForPath(ctx, b.path)
 	}
@@ -75,7 +75,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // Errors: ctx's; ErrSessionLost if the client is a session's view; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
 // removal (if it is taken away later, the removal is noticed within about a session timeout); ErrClosed.
 func (b *Barrier) Wait(ctx context.Context) error {
-	err := ready(ctx, b.err)
+	err := ready(ctx, queue.Made(b.client, b.err))
 	if err == nil {
 		err = b.wait(ctx)
 	}

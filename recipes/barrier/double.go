@@ -83,7 +83,7 @@ func (d *Double) Path() string { return d.path }
 // closed without this member: enter again if that makes sense. ErrNoAuth; ErrInvalidPath; ErrBadArguments; ErrClosed;
 // framework.ErrTimeoutTooShort. Whatever the error, the node is taken back.
 func (d *Double) Enter(ctx context.Context) (*Member, error) {
-	err := ready(ctx, d.err)
+	err := ready(ctx, queue.Made(d.client, d.err))
 	var m *Member
 	if err == nil {
 		m, err = d.enter(ctx)

@@ -102,6 +102,9 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	if ctx == nil {
 		return nil, failed(l.line.Dir, "await", framework.ErrNilContext)
 	}
+	if l.done == nil {
+		return nil, failed(l.line.Dir, "await", framework.ErrNoClient)
+	}
 	for before := -1; ; {
 		l.mu.Lock()
 		term, refusals, joinErr, idle, changed := l.term, l.refusals, l.joinErr, l.idle, l.changed
@@ -157,6 +160,8 @@ func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
 		return failed(l.line.Dir, "leave", framework.ErrNilContext)
+	case l.done == nil:
+		return failed(l.line.Dir, "leave", framework.ErrNoClient)
 	case mode != Silent && mode != NotifyLeader:
 		return failed(l.line.Dir, "leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader", framework.ErrInvalidOption, mode))
 	}
@@ -187,8 +192,11 @@ func (l *Latch) gone(ctx context.Context) error {
 }
 
 // Close leaves the election for good, as Leave with Silent does, but does not wait for the server: the client removes the node, and goes on trying
-// for as long as the session lives. It waits only for a call of the listener that is under way. It never fails; calling it again does nothing.
+// for as long as the session lives. It waits only for a call of the listener that is under way. It never fails (but with framework.ErrNoClient for the zero Latch); calling it again does nothing.
 func (l *Latch) Close() error {
+	if l.done == nil {
+		return failed(l.line.Dir, "close", framework.ErrNoClient)
+	}
 	l.leave(Silent)
 	<-l.done
 	return nil

@@ -96,6 +96,8 @@ func (s *Selector) Observe(ctx context.Context) iter.Seq2[Observation, error] {
 
 func (s *Selector) run(ctx context.Context, verb string, again bool) error {
 	switch {
+	case s.call == nil:
+		return failed(s.line.Dir, verb, framework.ErrNoClient)
 	case ctx == nil:
 		return failed(s.line.Dir, verb, framework.ErrNilContext)
 	case ctx.Err() != nil:

@@ -87,6 +87,8 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(co
 	switch {
 	case m.err != nil:
 		return nil, failed(verb, m.err)
+	case len(m.parts) == 0:
+		return nil, failed(verb, framework.ErrNoClient)
 	case ctx == nil:
 		return nil, failed(verb, framework.ErrNilContext)
 	}

@@ -113,7 +113,7 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 }
 
 func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
-	err := m.err
+	err := queue.Made(m.line.Client, m.err)
 	switch {
 	case err != nil:
 	case ctx == nil:
@@ -203,7 +203,7 @@ func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
 }
 
 func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, error) {
-	err := m.err
+	err := queue.Made(m.line.Client, m.err)
 	var line []queue.Participant
 	if err == nil {
 		line, err = m.line.Participants(ctx, limit)

@@ -165,7 +165,7 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 }
 
 func (rw *RWLock) participants(ctx context.Context, names []string) ([]Participant, error) {
-	err := rw.err
+	err := queue.Made(rw.client(), rw.err)
 	if err == nil && ctx == nil {
 		err = framework.ErrNilContext
 	}

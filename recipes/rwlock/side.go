@@ -3,6 +3,7 @@ package rwlock
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
@@ -52,7 +53,7 @@ func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 }
 
 func (s *Side) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
-	err := s.rw.err
+	err := s.fault()
 	switch {
 	case err != nil:
 	case ctx == nil:
@@ -66,6 +67,14 @@ func (s *Side) acquire(ctx context.Context, verb string, wait func(ctx, values c
 		}
 	}
 	return nil, s.failed(verb, err)
+}
+
+// fault is why nothing can be done with it.
+func (s *Side) fault() error {
+	if s.rw == nil {
+		return framework.ErrNoClient
+	}
+	return queue.Made(s.line.Client, s.rw.err)
 }
 
 // enter does what ctx entitles to, and else waits in line.
@@ -124,9 +133,15 @@ func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error 
 // Participants returns who holds this lock, or waits for it, in the order of the line; of the others there is no word, see
 // [RWLock.Participants] and [RWLock.Holders].
 func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
+	if s.rw == nil {
+		return nil, s.failed("participants", framework.ErrNoClient)
+	}
 	return s.rw.participants(ctx, []string{s.line.Name})
 }
 
 func (s *Side) failed(verb string, err error) error {
+	if s.rw == nil {
+		return fmt.Errorf("rwlock: %s: %w", verb, err)
+	}
 	return s.rw.failed(verb+" "+s.kind.String(), err)
 }

@@ -46,7 +46,7 @@ func (c *Count) Path() string { return c.path }
 // Get reads the count. Errors: ErrNoNode if it was never set; ErrBadCount if the node contains something else; those of every operation.
 func (c *Count) Get(ctx context.Context) (CountValue, error) {
 	var stat framework.Stat
-	err := c.err
+	err := queue.Made(c.client, c.err)
 	var data []byte
 	if err == nil {
 		data, err = c.client.GetData().StoringStatIn(&stat).ForPath(ctx, c.path)
@@ -69,7 +69,7 @@ func value(data []byte, stat framework.Stat, err error) (v CountValue, _ error) 
 // Set sets the count to n, whatever it was, and makes its node, and missing parents as containers, if there is none. Two at a time leave one of
 // the numbers; [Count.CompareAndSet] is for numbers that depend on the one before.
 func (c *Count) Set(ctx context.Context, n int32) error {
-	err := c.err
+	err := queue.Made(c.client, c.err)
 	if err == nil {
 		_, err = c.client.Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, c.path, encode(n))
 	}
@@ -79,7 +79,7 @@ func (c *Count) Set(ctx context.Context, n int32) error {
 // CreateIfMissing makes the count's node with n in it, and missing parents as containers, if there is none; one that is there is left as it is. It returns
 // what the count is then. Of several at a time one makes it, and all return that one's number.
 func (c *Count) CreateIfMissing(ctx context.Context, n int32) (CountValue, error) {
-	err := c.err
+	err := queue.Made(c.client, c.err)
 	if err == nil && ctx == nil {
 		err = framework.ErrNilContext
 	}
@@ -109,9 +109,10 @@ func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (Co
 }
 
 func (c *Count) compareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
+	if err := queue.Made(c.client, c.err); err != nil {
+		return CountValue{}, err
+	}
 	switch {
-	case c.err != nil:
-		return CountValue{}, c.err
 	case ctx == nil:
 		return CountValue{}, framework.ErrNilContext
 	case seen.Version == -1: // the version overflows to it after four thousand million changes
@@ -163,8 +164,8 @@ func (c *Count) Watch(ctx context.Context) iter.Seq2[CountValue, error] {
 // watch returns nil when the loop was left.
 func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) error {
 	switch {
-	case c.err != nil:
-		return c.err
+	case queue.Made(c.client, c.err) != nil:
+		return queue.Made(c.client, c.err)
 	case ctx == nil:
 		return framework.ErrNilContext
 	}

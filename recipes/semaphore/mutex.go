@@ -19,7 +19,7 @@ func NewMutex(client *framework.Client, path string, opts ...Option) *Mutex {
 }
 
 // Path returns the lock's path.
-func (m *Mutex) Path() string { return m.s.path }
+func (m *Mutex) Path() string { return m.semaphore().path }
 
 // Lock is a Mutex in the caller's hand.
 type Lock struct{ *Lease }
@@ -28,12 +28,24 @@ type Lock struct{ *Lease }
 // earlier node is there.
 func (l *Lock) FencingToken() int64 { return l.ID() }
 
+// semaphore is that of the Mutex; one that nobody has made for the zero Mutex.
+func (m *Mutex) semaphore() *Semaphore {
+	if m.s == nil {
+		return &Semaphore{what: "semaphore mutex"}
+	}
+	return m.s
+}
+
 // Acquire waits until the lock is the caller's, or ctx ends, as [Semaphore.Acquire] does. It never re-enters: with the context of a [Lock] at this
 // path it is refused at once (ErrSelfWait).
-func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) { return lock(m.s.Acquire(ctx, 1)) }
+func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
+	return lock(m.semaphore().Acquire(ctx, 1))
+}
 
 // TryAcquire is Acquire for who does not want to wait, as [Semaphore.TryAcquire] is.
-func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) { return lock(m.s.TryAcquire(ctx, 1)) }
+func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
+	return lock(m.semaphore().TryAcquire(ctx, 1))
+}
 
 func lock(lease *Lease, err error) (*Lock, error) {
 	if err != nil {
@@ -44,15 +56,15 @@ func lock(lease *Lease, err error) (*Lock, error) {
 
 // Do runs f while holding the lock, as [Semaphore.Do] does.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.s.Do(ctx, 1, f)
+	return m.semaphore().Do(ctx, 1, f)
 }
 
 // Participants returns who holds the lock, and behind it who waits for it in line.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
-	holders, err := m.s.Participants(ctx)
+	holders, err := m.semaphore().Participants(ctx)
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := m.s.Waiting(ctx)
+	waiting, err := m.semaphore().Waiting(ctx)
 	return append(holders, waiting...), err
 }

@@ -178,8 +178,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(c
 // ready refuses what cannot be begun.
 func (s *Semaphore) ready(ctx context.Context) error {
 	switch {
-	case s.err != nil:
-		return s.err
+	case queue.Made(s.client, s.err) != nil:
+		return queue.Made(s.client, s.err)
 	case ctx == nil:
 		return framework.ErrNilContext
 	case ctx.Err() != nil:
