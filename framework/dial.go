@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -10,11 +11,11 @@ import (
 	"time"
 )
 
-// dialer returns the dialer of one epoch: no attempt before notBefore, TLS if asked for, failures noted for those who wait.
+// dialer returns the dialer of one epoch: no attempt before notBefore, TLS if asked for.
 func (c *core) dialer(notBefore time.Time) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err := sleepUntil(ctx, notBefore); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", errTooEarly, err)
 		}
 		cfg := c.cfg.tlsNow()
 		conn, err := c.cfg.dial(ctx, network, addr)
@@ -22,12 +23,14 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 			conn, err = encrypt(ctx, conn, cfg, addr)
 		}
 		if err != nil {
-			c.trouble.note(addr, err)
 			return nil, err
 		}
 		return conn, nil
 	}
 }
+
+// errTooEarly marks an attempt that was not made, since the time for it has not come: it is no trouble.
+var errTooEarly = errors.New("waiting for the end of the session before")
 
 func sleepUntil(ctx context.Context, t time.Time) error {
 	wait := time.Until(t)

@@ -88,6 +88,8 @@ type manager struct {
 	stopped bool
 	opened  time.Time // when the last session was begun
 	short   int       // how many in a row were begun soon after the one before
+	away    outage
+	granted time.Duration // the session timeout of the last connection
 }
 
 // posts is an unbounded queue of functions for one goroutine. put never waits.
@@ -258,7 +260,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 	switch ev.Kind {
 	case wire.Connected:
 		c.trouble.clear()
-		log.Info("connected", "timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached)
+		m.connected(log, ev)
 		if in.kind = inConnected; ev.ReadOnly {
 			in.kind = inReadOnly
 		}
@@ -267,20 +269,27 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		m.heartbeat()
 	case wire.Disconnected:
 		c.trouble.note(ev.Server, tlsTrouble(refusal(ev.Err)))
-		log.Warn("disconnected", "err", ev.Err)
+		if m.away.begins(time.Now()); !m.state.closed {
+			log.Warn("disconnected", "err", ev.Err)
+		}
 		in.kind = inDisconnected
 		m.happened(in, ev.Server, refusal(ev.Err), nil)
 		m.probe(e)
 	case wire.AuthFailed:
 		c.trouble.note(ev.Server, refusal(ev.Err))
-		log.Error("not authenticated", "err", ev.Err)
+		m.tellFailure(log, slog.LevelError, "not authenticated", ev)
 		e.change(func() {}) // for who waits no longer when every server refuses
 	case wire.Failed:
-		c.trouble.note(ev.Server, tlsTrouble(ev.Err))
+		if !errors.Is(ev.Err, errTooEarly) {
+			c.trouble.note(ev.Server, tlsTrouble(ev.Err))
+			m.tellFailure(log, slog.LevelWarn, "cannot connect", ev)
+		}
 	case wire.Regressed:
-		log.Warn("every server is behind what this client has seen: their data was wiped or restored; going on with what they have")
+		log.Warn("every server is behind what this client has seen: their data was wiped or restored; fencing tokens may be smaller from now on")
 	case wire.Lost:
-		log.Warn("session lost", "err", ev.Err)
+		if !m.state.closed {
+			log.Warn("session lost", "err", ev.Err)
+		}
 		in.kind = inLost
 		why := sessionLost(ev.Err)
 		fences := e.wire.Unfenced()
@@ -298,6 +307,27 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 			return
 		}
 		m.happened(in, ev.Server, why, fences)
+	}
+}
+
+// connected tells of a connection.
+func (m *manager) connected(log *slog.Logger, ev wire.Event) {
+	told := []any{"timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached}
+	if away := m.away.ends(time.Now()); away > 0 {
+		told = append(told, "away", away.Round(time.Millisecond))
+	}
+	log.Info("connected", told...)
+	if asked := m.core.cfg.sessionTimeout; m.core.cfg.timeoutAsked && ev.Timeout < asked && ev.Timeout != m.granted {
+		log.Warn("the server grants a shorter session timeout than asked for: its maxSessionTimeout is the limit", "asked", asked, "granted", ev.Timeout)
+	}
+	m.granted = ev.Timeout
+}
+
+// tellFailure tells of an attempt to connect that has failed, if that is news. The session itself has told of each at DEBUG.
+func (m *manager) tellFailure(log *slog.Logger, level slog.Level, what string, ev wire.Event) {
+	now := time.Now()
+	if m.away.failed(now, ev.Server, reasonOf(ev.Server, ev.Err)) && !m.state.closed {
+		log.Log(context.Background(), level, what, "attempts", m.away.attempts, "away", now.Sub(m.away.since).Round(time.Millisecond), "err", ev.Err)
 	}
 }
 

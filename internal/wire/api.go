@@ -112,7 +112,7 @@ const (
 	AuthFailed
 	// Regressed says that every server was behind what this process has seen: their data was wiped or restored, and the check is given up.
 	Regressed
-	// Failed says that a server was reached and no connection came of it. Failures to reach one are the dialer's to tell.
+	// Failed says that an attempt to connect has failed.
 	Failed
 	// Lost is the last event: the session is gone for us.
 	Lost

@@ -85,6 +85,7 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 	l, err := s.connect(network, addr)
 	if err != nil {
 		s.log.Debug("cannot connect", "server", addr, "err", err)
+		s.failed(addr, err)
 		if errors.Is(err, ErrExpired) {
 			return s.agreeable(true), nil
 		}
@@ -121,7 +122,6 @@ func (s *Session) connect(network, addr string) (*link, error) {
 	l, first, err := s.handshake(conn, network, addr)
 	if err != nil {
 		conn.Close()
-		s.failed(addr, err)
 		return nil, err
 	}
 	if !stop() { // the session has ended meanwhile, the connection is closed
@@ -129,7 +129,6 @@ func (s *Session) connect(network, addr string) (*link, error) {
 		return nil, ErrClosed // whatever ended the session, it was not this server's word
 	}
 	conn.SetDeadline(time.Time{})
-	s.log.Debug("connected", "server", addr, "session", fmt.Sprintf("%#x", s.ID()), "timeout", s.Timeout())
 	l.start(Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: addr, ReadOnly: l.readOnly, Reattached: !first})
 	return l, nil
 }
@@ -287,7 +286,6 @@ func (s *Session) handshake(conn net.Conn, network, addr string) (l *link, first
 		}
 	}
 	if behind {
-		s.log.Warn("the servers are behind what this process has seen: their data was wiped or restored; fencing tokens may be smaller from now on")
 		s.emit(Event{Kind: Regressed, Err: errBehind})
 	}
 

@@ -149,7 +149,7 @@ func (s *Session) present(conn net.Conn, in io.Reader, response []byte) ([]byte,
 	}
 }
 
-// failed tells the owner that a server was reached and no connection came of it.
+// failed tells the owner that an attempt to connect has failed.
 func (s *Session) failed(server string, err error) {
 	kind := Failed
 	if errors.Is(err, ErrAuthFailed) {
