@@ -251,6 +251,7 @@ func (e *engine) probed(probe int, zxid int64, err error) {
 func (e *engine) settled() {
 	e.known.Store(int64(e.store.known))
 	e.open.Store(int64(e.counted))
+	e.sync.rootIs(e.trouble[e.store.top])
 	if e.session != nil && (e.armed || e.oneShot) && !e.probing && e.counted == 0 && !e.sync.is() {
 		e.store.loaded()
 		e.sync.set(true)

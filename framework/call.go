@@ -81,7 +81,7 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	}
 	if err != nil {
 		var none T
-		err = o.failed(c.core.explain(err))
+		err = o.failed(c, err)
 		o.seen.done(err)
 		return none, err
 	}
@@ -90,7 +90,8 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 }
 
 // failed is the last step of an operation that ends with an error.
-func (o *operation[T]) failed(err error) error {
+func (o *operation[T]) failed(c *Client, err error) error {
+	err = c.core.explain(err)
 	if o.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
 		err = fmt.Errorf("%w; an earlier try: %w", err, ErrConnectionLoss)
 	}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -61,32 +59,4 @@ func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (
 		return nil, tlsTrouble(fmt.Errorf("%w: %w", errHandshake, err))
 	}
 	return secure, nil
-}
-
-// trouble remembers the last failure to connect, for the errors of those who wait in vain.
-type trouble struct {
-	mu     sync.Mutex
-	server string
-	err    error
-}
-
-func (t *trouble) note(server string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.server, t.err = server, err
-}
-
-func (t *trouble) clear() { t.note("", nil) }
-
-// last returns the failure as an error, or nil.
-func (t *trouble) last() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.err == nil:
-		return nil
-	case t.server == "" || strings.Contains(t.err.Error(), t.server):
-		return t.err
-	}
-	return fmt.Errorf("%s: %w", t.server, t.err)
 }

@@ -219,26 +219,34 @@ func replyError(r wire.Reply) error {
 	return why
 }
 
-// ctxError is how an operation ends that its context left.
+// ctxError is how whatever waits for something ends when its context does.
 type ctxError struct {
 	err, cause error
-	unknown    bool
+	operation  bool // it was an operation
+	unknown    bool // which may have been executed
 }
 
 // leftBy returns the error of an operation whose context has ended; unknown says that the request had been sent.
 func leftBy(ctx context.Context, unknown bool) error {
-	return &ctxError{ctx.Err(), context.Cause(ctx), unknown}
+	return &ctxError{ctx.Err(), context.Cause(ctx), true, unknown}
 }
 
 func (e *ctxError) Error() string {
 	text := e.err.Error()
-	if e.cause != nil && e.cause != e.err {
+	switch {
+	case e.cause == nil || e.cause == e.err:
+	case errors.Is(e.cause, e.err): // it says so itself
+		text = e.cause.Error()
+	default:
 		text += " (" + e.cause.Error() + ")"
 	}
-	if e.unknown {
+	switch {
+	case e.unknown:
 		return text + " before the reply came: the operation may or may not have been executed"
+	case e.operation:
+		return text + ": the operation was not executed"
 	}
-	return text + ": the operation was not executed"
+	return text
 }
 
 func (e *ctxError) Unwrap() []error {

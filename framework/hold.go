@@ -93,7 +93,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		err = s.e.committed(ctx, full)
 	}
 	if err != nil {
-		return nil, opError("hold", opt.Path, err)
+		return nil, opError("hold", opt.Path, s.e.core.explain(err))
 	}
 	h := newHold(s.e, full, opt)
 	if err := s.e.register(h); err != nil {

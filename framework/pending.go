@@ -22,6 +22,7 @@ import (
 type Pending[T any] struct {
 	ops  *ops
 	done chan struct{}
+	left func(context.Context) error // the error of whoever stops waiting
 
 	claimed atomic.Bool // by whoever decides the result
 
@@ -52,7 +53,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	case <-p.done:
 		return p.v, p.err
 	case <-ctx.Done():
-		return none, leftBy(ctx, true)
+		return none, p.left(ctx)
 	}
 }
 
@@ -108,6 +109,7 @@ func (p *Pending[T]) watch(stop func() bool) {
 func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending[T] {
 	var none T
 	p := &Pending[T]{ops: c.core.ops, done: make(chan struct{})}
+	p.left = func(ctx context.Context) error { return opError(o.name, o.path, c.core.explain(leftBy(ctx, true))) }
 	if ctx == nil {
 		o.fault = ErrNilContext
 	}
@@ -122,7 +124,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		e, err = c.epochOf()
 	}
 	if err != nil {
-		o.complete(p, none, o.failed(err))
+		o.complete(p, none, o.failed(c, err))
 		return p
 	}
 
@@ -136,7 +138,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		}
 		if errors.Is(r.Err, wire.ErrNotSent) && ctx.Err() != nil {
 			o.undone()
-			o.complete(p, none, o.failed(leftBy(ctx, false)))
+			o.complete(p, none, o.failed(c, leftBy(ctx, false)))
 			return
 		}
 		v, err := o.finish(e, r)
@@ -153,12 +155,12 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 					v, err = o.try(ctx, c, e)
 				}
 				if err != nil {
-					v, err = none, o.failed(err)
+					v, err = none, o.failed(c, err)
 				}
 				o.complete(p, v, err)
 			})
 		default:
-			v, err = none, o.failed(err)
+			v, err = none, o.failed(c, err)
 			if o.final != nil {
 				v, err = o.final(v, err)
 			}
@@ -177,7 +179,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 				return
 			}
 			o.undone()
-			o.complete(p, none, opError(o.name, o.path, leftBy(ctx, true)))
+			o.complete(p, none, opError(o.name, o.path, c.core.explain(leftBy(ctx, true))))
 		}))
 	}
 	return p

@@ -82,7 +82,7 @@ func (d *Double) Path() string { return d.path }
 // closed without this member: enter again if that makes sense. ErrNoAuth; ErrInvalidPath; ErrBadArguments; ErrClosed;
 // framework.ErrTimeoutTooShort. Whatever the error, the node is taken back.
 func (d *Double) Enter(ctx context.Context) (*Member, error) {
-	err := ready(ctx, d.err)
+	err := ready(ctx, d.client, d.err)
 	var m *Member
 	if err == nil {
 		m, err = d.enter(ctx)
@@ -94,7 +94,7 @@ func (d *Double) Enter(ctx context.Context) (*Member, error) {
 }
 
 func (d *Double) enter(ctx context.Context) (*Member, error) {
-	if err := d.company.settle(ctx); err != nil {
+	if err := d.company.settle(ctx, d.client); err != nil {
 		return nil, err
 	}
 	session, err := d.client.SessionSoon(ctx)
@@ -265,7 +265,7 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 				}
 			default:
 			}
-			return false, queue.Left(ctx)
+			return false, m.d.client.Left(ctx, nil)
 		}
 	}
 }
