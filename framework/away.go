@@ -117,4 +117,6 @@ func (c *Client) Left(ctx context.Context, last error) error {
 }
 
 // leftWaiting is Left without the connection.
-func leftWaiting(ctx context.Context) error { return &ctxError{err: ctx.Err(), cause: context.Cause(ctx)} }
+func leftWaiting(ctx context.Context) error {
+	return &ctxError{err: ctx.Err(), cause: context.Cause(ctx)}
+}

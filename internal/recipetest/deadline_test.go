@@ -27,14 +27,23 @@ func idle(context.Context) error { return nil }
 // middle of the wait; each of these once.
 func TestARecipesDeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 	waits := map[string]func(ctx context.Context, c *framework.Client) error{
-		"mutex":     func(ctx context.Context, c *framework.Client) error { _, err := mutex.New(c, "/r").Acquire(ctx); return err },
-		"mutex do":  func(ctx context.Context, c *framework.Client) error { return mutex.New(c, "/r").Do(ctx, idle) },
+		"mutex": func(ctx context.Context, c *framework.Client) error {
+			_, err := mutex.New(c, "/r").Acquire(ctx)
+			return err
+		},
+		"mutex do": func(ctx context.Context, c *framework.Client) error { return mutex.New(c, "/r").Do(ctx, idle) },
 		"multi": func(ctx context.Context, c *framework.Client) error {
 			_, err := mutex.NewMulti(mutex.Of(mutex.New(c, "/r"))).Acquire(ctx)
 			return err
 		},
-		"read":  func(ctx context.Context, c *framework.Client) error { _, err := rwlock.New(c, "/r").ReadLock().Acquire(ctx); return err },
-		"write": func(ctx context.Context, c *framework.Client) error { _, err := rwlock.New(c, "/r").WriteLock().Acquire(ctx); return err },
+		"read": func(ctx context.Context, c *framework.Client) error {
+			_, err := rwlock.New(c, "/r").ReadLock().Acquire(ctx)
+			return err
+		},
+		"write": func(ctx context.Context, c *framework.Client) error {
+			_, err := rwlock.New(c, "/r").WriteLock().Acquire(ctx)
+			return err
+		},
 		"semaphore": func(ctx context.Context, c *framework.Client) error {
 			_, err := semaphore.New(c, "/r", 1).Acquire(ctx, 1)
 			return err
