@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
@@ -44,8 +45,9 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 	if client == nil {
 		return cfg, invalid("the client is nil")
 	}
-	if err := zkpath.Validate(root, false); err != nil {
-		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidPath, err)
+	var fault *zkpath.Error
+	if err := zkpath.Validate(root, false); errors.As(err, &fault) {
+		return cfg, fmt.Errorf("cache: %w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
 	}
 	cfg.root, cfg.buffer = root, defaultBuffer
 	for _, opt := range opts {

@@ -51,6 +51,7 @@ type operation[T any] struct {
 	final func(v T, err error) (T, error)
 
 	unknown *epoch    // where a try with an unknown outcome has run, nil if there is none
+	cut     bool      // the server has closed the connection on it
 	flying  bool      // the caller left while the frame was under way
 	seen    *observed // nil if nobody looks
 }
@@ -92,6 +93,9 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 // failed is the last step of an operation that ends with an error.
 func (o *operation[T]) failed(c *Client, err error) error {
 	err = c.core.explain(err)
+	if o.name == "create" && errors.Is(err, ErrNoNode) {
+		err = missingParent(o.path, err)
+	}
 	if o.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
 		err = fmt.Errorf("%w; an earlier try: %w", err, ErrConnectionLoss)
 	}
@@ -116,7 +120,7 @@ func (o *operation[T]) retryable(c *Client, err error) bool {
 
 // transient says that an error is about the way to the server and not about the operation.
 func transient(err error) bool {
-	if errors.Is(err, errUnwelcome) {
+	if errors.Is(err, errUnwelcome) || errors.Is(err, errCutOff) {
 		return false
 	}
 	for _, e := range []error{ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled} {
@@ -209,6 +213,11 @@ func (o *operation[T]) finish(e *epoch, r wire.Reply) (v T, err error) {
 		return o.absent(), nil
 	}
 	o.undone()
+	var cut *cutOffError
+	if errors.As(err, &cut) {
+		cut.final = cut.final || o.cut
+		o.cut = true
+	}
 	if errors.Is(err, ErrOutcomeUnknown) {
 		if o.write {
 			o.unknown = e

@@ -273,7 +273,7 @@ func (c *core) close(ctx context.Context) error {
 		c.log.Info("closed", "epoch", e.n)
 		return nil
 	case errors.Is(err, wire.ErrUnacknowledged):
-		err = fmt.Errorf("%w: %w", ErrUnacknowledged, err)
+		err = known(ErrUnacknowledged, err)
 	default:
 		err = fmt.Errorf("close: %w", err)
 	}

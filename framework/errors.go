@@ -32,6 +32,14 @@ func (s *sentinel) Is(target error) bool {
 
 func named(text string, also ...error) error { return &sentinel{text, also} }
 
+// knownError is an error that has a name, and says so already.
+type knownError struct{ name, err error }
+
+func known(name, err error) error { return &knownError{name, err} }
+
+func (e *knownError) Error() string   { return e.err.Error() }
+func (e *knownError) Unwrap() []error { return []error{e.name, e.err} }
+
 // The server's answers to one operation: it was not executed.
 var (
 	// ErrNoNode says that the node (or, for a create, its parent) does not exist.
@@ -89,7 +97,9 @@ var (
 	ErrSessionLost = named("session lost", zk.ErrSessionExpired)
 	// ErrClosed says that the client was closed.
 	ErrClosed = named("client closed", zk.ErrClosing)
-	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless configured). It was not sent.
+	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless configured). It was not sent: see
+	// [WithMaxFrame]. If the error matches ErrOutcomeUnknown, too, it was, and the server has closed the connection on it, which is how it refuses a request that
+	// is larger than its limit; the retry policy is not asked then.
 	ErrTooLarge = named("request larger than the server's packet limit: it was not sent")
 	// ErrInvalidPath says that the path cannot be that of a node; the message says why.
 	ErrInvalidPath = named("invalid path")
@@ -144,7 +154,7 @@ func opError(op, path string, err error) error {
 // ServerError is an answer of the server that has no name here.
 type ServerError struct{ Code int32 }
 
-func (e *ServerError) Error() string { return fmt.Sprintf("server error %d", e.Code) }
+func (e *ServerError) Error() string { return "the server says " + jute.CodeName(e.Code) }
 
 var codeErrors = map[int32]error{
 	jute.CodeNoNode:                   ErrNoNode,
@@ -197,7 +207,7 @@ func replyError(r wire.Reply) error {
 	var why error
 	switch {
 	case errors.Is(r.Err, wire.ErrTooLarge):
-		return ErrTooLarge
+		return known(ErrTooLarge, fmt.Errorf("%w; split it, or set jute.maxbuffer at the servers and WithMaxFrame here", r.Err))
 	case errors.Is(r.Err, wire.ErrClosed):
 		why = ErrClosed
 	case errors.Is(r.Err, wire.ErrSessionLost):
@@ -206,6 +216,8 @@ func replyError(r wire.Reply) error {
 		return fmt.Errorf("%w: %w", errUnwelcome, r.Err)
 	case errors.Is(r.Err, wire.ErrAuthFailed):
 		return fmt.Errorf("%w: %w", ErrAuthFailed, ErrConnectionLoss)
+	case sent && r.Suspect > 0:
+		return &cutOffError{r.Suspect, r.Suspect > defaultMaxFrame}
 	case sent:
 		return ErrConnectionLoss
 	case errors.Is(r.Err, wire.ErrNotSent):
@@ -269,6 +281,14 @@ func checkContext(ctx context.Context) error {
 		return leftBy(ctx, false)
 	}
 	return nil
+}
+
+// missingParent says which node does not exist when it is not the one of the operation.
+func missingParent(path string, err error) error {
+	if path == "/" {
+		return err
+	}
+	return fmt.Errorf("the parent %s: %w", zkpath.Parent(path), err)
 }
 
 // pathError gives a path's fault its name.

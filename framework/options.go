@@ -65,7 +65,7 @@ func defaultOptions() options {
 		dial:           wire.DialTCP,
 		logger:         slog.New(slog.DiscardHandler),
 		spread:         100 * time.Millisecond,
-		maxFrame:       0xfffff,
+		maxFrame:       defaultMaxFrame,
 		window:         1000,
 		bound:          13 * time.Second,
 		tick:           2 * time.Second,

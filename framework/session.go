@@ -204,7 +204,7 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	e.plan = c.cfg.decide(c.cfg.sessionTimeout, false)
 	cfg := wire.Config{
 		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
-		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
+		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName(), MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
 		Fences: fences, Rule: e.plan.rule, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		RuleFor: func(timeout time.Duration) wire.Rule { return e.decide(timeout).rule },
 		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnPong: c.pong(n),
@@ -268,20 +268,23 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		m.happened(in, ev.Server, nil, nil)
 		m.heartbeat()
 	case wire.Disconnected:
-		c.trouble.note(ev.Server, tlsTrouble(refusal(ev.Err)))
+		ev.Err = refusal(c.readable(ev.Err))
+		c.trouble.note(ev.Server, ev.Err)
 		if m.away.begins(time.Now()); !m.state.closed {
 			log.Warn("disconnected", "err", ev.Err)
 		}
 		in.kind = inDisconnected
-		m.happened(in, ev.Server, refusal(ev.Err), nil)
+		m.happened(in, ev.Server, ev.Err, nil)
 		m.probe(e)
 	case wire.AuthFailed:
-		c.trouble.note(ev.Server, refusal(ev.Err))
+		ev.Err = refusal(ev.Err)
+		c.trouble.note(ev.Server, ev.Err)
 		m.tellFailure(log, slog.LevelError, "not authenticated", ev)
 		e.change(func() {}) // for who waits no longer when every server refuses
 	case wire.Failed:
 		if !errors.Is(ev.Err, errTooEarly) {
-			c.trouble.note(ev.Server, tlsTrouble(ev.Err))
+			ev.Err = c.readable(ev.Err)
+			c.trouble.note(ev.Server, ev.Err)
 			m.tellFailure(log, slog.LevelWarn, "cannot connect", ev)
 		}
 	case wire.Regressed:
@@ -342,9 +345,17 @@ func sessionLost(why error) error {
 // refusal gives a refused credential its public name.
 func refusal(err error) error {
 	if errors.Is(err, wire.ErrAuthFailed) {
-		return fmt.Errorf("%w: %w", ErrAuthFailed, err)
+		return known(ErrAuthFailed, err)
 	}
 	return err
+}
+
+// readable says of an error of a connection what to look at.
+func (c *core) readable(err error) error {
+	if errors.Is(err, wire.ErrHungUp) && c.cfg.tls == nil && c.cfg.tlsFiles == nil {
+		return fmt.Errorf("%w (is it not serving yet, or the secureClientPort, which needs WithTLS?)", err)
+	}
+	return tlsTrouble(err)
 }
 
 func sessionID(id int64) slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", uint64(id))) }

@@ -149,6 +149,9 @@ func (t *transaction) read(body []byte) ([]TransactionResult, error) {
 		default:
 			failed = true
 			results[i].Err = codeError(r.Err)
+			if op.name == "create" && r.Err == jute.CodeNoNode {
+				results[i].Err = missingParent(op.path, results[i].Err)
+			}
 		}
 	}
 	return results, nil

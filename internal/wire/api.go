@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/go-curator/curator/internal/chance"
@@ -29,6 +30,8 @@ var (
 	ErrTooLarge = errors.New("request larger than the packet limit")
 	// ErrUnacknowledged says that a session ended without the server's word: its ephemeral nodes may stay until its timeout.
 	ErrUnacknowledged = errors.New("session close not acknowledged: ephemeral nodes may stay until the session timeout")
+	// ErrHungUp says that a server has closed the connection instead of answering the handshake.
+	ErrHungUp = errors.New("the server closes the connection without an answer")
 	// ErrAuthFailed says that the server refused a credential.
 	ErrAuthFailed = errors.New("authentication failed")
 )
@@ -41,6 +44,14 @@ type Credential struct {
 
 // Format prints the scheme only, whatever the verb.
 func (c Credential) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s [redacted]}", c.Scheme) }
+
+// who names the credential in errors: that part of it which is no secret.
+func (c Credential) who() string {
+	if user, _, ok := strings.Cut(string(c.Auth), ":"); ok && c.Scheme == "digest" {
+		return fmt.Sprintf("the credential of scheme %q, user %q", c.Scheme, user)
+	}
+	return fmt.Sprintf("the credential of scheme %q", c.Scheme)
+}
 
 // MarshalText hides it from encoders.
 func (c Credential) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(c)), nil }
@@ -60,6 +71,8 @@ type Config struct {
 	// ReadOnly allows members without a quorum.
 	ReadOnly    bool
 	Credentials []Credential
+	// LoginName says who logs in by Login, for errors.
+	LoginName string
 	// Login, if set, begins a SASL login to the server (host:port), on each connection before anything else. It must end when ctx does.
 	Login func(ctx context.Context, server string) (LoginStep, error)
 	// MaxFrame is the server's jute.maxbuffer; larger requests are refused before they are sent.
@@ -160,6 +173,8 @@ type Reply struct {
 	Body []byte
 	// Err is set when there is no answer.
 	Err error
+	// Suspect is the size of the request, header included, if that may be why the server has ended the connection; else 0.
+	Suspect int
 	// Sent is when the request was written, zero if it was not.
 	Sent time.Time
 	// Link numbers the connection that carried it.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -57,8 +58,9 @@ type link struct {
 	since      int64       // what we had seen before this connection
 	libWatches bool        // the library has watches of its own: it gets the events, too
 
-	once sync.Once
-	err  error // why it ends; set before quit is closed
+	once   sync.Once
+	err    error       // why it ends; set before quit is closed
+	broken atomic.Bool // it could not be written to
 }
 
 // dial is the library's dialer: it returns a connection that has been through the handshake already.
@@ -156,6 +158,13 @@ func (s *Session) exchange(conn net.Conn, req *jute.ConnectRequest, behind ...by
 	}
 	in = newMeter(conn)
 	body, err := readFrame(in, 4096)
+	var timeout net.Error
+	switch {
+	case hungUp(err):
+		err = fmt.Errorf("%w: %w", ErrHungUp, err)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		err = fmt.Errorf("%w: is it one of ZooKeeper? (%w)", errSilent, err)
+	}
 	if err != nil {
 		return resp, nil, err
 	}
@@ -205,7 +214,7 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 	}
 	n := int(int32(binary.BigEndian.Uint32(h[:])))
 	if n < 0 || n > limit {
-		return nil, fmt.Errorf("wire: a frame of %d bytes, at most %d expected", n, limit)
+		return nil, stranger(h, limit)
 	}
 	b := make([]byte, 0, min(n, 1<<20))
 	for len(b) < n {
@@ -335,7 +344,7 @@ func (l *link) prime() {
 			case r.Err != nil:
 				return
 			case r.Code != jute.CodeOK:
-				l.close(fmt.Errorf("wire: watches not armed again: code %d", r.Code))
+				l.close(fmt.Errorf("wire: watches not armed again: %s", jute.CodeName(r.Code)))
 				return
 			case last:
 				s.reset(gaps)
@@ -555,6 +564,7 @@ func (l *link) writer() {
 				break
 			}
 			if _, err := l.conn.Write(b); err != nil {
+				l.broken.Store(true)
 				// What the server has said before it closed the connection shall be read: the reader finds the end.
 				if l.conn.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 					l.close(err)
@@ -743,7 +753,7 @@ func (s *Session) closeOld(ctx context.Context, f Fence, network, addr string) e
 		case h.Err == jute.CodeSessionClosedRequireSASL:
 			err = unwelcome()
 		case h.Err != jute.CodeOK && h.Err != jute.CodeSessionExpired:
-			err = fmt.Errorf("wire: code %d", h.Err)
+			err = fmt.Errorf("the server says %s", jute.CodeName(h.Err))
 		}
 		if err != nil {
 			return fmt.Errorf("old session not closed: %w", err)

@@ -531,10 +531,15 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 		if mutant.On("time counted from the disconnect") {
 			s.validity.answer(time.Now())
 		}
+		large := s.suspicious(l, err)
 		for c := s.flight.pop(); c != nil; c = s.flight.pop() {
 			delete(s.byXid, c.xid)
 			s.failWatch(c, &t)
-			t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent, Link: l.n})
+			r := Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent, Link: l.n}
+			if c == large {
+				r.Suspect = len(c.Body) + 8
+			}
+			t.done(c, r)
 		}
 	}
 	if ending = s.closing || s.endErr != nil; ending {
