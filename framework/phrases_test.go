@@ -243,3 +243,20 @@ func TestARequestAboveTheServersLimit(t *testing.T) {
 		once(t, err)
 	})
 }
+
+// The same on a real connection, which ends in the middle of the request.
+func TestARequestAboveTheServersLimitOverTCP(t *testing.T) {
+	srv, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0"})
+	require.NoError(t, err)
+	defer srv.Close()
+	c, err := New(srv.Addr(), WithMaxFrame(64<<20))
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.WaitConnected(t.Context()))
+	for _, size := range []int{2 << 20, 32 << 20} {
+		_, err = c.Create().ForPath(t.Context(), "/large", make([]byte, size))
+		require.ErrorIs(t, err, ErrTooLarge)
+		require.ErrorIs(t, err, ErrOutcomeUnknown)
+		once(t, err)
+	}
+}
