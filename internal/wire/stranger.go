@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // errStranger is about somebody else who listens where a server is expected.
@@ -36,8 +37,12 @@ func hungUp(err error) bool {
 	return false
 }
 
-// suspect is how large a request must be at least for its size to be a reason to close the connection.
-const suspect = 16 << 10
+const (
+	// suspect is how large a request must be at least for its size to be a reason to close the connection,
+	suspect = 16 << 10
+	// and suspectTime how soon the end comes then: the server reads no more of it than its length.
+	suspectTime = 2 * time.Second
+)
 
 // suspicious returns the largest of the requests that are under way, if it may be that which made the server end the connection: a server answers a
 // request above its jute.maxbuffer by nothing else. nil if none is large. Session.mu is held.
@@ -46,7 +51,7 @@ func (s *Session) suspicious(l *link, err error) (largest *Call) {
 		return nil
 	}
 	for _, c := range s.byXid {
-		if len(c.Body) >= suspect && (largest == nil || len(c.Body) > len(largest.Body)) {
+		if len(c.Body) >= suspect && elapsed(c.sent, time.Now()) <= suspectTime && (largest == nil || len(c.Body) > len(largest.Body)) {
 			largest = c
 		}
 	}
