@@ -1,5 +1,6 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
+export GOWORK := off
 .PHONY: help quickstart test test-short check race fuzz bench sim sim-mutants
 
 help: ## show this list

@@ -38,12 +38,12 @@ func NewTree(client *framework.Client, root string, opts ...TreeOption) (*Cache,
 func (c *Cache) Root() string { return c.e.made().cfg.root }
 
 // WaitSynced waits until everything that is there has been read; after a reconnect, until everything that may have changed meanwhile has been
-// compared. It returns nil at once when that is so; what may not be read is not waited for. It ends with ctx (the error matches ctx.Err()), with ErrClosed, with framework.ErrClosed when the
-// client is closed, and with framework.ErrSessionLost when the client is a session's view whose session is over.
+// compared. It returns nil at once when that is so. What may not be read is not waited for, but when that is the root the error says so: framework.ErrNoAuth,
+// say. It ends with ctx (the error matches ctx.Err(), and says why there is no connection if there is none), with ErrClosed, with framework.ErrClosed when the client is closed, and with framework.ErrSessionLost when the client is a session's view whose session is over.
 //
 // A cache that is in sync may still be a moment behind: WaitSynced does not wait for writes that others have just made, nor for what is being read
 // because of them.
-func (c *Cache) WaitSynced(ctx context.Context) error { return c.e.made().sync.wait(ctx) }
+func (c *Cache) WaitSynced(ctx context.Context) error { return c.e.made().waitSynced(ctx) }
 
 // Progress returns how far the loading is.
 func (c *Cache) Progress() Progress { return c.e.made().progress() }

@@ -25,7 +25,7 @@ func NewPathChildren(client *framework.Client, path string, opts ...Option) (*Pa
 func (c *PathChildren) Path() string { return c.e.made().cfg.root }
 
 // WaitSynced is as in [Cache.WaitSynced].
-func (c *PathChildren) WaitSynced(ctx context.Context) error { return c.e.made().sync.wait(ctx) }
+func (c *PathChildren) WaitSynced(ctx context.Context) error { return c.e.made().waitSynced(ctx) }
 
 // Progress is as in [Cache.Progress].
 func (c *PathChildren) Progress() Progress { return c.e.made().progress() }

@@ -295,6 +295,7 @@ func (e *engine) probed(probe int, zxid int64, err error) {
 func (e *engine) settled() {
 	e.known.Store(int64(e.store.known))
 	e.open.Store(int64(e.counted))
+	e.sync.rootIs(e.trouble[e.store.top])
 	switch kept := len(e.store.draft.nodes) > 0; {
 	case e.exact(0):
 		e.show(false)

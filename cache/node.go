@@ -24,7 +24,7 @@ func NewNode(client *framework.Client, path string, opts ...Option) (*Single, er
 func (c *Single) Path() string { return c.e.made().cfg.root }
 
 // WaitSynced is as in [Cache.WaitSynced].
-func (c *Single) WaitSynced(ctx context.Context) error { return c.e.made().sync.wait(ctx) }
+func (c *Single) WaitSynced(ctx context.Context) error { return c.e.made().waitSynced(ctx) }
 
 // Get returns the node if it exists.
 func (c *Single) Get() (Node, bool) { return c.e.made().store.get(c.e.made().cfg.root) }

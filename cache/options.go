@@ -45,8 +45,9 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 	if err := client.Over(); errors.Is(err, framework.ErrNoClient) {
 		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidOption, err)
 	}
-	if err := zkpath.Validate(root, false); err != nil {
-		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidPath, err)
+	var fault *zkpath.Error
+	if err := zkpath.Validate(root, false); errors.As(err, &fault) {
+		return cfg, fmt.Errorf("cache: %w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
 	}
 	cfg.root, cfg.buffer = root, defaultBuffer
 	for _, opt := range opts {

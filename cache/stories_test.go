@@ -464,6 +464,7 @@ func TestBadOptions(t *testing.T) {
 		}
 		_, err := cache.New(c, "r")
 		require.ErrorIs(t, err, framework.ErrInvalidPath)
+		require.EqualError(t, err, `cache: invalid path "r": it must start with "/"`)
 		_, err = cache.New(nil, "/r")
 		require.ErrorIs(t, err, framework.ErrInvalidOption)
 		_, err = cache.NewNode(c, "/r/")

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 
@@ -128,7 +129,7 @@ func (e *engine) events(ctx context.Context) iter.Seq2[Event, error] {
 		defer e.store.unsubscribe(sub)
 		for {
 			if ctx.Err() != nil {
-				yield(Event{}, left(ctx))
+				yield(Event{}, fmt.Errorf("cache %s: events: %w", e.cfg.root, e.client.Left(ctx, nil)))
 				return
 			}
 			ev, ok, over := sub.next()

@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -158,4 +159,67 @@ func TestWhatNobodyTellsOfOneNode(t *testing.T) {
 			assert.Equal(t, "seen", data())
 		})
 	}
+}
+
+// Whoever waits for a cache hears that there is nothing to be had, instead of finding it empty.
+func TestARootThatMayNotBeReadIsNotInSync(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		createUnreadable(t, c, "/secret")
+		tree, err := cache.New(c, "/secret")
+		require.NoError(t, err)
+		defer tree.Close()
+		kids, err := cache.NewPathChildren(c, "/secret")
+		require.NoError(t, err)
+		defer kids.Close()
+		node, err := cache.NewNode(c, "/secret")
+		require.NoError(t, err)
+		defer node.Close()
+		for _, wait := range []func(context.Context) error{tree.WaitSynced, kids.WaitSynced, node.WaitSynced} {
+			err := wait(t.Context())
+			require.ErrorIs(t, err, framework.ErrNoAuth)
+			assert.ErrorContains(t, err, "cache /secret: the root cannot be read")
+		}
+		grant(t, srv, "/secret")
+		time.Sleep(2 * time.Minute)
+		settle()
+		for _, wait := range []func(context.Context) error{tree.WaitSynced, kids.WaitSynced, node.WaitSynced} {
+			assert.NoError(t, wait(t.Context()))
+		}
+	})
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r")
+		createUnreadable(t, c, "/r/secret")
+		tree, err := cache.New(c, "/r")
+		require.NoError(t, err)
+		defer tree.Close()
+		assert.NoError(t, tree.WaitSynced(t.Context()), "what is below is not waited for")
+	})
+}
+
+// Whoever has waited in vain for a cache hears for which one, how far it is, and why there is no connection.
+func TestADeadlineOfWaitSynced(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		srv.Stop()
+		settle()
+		tree, err := cache.New(c, "/r")
+		require.NoError(t, err)
+		defer tree.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		errs := []error{tree.WaitSynced(ctx)}
+		for _, err := range tree.Events(ctx) {
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+		require.Len(t, errs, 2)
+		for _, err := range errs {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			for _, word := range []string{"cache /r", srv.Addr(), "connection refused"} {
+				assert.ErrorContains(t, err, word)
+			}
+		}
+		assert.ErrorContains(t, errs[0], "0 of 1 nodes")
+		require.NoError(t, srv.Start())
+	})
 }

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -13,6 +12,7 @@ import (
 type syncState struct {
 	mu      sync.Mutex
 	synced  bool          // guarded by mu
+	root    error         // why the root cannot be read; guarded by mu
 	over    error         // guarded by mu
 	changed chan struct{} // closed and replaced with every change; guarded by mu
 }
@@ -33,6 +33,15 @@ func (s *syncState) set(synced bool) {
 	}
 }
 
+// rootIs notes whether the root can be read.
+func (s *syncState) rootIs(t trouble) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.root = nil; t.again { // what cannot be decoded has been read
+		s.root = t.err
+	}
+}
+
 func (s *syncState) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,36 +50,31 @@ func (s *syncState) end(err error) {
 	s.changed = make(chan struct{})
 }
 
-// wait is [Cache.WaitSynced].
-func (s *syncState) wait(ctx context.Context) error {
+// waitSynced is [Cache.WaitSynced].
+func (e *engine) waitSynced(ctx context.Context) error {
 	if ctx == nil {
 		return framework.ErrNilContext
 	}
-	for {
+	for s := &e.sync; ; {
 		s.mu.Lock()
-		synced, over, changed := s.synced, s.over, s.changed
+		synced, root, over, changed := s.synced, s.root, s.over, s.changed
 		s.mu.Unlock()
 		switch {
 		case over != nil:
 			return over
+		case synced && root != nil:
+			return fmt.Errorf("cache %s: the root cannot be read: %w", e.cfg.root, root)
 		case synced:
 			return nil
 		case ctx.Err() != nil:
-			return left(ctx)
+			at := e.progress()
+			return fmt.Errorf("cache %s: not in sync, %d of %d nodes loaded: %w", e.cfg.root, at.Loaded, at.Known, e.client.Left(ctx, nil))
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 		}
 	}
-}
-
-// left is the error of who left: it matches ctx.Err() and the cause.
-func left(ctx context.Context) error {
-	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
-		return fmt.Errorf("%w: %w", ctx.Err(), cause)
-	}
-	return context.Cause(ctx)
 }
 
 // inbox is an unbounded queue of functions for one goroutine.

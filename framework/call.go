@@ -57,6 +57,7 @@ type operation[T any] struct {
 	final func(v T, err error) (T, error)
 
 	unknown *epoch    // where a try with an unknown outcome has run, nil if there is none
+	cut     bool      // the server has closed the connection on it
 	flying  bool      // the caller left while the frame was under way
 	seen    *observed // nil if nobody looks
 }
@@ -99,7 +100,7 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (T, erro
 	}
 	if err != nil {
 		var none T
-		err = o.failed(c, c.core.explain(err))
+		err = o.failed(c, err)
 		decided = true
 		o.seen.done(err)
 		returned = true
@@ -125,10 +126,14 @@ func (o *operation[T]) remember() {
 
 // failed is the last step of an operation that ends with an error.
 func (o *operation[T]) failed(c *Client, err error) error {
+	err = c.core.explain(err)
 	if o.parent != "" {
 		err = c.view.absent(err, o.parent)
 	} else {
 		err = c.view.absentAt(err, o.path)
+	}
+	if o.name == "create" && errors.Is(err, ErrNoNode) && !errors.Is(err, ErrNoChroot) {
+		err = missingParent(o.path, err)
 	}
 	if o.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
 		err = fmt.Errorf("%w; an earlier try: %w", err, ErrConnectionLoss)
@@ -154,7 +159,7 @@ func (o *operation[T]) retryable(c *Client, err error) bool {
 
 // transient says that an error is about the way to the server and not about the operation.
 func transient(err error) bool {
-	if errors.Is(err, errUnwelcome) {
+	if errors.Is(err, errUnwelcome) || errors.Is(err, errCutOff) {
 		return false
 	}
 	for _, e := range []error{ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled} {
@@ -258,6 +263,11 @@ func (o *operation[T]) finish(e *epoch, r wire.Reply) (v T, err error) {
 		return o.absent(), nil
 	}
 	o.undone()
+	var cut *cutOffError
+	if errors.As(err, &cut) {
+		cut.final = cut.final || o.cut
+		o.cut = true
+	}
 	if errors.Is(err, ErrOutcomeUnknown) {
 		if o.write {
 			o.unknown = e

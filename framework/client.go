@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -222,33 +221,6 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 	}
 }
 
-// notConnected says what a newcomer without a server needs to know.
-func (c *core) notConnected(ctx context.Context) error {
-	text := fmt.Sprintf("no connection to %s", strings.Join(c.serverList(), ", "))
-	if last := c.trouble.last(); last != nil {
-		return fmt.Errorf("%s: %w: %w; last attempt: %w", text, errNotYet, leftWaiting(ctx), last)
-	}
-	return fmt.Errorf("%s: %w: %w", text, errNotYet, leftWaiting(ctx))
-}
-
-// explain adds to an error for want of a connection why there is none.
-func (c *core) explain(err error) error {
-	last := c.trouble.last()
-	if last == nil || !errors.Is(err, ErrNotConnected) || errors.Is(err, last) || errors.Is(err, errUnwelcome) {
-		return err
-	}
-	return fmt.Errorf("%w: no connection to %s; last attempt: %w", err, strings.Join(c.serverList(), ", "), last)
-}
-
-var errNotYet = named("not connected yet", ErrNotConnected)
-
-func leftWaiting(ctx context.Context) error {
-	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
-		return fmt.Errorf("%w (%w)", ctx.Err(), cause)
-	}
-	return ctx.Err()
-}
-
 // Conn returns the go-zookeeper connection underneath the current session: code written for that library shares the session. Do not close
 // it. It belongs to one epoch and is dead when that is over; ask again then. While no server can be reached its calls fail with zk.ErrNoServer when a pause
 // of a second or more between two rounds through the servers is due. In such a pause Close of a client that was asked for its Conn may take up to a second
@@ -335,7 +307,7 @@ func (c *core) close(ctx context.Context) error {
 		c.log.Info("closed", "epoch", e.n)
 		return nil
 	case errors.Is(err, wire.ErrUnacknowledged):
-		err = fmt.Errorf("%w: %w", ErrUnacknowledged, err)
+		err = known(ErrUnacknowledged, err)
 	default:
 		err = fmt.Errorf("close: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-curator/curator/internal/zkpath"
@@ -73,6 +74,9 @@ func parseConnectString(s string) (servers []string, chroot string, err error) {
 	seen := map[string]bool{}
 	for n, entry := range strings.Split(list, ",") {
 		entry = strings.TrimSpace(entry)
+		if several := withCommas(entry); several != "" {
+			return nil, "", bad("separate servers by commas: %q", several)
+		}
 		if entry == "" {
 			return nil, "", bad("server %d is empty; remove the comma, or write a host there", n+1)
 		}
@@ -87,6 +91,17 @@ func parseConnectString(s string) (servers []string, chroot string, err error) {
 		servers = append(servers, server)
 	}
 	return servers, chroot, nil
+}
+
+// withCommas returns servers that are separated by something else as they should be; "" if it is not that.
+func withCommas(entry string) string {
+	several := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || r == ';' })
+	for _, server := range several {
+		if _, why := parseServer(server); why != "" || len(several) < 2 {
+			return ""
+		}
+	}
+	return strings.Join(several, ",")
 }
 
 // parseServer returns host:port, or why it cannot.

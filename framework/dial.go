@@ -3,26 +3,24 @@ package framework
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-curator/curator/internal/apart"
 )
 
-// dialer returns the dialer of one epoch: no attempt before notBefore, TLS if asked for, failures noted for those who wait.
+// dialer returns the dialer of one epoch: no attempt before notBefore, TLS if asked for.
 func (c *core) dialer(notBefore time.Time) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err := sleepUntil(ctx, notBefore); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", errTooEarly, err)
 		}
 		var conn net.Conn
 		err := apart.ErrNoReturn
 		apart.Call(func() { conn, err = c.cfg.connect(ctx, network, addr) })
 		if err != nil {
-			c.trouble.note(addr, err)
 			return nil, err
 		}
 		return conn, nil
@@ -43,6 +41,9 @@ func (o *options) connect(ctx context.Context, network, addr string) (net.Conn, 
 	}
 	return conn, nil
 }
+
+// errTooEarly marks an attempt that was not made, since the time for it has not come: it is no trouble.
+var errTooEarly = errors.New("waiting for the end of the session before")
 
 func sleepUntil(ctx context.Context, t time.Time) error {
 	wait := time.Until(t)
@@ -78,32 +79,4 @@ func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (
 	}
 	done = true
 	return secure, nil
-}
-
-// trouble remembers the last failure to connect, for the errors of those who wait in vain.
-type trouble struct {
-	mu     sync.Mutex
-	server string
-	err    error
-}
-
-func (t *trouble) note(server string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.server, t.err = server, err
-}
-
-func (t *trouble) clear() { t.note("", nil) }
-
-// last returns the failure as an error, or nil.
-func (t *trouble) last() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.err == nil:
-		return nil
-	case t.server == "" || strings.Contains(t.err.Error(), t.server):
-		return t.err
-	}
-	return fmt.Errorf("%s: %w", t.server, t.err)
 }

@@ -32,6 +32,14 @@ func (s *sentinel) Is(target error) bool {
 
 func named(text string, also ...error) error { return &sentinel{text, also} }
 
+// knownError is an error that has a name, and says so already.
+type knownError struct{ name, err error }
+
+func known(name, err error) error { return &knownError{name, err} }
+
+func (e *knownError) Error() string   { return e.err.Error() }
+func (e *knownError) Unwrap() []error { return []error{e.name, e.err} }
+
 // The server's answers to one operation: it was not executed.
 var (
 	// ErrNoNode says that the node (or, for a create, its parent) does not exist.
@@ -92,7 +100,9 @@ var (
 	ErrSessionLost = named("session lost", zk.ErrSessionExpired)
 	// ErrClosed says that the client was closed.
 	ErrClosed = named("client closed", zk.ErrClosing)
-	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless configured). It was not sent.
+	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless configured). It was not sent: see
+	// [WithMaxFrame]. If the error matches ErrOutcomeUnknown, too, it was, and the server has closed the connection on it, which is how it refuses a request that
+	// is larger than its limit; the retry policy is not asked then.
 	ErrTooLarge = named("request larger than the server's packet limit: it was not sent")
 	// ErrInvalidPath says that the path cannot be that of a node; the message says why.
 	ErrInvalidPath = named("invalid path")
@@ -150,7 +160,7 @@ func opError(op, path string, err error) error {
 // ServerError is an answer of the server that has no name here.
 type ServerError struct{ Code int32 }
 
-func (e *ServerError) Error() string { return fmt.Sprintf("server error %d", e.Code) }
+func (e *ServerError) Error() string { return "the server says " + jute.CodeName(e.Code) }
 
 var codeErrors = map[int32]error{
 	jute.CodeNoNode:                   ErrNoNode,
@@ -211,7 +221,7 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	var why error
 	switch {
 	case errors.Is(r.Err, wire.ErrTooLarge):
-		return ErrTooLarge
+		return known(ErrTooLarge, fmt.Errorf("%w; split it, or set jute.maxbuffer at the servers and WithMaxFrame here", r.Err))
 	case errors.Is(r.Err, wire.ErrClosed):
 		why = ErrClosed
 	case errors.Is(r.Err, wire.ErrSessionLost):
@@ -220,6 +230,8 @@ func replyErrorWith(r wire.Reply, loss error) error {
 		return fmt.Errorf("%w: %w", errUnwelcome, r.Err)
 	case errors.Is(r.Err, wire.ErrAuthFailed):
 		return fmt.Errorf("%w: %w", ErrAuthFailed, loss)
+	case sent && r.Suspect > 0:
+		return &cutOffError{r.Suspect, r.Suspect > defaultMaxFrame}
 	case sent:
 		return loss
 	case errors.Is(r.Err, wire.ErrNotSent):
@@ -233,26 +245,31 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	return why
 }
 
-// ctxError is how an operation ends that its context left.
+// ctxError is how whatever waits for something ends when its context does.
 type ctxError struct {
 	err, cause error
-	unknown    bool
-	read       bool // sent, and without an effect
+	operation  bool // it was an operation
+	unknown    bool // which may have been executed
+	read       bool // which was sent, and has no effect
 }
 
 // leftBy returns the error of an operation whose context has ended; unknown says that the request had been sent.
 func leftBy(ctx context.Context, unknown bool) error {
-	return &ctxError{err: ctx.Err(), cause: context.Cause(ctx), unknown: unknown}
+	return &ctxError{ctx.Err(), context.Cause(ctx), true, unknown, false}
 }
 
 // leftWaitingFor is leftBy for a request that has been sent.
 func leftWaitingFor(ctx context.Context, write bool) error {
-	return &ctxError{ctx.Err(), context.Cause(ctx), write, !write}
+	return &ctxError{ctx.Err(), context.Cause(ctx), true, write, !write}
 }
 
 func (e *ctxError) Error() string {
 	text := e.err.Error()
-	if e.cause != nil && e.cause != e.err {
+	switch {
+	case e.cause == nil || e.cause == e.err:
+	case errors.Is(e.cause, e.err): // it says so itself
+		text = e.cause.Error()
+	default:
 		text += " (" + e.cause.Error() + ")"
 	}
 	switch {
@@ -260,8 +277,10 @@ func (e *ctxError) Error() string {
 		return text + " before the reply came: the operation may or may not have been executed"
 	case e.read:
 		return text + " before the reply came"
+	case e.operation:
+		return text + ": the operation was not executed"
 	}
-	return text + ": the operation was not executed"
+	return text
 }
 
 func (e *ctxError) Unwrap() []error {
@@ -284,6 +303,14 @@ func checkContext(ctx context.Context) error {
 		return leftBy(ctx, false)
 	}
 	return nil
+}
+
+// missingParent says which node does not exist when it is not the one of the operation.
+func missingParent(path string, err error) error {
+	if path == "/" {
+		return err
+	}
+	return fmt.Errorf("the parent %s: %w", zkpath.Parent(path), err)
 }
 
 // pathError gives a path's fault its name.

@@ -184,7 +184,7 @@ func ExampleClient_SetServers() {
 	fmt.Println(client.SetServers("zk1;zk2"))
 	// Output:
 	// [zk1:2181 zk2:2182 zk3:2181]
-	// invalid connect string "zk1;zk2": server "zk1;zk2": a host name has no ';'; separate servers by commas
+	// invalid connect string "zk1;zk2": separate servers by commas: "zk1,zk2"
 }
 
 func ExampleClient_GetConfig() {

@@ -92,7 +92,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	}
 	full, err := s.c.fullPath(opt.Path)
 	if err != nil {
-		return nil, opError("hold", opt.Path, err)
+		return nil, opError("hold", opt.Path, s.e.core.explain(err))
 	}
 	if err := s.e.certain(ctx, full, opt.Loss); err != nil {
 		return nil, opError("hold", opt.Path, err)

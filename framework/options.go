@@ -26,6 +26,7 @@ type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 // options is the configuration of a client. It does not change once New has returned.
 type options struct {
 	sessionTimeout time.Duration
+	timeoutAsked   bool          // it is not the default
 	connectTimeout time.Duration // how long an operation waits for a connection
 	dialTimeout    time.Duration // 0: by the session timeout
 	closeTimeout   time.Duration
@@ -65,7 +66,7 @@ func defaultOptions() options {
 		dial:           wire.DialTCP,
 		logger:         slog.New(slog.DiscardHandler),
 		spread:         100 * time.Millisecond,
-		maxFrame:       0xfffff,
+		maxFrame:       defaultMaxFrame,
 		window:         1000,
 		bound:          13 * time.Second,
 		margin:         -1,
@@ -84,7 +85,7 @@ func WithSessionTimeout(d time.Duration) Option {
 		if d < time.Millisecond || d > math.MaxInt32*time.Millisecond {
 			return invalid("WithSessionTimeout", "%v; give a positive time that the server is likely to grant, such as 10*time.Second", d)
 		}
-		o.sessionTimeout = d
+		o.sessionTimeout, o.timeoutAsked = d, true
 		return nil
 	}
 }

@@ -23,7 +23,7 @@ import (
 type Pending[T any] struct {
 	callbacks *mailbox
 	done      chan struct{}
-	write     bool
+	left      func(context.Context) error // the error of whoever stops waiting
 
 	claimed atomic.Bool // by whoever decides the result
 
@@ -57,7 +57,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	case <-p.done:
 		return p.v, p.err
 	case <-ctx.Done():
-		return none, leftWaitingFor(ctx, p.write)
+		return none, p.left(ctx)
 	}
 }
 
@@ -116,7 +116,10 @@ func (p *Pending[T]) watch(stop func() bool) {
 // background queues an operation's first frame and returns.
 func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending[T] {
 	var none T
-	p := &Pending[T]{callbacks: c.mailbox(), done: make(chan struct{}), write: o.write}
+	p := &Pending[T]{callbacks: c.mailbox(), done: make(chan struct{})}
+	p.left = func(ctx context.Context) error {
+		return opError(o.name, o.path, c.core.explain(leftWaitingFor(ctx, o.write)))
+	}
 	if ctx == nil {
 		o.fault = ErrNilContext
 	}
@@ -172,7 +175,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 				return
 			}
 			o.undone()
-			o.complete(p, none, opError(o.name, o.path, leftWaitingFor(ctx, o.write)))
+			o.complete(p, none, p.left(ctx))
 		}))
 	}
 	return p

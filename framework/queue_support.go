@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 	"weak"
@@ -197,7 +196,7 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
 		defer cancel()
 		if s, err = c.session(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
-			return fmt.Errorf("%w (%v)", ErrNotConnected, err) // the deadline was not the caller's: it must not be found in the error
+			return c.core.explain(ErrNotConnected) // the deadline was not the caller's: it must not be found in the error
 		}
 		return err
 	})

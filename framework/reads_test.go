@@ -133,7 +133,7 @@ func TestErrorsOfTheServerHaveNames(t *testing.T) {
 			assert.Equal(t, tc.path, op.Path, tc.name)
 		}
 		_, err = c.Create().ForPath(ctx, "/none/x", nil)
-		assert.EqualError(t, err, "create /none/x: node does not exist")
+		assert.EqualError(t, err, "create /none/x: the parent /none: node does not exist")
 	})
 }
 

@@ -55,6 +55,17 @@ func WithSASLDigest(user, password string) Option {
 	}
 }
 
+// loginName is who logs in, for errors.
+func (o *options) loginName() string {
+	if d, ok := o.sasl.(*digestMD5); ok {
+		return fmt.Sprintf("user %q by %s", d.user, d.Name())
+	}
+	if o.sasl != nil {
+		return "the client by " + o.sasl.Name()
+	}
+	return ""
+}
+
 // login is the wire's view of the mechanism; nil if there is none.
 func (o *options) login() func(context.Context, string) (wire.LoginStep, error) {
 	if o.sasl == nil {

@@ -76,7 +76,9 @@ func (c *core) track() {
 		config, watch, err := s.Client().GetConfig().WithWatch().ForEnsemble(ctx)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
-				c.log.Warn("cannot read the ensemble's configuration", "err", err)
+				if !transient(err) { // of the connection there are lines enough
+					c.log.Warn("cannot read the ensemble's configuration", "err", err)
+				}
 				sleep(ctx, c.cfg.connectTimeout)
 			}
 			continue

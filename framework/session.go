@@ -89,6 +89,8 @@ type manager struct {
 	stopped bool
 	opened  time.Time // when the last session was begun
 	short   int       // how many in a row were begun soon after the one before
+	away    outage
+	granted time.Duration // the session timeout of the last connection
 }
 
 // posts is an unbounded queue of functions for one goroutine. put never waits.
@@ -207,7 +209,7 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	cfg := wire.Config{
 		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
-		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
+		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName(), MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
 		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		RuleFor: func(timeout time.Duration, alone bool) wire.Rule { return c.cfg.decide(timeout, alone).rule },
 		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnPong: c.pong(n),
@@ -265,7 +267,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 	switch ev.Kind {
 	case wire.Connected:
 		c.trouble.clear()
-		log.Info("connected", "timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached)
+		m.connected(log, ev)
 		if in.kind = inConnected; ev.ReadOnly {
 			in.kind = inReadOnly
 		}
@@ -275,21 +277,31 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 			m.heartbeat() // else it is known in a moment whether there is need
 		}
 	case wire.Disconnected:
-		c.trouble.note(ev.Server, tlsTrouble(refusal(ev.Err)))
-		log.Warn("disconnected", "err", ev.Err)
+		ev.Err = refusal(c.readable(ev.Err))
+		c.trouble.note(ev.Server, ev.Err)
+		if m.away.begins(time.Now()); !m.state.closed {
+			log.Warn("disconnected", "err", ev.Err)
+		}
 		in.kind = inDisconnected
-		m.happened(in, ev.Server, refusal(ev.Err), nil)
+		m.happened(in, ev.Server, ev.Err, nil)
 		m.probe(e)
 	case wire.AuthFailed:
-		c.trouble.note(ev.Server, refusal(ev.Err))
-		log.Error("not authenticated", "err", ev.Err)
+		ev.Err = refusal(ev.Err)
+		c.trouble.note(ev.Server, ev.Err)
+		m.tellFailure(log, slog.LevelError, "not authenticated", ev)
 		e.change(func() {}) // for who waits no longer when every server refuses
 	case wire.Failed:
-		c.trouble.note(ev.Server, tlsTrouble(refusal(ev.Err)))
+		if !errors.Is(ev.Err, errTooEarly) {
+			ev.Err = refusal(c.readable(ev.Err))
+			c.trouble.note(ev.Server, ev.Err)
+			m.tellFailure(log, slog.LevelWarn, "cannot connect", ev)
+		}
 	case wire.Regressed:
-		log.Warn("every server is behind what this client has seen: their data was wiped or restored; going on with what they have")
+		log.Warn("every server is behind what this client has seen: their data was wiped or restored; fencing tokens may be smaller from now on")
 	case wire.Lost:
-		log.Warn("session lost", "err", ev.Err)
+		if !m.state.closed {
+			log.Warn("session lost", "err", ev.Err)
+		}
 		in.kind = inLost
 		why := sessionLost(ev.Err)
 		fences := e.wire.Unfenced()
@@ -310,6 +322,27 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 	}
 }
 
+// connected tells of a connection.
+func (m *manager) connected(log *slog.Logger, ev wire.Event) {
+	told := []any{"timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached}
+	if away := m.away.ends(time.Now()); away > 0 {
+		told = append(told, "away", away.Round(time.Millisecond))
+	}
+	log.Info("connected", told...)
+	if asked := m.core.cfg.sessionTimeout; m.core.cfg.timeoutAsked && ev.Timeout < asked && ev.Timeout != m.granted {
+		log.Warn("the server grants a shorter session timeout than asked for: its maxSessionTimeout is the limit", "asked", asked, "granted", ev.Timeout)
+	}
+	m.granted = ev.Timeout
+}
+
+// tellFailure tells of an attempt to connect that has failed, if that is news. The session itself has told of each at DEBUG.
+func (m *manager) tellFailure(log *slog.Logger, level slog.Level, what string, ev wire.Event) {
+	now := time.Now()
+	if m.away.failed(now, ev.Server, reasonOf(ev.Server, ev.Err)) && !m.state.closed {
+		log.Log(context.Background(), level, what, "attempts", m.away.attempts, "away", now.Sub(m.away.since).Round(time.Millisecond), "err", ev.Err)
+	}
+}
+
 // sessionLost is how the end of a session is told: ErrSessionLost, with the reason.
 func sessionLost(why error) error {
 	if why == nil {
@@ -322,11 +355,19 @@ func sessionLost(why error) error {
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, wire.ErrAuthFailed):
-		return fmt.Errorf("%w: %w", ErrAuthFailed, err)
+		return known(ErrAuthFailed, err)
 	case errors.Is(err, wire.ErrNotReadOnly):
-		return fmt.Errorf("%w: %w", ErrNotReadOnly, err)
+		return known(ErrNotReadOnly, err)
 	}
 	return err
+}
+
+// readable says of an error of a connection what to look at.
+func (c *core) readable(err error) error {
+	if errors.Is(err, wire.ErrHungUp) && c.cfg.tls == nil && c.cfg.tlsFiles == nil {
+		return fmt.Errorf("%w (is it not serving yet, or the secureClientPort, which needs WithTLS?)", err)
+	}
+	return tlsTrouble(err)
 }
 
 func sessionID(id int64) slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", uint64(id))) }

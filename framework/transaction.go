@@ -177,6 +177,9 @@ func (t *transaction) read(body []byte) ([]TransactionResult, error) {
 		default:
 			failed = true
 			results[i].Err = op.c.view.absent(codeError(r.Err), op.needed())
+			if op.name == "create" && r.Err == jute.CodeNoNode && !errors.Is(results[i].Err, ErrNoChroot) {
+				results[i].Err = missingParent(op.path, results[i].Err)
+			}
 		}
 	}
 	return results, nil

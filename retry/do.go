@@ -171,14 +171,14 @@ func sleep(ctx, own context.Context, interrupt, ready <-chan struct{}, wait time
 // ended joins op's last error, if there is one, with the reason why the context ended.
 func ended(ctx context.Context, last error) error {
 	why := context.Cause(ctx)
+	if errors.Is(last, ctx.Err()) && errors.Is(last, why) {
+		return last // it has said so
+	}
 	if !errors.Is(why, ctx.Err()) {
 		why = fmt.Errorf("%w: %w", ctx.Err(), why)
 	}
-	switch {
-	case last == nil:
+	if last == nil {
 		return fmt.Errorf("retry: not attempted: %w", why)
-	case errors.Is(last, why):
-		return last
 	}
 	return fmt.Errorf("%w (no more retries: %w)", last, why)
 }

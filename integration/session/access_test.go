@@ -121,6 +121,14 @@ func TestPacketLimit(t *testing.T) {
 	states.Next(framework.Connected, 1)
 	_, err := reckless.SetData().InBackground().ForPath(kit.Context(t), "/zookeeper", make([]byte, limit)).Wait(kit.Context(t))
 	assert.ErrorIs(t, err, framework.ErrConnectionLoss)
+	assert.ErrorIs(t, err, framework.ErrTooLarge)
+	states.Next(framework.Suspended, 1)
+	states.Next(framework.Reconnected, 1)
+	// In the foreground, too, it is not tried again and again.
+	_, err = reckless.SetData().ForPath(kit.Context(t), "/zookeeper", make([]byte, limit))
+	assert.ErrorIs(t, err, framework.ErrTooLarge)
+	assert.ErrorIs(t, err, framework.ErrOutcomeUnknown)
+	t.Logf("the error: %v", err)
 	states.Next(framework.Suspended, 1)
 	states.Next(framework.Reconnected, 1)
 }

@@ -1,5 +1,7 @@
 package jute
 
+import "fmt"
+
 // Operation codes.
 const (
 	OpNotification         int32 = 0
@@ -93,6 +95,27 @@ const (
 	CodeQuotaExceeded            int32 = -125
 	CodeThrottledOp              int32 = -127
 )
+
+var codeNames = map[int32]string{
+	CodeOK: "success", CodeSystemError: "a system error", CodeRuntimeInconsistency: "a runtime inconsistency", CodeDataInconsistency: "a data inconsistency",
+	CodeConnectionLoss: "connection loss", CodeMarshallingError: "a request that it cannot read", CodeUnimplemented: "an operation that it does not know",
+	CodeOperationTimeout: "operation timed out", CodeBadArguments: "bad arguments", CodeNewConfigNoQuorum: "no quorum of the new configuration",
+	CodeReconfigInProgress: "a reconfiguration in progress", CodeUnknownSession: "unknown session", CodeAPIError: "an API error", CodeNoNode: "no node",
+	CodeNoAuth: "no permission", CodeBadVersion: "bad version", CodeNoChildrenForEphemerals: "no children for ephemeral nodes", CodeNodeExists: "node exists",
+	CodeNotEmpty: "not empty", CodeSessionExpired: "session expired", CodeInvalidCallback: "invalid callback", CodeInvalidACL: "invalid ACL",
+	CodeAuthFailed: "authentication failed", CodeSessionMoved: "session moved", CodeNotReadOnly: "a member that serves reads only",
+	CodeEphemeralOnLocalSession: "an ephemeral node in a local session", CodeNoWatcher: "no such watch", CodeRequestTimeout: "request timed out",
+	CodeReconfigDisabled: "reconfiguration disabled", CodeSessionClosedRequireSASL: "authentication required", CodeQuotaExceeded: "quota exceeded",
+	CodeThrottledOp: "throttled",
+}
+
+// CodeName says in words what an error code means; a code that has none is named by its number.
+func CodeName(code int32) string {
+	if name, known := codeNames[code]; known {
+		return name
+	}
+	return fmt.Sprintf("an error unknown here, %d", code)
+}
 
 // Create modes, as the flags field of a create request carries them.
 const (

@@ -94,7 +94,7 @@ func (l *Line) acquire(ctx, values context.Context) (*Grant, error) {
 		case err == nil:
 			return grant, nil
 		case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-			return nil, fmt.Errorf("%w: %w", Left(ctx), err)
+			return nil, l.Client.Left(ctx, err)
 		case ctx.Err() != nil, !beginAgain(err) && (stays == 0 || !framework.Retryable(err)):
 			return nil, err
 		}
@@ -169,7 +169,7 @@ func Pause(ctx context.Context, client *framework.Client, failures int) error {
 	}
 	client.Pause(ctx, chance.UpTo(min(10*time.Millisecond<<min(failures, 10), time.Second)))
 	if ctx.Err() != nil {
-		return Left(ctx)
+		return client.Left(ctx, nil)
 	}
 	return nil
 }
@@ -221,11 +221,3 @@ func (l *Line) warn(own string, d Decision) {
 
 // join is the path of a child.
 func (l *Line) join(name string) string { return zkpath.Join(l.Dir, name) }
-
-// Left is the error of whoever leaves because ctx has ended.
-func Left(ctx context.Context) error {
-	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
-		return fmt.Errorf("%w (%w)", ctx.Err(), cause)
-	}
-	return ctx.Err()
-}

@@ -215,7 +215,7 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 		case <-p.session.Done():
 			return false, ended(context.Cause(p.session.Context()))
 		case <-ctx.Done():
-			return false, Left(ctx)
+			return false, p.Client.Left(ctx, nil)
 		}
 	}
 }

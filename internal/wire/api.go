@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/go-curator/curator/internal/chance"
@@ -31,6 +32,8 @@ var (
 	ErrUnacknowledged = errors.New("session close not acknowledged: ephemeral nodes may stay until the session timeout")
 	// ErrNotReadOnly says that a member without a quorum opens no sessions, read-only ones neither.
 	ErrNotReadOnly = errors.New("the member has lost its quorum and opens no session; for read-only ones it needs localSessionsEnabled=true")
+	// ErrHungUp says that a server has closed the connection instead of answering the handshake.
+	ErrHungUp = errors.New("the server closes the connection without an answer")
 	// ErrAuthFailed says that the server refused a credential.
 	ErrAuthFailed = errors.New("authentication failed")
 )
@@ -43,6 +46,14 @@ type Credential struct {
 
 // Format prints the scheme only, whatever the verb.
 func (c Credential) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s [redacted]}", c.Scheme) }
+
+// who names the credential in errors: that part of it which is no secret.
+func (c Credential) who() string {
+	if user, _, ok := strings.Cut(string(c.Auth), ":"); ok && c.Scheme == "digest" {
+		return fmt.Sprintf("the credential of scheme %q, user %q", c.Scheme, user)
+	}
+	return fmt.Sprintf("the credential of scheme %q", c.Scheme)
+}
 
 // MarshalText hides it from encoders.
 func (c Credential) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(c)), nil }
@@ -63,6 +74,8 @@ type Config struct {
 	// ReadOnly allows members without a quorum.
 	ReadOnly    bool
 	Credentials []Credential
+	// LoginName says who logs in by Login, for errors.
+	LoginName string
 	// Login, if set, begins a SASL login to the server (host:port), on each connection before anything else. It must end when ctx does.
 	Login func(ctx context.Context, server string) (LoginStep, error)
 	// MaxFrame is the server's jute.maxbuffer; larger requests are refused before they are sent.
@@ -115,7 +128,7 @@ const (
 	AuthFailed
 	// Regressed says that every server was behind what this process has seen: their data was wiped or restored, and the check is given up.
 	Regressed
-	// Failed says that a server was reached and no connection came of it. Failures to reach one are the dialer's to tell.
+	// Failed says that an attempt to connect has failed.
 	Failed
 	// Lost is the last event: the session is gone for us.
 	Lost
@@ -168,6 +181,8 @@ type Reply struct {
 	Body []byte
 	// Err is set when there is no answer.
 	Err error
+	// Suspect is the size of the request, header included, if that may be why the server has ended the connection; else 0.
+	Suspect int
 	// Sent is when the request was written, zero if it was not.
 	Sent time.Time
 	// Link numbers the connection that carried it.

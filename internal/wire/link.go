@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -58,8 +59,9 @@ type link struct {
 	since      int64     // what we had seen before this connection
 	libWatches bool      // the library has watches of its own: it gets the events, too
 
-	once sync.Once
-	err  error // why it ends; set before quit is closed
+	once   sync.Once
+	err    error       // why it ends; set before quit is closed
+	broken atomic.Bool // it could not be written to
 }
 
 // dial is the library's dialer: it returns a connection that has been through the handshake already.
@@ -86,6 +88,9 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 	l, err := s.connect(network, addr)
 	if err != nil {
 		s.log.Debug("cannot connect", "server", addr, "err", err)
+		if !errors.Is(err, ErrClosed) {
+			s.failed(addr, err)
+		}
 		if errors.Is(err, ErrExpired) {
 			return s.agreeable(true), nil
 		}
@@ -130,9 +135,6 @@ func (s *Session) connect(network, addr string) (*link, error) {
 		if Reason(err) != "closed" { // without a word: it is not serving yet, as members are that look for a leader
 			s.hosts.refused()
 		}
-		if !errors.Is(err, ErrClosed) {
-			s.failed(addr, err)
-		}
 		return nil, err
 	}
 	if !stop() { // the session has ended meanwhile, the connection is closed
@@ -140,7 +142,6 @@ func (s *Session) connect(network, addr string) (*link, error) {
 		return nil, ErrClosed // whatever ended the session, it was not this server's word
 	}
 	conn.SetDeadline(time.Time{})
-	s.log.Debug("connected", "server", addr, "session", fmt.Sprintf("%#x", s.ID()), "timeout", s.Timeout())
 	l.start(Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: addr, ReadOnly: l.readOnly, Reattached: !first})
 	return l, nil
 }
@@ -177,6 +178,13 @@ func (s *Session) exchange(conn net.Conn, limit time.Time, req *jute.ConnectRequ
 	}
 	in = newMeter(conn)
 	body, err := readFrame(in, 4096)
+	var timeout net.Error
+	switch {
+	case hungUp(err):
+		err = fmt.Errorf("%w: %w", ErrHungUp, err)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		err = fmt.Errorf("%w: is it one of ZooKeeper? (%w)", errSilent, err)
+	}
 	if err != nil {
 		return resp, nil, err
 	}
@@ -250,7 +258,7 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 	}
 	n := int(int32(binary.BigEndian.Uint32(h[:])))
 	if n < 0 || n > limit {
-		return nil, fmt.Errorf("wire: a frame of %d bytes, at most %d expected", n, limit)
+		return nil, stranger(h, limit)
 	}
 	b := make([]byte, 0, min(n, 1<<20))
 	for len(b) < n {
@@ -342,7 +350,6 @@ func (s *Session) settle(conn net.Conn, in *meter, limit time.Time, network, add
 		}
 	}
 	if behind {
-		s.log.Warn("the servers are behind what this process has seen: their data was wiped or restored; fencing tokens may be smaller from now on")
 		s.emit(Event{Kind: Regressed, Err: errBehind})
 	}
 
@@ -393,7 +400,7 @@ func (l *link) prime() {
 			case r.Err != nil:
 				return
 			case r.Code != jute.CodeOK:
-				l.close(fmt.Errorf("wire: watches not armed again: code %d", r.Code))
+				l.close(fmt.Errorf("wire: watches not armed again: %s", jute.CodeName(r.Code)))
 				return
 			case last:
 				s.reset(gaps)
@@ -616,6 +623,7 @@ func (l *link) writer() {
 				break
 			}
 			if _, err := l.conn.Write(b); err != nil {
+				l.broken.Store(true)
 				// What the server has said before it closed the connection shall be read: the reader finds the end.
 				if l.conn.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 					l.close(err)
@@ -860,7 +868,7 @@ func (s *Session) closeOld(ctx context.Context, f Fence, network, addr string) e
 		case h.Err == jute.CodeSessionClosedRequireSASL:
 			err = unwelcome()
 		case h.Err != jute.CodeOK && h.Err != jute.CodeSessionExpired:
-			err = fmt.Errorf("wire: code %d", h.Err)
+			err = fmt.Errorf("the server says %s", jute.CodeName(h.Err))
 		}
 		if err != nil {
 			return fmt.Errorf("old session not closed: %w", err)

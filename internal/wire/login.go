@@ -65,13 +65,21 @@ func (s *Session) authenticate(conn net.Conn, in io.Reader, limit time.Time, ser
 		case h.Err == jute.CodeSessionClosedRequireSASL:
 			return unwelcome()
 		case h.Xid == jute.XidAuth && h.Err != jute.CodeOK && answered < len(s.cfg.Credentials):
-			return fmt.Errorf("%w: the server refuses the credential of scheme %q: code %d", ErrAuthFailed, s.cfg.Credentials[answered].Scheme, h.Err)
+			return refusedBy("", s.cfg.Credentials[answered].who(), h.Err)
 		case h.Xid == jute.XidAuth:
 			answered++
 		case h.Xid == jute.XidPing:
 			return nil
 		}
 	}
+}
+
+// refusedBy is a server's refusal of what, in the course of how.
+func refusedBy(how, what string, code int32) error {
+	if code == jute.CodeAuthFailed {
+		return fmt.Errorf("%w: %sthe server refuses %s", ErrAuthFailed, how, what)
+	}
+	return fmt.Errorf("%w: %sthe server refuses %s: %s", ErrAuthFailed, how, what, jute.CodeName(code))
 }
 
 func unwelcome() error { return fmt.Errorf("%w: %w", ErrAuthFailed, errUnwelcome) }
@@ -139,7 +147,7 @@ func (s *Session) present(conn net.Conn, in io.Reader, response []byte) ([]byte,
 			s.end(ErrExpired)
 			return nil, ErrExpired
 		case h.Err != jute.CodeOK:
-			return nil, fmt.Errorf("%w: SASL: the server refuses the login: code %d", ErrAuthFailed, h.Err)
+			return nil, refusedBy("SASL: ", "the login of "+s.cfg.LoginName, h.Err)
 		default:
 			t := d.Buffer()
 			return t, d.Err()
@@ -147,7 +155,7 @@ func (s *Session) present(conn net.Conn, in io.Reader, response []byte) ([]byte,
 	}
 }
 
-// failed tells the owner that a server was reached and no connection came of it.
+// failed tells the owner that an attempt to connect has failed.
 func (s *Session) failed(server string, err error) {
 	kind := Failed
 	if errors.Is(err, ErrAuthFailed) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,10 +124,14 @@ func Open(cfg Config) (*Session, error) {
 
 var errConnClosed = errors.New("the library's connection was closed")
 
-// libLogger passes the library's remarks on; it calls connection losses errors, which they are not.
+// libLogger passes the library's remarks on; it calls connection losses errors, which they are not. Of failed attempts to connect we tell ourselves.
 type libLogger struct{ log *slog.Logger }
 
-func (l libLogger) Printf(format string, args ...any) { l.log.Debug(fmt.Sprintf(format, args...)) }
+func (l libLogger) Printf(format string, args ...any) {
+	if !strings.HasPrefix(format, "failed to connect to ") {
+		l.log.Debug(fmt.Sprintf(format, args...))
+	}
+}
 
 // SetServers changes the list of servers, which must not be empty. A connection to a server that is not on the list any more is given up, as if it had been
 // lost; the session goes on elsewhere.
@@ -537,10 +542,15 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 		if mutant.On("time counted from the disconnect") {
 			s.validity.answer(now())
 		}
+		large := s.suspicious(l, err)
 		for c := s.flight.pop(); c != nil; c = s.flight.pop() {
 			delete(s.byXid, c.xid)
 			s.failWatch(c, &t)
-			t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent.t, Link: l.n})
+			r := Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent.t, Link: l.n}
+			if c == large {
+				r.Suspect = len(c.Body) + 8
+			}
+			t.done(c, r)
 		}
 	}
 	if ending = s.closing || s.endErr != nil; ending {

@@ -47,7 +47,7 @@ func (b *Barrier) Path() string { return b.path }
 // It is repeated as the retry policy says. Errors: ErrNotConnected; ErrConnectionLoss, and then it may be set or not; ErrNoAuth; ErrClosed;
 // ctx's; and those of every operation.
 func (b *Barrier) Set(ctx context.Context) error {
-	err := ready(ctx, queue.Made(b.client, b.err))
+	err := ready(ctx, b.client, queue.Made(b.client, b.err))
 	if err == nil {
 		// One attempt at a time, so that a repeat that meets the node of the one before sees just that.
 		create := b.client.Create().CreatingParentContainersIfNeeded().InBackground()
@@ -62,7 +62,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 // Remove removes the barrier and lets those who wait go on. A barrier that is not set is fine. Errors as for Set, and ErrNotEmpty if
 // somebody has put nodes below.
 func (b *Barrier) Remove(ctx context.Context) error {
-	err := ready(ctx, queue.Made(b.client, b.err))
+	err := ready(ctx, b.client, queue.Made(b.client, b.err))
 	if err == nil {
 		err = b.client.Delete().Quietly().ForPath(ctx, b.path)
 	}
@@ -75,7 +75,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // Errors: ctx's; ErrSessionLost if the client is a session's view; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
 // removal (if it is taken away later, the removal is noticed within about a session timeout); ErrClosed.
 func (b *Barrier) Wait(ctx context.Context) error {
-	err := ready(ctx, queue.Made(b.client, b.err))
+	err := ready(ctx, b.client, queue.Made(b.client, b.err))
 	if err == nil {
 		err = b.wait(ctx)
 	}
@@ -144,14 +144,14 @@ func failed(path, verb string, err error) error {
 }
 
 // ready says whether an operation may begin.
-func ready(ctx context.Context, fault error) error {
+func ready(ctx context.Context, client *framework.Client, fault error) error {
 	switch {
 	case fault != nil:
 		return fault
 	case ctx == nil:
 		return framework.ErrNilContext
 	case ctx.Err() != nil:
-		return queue.Left(ctx)
+		return client.Left(ctx, nil)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func next(ctx context.Context, client *framework.Client, watch *framework.Watch,
 			}
 			check.Reset(queue.Jittered(client.Safety().SessionTimeout)) // an error passes, or ends the watch too
 		case <-ctx.Done():
-			return framework.Event{}, queue.Left(ctx)
+			return framework.Event{}, client.Left(ctx, nil)
 		}
 	}
 }

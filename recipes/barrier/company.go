@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
@@ -45,7 +45,7 @@ func (c *company) parted() {
 }
 
 // settle waits until slow Java members must have noticed that the last round is over. Among ourselves there is no need for that.
-func (c *company) settle(ctx context.Context) error {
+func (c *company) settle(ctx context.Context, client *framework.Client) error {
 	c.mu.Lock()
 	wait := time.Until(c.left.Add(settling))
 	if c.known && !c.foreign {
@@ -61,6 +61,6 @@ func (c *company) settle(ctx context.Context) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return queue.Left(ctx)
+		return client.Left(ctx, nil)
 	}
 }

@@ -83,7 +83,7 @@ func (d *Double) Path() string { return d.path }
 // closed without this member: enter again if that makes sense. ErrNoAuth; ErrInvalidPath; ErrBadArguments; ErrClosed;
 // framework.ErrTimeoutTooShort. Whatever the error, the node is taken back.
 func (d *Double) Enter(ctx context.Context) (*Member, error) {
-	err := ready(ctx, queue.Made(d.client, d.err))
+	err := ready(ctx, d.client, queue.Made(d.client, d.err))
 	var m *Member
 	if err == nil {
 		m, err = d.enter(ctx)
@@ -95,7 +95,7 @@ func (d *Double) Enter(ctx context.Context) (*Member, error) {
 }
 
 func (d *Double) enter(ctx context.Context) (*Member, error) {
-	if err := d.company.settle(ctx); err != nil {
+	if err := d.company.settle(ctx, d.client); err != nil {
 		return nil, err
 	}
 	session, err := d.client.SessionSoon(ctx)
@@ -266,7 +266,7 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 				}
 			default:
 			}
-			return false, queue.Left(ctx)
+			return false, m.d.client.Left(ctx, nil)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	}()
 	m.hold.End(ErrReleased)
 	if err == nil {
-		err = ready(ctx, nil)
+		err = ready(ctx, m.d.client, nil)
 	}
 	if err == nil {
 		err = m.leave(ctx)

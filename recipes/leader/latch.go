@@ -115,10 +115,11 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 		switch {
 		case idle != nil:
 			return nil, failed(l.line.Dir, "await", idle)
-		case ctx.Err() != nil && joinErr != nil:
-			return nil, failed(l.line.Dir, "await", fmt.Errorf("%w; it cannot join: %w", queue.Left(ctx), joinErr))
 		case ctx.Err() != nil:
-			return nil, failed(l.line.Dir, "await", queue.Left(ctx))
+			if joinErr != nil {
+				joinErr = fmt.Errorf("it cannot join: %w", joinErr)
+			}
+			return nil, failed(l.line.Dir, "await", l.line.Client.Left(ctx, joinErr))
 		case term != nil && term.Valid():
 			return term, nil
 		case refusals != before && joinErr != nil:
@@ -169,7 +170,7 @@ func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	select {
 	case <-l.done:
 	case <-ctx.Done():
-		return failed(l.line.Dir, "leave", queue.Left(ctx))
+		return failed(l.line.Dir, "leave", l.line.Client.Left(ctx, nil))
 	}
 	if err := l.gone(ctx); err != nil {
 		return failed(l.line.Dir, "leave", err)

@@ -84,7 +84,7 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 			if err == nil {
 				watch.Stop()
 			}
-			return queue.Left(ctx)
+			return o.client.Left(ctx, nil)
 		case errors.Is(err, framework.ErrClosed):
 			return err
 		case err != nil:

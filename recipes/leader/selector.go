@@ -101,7 +101,7 @@ func (s *Selector) run(ctx context.Context, verb string, again bool) error {
 	case ctx == nil:
 		return failed(s.line.Dir, verb, framework.ErrNilContext)
 	case ctx.Err() != nil:
-		return failed(s.line.Dir, verb, queue.Left(ctx))
+		return failed(s.line.Dir, verb, s.line.Client.Left(ctx, nil))
 	case !s.start():
 		return failed(s.line.Dir, verb, ErrRunning)
 	}
@@ -156,9 +156,9 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 		switch {
 		case ctx.Err() != nil:
 			if err == nil || errors.Is(err, ctx.Err()) {
-				return queue.Left(ctx)
+				return s.line.Client.Left(ctx, nil)
 			}
-			return fmt.Errorf("%w: %w", queue.Left(ctx), err)
+			return s.line.Client.Left(ctx, err)
 		case ended == nil && err != nil, ended == nil && !again:
 			// Nothing is wrong with the election. Whoever finds Run over finds the place free.
 			return errors.Join(err, term.givenBack(ctx))
@@ -180,7 +180,7 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 // lead runs the function for one term and gives the place up, also when the function panics. ended is why the term ended before the function
 // returned, nil if it did not.
 func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
-	unbind := term.endWith(ctx, func() error { return queue.Left(ctx) })
+	unbind := term.endWith(ctx, func() error { return s.line.Client.Left(ctx, nil) })
 	s.begin(term)
 	defer func() {
 		unbind()

@@ -126,7 +126,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	select {
 	case <-t.given:
 	case <-ctx.Done():
-		return failed(t.dir, "resign", queue.Left(ctx))
+		return failed(t.dir, "resign", t.client.Left(ctx, nil))
 	}
 	if err := wait(ctx, t.deleted); err != nil {
 		return failed(t.dir, "resign", err)

@@ -119,7 +119,7 @@ func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values 
 	case ctx == nil:
 		err = framework.ErrNilContext
 	case ctx.Err() != nil:
-		err = queue.Left(ctx)
+		err = m.line.Client.Left(ctx, nil)
 	default:
 		var lock *Lock
 		if lock, err = m.enter(ctx, wait); err == nil {

@@ -59,7 +59,7 @@ func (s *Side) acquire(ctx context.Context, verb string, wait func(ctx, values c
 	case ctx == nil:
 		err = framework.ErrNilContext
 	case ctx.Err() != nil:
-		err = queue.Left(ctx)
+		err = s.line.Client.Left(ctx, nil)
 	default:
 		var lock *Lock
 		if lock, err = s.enter(ctx, wait); err == nil {

@@ -222,7 +222,7 @@ func (c *Count) await(ctx context.Context, watch *framework.Watch) error {
 	case <-watch.C: // whatever it was, the next read tells, in the next session if it has to
 	case <-check.C:
 	case <-ctx.Done():
-		return queue.Left(ctx)
+		return c.client.Left(ctx, nil)
 	}
 	return nil
 }

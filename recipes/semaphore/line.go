@@ -139,7 +139,7 @@ func (s *Semaphore) change(ctx context.Context, place *queue.Grant, seen sight, 
 	case <-place.Hold.Context().Done():
 		return false, context.Cause(place.Hold.Context())
 	case <-ctx.Done():
-		return false, queue.Left(ctx)
+		return false, s.client.Left(ctx, nil)
 	}
 	if event.Type == framework.EventEnd {
 		return false, event.Err

@@ -169,7 +169,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(c
 			return lease, nil
 		}
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("%w: %w", queue.Left(ctx), err)
+			err = s.client.Left(ctx, err)
 		}
 	}
 	return nil, s.failed(verb, err)
@@ -183,7 +183,7 @@ func (s *Semaphore) ready(ctx context.Context) error {
 	case ctx == nil:
 		return framework.ErrNilContext
 	case ctx.Err() != nil:
-		return queue.Left(ctx)
+		return s.client.Left(ctx, nil)
 	}
 	return nil
 }

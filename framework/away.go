@@ -1,0 +1,122 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// trouble remembers the last failure to connect, for the errors of those who wait in vain.
+type trouble struct {
+	mu     sync.Mutex
+	server string
+	err    error
+}
+
+func (t *trouble) note(server string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.server, t.err = server, err
+}
+
+func (t *trouble) clear() { t.note("", nil) }
+
+// last returns the failure as an error, or nil.
+func (t *trouble) last() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.err == nil:
+		return nil
+	case t.server == "" || strings.Contains(t.err.Error(), t.server):
+		return &attemptError{t.err}
+	}
+	return &attemptError{fmt.Errorf("%s: %w", t.server, t.err)}
+}
+
+// attemptError is why an attempt to connect has failed. An attempt has a time limit of its own: that it was exceeded must not be mistaken for the end of the
+// context of whoever waits for a connection.
+type attemptError struct{ err error }
+
+func (e *attemptError) Error() string {
+	return strings.ReplaceAll(e.err.Error(), context.DeadlineExceeded.Error(), "timed out")
+}
+
+func (e *attemptError) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.err, target)
+}
+
+func (e *attemptError) As(target any) bool { return errors.As(e.err, target) }
+
+// awayError is an error for want of a connection, or of time, and why there is no connection.
+type awayError struct {
+	err     error
+	servers string
+	last    error // nil if no attempt has come to its end yet
+}
+
+func (e *awayError) Error() string {
+	if e.last == nil {
+		return fmt.Sprintf("%v; no connection to %s: the first attempt is under way", e.err, e.servers)
+	}
+	return fmt.Sprintf("%v; no connection to %s; last attempt: %v", e.err, e.servers, e.last)
+}
+
+func (e *awayError) Unwrap() []error {
+	if e.last == nil {
+		return []error{e.err}
+	}
+	return []error{e.err, e.last}
+}
+
+// explain adds why there is no connection to an error of whoever has waited in vain: for one, or until the end of a context.
+func (c *core) explain(err error) error {
+	var told *awayError
+	switch {
+	case !errors.Is(err, ErrNotConnected) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, errUnwelcome), errors.Is(err, ErrClosed), errors.As(err, &told):
+		return err
+	}
+	last := c.trouble.last()
+	if last == nil && c.epochLast().wire.Connected() {
+		return err
+	}
+	return &awayError{err, strings.Join(c.serverList(), ", "), last}
+}
+
+// notConnected is the error of whoever has waited for a connection until ctx ended.
+func (c *core) notConnected(ctx context.Context) error {
+	why := errNotNow
+	switch now, _ := c.board.look(); now.State {
+	case NeverConnected:
+		why = errNotYet
+	case ReadOnly:
+		why = errNoQuorum
+	}
+	return c.explain(fmt.Errorf("%w: %w", why, leftWaiting(ctx)))
+}
+
+var (
+	errNotYet = named("not connected yet", ErrNotConnected)
+	errNotNow = named("not connected at present", ErrNotConnected)
+	// errNoQuorum is for who cannot do with a member that serves reads only.
+	errNoQuorum = named("not connected to a member with a quorum", ErrNotConnected)
+)
+
+// Left is the error of whoever stops waiting because ctx has ended, for recipes: it matches ctx.Err(), context.Cause(ctx), and last, which is what went
+// wrong last and may be nil; and it says why there is no connection, if there is none.
+func (c *Client) Left(ctx context.Context, last error) error {
+	err := leftWaiting(ctx)
+	if last != nil {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
+	return c.core.explain(err)
+}
+
+// leftWaiting is Left without the connection.
+func leftWaiting(ctx context.Context) error {
+	return &ctxError{err: ctx.Err(), cause: context.Cause(ctx)}
+}
