@@ -77,6 +77,15 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"StateChangesBehindBreaker": func(ctx context.Context, c *Client) {
 		c.StateChangesBehindBreaker(ctx, retry.RetryNTimes{Retries: 1})
 	},
+	"IdempotentTransaction": func(ctx context.Context, c *Client) {
+		_, _ = c.IdempotentTransaction(ctx, c.TransactionOp().Create().ForPath("/idempotent", nil))
+	},
+	"Left": func(ctx context.Context, c *Client) {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = c.Left(ctx, nil)
+	},
+	"Place": func(_ context.Context, c *Client) { c.Place("/") },
 	"Sync": func(ctx context.Context, c *Client) { _ = c.Sync().ForPath(ctx, "/") },
 	"Transaction": func(ctx context.Context, c *Client) {
 		_, _ = c.Transaction(ctx, c.TransactionOp().Check().ForPath("/"))

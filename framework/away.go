@@ -113,6 +113,9 @@ func (c *Client) Left(ctx context.Context, last error) error {
 	if last != nil {
 		err = fmt.Errorf("%w: %w", err, last)
 	}
+	if c.none() {
+		return err
+	}
 	return c.core.explain(err)
 }
 

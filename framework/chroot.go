@@ -41,6 +41,14 @@ func (v view) absent(err error, missing string) error {
 	return fmt.Errorf("%w (in the chroot %s)", err, v.chroot)
 }
 
+// absent is that of the client's view, if there is a client.
+func (c *Client) absent(err error, missing string) error {
+	if c.none() {
+		return err
+	}
+	return c.view.absent(err, missing)
+}
+
 // absentAt is absent for a node of the caller's.
 func (v view) absentAt(err error, path string) error {
 	if path == "/" {

@@ -122,7 +122,7 @@ func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Pro
 			err = out.Flush()
 		}
 	}
-	return p, opError("dump", path, b.c.view.absent(err, full))
+	return p, opError("dump", path, b.c.absent(err, full))
 }
 
 func (b DumpBuilder) nodes(ctx context.Context, root string, encode func(any) error, p *Progress) error {

@@ -92,10 +92,10 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	}
 	full, err := s.c.fullPath(opt.Path)
 	if err != nil {
-		return nil, opError("hold", opt.Path, s.e.core.explain(err))
+		return nil, opError("hold", opt.Path, err)
 	}
 	if err := s.e.certain(ctx, full, opt.Loss); err != nil {
-		return nil, opError("hold", opt.Path, err)
+		return nil, opError("hold", opt.Path, s.e.core.explain(err))
 	}
 	h := newHold(s.e, full, opt)
 	if err := s.e.register(h); err != nil {
@@ -112,7 +112,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	return h, nil
 }
 
-// certain returns nil when a hold is certain, and counts it: [wire.Validity.Unhold] undoes that.
+// certain returns nil when a hold would be certain.
 func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error {
 	for {
 		if err := e.ready(ctx, loss); err != nil {
@@ -122,7 +122,7 @@ func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error
 			return err
 		}
 		switch v := e.wire.Validity(); {
-		case v.Hold():
+		case v.Valid():
 			return nil
 		case v.Lapsed():
 			return e.ending(v.Why())
@@ -154,19 +154,29 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 	}
 }
 
-// register makes the hold, which counts already, the epoch's, unless it is too late.
+// register makes the hold the epoch's, unless it is too late. It looks at the clock last: a hook may have taken its time since the hold was certain.
 func (e *epoch) register(h *Hold) error {
+	v := e.wire.Validity()
+	counted, late := v.Hold(), sessionLost(wire.ErrLapsed)
+	if v.Lapsed() {
+		late = e.ending(v.Why())
+	}
 	e.mu.Lock()
 	err := e.over
-	if err == nil && e.suspended && h.loss == SuspendedIsLoss {
+	switch {
+	case err != nil:
+	case e.suspended && h.loss == SuspendedIsLoss:
 		err = ErrSuspended
-	}
-	if err == nil {
+	case !counted:
+		err = late
+	default:
 		e.holds[h] = struct{}{}
 	}
 	e.mu.Unlock()
 	if err != nil {
-		e.wire.Validity().Unhold()
+		if counted {
+			v.Unhold()
+		}
 		h.fail(err)
 		if h.told != nil {
 			h.told(err)

@@ -151,6 +151,9 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 // Place returns a comparable value that stands for the node at path as this client sees it: the same one for all views of the client, by whatever namespace
 // and path they reach the node. For recipes, to tell what a context carries is theirs.
 func (c *Client) Place(path string) any {
+	if c.none() {
+		return place{nil, path}
+	}
 	full, err := c.fullPath(path)
 	if err != nil {
 		full = path

@@ -74,7 +74,7 @@ func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[WalkedN
 			})
 		}
 		if err != nil && !left {
-			yield(WalkedNode{Path: path}, opError("walk", path, b.c.view.absent(err, full)))
+			yield(WalkedNode{Path: path}, opError("walk", path, b.c.absent(err, full)))
 		}
 	}
 }

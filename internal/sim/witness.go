@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"sync"
@@ -28,8 +29,31 @@ type holding struct {
 	kind   heldKind
 	turn   any // whose it is
 	began  time.Time
-	amiss  []string // what must not be, unless it turns out never to have been granted
+	amiss  []amiss // what must not be, unless it turns out never to have been granted
 	client int
+
+	ended time.Time // zero while it has not
+	lost  bool      // it was not given back
+}
+
+// amiss is what must not be beside others, more than so many of them. Of a loss the hooks hear a moment after it, at the same virtual instant: so who was
+// told of it at the instant in question was not there any more.
+type amiss struct {
+	what   string
+	at     time.Time
+	beside []*holding
+	most   int
+}
+
+// stands says whether it is true. witness.mu is held.
+func (a amiss) stands() bool {
+	n := 0
+	for _, s := range a.beside {
+		if !s.lost || !s.ended.Equal(a.at) {
+			n++
+		}
+	}
+	return n > a.most
 }
 
 // mark is the largest token of a thing, of all and of those who hold it alone.
@@ -92,23 +116,23 @@ func (n *witness) begins(s *holding) {
 	pardoned := n.pardoned(s)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	beside := 1
+	var beside []*holding
 	for other := range n.open {
 		if other.thing != s.thing || pardoned || n.pardoned(other) {
 			continue
 		}
-		beside++
+		beside = append(beside, other)
 		if s.excludes(other) {
-			s.amiss = append(s.amiss, fmt.Sprintf("%v begins before %v has ended", s, other))
+			s.amiss = append(s.amiss, amiss{fmt.Sprintf("%v begins before %v has ended", s, other), s.began, []*holding{other}, 0})
 		}
 	}
-	if s.kind.leases > 0 && beside > s.kind.leases {
-		s.amiss = append(s.amiss, fmt.Sprintf("%d leases of %d with %v", beside, s.kind.leases, s))
+	if s.kind.leases > 0 && len(beside) >= s.kind.leases {
+		s.amiss = append(s.amiss, amiss{fmt.Sprintf("%d leases of %d with %v", len(beside)+1, s.kind.leases, s), s.began, beside, s.kind.leases - 1})
 	}
 	m := n.last[s.thing]
 	if s.kind.leases == 0 && s.Token != 0 && !pardoned {
 		if s.Token < m.alone || !s.kind.shared && s.Token < m.all {
-			s.amiss = append(s.amiss, fmt.Sprintf("%v has a token behind %d", s, m.all))
+			s.amiss = append(s.amiss, amiss{what: fmt.Sprintf("%v has a token behind %d", s, m.all), at: s.began, most: -1})
 		}
 		if m.all = max(m.all, s.Token); !s.kind.shared {
 			m.alone = max(m.alone, s.Token)
@@ -124,7 +148,7 @@ func (n *witness) deletes(node string) {
 	defer n.mu.Unlock()
 	for s := range n.open {
 		if s.Path == node {
-			n.w.violate("hooks: the node of %v is deleted before that has ended", s)
+			s.amiss = append(s.amiss, amiss{fmt.Sprintf("the node of %v is deleted before that has ended", s), time.Now(), []*holding{s}, 0})
 		}
 	}
 }
@@ -132,6 +156,7 @@ func (n *witness) deletes(node string) {
 func (n *witness) ends(s *holding, cause error) {
 	n.mu.Lock()
 	delete(n.open, s)
+	s.ended, s.lost = time.Now(), !errors.Is(cause, framework.ErrReleased)
 	n.mu.Unlock()
 	if time.Now().Equal(s.began) && cause != framework.ErrReleased { // it was refused in the end
 		return
@@ -154,8 +179,12 @@ func (n *witness) settle() {
 }
 
 func (n *witness) complain(s *holding) {
-	for _, what := range s.amiss {
-		n.w.violate("hooks: %s, at %.6fs", what, s.began.Sub(n.w.began).Seconds())
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range s.amiss {
+		if a.stands() {
+			n.w.violate("hooks: %s, at %.6fs", a.what, a.at.Sub(n.w.began).Seconds())
+		}
 	}
 }
 

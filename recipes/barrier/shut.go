@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
@@ -18,11 +19,13 @@ import (
 // of its data, and with that of its version, which is 0 for a new node. So: mark it, look behind the mark, and remove what has that mark.
 func (d *Double) shut(ctx context.Context, given ...string) error {
 	return patiently(ctx, d.client, func(ctx context.Context) error {
-		for {
-			// Another one who has marked it behind our mark is about to remove it. Nobody returns before that is done, so look again.
+		for marked := 0; ; marked++ {
+			// Another one who has marked it after our mark is about to remove it. Nobody returns before that is done, so look again. Not all at the same
+			// time: whoever marks it again too soon keeps the other from removing it.
 			if err := d.tryShut(ctx, given); !errors.Is(err, framework.ErrBadVersion) {
 				return unless(err, framework.ErrNoNode)
 			}
+			d.client.Pause(ctx, queue.Jittered(time.Millisecond<<min(marked, 8)))
 		}
 	})
 }
