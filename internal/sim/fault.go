@@ -35,7 +35,7 @@ func (f fault) String() string {
 	switch f.kind {
 	case "strike":
 		return fmt.Sprintf("strike %s %s after %d, %d times, of client %d, delay %v, %v, for %v", f.op, f.action, f.after, f.times(), f.struck(), f.delay, f.err, f.lasts)
-	case "cut", "silence", "delay", "away", "expire":
+	case "cut", "silence", "delay", "away", "expire", "burst":
 		return fmt.Sprintf("%s client %d (%v, %v) for %v", f.kind, f.client, f.dir, f.delay, f.lasts)
 	case "config", "wallclock":
 		return fmt.Sprintf("%s client %d (%v, %v, %d times)", f.kind, f.client, f.err, f.delay, 1+f.dice)
@@ -310,6 +310,8 @@ func (w *world) begin(f fault) (undo func()) {
 		w.turn()
 	case "config":
 		return w.question(f, id)
+	case "burst":
+		return w.burst(f)
 	case "wallclock":
 		w.setWallClock(f.delay)
 	case "delete":
@@ -349,6 +351,36 @@ func (w *world) question(f fault, id int64) (undo func()) {
 			if s := c.Safety(); w.plan.Members == 1 && s.Known && !s.Standalone {
 				w.violate("client %d takes a server that stands alone, and never said otherwise, for a member", i)
 			}
+		}
+	}
+}
+
+// burst has a client, if there is one that holds something, ask for very much of a server that is far away. It must cost neither the session nor a read.
+func (w *world) burst(f fault) (undo func()) {
+	client := f.client
+	for i := range w.clients {
+		if n := (f.client + i) % len(w.clients); w.clients[n].Safety().Holds > 0 {
+			client = n
+			break
+		}
+	}
+	c, id := w.clients[client], w.session(client)
+	for _, m := range w.ens.Members() {
+		m.Delay(id, f.delay)
+	}
+	for range burst {
+		c.GetData().InBackground().ForPath(background, root).Then(func(_ framework.DataResult, err error) {
+			if err != nil {
+				w.violate("client %d: a read among many, while nothing is wrong: %v", client, err)
+			}
+		})
+	}
+	return func() {
+		for _, m := range w.ens.Members() {
+			m.Delay(id, 0)
+		}
+		if now := w.session(client); now != id {
+			w.violate("client %d has lost its session %#x by nothing but many reads of its own, and has %#x", client, id, now)
 		}
 	}
 }

@@ -101,5 +101,6 @@ var mutants = []struct {
 	{bug: "a rule that changes settles nothing", works: "mutex", within: 1000},
 	{bug: "a lapse is noticed and forgotten", works: "mutex", within: 1000},
 	{bug: "the wall clock counts", works: "mutex", within: 100},
+	{bug: "heartbeats wait their turn", works: "mutex", within: 500},
 	{bug: "shortcut after a reconnect", works: "mutex", within: 3000, crowd: true},
 }

@@ -37,6 +37,7 @@ type Plan struct {
 	Calm     time.Duration // how long none happen before that, when something is to turn; else 0
 	Grows    bool          // then the servers, which have claimed to be one that stands alone, say that they are an ensemble
 	Shrinks  bool          // then they grant half the timeout
+	Busy     bool          // meanwhile a client asks for very much at once, and many answers take as long as a session
 	Works    []string
 	Faults   []fault
 
@@ -96,6 +97,7 @@ func NewPlan(seed uint64, works ...string) *Plan {
 		p.Works = append(p.Works, visits)
 	}
 	p.turns(rand.New(rand.NewPCG(seed, 1<<41)))
+	p.bursts(rand.New(rand.NewPCG(seed, 1<<42)))
 	return p
 }
 
@@ -110,17 +112,41 @@ func (p *Plan) turns(r *rand.Rand) {
 		p.Shrinks = p.Timeout >= 4*p.Tick
 	}
 	if p.Grows || p.Shrinks {
-		p.Calm = 2*p.Timeout + below(r, 2*p.Timeout)
-		p.Trouble += p.Calm
-		for i := range p.Faults {
-			p.Faults[i].at += p.Calm
-		}
+		p.calmFor(2*p.Timeout + below(r, 2*p.Timeout))
 		f := fault{kind: pick(r, "part", "part", "leader", "away", "oneway"), client: r.IntN(p.Clients), member: r.IntN(p.Members), other: r.IntN(p.Members), dice: r.IntN(1<<20) | 1}
 		f.at, f.dir, f.lasts = p.Calm+reconnecting+below(r, p.Timeout/4), zktest.Both, p.bound()+2*p.Timeout
 		extra = append(extra, fault{kind: "turn", at: p.Calm}, f)
 	}
 	p.Faults = append(p.Faults, extra...)
 }
+
+// calmFor puts a time without faults in front.
+func (p *Plan) calmFor(d time.Duration) {
+	p.Calm = d
+	p.Trouble += d
+	for i := range p.Faults {
+		p.Faults[i].at += d
+	}
+}
+
+// bursts has a client ask for very much at once while nothing is wrong, if it holds by heartbeats: they must not wait behind that. What else waits behind
+// it is as late as the program has made it, so there is nothing but holds.
+func (p *Plan) bursts(r *rand.Rand) {
+	if p.Calm > 0 || p.Members == 1 || p.Timeout >= 2*p.bound() || r.IntN(4) > 0 {
+		return
+	}
+	for _, work := range p.Works {
+		if !crowded[work] || work == "revocation" {
+			return
+		}
+	}
+	p.Busy = true
+	p.calmFor(5*time.Second + 4*p.Timeout)
+	p.Faults = append(p.Faults, fault{kind: "burst", at: 3*time.Second + below(r, 2*p.Timeout), lasts: 2 * p.Timeout, client: r.IntN(p.Clients), delay: 3 * p.Timeout / 2 * window / burst})
+}
+
+// burst is how many requests one is, and window how many of them may be on their way.
+const burst, window = 600, 8
 
 // reconnecting is how long after a cut everybody who can has a connection again.
 const reconnecting = 50 * time.Millisecond
@@ -147,8 +173,8 @@ func (p *Plan) bound() time.Duration {
 func (p *Plan) stale() time.Duration { return time.Duration(p.SyncLimit)*p.Tick + p.Tick*3/2 }
 
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients with %d abreast, T %v (asked for: %v), %v, %s; election %v, lag %v, peer delay %v, pace %v, ZooKeeper %v, auth %t (SASL %t, private %t), read-only %t, meddling %t, grows %t, shrinks %t; %v of trouble",
-		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Abreast, p.Timeout, p.Asked, p.Loss, strings.Join(p.Works, "+"), p.Election, p.Lag, p.PeerDelay, p.Pace, p.Profile, p.Auth, p.SASL, p.Private, p.ReadOnly, p.Meddling, p.Grows, p.Shrinks, p.Trouble)
+	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients with %d abreast, T %v (asked for: %v), %v, %s; election %v, lag %v, peer delay %v, pace %v, ZooKeeper %v, auth %t (SASL %t, private %t), read-only %t, meddling %t, grows %t, shrinks %t, busy %t; %v of trouble",
+		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Abreast, p.Timeout, p.Asked, p.Loss, strings.Join(p.Works, "+"), p.Election, p.Lag, p.PeerDelay, p.Pace, p.Profile, p.Auth, p.SASL, p.Private, p.ReadOnly, p.Meddling, p.Grows, p.Shrinks, p.Busy, p.Trouble)
 }
 
 // server is what the members are started with.
@@ -178,6 +204,9 @@ func (p *Plan) options(client int) []framework.Option {
 	}
 	if p.Private {
 		opts = append(opts, framework.WithDefaultACL(framework.CreatorACL()...))
+	}
+	if p.Busy {
+		opts = append(opts, framework.WithWindow(window))
 	}
 	if p.ReadOnly && client%2 == 0 {
 		opts = append(opts, framework.WithReadOnly())
