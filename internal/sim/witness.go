@@ -33,11 +33,11 @@ type holding struct {
 	client int
 
 	ended time.Time // zero while it has not
-	lost  bool      // it was not given back
+	lost  bool      // it was not given back by whoever deletes its node
 }
 
-// amiss is what must not be beside others, more than so many of them. Of a loss the hooks hear a moment after it, at the same virtual instant: so who was
-// told of it at the instant in question was not there any more.
+// amiss is what must not be beside others, more than so many of them. Of a loss the hooks hear a moment after it, at the same virtual instant, and so they
+// do of a term, which one goroutine ends while another is waiting to delete its node: who was told of at the instant in question was not there any more.
 type amiss struct {
 	what   string
 	at     time.Time
@@ -156,7 +156,7 @@ func (n *witness) deletes(node string) {
 func (n *witness) ends(s *holding, cause error) {
 	n.mu.Lock()
 	delete(n.open, s)
-	s.ended, s.lost = time.Now(), !errors.Is(cause, framework.ErrReleased)
+	s.ended, s.lost = time.Now(), !errors.Is(cause, framework.ErrReleased) || s.Recipe == "latch" || s.Recipe == "selector"
 	n.mu.Unlock()
 	if time.Now().Equal(s.began) && cause != framework.ErrReleased { // it was refused in the end
 		return

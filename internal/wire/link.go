@@ -366,7 +366,10 @@ func (s *Session) settle(conn net.Conn, in *meter, limit time.Time, network, add
 	if first = s.id == 0; first && s.closing {
 		return nil, false, ErrClosed // Close waits for what becomes of it
 	}
-	s.unsure, s.strays = false, 0
+	s.unsure = false
+	if !resp.ReadOnly { // one without a quorum knows nothing of sessions that the others have opened
+		s.strays = 0
+	}
 	s.agreed = s.agreed || !resp.ReadOnly
 	s.id, s.password, s.timeout = resp.SessionID, resp.Password, timeout
 	s.links++
