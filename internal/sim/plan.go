@@ -141,6 +141,7 @@ func (p *Plan) bursts(r *rand.Rand) {
 		}
 	}
 	p.Busy = true
+	p.Lag, p.PeerDelay = min(p.Lag, p.Timeout/40), min(p.PeerDelay, p.Timeout/160) // a heartbeat has half the time between two, the way to the server included
 	p.calmFor(5*time.Second + 4*p.Timeout)
 	p.Faults = append(p.Faults, fault{kind: "burst", at: 3*time.Second + below(r, 2*p.Timeout), lasts: 2 * p.Timeout, client: r.IntN(p.Clients), delay: 3 * p.Timeout / 2 * window / burst})
 }
