@@ -111,6 +111,46 @@ func TestAChildOfAnotherNodeOfThatNameForASlowSubscriber(t *testing.T) {
 	})
 }
 
+// A node and its child are replaced while the cache reads what there is for the first time: until there has been a moment at which all is known, what is
+// read is shown. The child that was asked for before counts only when it is known which node it is below: not while it is open whether anything was missed,
+// not when the look at a node with much data has found no more than that it must be read, and not when the node's own answer did not count.
+func TestAChildOfAnotherNodeOfThatNameInTheFirstLoad(t *testing.T) {
+	for _, big := range []string{"none", "/r", "/r/dir"} {
+		t.Run(big, func(t *testing.T) {
+			bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				grow := func(path string) {
+					create(t, srv, path)
+					if path == big {
+						require.NoError(t, srv.Set(path, make([]byte, 10_000)))
+					}
+				}
+				grow("/r")
+				grow("/r/dir")
+				create(t, srv, "/r/dir/kid")
+				hold := srv.Inject(zktest.Fault{Op: "multiRead", PathPrefix: "/r/dir/kid", Action: zktest.Hold})
+				tree, err := cache.NewTree(c, "/r")
+				require.NoError(t, err)
+				defer tree.Close()
+				l := listenTo(t, tree)
+				settle()
+				assert.Equal(t, []string{"Created /r", "Created /r/dir"}, l.take())
+				srv.Cut(0)
+				require.NoError(t, srv.DeleteAll("/r/dir"))
+				grow("/r/dir")
+				create(t, srv, "/r/dir/kid")
+				hold.Release()
+				hold.Remove()
+				srv.Delay(0, 50*time.Millisecond)
+				settle()
+				settle()
+				assert.Equal(t, []string{"Deleted /r/dir", "Created /r/dir", "Created /r/dir/kid", "Initialized"}, l.take())
+				l.replays(t, srv, "/r")
+				same(t, srv, tree)
+			})
+		})
+	}
+}
+
 // Whoever hears of what a reconnect has brought has heard of the reconnect.
 func TestReconnectedComesFirst(t *testing.T) {
 	bothWays(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {

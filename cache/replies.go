@@ -93,6 +93,7 @@ func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) (an
 		e.fallBack("it reports the path of the watch instead of that of the node")
 		return 0
 	case err == nil && e.fatherless(n):
+		n.flags |= doubted // this read has not told, or what is below would count
 		if o.kind == readStat {
 			e.look(n)
 		} else {
@@ -100,7 +101,7 @@ func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) (an
 		}
 		return 0
 	case err == nil && o.kind == readStat && !e.knows(n, stat):
-		e.want(n)
+		e.wantOther(n)
 	case err == nil:
 		e.present(n, data, stat)
 	case !errors.Is(err, framework.ErrNoNode):
@@ -110,7 +111,7 @@ func (e *engine) gotNode(o op, data []byte, stat *framework.Stat, err error) (an
 	case n != e.store.top:
 		n = e.absentThen(n)
 	default: // there are watches to be thought of: it is read once more
-		e.want(n)
+		e.wantOther(n)
 		return 0
 	}
 	if !old {
@@ -137,6 +138,9 @@ func (e *engine) fatherless(n *node) bool {
 	p := n.up
 	if p == nil || mutant.On("children of a parent that was not compared") {
 		return false
+	}
+	if e.probing { // it may have been another since before the gap
+		return true
 	}
 	_, unreadable := e.trouble[p]
 	if p.flags&(doubted|proving) == 0 && (p.live || unreadable) {
