@@ -29,7 +29,7 @@ func TestDemonstration(t *testing.T) {
 	require.Equal(t, "leader-service: 3 copies led one after the other, the last one is gone, and nothing is left behind", lines[len(lines)-1])
 	require.Equal(t, 3, strings.Count(out.String(), ": leading, fencing token "))
 	require.Equal(t, 2, strings.Count(out.String(), "was asked to work: done by http://127.0.0.1:"))
-	require.Regexp(t, `copy \d: not leading any more: context canceled`, out.String())
+	require.Regexp(t, `copy \d: not leading any more: (context canceled|terminated signal received)`, out.String())
 	require.Regexp(t, `handed over in \d+m?s?`, out.String())
 	require.Regexp(t, `replaced after \d`, out.String())
 }

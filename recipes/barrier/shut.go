@@ -25,7 +25,9 @@ func (d *Double) shut(ctx context.Context, given ...string) error {
 			if err := d.tryShut(ctx, given); !errors.Is(err, framework.ErrBadVersion) {
 				return unless(err, framework.ErrNoNode)
 			}
-			d.client.Pause(ctx, queue.Jittered(time.Millisecond<<min(marked, 8)))
+			if marked > 0 {
+				d.client.Pause(ctx, queue.Jittered(time.Millisecond<<min(marked, 8)))
+			}
 		}
 	})
 }

@@ -340,7 +340,7 @@ func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
 		c := newClient(t, s)
 		l := join(t, c, leader.WithSessionOnly())
 		term := await(t, l)
-		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: term.Path(), Action: zktest.CutBefore, Times: -1})
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: term.Path(), Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: -1})
 		ctx, cancel := context.WithTimeout(background, 5*time.Second)
 		defer cancel()
 		require.Error(t, term.Resign(ctx))
