@@ -86,7 +86,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 		_ = c.Left(ctx, nil)
 	},
 	"Place": func(_ context.Context, c *Client) { c.Place("/") },
-	"Sync": func(ctx context.Context, c *Client) { _ = c.Sync().ForPath(ctx, "/") },
+	"Sync":  func(ctx context.Context, c *Client) { _ = c.Sync().ForPath(ctx, "/") },
 	"Transaction": func(ctx context.Context, c *Client) {
 		_, _ = c.Transaction(ctx, c.TransactionOp().Check().ForPath("/"))
 	},
