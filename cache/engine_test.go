@@ -109,3 +109,20 @@ func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 		assert.Equal(t, []string{"Deleted /r/0", "Deleted /r", "Created /r", "Created /r/1"}, got)
 	})
 }
+
+// Where changes come as fast as they can be read the queue is never empty. It takes memory for what stands in it, and not for all that ever did.
+func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
+	var r reads
+	nodes := make([]node, 100)
+	for i := range nodes {
+		r.push(op{&nodes[i], readData})
+	}
+	for i := range 100_000 {
+		o, ok := r.pop()
+		require.True(t, ok)
+		require.Same(t, &nodes[i%len(nodes)], o.n, "in their order")
+		r.push(o)
+		require.Equal(t, len(nodes), r.waiting())
+	}
+	assert.Less(t, cap(r.queue), 10*len(nodes))
+}

@@ -105,7 +105,15 @@ func (r *reads) reset() {
 // waiting is how many reads stand in the queue.
 func (r *reads) waiting() int { return len(r.queue) - r.head }
 
-func (r *reads) push(o op) { r.queue = append(r.queue, o) }
+// push takes the room of what has been sent before it takes more: with changes that never pause the queue may never be empty.
+func (r *reads) push(o op) {
+	if 2*r.head > len(r.queue) {
+		n := copy(r.queue, r.queue[r.head:])
+		clear(r.queue[n:])
+		r.queue, r.head = r.queue[:n], 0
+	}
+	r.queue = append(r.queue, o)
+}
 
 func (r *reads) pop() (op, bool) {
 	if r.head == len(r.queue) {
