@@ -81,11 +81,14 @@ func (d *deltas) add(ev Event) {
 	}
 }
 
-// events returns the same as a list: first what is gone, children before their parents, then what is new or changed, parents before their
-// children, then the rest. Played back on what the subscriber has, they give what is there.
+// events returns the same as a list: first the state of the connection, which comes before what it has brought, then what is gone, children before their
+// parents, then what is new or changed, parents before their children, then the rest. Played back on what the subscriber has, they give what is there.
 func (d *deltas) events() []Event {
 	paths := slices.SortedFunc(maps.Keys(d.nodes), comparePaths)
 	events := make([]Event, 0, len(paths))
+	if d.connection != nil {
+		events = append(events, Event{Type: ConnectionChanged, State: *d.connection})
+	}
 	dead := d.dead(paths)
 	for i, path := range slices.Backward(paths) {
 		if dead[i] {
@@ -105,9 +108,6 @@ func (d *deltas) events() []Event {
 		if err := d.nodes[path].err; err != nil {
 			events = append(events, Event{Type: Failed, Path: path, Err: err})
 		}
-	}
-	if d.connection != nil {
-		events = append(events, Event{Type: ConnectionChanged, State: *d.connection})
 	}
 	if d.initialized {
 		events = append(events, Event{Type: Initialized})

@@ -66,7 +66,9 @@ func TestDeltas(t *testing.T) {
 		{"changed and failed", []Event{changed("/a", 1, 1, 2), failed("/a", "x")}, "Changed /a 1:1 1:2, Failed /a x"},
 		{"gone and failed", []Event{deleted("/a", 1, 2), failed("/a", "x")}, "Deleted /a 1:2, Failed /a x"},
 		{"the last state of the connection", []Event{state(framework.Suspended), created("/a", 1), state(framework.Lost), state(framework.Reconnected)},
-			"Created /a 1:1, ConnectionChanged: Reconnected in epoch 1"},
+			"ConnectionChanged: Reconnected in epoch 1, Created /a 1:1"},
+		{"the change of the connection before what it has brought", []Event{state(framework.Suspended), state(framework.Reconnected), deleted("/a", 1, 2), created("/b", 4), {Type: Initialized}},
+			"ConnectionChanged: Reconnected in epoch 1, Deleted /a 1:2, Created /b 4:4, Initialized"},
 		{"initialized", []Event{created("/a", 1), {Type: Initialized}, created("/b", 2)}, "Created /a 1:1, Created /b 2:2, Initialized"},
 	} {
 		var d deltas
