@@ -96,6 +96,18 @@ func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
 		assert.Equal(t, jute.Frame(&jute.ReplyHeader{Zxid: s.Zxid(), Err: jute.CodeNotReadOnly}), answer)
 		assert.Empty(t, s.Sessions())
 	})
+	bubble(t, 3, Config{ReadOnlyMode: true}, func(t *testing.T, e *Ensemble) {
+		s := lonely(t, e)
+		s.Inject(Fault{Op: OpConnect, Action: LoseReply})
+		nc, err := s.Dial(t.Context(), "tcp", s.Addr())
+		require.NoError(t, err)
+		defer nc.Close()
+		_, err = nc.Write(jute.Frame(&jute.ConnectRequest{Timeout: 10000, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true}))
+		require.NoError(t, err)
+		answer, err := io.ReadAll(nc)
+		require.NoError(t, err, "the connection ends")
+		assert.Empty(t, answer, "a fault strikes this answer like any other")
+	})
 	bubble(t, 3, Config{ReadOnlyMode: true, Profile: V35}, func(t *testing.T, e *Ensemble) {
 		c := dialRaw(t, lonely(t, e))
 		require.NoError(t, c.shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true, ReadOnly: true}))

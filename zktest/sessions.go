@@ -186,6 +186,7 @@ func (s *Server) greet(c *conn, req *jute.ConnectRequest, ahead *bool, greeted c
 	}, func() {
 		answered = true
 		close(greeted)
+		s.decline(c, strike)
 	})
 	if s.member != nil {
 		s.member.e.run()
@@ -209,15 +210,28 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 		entry.session, entry.err = ses.id, ok
 	}
 	s.trace.add(entry)
-	reply := jute.Frame(response)
-	if strike.half {
-		reply = reply[:4]
-	}
-	c.send(reply)
+	c.greeting(response, strike)
 	if ses == nil {
 		c.end(true)
 	}
 	strike.finish(c)
+}
+
+// decline tells the client that no session can be opened here: the request went the way of all others that a member without a quorum refuses.
+func (s *Server) decline(c *conn, strike strike) {
+	strike.begin(c)
+	s.trace.add(traceEntry{kind: traceReply, conn: c.id, op: jute.OpCreateSession, zxid: s.zxid, err: ErrNotReadOnly})
+	c.greeting(&jute.ReplyHeader{Zxid: s.zxid, Err: int32(ErrNotReadOnly)}, strike)
+	strike.finish(c)
+}
+
+// greeting sends the answer to a handshake.
+func (c *conn) greeting(answer jute.Record, strike strike) {
+	reply := jute.Frame(answer)
+	if strike.half {
+		reply = reply[:4]
+	}
+	c.send(reply)
 }
 
 // hello tells the client of its session.
@@ -226,14 +240,12 @@ func (c *conn) hello() *jute.ConnectResponse {
 }
 
 // attach finds or makes the connection's session and calls done with it, or with nil when there is none for it. In an ensemble that may be later. A member
-// that may not make one says so, and calls declined.
+// that may not make one calls declined.
 func (s *Server) attach(c *conn, req *jute.ConnectRequest, refuse bool, done func(*session), declined func()) {
 	switch {
 	case refuse:
 		done(nil)
 	case req.SessionID == 0 && s.readOnly() && !s.cfg.LocalSessions && s.cfg.Profile != V35:
-		s.trace.add(traceEntry{kind: traceReply, conn: c.id, op: jute.OpCreateSession, zxid: s.zxid, err: ErrNotReadOnly})
-		c.send(jute.Frame(&jute.ReplyHeader{Zxid: s.zxid, Err: int32(ErrNotReadOnly)})) // the request went the way of all others
 		declined()
 	case req.SessionID == 0:
 		id := s.nextSession
