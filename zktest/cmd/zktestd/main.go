@@ -7,7 +7,7 @@
 //	zktestd -min-session-timeout 1s -max-session-timeout 10m -tick 500ms
 //	zktestd -sasl alice:secret -sasl bob:secret -require-sasl
 //	zktestd -super-digest super:D/InIHSb7yEEbrWz8b9l71RjZJU=
-//	zktestd -members 3 -read-only
+//	zktestd -members 3 -read-only -local-sessions
 //
 // Reconfig is disabled, as it is by default on a real server: it is answered with -123. Clients that do not know this code may not take that well;
 // kazoo's reconfig never returns, here as at a real server.
@@ -81,6 +81,7 @@ func parse(args []string, output io.Writer) (settings, error) {
 	})
 	flags.BoolVar(&c.RequireSASL, "require-sasl", false, "refuse clients that have not logged in by SASL")
 	flags.BoolVar(&c.ReadOnlyMode, "read-only", false, "with -members: a member without a quorum serves reads (readonlymode.enabled)")
+	flags.BoolVar(&c.LocalSessions, "local-sessions", false, "with -read-only: it opens sessions for that (localSessionsEnabled)")
 	flags.IntVar(&c.SyncLimit, "sync-limit", 5, "with -members: ticks without a word after which a member and its leader part (syncLimit)")
 	flags.DurationVar(&c.ElectionTime, "election-time", 400*time.Millisecond, "with -members: how long an election takes")
 	flags.DurationVar(&c.Lag, "lag", 0, "with -members: how late a follower applies what is committed")

@@ -22,14 +22,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestFlagsBecomeTheConfig(t *testing.T) {
 	s, err := parse([]string{"-members", "3", "-trace", "-addr", "127.0.0.1:0", "-profile", "3.9", "-tick", "500ms", "-min-session-timeout", "1s",
 		"-max-session-timeout", "10m", "-max-frame", "4096", "-max-client-conns", "7", "-ttl=false", "-reap", "5s", "-enforce-quota", "-super-digest", "super:x=",
-		"-require-auth", "-sasl", "alice:a:b", "-sasl", "bob:", "-require-sasl", "-read-only", "-sync-limit", "2", "-election-time", "1s", "-lag", "2s",
+		"-require-auth", "-sasl", "alice:a:b", "-sasl", "bob:", "-require-sasl", "-read-only", "-local-sessions", "-sync-limit", "2", "-election-time", "1s", "-lag", "2s",
 		"-peer-delay", "3s"}, io.Discard)
 	require.NoError(t, err)
 	require.NotNil(t, s.cfg.Logger)
 	s.cfg.Logger = nil
 	assert.Equal(t, settings{members: 3, trace: true, cfg: zktest.Config{Listen: "127.0.0.1:0", Profile: zktest.V39, TickTime: 500 * time.Millisecond,
 		MinSessionTimeout: time.Second, MaxSessionTimeout: 10 * time.Minute, MaxFrame: 4096, MaxClientConns: 7, ReapInterval: 5 * time.Second, EnforceQuota: true,
-		SuperDigest: "super:x=", RequireAuth: true, SASLUsers: map[string]string{"alice": "a:b", "bob": ""}, RequireSASL: true, ReadOnlyMode: true, SyncLimit: 2,
+		SuperDigest: "super:x=", RequireAuth: true, SASLUsers: map[string]string{"alice": "a:b", "bob": ""}, RequireSASL: true, ReadOnlyMode: true, LocalSessions: true, SyncLimit: 2,
 		ElectionTime: time.Second, Lag: 2 * time.Second, PeerDelay: 3 * time.Second}}, s)
 }
 
