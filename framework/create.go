@@ -287,7 +287,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 			case errors.Is(err2, ErrNoNode):
 				return r, false, err // it may have been our own
 			case err2 != nil:
-				return r, false, err2
+				return r, false, notSeen(err, err2)
 			case same && b.made(stat, e, o.before):
 				return result(full, stat), false, nil
 			}
@@ -343,7 +343,7 @@ func (b CreateBuilder) set(ctx context.Context, e *epoch, o *operation[CreateRes
 		case errors.Is(err2, ErrNoNode):
 			return r, true, nil
 		case err2 != nil:
-			return r, false, err2
+			return r, false, notSeen(&ambiguousError{ErrBadVersion}, err2)
 		case same && (stat.Version == b.orSetVer+1 && stat.Mzxid > o.before || b.made(stat, e, o.before)):
 			return result(full, stat), false, nil
 		}

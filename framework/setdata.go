@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -84,7 +85,7 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 			case errors.Is(err, ErrNoNode), err == nil && (!same || stat.Version != b.version+1 || stat.Mzxid <= o.before):
 				return Stat{}, false, met
 			case err != nil:
-				return Stat{}, false, err
+				return Stat{}, false, notSeen(met, err)
 			}
 			store(b.stat, stat)
 			return stat, false, nil
@@ -104,6 +105,14 @@ func (c *Client) compare(ctx context.Context, e *epoch, full string, data []byte
 		err = decode(reply.Body, &res)
 	}
 	return Stat(res.Stat), err == nil && bytes.Equal(res.Data, data), err
+}
+
+// notSeen is the error of a look, behind an unknown outcome, at what became of the try: met, if the look was refused, since then nobody knows more than before.
+func notSeen(met, err error) error {
+	if unfinished(err) || errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w; looking at what is there: %w", met, err)
 }
 
 // dataOr returns data, or the client's default data for nil.

@@ -41,7 +41,7 @@ func (c *Client) IdempotentTransaction(ctx context.Context, ops ...TransactionOp
 		}
 		found, err2 := c.look(ctx, e, left)
 		if err2 != nil {
-			return nil, false, err2
+			return nil, false, notSeen(err, err2)
 		}
 		if !left.by(found, o.before, e.wire.ID()) {
 			return nil, false, err
