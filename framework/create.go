@@ -170,8 +170,9 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 // Idempotent forgives what a try of this same call may have done: when a try's reply was lost and the repeat meets ErrNodeExists, the node is read, and if
 // it is as that try would have left it (new since the call began, version 0, the same data, of this session if the mode is Ephemeral), that is the result.
 // Else the error is the one of an unknown outcome, as without Idempotent. A node that was there before is ErrNodeExists, whatever is in it: of several
-// clients that create one node, one succeeds. (While the reply is lost, somebody else may create the very same. Where that must be told apart, put the
-// client's name into the data, or use WithProtection.) It needs the right to read the node.
+// clients that create one node, one succeeds. (Somebody else may create the very same while the reply is lost, or so shortly before the call that this
+// client had not heard of it. Where that must be told apart, put the client's name into the data, or use WithProtection.) It needs the right to read the
+// node.
 //
 // With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential create needs WithProtection instead, which makes any create
 // idempotent within its session.
