@@ -75,7 +75,7 @@ func parseConnectString(s string) (servers []string, chroot string, err error) {
 	for n, entry := range strings.Split(list, ",") {
 		entry = strings.TrimSpace(entry)
 		if several := withCommas(entry); several != "" {
-			return nil, "", bad("separate servers by commas: %q", several)
+			return nil, "", bad("separate servers by commas: %q", shortened(several))
 		}
 		if entry == "" {
 			return nil, "", bad("server %d is empty; remove the comma, or write a host there", n+1)

@@ -170,8 +170,9 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 // Idempotent forgives what a try of this same call may have done: when a try's reply was lost and the repeat meets ErrNodeExists, the node is read, and if
 // it is as that try would have left it (new since the call began, version 0, the same data, of this session if the mode is Ephemeral), that is the result.
 // Else the error is the one of an unknown outcome, as without Idempotent. A node that was there before is ErrNodeExists, whatever is in it: of several
-// clients that create one node, one succeeds. (While the reply is lost, somebody else may create the very same. Where that must be told apart, put the
-// client's name into the data, or use WithProtection.) It needs the right to read the node.
+// clients that create one node, one succeeds. (Somebody else may create the very same while the reply is lost, or so shortly before the call that this
+// client had not heard of it. Where that must be told apart, put the client's name into the data, or use WithProtection.) It needs the right to read the
+// node.
 //
 // With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential create needs WithProtection instead, which makes any create
 // idempotent within its session.
@@ -287,7 +288,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 			case errors.Is(err2, ErrNoNode):
 				return r, false, err // it may have been our own
 			case err2 != nil:
-				return r, false, err2
+				return r, false, notSeen(err, err2)
 			case same && b.made(stat, e, o.before):
 				return result(full, stat), false, nil
 			}
@@ -343,7 +344,7 @@ func (b CreateBuilder) set(ctx context.Context, e *epoch, o *operation[CreateRes
 		case errors.Is(err2, ErrNoNode):
 			return r, true, nil
 		case err2 != nil:
-			return r, false, err2
+			return r, false, notSeen(&ambiguousError{ErrBadVersion}, err2)
 		case same && (stat.Version == b.orSetVer+1 && stat.Mzxid > o.before || b.made(stat, e, o.before)):
 			return result(full, stat), false, nil
 		}

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -221,5 +222,37 @@ func TestIdempotentSetDataAfterALostReply(t *testing.T) {
 		srv.Inject(zktest.Fault{Op: "setData", Times: 2, Action: zktest.LoseReply})
 		_, err := b.ForPath(t.Context(), "/", []byte("one"))
 		require.NoError(t, err)
+	})
+}
+
+// Who may not read the node cannot know: that is said, and that the operation may have been executed is said, too.
+func TestIdempotentOperationsThatMayNotLook(t *testing.T) {
+	bothWays(t, func(t *testing.T, background bool) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			ctx := t.Context()
+			plant(t, srv, "/set", "/or")
+			srv.Inject(zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+			for op, do := range map[string]func() error{
+				"create2": func() error { return second(createThe(ctx, c.Create().Idempotent(), background, "/a", "x")) },
+				"setData": func() error {
+					return second(setThe(ctx, c.SetData().Idempotent().WithVersion(0), background, "/set", "x"))
+				},
+				"setData of a create": func() error {
+					return second(createThe(ctx, c.Create().Idempotent().OrSetDataVersion(0), background, "/or", "x"))
+				},
+				"multi": func() error {
+					return second(c.IdempotentTransaction(ctx, c.TransactionOp().Create().ForPath("/t", nil)))
+				},
+			} {
+				connected(t, c)
+				op, _, _ := strings.Cut(op, " ")
+				lost := srv.Inject(zktest.Fault{Op: op, Action: zktest.LoseReply})
+				err := do()
+				assert.Equal(t, 1, lost.Hits())
+				assert.ErrorIs(t, err, ErrConnectionLoss, op)
+				assert.ErrorIs(t, err, ErrOutcomeUnknown, op)
+				assert.ErrorIs(t, err, ErrNoAuth, op)
+			}
+		})
 	})
 }

@@ -124,7 +124,8 @@ func (p whileConnected) NewBackOff() backoff.BackOff {
 func (c *Client) whileConnected(op func(ctx context.Context) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		err := op(ctx)
-		if err != nil && ctx.Err() == nil && !c.core.epochLast().wire.Connected() {
+		var marked *backoff.PermanentError // marked twice it would come out with one of the marks
+		if err != nil && !errors.As(err, &marked) && ctx.Err() == nil && !c.core.epochLast().wire.Connected() {
 			return retry.Permanent(err)
 		}
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -33,8 +34,8 @@ func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return 
 // Idempotent forgives what a try of this same call may have done: when a try's reply was lost and the repeat meets ErrBadVersion, the node is read, and if
 // it has the version after the one given, with just these data, written since the call began, that is the result. Else the error is the one of an unknown
 // outcome, as without Idempotent. A version that was not the node's from the beginning is ErrBadVersion, whatever the data: of several clients that set one
-// version, one succeeds. (While the reply is lost, somebody else may write the very same. Where that must be told apart, put the client's name into the
-// data.) It needs the right to read the node. Without a version there is nothing to forgive.
+// version, one succeeds. (Somebody else may write the very same while the reply is lost, or so shortly before the call that this client had not heard of
+// it. Where that must be told apart, put the client's name into the data.) It needs the right to read the node. Without a version there is nothing to forgive.
 //
 // Curator's idempotent takes the next version with the same data for success, whoever wrote them and when.
 func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
@@ -84,7 +85,7 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 			case errors.Is(err, ErrNoNode), err == nil && (!same || stat.Version != b.version+1 || stat.Mzxid <= o.before):
 				return Stat{}, false, met
 			case err != nil:
-				return Stat{}, false, err
+				return Stat{}, false, notSeen(met, err)
 			}
 			store(b.stat, stat)
 			return stat, false, nil
@@ -104,6 +105,14 @@ func (c *Client) compare(ctx context.Context, e *epoch, full string, data []byte
 		err = decode(reply.Body, &res)
 	}
 	return Stat(res.Stat), err == nil && bytes.Equal(res.Data, data), err
+}
+
+// notSeen is the error of a look, behind an unknown outcome, at what became of the try: met, if the look was refused, since then nobody knows more than before.
+func notSeen(met, err error) error {
+	if unfinished(err) || errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w; looking at what is there: %w", met, err)
 }
 
 // dataOr returns data, or the client's default data for nil.

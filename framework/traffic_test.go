@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -277,6 +278,10 @@ func TestNothingIsRepeatedWithoutAConnection(t *testing.T) {
 		assert.Equal(t, 2*time.Second, time.Since(before), "one wait for a connection")
 		require.ErrorIs(t, c.Retry(t.Context(), count), ErrNotConnected)
 		assert.Equal(t, 1, tries)
+		err = c.Retry(t.Context(), func(ctx context.Context) error { return retry.Permanent(count(ctx)) })
+		require.ErrorIs(t, err, ErrNotConnected)
+		var marked *backoff.PermanentError
+		assert.False(t, errors.As(err, &marked), "a loop around this one decides for itself")
 
 		patient := c.UsingRetry(retry.RetryNTimes{Retries: 1})
 		before = time.Now()

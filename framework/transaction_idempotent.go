@@ -12,8 +12,8 @@ import (
 // IdempotentTransaction is Transaction, repeated as the retry policy says after an unknown outcome, too. It forgives what a try of this same call may have
 // done: when a try's reply was lost and the repeat is refused, the nodes are read, and if they are as that try would have left them, all of one transaction
 // that is younger than the call, then that is the result. Else the error is the one of an unknown outcome, as with Transaction; and what is refused before
-// anything was lost is refused, whatever the nodes contain. (While the reply is lost, somebody else may do the very same. Where that must be told apart,
-// put the client's name into the data of one of the nodes.)
+// anything was lost is refused, whatever the nodes contain. (Somebody else may do the very same while the reply is lost, or so
+// shortly before the call that this client had not heard of it. Where that must be told apart, put the client's name into the data of one of the nodes.)
 //
 // A repeat must not be able to take effect beside the first try. So something in the transaction has to refuse it: the create of a node that stays, the
 // delete of one that is not made anew, or a version. (A delete without a version may meet a node that somebody else has made anew in between.)
@@ -41,7 +41,7 @@ func (c *Client) IdempotentTransaction(ctx context.Context, ops ...TransactionOp
 		}
 		found, err2 := c.look(ctx, e, left)
 		if err2 != nil {
-			return nil, false, err2
+			return nil, false, notSeen(err, err2)
 		}
 		if !left.by(found, o.before, e.wire.ID()) {
 			return nil, false, err

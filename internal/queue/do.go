@@ -47,8 +47,8 @@ func Do(ctx context.Context, held Held, failed func(verb string, err error) erro
 }
 
 // GiveBack releases on behalf of ctx, and waits for that for as long as ctx allows, but no longer than a second. The error matches ErrNotReleased: it
-// was refused. That it was not confirmed yet, or that the session has ended meanwhile, is none: the client goes on with the one, and with the
-// other there is nothing left to give back.
+// was refused. That it was not confirmed yet, or that the member at hand cannot do it, or that the session has ended meanwhile, is none: the client goes on
+// with the first two, and with the last there is nothing left to give back.
 func GiveBack(ctx context.Context, release func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseWait)
 	defer cancel()
@@ -60,8 +60,11 @@ func GiveBack(ctx context.Context, release func(context.Context) error) error {
 	case ctx.Err() != nil, framework.Retryable(err):
 		return nil
 	default:
-		for _, gone := range []error{framework.ErrSessionLost, framework.ErrClosed, framework.ErrNodeDeleted, framework.ErrSuspended, framework.ErrTimeoutTooShort, framework.ErrReleased} {
-			if errors.Is(err, gone) {
+		for _, fine := range []error{
+			framework.ErrSessionLost, framework.ErrClosed, framework.ErrNodeDeleted, framework.ErrSuspended, framework.ErrTimeoutTooShort, framework.ErrReleased,
+			framework.ErrNotReadOnly, framework.ErrNotConnected, // the latter with ErrAuthFailed, which no Retryable tells of
+		} {
+			if errors.Is(err, fine) {
 				return nil
 			}
 		}

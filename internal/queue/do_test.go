@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +65,19 @@ func eachDoer(t *testing.T, story func(t *testing.T, s *zktest.Server, c *framew
 	}
 }
 
+// requireNobodyLeft fails if a node of a contender's is there.
+func requireNobodyLeft(t *testing.T, s *zktest.Server) {
+	for _, dir := range []string{"/held", "/held/leases", "/one", "/two", "/three/leases"} {
+		if s.Exists(dir) {
+			left, err := s.Children(dir)
+			require.NoError(t, err)
+			for _, name := range left {
+				require.NotContains(t, name, "-", "no node of a contender is left")
+			}
+		}
+	}
+}
+
 // The server goes away when the work has been done, under the lock to its end. What becomes of the release is no matter of the work: who repeats what
 // has failed does not repeat this. And Do does not wait for the server for longer than it says.
 func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
@@ -88,15 +102,7 @@ func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
 			require.NoError(t, s.Start())
 			time.Sleep(20 * time.Second)
 			require.Zero(t, c.PendingCleanups())
-			for _, dir := range []string{"/held", "/held/leases", "/one", "/two", "/three/leases"} {
-				if s.Exists(dir) {
-					left, err := s.Children(dir)
-					require.NoError(t, err)
-					for _, name := range left {
-						require.NotContains(t, name, "-", "no node of a contender is left")
-					}
-				}
-			}
+			requireNobodyLeft(t, s)
 		})
 	}
 }
@@ -147,6 +153,24 @@ func TestDoWhenTheReleaseIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, queue.ErrNotReleased)
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 	})
+}
+
+// A refusal with which the client goes on behind the caller's back is none: the member has lost its quorum for a moment, or a server has come up that does
+// not know the client yet.
+func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+		err := do(t.Context(), func(context.Context) error {
+			s.Inject(zktest.Fault{Op: "delete", Action: zktest.ReplyError, Err: zktest.ErrNotReadOnly, Times: 3})
+			return nil
+		})
+		require.NoError(t, err)
+		time.Sleep(20 * time.Second)
+		require.Zero(t, c.PendingCleanups())
+		requireNobodyLeft(t, s)
+	})
+	for _, says := range []error{framework.ErrNotReadOnly, fmt.Errorf("%w: %w", framework.ErrNotConnected, framework.ErrAuthFailed)} {
+		require.NoError(t, queue.GiveBack(t.Context(), func(context.Context) error { return says }))
+	}
 }
 
 // Who does not wait any more is not made to: the nodes go behind the caller's back.
