@@ -121,7 +121,8 @@ func marksOf(ops []TransactionOp) (marks, error) {
 		left[op.full] = m
 	}
 	for path, op := range first {
-		if left[path].refuses(op) {
+		// An ephemeral node may go with its session before the repeat, which then has nothing to be refused for.
+		if m := left[path]; m.refuses(op) && !m.ephemeral {
 			return left, nil
 		}
 	}

@@ -86,12 +86,13 @@ func TestIdempotentTransactionForgivesNothingElse(t *testing.T) {
 		assert.EqualError(t, err, "transaction /a: operation 0 (create): node already exists")
 
 		for name, ops := range map[string][]TransactionOp{
-			"nothing refuses": {op.SetData().ForPath("/a", nil)},
-			"only a check":    {op.Check().WithVersion(3).ForPath("/a")},
-			"come and go":     {op.Create().ForPath("/x", nil), op.Delete().ForPath("/x")},
-			"anew":            {op.Delete().ForPath("/a"), op.Create().ForPath("/a", nil)},
-			"sequential":      {op.Create().WithMode(EphemeralSequential).ForPath("/s", nil), op.Create().ForPath("/y", nil)},
-			"empty":           nil,
+			"nothing refuses":        {op.SetData().ForPath("/a", nil)},
+			"only a check":           {op.Check().WithVersion(3).ForPath("/a")},
+			"come and go":            {op.Create().ForPath("/x", nil), op.Delete().ForPath("/x")},
+			"anew":                   {op.Delete().ForPath("/a"), op.Create().ForPath("/a", nil)},
+			"sequential":             {op.Create().WithMode(EphemeralSequential).ForPath("/s", nil), op.Create().ForPath("/y", nil)},
+			"only an ephemeral node": {op.Create().WithMode(Ephemeral).ForPath("/e", nil), op.SetData().ForPath("/a", nil)},
+			"empty":                  nil,
 		} {
 			_, err := c.IdempotentTransaction(ctx, ops...)
 			assert.ErrorIs(t, err, ErrBadArguments, name)
