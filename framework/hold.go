@@ -143,8 +143,9 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 			return over
 		case suspended:
 			return ErrSuspended
-		case e.wire.Validity().Standing().Asked:
-			return e.plan().refused
+		}
+		if p, asked := e.settled(); asked {
+			return p.refused
 		}
 		select {
 		case <-changed:
@@ -183,8 +184,8 @@ func (e *epoch) register(h *Hold) error {
 		}
 		return err
 	}
-	switch p := e.plan(); { // whoever changes it from now on finds the hold
-	case p.refused != nil && e.wire.Validity().Standing().Asked:
+	switch p, asked := e.settled(); { // whoever changes it from now on finds the hold
+	case p.refused != nil && asked:
 		h.lose(p.refused)
 	case p.every > 0:
 		e.core.manager.posts.put(e.core.manager.startBeating)
