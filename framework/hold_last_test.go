@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/go-curator/curator/zktest"
 )
 
 // Time may pass between the writes that make a hold certain and the hold. The last look is at the clock, and nobody is given what he does not have.
