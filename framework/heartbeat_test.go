@@ -269,3 +269,32 @@ func TestHeartbeatsBeginDespiteRefusals(t *testing.T) {
 		})
 	}
 }
+
+// A hook that takes its time costs the writes by which the hold was certain, and not the session: there are new ones.
+func TestAHoldIsCertainAgainAfterASlowHook(t *testing.T) {
+	for name, slow := range map[string]func(*zktest.Server){
+		"old writes":           func(*zktest.Server) { time.Sleep(10 * time.Second) },
+		"another connection":   func(srv *zktest.Server) { srv.Cut(0); time.Sleep(time.Second) },
+		"no connection at all": func(srv *zktest.Server) { srv.Cut(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, began, d := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble}), 0, &diary{}
+				c := dial(t, srv, WithSessionTimeout(4*time.Second), WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
+					if began++; began == 1 {
+						slow(srv)
+					}
+					return ctx, func(err error) { d.add("%v", err) }
+				}}))
+				s := connected(t, c)
+				h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+				time.Sleep(time.Minute)
+				assert.True(t, h.Valid())
+				assert.Equal(t, 1, began)
+				h.End(nil)
+				assert.Equal(t, []string{ErrReleased.Error()}, d.read())
+				assert.Zero(t, c.Safety().Holds)
+			})
+		})
+	}
+}

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -98,8 +99,14 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		return nil, opError("hold", opt.Path, s.e.core.explain(err))
 	}
 	h := newHold(s.e, full, opt)
-	if err := s.e.register(h); err != nil {
-		return nil, opError("hold", opt.Path, err)
+	for err = errUncertain; err == errUncertain; { // once more: a hook may have taken its time
+		if err = s.e.certain(ctx, full, opt.Loss); err == nil {
+			err = s.e.register(h)
+		}
+	}
+	if err != nil {
+		h.End(err)
+		return nil, opError("hold", opt.Path, s.e.core.explain(err))
 	}
 	switch {
 	case opt.OwnWatchAfter < 0:
@@ -143,8 +150,9 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 			return over
 		case suspended:
 			return ErrSuspended
-		case e.wire.Validity().Standing().Asked:
-			return e.plan().refused
+		}
+		if p, asked := e.settled(); asked {
+			return p.refused
 		}
 		select {
 		case <-changed:
@@ -154,10 +162,13 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 	}
 }
 
+// errUncertain says that a hold is not certain any more, in a session that goes on.
+var errUncertain = errors.New("the hold is to be made certain again")
+
 // register makes the hold the epoch's, unless it is too late. It looks at the clock last: a hook may have taken its time since the hold was certain.
 func (e *epoch) register(h *Hold) error {
 	v := e.wire.Validity()
-	counted, late := v.Hold(), sessionLost(wire.ErrLapsed)
+	counted, late := v.Hold(), errUncertain
 	if v.Lapsed() {
 		late = e.ending(v.Why())
 	}
@@ -177,14 +188,10 @@ func (e *epoch) register(h *Hold) error {
 		if counted {
 			v.Unhold()
 		}
-		h.fail(err)
-		if h.told != nil {
-			h.told(err)
-		}
 		return err
 	}
-	switch p := e.plan(); { // whoever changes it from now on finds the hold
-	case p.refused != nil && e.wire.Validity().Standing().Asked:
+	switch p, asked := e.settled(); { // whoever changes it from now on finds the hold
+	case p.refused != nil && asked:
 		h.lose(p.refused)
 	case p.every > 0:
 		e.core.manager.posts.put(e.core.manager.startBeating)

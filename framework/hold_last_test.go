@@ -1,40 +1,29 @@
 package framework
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/go-curator/curator/zktest"
 )
 
-// Time may pass between the writes that make a hold certain and the hold: here a hook takes it. The last look is at the clock, and nobody is given
-// what he does not have.
+// Time may pass between the writes that make a hold certain and the hold. The last look is at the clock, and nobody is given what he does not have.
 func TestHoldLooksAtTheClockLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var slow time.Duration
-		srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
-		c := dial(t, srv, WithSessionTimeout(4*time.Second), WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
-			time.Sleep(slow)
-			return ctx, nil
-		}}))
+		_, c := heartbeatServer(t)
 		s := connected(t, c)
 		hold(t, s, "/quick", HoldOptions{Loss: SessionOnly}).End(nil)
 		var stat Stat
 		_, err := c.Create().WithMode(Ephemeral).StoringStatIn(&stat).ForPath(t.Context(), "/slow", nil)
 		require.NoError(t, err)
 
-		slow = 10 * time.Second // no write meanwhile, but pings: the session lives on
-		h, err := s.Hold(t.Context(), HoldOptions{Path: "/slow", Czxid: stat.Czxid, Loss: SessionOnly})
-		assert.ErrorIs(t, err, ErrSessionLost)
-		assert.Nil(t, h)
+		require.NoError(t, s.e.certain(t.Context(), "/slow", SessionOnly))
+		time.Sleep(10 * time.Second) // no write meanwhile, but pings: the session lives on
+		assert.Equal(t, errUncertain, s.e.register(newHold(s.e, "/slow", HoldOptions{Loss: SessionOnly})))
 		assert.NoError(t, s.Context().Err())
 		assert.Zero(t, c.Safety().Holds)
-		slow = 0
 		hold(t, s, "/again", HoldOptions{Loss: SessionOnly})
 	})
 }

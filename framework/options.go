@@ -34,6 +34,7 @@ type options struct {
 	namespace      string
 	credentials    []*wire.Credential // pointers: fmt prints what is behind an unexported field without asking it
 	sasl           SASLMechanism      // nil: no login
+	saslName       string             // what the mechanism says that it is called
 	aclProvider    ACLProvider        // nil: open
 	defaultData    []byte
 	compression    CompressionProvider

@@ -1,7 +1,10 @@
 package framework
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,3 +139,39 @@ func TestAStandaloneServerBecomesAMemberThatCommits(t *testing.T) {
 		})
 	}
 }
+
+// The answer of one connection's server is not taken for the next one's: what only a member would be refused is not lost while nobody has asked yet.
+func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, stands, free := zktest.RunT(t), make(chan struct{}), make(chan struct{})
+		var slow atomic.Bool
+		log := slog.New(slowHandler{func(r slog.Record) {
+			if r.Message == "connected" && slow.CompareAndSwap(true, false) {
+				close(stands)
+				<-free
+			}
+		}})
+		c := dial(t, srv, WithRule(RuleBound), WithSessionTimeout(10*time.Second), WithLogger(log)) // a member would have to be bound by 13 s
+		s := connected(t, c)
+		h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+		slow.Store(true)
+		srv.Cut(0)
+		<-stands
+		synctest.Wait() // the server has said that it stands alone, and the client has not come to that yet
+		srv.Inject(zktest.Fault{Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 1})
+		srv.Cut(0)
+		time.Sleep(time.Second)
+		require.False(t, s.e.wire.Validity().Standing().Asked)
+		close(free)
+		time.Sleep(time.Minute)
+		assert.NoError(t, h.Context().Err())
+		assert.NoError(t, c.Safety().Refused)
+	})
+}
+
+type slowHandler struct{ handle func(slog.Record) }
+
+func (h slowHandler) Enabled(context.Context, slog.Level) bool      { return true }
+func (h slowHandler) Handle(_ context.Context, r slog.Record) error { h.handle(r); return nil }
+func (h slowHandler) WithAttrs([]slog.Attr) slog.Handler            { return h }
+func (h slowHandler) WithGroup(string) slog.Handler                 { return h }

@@ -213,8 +213,14 @@ func standsAlone(r wire.Reply) wire.Verdict {
 
 // plan is the rule in force, worked out.
 func (e *epoch) plan() plan {
+	p, _ := e.settled()
+	return p
+}
+
+// settled is plan, and whether the server of this connection has said what it is. Until then what the plan refuses may be allowed in a moment.
+func (e *epoch) settled() (p plan, asked bool) {
 	standing := e.wire.Validity().Standing()
-	return e.planFor(standing, standing.Alone && standing.Asked)
+	return e.planFor(standing, standing.Alone && standing.Asked), standing.Asked
 }
 
 // planFor is the plan for what is granted, or asked for as long as there is no session.

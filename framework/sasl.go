@@ -12,7 +12,7 @@ import (
 // SASLMechanism is a way for connections to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]; implement it for others, such as
 // GSSAPI (Kerberos), and give it to [WithSASL]. Its methods may be called from several goroutines at once.
 type SASLMechanism interface {
-	// Name is the mechanism's registered name, for logs and errors. (In ZooKeeper the server's configuration decides, and the client must know.)
+	// Name is the mechanism's registered name, for logs and errors; [New] asks for it, once. (In ZooKeeper the server's configuration decides, and the client must know.)
 	Name() string
 	// Start begins a login to the server on host, as the connect string names it. It may block, for a ticket say, but must end with ctx, which
 	// also ends with the time that the connection has to be made.
@@ -37,7 +37,7 @@ func WithSASL(m SASLMechanism) Option {
 		if m == nil {
 			return invalid("WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
 		}
-		o.sasl = m
+		o.sasl, o.saslName = m, m.Name() // here: nothing of the user's is called where the client could not do without its return
 		return nil
 	}
 }
@@ -50,7 +50,8 @@ func WithSASLDigest(user, password string) Option {
 		if user == "" {
 			return invalid("WithSASLDigest", "the user is empty")
 		}
-		o.sasl = &digestMD5{user: user, password: secret(password)}
+		m := &digestMD5{user: user, password: secret(password)}
+		o.sasl, o.saslName = m, m.Name()
 		return nil
 	}
 }
@@ -58,10 +59,10 @@ func WithSASLDigest(user, password string) Option {
 // loginName is who logs in, for errors.
 func (o *options) loginName() string {
 	if d, ok := o.sasl.(*digestMD5); ok {
-		return fmt.Sprintf("user %q by %s", d.user, d.Name())
+		return fmt.Sprintf("user %q by %s", d.user, o.saslName)
 	}
 	if o.sasl != nil {
-		return "the client by " + o.sasl.Name()
+		return "the client by " + o.saslName
 	}
 	return ""
 }
@@ -83,13 +84,13 @@ func (o *options) login() func(context.Context, string) (wire.LoginStep, error) 
 			err = fmt.Errorf("Start returned nothing")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.sasl.Name(), err)
+			return nil, fmt.Errorf("%s: %w", o.saslName, err)
 		}
 		return func(challenge []byte) (response []byte, done bool, err error) {
 			err = apart.ErrNoReturn
 			apart.Call(func() { response, done, err = login.Step(challenge) })
 			if err != nil {
-				err = fmt.Errorf("%s: %w", o.sasl.Name(), err)
+				err = fmt.Errorf("%s: %w", o.saslName, err)
 			}
 			return response, done, err
 		}, nil

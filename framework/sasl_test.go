@@ -174,3 +174,31 @@ func TestExtensionPoint(t *testing.T) {
 		connected(t, dial(t, srv, WithSASL(mechanism{login})))
 	})
 }
+
+// reticent is a mechanism that says its name once, and ends the goroutine of whoever asks again.
+type reticent struct {
+	mechanism
+	asked *once
+	named bool
+}
+
+func (r *reticent) Name() string {
+	if r.named {
+		r.asked.call()
+	}
+	r.named = true
+	return "OTHER"
+}
+
+// A mechanism is asked for its name by New, and not on the client's own goroutines.
+func TestAMechanismIsAskedForItsNameOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "x"}})
+		m := &reticent{asked: &once{}}
+		c := dial(t, srv, WithSASL(m))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		assert.ErrorContains(t, c.WaitConnected(ctx), "OTHER")
+		assert.False(t, m.asked.struck.Load())
+	})
+}

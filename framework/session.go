@@ -411,7 +411,11 @@ func (m *manager) probed(e *epoch, err error, again bool) {
 
 // tell says which rule is in force now, and ends what cannot be held under it.
 func (m *manager) tell(e *epoch) {
-	p, timeout := e.plan(), e.wire.Timeout()
+	p, asked := e.settled()
+	if !asked {
+		return // there is another connection by now, whose server has not said anything yet
+	}
+	timeout := e.wire.Timeout()
 	if p.refused != nil {
 		for _, h := range e.held() {
 			h.lose(p.refused)

@@ -276,6 +276,9 @@ func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool)
 		return true // a session that no quorum knows: nothing in it is ever valid, and nothing can lapse
 	}
 	v.lowest = min(v.lowest, timeout)
+	if readOnly {
+		timeout = v.standing.Timeout // what those with a quorum have granted is the session's time
+	}
 	if timeout > v.standing.Timeout {
 		// Writes from before prove what was granted before; and it may be a member that has lost its leader which grants more now.
 		v.commit, v.previous = instant{}, instant{}

@@ -294,3 +294,23 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 		})
 	}
 }
+
+// A member without a quorum has no say, whatever it grants: not about the session's time either.
+func TestAReadOnlyMemberGrantsNothing(t *testing.T) {
+	for name, granted := range map[string]time.Duration{"more": 40 * time.Second, "less": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := connectedNow(t, Rule{Bound: 10 * time.Second}, 30*time.Second)
+				require.True(t, v.Hold())
+				time.Sleep(4 * time.Second)
+				require.True(t, v.connected(now(), granted, true))
+				assert.Equal(t, 16*time.Second, v.Remaining())
+				require.False(t, v.Answered(Member))
+				assert.Equal(t, 16*time.Second, v.Remaining())
+				left, _ := v.lapseIn()
+				assert.Equal(t, 16*time.Second, left)
+				assert.Equal(t, 30*time.Second, v.Standing().Timeout)
+			})
+		})
+	}
+}
