@@ -21,12 +21,19 @@ const (
 	settleWrites = 3
 )
 
-// startBeating begins the heartbeats if there is need and they are not going on. The hold that asks for it has just written.
+// startBeating begins the heartbeats if there is need and they are not going on. The first follows the last committed write as one heartbeat follows
+// another: the writes by which the hold is certain may be a while ago, and it does not live for another interval on top.
 func (m *manager) startBeating() {
-	e := m.core.epochLast()
-	if every := e.plan().every; every > 0 && len(e.held()) > 0 && !m.beating {
+	if e := m.core.epochLast(); !m.beating {
+		m.beatAfter(e, e.wire.Validity().SinceCommit())
+	}
+}
+
+// beatAfter sets the time of the next heartbeat, if there is need: the last was so long ago.
+func (m *manager) beatAfter(e *epoch, ago time.Duration) {
+	if every := e.plan().every; every > 0 && len(e.held()) > 0 {
 		m.beating = true
-		m.beat.Reset(every)
+		m.beat.Reset(max(every-ago, 0))
 	}
 }
 
@@ -37,9 +44,10 @@ func (m *manager) stopBeating() {
 
 // heartbeat sends one now, and sets the time of the next.
 func (m *manager) heartbeat() {
+	e := m.core.epochLast()
 	m.stopBeating()
-	m.startBeating()
-	if e := m.core.epochLast(); m.beating && e.wire.Connected() {
+	m.beatAfter(e, 0)
+	if m.beating && e.wire.Connected() {
 		for _, batch := range batches(e.held()) {
 			m.check(e, batch)
 		}

@@ -154,6 +154,30 @@ func TestHoldOnOldWrites(t *testing.T) {
 	})
 }
 
+// The first heartbeat of a hold that has had nothing to write follows the last write, which may be a while ago, and not the hold.
+func TestTheFirstHeartbeatOfAHoldOnOldWrites(t *testing.T) {
+	for _, old := range []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, time.Second/heartbeats - time.Millisecond} {
+		t.Run(fmt.Sprint(old), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble, TickTime: 500 * time.Millisecond})
+				c := dial(t, srv, WithSessionTimeout(time.Second), WithServerTick(500*time.Millisecond)) // two ticks: no heartbeat may be missed
+				s := connected(t, c)
+				for _, path := range []string{"/lock", "/other"} {
+					_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), path, nil)
+					require.NoError(t, err)
+				}
+				time.Sleep(old)
+				h, err := s.Hold(t.Context(), HoldOptions{Path: "/lock", Loss: SessionOnly})
+				require.NoError(t, err)
+				require.Zero(t, srv.Counts()["multi"], "nothing was to be written")
+				time.Sleep(10 * time.Second)
+				assert.NoError(t, h.Context().Err())
+				assert.InDelta(t, 60, srv.Counts()["multi"], 2, "one every T/6")
+			})
+		})
+	}
+}
+
 func TestHeartbeatOverACut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, c := heartbeatServer(t)

@@ -253,6 +253,16 @@ func (v *Validity) committed(sent instant) {
 	}
 }
 
+// SinceCommit is how long ago the last committed write was sent; 0 if there was none.
+func (v *Validity) SinceCommit() time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.commit.zero() {
+		return 0
+	}
+	return elapsed(v.commit, now())
+}
+
 // connecting tells that a connect request is sent.
 func (v *Validity) connecting(at instant) {
 	v.mu.Lock()
