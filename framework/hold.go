@@ -2,7 +2,7 @@ package framework
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -95,15 +95,17 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	if err != nil {
 		return nil, opError("hold", opt.Path, err)
 	}
-	if err := s.e.certain(ctx, full, opt.Loss); err != nil {
+	certain := func() error { return s.e.certain(ctx, full, opt.Loss) }
+	if err := inRounds(certain); err != nil {
 		return nil, opError("hold", opt.Path, s.e.core.explain(err))
 	}
 	h := newHold(s.e, full, opt)
-	for err = errUncertain; err == errUncertain; { // once more: a hook may have taken its time
-		if err = s.e.certain(ctx, full, opt.Loss); err == nil {
-			err = s.e.register(h)
+	err = inRounds(func() error { // once more: a hook may have taken its time
+		if err := certain(); err != nil {
+			return err
 		}
-	}
+		return s.e.register(h)
+	})
 	if err != nil {
 		h.End(err)
 		return nil, opError("hold", opt.Path, s.e.core.explain(err))
@@ -119,23 +121,37 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	return h, nil
 }
 
-// certain returns nil when a hold would be certain.
+// certain returns nil when a hold would be certain, and errUncertain when it is to be asked again.
 func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error {
-	for {
-		if err := e.ready(ctx, loss); err != nil {
-			return err
-		}
-		if err := e.committed(ctx, full); err != nil {
-			return err
-		}
-		switch v := e.wire.Validity(); {
-		case v.Valid():
-			return nil
-		case v.Lapsed():
-			return e.ending(v.Why())
-		}
-		// The rule has changed meanwhile, or the connection.
+	if err := e.ready(ctx, loss); err != nil {
+		return err
 	}
+	if err := e.committed(ctx, full); err != nil {
+		return err
+	}
+	switch v := e.wire.Validity(); {
+	case v.Valid():
+		return nil
+	case v.Lapsed():
+		return e.ending(v.Why())
+	}
+	return errUncertain // the rule has changed meanwhile, or the connection, or it was certain for a moment only
+}
+
+// errUncertain says that a hold is not certain any more, in a session that goes on.
+var errUncertain = fmt.Errorf("%w: by the time a hold is made it is not certain any more", ErrTimeoutTooShort)
+
+// certainRounds is how often a hold is made certain. One that never is for long enough to be had would keep its caller, and the servers, busy for ever.
+const certainRounds = 8
+
+// inRounds tries again what is uncertain.
+func inRounds(try func() error) (err error) {
+	for range certainRounds {
+		if err = try(); err != errUncertain {
+			break
+		}
+	}
+	return err
 }
 
 // ready waits until the rule is known and checks that it allows a hold.
@@ -161,9 +177,6 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 		}
 	}
 }
-
-// errUncertain says that a hold is not certain any more, in a session that goes on.
-var errUncertain = errors.New("the hold is to be made certain again")
 
 // register makes the hold the epoch's, unless it is too late. It looks at the clock last: a hook may have taken its time since the hold was certain.
 func (e *epoch) register(h *Hold) error {

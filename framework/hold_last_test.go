@@ -28,6 +28,22 @@ func TestHoldLooksAtTheClockLast(t *testing.T) {
 	})
 }
 
+// What is not certain any more is made certain again, but not for ever: a hold that never lasts until it is made cannot be had with this session timeout.
+func TestAHoldIsNotMadeCertainForEver(t *testing.T) {
+	for certainAt, want := range map[int]error{1: nil, 2: nil, certainRounds: nil, certainRounds + 1: ErrTimeoutTooShort, 1 << 20: ErrTimeoutTooShort} {
+		tried := 0
+		err := inRounds(func() error {
+			if tried++; tried == certainAt {
+				return nil
+			}
+			return errUncertain
+		})
+		assert.ErrorIs(t, err, want)
+		assert.Equal(t, min(certainAt, certainRounds), tried)
+	}
+	assert.Equal(t, ErrNodeDeleted, inRounds(func() error { return ErrNodeDeleted }))
+}
+
 // A heartbeat that fails for one node is none for the others: they are checked again at once, whichever of them are gone, too.
 func TestHeartbeatChecksTheOthersAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
