@@ -64,11 +64,7 @@ func NewPlan(seed uint64, works ...string) *Plan {
 	if p.Members > 1 {
 		p.Lag = pick(r, 0, 0, below(r, 50*time.Millisecond), below(r, time.Second))
 		p.PeerDelay = pick(r, 0, 0, below(r, 20*time.Millisecond))
-		if p.Timeout < 2*p.bound() { // heartbeats, which have to be committed in time
-			p.Lag, p.PeerDelay = min(p.Lag, p.Timeout/10), min(p.PeerDelay, p.Timeout/80)
-		} else { // pings wait behind writes, and a connection without an answer is given up after (T - D)/3
-			p.Lag = min(p.Lag, (p.Timeout-p.bound())/6)
-		}
+		p.keepUp(p.Timeout)
 	}
 	p.Auth = r.IntN(8) == 0
 	p.OneShot = r.IntN(4) == 0
@@ -101,6 +97,15 @@ func NewPlan(seed uint64, works ...string) *Plan {
 	return p
 }
 
+// keepUp has the servers commit soon enough for clients whose session timeout is that: no promise covers anything slower.
+func (p *Plan) keepUp(timeout time.Duration) {
+	if timeout < 2*p.bound() { // heartbeats, which have to be committed in time
+		p.Lag, p.PeerDelay = min(p.Lag, timeout/10), min(p.PeerDelay, timeout/80)
+	} else { // pings wait behind writes, and a connection without an answer is given up after (T - D)/3
+		p.Lag = min(p.Lag, (timeout-p.bound())/6)
+	}
+}
+
 // turns decides what the rule by which clients hold changes by, if it does.
 func (p *Plan) turns(r *rand.Rand) {
 	extra := p.clocks(r)
@@ -110,6 +115,9 @@ func (p *Plan) turns(r *rand.Rand) {
 		p.Grows = true
 	default:
 		p.Shrinks = p.Timeout >= 4*p.Tick
+	}
+	if p.Shrinks {
+		p.keepUp(p.Timeout / 2)
 	}
 	if p.Grows || p.Shrinks {
 		p.calmFor(2*p.Timeout + below(r, 2*p.Timeout))
