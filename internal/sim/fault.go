@@ -165,6 +165,9 @@ func (w *world) heal() {
 		m.Heal()
 		w.ens.SetLag(i, w.plan.Lag)
 	}
+	for i := range w.still {
+		w.still[i].resumed(time.Now())
+	}
 	if err := w.ens.Heal(); err != nil {
 		w.violate("the ensemble does not heal: %v", err)
 	}
@@ -253,8 +256,7 @@ func (w *world) begin(f fault) (undo func()) {
 		member.Stop()
 		return func() { w.must(member.Start()) }
 	case "pause":
-		member.Pause()
-		return member.Resume
+		return w.still[f.member].pause(member)
 	case "skew":
 		w.doubt()
 		w.skews[f.member] += 20 * f.delay // and never back: sessions would live for ever
@@ -263,8 +265,7 @@ func (w *world) begin(f fault) (undo func()) {
 		if l := e.Leader(); l >= 0 {
 			m := e.Member(l)
 			if f.dice%2 == 0 {
-				m.Pause()
-				return m.Resume
+				return w.still[l].pause(m)
 			}
 			m.Stop()
 			return func() { w.must(m.Start()) }

@@ -48,9 +48,9 @@ func (k *barrierWork) turn(ctx context.Context, a *actor) error {
 	done()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// A member may show the time before it was set; how far it can be behind is known, but of those that serve without a quorum.
-	if err == nil && !k.set.IsZero() && began.Sub(k.set) > a.w.behind() && !a.w.plan.ReadOnly {
-		a.w.violate("barrier: client %d, which waited from %v ago, is let through; the barrier is set since %v", a.id, time.Since(began), time.Since(k.set))
+	// A leader that has lost the others, and its followers, may show the time before it was set; for how long is known, but of those that serve without a quorum.
+	if err == nil && !k.set.IsZero() && a.w.known(k.set, began) && !a.w.plan.ReadOnly {
+		a.w.violate("barrier: client %d, which began to wait %v ago, is let through; the barrier has been set for %v", a.id, time.Since(began), time.Since(k.set))
 	}
 	return err
 }

@@ -41,8 +41,9 @@ type world struct {
 	began   time.Time
 	ens     *zktest.Ensemble
 	clients []*framework.Client
-	away    []absence // of clients that reach no server
-	acts    []act     // the driver's alone, like what follows
+	away    []absence    // of clients that reach no server
+	still   []standstill // of members that are paused
+	acts    []act        // the driver's alone, like what follows
 	skews   []time.Duration
 	now     time.Duration
 
@@ -76,7 +77,7 @@ type forced struct {
 
 // Run plays a plan. It must be called in a synctest bubble.
 func Run(p *Plan) *Result {
-	w := &world{plan: p, began: time.Now(), away: make([]absence, p.Clients), skews: make([]time.Duration, p.Members), visitors: map[int]*framework.Client{}, sessions: map[int64]forced{}, nodes: map[string]forced{}}
+	w := &world{plan: p, began: time.Now(), away: make([]absence, p.Clients), still: make([]standstill, p.Members), skews: make([]time.Duration, p.Members), visitors: map[int]*framework.Client{}, sessions: map[int64]forced{}, nodes: map[string]forced{}}
 	ens, err := zktest.NewEnsemble(p.Members, p.server())
 	if err != nil {
 		return &Result{Plan: p, Violations: []string{err.Error()}}
@@ -329,7 +330,76 @@ func (w *world) slack() time.Duration {
 	return d
 }
 
-// behind is how old a state a member may show.
+// standstill is when a member was paused. It counts no time meanwhile, and may go on afterwards as if there had been none.
+type standstill struct {
+	mu    sync.Mutex
+	begun time.Time // zero: it runs
+	spans []span
+}
+
+type span struct{ from, to time.Time }
+
+// pause pauses the member; what it returns lets it go on.
+func (s *standstill) pause(m *zktest.Server) (resume func()) {
+	m.Pause()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun.IsZero() {
+		s.begun = time.Now()
+	}
+	return func() {
+		s.resumed(time.Now())
+		m.Resume()
+	}
+}
+
+// resumed notes that the member runs. One whose pauses overlap is let go by the first that ends, and by the driver when all is healed.
+func (s *standstill) resumed(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.begun.IsZero() {
+		s.spans, s.begun = append(s.spans, span{s.begun, now}), time.Time{}
+	}
+}
+
+// ran is for how long of the time between two instants it was not paused.
+func (s *standstill) ran(from, to time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	spans := s.spans
+	if !s.begun.IsZero() {
+		spans = append(slices.Clone(spans), span{s.begun, to})
+	}
+	return running(spans, from, to)
+}
+
+// running is how long the time between two instants is without the spans, which do not overlap.
+func running(spans []span, from, to time.Time) time.Duration {
+	d := to.Sub(from)
+	for _, s := range spans {
+		begin, end := s.from, s.to
+		if begin.Before(from) {
+			begin = from
+		}
+		if end.After(to) {
+			end = to
+		}
+		d -= max(0, end.Sub(begin))
+	}
+	return d
+}
+
+// known says whether what has been so since an instant must be known to every member at another: each has run for longer than it may be behind.
+func (w *world) known(since, at time.Time) bool {
+	for i := range w.still {
+		if w.still[i].ran(since, at) <= w.behind() {
+			return false
+		}
+	}
+	return true
+}
+
+// behind is how old a state a member may show, not counting the time for which it is paused.
 func (w *world) behind() time.Duration {
 	if w.plan.Members == 1 {
 		return 0

@@ -70,7 +70,8 @@ func (b *Barrier) Remove(ctx context.Context) error {
 }
 
 // Wait returns nil when the barrier is not set, or has been removed while it waited, even if it was set again at once. What was set before the call
-// is seen, also at a member that lags behind. It waits until then or until ctx ends. Lost connections and lost sessions are sat out once it waits; before that the retry policy decides.
+// is seen, also at a member that lags behind. (A leader that has been deposed without noticing yet, as after a standstill, is the exception, with those that follow it: see
+// [framework.Client.Sync].) It waits until then or until ctx ends. Lost connections and lost sessions are sat out once it waits; before that the retry policy decides.
 //
 // Errors: ctx's; ErrSessionLost if the client is a session's view; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
 // removal (if it is taken away later, the removal is noticed within about a session timeout); ErrClosed.
@@ -122,16 +123,19 @@ func (b *Barrier) read(ctx context.Context) *framework.Pending[framework.DataRes
 	return b.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, b.path)
 }
 
-// look is the first read, in one flight with the sync without which a member that lags behind might not know yet that the barrier is set. That it is set
-// may be old news: the watch tells when the member knows better.
+// look is the first read, in one flight with the sync without which a member that lags behind might not know yet that the barrier is set. Nor is it
+// enough without the sync that there is a node: it may be one that was there before, whose removal has yet to be heard of.
 func (b *Barrier) look(ctx context.Context) (framework.DataResult, error) {
 	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.read(ctx)
 	_, stale := result(synced)
 	node, err := result(reading)
-	if errors.Is(err, framework.ErrNoNode) && stale != nil {
-		err = stale
+	if stale == nil {
+		return node, err
 	}
-	return node, err
+	if err == nil {
+		node.Watch.Stop()
+	}
+	return framework.DataResult{}, stale
 }
 
 func (b *Barrier) failed(verb string, err error) error { return failed(b.path, verb, err) }

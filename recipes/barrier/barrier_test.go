@@ -65,18 +65,21 @@ func TestBarrierTraffic(t *testing.T) {
 	})
 }
 
+// memberClient is a client that goes to one member alone.
+func memberClient(t *testing.T, e *zktest.Ensemble, s *zktest.Server) *framework.Client {
+	c, err := framework.New(s.Addr(), framework.WithDialer(e.Dial))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.WaitConnected(background))
+	return c
+}
+
 // The barrier is set, and then somebody waits at a member that has not heard of it yet.
 func TestBarrierWaitAtAMemberThatLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{Lag: time.Second})
-		client := func(member int) *framework.Client {
-			c, err := framework.New(e.Member(member).Addr(), framework.WithDialer(e.Dial))
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = c.Close() })
-			require.NoError(t, c.WaitConnected(background))
-			return c
-		}
-		setter, waiter := barrier.New(client(e.Leader()), path), barrier.New(client((e.Leader()+1)%3), path)
+		setter := barrier.New(memberClient(t, e, e.Member(e.Leader())), path)
+		waiter := barrier.New(memberClient(t, e, e.Member((e.Leader()+1)%3)), path)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, setter.Set(background))
 		w := waiting(t, background, waiter)
@@ -88,7 +91,7 @@ func TestBarrierWaitAtAMemberThatLags(t *testing.T) {
 	})
 }
 
-// Without a sync nobody knows that the barrier is not set; that it is set, one read tells.
+// Without a sync nobody knows whether the barrier is set.
 func TestBarrierWaitWithoutASync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -96,10 +99,32 @@ func TestBarrierWaitWithoutASync(t *testing.T) {
 		s.Inject(zktest.Fault{Op: "sync", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
 		require.ErrorIs(t, b.Wait(background), framework.ErrNoAuth)
 		require.NoError(t, b.Set(background))
-		w := waiting(t, background, b)
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		require.ErrorIs(t, b.Wait(ctx), framework.ErrNoAuth)
+		synctest.Wait()
+		require.Empty(t, s.Watches())
+	})
+}
+
+// The barrier is removed and set again, and then somebody waits at a member that has heard of neither and refuses to catch up for now: the
+// removal that he is told of is that of before.
+func TestBarrierWaitAtAMemberThatShowsTheNodeBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3, zktest.Config{Lag: time.Second})
+		behind := e.Member((e.Leader() + 1) % 3)
+		setter, waiter := barrier.New(memberClient(t, e, e.Member(e.Leader())), path), barrier.New(memberClient(t, e, behind), path)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, setter.Set(background))
+		time.Sleep(10 * time.Second)
+		require.NoError(t, setter.Remove(background))
+		require.NoError(t, setter.Set(background))
+		behind.Inject(zktest.Fault{Op: "sync", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 1})
+		w := waiting(t, background, waiter)
 		time.Sleep(time.Minute)
 		w.waits()
-		require.NoError(t, b.Remove(background))
+		require.NoError(t, setter.Remove(background))
+		time.Sleep(2 * time.Second)
 		w.ok()
 	})
 }
