@@ -100,12 +100,14 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		return nil, opError("hold", opt.Path, s.e.core.explain(err))
 	}
 	h := newHold(s.e, full, opt)
-	err = inRounds(func() error { // once more: a hook may have taken its time
-		if err := certain(); err != nil {
-			return err
-		}
-		return s.e.register(h)
-	})
+	if err = s.e.register(h); err == errUncertain { // the hook has taken its time
+		err = inRounds(func() error {
+			if err := certain(); err != nil {
+				return err
+			}
+			return s.e.register(h)
+		})
+	}
 	if err != nil {
 		h.End(err)
 		return nil, opError("hold", opt.Path, s.e.core.explain(err))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/leader"
 )
 
 // witness watches over what is held by what the clients' hooks tell, at the instant at which it comes and goes. A ledger hears of a grant from who
@@ -17,9 +18,10 @@ import (
 type witness struct {
 	w *world
 
-	mu   sync.Mutex
-	open map[*holding]bool
-	last map[string]mark // by what is held
+	mu    sync.Mutex
+	terms map[string]context.Context // by their nodes
+	open  map[*holding]bool
+	last  map[string]mark // by what is held
 }
 
 // holding is a hold between its hooks.
@@ -68,7 +70,7 @@ type heldKind struct {
 var heldKinds = map[string]heldKind{"mutex": {}, "write-lock": {}, "read-lock": {shared: true}, "latch": {}, "selector": {}, "semaphore": {leases: leases}}
 
 func newWitness(w *world) *witness {
-	return &witness{w: w, open: map[*holding]bool{}, last: map[string]mark{}}
+	return &witness{w: w, terms: map[string]context.Context{}, open: map[*holding]bool{}, last: map[string]mark{}}
 }
 
 // turnKey is where a turn's context has what belongs to one owner.
@@ -146,11 +148,21 @@ func (n *witness) begins(s *holding) {
 func (n *witness) deletes(node string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if term := n.terms[node]; term != nil && term.Err() == nil {
+		n.w.violate("hooks: the node of a term, %s, is deleted before the term has ended", node)
+	}
 	for s := range n.open {
 		if s.Path == node {
 			s.amiss = append(s.amiss, amiss{fmt.Sprintf("the node of %v is deleted before that has ended", s), time.Now(), []*holding{s}, 0})
 		}
 	}
+}
+
+// leads tells of a term, of whose end the hooks may hear only after its node's deletion; its context does not lie.
+func (n *witness) leads(term *leader.Term) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.terms[term.Path()] = term.Context()
 }
 
 func (n *witness) ends(s *holding, cause error) {

@@ -77,7 +77,9 @@ type selectorWork struct {
 
 func (k *selectorWork) turn(ctx context.Context, a *actor) error {
 	sel, err := leader.NewSelector(a.c, k.path, func(ctx context.Context) error {
-		lead(a, k.l, leader.TermOf(ctx))
+		term := leader.TermOf(ctx)
+		a.w.witness.leads(term)
+		lead(a, k.l, term)
 		return nil
 	}, electionOptions(a)...)
 	if err != nil {
