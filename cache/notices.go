@@ -98,6 +98,9 @@ func (e *engine) touched(path string, created bool) {
 	}
 	if n != nil {
 		e.want(n)
+		if created { // after a deletion that is not read yet: the parent's Stat has changed once more
+			e.lag(parent)
+		}
 		return
 	}
 	if name := zkpath.Base(path); e.accepts(parent, name) {
