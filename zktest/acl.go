@@ -17,7 +17,7 @@ type identity = jute.ClientInfo
 
 var openACL = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
-// may tells whether the connection has one of the permissions. A nil ACL allows everything.
+// may says whether the connection has one of the permissions. A nil ACL allows everything.
 func (c *conn) may(s *Server, acl []jute.ACL, perms int32) bool {
 	return allowed(acl, perms, c.auth)
 }
@@ -74,7 +74,7 @@ func ipPrefix(s string) (netip.Prefix, bool) {
 func (s *Server) idValid(scheme, id string) bool {
 	switch scheme {
 	case "digest":
-		parts := strings.Split(strings.TrimRight(id, ":"), ":") // as Java's split, which drops empty parts at the end
+		parts := strings.Split(strings.TrimRight(id, ":"), ":") // like Java's split, which drops empty parts at the end
 		return len(parts) == 2
 	case "sasl":
 		return len(s.cfg.SASLUsers) > 0 // else the server has no such provider
@@ -85,7 +85,7 @@ func (s *Server) idValid(scheme, id string) bool {
 	return false
 }
 
-// knows tells whether the server can judge ids of the scheme.
+// knows says whether the server can judge ids of the scheme.
 func (s *Server) knows(scheme string) bool {
 	return scheme == "world" || scheme == "digest" || scheme == "ip" || scheme == "sasl" && len(s.cfg.SASLUsers) > 0
 }
@@ -132,7 +132,8 @@ func digestID(credentials []byte) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// authenticate serves auth (100), which is answered before the request pipeline: it does not touch the session.
+// authenticate serves auth (100), which is answered before the request pipeline: it does not touch the
+// session.
 func (s *Server) authenticate(c *conn, xid int32, d *jute.Decoder) {
 	var p jute.AuthPacket
 	p.Decode(d)
@@ -160,7 +161,8 @@ func (s *Server) authenticate(c *conn, xid int32, d *jute.Decoder) {
 	}
 }
 
-// prove keeps the identities in the order of the real server's hash set, in which whoAmI lists them and "auth" names them.
+// prove keeps the identities in the order of the real server's hash set, in which whoAmI lists them and
+// "auth" names them.
 func (c *conn) prove(id identity) {
 	if slices.Contains(c.auth, id) {
 		return
@@ -169,7 +171,8 @@ func (c *conn) prove(id identity) {
 	slices.SortStableFunc(c.auth, func(a, b identity) int { return cmp.Compare(bucketOf(a), bucketOf(b)) })
 }
 
-// bucketOf is the place of an identity in a hash table of 16: a connection with a dozen identities or more does not happen.
+// bucketOf is the place of an identity in a hash table of 16: a connection with a dozen identities or more
+// does not happen.
 func bucketOf(id identity) uint32 {
 	return spread((17*37+javaStringHash(id.Scheme))*37+javaStringHash(id.User)) & 15
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// What random histories found a real 3.8.0 to do: see integration/differential.
+// Behaviour of a real 3.8.0 that random histories have shown: see integration/differential.
 
 func TestEphemeralsDieInTheOrderOfAHashSet(t *testing.T) {
 	s := RunT(t)
@@ -48,7 +48,7 @@ func TestIdentitiesAreInTheOrderOfAHashSet(t *testing.T) {
 		ID: digestID([]byte("u:p"))}}, acl.ACL)
 }
 
-// 3.6 to 3.8 look for a watch on the parents, too, and stumble over a path that has none.
+// 3.6 to 3.8 look for a watch on the parents, too, and fail on a path that has none.
 func TestCheckWatchesWithoutASlash(t *testing.T) {
 	for profile, want := range map[Profile]Error{V35: ErrNoWatcher, V38: ErrMarshalling, V39: ErrNoWatcher} {
 		c := newRaw(t, RunT(t, Config{Profile: profile}), 10*time.Second)

@@ -1,8 +1,13 @@
 package zktest
 
 import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +20,7 @@ import (
 
 const bigNode = 500_000
 
-// greedy asks for a big node again and again and takes nothing of what it gets.
+// greedy asks for a big node again and again and reads none of the answers.
 func greedy(t *testing.T, c *raw, times int) {
 	t.Helper()
 	require.Equal(t, ok, c.code(jute.OpCreate, &jute.CreateRequest{Path: "/big", Data: make([]byte, bigNode), ACL: openACL}))
@@ -24,7 +29,7 @@ func greedy(t *testing.T, c *raw, times int) {
 	}
 }
 
-// heap is what lives after a collection.
+// heap is the heap in use after a collection.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -46,7 +51,7 @@ func TestAClientThatDoesNotReadIsNotReadEither(t *testing.T) {
 		other := newRaw(t, s, 10*time.Second)
 		assert.Equal(t, ok, other.code(jute.OpExists, at("/big")), "the others are served")
 
-		// Who reads again gets it all, in order.
+		// A client that reads again gets everything, in order.
 		for range times {
 			r, err := c.recv()
 			require.NoError(t, err)
@@ -56,7 +61,8 @@ func TestAClientThatDoesNotReadIsNotReadEither(t *testing.T) {
 	})
 }
 
-// A connection that is not read ends like any other: by its client, a fault, its session's expiry, the server's end.
+// A connection that is not read ends like any other: by its client, a fault, its session's expiry, the
+// server's end.
 func TestAClientThatDoesNotReadGoes(t *testing.T) {
 	for name, end := range map[string]func(*Server, *raw){
 		"the client closes":   func(_ *Server, c *raw) { _ = c.nc.Close() },
@@ -102,7 +108,8 @@ func TestAClientThatDoesNotReadOverTCP(t *testing.T) {
 	assert.Equal(t, ok, c.code(jute.OpPing))
 }
 
-// At a member what came behind a write waits for it, and is answered at once when that is done: so no more than a thousand may wait.
+// At a member requests after a write wait for it, and are all answered when it is done: so no more than a
+// thousand may wait.
 func TestRequestsThatWaitForTheLogAreNotReadWithoutEnd(t *testing.T) {
 	bubble(t, 3, Config{PeerDelay: time.Second}, func(t *testing.T, e *Ensemble) {
 		_, followers := roles(e)
@@ -120,5 +127,167 @@ func TestRequestsThatWaitForTheLogAreNotReadWithoutEnd(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, int32(0), r.Err)
 		}
+	})
+}
+
+// A length costs nothing until its bytes arrive.
+func TestALengthThatIsOnlyClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t, Config{MaxFrame: 32 << 20})
+		before := heap()
+		var claims []*raw
+		for range 20 {
+			c, d := dialRaw(t, s), newRaw(t, s, 10*time.Second)
+			c.write([]byte{1, 0xff, 0xff, 0xff, 0, 0})
+			d.write([]byte{1, 0xff, 0xff, 0xff, 0, 0})
+			claims = append(claims, c, d)
+		}
+		synctest.Wait()
+		assert.Less(t, heap()-before, int64(20<<20), "twelve hundred megabytes are claimed")
+		runtime.KeepAlive(claims)
+
+		// A frame that arrives in any pieces is accepted.
+		c := newRaw(t, s, 10*time.Second)
+		const size = 5_000_000
+		request := jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCreate}, &jute.CreateRequest{Path: "/big", Data: bytes.Repeat([]byte("0123456789"), size/10), ACL: openACL})
+		for len(request) > 0 {
+			n := min(len(request), 99_999)
+			c.write(request[:n])
+			request = request[n:]
+		}
+		r, err := c.recv()
+		require.NoError(t, err)
+		require.Equal(t, int32(0), r.Err)
+		assert.Equal(t, bytes.Repeat([]byte("0123456789"), size/10), s.Tree()["/big"].Data)
+	})
+}
+
+// Events are caused by other clients, and nothing waits for them to be read: a client that reads none is
+// disconnected before it has all the memory.
+func TestEventsThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t)
+		deaf, busy := newRaw(t, s, 40*time.Second), newRaw(t, s, 40*time.Second)
+		path := "/" + strings.Repeat("x", 500_000)
+		busy.create(path, 0)
+		require.Equal(t, ok, deaf.code(jute.OpAddWatch, &jute.PathIntRequest{Path: path, Value: jute.WatchPersistentRecursive}))
+		before := heap()
+		for range 400 {
+			require.Equal(t, ok, busy.code(jute.OpSetData, put(path, "")))
+		}
+		synctest.Wait()
+		assert.Less(t, heap()-before, int64(drownLimit+20<<20), "two hundred megabytes of events")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		assert.Len(t, s.conns, 1, "the one that reads")
+	})
+}
+
+// The server does not wait for ever for a client that closes its session and does not read its answers.
+func TestALastAnswerThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t)
+		c := newRaw(t, s, 10*time.Second)
+		greedy(t, c, pipeLimit/bigNode+5)
+		c.send(jute.OpCloseSession)
+		time.Sleep(lingerTime + time.Second)
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		assert.Empty(t, s.running, "its goroutines")
+	})
+}
+
+// An answer that is late by a fault is not too late.
+func TestALastAnswerThatIsDelayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t)
+		c := newRaw(t, s, 40*time.Second)
+		s.Delay(c.hello.SessionID, 3*lingerTime)
+		assert.Equal(t, ok, c.code(jute.OpCloseSession))
+	})
+}
+
+// A few bytes ask for a large node again and again.
+func TestAMultiReadThatAsksForTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		s := RunT(t, Config{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		c := newRaw(t, s, 10*time.Second)
+		greedy(t, c, 0)
+		many := &jute.MultiRequest{}
+		for range drownLimit/bigNode - 1 {
+			many.Ops = append(many.Ops, jute.MultiOp{Op: jute.OpGetData, Request: at("/big")})
+		}
+		assert.Equal(t, ok, c.code(jute.OpMultiRead, many))
+		many.Ops = append(many.Ops, many.Ops...)
+		c.send(jute.OpMultiRead, many)
+		c.closed()
+		synctest.Wait()
+		assert.Contains(t, said.String(), "the answer to a multiRead would be too long", "it is not made first")
+		assert.Equal(t, ok, newRaw(t, s, 10*time.Second).code(jute.OpPing))
+	})
+}
+
+// askingHandler is a log handler that asks the server.
+type askingHandler struct {
+	slog.Handler
+	ask func()
+}
+
+func (h askingHandler) Handle(ctx context.Context, r slog.Record) error {
+	h.ask()
+	return h.Handler.Handle(ctx, r)
+}
+
+// No lock is held while something is logged.
+func TestALoggerThatAsksTheServer(t *testing.T) {
+	var log bytes.Buffer
+	var s *Server
+	h := askingHandler{slog.NewTextHandler(&log, nil), func() { _ = s.Zxid() }}
+	synctest.Test(t, func(t *testing.T) {
+		s = RunT(t, Config{Logger: slog.New(h)})
+		c := newRaw(t, s, 10*time.Second)
+		require.Equal(t, ok, c.code(jute.OpCreate, &jute.CreateRequest{Path: "/big", Data: make([]byte, bigNode), ACL: openACL}))
+		req := &jute.MultiRequest{}
+		for range drownLimit/bigNode + 1 {
+			req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpGetData, Request: at("/big")})
+		}
+		c.send(jute.OpMultiRead, req)
+		_, err := c.recv()
+		require.Error(t, err)
+		synctest.Wait()
+	})
+	assert.Contains(t, log.String(), "too long")
+}
+
+// A connection that says nothing, or says it byte by byte, is closed as by the real server; a session is not
+// hurried.
+func TestAConnectionWithoutAHandshakeEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t)
+		session := newRaw(t, s, 40*time.Second)
+		silent, err := s.Dial(t.Context(), "tcp", "")
+		require.NoError(t, err)
+		defer silent.Close()
+		slow, err := s.Dial(t.Context(), "tcp", "")
+		require.NoError(t, err)
+		defer slow.Close()
+		go func() {
+			for _, b := range []byte{0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, 0, 0} {
+				if _, err := slow.Write([]byte{b}); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		}()
+		began := time.Now()
+		for _, nc := range []net.Conn{silent, slow} {
+			_, err = nc.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF)
+			require.Equal(t, greetTime, time.Since(began))
+		}
+		time.Sleep(20 * time.Second)
+		assert.Equal(t, ok, session.code(jute.OpPing))
 	})
 }

@@ -2,8 +2,9 @@ package zktest
 
 import "time"
 
-// link is one direction between two members, as TCP makes it. What is sent while it is cut arrives when it is healed, if anybody still wants it.
-// With the other direction cut the acknowledgements are missing: what is sent first arrives, and then the sender only repeats that.
+// link is one direction between two members, with TCP's behaviour. What is sent while it is cut arrives when
+// it is healed, if the receiver still takes it. If the other direction is cut, the acknowledgements are
+// missing: the first message arrives, and after that the sender only repeats it.
 type link struct {
 	cut     bool
 	back    *link
@@ -20,7 +21,7 @@ type message struct {
 	deliver func()
 }
 
-// blocked tells whether the next message cannot arrive, however long it waits.
+// blocked says whether the next message cannot arrive, however long it waits.
 func (l *link) blocked() bool {
 	return l.cut || l.back.cut && l.queue[0].sent.Sub(l.unacked) > patience
 }
@@ -30,10 +31,10 @@ func (l *link) heal() {
 	l.cut, l.back.unacked = false, time.Time{}
 }
 
-// bond is the connection of a follower to its leader. Each side finds out by itself that it is over.
+// bond is the connection of a follower to its leader. Each side notices its end by itself.
 type bond struct {
 	leader, follower *member
-	up, down         bool      // the leader's and the follower's side stand
+	up, down         bool      // the leader's and the follower's side are open
 	heardUp          time.Time // when the leader last heard of the follower
 	heardDown        time.Time
 }
@@ -73,14 +74,14 @@ func (b *bond) acknowledge(e *entry) {
 	})
 }
 
-// drop is the end of the bond on the leader's side; the follower hears of it if the link lets it.
+// drop ends the bond on the leader's side; the follower is told, if tell is set and the link is open.
 func (b *bond) drop(tell bool) {
 	if !b.up {
 		return
 	}
 	b.up = false
 	crew := make([]*bond, 0, len(b.leader.crew))
-	for _, other := range b.leader.crew { // a copy: the crew may be being walked
+	for _, other := range b.leader.crew { // a copy: a loop over the crew may be running
 		if other != b {
 			crew = append(crew, other)
 		}
@@ -91,7 +92,7 @@ func (b *bond) drop(tell bool) {
 	}
 }
 
-// quit is the end of the bond on the follower's side.
+// quit ends the bond on the follower's side.
 func (b *bond) quit(why string, tell bool) {
 	if !b.down {
 		return
@@ -106,7 +107,7 @@ func (b *bond) quit(why string, tell bool) {
 	}
 }
 
-// sound tells whether nothing stands in the way of the pings.
+// sound says whether pings can pass.
 func (b *bond) sound() bool {
 	return b.up && b.down && b.leader.e.connected(b.leader, b.follower) && !b.leader.s.paused && !b.follower.s.paused
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Clients work while all goes wrong; afterwards everybody is served again, and the state is sound.
+// Clients work during faults; afterwards all are served again, and the state is sound.
 func TestChaos(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(seed, 1))) })

@@ -9,14 +9,17 @@ import (
 type Profile int
 
 const (
-	// V38 is ZooKeeper 3.6 to 3.8.3, the default: a connection has one watch mode per path, so that a one-shot watch replaces a persistent one.
+	// V38 is ZooKeeper 3.6 to 3.8.3, the default: a connection has one watch mode per path, so that a
+	// one-shot watch replaces a persistent one.
 	V38 Profile = iota
-	// V384 is 3.8.4 to 3.8.6, and older ones with that fix, such as Debian's 3.8.0: as V38, and events about nodes that a watcher may not READ are
-	// dropped, its one-shot watch consumed.
+	// V384 is 3.8.4 to 3.8.6, and older ones with that fix, such as Debian's 3.8.0: as V38, and events about
+	// nodes that a watcher may not READ are dropped, its one-shot watch consumed.
 	V384
-	// V39 is 3.9: watch modes of one path live side by side, events carry a zxid, events are dropped as in V384.
+	// V39 is 3.9: watch modes of one path live side by side, events carry a zxid, events are dropped as in
+	// V384.
 	V39
-	// V35 is 3.5: no addWatch, setWatches2, multiRead, whoAmI, getEphemerals, getAllChildrenNumber. Like every unknown operation they close the connection.
+	// V35 is 3.5: no addWatch, setWatches2, multiRead, whoAmI, getEphemerals, getAllChildrenNumber. Like
+	// every unknown operation they close the connection.
 	V35
 )
 
@@ -41,58 +44,73 @@ func (p Profile) version() string {
 	return map[Profile]string{V38: "3.8.0", V384: "3.8.6", V39: "3.9.3", V35: "3.5.10"}[p]
 }
 
-// Config is what a server is started with. The zero value means the defaults.
+// Config is the configuration of a server. The zero value means the defaults.
 type Config struct {
-	// TickTime is the granularity of session expiry: a session expires at the first multiple of it strictly after the last touch plus the
-	// session's timeout. Whole milliseconds. Default 2 s.
+	// TickTime is the granularity of session expiry: a session expires at the first multiple of it strictly
+	// after the last touch plus the session's timeout. Whole milliseconds. Default 2 s.
 	TickTime time.Duration
 	// MinSessionTimeout and MaxSessionTimeout bound what clients get. Default 2 and 20 ticks.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
-	// MaxFrame is jute.maxbuffer: a longer frame closes the connection. Default 0xfffff bytes (1 MiB less one).
+	// MaxFrame is jute.maxbuffer: a longer frame closes the connection. Default 0xfffff bytes (1 MiB less
+	// one).
 	MaxFrame int
-	// Listen is a TCP address to serve besides the in-memory network, e.g. "127.0.0.1:0". Default "": the in-memory network only.
+	// Listen is a TCP address to serve besides the in-memory network, e.g. "127.0.0.1:0". Default "": the
+	// in-memory network only. An address that is not a loopback one (":2181" is all of the machine's) comes
+	// with a warning, in the log of slog.Default() if there is no Logger.
 	Listen string
-	// ReapInterval is how often empty containers and outlived TTL nodes are looked for. Default 60 s.
+	// ReapInterval is the time between two searches for empty containers and expired TTL nodes. Default 60 s.
 	ReapInterval time.Duration
-	// ExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Default: refused with [ErrUnimplemented].
+	// ExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Default: refused with
+	// [ErrUnimplemented].
 	ExtendedTypes bool
-	// EnforceQuota refuses writes beyond a hard quota with [ErrQuotaExceeded] (zookeeper.enforceQuota). Default: quotas are only counted.
+	// EnforceQuota refuses writes beyond a hard quota with [ErrQuotaExceeded] (zookeeper.enforceQuota).
+	// Default: quotas are only counted.
 	EnforceQuota bool
 	// Profile is the version to imitate. Default [V38].
 	Profile Profile
-	// EnsembleConfig is the data of /zookeeper/config. Default "", as on a standalone server; in an ensemble a list of the members.
+	// EnsembleConfig is the data of /zookeeper/config. Default "", as on a standalone server; in an ensemble
+	// a list of the members.
 	EnsembleConfig string
-	// RequireAuth is enforce.auth.enabled with the digest scheme: any packet before a successful digest auth is answered with an error and the connection closed.
+	// RequireAuth is enforce.auth.enabled with the digest scheme: any packet before a successful digest auth
+	// is answered with an error and the connection closed.
 	RequireAuth bool
-	// SASLUsers are users with their passwords who may log in by SASL DIGEST-MD5, as in the JAAS section Server. Default: no login is offered.
+	// SASLUsers are users with their passwords who may log in by SASL DIGEST-MD5, as in the JAAS section
+	// Server. Default: no login is offered.
 	SASLUsers map[string]string
 	// RequireSASL is sessionRequireClientSASLAuth: as RequireAuth, for a login of SASLUsers.
 	RequireSASL bool
-	// SuperDigest is the id of the super user, "super:" and the base64 of a SHA-1 (zookeeper.DigestAuthenticationProvider.superDigest). Default none.
+	// SuperDigest is the id of the super user, "super:" and the base64 of a SHA-1
+	// (zookeeper.DigestAuthenticationProvider.superDigest). Default none.
 	SuperDigest string
-	// MaxClientConns is how many connections an address may have (maxClientCnxns); one more is closed at once. All clients of the in-memory
-	// network have the same address. Default 0: no limit.
+	// MaxClientConns is how many connections an address may have (maxClientCnxns); one more is closed at
+	// once. All clients of the in-memory network have the same address. Default 0: no limit.
 	MaxClientConns int
-	// Pace is how far apart the replies and events of a connection arrive at least. Default 0: all that a server has to say at one instant may arrive
-	// together. With any other value, however short, a client in virtual time is done with one before it sees the next.
+	// Pace is the shortest time between two replies or events of a connection. Default 0: all that a server
+	// sends at one instant may arrive together. With any other value, however short, a client in virtual time
+	// has handled one before it sees the next.
 	Pace time.Duration
-	// Logger gets what a server would log. Default: nothing.
+	// Logger gets what a server would log. Default: nothing is logged, except a warning about Listen.
 	Logger *slog.Logger
+	alarm  *slog.Logger // never silent
 
 	// The rest is for ensembles.
 
-	// SyncLimit is how many ticks a member and its leader do without hearing of each other before they part. Default 5.
+	// SyncLimit is after how many ticks of silence a member and its leader give each other up. Default 5.
 	SyncLimit int
-	// ElectionTime is how long the members that look for a leader take to find one and be in step with it. Default 400 ms.
+	// ElectionTime is how long the members that look for a leader take to elect one and have its state.
+	// Default 400 ms.
 	ElectionTime time.Duration
-	// Lag is how long after a commit a follower applies it: so old are its reads. See [Ensemble.SetLag]. Default 0.
+	// Lag is how long after a commit a follower applies it, and so how stale its reads are. See
+	// [Ensemble.SetLag]. Default 0.
 	Lag time.Duration
 	// PeerDelay is how long a message from member to member takes. See [Ensemble.SetPeerDelay]. Default 0.
 	PeerDelay time.Duration
-	// ReadOnlyMode makes a member without a quorum serve reads to the clients that allow it (readonlymode.enabled). Default: it refuses all.
+	// ReadOnlyMode makes a member without a quorum serve reads to the clients that allow it
+	// (readonlymode.enabled). Default: it refuses all.
 	ReadOnlyMode bool
-	// LocalSessions lets it open sessions for them, too (localSessionsEnabled, for nothing else here). Default: it answers their handshake with
-	// [ErrNotReadOnly], in the form of a reply, but for Profile [V35], which asks for nobody's leave.
+	// LocalSessions lets such a member open sessions for these clients, too (localSessionsEnabled, which has
+	// no other effect here). Default: it answers their handshake with [ErrNotReadOnly], in the form of a
+	// reply; with Profile [V35] it opens the sessions in any case.
 	LocalSessions bool
 }
 
@@ -118,8 +136,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.ElectionTime == 0 {
 		c.ElectionTime = 400 * time.Millisecond
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	if c.alarm = c.Logger; c.Logger == nil {
+		c.alarm, c.Logger = slog.Default(), slog.New(slog.DiscardHandler)
 	}
 	switch {
 	case c.TickTime < time.Millisecond:

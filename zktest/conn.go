@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +21,8 @@ const (
 	Both = FromClient | ToClient
 )
 
-// conn is a client's connection: a reader that executes requests one after the other, and a writer. Fields without a remark are guarded by the
-// server's lock.
+// conn is a client's connection: a reader that executes requests one after the other, and a writer. Fields
+// without a remark are guarded by the server's lock.
 type conn struct {
 	s    *Server
 	id   int64    // immutable; grows with each connection
@@ -37,37 +38,57 @@ type conn struct {
 	blocked   Direction
 	delay     time.Duration
 	mute      bool          // what would be sent is lost: an injected fault
+	drowned   bool          // too much is unsent and the connection ends: nothing more is queued
 	holding   *Injection    // what is sent waits for its release
 	late      time.Duration // what is sent is delayed by so much more
 	received  int64
 	sent      int64
 	since     time.Time
 	nonce     string       // of a SASL login under way
-	pending   []*request   // of an ensemble's member: a write that waits for its turn in the log, and what came behind it
+	pending   []*request   // of an ensemble's member: a write that waits for its turn in the log, and the requests after it
 	parked    atomic.Int64 // len(pending), also without the lock
 	lastXid   int32
 	lastZxid  int64
 
-	done chan struct{} // closed with closed
+	done chan struct{} // closed when closed is set
 	cut  chan struct{} // closed when the end does not wait for what is queued
 	out  outbox
 }
 
-// outLimit and parkLimit say when no more requests of a connection are read: when more bytes than that wait to be sent to a client that does not
-// take them, or more requests than that wait for the ensemble's log. What is being done may go beyond, by one reply, or by those of the parked.
+// outLimit and parkLimit say when no more requests of a connection are read: when more bytes than outLimit
+// wait for a client that does not read them, or more requests than parkLimit wait for the ensemble's log.
+// Requests in progress may exceed outLimit, by one reply, or by the replies of the parked ones.
+//
+// drownLimit ends a connection that has more unsent bytes (events count, although other clients cause them),
+// or a multiRead with a longer answer.
 const (
-	outLimit  = 4 << 20
-	parkLimit = 1000
+	outLimit   = 4 << 20
+	parkLimit  = 1000
+	drownLimit = 64 << 20
 )
 
-// outbox is what waits to be written. Nothing that was queued is ever dropped for lack of room, replies and events are all sent in the end; what
-// bounds it is that its connection's requests are not read while it is full. It has a lock of its own so that the writer does not contend for the
-// server's.
+// greetTime is how long a connection may take for its first frame, as the real server's
+// (zookeeper.nio.sessionlessCnxnTimeout). After that its session's timeout counts.
+const greetTime = 10 * time.Second
+
+// lingerTime is how long a client whose connection has ended may take to read a piece (64 KiB) of what is
+// still to be sent, before the rest is dropped.
+const lingerTime = 10 * time.Second
+
+// readAhead bounds the room made for a frame beyond what has arrived of it: at most readAhead, or as much as
+// has arrived.
+const readAhead = 16 << 10
+
+// outbox is what waits to be written. While the connection lives nothing queued is dropped for lack of room:
+// all replies and events are sent in the end. The outbox is bounded in two ways: the connection's requests
+// are not read while it is full, and the connection ends at drownLimit. It has a lock of its own so that the
+// writer does not contend for the server's.
 type outbox struct {
 	mu     sync.Mutex
 	items  []outItem
 	unsent int           // bytes queued, and taken by the writer but not written yet
-	ended  bool          // nothing comes any more
+	ended  bool          // nothing more is queued
+	last   bool          // but what is queued is still to be sent
 	wake   chan struct{} // of capacity 1
 	room   chan struct{} // of capacity 1: the reader may look again
 }
@@ -90,7 +111,7 @@ func (s *Server) newConn(nc net.Conn) *conn {
 
 // send queues a frame. It never blocks.
 func (c *conn) send(frame []byte) {
-	if c.closed || c.mute {
+	if c.closed || c.mute || c.drowned {
 		return
 	}
 	item := outItem{frame: frame, hold: c.holding}
@@ -103,11 +124,23 @@ func (c *conn) send(frame []byte) {
 	c.out.mu.Lock()
 	c.out.items = append(c.out.items, item)
 	c.out.unsent += len(frame)
+	unsent := c.out.unsent
 	c.out.mu.Unlock()
+	if unsent > drownLimit {
+		c.drown(unsent)
+	}
 	signal(c.out.wake)
 }
 
-// signal wakes whoever waits for the channel, now or later.
+// drown makes the writer end the connection. (The caller may be working on the watches, which the end
+// changes.)
+func (c *conn) drown(unsent int) {
+	c.drowned = true
+	c.s.warn("too much is unsent to a client that does not read, closing the connection", "conn", c.id, "bytes", unsent)
+	_ = c.nc.SetWriteDeadline(time.Now())
+}
+
+// signal wakes the goroutine that waits for the channel, now or later.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -115,12 +148,19 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// wrote tells of bytes that have left the outbox.
+// wrote notes that n bytes have left the outbox.
 func (o *outbox) wrote(n int) {
 	o.mu.Lock()
 	o.unsent -= n
 	o.mu.Unlock()
 	signal(o.room)
+}
+
+// lingers says whether the connection has ended, and what is queued is still to be sent.
+func (o *outbox) lingers() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
 }
 
 func (o *outbox) full() bool {
@@ -136,7 +176,8 @@ func (c *conn) park(pending []*request) {
 	signal(c.out.room)
 }
 
-// awaitRoom waits until the connection's next request may be read: false when the connection, or the server, ends first.
+// awaitRoom waits until the connection's next request may be read: false when the connection, or the server,
+// ends first.
 func (c *conn) awaitRoom() bool {
 	for c.out.full() || c.parked.Load() >= parkLimit {
 		select {
@@ -150,7 +191,7 @@ func (c *conn) awaitRoom() bool {
 	return true
 }
 
-// end closes the connection: with flush after all that is queued, else at once. The session lives on.
+// end closes the connection: with flush after all that is queued is sent, else at once. The session lives on.
 func (c *conn) end(flush bool) {
 	if c.closed {
 		return
@@ -160,12 +201,14 @@ func (c *conn) end(flush bool) {
 	close(c.done)
 	c.s.forget(c)
 	c.out.mu.Lock()
-	c.out.ended = true
+	c.out.ended, c.out.last = true, flush
 	if !flush {
 		c.out.items = nil
 	}
 	c.out.mu.Unlock()
-	if !flush {
+	if flush {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(lingerTime))
+	} else {
 		close(c.cut)
 		_ = c.nc.SetWriteDeadline(time.Now()) // frees a writer whose peer does not read
 	}
@@ -181,7 +224,8 @@ func (c *conn) writeLoop() {
 	}
 }
 
-// writeQueued writes, several frames at once, until the connection ends. It returns false when the network connection is to be closed at once.
+// writeQueued writes, several frames at once, until the connection ends. It returns false when the network
+// connection is to be closed at once.
 func (c *conn) writeQueued() bool {
 	var buf []byte
 	pace := c.s.cfg.Pace
@@ -202,6 +246,9 @@ func (c *conn) writeQueued() bool {
 				if len(items) == 0 || pace > 0 || items[0].hold != nil || items[0].at.After(now) || len(buf) >= 64<<10 {
 					break
 				}
+			}
+			if c.out.lingers() {
+				_ = c.nc.SetWriteDeadline(time.Now().Add(lingerTime))
 			}
 			if _, err := c.nc.Write(buf); err != nil {
 				c.s.lose(c)
@@ -267,8 +314,12 @@ func (c *conn) readLoop() {
 	defer c.s.lose(c)
 	r := bufio.NewReaderSize(c.nc, 8<<10)
 	var buf []byte
+	_ = c.nc.SetReadDeadline(time.Now().Add(greetTime))
 	for first := true; c.awaitRoom(); first = false {
 		frame, word, err := c.readFrame(r, &buf, first)
+		if first {
+			_ = c.nc.SetReadDeadline(time.Time{})
+		}
 		if !c.s.passable(c, FromClient, c.done) || err != nil {
 			return
 		}
@@ -288,7 +339,8 @@ func (c *conn) readLoop() {
 	}
 }
 
-// readFrame reads one frame into *buf. In a connection's first four bytes a four-letter word may stand instead of a length.
+// readFrame reads one frame into *buf. In a connection's first four bytes a four-letter word may stand
+// instead of a length.
 func (c *conn) readFrame(r *bufio.Reader, buf *[]byte, first bool) (frame []byte, word string, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -302,10 +354,22 @@ func (c *conn) readFrame(r *bufio.Reader, buf *[]byte, first bool) (frame []byte
 		c.s.cfg.Logger.Warn("frame length out of range, closing the connection", "conn", c.id, "length", n)
 		return nil, "", io.ErrUnexpectedEOF
 	}
-	if cap(*buf) < n {
-		*buf = make([]byte, max(n, 512))
-	}
-	frame = (*buf)[:n]
-	_, err = io.ReadFull(r, frame)
+	frame, err = fill(r, (*buf)[:0], n)
+	*buf = frame
 	return frame, "", err
+}
+
+// fill appends n bytes to the empty frame. It makes room as bytes arrive, not as the client claims.
+func fill(r io.Reader, frame []byte, n int) ([]byte, error) {
+	for len(frame) < n {
+		have := len(frame)
+		if have == cap(frame) {
+			frame = slices.Grow(frame, min(n-have, max(have, readAhead)))
+		}
+		frame = frame[:min(cap(frame), n)]
+		if got, err := io.ReadFull(r, frame[have:]); err != nil {
+			return frame[:have+got], err
+		}
+	}
+	return frame, nil
 }

@@ -43,7 +43,7 @@ func TestSequenceNumbersComeFromTheParent(t *testing.T) {
 	assert.Equal(t, "/p/n0000000003", c.create("/p/n", jute.ModePersistentSequential), "a delete does not count")
 }
 
-// At its end the counter sticks, and names are ties; inside one multi it runs over.
+// At its end the counter sticks, and names repeat; inside one multi it overflows.
 func TestSequenceSticksAtItsEnd(t *testing.T) {
 	s := RunT(t)
 	c := newRaw(t, s, 10*time.Second)
@@ -53,7 +53,7 @@ func TestSequenceSticksAtItsEnd(t *testing.T) {
 	assert.Equal(t, "/p/b-2147483647", c.create("/p/b-", jute.ModePersistentSequential))
 	assert.Equal(t, "/p/c-2147483647", c.create("/p/c-", jute.ModePersistentSequential))
 	assert.Equal(t, ErrNodeExists, c.code(jute.OpCreate, mk("/p/c-", jute.ModePersistentSequential)))
-	var res jute.MultiResponse
+	res := jute.MultiResponse{Asked: 100}
 	c.call(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreate, Request: mk("/p/d-", 2)}, {Op: jute.OpCreate, Request: mk("/p/d-", 2)}}}).into(t, &res)
 	assert.Equal(t, "/p/d-2147483647", res.Results[0].Path)
 	assert.Equal(t, "/p/d--2147483648", res.Results[1].Path)
@@ -185,7 +185,7 @@ func TestMultiSeesItsOwnEarlierOperations(t *testing.T) {
 	}}
 	c.call(jute.OpAddWatch, &jute.PathIntRequest{Path: "/m", Value: jute.WatchPersistentRecursive})
 	before := s.Zxid()
-	var res jute.MultiResponse
+	res := jute.MultiResponse{Asked: 100}
 	c.call(jute.OpMulti, ops).into(t, &res)
 	assert.Equal(t, before+1, s.Zxid())
 	assert.Equal(t, int32(1), res.Results[2].Stat.Version)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Addr is the TCP address with Config.Listen, else a name of the in-memory network: an IP address and port that no resolver is needed for.
+// Addr is the TCP address with Config.Listen, else an address of the in-memory network: an IP address and
+// port, so that no resolver is needed.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,9 +21,10 @@ func (s *Server) Addr() string {
 
 var clientPort atomic.Int32
 
-// Dial connects to the server in memory, whatever network and addr say. The connection is buffered both ways like TCP, has deadlines, and can be
-// used inside a testing/synctest bubble if the server was started there. A stopped or closed server refuses (ECONNREFUSED); a paused one accepts and
-// stays silent; a black hole for all connections makes Dial wait until Heal or the end of ctx, whose error it then returns.
+// Dial connects to the server in memory, whatever network and addr say. The connection is buffered both ways
+// like TCP, has deadlines, and can be used inside a testing/synctest bubble if the server was started there.
+// A stopped or closed server refuses (ECONNREFUSED); a paused one accepts and stays silent; a black hole for
+// all connections makes Dial wait until Heal or the end of ctx, whose error it then returns.
 func (s *Server) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -63,8 +65,17 @@ func (s *Server) Dialer() func(network, addr string, timeout time.Duration) (net
 
 func (s *Server) listen(addr string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listenLocked(addr)
+	err := s.listenLocked(addr)
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	at := s.listener.Addr()
+	s.mu.Unlock()
+	if tcp, is := at.(*net.TCPAddr); !is || !tcp.IP.IsLoopback() {
+		s.cfg.alarm.Warn("this test server can be reached from other machines: it has no TLS, hides nothing, and is not made for hostile networks", "addr", at)
+	}
+	return nil
 }
 
 // listenLocked opens the TCP listener and accepts in a goroutine that ends with it.

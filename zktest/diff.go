@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Diff compares the tree with an expectation, data by path, and describes what differs, one line per node, sorted: "+ /path" for a node too many,
-// "- /path" for a missing one, "! /path: have …, want …" for other data. Equal trees give "". The root, whatever lies below /zookeeper, and nodes
-// below an ignored path do not count; neither do parents of expected nodes that are not expected themselves.
+// Diff compares the tree with an expectation, data by path, and describes what differs, one line per node,
+// sorted: "+ /path" for a node too many, "- /path" for a missing one, "! /path: have …, want …" for other
+// data. Equal trees give "". The root, all nodes below /zookeeper, and nodes below an ignored path do not
+// count; neither do parents of expected nodes that are not expected themselves.
 func (s *Server) Diff(want map[string]string, ignore ...string) string {
 	have := s.Tree()
 	delete(have, rootPath)

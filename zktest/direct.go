@@ -6,11 +6,13 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// The direct methods change the tree as an administrator would who needs no connection and no rights: they are transactions with a zxid, and fire
-// watches. They work on a stopped or paused server, too. Errors are of type [Error].
+// The direct methods change the tree as an administrator would, without a connection or rights: they are
+// transactions with a zxid, and fire watches. They work on a stopped or paused server, too. Errors are of
+// type [Error].
 //
-// In an ensemble they go to the leader and wait until a majority has them, for SyncLimit ticks at most. Then, or without a leader, the error is
-// [ErrConnectionLoss]; the former says nothing about what will become of the change.
+// In an ensemble they go to the leader and wait until a majority has them, for SyncLimit ticks at most. After
+// that time, or without a leader, the error is [ErrConnectionLoss]; after the wait the change may still be
+// made or not.
 
 // head is the server that orders writes: s itself, or the leader of its ensemble.
 func (s *Server) head() (*Server, Error) {
@@ -72,8 +74,9 @@ func (s *Server) createParents(path string) Error {
 	return err
 }
 
-// CreateNode makes a node of any mode but TTL below an existing parent and returns its path, which a sequential mode extends. An ephemeral node
-// belongs to session, which must be alive ([ErrSessionExpired] otherwise); for other modes session is ignored.
+// CreateNode makes a node of any mode but TTL below an existing parent and returns its path, which a
+// sequential mode extends. An ephemeral node belongs to session, which must be alive ([ErrSessionExpired]
+// otherwise); for other modes session is ignored.
 func (s *Server) CreateNode(path string, data []byte, mode Mode, session int64) (string, error) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -162,7 +165,7 @@ func (s *Server) Get(path string) ([]byte, Stat, error) {
 	return slices.Clone(n.data), n.stat(), nil
 }
 
-// Exists tells whether the node is there.
+// Exists says whether the node exists.
 func (s *Server) Exists(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,8 +183,8 @@ func (s *Server) Children(path string) ([]string, error) {
 	return slices.Sorted(slices.Values(n.list())), nil
 }
 
-// SetSequence makes next the number of the next sequential child of path, without a transaction. Near 2147483647 it shows what ZooKeeper does
-// there: the counter sticks, and numbers are ties.
+// SetSequence makes next the number of the next sequential child of path, without a transaction. Near
+// 2147483647 it behaves like ZooKeeper: the counter sticks, and numbers repeat.
 func (s *Server) SetSequence(path string, next int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

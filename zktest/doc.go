@@ -1,4 +1,5 @@
-// Package zktest is a ZooKeeper server in Go, in process: for tests, and for embedding where a throw-away coordination service will do.
+// Package zktest is a ZooKeeper server in Go that runs in the process: for tests, and for programs that need
+// a coordination service only while they run.
 //
 //	func TestSomething(t *testing.T) {
 //		server := zktest.RunT(t, zktest.Config{Listen: "127.0.0.1:0"})
@@ -6,23 +7,27 @@
 //		…
 //	}
 //
-// It speaks ZooKeeper's protocol over TCP (Config.Listen) and over an in-memory network ([Server.Dial], [Server.Dialer] for go-zookeeper). With
-// the latter it lives in a [testing/synctest] bubble: start server and clients inside the bubble, and ten minutes of outage take no time.
+// It speaks ZooKeeper's protocol over TCP (Config.Listen) and over an in-memory network ([Server.Dial],
+// [Server.Dialer] for go-zookeeper). With the latter it can live in a [testing/synctest] bubble: start server
+// and clients inside the bubble, and ten minutes of outage take no time.
 //
 // # Looking inside and breaking things
 //
-// [Server.Create], [Server.Set], [Server.Delete] and the like change the tree as an administrator would. [Server.Tree], [Server.Diff],
-// [Server.Sessions], [Server.Watches], [Server.Counts] and [Server.Trace] show what there is and what went on. [Server.Expire], [Server.Cut],
-// [Server.Stop], [Server.Wipe], [Server.Pause], [Server.BlackHole], [Server.Delay] and [Server.SkewClock] break the server or the network; [Server.Inject] strikes
-// single requests: lost before execution, lost after it, parked, answered with an error.
+// [Server.Create], [Server.Set], [Server.Delete] and the like change the tree as an administrator would.
+// [Server.Tree], [Server.Diff], [Server.Sessions], [Server.Watches], [Server.Counts] and [Server.Trace] show
+// the state and what happened. [Server.Expire], [Server.Cut], [Server.Stop], [Server.Wipe], [Server.Pause],
+// [Server.BlackHole], [Server.Delay] and [Server.SkewClock] break the server or the network; [Server.Inject]
+// affects single requests: lost before execution, lost after it, parked, answered with an error.
 //
 // # Ensembles
 //
-// [RunEnsembleT] and [NewEnsemble] start several servers with one ordered log, and [Ensemble.Member] gives each as a [Server]. Members apply the log
-// with a lag, elect leaders, and can be cut from each other ([Ensemble.Partition], [Ensemble.CutLink], [Ensemble.ResetPeers]), hung, stopped and
-// wiped, each by itself. What surprises in real ensembles is there: stale reads; a member that has lost its leader, and a leader that has
-// lost its followers, answer pings, reads and sync for SyncLimit ticks more, while the rest ends the sessions of their clients; a write under
-// way when the leader dies is done or not done, and nobody tells. [Ensemble.Play] runs a schedule of faults.
+// [RunEnsembleT] and [NewEnsemble] start several servers with one ordered log, and [Ensemble.Member] gives
+// each as a [Server]. Members apply the log with a lag, elect leaders, and can be cut from each other
+// ([Ensemble.Partition], [Ensemble.CutLink], [Ensemble.ResetPeers]), hung, stopped and wiped, each by itself.
+// It shows the surprises of real ensembles: stale reads; a member that has lost its leader, and a leader that
+// has lost its followers, answer pings, reads and sync for SyncLimit ticks more, while the rest ends the
+// sessions of their clients; a write in flight when the leader dies is done or not done, and nobody says
+// which. [Ensemble.Play] runs a schedule of faults.
 //
 //	ensemble := zktest.RunEnsembleT(t, 3)
 //	client, err := framework.New(ensemble.ConnectString(), framework.WithDialer(ensemble.Dial))
@@ -31,7 +36,8 @@
 //
 // # What it does like the real server
 //
-// Replies were compared byte by byte with recordings of a real 3.8.0, and random histories of all operations with a running one.
+// Replies were compared byte by byte with recordings of a real 3.8.0, and random histories of all operations
+// with those of a running one.
 //
 //	sessions      ids; passwords that follow from the ids; bounded timeouts; re-attach, which closes the old connection first (even when the
 //	              password is wrong) and replaces the expiry; expiry in ticks; every request of the pipeline touches, auth does not; clients
@@ -52,7 +58,7 @@
 //	ensembles     a leader commits what a majority has; epochs; the newest log wins an election, and what is in it becomes committed; the rest
 //	              is cut off; sessions belong to the ensemble: members tell the leader every half tick which they have heard of, the leader
 //	              expires, a new leader gives all their full timeout; they move between members, and the old member's writes are refused;
-//	              writes of a connection are pipelined, what is behind them waits, sync comes back behind the leader's commits
+//	              writes of a connection are pipelined, later requests wait for them, sync comes back after the leader's commits
 //	read-only     Config.ReadOnlyMode: a member without a leader serves reads to those who allow it, refuses writes and sync with -119, and
 //	              drops its clients when there is a leader; sessions begun there are its own and end with that, and Config.LocalSessions allows them
 //	versions      Config.Profile: 3.5, 3.8, 3.8.4, 3.9
@@ -73,11 +79,12 @@
 //
 // # How it is built
 //
-// One file per family of operations (op_create.go, op_watch.go, …), all state under one mutex that is never held while waiting or writing, a
-// reader and a writer goroutine per connection, and one goroutine each for expiry and for the reaper, which have no timer running while there is
-// nothing to wait for.
+// There is one file per family of operations (op_create.go, op_watch.go, …). All state is under one mutex
+// that is never held while waiting or writing. Each connection has a reader and a writer goroutine; expiry
+// and the reaper have a goroutine each, with no timer running while there is nothing to wait for.
 //
-// In an ensemble all members share that mutex. A write becomes an entry of the log (log.go) that the leader proposes and every member applies by the
-// same code as a standalone server (member.go). Messages between members are functions in the queues of links (bond.go), and one goroutine calls
-// them, and what depends on the time (quorum.go), when it is due.
+// In an ensemble all members share that mutex. A write becomes an entry of the log (log.go) that the leader
+// proposes and every member applies by the same code as a standalone server (member.go). Messages between
+// members are functions in the queues of links (bond.go). One goroutine calls them when they are due, and
+// also does what depends on the time (quorum.go).
 package zktest

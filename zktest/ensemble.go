@@ -12,12 +12,13 @@ import (
 	"time"
 )
 
-// Ensemble is a group of servers with one ordered log: a leader orders writes and commits what a majority has, and every member applies it and
-// serves reads of what it has applied. Each member is a [Server], with an address, faults, counters and a trace of its own.
+// Ensemble is a group of servers with one ordered log: a leader orders writes and commits what a majority
+// has, and every member applies it and serves reads of what it has applied. Each member is a [Server], with
+// an address, faults, counters and a trace of its own.
 //
 // Members are numbered from 0. Its methods are safe for concurrent use.
 type Ensemble struct {
-	cfg     Config
+	cfg     *Config   // a pointer, as in Server
 	members []*Server // immutable
 	quit    chan struct{}
 	wake    chan struct{}
@@ -36,9 +37,10 @@ type Ensemble struct {
 	copied  func(member, from int)     // for tests: a member has taken over another's state
 }
 
-// NewEnsemble starts an ensemble of size members, the last of which leads. With Config.Listen each has a TCP listener, too: the first at that
-// address, the others at the next ports, or all at free ones if the port is 0. The data of /zookeeper/config lists the members unless
-// Config.EnsembleConfig says otherwise. Close ends it.
+// NewEnsemble starts an ensemble of size members, the last of which leads. With Config.Listen each has a TCP
+// listener, too: the first at that address, the others at the next ports, or all at free ones if the port is
+// 0. The data of /zookeeper/config lists the members unless Config.EnsembleConfig says otherwise. Close ends
+// it.
 func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	if size < 1 || size > 9 {
 		return nil, configError("%d members: between 1 and 9 are possible", size)
@@ -47,7 +49,7 @@ func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Ensemble{cfg: cfg, quit: make(chan struct{}), wake: make(chan struct{}, 1), mu: new(sync.Mutex), delay: cfg.PeerDelay}
+	e := &Ensemble{cfg: &cfg, quit: make(chan struct{}), wake: make(chan struct{}, 1), mu: new(sync.Mutex), delay: cfg.PeerDelay}
 	for i := range size {
 		s := newServer(cfg, e.mu, int64(i+1))
 		s.member = &member{e: e, s: s, index: i, lag: cfg.Lag}
@@ -87,7 +89,8 @@ func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	return e, nil
 }
 
-// portAfter is the address with the n-th next port; 0 stays 0, and what has no number as its port stays what it is.
+// portAfter is the address with the n-th next port. Port 0 stays 0, and an address without a port number
+// stays unchanged.
 func portAfter(addr string, n int) string {
 	host, port, err := net.SplitHostPort(addr)
 	if number, bad := strconv.Atoi(port); err == nil && bad == nil && number != 0 {
@@ -129,16 +132,17 @@ func (e *Ensemble) Close() {
 // Size is the number of members.
 func (e *Ensemble) Size() int { return len(e.members) }
 
-// Member returns member i, counted from 0. Its methods work on this member alone: [Server.Stop], [Server.Start], [Server.Pause], [Server.Wipe],
-// [Server.Inject], [Server.BlackHole], [Server.Counts], … . Reads like [Server.Tree] show what it has applied; the direct writes like
-// [Server.Create] go to the leader, whichever member is asked, and fail with [ErrConnectionLoss] when there is none that can commit them.
+// Member returns member i, counted from 0. Its methods work on this member alone: [Server.Stop],
+// [Server.Start], [Server.Pause], [Server.Wipe], [Server.Inject], [Server.BlackHole], [Server.Counts], … .
+// Reads like [Server.Tree] show what it has applied; the direct writes like [Server.Create] go to the leader,
+// whichever member is asked, and fail with [ErrConnectionLoss] when there is none that can commit them.
 func (e *Ensemble) Member(i int) *Server { return e.members[i] }
 
 // Members returns all members.
 func (e *Ensemble) Members() []*Server { return slices.Clone(e.members) }
 
-// Leader returns the number of the leader, -1 when there is none. Where a former leader has not found out yet, it is the newer one. A paused leader
-// does not count.
+// Leader returns the number of the leader, -1 when there is none. If a former leader has not noticed its end
+// yet, it is the newer one. A paused leader does not count.
 func (e *Ensemble) Leader() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,8 +162,8 @@ func (e *Ensemble) leader() *Server {
 	return best
 }
 
-// AwaitSettled waits until there is a leader and every member that runs follows it, and has applied all that is committed. It returns ctx's error
-// when that does not come about in time.
+// AwaitSettled waits until there is a leader and every running member follows it and has applied all that is
+// committed. If ctx ends before, it returns ctx's error.
 func (e *Ensemble) AwaitSettled(ctx context.Context) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		if e.settled() {
@@ -204,7 +208,8 @@ func (e *Ensemble) Addrs() []string {
 	return addrs
 }
 
-// Dial connects in memory to the member with the address; see [Server.Dial]. An address of no member is refused.
+// Dial connects in memory to the member with the address; see [Server.Dial]. An address of no member is
+// refused.
 func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	for _, s := range e.members {
 		if addr == s.name || addr == s.Addr() {
@@ -234,7 +239,8 @@ func (e *Ensemble) Counts() map[Op]int {
 	return sum
 }
 
-// Trace returns the last requests, events and happenings of all members in the order of time, each with its member's number in front.
+// Trace returns the last requests, events and incidents of all members in the order of time, each with its
+// member's number first.
 func (e *Ensemble) Trace() []string {
 	type line struct {
 		at     time.Duration
@@ -282,7 +288,7 @@ func (e *Ensemble) clock() {
 	}
 }
 
-// run does all that is due: messages arrive, entries are applied, time runs out. The lock is held.
+// run does all that is due: it delivers messages, applies entries and handles timeouts. The lock is held.
 func (e *Ensemble) run() {
 	if e.running || e.closed {
 		return
@@ -296,7 +302,7 @@ func (e *Ensemble) run() {
 			again = s.member.applyDue(now) || again
 		}
 		if again {
-			continue // what has arrived comes before what has run out
+			continue // messages come before timeouts
 		}
 		for _, s := range e.members {
 			s.member.tick(now)
@@ -317,7 +323,7 @@ func (e *Ensemble) run() {
 	}
 }
 
-// await waits for an entry's commitment; the lock is given up meanwhile.
+// await waits until an entry is committed; the lock is released meanwhile.
 func (e *Ensemble) await(entry *entry) bool {
 	e.run()
 	if entry.committed {
@@ -337,7 +343,7 @@ func (e *Ensemble) await(entry *entry) bool {
 	return entry.committed
 }
 
-// deliver lets the messages arrive that can.
+// deliver delivers the messages that can arrive.
 func (e *Ensemble) deliver(now time.Time) bool {
 	any := false
 	for from := range e.links {

@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Members lose their links, stop, hang and forget while clients work. There is one history all the time, nobody's session ends too early, and in the
-// end all members are the same again and everybody is served.
+// Members lose their links, stop, hang and lose their data while clients work. There is one history all the
+// time, no session ends too early, and in the end all members are equal again and every client is served.
 func TestEnsembleChaos(t *testing.T) {
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestEnsembleChaos(t *testing.T) {
 	}
 }
 
-// history watches that members apply one log, each from its beginning or from another member's copy of it.
+// history checks that members apply one log, each from its beginning or from another member's copy of it.
 type history struct {
 	t      *testing.T
 	log    []*entry
@@ -143,7 +143,8 @@ func ensembleChaos(t *testing.T, r *rand.Rand, e *Ensemble) {
 	assert.Greater(t, len(h.log), 500)
 }
 
-// prove writes on a connection to the leader. What is committed there has touched the session when it was sent, or later.
+// prove writes on a connection to the leader. What is committed there has touched the session when it was
+// sent, or later.
 func (w *worker) prove(e *Ensemble, h *history) {
 	if w.c == nil || w.s != e.Member(max(e.Leader(), 0)) {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A client that allows it reads from a member without a quorum, and goes over to one that writes when it can.
+// A client that allows it reads from a member without a quorum, and changes to one with a quorum when it can.
 func TestClientOnAReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// The network between the members. What is lost on a cut link is sent again by TCP: it arrives when the link is healed, if both ends have not given
-// up by then. A member gives up its leader, and a leader a follower, after SyncLimit ticks of silence; until then both go on serving.
+// The network between the members. What is lost on a cut link is sent again, as by TCP: it arrives when the
+// link is healed, unless an end has given up by then. A member gives up its leader, and a leader a follower,
+// after SyncLimit ticks of silence; until then both go on serving.
 
-// Partition cuts a member from the given others, both ways and silently, or from all others when none are given. Clients still reach it.
+// Partition cuts a member from the given others, both ways and silently, or from all others when none are
+// given. Clients still reach it.
 func (e *Ensemble) Partition(member int, others ...int) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -25,8 +27,8 @@ func (e *Ensemble) Partition(member int, others ...int) {
 	}
 }
 
-// CutLink cuts one direction: nothing that from sends arrives at to. As that goes for TCP's acknowledgements, too, the other direction carries what is
-// sent within 200 ms of the next message, and then nothing either.
+// CutLink cuts one direction: nothing that from sends arrives at to. That includes TCP's acknowledgements. So
+// the other direction carries only what is sent within 200 ms of the next message, and then nothing either.
 func (e *Ensemble) CutLink(from, to int) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -58,9 +60,10 @@ func (e *Ensemble) HealPeers() {
 	e.note(0, "all links healed")
 }
 
-// ResetPeers breaks a member's connection to its leader, or a leader's to its followers, as a reset does: this member notices at once, the other end
-// when it is told and the link is open. After Partition of a leader, ResetPeers of its followers makes them elect another without delay, while the
-// old leader still believes in itself.
+// ResetPeers breaks a member's connection to its leader, or a leader's to its followers, as a reset does:
+// this member notices at once, the other end when the reset reaches it over an open link. After Partition of
+// a leader, ResetPeers of its followers makes them elect another leader without delay, while the old one
+// still believes that it leads.
 func (e *Ensemble) ResetPeers(member int) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -73,23 +76,25 @@ func (e *Ensemble) ResetPeers(member int) {
 	}
 }
 
-// SetLag makes a member, as a follower, apply what is committed only so much later; see Config.Lag. It holds for what is committed from now on.
-// A leader has no lag.
+// SetLag makes a member, as a follower, apply what is committed later by d; see Config.Lag. It applies to
+// what is committed from now on. A leader has no lag.
 func (e *Ensemble) SetLag(member int, d time.Duration) {
 	e.mu.Lock()
 	defer e.unlock()
 	e.members[member].member.lag = max(d, 0)
 }
 
-// SetPeerDelay sets how long messages between members take from now on; see Config.PeerDelay. Their order is kept.
+// SetPeerDelay sets how long messages between members take from now on; see Config.PeerDelay. Their order is
+// kept.
 func (e *Ensemble) SetPeerDelay(d time.Duration) {
 	e.mu.Lock()
 	defer e.unlock()
 	e.delay = max(d, 0)
 }
 
-// Heal undoes whatever can be undone: links between members, pauses, stops, black holes, delays, clock skews, lags beyond the configured one.
-// Injections stay. The error is that of a TCP listener that cannot be opened again.
+// Heal undoes the faults that can be undone: cut links between members, pauses, stops, black holes, delays,
+// clock skews, lags beyond the configured one. Injections stay. The error is that of a TCP listener that
+// cannot be opened again.
 func (e *Ensemble) Heal() error {
 	e.HealPeers()
 	e.SetPeerDelay(e.cfg.PeerDelay)
@@ -109,7 +114,7 @@ func (e *Ensemble) Heal() error {
 // Expire ends a session now; see [Server.Expire].
 func (e *Ensemble) Expire(session int64) { e.members[0].Expire(session) }
 
-// Cut closes a session's connections, to whichever members, or all connections when session is 0.
+// Cut closes a session's connections to all members, or all connections when session is 0.
 func (e *Ensemble) Cut(session int64) {
 	for _, s := range e.members {
 		s.Cut(session)

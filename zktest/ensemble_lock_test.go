@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// troubles befall the member that the holder of a lock is connected to.
+// troubles are faults of the member that the holder of a lock is connected to.
 var troubles = []struct {
 	name   string
 	leader bool // it is the leader
@@ -38,8 +38,8 @@ var troubles = []struct {
 	}},
 }
 
-// A lock's context ends before the next holder gets the lock, also when the member that its holder talks to has lost the leader and goes on
-// answering. To trust answers alone would be late.
+// A lock's context ends before the next holder gets the lock, also when the member that its holder talks to
+// has lost the leader and goes on answering. A client that trusted answers alone would be late.
 func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 	for _, trouble := range troubles {
 		for _, timeout := range []time.Duration{4 * time.Second, 30 * time.Second} {
@@ -57,7 +57,9 @@ func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 					latest = max(latest, granted)
 					over, granted = handover(t, wait, trouble.leader, trouble.begin, framework.WithSessionTimeout(timeout),
 						framework.WithRule(framework.RuleBound), framework.WithStaleServerBound(0), framework.WithSafetyMargin(0))
-					fooled = fooled || over >= granted
+					// If both end at one instant, by one server's answer, it is by chance that the next one
+					// makes its node a moment later.
+					fooled = fooled || over >= granted-50*time.Millisecond
 					late = max(late, over-granted)
 				}
 				if late < 0 && margin == time.Hour {
@@ -73,7 +75,8 @@ func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 	}
 }
 
-// handover tells how long after the beginning of the trouble the first hold was over, and the second granted; both 0 when the lock stayed.
+// handover returns how long after the beginning of the fault the first hold ended, and the second was
+// granted; both 0 when the lock stayed.
 func handover(t *testing.T, wait time.Duration, onLeader bool, begin func(e *zktest.Ensemble, member, leader int), opts ...framework.Option) (over, granted time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)

@@ -92,7 +92,7 @@ func TestMemberServesStaleReadsUntilSync(t *testing.T) {
 		assert.Equal(t, ok, reader.code(jute.OpExists, at("/a")))
 		assert.Equal(t, []string{"NodeCreated /a"}, reader.heard(), "the event stood before sync's answer")
 
-		// Its own writes it sees at once, and what stands behind them on the connection waits.
+		// It sees its own writes at once; the requests after them on the connection wait.
 		start = time.Now()
 		reader.send(jute.OpCreate, mk("/b", 0))
 		reader.send(jute.OpCreate, mk("/c", 0))
@@ -180,7 +180,7 @@ func TestExpiryDeletesEverywhere(t *testing.T) {
 			assert.Len(t, s.Sessions(), 1)
 			assert.False(t, s.Exists("/e"))
 		}
-		// And at once, from whichever member.
+		// And at once, from any member.
 		e.Expire(watcher.hello.SessionID)
 		time.Sleep(2 * time.Second)
 		watcher.closed()
@@ -188,7 +188,7 @@ func TestExpiryDeletesEverywhere(t *testing.T) {
 	})
 }
 
-// Each member tells of the same changes in the same order.
+// Each member sends the same events in the same order.
 func TestWatchEventsComeInOneOrder(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		e.SetLag(0, 100*time.Millisecond)
@@ -259,7 +259,7 @@ func TestSessionSurvivesALeaderChange(t *testing.T) {
 	})
 }
 
-// A write that is under way when the leader dies: committed or lost, and the client cannot know.
+// A write that is in flight when the leader dies is committed or lost, and the client cannot know which.
 func TestWriteInFlightWhenTheLeaderDies(t *testing.T) {
 	for name, committed := range map[string]bool{"its followers have it": true, "nobody else has it": false} {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +310,8 @@ func TestTheNewestLogLeads(t *testing.T) {
 	})
 }
 
-// A member that knows a newer epoch does not join a leader who has not yet found out that it is none: what was committed meanwhile would be lost.
+// A member that knows a newer epoch does not join a former leader that has not noticed its end: what was
+// committed meanwhile would be lost.
 func TestAStaleLeaderIsNotJoined(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		e.Partition(2)
@@ -327,7 +328,8 @@ func TestAStaleLeaderIsNotJoined(t *testing.T) {
 	})
 }
 
-// The end of a session takes what was written before it, and lets nothing be written behind it, also while it is only proposed.
+// The end of a session deletes the nodes created before it, and allows no write after it, also while it is
+// only proposed.
 func TestNothingOutlivesItsSession(t *testing.T) {
 	bubble(t, 3, Config{PeerDelay: 10 * time.Millisecond}, func(t *testing.T, e *Ensemble) {
 		for _, s := range e.Members() {
@@ -347,7 +349,7 @@ func TestNothingOutlivesItsSession(t *testing.T) {
 	})
 }
 
-// heartbeat pings every half second until the connection ends, and tells when the last answer came.
+// heartbeat pings every half second until the connection ends, and returns when the last answer came.
 func heartbeat(c *raw) (last func() time.Time) {
 	var mu sync.Mutex
 	var at time.Time
@@ -375,7 +377,8 @@ func heartbeat(c *raw) (last func() time.Time) {
 	}
 }
 
-// A follower that is cut from its leader goes on answering, while its clients' sessions expire; so does a leader that is cut from all.
+// A follower that is cut from its leader goes on answering, while its clients' sessions expire; so does a
+// leader that is cut from all.
 func TestMemberCutOffGoesOnAnswering(t *testing.T) {
 	for name, story := range map[string]struct {
 		leader   bool
@@ -445,7 +448,7 @@ func TestIsolatedLeaderCannotWriteAndForgetsWhatItProposed(t *testing.T) {
 		c := newRaw(t, leader, 40*time.Second)
 		e.Partition(leader.member.index)
 		c.send(jute.OpCreate, mk("/lost", 0))
-		c.send(jute.OpPing) // waits behind it
+		c.send(jute.OpPing) // waits for it
 		c.closed()
 		settled := time.Now()
 		for e.Leader() < 0 || e.Member(e.Leader()) == leader {
@@ -568,7 +571,7 @@ func TestEnsembleWordsAndConfig(t *testing.T) {
 	})
 }
 
-// Without sessions and troubles nothing ticks, and after a time the silence is not taken for a fault.
+// Without sessions and faults no timer runs, and later the silence is not taken for a fault.
 func TestIdleEnsembleHasNoTimers(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		next := func() time.Time {
@@ -632,7 +635,7 @@ func TestMessagesTakeTheirTime(t *testing.T) {
 		assert.Equal(t, ok, f.code(jute.OpSync, &jute.PathRequest{Path: "/"}))
 		assert.Equal(t, 20*time.Millisecond, time.Since(start))
 
-		// What the leader has not yet committed counts for what comes behind it.
+		// What the leader has not yet committed counts for later requests.
 		for range 3 {
 			l.send(jute.OpCreate, mk("/s-", jute.ModePersistentSequential))
 		}

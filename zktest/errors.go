@@ -6,7 +6,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Error is an error code of ZooKeeper's protocol, as replies carry it and as the direct methods of [Server] return it. Compare with errors.Is.
+// Error is an error code of ZooKeeper's protocol, as replies carry it and as the direct methods of [Server]
+// return it. Compare with errors.Is.
 type Error int32
 
 // The codes that a server sends.

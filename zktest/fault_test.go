@@ -111,7 +111,7 @@ func TestBlackHoles(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, s.Exists("/b"))
 
-		// Neither side hears of the other's end, nor of an expiry.
+		// Neither side learns of the other's end, nor of an expiry.
 		s.BlackHole(0, Both)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -391,7 +391,7 @@ func TestDiff(t *testing.T) {
 	assert.Equal(t, "- /a/a\n! /a/b: have \"1\", want \"x\"\n+ /a/c\n+ /d\n+ /log\n+ /log/x", s.Diff(map[string]string{"/a/b": "x", "/a/a": ""}))
 }
 
-// One name says which operation is struck and which was counted, the handshake's, too.
+// Faults and counts use the same name of an operation, also for the handshake.
 func TestOperationsHaveOneName(t *testing.T) {
 	s := RunT(t)
 	refused := s.Inject(Fault{Op: OpConnect, Action: CutBefore})

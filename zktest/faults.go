@@ -2,8 +2,9 @@ package zktest
 
 import "time"
 
-// Expire ends a session now, as the server does when its time is over: its nodes go in one transaction, then its connection. An unknown session is
-// ignored. In an ensemble the leader ends it, whichever member is asked; without a leader nothing happens.
+// Expire ends a session now, as the server does when its time is over: one transaction deletes its nodes,
+// then its connection is closed. An unknown session is ignored. In an ensemble the leader ends it, whichever
+// member is asked; without a leader nothing happens.
 func (s *Server) Expire(session int64) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -17,7 +18,8 @@ func (s *Server) Expire(session int64) {
 	}
 }
 
-// Cut closes a session's connection at once, or all connections when session is 0. The sessions live on until their time is over.
+// Cut closes a session's connection at once, or all connections when session is 0. The sessions live on until
+// their time is over.
 func (s *Server) Cut(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +40,8 @@ func (s *Server) connsOf(session int64) []*conn {
 	return conns
 }
 
-// Stop ends the server process, so to say: connections are closed, new ones refused. Data and sessions are kept for Start. Nothing expires meanwhile,
-// unless an ensemble goes on without this member.
+// Stop acts like the end of the server process: connections are closed, new ones refused. Data and sessions
+// are kept for Start. Nothing expires meanwhile, unless an ensemble goes on without this member.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -60,9 +62,9 @@ func (s *Server) Stop() {
 	}
 }
 
-// Start serves again after Stop. Every session gets its full timeout again, as when a real server loads them from disk. A member of an ensemble
-// looks for a leader first. The error is that of
-// listening on the former TCP address; without Config.Listen it is nil.
+// Start serves again after Stop. Every session gets its full timeout again, as when a real server loads them
+// from disk. A member of an ensemble looks for a leader first. The error is that of listening on the former
+// TCP address; without Config.Listen it is nil.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.unlock()
@@ -94,9 +96,10 @@ func (s *Server) Restart() error {
 	return s.Start()
 }
 
-// Wipe restarts the server with an empty data directory: data and sessions are gone, zxids start again. Clients that have seen a later zxid are
-// refused without a word, as by a real server; others are told that their session has expired. A member of an ensemble comes back with what its
-// leader has. It works on a stopped server, too, which then stays stopped.
+// Wipe restarts the server with an empty data directory: data and sessions are gone, zxids start again.
+// Clients that have seen a later zxid are refused without an answer, as by a real server; others are told
+// that their session has expired. A member of an ensemble comes back with what its leader has. It works on a
+// stopped server, too, which then stays stopped.
 func (s *Server) Wipe() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -111,11 +114,11 @@ func (s *Server) Wipe() {
 	s.trace.add(traceEntry{kind: traceNote, note: "data wiped"})
 }
 
-// Pause hangs the server like SIGSTOP: connections are accepted, nothing is read or answered, nothing expires until Resume. To the other members of
-// an ensemble it is as silent as to clients; connections stay.
+// Pause hangs the server like SIGSTOP: connections are accepted, nothing is read or answered, nothing expires
+// until Resume. To the other members of an ensemble it is as silent as to clients; connections stay.
 func (s *Server) Pause() { s.pause(true) }
 
-// Resume ends Pause. What has come to its end meanwhile expires before any waiting request is read.
+// Resume ends Pause. Sessions whose time ran out meanwhile expire before any waiting request is read.
 func (s *Server) Resume() { s.pause(false) }
 
 func (s *Server) pause(on bool) {
@@ -138,7 +141,8 @@ func (s *Server) pause(on bool) {
 	s.openGate()
 }
 
-// SkewClock sets the server's clock ahead of the true one by d, or behind if d is negative. Sessions expire by it. The jump is seen at once.
+// SkewClock sets the server's clock ahead of the true one by d, or behind if d is negative. Sessions expire
+// by it. The jump is seen at once.
 func (s *Server) SkewClock(d time.Duration) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -156,8 +160,9 @@ func (s *Server) LimitSessions(most time.Duration) {
 	s.trace.add(traceEntry{kind: traceNote, note: "sessions limited to " + most.String()})
 }
 
-// BlackHole swallows a direction of the connection that the session has now, silently: no reset, no end. Session 0 means all connections and new
-// ones, too; then [Server.Dial] waits. As with lost packets on TCP, what was sent arrives after Heal, if the connection still stands.
+// BlackHole drops silently what is sent in a direction of the session's present connection: no reset, no end.
+// Session 0 means all connections and new ones, too; then [Server.Dial] waits. As with lost packets on TCP,
+// what was sent arrives after Heal, if the connection still exists.
 func (s *Server) BlackHole(session int64, dir Direction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +177,8 @@ func (s *Server) BlackHole(session int64, dir Direction) {
 	s.openGate()
 }
 
-// Delay makes replies and events of a session's present connection, or of all connections when session is 0, arrive later by d. Zero ends it. The
-// order is kept.
+// Delay makes replies and events of a session's present connection, or of all connections when session is 0,
+// arrive later by d. Zero ends it. The order is kept.
 func (s *Server) Delay(session int64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,8 +203,8 @@ func (s *Server) Heal() {
 	s.openGate()
 }
 
-// HealSession ends the black holes and delays of one session's connections, also of those that its client has left: what was sent arrives now, late
-// packets of a connection that the client has long given up.
+// HealSession ends the black holes and delays of one session's connections, also of those that its client has
+// given up: what was sent on them arrives now, as late packets.
 func (s *Server) HealSession(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,12 +217,12 @@ func (s *Server) HealSession(session int64) {
 	s.openGate()
 }
 
-// blocked tells whether the direction is closed by a pause or a black hole.
+// blocked says whether the direction is closed by a pause or a black hole.
 func (s *Server) blocked(c *conn, dir Direction) bool {
 	return s.paused || (s.blockedAll|c.blocked)&dir != 0
 }
 
-// openGate makes all who wait look again.
+// openGate makes all waiting goroutines look again.
 func (s *Server) openGate() {
 	faulty := s.paused || s.blockedAll != 0
 	for c := range s.running {

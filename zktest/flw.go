@@ -55,7 +55,7 @@ func (s *Server) isro(b *strings.Builder) {
 	}
 }
 
-// mode is the server's role as the words tell it.
+// mode is the server's role as the words name it.
 func (s *Server) mode() string {
 	switch {
 	case s.member == nil:
@@ -155,7 +155,7 @@ func (s *Server) conf(b *strings.Builder) {
 	}
 }
 
-// envi is what some clients learn the version from.
+// envi answers envi, from which some clients learn the version.
 func (s *Server) envi(b *strings.Builder) {
 	fmt.Fprintf(b, "Environment:\nzookeeper.version=%s\n", s.versionLine())
 }

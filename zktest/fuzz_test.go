@@ -23,6 +23,14 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append(header(jute.OpAuth), jute.Marshal(&jute.AuthPacket{Scheme: "digest", Auth: []byte("a:b")})...), false)
 	f.Add([]byte("ruok"), true)
 	f.Add(jute.Frame(&jute.ConnectRequest{Timeout: 5, SessionID: -1, Password: []byte("x")}), true)
+	// A raw stream: what lengths and counts claim, before and after the handshake.
+	hello := jute.Frame(&jute.ConnectRequest{Timeout: 10000, Password: make([]byte, 16), HasReadOnly: true})
+	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0}, true)
+	f.Add([]byte{0, 0x0f, 0xff, 0xff, 0}, true)
+	f.Add(append([]byte{0, 0, 0, 28}, append(make([]byte, 24), 0x7f, 0xff, 0xff, 0xff)...), true) // a password of 2 GiB
+	f.Add(append(hello, jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCreate}, at("/a"))...), true)
+	f.Add(append(append(hello, 0, 0, 0, 20), jute.Marshal(&jute.RequestHeader{Xid: 1, Op: jute.OpSetWatches}, &jute.ReplyHeader{Zxid: 1, Xid: 0x7fffffff})...), true)
+	f.Add(append(append(hello, 0, 0x0f, 0xff, 0xff), jute.Marshal(&jute.RequestHeader{Xid: 1, Op: jute.OpMulti})...), true)
 	f.Fuzz(func(t *testing.T, data []byte, first bool) {
 		synctest.Test(t, func(t *testing.T) {
 			s := RunT(t, Config{ExtendedTypes: true, EnforceQuota: true})

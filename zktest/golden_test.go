@@ -20,13 +20,14 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// notReplayable are recordings of more than one session, whose other half is not in the file, or (get_ephemerals) with a list in the order of a
-// short-lived Java set.
+// notReplayable are recordings of more than one session, whose other half is not in the file, or
+// (get_ephemerals) with a list in the order of a short-lived Java set.
 var notReplayable = []string{"auth.hex", "close_session_watched.hex", "event_alone.hex", "get_ephemerals.hex", "set_watches.hex", "set_watches2.hex"}
 
 var recordedTime = regexp.MustCompile(`0000018bcf[0-9a-f]{6}`)
 
-// Requests recorded from a real 3.8.0 are sent again, and every byte of the replies is the same but for times.
+// Requests recorded from a real 3.8.0 are sent again, and every byte of the replies is the same but for
+// times.
 func TestGoldenReplies(t *testing.T) {
 	files, err := filepath.Glob("../internal/jute/testdata/*.hex")
 	require.NoError(t, err)
@@ -77,7 +78,8 @@ func replay(t *testing.T, file string) {
 
 const recordedSession = "0100000000010000"
 
-// alignWith sets the zxid so that the first reply has the recorded one, and the root's counter, which earlier recordings had advanced.
+// alignWith sets the zxid so that the first reply has the recorded one, and the root's counter, which earlier
+// recordings had advanced.
 func (s *Server) alignWith(text []byte) {
 	find := func(mark string) []byte {
 		line := regexp.MustCompile(`(?m)^` + mark + ` ([0-9a-f]+)$`).FindSubmatch(text)

@@ -18,21 +18,26 @@ const (
 	DropRequest Action = iota + 1
 	// CutBefore closes the connection instead of executing the request.
 	CutBefore
-	// LoseReply executes the request and closes the connection; the reply and events of the request's doing are lost.
+	// LoseReply executes the request and closes the connection; its reply and the events that it caused are
+	// lost.
 	LoseReply
-	// ReplyError answers with Fault.Err instead of executing the request. A handshake is answered with "session expired".
+	// ReplyError answers with Fault.Err instead of executing the request. A handshake is answered with
+	// "session expired".
 	ReplyError
-	// Hold parks the request until Release; then it is executed if its connection still stands. The connection's later requests wait behind it.
+	// Hold parks the request until Release; then it is executed if its connection still exists. The
+	// connection's later requests wait for it.
 	Hold
-	// HoldReply executes the request and parks the reply, and all that is sent on the connection after it, until Release.
+	// HoldReply executes the request and parks the reply, and all that is sent on the connection after it,
+	// until Release.
 	HoldReply
 	// DelayReply executes the request; the reply, and all after it, comes later by Fault.Delay.
 	DelayReply
-	// HalfHandshake answers a handshake with the first four bytes only, and leaves the connection open. For [OpConnect].
+	// HalfHandshake answers a handshake with the first four bytes only, and leaves the connection open. For
+	// [OpConnect].
 	HalfHandshake
 )
 
-// Fault says which requests are struck and how. Empty fields match everything.
+// Fault says which requests are affected and how. Empty fields match everything.
 type Fault struct {
 	Session    int64  // the session, 0 = any
 	Op         Op     // the operation ([OpCreate2], [OpPing], [OpConnect], …), "" = any
@@ -57,7 +62,8 @@ type Injection struct {
 	free     bool // released is closed
 }
 
-// Inject puts a fault in force. It panics when the fault names an unknown operation or action. Where several match a request, the oldest strikes.
+// Inject puts a fault in force. It panics when the fault names an unknown operation or action. If several
+// match a request, the oldest applies.
 func (s *Server) Inject(f Fault) *Injection {
 	op, known := opByName[f.Op]
 	switch {
@@ -73,7 +79,7 @@ func (s *Server) Inject(f Fault) *Injection {
 	return i
 }
 
-// Hits tells how many requests were struck.
+// Hits says how many requests were struck.
 func (i *Injection) Hits() int {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
@@ -83,7 +89,7 @@ func (i *Injection) Hits() int {
 // Struck yields a value for each request struck, up to 1024 that nobody received.
 func (i *Injection) Struck() <-chan struct{} { return i.struck }
 
-// Release lets go what Hold or HoldReply has parked, and what it would park from now on.
+// Release releases what Hold or HoldReply has parked, and stops it from parking more.
 func (i *Injection) Release() {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
@@ -100,7 +106,7 @@ func (i *Injection) Remove() {
 	i.s.injections = slices.DeleteFunc(i.s.injections, func(j *Injection) bool { return j == i })
 }
 
-// strike is what an injection does to the request at hand.
+// strike is what an injection does to the current request.
 type strike struct {
 	stop, alive bool // the request is done with; the connection goes on
 	err         Error
@@ -164,7 +170,7 @@ func (s *Server) strike(i *Injection, c *conn) strike {
 	return st
 }
 
-// begin and finish stand around the execution of the request.
+// begin and finish enclose the execution of the request.
 func (st strike) begin(c *conn) {
 	if st.by == nil {
 		return
@@ -188,7 +194,7 @@ func (st strike) finish(c *conn) {
 	}
 }
 
-// pause lets the request wait: what is sent meanwhile is not struck.
+// pause lets the request wait: what is sent meanwhile is not affected.
 func (st strike) pause(c *conn) {
 	if st.by != nil {
 		c.mute, c.holding, c.late = false, nil, 0

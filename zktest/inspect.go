@@ -48,7 +48,8 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode %d", int32(m))
 }
 
-// Node is what [Server.Tree] tells of a node. Its Mode is Persistent, Ephemeral, Container or TTL; that a name was sequential is not remembered.
+// Node describes a node in [Server.Tree]. Its Mode is Persistent, Ephemeral, Container or TTL; whether the
+// mode was sequential is not kept.
 type Node struct {
 	Data []byte
 	Stat Stat
@@ -61,7 +62,7 @@ type SessionInfo struct {
 	ID         int64
 	Timeout    time.Duration // negotiated
 	Connected  bool
-	Expires    time.Duration // from now, if nothing is heard of it
+	Expires    time.Duration // from now, if the client sends nothing
 	Ephemerals []string      // sorted
 }
 
@@ -93,8 +94,9 @@ func (s *Server) countRequest(session int64, op int32) {
 	of[op]++
 }
 
-// Counts tells how many requests came in since the start or ResetCounts, by operation: [OpCreate2], [OpGetData], … , and [OpConnect] for handshakes. An
-// unknown operation is named "op N". Requests that a fault then lost are counted, too.
+// Counts returns how many requests came in since the start or ResetCounts, by operation: [OpCreate2],
+// [OpGetData], … , and [OpConnect] for handshakes. An unknown operation is named "op N". Requests that a
+// fault then lost are counted, too.
 func (s *Server) Counts() map[Op]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,15 +127,16 @@ func (s *Server) ResetCounts() {
 	clear(s.countsOf)
 }
 
-// Bytes tells how many bytes of frames came in and were sent since the start or ResetCounts, their lengths included.
+// Bytes returns how many bytes of frames came in and were sent since the start or ResetCounts, their lengths
+// included.
 func (s *Server) Bytes() (in, out int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytesIn, s.bytesOut
 }
 
-// Sessions lists the live sessions in the order of their ids. In an ensemble it is what this member knows: it is Connected when it is so here, and
-// Expires means something at the leader only.
+// Sessions lists the live sessions in the order of their ids. In an ensemble it is what this member knows:
+// Connected means connected to this member, and Expires is meaningful only at the leader.
 func (s *Server) Sessions() []SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +152,8 @@ func (s *Server) Sessions() []SessionInfo {
 	return list
 }
 
-// Watches lists the watches of all connections, ordered by path, session and kind. A watch belongs to a connection: it is gone when that closes.
+// Watches lists the watches of all connections, ordered by path, session and kind. A watch belongs to a
+// connection: it is gone when that closes.
 func (s *Server) Watches() []WatchInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +176,7 @@ func (s *Server) Watches() []WatchInfo {
 	})
 }
 
-// Tree returns all nodes by path, but for /zookeeper and what is below it.
+// Tree returns all nodes by path, except /zookeeper and what is below it.
 func (s *Server) Tree() map[string]Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,8 +2,8 @@ package zktest
 
 import "time"
 
-// entry is a transaction in the order of the log. A standalone server applies it as soon as it is prepared; in an ensemble the leader prepares it,
-// and each member applies it when it is committed there.
+// entry is a transaction in the order of the log. A standalone server applies it as soon as it is prepared;
+// in an ensemble the leader prepares it, and each member applies it when it is committed there.
 type entry struct {
 	zxid, now int64
 	txns      []*txn
@@ -14,13 +14,13 @@ type entry struct {
 	closes         int64  // a session that ends
 
 	at        *Server  // where it comes from, nil: from within
-	request   *request // what waits for it there
+	request   *request // the request that waits for it there
 	acks      uint     // members that have it, one bit each
 	committed bool
 	syncs     []func() // to be called when it is committed
 }
 
-// order brings an entry to the server that orders writes.
+// order gives an entry to the server that orders writes.
 func (s *Server) order(e *entry, prepare func(*Server, *entry)) {
 	if s.member != nil {
 		s.member.forward(e, prepare)
@@ -29,7 +29,7 @@ func (s *Server) order(e *entry, prepare func(*Server, *entry)) {
 	s.propose(e, func(e *entry) { prepare(s, e) })
 }
 
-// orders tells whether this server is the one that orders writes.
+// orders says whether this server orders writes.
 func (s *Server) orders() bool { return s.member == nil || s.member.role == leading }
 
 // propose gives the entry its place in the order.
@@ -51,7 +51,7 @@ func (s *Server) nextZxid() int64 {
 	return s.zxid + 1
 }
 
-// commit applies an entry and answers whoever waits for it here.
+// commit applies an entry and answers the request that waits for it here.
 func (s *Server) commit(e *entry) {
 	here := e.at == s && e.request != nil && (s.member == nil || e.request.waits && !e.request.conn.closed)
 	if here {
@@ -64,11 +64,11 @@ func (s *Server) commit(e *entry) {
 	var ended *conn
 	if ses := s.sessions[e.closes]; e.closes != 0 && ses != nil {
 		if ended = ses.conn; ended != nil && e.request != nil && e.request.conn == ended {
-			ended = nil // its own farewell: it is still told of what that does, and answered
+			ended = nil // the client ends it: it still gets the events of that, and an answer
 		}
 	}
 	if ended != nil {
-		ended.mute = true // it does not hear of its own nodes' end
+		ended.mute = true // it gets no events of the deletion of its own nodes
 	}
 	var results []result
 	for _, t := range e.txns {
@@ -88,7 +88,7 @@ func (s *Server) commit(e *entry) {
 	}
 }
 
-// done answers a request whose entry has been applied, and what came in behind it.
+// done answers a request whose entry has been applied, and the requests that came in after it.
 func (s *Server) done(e *entry, results []result) {
 	r := e.request
 	s.written(e, results)
@@ -99,7 +99,7 @@ func (s *Server) done(e *entry, results []result) {
 	}
 }
 
-// opens begins a session. A member may know it already: its client was faster than the log.
+// opens begins a session. A member may know it already, if the client was faster than the log.
 func (s *Server) opens(e *entry) {
 	ses := s.sessions[e.opens]
 	if ses == nil {
@@ -112,7 +112,7 @@ func (s *Server) opens(e *entry) {
 	}
 }
 
-// closes ends a session. Its nodes are gone already.
+// closes ends a session. Its nodes are already deleted.
 func (s *Server) closes(id int64) {
 	ses := s.sessions[id]
 	if ses == nil {

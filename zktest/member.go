@@ -46,10 +46,10 @@ type applying struct {
 
 func (m *member) bit() uint { return 1 << m.index }
 
-// tracks tells whether the session's time runs here.
+// tracks says whether this member expires the session.
 func (m *member) tracks(ses *session) bool { return m.role == leading || ses.local }
 
-// touched notes a session for the leader's next ping: the leader knows no other way that the client lives.
+// touched notes a session for the leader's next ping: only so the leader learns that the client lives.
 func (m *member) touched(id, timeout int64) {
 	if m.role == following {
 		m.moved[id] = timeout
@@ -71,7 +71,7 @@ func (m *member) lastLogged() int64 {
 	return m.s.zxid
 }
 
-// welcomes tells whether a client may have a session here now.
+// welcomes says whether a client may have a session here now.
 func (m *member) welcomes(c *conn, req *jute.ConnectRequest) bool {
 	note := ""
 	switch {
@@ -126,7 +126,8 @@ func (m *member) own(id, timeout int64, owner *Server) bool {
 	return true
 }
 
-// park keeps a request that has to wait for the log, and what comes behind such a request on its connection. False: it can be answered at once.
+// park keeps a request that has to wait for the log, and those that follow it on its connection. False: it
+// can be answered at once.
 func (m *member) park(r *request) bool {
 	op, known := operations[r.op]
 	known = known && r.injected == ok && (!op.since36 || m.s.cfg.Profile != V35)
@@ -146,7 +147,7 @@ func (m *member) park(r *request) bool {
 	return true
 }
 
-// unpark takes an answered request away and answers what stood only behind it.
+// unpark removes an answered request and answers those that waited only for it.
 func (m *member) unpark(r *request) {
 	c := r.conn
 	r.pending, r.waits = false, false
@@ -161,7 +162,8 @@ func (m *member) unpark(r *request) {
 	}
 }
 
-// sync goes to the leader and comes back behind all that was committed there, which is then applied first. It proves no quorum.
+// sync goes to the leader and comes back after all that was committed there, which is then applied first. It
+// proves no quorum.
 func (m *member) sync(r *request) {
 	b := m.boss
 	b.toLeader(func(l *member) {
@@ -188,7 +190,7 @@ func (m *member) sync(r *request) {
 	})
 }
 
-// forward brings an entry to the leader. If that is gone nobody will ever know.
+// forward sends an entry to the leader. If that is gone, nobody learns what became of the entry.
 func (m *member) forward(e *entry, prepare func(*Server, *entry)) {
 	accept := func(l *member) {
 		l.s.propose(e, func(e *entry) {
@@ -205,7 +207,7 @@ func (m *member) forward(e *entry, prepare func(*Server, *entry)) {
 	}
 }
 
-// checkSession refuses a write of a session that is over, or that has moved to another member since.
+// checkSession refuses a write of a session that has ended, or has moved to another member since.
 func (m *member) checkSession(e *entry) Error {
 	if e.request == nil || e.request.op == jute.OpCloseSession {
 		return ok
@@ -274,7 +276,7 @@ func (m *member) enqueue(a applying) {
 	m.queue = append(m.queue, a)
 }
 
-// applyDue applies what is due and tells whether there was anything.
+// applyDue applies what is due and says whether there was anything.
 func (m *member) applyDue(now time.Time) bool {
 	any := false
 	for len(m.queue) > 0 && !m.s.paused && !m.queue[0].at.After(now) {
@@ -292,8 +294,8 @@ func (m *member) applyDue(now time.Time) bool {
 	return any
 }
 
-// ephemeralsOf lists the nodes that die with a session; in an ensemble also those that are proposed, and not those whose deletion is. It notes
-// their end.
+// ephemeralsOf lists the nodes that are deleted with a session: in an ensemble also those whose creation is
+// proposed, but not those whose deletion is. It notes their deletion.
 func (s *Server) ephemeralsOf(e *entry) []string {
 	paths := s.tree.ephemeralsOf(e.closes)
 	if s.member == nil {

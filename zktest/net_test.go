@@ -1,9 +1,12 @@
 package zktest
 
 import (
+	"bytes"
 	"io"
+	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -168,4 +171,18 @@ func TestManySessionsInVirtualTime(t *testing.T) {
 		assert.Len(t, s.Sessions(), 100)
 		assert.Equal(t, 20000, s.Counts()["ping"])
 	})
+}
+
+// A server that other machines can reach logs a warning, once.
+func TestAnAddressThatIsNotTheLoopback(t *testing.T) {
+	for addr, warnings := range map[string]int{"127.0.0.1:0": 0, "localhost:0": 0, ":0": 1, "0.0.0.0:0": 1} {
+		var said bytes.Buffer
+		s := RunT(t, Config{Listen: addr, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		require.NoError(t, s.Restart())
+		assert.Equal(t, warnings, strings.Count(said.String(), "level=WARN msg=\"this test server can be reached from other machines"), "%s: %s", addr, said.String())
+		s.Close()
+	}
+	cfg, err := Config{}.withDefaults()
+	require.NoError(t, err)
+	assert.Same(t, slog.Default(), cfg.alarm, "also without a logger")
 }

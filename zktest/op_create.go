@@ -8,7 +8,8 @@ import (
 
 // create (1), create2 (15), createContainer (19), createTTL (21).
 
-// create checks in the server's order: mode, TTL, path, ACL, parent, right, final name, existence, ephemeral parent, quota.
+// create checks in the server's order: mode, TTL, path, ACL, parent, right, final name, existence, ephemeral
+// parent, quota.
 func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) {
 	if r.Flags < jute.ModePersistent || r.Flags > jute.ModePersistentSequentialTTL {
 		return nil, ErrBadArguments
@@ -56,7 +57,8 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 		return nil, err
 	}
 	t := &txn{op: op, path: path, data: r.Data, acl: acl, cversion: parent.cversion + 1}
-	// The opcode decides what is made, not the flags: a plain create with the container flag makes a persistent node.
+	// The opcode decides what is made, not the flags: a plain create with the container flag makes a
+	// persistent node.
 	switch {
 	case op == jute.OpCreateContainer:
 		t.owner = ownerContainer

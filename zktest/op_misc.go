@@ -6,7 +6,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// ping (11), sync (9), whoAmI (107), createSession (-10), closeSession (-11), sasl (102), reconfig (16), deleteContainer (20).
+// ping (11), sync (9), whoAmI (107), createSession (-10), closeSession (-11), sasl (102), reconfig (16),
+// deleteContainer (20).
 
 func (s *Server) ping(*request) (jute.Record, Error) { return nil, ok }
 
@@ -16,7 +17,7 @@ func (s *Server) sync(r *request) (jute.Record, Error) {
 		return nil, err
 	}
 	if r.path = req.Path; req.Path == jute.Null {
-		return &jute.IntResponse{Value: -1}, ok // null comes back
+		return &jute.IntResponse{Value: -1}, ok // the answer is null
 	}
 	return &jute.PathResponse{Path: req.Path}, ok
 }
@@ -34,8 +35,8 @@ func (s *Server) whoAmI(r *request) (jute.Record, Error) {
 	return response, ok
 }
 
-// createSession, sent where a session is already, begins it once more: it is good for the time that the request says, until the next one comes, and
-// the answer is that of a handshake.
+// createSession, sent within a session, begins it once more: it lasts for the time in the request until the
+// next request comes, and the answer is that of a handshake.
 func (s *Server) createSession(r *request, _ *entry) Error {
 	timeout := r.body.Int()
 	if r.body.Err() != nil {
@@ -47,7 +48,8 @@ func (s *Server) createSession(r *request, _ *entry) Error {
 	return ok
 }
 
-// closeBySelf is a client's own farewell: it still gets the events of its dying nodes, then the reply, then the connection's end.
+// closeBySelf ends a session for its client: the client still gets the events of the deletion of its nodes,
+// then the reply, then the end of the connection.
 func (s *Server) closeBySelf(r *request, e *entry) Error {
 	e.closes = r.conn.sessionID
 	s.prepareClose(e)

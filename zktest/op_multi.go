@@ -8,8 +8,8 @@ import (
 
 // multi (14) and multiRead (22).
 
-// multi does all operations under one zxid, or none. In the reply of a failed one each operation has an error: 0 before the one that failed,
-// its own code, and runtime inconsistency behind it.
+// multi does all operations under one zxid, or none. In the reply of a failed multi each operation has an
+// error: 0 before the one that failed, its own code, and runtime inconsistency after it.
 func (s *Server) multi(r *request, e *entry) Error {
 	ops, err := decodeMulti(r)
 	if err != ok {
@@ -37,7 +37,7 @@ func (s *Server) multi(r *request, e *entry) Error {
 		}
 		t, err := p.prepare(kind, rec)
 		if err == ErrMarshalling {
-			return err // no refusal: the server has stumbled
+			return err // no refusal: the server has failed
 		}
 		if err != ok {
 			failed = err
@@ -69,8 +69,9 @@ func multiWritten(_ *request, results []result) jute.Record {
 	return response
 }
 
-// multiKind is what an operation becomes: the server looks at a create's flags, not at its opcode, so that create2 is answered like create and
-// the container flag makes a container (answered like create2, as is a TTL node). 0 is what it cannot make sense of: TTL flags without a TTL.
+// multiKind is what an operation becomes: the server looks at a create's flags, not at its opcode, so that
+// create2 is answered like create and the container flag makes a container (answered like create2, as is a
+// TTL node). 0 means that it makes no sense: TTL flags without a TTL.
 func multiKind(op jute.MultiOp) (int32, jute.Decodable) {
 	switch c := op.Request.(type) {
 	case *jute.CreateTTLRequest:
@@ -112,13 +113,21 @@ func decodeMulti(r *request) ([]jute.MultiOp, Error) {
 
 func isRead(op jute.MultiOp) bool { return op.Op == jute.OpGetData || op.Op == jute.OpGetChildren }
 
-// multiRead answers each read by itself. The wish for a watch is ignored, as the real server does.
+func lengthOf(names []string) (n int) {
+	for _, name := range names {
+		n += len(name)
+	}
+	return n
+}
+
+// multiRead answers each read by itself. The wish for a watch is ignored, as the real server does. A few
+// bytes may ask for a large node many times: an answer above drownLimit ends the connection instead.
 func (s *Server) multiRead(r *request) (jute.Record, Error) {
 	ops, err := decodeMulti(r)
 	if err != ok {
 		return nil, err
 	}
-	response := &jute.MultiResponse{}
+	response, size := &jute.MultiResponse{}, 0
 	for _, op := range ops {
 		req, read := op.Request.(*jute.PathWatchRequest)
 		if !read || req.Path == jute.Null {
@@ -135,6 +144,11 @@ func (s *Server) multiRead(r *request) (jute.Record, Error) {
 			part.Children = n.list()
 		}
 		response.Results = append(response.Results, part)
+		if size += len(part.Data) + lengthOf(part.Children); size > drownLimit {
+			s.warn("the answer to a multiRead would be too long, closing the connection", "conn", r.conn.id)
+			r.conn.end(true)
+			return nil, ErrMarshalling
+		}
 	}
 	return response, ok
 }

@@ -6,9 +6,11 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// exists (3), getData (4), getACL (6), getChildren (8), getChildren2 (12), getEphemerals (103), getAllChildrenNumber (104).
+// exists (3), getData (4), getACL (6), getChildren (8), getChildren2 (12), getEphemerals (103),
+// getAllChildrenNumber (104).
 
-// readable finds a node that the connection may READ. Paths are not validated: what is no path names no node, and over null the real server stumbles.
+// readable finds a node that the connection may READ. Paths are not validated: an invalid path names no node,
+// and a null one makes the real server fail.
 func (s *Server) readable(c *conn, path string) (*node, Error) {
 	n := s.tree.get(path)
 	switch {

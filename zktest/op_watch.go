@@ -8,8 +8,9 @@ import (
 
 // setWatches (101), setWatches2 (105), addWatch (106), checkWatches (17), removeWatches (18).
 
-// setWatches re-arms a client's watches after a reconnect. What changed since the client's zxid fires at once instead, before the reply; an
-// exists-watch fires when the node is there, whatever its age; persistent watches catch up with nothing.
+// setWatches re-arms a client's watches after a reconnect. What changed since the client's zxid fires at once
+// instead, before the reply; an exists-watch fires when the node exists, whatever its age; persistent watches
+// get no missed events.
 func (s *Server) setWatches(r *request) (jute.Record, Error) {
 	var req jute.SetWatches2
 	if r.op == jute.OpSetWatches {
@@ -19,7 +20,7 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 	} else if err := r.decode(&req); err != ok {
 		return nil, err
 	}
-	// Over null the real server stumbles when it gets there.
+	// The real server fails when it reaches a null path.
 	c := r.conn
 	if req.Data == nil {
 		return nil, ErrMarshalling
@@ -137,7 +138,7 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 		return nil, err
 	}
 	if s.cfg.Profile != V35 && !s.cfg.Profile.stackedModes() && req.Path != "" && !strings.Contains(req.Path, "/") {
-		return nil, ErrMarshalling // a flaw of 3.6 to 3.8: it looks for the parent of what has none
+		return nil, ErrMarshalling // a flaw of 3.6 to 3.8: it looks for the parent of a path that has none
 	}
 	if !s.hasWatch(s.dataWatches, req.Path, r.conn, data) && !s.hasWatch(s.kidWatches, req.Path, r.conn, kids) {
 		return nil, ErrNoWatcher
@@ -145,7 +146,7 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 	return nil, ok
 }
 
-// hasWatch copies a flaw: before 3.9 the server looks whether anybody watches the path.
+// hasWatch copies a flaw: before 3.9 the server looks whether any client watches the path.
 func (s *Server) hasWatch(t *watchTable, path string, c *conn, modes watchMode) bool {
 	if modes == 0 {
 		return false

@@ -6,7 +6,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Op is the name of an operation, as [Fault] takes it and [Server.Counts] gives it. It is a plain string: "create2" is [OpCreate2].
+// Op is the name of an operation, as [Fault] takes it and [Server.Counts] gives it. It is a plain string:
+// "create2" is [OpCreate2].
 type Op = string
 
 // The operations. OpConnect is the handshake.

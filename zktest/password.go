@@ -2,7 +2,8 @@ package zktest
 
 import "encoding/binary"
 
-// passwordSeed is ZooKeeper's constant. With it a session's password follows from its id, which every ephemeral node shows.
+// passwordSeed is ZooKeeper's constant. With it a session's password follows from its id, which every
+// ephemeral node shows.
 const passwordSeed = 0xB3415C00
 
 // sessionPassword is what java.util.Random(id ^ passwordSeed).nextBytes gives.

@@ -17,7 +17,8 @@ func specialPath(path string) bool {
 	return path == rootPath || path == procPath || path == quotaPath || path == configPath
 }
 
-// splitPath cuts at the last slash: "/a/b" is "/a" and "b", "/a" is "" and "a". A path without a slash has no directory.
+// splitPath cuts at the last slash: "/a/b" is "/a" and "b", "/a" is "" and "a". A path without a slash has no
+// directory.
 func splitPath(path string) (dir, name string) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {
@@ -26,7 +27,7 @@ func splitPath(path string) (dir, name string) {
 	return path[:i], path[i+1:]
 }
 
-// parentOf is where child events of path go.
+// parentOf is the path that gets the child events of path.
 func parentOf(path string) string {
 	if dir, _ := splitPath(path); dir != "" {
 		return dir

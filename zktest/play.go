@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Step is something that happens to an ensemble at a time of a schedule.
+// Step is a step of a schedule: what happens to an ensemble, and when.
 type Step struct {
 	At   time.Duration // since the schedule began
 	Name string        // for the trace
 	Do   func(e *Ensemble)
 }
 
-// Play lets a schedule happen: each step at its time, those of one time in the order given. It returns when the last one has happened, or with ctx's
-// error when that ends first.
+// Play runs a schedule: each step at its time, those of one time in the order given. It returns after the
+// last step, or with ctx's error when ctx ends first.
 func (e *Ensemble) Play(ctx context.Context, steps ...Step) error {
 	start := time.Now()
 	steps = slices.Clone(steps)

@@ -9,18 +9,19 @@ import (
 
 func (e *Ensemble) majority(set uint) bool { return bits.OnesCount(set) > len(e.members)/2 }
 
-// connected tells whether both directions between two members are open.
+// connected says whether both directions between two members are open.
 func (e *Ensemble) connected(a, b *member) bool {
 	return a == b || !e.links[a.index][b.index].cut && !e.links[b.index][a.index].cut
 }
 
-// alive tells whether the member's process runs and does something.
+// alive says whether the member's process runs and is not paused.
 func (m *member) alive() bool { return !m.s.stopped && !m.s.closed && !m.s.paused }
 
-// limit is how long leader and follower go on without hearing of each other.
+// limit is how long leader and follower go on without hearing from each other.
 func (m *member) limit() time.Duration { return time.Duration(m.s.cfg.SyncLimit) * m.s.cfg.TickTime }
 
-// leave ends a member's part under its leader, or as one: clients lose their connections, and it looks for a leader.
+// leave ends a member's role as follower or leader: clients lose their connections, and it looks for a
+// leader.
 func (m *member) leave(why string) {
 	if m.role == looking && m.boss == nil {
 		return
@@ -61,9 +62,10 @@ func (m *member) look() {
 	}
 }
 
-// lead makes the member the leader of those who voted for it. What is in its log becomes committed, whatever became of it under the last leader.
+// lead makes the member the leader of those who voted for it. What is in its log becomes committed, whatever
+// happened to it under the last leader.
 func (m *member) lead(voters []*member) {
-	m.leave("a leader is found") // read-only clients go
+	m.leave("a leader is found") // read-only clients are disconnected
 	m.e.epoch++
 	m.role, m.epoch = leading, m.e.epoch
 	m.readOnlyAt = time.Time{}
@@ -113,12 +115,12 @@ func (m *member) follow(l *member) {
 // hasQuorum tells whether a leader has enough followers as far as it knows.
 func (m *member) hasQuorum() bool { return len(m.crew)+1 > len(m.e.members)/2 }
 
-// pings tells whether anything depends on a leader's pings.
+// pings says whether anything depends on a leader's pings.
 func (m *member) pings() bool {
 	return len(m.s.sessions) > 0 || !m.hasQuorum() || slices.ContainsFunc(m.crew, func(b *bond) bool { return !b.sound() })
 }
 
-// timers does what the member's clocks say and tells whether that was anything.
+// timers does what is due by the member's clocks and says whether there was anything.
 func (m *member) timers(now time.Time) bool {
 	switch m.role {
 	case leading:
@@ -138,7 +140,7 @@ func (m *member) timers(now time.Time) bool {
 	return false
 }
 
-// tick lets a leader's pings begin or end, whether it can send any or not.
+// tick starts or stops a leader's pings, whether it can send any or not.
 func (m *member) tick(now time.Time) {
 	switch {
 	case m.role != leading:
@@ -146,7 +148,7 @@ func (m *member) tick(now time.Time) {
 		m.nextTick = time.Time{}
 	case m.nextTick.IsZero():
 		m.nextTick = now.Add(m.s.cfg.TickTime / 2)
-		for _, b := range m.crew { // they would have gone all the time
+		for _, b := range m.crew { // they would have been sent all the time
 			b.heardUp, b.heardDown = now, now
 		}
 	}
@@ -171,7 +173,7 @@ func (m *member) leaderTimers(now time.Time) bool {
 	return true
 }
 
-// dueAt is when timers has something to do, zero: not before something else happens.
+// dueAt is when timers has something to do; zero means not before something else happens.
 func (m *member) dueAt() time.Time {
 	switch {
 	case !m.alive():
@@ -186,7 +188,7 @@ func (m *member) dueAt() time.Time {
 	return time.Time{}
 }
 
-// searching lists who looks for a leader, the newest log first.
+// searching lists the members that look for a leader, the newest log first.
 func (e *Ensemble) searching() []*member {
 	var list []*member
 	for _, s := range e.members {
@@ -229,7 +231,8 @@ func (e *Ensemble) candidate(list []*member) (*member, []*member) {
 	return nil, nil
 }
 
-// elections finds leaders for those who look for one, when they have been able to find one for long enough.
+// elections elects leaders for the members that look for one, when they have been able to elect one for long
+// enough.
 func (e *Ensemble) elections(now time.Time) bool {
 	list := e.searching()
 	if len(list) == 0 {

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// Quotas live below /zookeeper/quota: for /a the limits are the data of /zookeeper/quota/a/zookeeper_limits, and what is used is kept in
-// zookeeper_stats beside it.
+// Quotas live below /zookeeper/quota: for /a the limits are the data of /zookeeper/quota/a/zookeeper_limits,
+// and what is used is kept in zookeeper_stats beside it.
 const (
 	limitsNode = "zookeeper_limits"
 	statsNode  = "zookeeper_stats"
 )
 
-// track is the data of a limits or stats node: "count=3,bytes=7", and limits that bite behind it as "=;byteHardLimit=9;countHardLimit=5".
+// track is the data of a limits or stats node: "count=3,bytes=7", and hard limits after it as
+// "=;byteHardLimit=9;countHardLimit=5".
 type track map[string]int64
 
 func parseTrack(data []byte) track {
@@ -74,7 +75,7 @@ func (s *Server) checkQuota(path string, bytes, count int64) Error {
 	}
 	node := s.tree.nodes[quotaPath+at+"/"+limitsNode]
 	if node.data == nil {
-		return ErrMarshalling // the real server stumbles over data that is null
+		return ErrMarshalling // the real server fails on data that is null
 	}
 	limits, used := parseTrack(node.data), track{}
 	if stats := s.tree.nodes[quotaPath+at+"/"+statsNode]; stats != nil {
@@ -122,7 +123,8 @@ func (s *Server) quotaDeleted(path string, n *node) {
 	s.quotaChanged(path, -int64(len(n.data)), -1)
 }
 
-// quotaChanged keeps account. The stats node changes without a transaction of its own: no version, no watch.
+// quotaChanged updates what is used. The stats node changes without a transaction of its own: no version, no
+// watch.
 func (s *Server) quotaChanged(path string, bytes, count int64) {
 	if at := s.quotaFor(path); at != "" {
 		if stats := s.tree.nodes[quotaPath+at+"/"+statsNode]; stats != nil {

@@ -102,7 +102,7 @@ func (c *raw) send(op int32, recs ...jute.Record) int32 {
 	return xid
 }
 
-// recv reads the next reply; events in front of it are kept.
+// recv reads the next reply; events before it are kept.
 func (c *raw) recv() (reply, error) {
 	for {
 		frame, err := c.frame()

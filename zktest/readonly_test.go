@@ -81,7 +81,8 @@ func TestWithoutReadOnlyModeALonelyMemberRefusesAll(t *testing.T) {
 	})
 }
 
-// As ZooKeeper 3.8 does it: the request for a session goes the way of all requests that a member without a quorum refuses, and so does the answer.
+// As in ZooKeeper 3.8 the request for a session is refused like any other that a member without a quorum
+// refuses, with the same form of answer.
 func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
 	bubble(t, 3, Config{ReadOnlyMode: true}, func(t *testing.T, e *Ensemble) {
 		s := lonely(t, e)

@@ -7,7 +7,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// reapLoop looks every ReapInterval for empty containers and outlived TTL nodes. Without any such node it waits without a timer.
+// reapLoop looks every ReapInterval for empty containers and expired TTL nodes. Without any container or TTL
+// node it waits without a timer.
 func (s *Server) reapLoop() {
 	defer s.wg.Done()
 	timer := time.NewTimer(time.Hour)
@@ -39,8 +40,8 @@ func (s *Server) wakeReaper() {
 	}
 }
 
-// Reap does at once what the server does every ReapInterval: it deletes containers that had children and have none left, and childless TTL nodes
-// whose data has not been set for longer than their TTL.
+// Reap does at once what the server does every ReapInterval: it deletes containers that had children and have
+// none left, and childless TTL nodes whose data has not been set for longer than their TTL.
 func (s *Server) Reap() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -67,7 +68,7 @@ func (s *Server) Reap() {
 	}
 }
 
-// prepareReap looks again: in an ensemble the node may have changed meanwhile.
+// prepareReap checks again: in an ensemble the node may have changed meanwhile.
 func (s *Server) prepareReap(e *entry, path string) Error {
 	p := s.prepFor(e, 0, nil)
 	n, err := p.lookup(path)
@@ -83,7 +84,7 @@ func (s *Server) prepareReap(e *entry, path string) Error {
 	return ok
 }
 
-// noteDelete is what a deletion will have done to the node and its parent.
+// noteDelete notes what a deletion will have done to the node and its parent.
 func (p *prep) noteDelete(path string) {
 	dir, _ := splitPath(path)
 	if parent, err := p.lookup(dir); err == ok {

@@ -13,7 +13,7 @@ type request struct {
 
 	injected Error  // an injected fault's answer instead of executing it
 	pending  bool   // in conn.pending
-	waits    bool   // for its turn in the ensemble's log; otherwise only for what stands in front of it
+	waits    bool   // for its turn in the ensemble's log; otherwise only for the requests before it
 	strike   strike // what an injection does when it is answered
 	listed   bool   // the answer has a body in spite of its error
 }
@@ -26,9 +26,10 @@ func (r *request) decode(rec jute.Decodable) Error {
 	return ok
 }
 
-// operation is one operation of the protocol. A read has serve, which runs under the server's lock and returns the reply's body and code; a body
-// with an error is sent, too. A write is ordered: prepare fills the entry of the log at the server that orders writes, and answer makes the
-// reply's body of what applying it gave, where the client is.
+// operation is one operation of the protocol. A read has serve, which runs under the server's lock and
+// returns the reply's body and code; a body with an error is sent, too. A write is ordered: prepare fills the
+// entry of the log at the server that orders writes, and answer makes the reply's body of what applying it
+// gave, where the client is.
 type operation struct {
 	serve   func(*Server, *request) (jute.Record, Error)
 	prepare func(*Server, *request, *entry) Error
@@ -38,7 +39,7 @@ type operation struct {
 
 var operations map[int32]operation
 
-// The table refers to functions that look into it (multi), hence init.
+// The table is filled in init, since it refers to functions that read it (multi).
 func init() {
 	operations = map[int32]operation{
 		jute.OpPing:                 {serve: (*Server).ping},
@@ -73,7 +74,8 @@ func init() {
 	}
 }
 
-// submit is the request pipeline: it touches the session first, whatever the request is worth, and drops without an answer what belongs to no session.
+// submit is the request pipeline. It touches the session first, whatever the request, and drops requests
+// without a session unanswered.
 func (s *Server) submit(r *request, injected Error) {
 	c := r.conn
 	if c.session == nil {
@@ -88,7 +90,7 @@ func (s *Server) submit(r *request, injected Error) {
 	s.execute(r)
 }
 
-// execute answers a request, or sees to it that it will be answered.
+// execute answers a request, or makes sure that it will be answered.
 func (s *Server) execute(r *request) {
 	c := r.conn
 	op, known := operations[r.op]
@@ -101,7 +103,7 @@ func (s *Server) execute(r *request) {
 	case s.readOnly() && r.op == jute.OpCloseSession:
 		if c.session != nil && c.session.local {
 			s.closes(c.sessionID)
-		} // else it is closed for nobody else, and lives on here, too: what the log does not say stays as it is
+		} // otherwise no member closes it, and it lives on here, too: only the log changes the state
 		s.reply(r, ok, nil)
 		c.end(true)
 	case s.readOnly() && (op.prepare != nil || r.op == jute.OpSync):

@@ -1,6 +1,6 @@
 package zktest
 
-// TB is what RunT needs of a testing.TB.
+// TB is the part of a testing.TB that RunT needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -12,8 +12,9 @@ type TB interface {
 // traceTail is how much of the trace a failed test prints.
 const traceTail = 100
 
-// RunT starts a server for a test and closes it when the test ends. A failed test prints the last requests, replies and events. At most one Config
-// is looked at. In a testing/synctest bubble call it inside, with the bubble's t.
+// RunT starts a server for a test and closes it when the test ends. A failed test prints the last requests,
+// replies and events. Only the first Config counts. With testing/synctest call it inside the bubble, with the
+// bubble's t.
 func RunT(t TB, cfg ...Config) *Server {
 	t.Helper()
 	var c Config

@@ -11,8 +11,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// SASL (102) with the one mechanism that a plain server offers, DIGEST-MD5. Like auth it is answered before the request pipeline: it does not touch
-// the session.
+// SASL (102) with the one mechanism that a plain server offers, DIGEST-MD5. Like auth it is answered before
+// the request pipeline: it does not touch the session.
 
 const saslRealm = "zk-sasl-md5"
 
@@ -22,7 +22,8 @@ type saslToken []byte
 func (t saslToken) Encode(e *jute.Encoder)  { e.Buffer(t) }
 func (t *saslToken) Decode(d *jute.Decoder) { *t = d.Buffer() }
 
-// sasl serves one step of a login. Without users it answers like a server without a JAAS section: no error, no token.
+// sasl serves one step of a login. Without users it answers like a server without a JAAS section: no error,
+// no token.
 func (s *Server) sasl(r *request) {
 	var token saslToken
 	if r.decode(&token) != ok {
@@ -66,7 +67,8 @@ func (c *conn) loggedIn() bool {
 
 var saslDirective = regexp.MustCompile(`([a-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^",]*))(?:,|$)`)
 
-// checkDigest returns the user who proves to know his password, and the proof that the server does, too; "" for a stranger.
+// checkDigest returns the user that has proved to know the password, and the server's proof that it knows it,
+// too; "" if the proof is wrong.
 func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 	d := map[string]string{}
 	for _, m := range saslDirective.FindAllStringSubmatch(response, -1) {
@@ -92,7 +94,7 @@ func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 	return d["username"], value("")
 }
 
-// narrow is the string in ISO 8859-1 if that can say it, in UTF-8 otherwise.
+// narrow is the string in ISO 8859-1 if that can encode it, in UTF-8 otherwise.
 func narrow(s string) string {
 	var b []byte
 	for _, r := range s {

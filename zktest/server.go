@@ -13,13 +13,13 @@ import (
 
 // Server is an in-process ZooKeeper. Its methods are safe for concurrent use.
 type Server struct {
-	cfg     Config
+	cfg     *Config   // a pointer: fmt prints unexported fields without asking them
 	name    string    // the in-memory address
 	started time.Time // origin of the server's clock
 	quit    chan struct{}
 	wg      sync.WaitGroup
 
-	faulty     atomic.Bool // paused, or a black hole somewhere: look closer
+	faulty     atomic.Bool // paused, or there is a black hole
 	expiryWake chan struct{}
 	reaperWake chan struct{}
 
@@ -28,7 +28,7 @@ type Server struct {
 	mu              *sync.Mutex // guards the rest; never held across I/O or a wait; the members of an ensemble share one
 	closed          bool
 	stopped, paused bool
-	gate            chan struct{} // closed and replaced whenever something may pass that could not before
+	gate            chan struct{} // closed and replaced whenever a pause or black hole may have ended
 	blockedAll      Direction
 	delayAll        time.Duration
 	injections      []*Injection
@@ -76,7 +76,7 @@ func NewServer(cfg Config) (*Server, error) {
 func newServer(cfg Config, mu *sync.Mutex, id int64) *Server {
 	n := servers.Add(1)
 	s := &Server{
-		cfg: cfg, mu: mu, name: fmt.Sprintf("192.0.2.%d:2181", (n-1)%254+1), started: time.Now(), quit: make(chan struct{}), expiryWake: make(chan struct{}, 1),
+		cfg: &cfg, mu: mu, name: fmt.Sprintf("192.0.2.%d:2181", (n-1)%254+1), started: time.Now(), quit: make(chan struct{}), expiryWake: make(chan struct{}, 1),
 		reaperWake: make(chan struct{}, 1), gate: make(chan struct{}),
 		conns: map[*conn]struct{}{}, running: map[*conn]int{}, counts: map[int32]int{}, countsOf: map[int64]map[int32]int{},
 	}
@@ -86,8 +86,9 @@ func newServer(cfg Config, mu *sync.Mutex, id int64) *Server {
 	return s
 }
 
-// firstSession is where a server's session ids begin, as in the real one: its own number, the milliseconds of its start, and room for 65,536. The
-// caller counts the servers of the process into the milliseconds: those that start at one instant, as they do in virtual time, have ids of their own.
+// firstSession is where a server's session ids begin, as in the real one: its own number, the milliseconds of
+// its start, and room for 65,536. The caller counts the servers of the process into the milliseconds: those
+// that start at one instant, as they do in virtual time, have ids of their own.
 func firstSession(id, milliseconds int64) int64 { return id<<56 | int64(uint64(milliseconds)<<24>>8) }
 
 func (s *Server) start() {
@@ -96,7 +97,13 @@ func (s *Server) start() {
 	go s.reapLoop()
 }
 
-// unlock ends a section that may have changed what other members of the ensemble are to hear of.
+// warn logs while the lock is held. The logger is the user's, and may wait or call the server, so it runs on
+// a goroutine of its own; Close waits for it.
+func (s *Server) warn(msg string, args ...any) {
+	s.wg.Go(func() { s.cfg.Logger.Warn(msg, args...) })
+}
+
+// unlock ends a section that may have changed what other members of the ensemble have to learn.
 func (s *Server) unlock() {
 	if s.member != nil {
 		s.member.e.run()
@@ -112,7 +119,8 @@ func (s *Server) reset() {
 	s.dataWatches, s.kidWatches = newWatchTable(s.cfg.Profile.stackedModes()), newWatchTable(s.cfg.Profile.stackedModes())
 }
 
-// Close ends the server: connections are closed, and no goroutine of the server is left when it returns. A second Close does nothing.
+// Close ends the server: connections are closed, and no goroutine of the server is left when it returns. A
+// second Close does nothing.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -144,7 +152,8 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// serve starts a connection's goroutines; it refuses when the server does not serve. One connection too many of an address is closed at once.
+// serve starts a connection's goroutines; it refuses when the server does not serve. A connection above an
+// address's limit is closed at once.
 func (s *Server) serve(nc net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +184,7 @@ func (s *Server) connDone(c *conn) {
 	s.wg.Done()
 }
 
-// lose is the end of a connection found by its reader or writer.
+// lose handles the end of a connection that its reader or writer has found.
 func (s *Server) lose(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +194,7 @@ func (s *Server) lose(c *conn) {
 	c.end(false)
 }
 
-// forget takes a connection out of the state: its watches go, its session stays.
+// forget removes a connection from the state: its watches are removed, its session stays.
 func (s *Server) forget(c *conn) {
 	delete(s.conns, c)
 	s.dataWatches.removeConn(c)
@@ -203,7 +212,7 @@ func (s *Server) Zxid() int64 {
 	return s.zxid
 }
 
-// handle executes one request frame. It tells whether the connection goes on.
+// handle executes one request frame. It says whether the connection goes on.
 func (s *Server) handle(c *conn, frame []byte) bool {
 	d := jute.NewRequestDecoder(frame)
 	var h jute.RequestHeader
@@ -253,7 +262,7 @@ func (s *Server) handle(c *conn, frame []byte) bool {
 	return !c.closed
 }
 
-// full tells whether the address has as many connections as it may.
+// full says whether the address has as many connections as it may.
 func (s *Server) full(host string) bool {
 	if s.cfg.MaxClientConns == 0 {
 		return false
@@ -267,7 +276,8 @@ func (s *Server) full(host string) bool {
 	return n >= s.cfg.MaxClientConns
 }
 
-// enter takes the lock as soon as the connection's input may pass. It returns false, without the lock, when the connection is closed.
+// enter takes the lock as soon as the connection's input may pass. It returns false, without the lock, when
+// the connection is closed.
 func (s *Server) enter(c *conn) bool {
 	for {
 		s.mu.Lock()

@@ -118,7 +118,7 @@ func TestReattachClosesTheOldConnectionFirst(t *testing.T) {
 		assert.Zero(t, intruder.hello.Timeout)
 		intruder.closed()
 		n.closed()
-		// With the computed password anybody takes the session over.
+		// With the computed password anybody can take the session over.
 		thief := dialRaw(t, s)
 		require.NoError(t, thief.shake(&jute.ConnectRequest{Timeout: 9000, SessionID: c.hello.SessionID, Password: sessionPassword(c.hello.SessionID)}))
 		assert.Equal(t, c.hello.SessionID, thief.hello.SessionID)
@@ -190,7 +190,8 @@ func TestRequireAuth(t *testing.T) {
 	assert.Equal(t, ErrNoNode, c.code(jute.OpExists, at("/a")))
 }
 
-// Clocks stand still in virtual time: servers that are started together have sessions of their own, nevertheless, and know none of another's.
+// Virtual clocks stand still, but servers that are started at one instant have different session ids, and
+// none knows a session of another.
 func TestServersOfOneInstantHaveTheirOwnSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := map[int64]bool{}

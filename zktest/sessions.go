@@ -28,8 +28,9 @@ func (s *Server) now() int64 { return s.clock().Milliseconds() }
 
 func (s *Server) clock() time.Duration { return time.Since(s.started) + s.skew }
 
-// touch starts a session's time anew. The expiry is the first tick strictly after now + timeout, as ExpiryQueue has it, and it may move
-// backward: a client that re-attaches with a smaller timeout gets the smaller one.
+// touch starts a session's time anew. The expiry is the first tick strictly after now + timeout, as in
+// ExpiryQueue, and it may move backward: a client that re-attaches with a smaller timeout gets the smaller
+// one.
 func (s *Server) touch(ses *session, timeout int64) {
 	if s.member != nil && !s.member.tracks(ses) {
 		s.member.touched(ses.id, timeout)
@@ -105,7 +106,8 @@ func (s *Server) expireDue() time.Duration {
 	return max(time.Duration(next)*time.Millisecond-s.clock(), 0)
 }
 
-// expire ends a session from the server's side: one transaction deletes its nodes, then its connection goes, with whatever was not yet written.
+// expire ends a session from the server's side: one transaction deletes its nodes, then its connection is
+// closed, and what was not yet written is lost.
 func (s *Server) expire(ses *session) {
 	if ses.local {
 		c := ses.conn
@@ -128,7 +130,7 @@ func (s *Server) prepareClose(e *entry) {
 	}
 }
 
-// handshake answers the first frame of a connection. It tells whether the connection goes on.
+// handshake answers the first frame of a connection. It says whether the connection goes on.
 func (s *Server) handshake(c *conn, frame []byte) bool {
 	var req jute.ConnectRequest
 	if err := jute.Unmarshal(frame, &req); err != nil {
@@ -159,7 +161,8 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 	return true
 }
 
-// greet does a handshake under the lock, which the caller has taken and greet gives up. Where the answer has to wait, greeted is closed with it.
+// greet does a handshake under the lock, which the caller has taken and greet releases. If the answer has to
+// wait, greeted is closed when it comes.
 func (s *Server) greet(c *conn, req *jute.ConnectRequest, ahead *bool, greeted chan struct{}, size int) (alive, waits bool) {
 	defer s.unlock()
 	c.received++
@@ -194,7 +197,8 @@ func (s *Server) greet(c *conn, req *jute.ConnectRequest, ahead *bool, greeted c
 	return !c.closed, !answered && !c.closed
 }
 
-// welcome gives the connection its session and sends the ConnectResponse; nil means that there is no such session.
+// welcome gives the connection its session and sends the ConnectResponse; nil means that there is no such
+// session.
 func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike strike) {
 	if c.closed {
 		return
@@ -217,7 +221,8 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 	strike.finish(c)
 }
 
-// decline tells the client that no session can be opened here: the request went the way of all others that a member without a quorum refuses.
+// decline tells the client that no session can be opened here, in the way in which a member without a quorum
+// refuses other requests.
 func (s *Server) decline(c *conn, strike strike) {
 	strike.begin(c)
 	s.trace.add(traceEntry{kind: traceReply, conn: c.id, op: jute.OpCreateSession, zxid: s.zxid, err: ErrNotReadOnly})
@@ -239,8 +244,8 @@ func (c *conn) hello() *jute.ConnectResponse {
 	return &jute.ConnectResponse{SessionID: c.sessionID, Timeout: int32(c.timeout), Password: sessionPassword(c.sessionID), HasReadOnly: !c.old, ReadOnly: c.s.readOnly()}
 }
 
-// attach finds or makes the connection's session and calls done with it, or with nil when there is none for it. In an ensemble that may be later. A member
-// that may not make one calls declined.
+// attach finds or makes the connection's session and calls done with it, or with nil when there is none for
+// it. In an ensemble that may be later. A member that may not make a session calls declined.
 func (s *Server) attach(c *conn, req *jute.ConnectRequest, refuse bool, done func(*session), declined func()) {
 	switch {
 	case refuse:

@@ -6,10 +6,15 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/plain"
 )
 
-// traceSize is how many of the last entries are kept.
-const traceSize = 4096
+// traceSize is how many of the last entries are kept, tracePath how many bytes of a path: a request's path
+// may be as long as a frame.
+const (
+	traceSize = 4096
+	tracePath = 512
+)
 
 type traceKind uint8
 
@@ -19,7 +24,7 @@ const (
 	traceNote
 )
 
-// traceEntry is formatted only when somebody asks.
+// traceEntry is formatted only when it is read.
 type traceEntry struct {
 	at            time.Duration
 	kind          traceKind
@@ -39,6 +44,9 @@ type trace struct {
 
 func (t *trace) add(e traceEntry) {
 	e.at = time.Since(t.start)
+	if len(e.path) > tracePath {
+		e.path = strings.ToValidUTF8(strings.Clone(e.path[:tracePath]), "") + "…"
+	}
 	if len(t.entries) < traceSize {
 		t.entries = append(t.entries, e)
 		return
@@ -52,7 +60,10 @@ func (t *trace) inOrder() []traceEntry {
 	return append(append(make([]traceEntry, 0, len(t.entries)), t.entries[t.next:]...), t.entries[:t.next]...)
 }
 
-func (e traceEntry) String() string {
+// String is printable: clients choose the paths.
+func (e traceEntry) String() string { return plain.Text(e.line()) }
+
+func (e traceEntry) line() string {
 	who := fmt.Sprintf("%11.6fs #%d %#x", e.at.Seconds(), e.conn, e.session)
 	switch e.kind {
 	case traceEvent:
@@ -77,8 +88,8 @@ func eventName(event int32) string {
 	return fmt.Sprintf("event %d", event)
 }
 
-// Trace returns the last requests with their replies, events and happenings, oldest first, each with the time since the server's start, the
-// connection's number and the session.
+// Trace returns the last requests with their replies, events and incidents, oldest first, each with the time
+// since the server's start, the connection's number and the session.
 func (s *Server) Trace() []string {
 	s.mu.Lock()
 	entries := s.trace.inOrder()

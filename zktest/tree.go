@@ -50,15 +50,15 @@ func (n *node) removeChild(name string) {
 	n.names = nil
 }
 
-// stat is the node's Stat as clients see it. Their cversion counts changes, so deletes are added: creates twice, less what is there. The owners
-// of containers and TTL nodes are not shown.
+// stat is the node's Stat as clients see it. Their cversion counts changes, so deletes are added: twice the
+// creates, less the present children. The owners of containers and TTL nodes are not shown.
 func (n *node) stat() jute.Stat {
 	return jute.Stat{Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime, Version: n.version, Cversion: n.cversion*2 - int32(len(n.children)),
 		Aversion: n.aversion, EphemeralOwner: max(n.owner, 0), DataLength: int32(len(n.data)), NumChildren: int32(len(n.children)), Pzxid: n.pzxid}
 }
 
-// list returns the children's names in the order of Java's HashSet: by hash bucket, then as they came. Not sorted, so that a client that forgets
-// to sort fails. The caller must not change it.
+// list returns the children's names in the order of Java's HashSet: by hash bucket, then in order of
+// creation. It is not sorted, so that a client that forgets to sort fails. The caller must not change it.
 func (n *node) list() []string {
 	if n.names != nil || len(n.children) == 0 {
 		return n.names
@@ -67,7 +67,8 @@ func (n *node) list() []string {
 	return n.names
 }
 
-// hashOrder lists the members of a set, each with the number of its coming, as a hash table of Java's does: by bucket, then as they came.
+// hashOrder lists the members of a set, each with the number of its insertion, as Java's hash table does: by
+// bucket, then in order of insertion.
 func hashOrder(members map[string]uint64, table uint32) []string {
 	type place struct {
 		bucket uint32
@@ -208,7 +209,8 @@ func (t *tree) remove(path string) {
 	}
 }
 
-// ephemeralsOf returns a session's ephemeral nodes in the order in which they die with it: that of a clone of a HashSet, whose table is smaller.
+// ephemeralsOf returns a session's ephemeral nodes in the order in which they are deleted with it: that of a
+// clone of a HashSet, whose table is smaller.
 func (t *tree) ephemeralsOf(session int64) []string {
 	own := t.ephemerals[session]
 	grown, cloned := uint32(16), uint32(1)

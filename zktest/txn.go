@@ -6,8 +6,9 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// A write has two halves, as in the real server: prepare checks it against the state that will be (the tree, overlaid with what earlier operations
-// of the same multi will have done) and gives a transaction; apply changes the tree and fires watches.
+// A write has two halves, as in the real server: prepare checks it against the state that will be (the tree,
+// overlaid with what earlier operations of the same multi will have done) and gives a transaction; apply
+// changes the tree and fires watches.
 
 // txn is a change that has been checked.
 type txn struct {
@@ -20,7 +21,7 @@ type txn struct {
 	err      Error
 }
 
-// result is what apply tells.
+// result is the result of apply.
 type result struct {
 	op   int32
 	path string
@@ -59,7 +60,7 @@ func (s *Server) prepFor(e *entry, session int64, auth []identity) *prep {
 	return p
 }
 
-// keep makes what was prepared visible to the requests behind it, in an ensemble.
+// keep makes what was prepared visible to later requests, in an ensemble.
 func (p *prep) keep() {
 	if p.s.member != nil {
 		maps.Copy(p.s.member.ahead, p.ahead)

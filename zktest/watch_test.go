@@ -148,7 +148,7 @@ func TestSetWatches(t *testing.T) {
 	id := c.hello.SessionID
 	assert.Equal(t, []WatchInfo{{id, "/absent", DataWatch}, {id, "/kidless", ChildWatch}, {id, "/p", PersistentWatch}, {id, "/r", RecursiveWatch},
 		{id, "/same", DataWatch}}, s.Watches())
-	// The trap: a node that vanished while it stood in the exist list is lost silently.
+	// A trap: the deletion of a node that was in the exist list is lost silently.
 	assert.Equal(t, ok, c.code(jute.OpSetWatches, &jute.SetWatches{RelativeZxid: seen, Exist: []string{"/deleted"}}))
 	assert.Empty(t, c.heard())
 }

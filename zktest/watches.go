@@ -15,7 +15,8 @@ const (
 	recursive
 )
 
-// watchTable is the data table (data and exists watches) or the child table. Persistent watches stand in both.
+// watchTable is the data table (data and exists watches) or the child table. Persistent watches stand in
+// both.
 type watchTable struct {
 	paths     map[string]map[*conn]watchMode
 	conns     map[*conn]map[string]struct{}
@@ -65,7 +66,7 @@ func (t *watchTable) set(path string, c *conn, old, mode watchMode) {
 	}
 }
 
-// remove takes modes away and tells whether any was there.
+// remove removes modes and says whether there were any.
 func (t *watchTable) remove(path string, c *conn, modes watchMode) bool {
 	old := t.paths[path][c]
 	if old&modes == 0 {
@@ -89,8 +90,8 @@ func (t *watchTable) count() int {
 	return n
 }
 
-// fire returns who is to hear of an event at path, in the order of connecting, and consumes one-shot watches. Recursive watches hear of
-// everything but child changes.
+// fire returns the connections that get an event at path, in the order of connecting, and consumes one-shot
+// watches. Recursive watches get all events but child changes.
 func (t *watchTable) fire(path string, event int32) []*conn {
 	var hit []*conn
 	for at := path; ; at = parentOf(at) {

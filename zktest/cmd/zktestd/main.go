@@ -1,16 +1,21 @@
-// Command zktestd is a stand-alone in-memory ZooKeeper for development: any client connects to it, nothing is kept when it ends.
+// Command zktestd is a stand-alone in-memory ZooKeeper for development. Any client can connect to it; nothing
+// is kept when it ends.
 //
 //	go run github.com/go-curator/curator/zktest/cmd/zktestd -addr 127.0.0.1:2181
 //
-// With -members 3 it is an ensemble, on that port and the next ones. -help lists the flags; what they do is told at the fields of [zktest.Config].
+// With -members 3 it is an ensemble, on that port and the next ones. -help lists the flags; the fields of
+// [zktest.Config] say what they do.
 //
 //	zktestd -min-session-timeout 1s -max-session-timeout 10m -tick 500ms
 //	zktestd -sasl alice:secret -sasl bob:secret -require-sasl
 //	zktestd -super-digest super:D/InIHSb7yEEbrWz8b9l71RjZJU=
 //	zktestd -members 3 -read-only -local-sessions
 //
-// Reconfig is disabled, as it is by default on a real server: it is answered with -123. Clients that do not know this code may not take that well;
-// kazoo's reconfig never returns, here as at a real server.
+// It is for development, on the loopback, which is its default. An address that others can reach is served
+// with a warning: there is no TLS, and the limits for hostile clients are those of a test server.
+//
+// Reconfig is disabled, as it is by default on a real server: it is answered with -123. Clients that do not
+// know this code may fail in odd ways: kazoo's reconfig never returns, here as at a real server.
 package main
 
 import (
@@ -41,17 +46,21 @@ func main() {
 	}
 }
 
-// errFlags says that the flags were not understood, and that this has been printed.
+// errFlags says that the flags were not understood. The reason has been printed.
 var errFlags = errors.New("zktestd: bad flags")
 
-// settings is what the flags say.
+// maxClientConns is how many connections an address may have unless a flag says otherwise: enough for any
+// test bed, and not enough to take all memory.
+const maxClientConns = 1000
+
+// settings are the values of the flags.
 type settings struct {
 	cfg     zktest.Config
 	members int
 	trace   bool
 }
 
-// parse reads the flags. What is wrong with them, and -help, is printed.
+// parse reads the flags. It prints errors in them, and the help.
 func parse(args []string, output io.Writer) (settings, error) {
 	s := settings{cfg: zktest.Config{SASLUsers: map[string]string{}, Logger: slog.Default()}}
 	c := &s.cfg
@@ -65,16 +74,18 @@ func parse(args []string, output io.Writer) (settings, error) {
 	flags.DurationVar(&c.MinSessionTimeout, "min-session-timeout", 0, "the shortest session timeout that is granted; 0: 2 ticks")
 	flags.DurationVar(&c.MaxSessionTimeout, "max-session-timeout", 0, "the longest; 0: 20 ticks")
 	flags.IntVar(&c.MaxFrame, "max-frame", 0, "bytes of the longest request (jute.maxbuffer); 0: 1 MiB less one")
-	flags.IntVar(&c.MaxClientConns, "max-client-conns", 0, "connections of one address (maxClientCnxns); 0: any number")
+	flags.IntVar(&c.MaxClientConns, "max-client-conns", maxClientConns, "connections of one address (maxClientCnxns); 0: any number")
 	flags.BoolVar(&c.ExtendedTypes, "ttl", true, "allow TTL nodes (extendedTypesEnabled)")
 	flags.DurationVar(&c.ReapInterval, "reap", time.Minute, "how often empty containers and outlived TTL nodes are looked for")
 	flags.BoolVar(&c.EnforceQuota, "enforce-quota", false, "refuse writes beyond a hard quota")
 	flags.StringVar(&c.SuperDigest, "super-digest", "", "id of the super user, \"super:\" and the base64 of a SHA-1 (DigestAuthenticationProvider.superDigest)")
 	flags.BoolVar(&c.RequireAuth, "require-auth", false, "refuse clients that have not authenticated themselves by digest")
+	var noUser error // package flag would repeat the value, which may be a password
 	flags.Func("sasl", "`user:password` who may log in by SASL DIGEST-MD5; may be given several times", func(user string) error {
 		name, password, found := strings.Cut(user, ":")
 		if !found || name == "" {
-			return errors.New("write it as user:password")
+			noUser = errors.New("invalid value for flag -sasl: write it as user:password")
+			return nil
 		}
 		c.SASLUsers[name] = password
 		return nil
@@ -92,8 +103,12 @@ func parse(args []string, output io.Writer) (settings, error) {
 		}
 		return s, fmt.Errorf("%w: %w", errFlags, err)
 	}
-	if flags.NArg() > 0 {
-		return s, fmt.Errorf("zktestd: what is %q? There are only flags: see -help", flags.Arg(0))
+	if noUser != nil {
+		fmt.Fprintln(output, noUser)
+		return s, fmt.Errorf("%w: %w", errFlags, noUser)
+	}
+	if n := flags.NArg(); n > 0 { // not repeated: it may be the rest of a password
+		return s, fmt.Errorf("zktestd: the last %d of the arguments are no flags, and there is nothing else: see -help", n)
 	}
 	return s, nil
 }
@@ -129,7 +144,7 @@ func (s settings) start() (serving servers, addr string, err error) {
 	return ensemble, ensemble.ConnectString(), nil
 }
 
-// run serves until something comes from end.
+// run serves until it receives from end.
 func run(args []string, stdout, stderr io.Writer, end <-chan os.Signal) error {
 	s, err := parse(args, stderr)
 	if err != nil {

@@ -34,13 +34,18 @@ func TestFlagsBecomeTheConfig(t *testing.T) {
 }
 
 func TestFlagsThatAreWrong(t *testing.T) {
-	for _, args := range []string{"-profile 4.0", "-sasl nopassword", "-sasl :secret", "-nosuch", "-tick soon"} {
+	for _, args := range []string{"-profile 4.0", "-sasl nopassword", "-sasl secret", "-sasl :secret", "-nosuch", "-tick soon"} {
 		var said bytes.Buffer
 		_, err := parse(strings.Fields(args), &said)
 		assert.ErrorIs(t, err, errFlags, args)
 		assert.NotEmpty(t, said.String(), args)
+		assert.NotContains(t, said.String(), "secret", args)
+		assert.NotContains(t, err.Error(), "secret", args)
 	}
-	_, err := parse([]string{"127.0.0.1:2181"}, io.Discard)
+	_, err := parse([]string{"-sasl", "alice:", "secret"}, io.Discard)
+	assert.Error(t, err)
+	assert.NotContains(t, err.Error(), "secret")
+	_, err = parse([]string{"127.0.0.1:2181"}, io.Discard)
 	assert.ErrorContains(t, err, "-help")
 	_, err = parse([]string{"-help"}, io.Discard)
 	assert.ErrorIs(t, err, flag.ErrHelp)
