@@ -2,6 +2,7 @@ package curator_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -30,4 +31,55 @@ func TestScriptsLookAtNoWorkspace(t *testing.T) {
 		}
 	}
 	assert.GreaterOrEqual(t, found, 7)
+}
+
+// What a script uses again, or locks, lies where nobody else can put anything in its place.
+func TestScriptsTrustOnlyTheirOwn(t *testing.T) {
+	shared := regexp.MustCompile(`(?m)^[^#\n]*>\s*"?(/run/lock|/tmp|/var/tmp|/dev/shm|\$\{?TMPDIR)`)
+	for _, pattern := range []string{"scripts/*", ".ci/*", "integration/run", "integration/setup", "integration/image/*"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil {
+				assert.NotRegexp(t, shared, string(text), file)
+			}
+		}
+	}
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	run := func(command string, arg string) (string, error) {
+		out, err := exec.Command("bash", "-c", `set -euo pipefail; die() { echo "$*"; exit 1; }; . integration/image/cache.sh; `+command+` "$1"`, "test", arg).CombinedOutput()
+		return string(out), err
+	}
+	refused := func(path, why string) {
+		out, err := run("private", path)
+		assert.Error(t, err, path)
+		assert.Contains(t, out, why, path)
+	}
+	out, err := run("private", at("new/cache"))
+	require.NoError(t, err, out)
+	info, err := os.Stat(at("new/cache"))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	out, err = run("private", at("new/cache"))
+	require.NoError(t, err, out)
+	require.NoError(t, os.Symlink(at("new/cache"), at("link")))
+	refused(at("link"), "is not a directory of")
+	require.NoError(t, os.Symlink(at("nothing"), at("dangling")))
+	refused(at("dangling"), "is not a directory of")
+	require.NoError(t, os.WriteFile(at("file"), nil, 0o600))
+	refused(at("file"), "is not a directory of")
+	require.NoError(t, os.Mkdir(at("open"), 0o700))
+	require.NoError(t, os.Chmod(at("open"), 0o777|os.ModeSticky))
+	refused(at("open"), "can be written by others")
+
+	_, err = run("intact", at("file"))
+	assert.Error(t, err, "nobody has seen it")
+	out, err = run("record", at("file"))
+	require.NoError(t, err, out)
+	out, err = run("intact", at("file"))
+	require.NoError(t, err, out)
+	require.NoError(t, os.WriteFile(at("file"), []byte("planted"), 0o600))
+	_, err = run("intact", at("file"))
+	assert.Error(t, err, "changed")
 }

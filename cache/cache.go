@@ -83,7 +83,7 @@ func (c *Cache) Children(path string) iter.Seq2[string, Node] { return c.e.made(
 // A stream is ordered and complete: played back on an empty map, its Created, Changed and Deleted give what the cache holds. The nodes below a
 // deleted one are reported as deleted before it, a node is reported as created after its parent, unless that cannot be read, and a node that was deleted
 // and created again is reported as both. For a subscriber that keeps up every state that the
-// cache went through is in it. When more events than [WithBuffer] wait for a subscriber, those beyond are merged to the latest state per
+// cache went through is in it. When more events than [WithBuffer], or 16 MiB, wait for a subscriber, those beyond are merged to the latest state per
 // path: then a node may go from one state to a later one in one step, or never show up if it has come and gone; deletions come before creations, and
 // only the last ConnectionChanged, which comes before them, and the last Failed of a node remain. So a subscriber may be as slow as it likes: it delays nobody, and what waits for it is never more
 // than the buffer and a few states per node.

@@ -81,6 +81,19 @@ func (d *deltas) add(ev Event) {
 	}
 }
 
+// healed forgets that the node at path cannot be read.
+func (d *deltas) healed(path string) {
+	n, known := d.nodes[path]
+	if !known || n.err == nil {
+		return
+	}
+	if n.err = nil; n.void() {
+		delete(d.nodes, path)
+	} else {
+		d.nodes[path] = n
+	}
+}
+
 // events returns the same as a list: first the state of the connection, which comes before what it has brought, then what is gone, children before their
 // parents, then what is new or changed, parents before their children, then the rest. Played back on what the subscriber has, they give what is there.
 func (d *deltas) events() []Event {

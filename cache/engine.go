@@ -31,6 +31,7 @@ type engine struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	inbox  inbox
+	unread unread
 	sync   syncState
 
 	// For Progress.
@@ -61,11 +62,15 @@ type engine struct {
 	catching bool      // one-shot watches may be telling what they have missed
 	suspect  *identity // the root, when the server said that it has changed
 
-	stale   map[*node]struct{} // children have gone: read the Stat again, by and by
+	stale   map[*node]bool // children have come or gone: read the Stat again, by and by; true: the read that is under way may not show it
 	staleAt time.Time
 	trouble map[*node]trouble // what could not be read
 	retryAt time.Time
 	retryIn time.Duration
+	full    int  // bytes held when there was no room for a node, 0 if there was
+	roomier bool // there are fewer since
+
+	complaints complaints
 
 	loose   bool      // changes are shown as they are read: see draft.go
 	draftAt time.Time // since when some are kept back
@@ -92,7 +97,7 @@ const (
 func start(client *framework.Client, cfg config) *engine {
 	e := &engine{
 		cfg: cfg, client: client, log: client.Logger(), store: newStore(cfg.root, cfg.hideRoot), oneShot: cfg.oneShot,
-		shots: map[*node]shots{}, stale: map[*node]struct{}{}, trouble: map[*node]trouble{}, retryIn: retryFirst, loose: true,
+		shots: map[*node]shots{}, stale: map[*node]bool{}, trouble: map[*node]trouble{}, retryIn: retryFirst, loose: true,
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.store.gone = e.forget
@@ -163,13 +168,14 @@ func (e *engine) run() {
 		if e.doomed = nil; e.ended == nil {
 			e.pump()
 			e.settled()
+			e.makeUseOfRoom()
 			e.schedule(timer)
 		}
 	}
 }
 
 // errGoexit is the end of a cache whose goroutine was ended by a function that it calls.
-var errGoexit = fmt.Errorf("%w: a filter, a decoder, a hook or the log handler has ended the cache's goroutine (runtime.Goexit, as by t.FailNow)", ErrClosed)
+var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook has ended the cache's goroutine (runtime.Goexit, as by t.FailNow)", ErrClosed)
 
 // over is the end: it lets go of what is on the server, and tells those who wait.
 func (e *engine) over() {
@@ -386,10 +392,11 @@ func (e *engine) timeHasCome() {
 	}
 	if due(&e.retryAt, now) {
 		for n, t := range e.trouble {
-			if t.again {
+			if e.worthTrying(t) {
 				e.want(n)
 			}
 		}
+		e.roomier = false
 		e.retryIn = min(2*e.retryIn, retryMost)
 	}
 	if due(&e.armAt, now) && e.session != nil {
@@ -412,13 +419,22 @@ func due(at *time.Time, now time.Time) bool {
 	return true
 }
 
-// lag has a node's Stat read again by and by.
-func (e *engine) lag(n *node) {
+// lag has a node's Stat read again by and by. What has been heard, rather than read, a read that is under way may not show: its answer may be late.
+func (e *engine) lag(n *node, heard bool) {
 	if n.live && e.store.seen(n) && e.descends(n) {
-		e.stale[n] = struct{}{}
+		e.stale[n] = e.stale[n] || heard && n.flags&flying != 0
 		if e.staleAt.IsZero() {
 			e.staleAt = time.Now().Add(staleAfter)
 		}
+	}
+}
+
+// caughtUp notes that a node's Stat has been read.
+func (e *engine) caughtUp(n *node) {
+	if e.stale[n] {
+		e.stale[n] = false
+	} else {
+		delete(e.stale, n)
 	}
 }
 
@@ -427,7 +443,7 @@ func (e *engine) fail(n *node, err error, again bool) {
 	old, known := e.trouble[n]
 	e.trouble[n] = trouble{err, again}
 	if !known || old.err.Error() != err.Error() {
-		e.log.Warn("cache: cannot read a node", "path", e.store.path(n), "err", err)
+		e.complain(e.store.path(n), err)
 		e.store.failed(n, err)
 	}
 	if again && e.retryAt.IsZero() {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -68,46 +69,185 @@ func TestAQuestionThatCameToNothing(t *testing.T) {
 	}
 }
 
-// Also when changes are shown as they are read: what is created below a node that was made anew while there was no connection was never below the old one.
-func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
+// As long as it is open whether anything was missed, the cache does not say that it is in sync.
+func TestNotInSyncWhileItIsOpenWhatWasMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{})
-		require.NoError(t, srv.Create("/r/0", nil))
-		client, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
-		require.NoError(t, err)
-		defer client.Close()
-		c, err := New(client, "/r")
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.WaitSynced(t.Context()))
-		var got []string
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go func() {
-			for ev, err := range c.Events(ctx) {
-				if err == nil && ev.Type != ConnectionChanged {
-					got = append(got, ev.String())
-				}
-			}
-		}()
-		synctest.Wait()
-		got = nil
+		require.NoError(t, srv.Create("/r", nil))
+		c, events := overheard(t, srv)
 		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
 		srv.Cut(0)
-		require.NoError(t, srv.DeleteAll("/r"))
-		require.NoError(t, srv.Create("/r", nil))
-		<-hold.Struck() // the question whether anything was missed
-		require.NoError(t, srv.Create("/r/1", nil))
+		require.NoError(t, srv.Create("/r/missed", nil))
+		<-hold.Struck()
 		synctest.Wait()
-		c.e.post(func() {
-			c.e.loose, c.e.reads.most = true, 1 // nothing is read together
-			c.e.store.record(false)
-		})
+		assert.False(t, c.Progress().Synced)
 		hold.Release()
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		assert.Equal(t, []string{"Deleted /r/0", "Deleted /r", "Created /r", "Created /r/1"}, got)
+		require.NoError(t, c.WaitSynced(t.Context()))
+		_, there := c.Get("/r/missed")
+		assert.True(t, there)
+		assert.Equal(t, []string{"Created /r/missed"}, events())
 	})
+}
+
+// What a connection has brought waits for the word of that connection, but not for ever; until then the cache is not in sync with it.
+func TestAConnectionOfWhichNobodyTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, zktest.Config{})
+		require.NoError(t, srv.Create("/r", nil))
+		c, events := overheard(t, srv)
+		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
+		srv.Cut(0)
+		require.NoError(t, srv.Create("/r/new", nil))
+		<-hold.Struck()
+		synctest.Wait()
+		c.e.post(func() { c.e.told.connections-- }) // as if the word were still on its way
+		hold.Release()
+		assert.Empty(t, events())
+		assert.False(t, c.Progress().Synced, "what it has read cannot be seen yet")
+		time.Sleep(tellMost)
+		assert.Equal(t, []string{"Created /r/new"}, events())
+		assert.True(t, c.Progress().Synced)
+	})
+}
+
+// Also when changes are shown as they are read, one by one: what is created below a node that was made anew while there was no connection was never below
+// the old one. The child's answer comes before it is known which node is above it, and may do so again: because a look at a node with much data has found no
+// more than that it must be read, because the node's own answer came too soon, or because a read was refused.
+func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
+	for name, story := range map[string]struct {
+		root, above string // what is replaced, and the node of which there is another child
+		large       string // a node with much data
+		refused     int    // so many reads go well before one is refused; negative: none is
+	}{
+		"below the root":             {"/r", "/r", "", -1},
+		"below a large root":         {"/r", "/r", "/r", -1},
+		"below a directory":          {"/r", "/r/dir", "", -1},
+		"far below a large root":     {"/r", "/r/dir", "/r", -1},
+		"below a large directory":    {"/r", "/r/dir", "/r/dir", -1},
+		"below one of two":           {"/r/dir", "/r/dir", "", -1},
+		"below a large one of two":   {"/r/dir", "/r/dir", "/r/dir", -1},
+		"the first read is refused":  {"/r", "/r", "", 0},
+		"the second read is refused": {"/r", "/r", "", 1},
+		"the third read is refused":  {"/r", "/r", "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond}) // no two answers arrive together
+				grow := func() {
+					require.NoError(t, srv.Create(story.above, nil))
+					if story.large != "" {
+						require.NoError(t, srv.Set(story.large, make([]byte, 2*bigData)))
+					}
+				}
+				grow()
+				require.NoError(t, srv.Create(story.above+"/0", nil))
+				c, events := overheard(t, srv)
+				hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
+				srv.Cut(0)
+				require.NoError(t, srv.DeleteAll(story.root))
+				grow()
+				<-hold.Struck() // the question whether anything was missed
+				require.NoError(t, srv.Create(story.above+"/1", nil))
+				time.Sleep(10 * time.Millisecond)
+				synctest.Wait()
+				c.e.post(func() {
+					c.e.loose, c.e.reads.single = true, true
+					c.e.store.record(false)
+				})
+				if story.refused >= 0 {
+					srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, After: story.refused})
+				}
+				hold.Release()
+				time.Sleep(3 * time.Second)
+				gone, back := []string{"Deleted " + story.above + "/0", "Deleted " + story.above}, []string{"Created " + story.above, "Created " + story.above + "/1"}
+				if story.root != story.above {
+					gone, back = append(gone, "Deleted "+story.root), append([]string{"Created " + story.root}, back...)
+				}
+				assert.Equal(t, append(gone, back...), events())
+			})
+		})
+	}
+}
+
+// Nor is a child shown before its parent, when the parent's read was refused and comes behind it.
+func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
+		require.NoError(t, srv.Create("/r", nil))
+		c, events := overheard(t, srv)
+		c.e.post(func() {
+			c.e.loose, c.e.reads.single = true, true
+			c.e.store.record(false)
+			c.e.counted++ // there is something else to be read
+		})
+		srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/new", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		srv.Delay(0, 50*time.Millisecond)
+		require.NoError(t, srv.Create("/r/new", nil))
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, srv.Create("/r/new/kid", nil))
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, []string{"Created /r/new", "Created /r/new/kid"}, events())
+	})
+}
+
+// overheard is a cache of /r that is in sync, and what it has told of nodes since.
+func overheard(t *testing.T, srv *zktest.Server) (c *Cache, events func() []string) {
+	client, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	c, err = New(client, "/r")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.WaitSynced(t.Context()))
+	var got []string
+	go func() { // ends with the cache
+		for ev, err := range c.Events(context.Background()) {
+			if err == nil && ev.Type != ConnectionChanged {
+				got = append(got, ev.String())
+			}
+		}
+	}()
+	synctest.Wait()
+	got = nil
+	return c, func() []string {
+		synctest.Wait()
+		return got
+	}
+}
+
+// The answer that shows a parent's Stat may be called for behind a later event, too: what the event has changed of the Stat is not in it.
+func TestALateAnswerAboutAParent(t *testing.T) {
+	for what, change := range map[string]func(*zktest.Server) error{
+		"a creation":            func(srv *zktest.Server) error { return srv.Create("/r/new", nil) },
+		"a creation once more":  func(srv *zktest.Server) error { return errors.Join(srv.Delete("/r/old"), srv.Create("/r/old", nil)) },
+		"a deletion":            func(srv *zktest.Server) error { return srv.Delete("/r/old") },
+		"a deletion of unknown": func(srv *zktest.Server) error { return errors.Join(srv.Create("/r/new", nil), srv.Delete("/r/new")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.RunT(t, zktest.Config{})
+				require.NoError(t, srv.Create("/r/old", nil))
+				c, _ := overheard(t, srv)
+				var asked op
+				var answer framework.Stat
+				c.e.post(func() {
+					c.e.look(c.e.store.top)
+					asked, _ = c.e.take()
+					answer = c.e.store.top.stat()
+				})
+				synctest.Wait()
+				require.NoError(t, change(srv))
+				synctest.Wait()
+				c.e.post(func() { c.e.got(asked, nil, &answer, nil, nil) })
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				_, want, err := srv.Get("/r")
+				require.NoError(t, err)
+				n, _ := c.Get("/r")
+				assert.Equal(t, framework.Stat(want), n.Stat)
+			})
+		})
+	}
 }
 
 // Where changes come as fast as they can be read the queue is never empty. It takes memory for what stands in it, and not for all that ever did.

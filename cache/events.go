@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
@@ -34,7 +35,7 @@ const (
 	// ConnectionChanged says that the state of the client's connection is State now. The cache keeps what it has through all of them.
 	ConnectionChanged
 	// Failed says that the node at Path cannot be read or decoded; Err says why. The cache goes on holding what it had for it. What it may not read it
-	// tries again within a minute, what cannot be decoded when it has changed. Failures lists what is so at present; that it is over is told by an event
+	// tries again within a minute, what cannot be decoded when it has changed, and what there is no room for (ErrDataLimit) when there is. Failures lists what is so at present; that it is over is told by an event
 	// of the node only if it has changed.
 	Failed
 )
@@ -70,14 +71,15 @@ type Event struct {
 	Err error
 }
 
+// String is printable: what is not, in names that others have chosen, is escaped.
 func (e Event) String() string {
 	switch e.Type {
 	case ConnectionChanged:
 		return fmt.Sprintf("%v: %v", e.Type, e.State)
 	case Failed:
-		return fmt.Sprintf("%v %s: %v", e.Type, e.Path, e.Err)
+		return fmt.Sprintf("%v %s: %s", e.Type, plain.Text(e.Path), plain.Lines(fmt.Sprint(e.Err)))
 	case Initialized:
 		return e.Type.String()
 	}
-	return fmt.Sprintf("%v %s", e.Type, e.Path)
+	return fmt.Sprintf("%v %s", e.Type, plain.Text(e.Path))
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -12,9 +13,41 @@ import (
 func (e *engine) arm() {
 	life := e.life
 	e.view.Watches().Add().WithMode(framework.PersistentRecursiveWatch).Watching(func(ev framework.Event) {
-		e.postIn(life, func() { e.notice(ev) })
+		e.hear(life, ev)
 	}).InBackground().ForPath(e.ctx, e.cfg.root).Then(func(w *framework.Watch, err error) {
 		e.answer(life, nil, w, func() { e.armedWith(w, err) })
+	})
+}
+
+// unread are the notices that wait for the cache's goroutine, which may be with the user's decoder. Whoever may write where the cache looks decides how many there are.
+type unread struct {
+	events, bytes atomic.Int64
+	missed        atomic.Bool // there were more, and a load waits that makes up for them
+}
+
+// hear hands an event of the persistent watch on, on the goroutine of the callbacks. What has no room is made up for by one load, which any life may do: events that
+// come before it are seen by it.
+func (e *engine) hear(life int, ev framework.Event) {
+	u, bytes := &e.unread, int64(len(ev.Path))
+	if u.events.Load() < framework.WatchBacklog && u.bytes.Load()+bytes <= framework.WatchBacklogBytes {
+		u.events.Add(1)
+		u.bytes.Add(bytes)
+		e.post(func() {
+			u.events.Add(-1)
+			u.bytes.Add(-bytes)
+			if life == e.life {
+				e.notice(ev)
+			}
+		})
+		return
+	}
+	if u.missed.Swap(true) {
+		return
+	}
+	e.post(func() {
+		if u.missed.Store(false); e.session != nil {
+			e.load()
+		}
 	})
 }
 
@@ -99,9 +132,12 @@ func (e *engine) touched(path string, created bool) {
 	if n != nil {
 		e.want(n)
 		if created { // after a deletion that is not read yet: the parent's Stat has changed once more
-			e.lag(parent)
+			e.lag(parent, true)
 		}
 		return
+	}
+	if zkpath.Validate(path, false) != nil {
+		return // there is no such node, whatever the server says: it could never be read
 	}
 	if name := zkpath.Base(path); e.accepts(parent, name) {
 		e.want(e.store.insert(parent, name))
@@ -110,7 +146,7 @@ func (e *engine) touched(path string, created bool) {
 	if parent.flags&(wanted|flying) == 0 && parent.live && e.store.seen(parent) {
 		e.look(parent)
 	} else {
-		e.lag(parent)
+		e.lag(parent, true)
 	}
 }
 
@@ -130,7 +166,7 @@ func (e *engine) deleted(path string) {
 		if n != nil && parent.flags&(wanted|flying) == 0 && parent.live {
 			e.look(parent)
 		} else {
-			e.lag(parent)
+			e.lag(parent, true)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
@@ -33,7 +34,8 @@ type config struct {
 	maxDepth   int // negative: none
 	accept     func(path string) bool
 	traverse   func(path string) bool
-	decode     func(path string, data []byte) ([]byte, error)
+	decode     func(path string, data []byte, room int) ([]byte, error) // room is how much there is room for
+	dataLimit  int                                                      // bytes of data, 0: by decode
 	noData     bool
 	createRoot bool
 	oneShot    bool
@@ -58,6 +60,13 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 			return cfg, err
 		}
 	}
+	switch {
+	case cfg.dataLimit > 0:
+	case cfg.decode != nil:
+		cfg.dataLimit = defaultDataLimit
+	default:
+		cfg.dataLimit = math.MaxInt
+	}
 	return cfg, nil
 }
 
@@ -65,9 +74,13 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("cache: %w: %s", framework.ErrInvalidOption, fmt.Sprintf(format, args...))
 }
 
-const defaultBuffer = 1024
+const (
+	defaultBuffer    = 1024
+	defaultDataLimit = 256 << 20
+)
 
-// WithBuffer is how many events wait for a subscriber before they are merged: see [Cache.Events]. Default 1024.
+// WithBuffer is how many events wait for a subscriber before they are merged: see [Cache.Events]. Default 1024. They are merged earlier when their paths
+// and data come to more than 16 MiB.
 func WithBuffer(events int) Option {
 	return option(func(c *config) error {
 		if events < 1 {
@@ -84,28 +97,42 @@ func WithoutData() Option {
 	return option(func(c *config) error { c.noData = true; return nil })
 }
 
+// WithDataLimit bounds how many bytes of data the cache holds, in sum over its nodes, as it holds them: decoded, and without what subscribers have still to be
+// told of. A node for which there is no room is [Failed] with [ErrDataLimit], and the cache goes on holding what it had for that node; it holds all the others, and
+// tries that node again within a minute when there is more room, because others have been deleted or have less data. Default: 256 MiB for a cache with
+// [WithDecoder] or [WithCompressedData]; no limit for one that holds data as they are stored, and so no more than the servers do.
+//
+// There is no limit for how many nodes it holds: whoever may create nodes below the root makes it hold them. See [WithFilter] and [WithMaxDepth].
+func WithDataLimit(bytes int) Option {
+	return option(func(c *config) error {
+		if bytes < 1 {
+			return invalid("WithDataLimit(%d): give a positive number of bytes, or WithoutData() to hold none", bytes)
+		}
+		c.dataLimit = bytes
+		return nil
+	})
+}
+
 // WithDecoder has f turn what is stored in a node into what the cache holds as its Data: for compressed or encrypted nodes. f may keep or return
 // data itself; it runs on the cache's goroutine, for one node at a time, must not block, and must not use the cache. When it fails the event is
-// [Failed], and the cache goes on holding what it had for that node. Default: data as it is.
+// [Failed], and the cache goes on holding what it had for that node. What f makes is bounded in sum by [WithDataLimit]. Default: data as it is.
 func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 	return option(func(c *config) error {
 		if f == nil {
 			return invalid("WithDecoder: the function is nil; leave the option out")
 		}
-		c.decode = f
+		c.decode = func(path string, data []byte, _ int) ([]byte, error) { return f(path, data) }
 		return nil
 	})
 }
 
 // WithCompressedData is a [WithDecoder] for data that was compressed as Curator does by default, by gzip: see [framework.Gzip]. Data of no length stay
-// so. What cannot be decompressed, or would be more than 64 MiB, is [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge). A cache holds
-// data as they are stored unless told so, also that of a client with framework.WithCompression. For another codec: WithDecoder(codec.Decompress).
+// so. What cannot be decompressed, or would be more than 8 MiB, is [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge), and what there is no room
+// for with [ErrDataLimit]: see [WithDataLimit]. A cache holds data as they are stored unless told so, also that of a client with framework.WithCompression. For another codec: WithDecoder(codec.Decompress).
 func WithCompressedData() Option {
-	return WithDecoder(func(path string, data []byte) ([]byte, error) {
-		if len(data) == 0 {
-			return data, nil
-		}
-		return framework.Gzip{}.Decompress(path, data)
+	return option(func(c *config) error {
+		c.decode = gunzip
+		return nil
 	})
 }
 

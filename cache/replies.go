@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
@@ -181,29 +182,19 @@ func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 			e.wantList(n)
 		}
 	}
-	delete(e.stale, n)
+	e.caughtUp(n)
 	old := n.stat()
 	sameKids := n.live && old.Pzxid == stat.Pzxid && old.Cversion == stat.Cversion && old.NumChildren == stat.NumChildren
 	if e.knows(n, stat) {
 		e.recovered(n)
 		e.store.putStat(n, *stat)
 	} else if data, err := e.decode(n, data); err != nil {
-		e.fail(n, fmt.Errorf("decode: %w", err), false)
+		e.undecoded(n, err)
 	} else {
 		e.recovered(n)
 		e.store.put(n, data, *stat)
 	}
 	e.children(n, stat, sameKids)
-}
-
-func (e *engine) decode(n *node, data []byte) ([]byte, error) {
-	switch {
-	case e.cfg.noData:
-		return nil, nil
-	case e.cfg.decode != nil:
-		return e.cfg.decode(e.store.path(n), data)
-	}
-	return data, nil
 }
 
 // children has a node's children listed if there may be any that are not known. Leaves are not listed, unless one-shot watches need it.
@@ -239,7 +230,7 @@ func (e *engine) absent(n *node, asked kind) {
 	if n != e.store.top {
 		parent := n.up
 		e.store.remove(n)
-		e.lag(parent)
+		e.lag(parent, false)
 		return
 	}
 	if n.live || len(n.offspring()) > 0 {
@@ -293,15 +284,14 @@ func (e *engine) gotList(n *node, names []string, err error) {
 	}
 }
 
-// accepted returns the names that belong to the cache, sorted.
+// accepted returns the names that belong to the cache, sorted. What is no name, but a path, would be a node in two places.
 func (e *engine) accepted(n *node, names []string) []string {
 	if !e.descends(n) {
 		return nil
 	}
-	names = slices.Clone(names)
-	if e.cfg.accept != nil {
-		names = slices.DeleteFunc(names, func(name string) bool { return !e.accepts(n, name) })
-	}
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return name == "" || strings.Contains(name, "/") || !e.accepts(n, name)
+	})
 	slices.Sort(names)
 	return slices.Compact(names)
 }

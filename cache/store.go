@@ -27,6 +27,7 @@ type store struct {
 	draft  deltas // guarded by mu
 	strict bool   // record also if nobody listens; guarded by mu
 
+	bytes int         // of data held; of the engine's goroutine
 	known int         // nodes in the tree, live or not; of the engine's goroutine
 	gone  func(*node) // called for each node that leaves the tree, with mu held
 }
@@ -168,7 +169,7 @@ func (s *store) put(n *node, data []byte, stat framework.Stat) {
 			s.live++
 		}
 	}
-	n.text = pack(n.name(), data)
+	s.hold(n, data)
 	n.setStat(stat)
 	switch {
 	case !recording:
@@ -215,14 +216,24 @@ func (s *store) empty(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fade(n)
-	n.text = pack(n.name(), nil)
+	s.hold(n, nil)
+}
+
+// hold changes a node's data. mu is held.
+func (s *store) hold(n *node, data []byte) {
+	s.bytes += len(data) - len(n.data())
+	n.text = pack(n.name(), data)
 }
 
 // drop is fade, and forgets the node. mu is held.
 func (s *store) drop(n *node) {
 	s.fade(n)
+	s.bytes -= len(n.data())
 	s.known--
-	delete(s.failures, n)
+	if _, failed := s.failures[n]; failed {
+		delete(s.failures, n)
+		s.healed(s.path(n))
+	}
 	s.gone(n)
 }
 
@@ -292,6 +303,14 @@ func (s *store) recovered(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.failures, n)
+}
+
+// healed takes back what is still to be told of a node that could not be read and is gone. mu is held.
+func (s *store) healed(path string) {
+	s.draft.healed(path)
+	for sub := range s.subs {
+		sub.healed(path)
+	}
 }
 
 // end ends every subscription.

@@ -79,6 +79,26 @@ func TestAContainerIsReaped(t *testing.T) {
 	}
 }
 
+// A deletion comes while a read is under way that shows its parent's Stat; when it is read itself the node is there again. The Stat of the parent has changed
+// twice, and the read under way has shown the first change only.
+func TestANodeThatIsBackWhenItsDeletionIsRead(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a", "/r/b")
+		tree := open(t, c, "/r")
+		first := srv.Inject(zktest.Fault{Op: "multiRead", PathPrefix: "/r/a", Action: zktest.Hold})
+		require.NoError(t, srv.Delete("/r/a"))
+		<-first.Struck() // reads /r, too
+		require.NoError(t, srv.Delete("/r/b"))
+		second := srv.Inject(zktest.Fault{Op: "multiRead", PathPrefix: "/r/b", Action: zktest.Hold})
+		first.Release()
+		<-second.Struck()
+		create(t, srv, "/r/b")
+		second.Release()
+		settle()
+		same(t, srv, tree)
+	})
+}
+
 func TestRecreatedWhileDisconnected(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/b")

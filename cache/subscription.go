@@ -12,7 +12,7 @@ import (
 // subscription is one stream of events. It begins with what was there when it was made; what has happened since waits in a queue, and beyond the
 // limit of that as deltas. Who reads slowly delays nobody, and costs no more memory than that.
 type subscription struct {
-	limit int
+	limit int           // of queue, in events; bufferBytes is that in bytes
 	more  chan struct{} // 1 slot: there is something to be had
 
 	// Of the reader only, and before the queue:
@@ -22,8 +22,29 @@ type subscription struct {
 	mu    sync.Mutex
 	queue []Event // guarded by mu
 	head  int     // queue[:head] has been read; guarded by mu
+	bytes int     // what waits in queue, about; guarded by mu
 	rest  *deltas // what has happened behind the queue; guarded by mu
 	over  error   // guarded by mu
+}
+
+// bufferBytes is how much may wait for a subscriber before events are merged: a few events with much data are as much as many with little.
+const bufferBytes = 16 << 20
+
+// weight is how much memory an event keeps from being freed, about.
+func weight(ev Event) int {
+	bytes := len(ev.Path)
+	for _, n := range []*Node{ev.Old, ev.New} {
+		if n != nil {
+			bytes += len(n.Data)
+		}
+	}
+	return bytes
+}
+
+// room says whether there is room for an event. The first one always has it.
+func (s *subscription) room(bytes int) bool {
+	waiting := len(s.queue) - s.head
+	return waiting == 0 || waiting < s.limit && s.bytes+bytes <= bufferBytes
 }
 
 // keptRoom is for how many events a subscriber that has caught up keeps room.
@@ -40,13 +61,13 @@ func (s *subscription) put(ev Event) {
 	switch {
 	case s.rest != nil:
 		s.rest.add(ev)
-	case len(s.queue)-s.head < s.limit:
+	case s.room(weight(ev)):
 		if s.head > 0 && len(s.queue) == cap(s.queue) { // make room in front before more is taken
 			n := copy(s.queue, s.queue[s.head:])
 			clear(s.queue[n:])
 			s.queue, s.head = s.queue[:n], 0
 		}
-		s.queue = append(s.queue, ev)
+		s.queue, s.bytes = append(s.queue, ev), s.bytes+weight(ev)
 	default:
 		s.rest = &deltas{}
 		s.rest.add(ev)
@@ -61,10 +82,19 @@ func (s *subscription) wake() {
 	}
 }
 
+// healed is for a node that is gone: that it cannot be read need not be told any more. Of nodes that never could be read nothing else would, however many there were.
+func (s *subscription) healed(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rest != nil {
+		s.rest.healed(path)
+	}
+}
+
 func (s *subscription) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over, s.queue, s.head, s.rest = err, nil, 0, nil
+	s.over, s.queue, s.head, s.bytes, s.rest = err, nil, 0, 0, nil
 	s.wake()
 }
 
@@ -107,6 +137,7 @@ func (s *subscription) pop() (ev Event, ok bool, rest *deltas) {
 	defer s.mu.Unlock()
 	if s.head < len(s.queue) {
 		ev = s.queue[s.head]
+		s.bytes -= weight(ev)
 		s.queue[s.head] = Event{} // let go of what it points to
 		s.head++
 		return ev, true, nil

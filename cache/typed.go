@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+
+	"github.com/go-curator/curator/internal/plain"
 )
 
 // Source is a cache that [NewTyped] can decode: *Cache, *PathChildren, *Single.
@@ -97,7 +99,7 @@ func (t *Typed[T]) entry(n Node) Entry[T] {
 	v, err := t.decode(n.Data)
 	if err != nil {
 		var none T
-		return Entry[T]{Node: n, Value: none, Err: fmt.Errorf("decode %s: %w", n.Path, err)}
+		return Entry[T]{Node: n, Value: none, Err: fmt.Errorf("decode %s: %w", plain.Text(n.Path), plain.Error(err))}
 	}
 	return Entry[T]{Node: n, Value: v}
 }

@@ -77,7 +77,8 @@ func (e *engine) waitSynced(ctx context.Context) error {
 	}
 }
 
-// inbox is an unbounded queue of functions for one goroutine.
+// inbox is an unbounded queue of functions for one goroutine. What others can fill it with, events of the persistent watch, has a bound in unread; answers have
+// that of what is under way.
 type inbox struct {
 	more chan struct{} // 1 slot: there are some
 

@@ -68,6 +68,18 @@ func (c *Client) aclFor(full string) []jute.ACL {
 	return wireACL(OpenACL())
 }
 
+// aclForParent returns the ACL of a missing parent. Nearest says that what was asked for lies directly in it.
+func (c *Client) aclForParent(full string, nearest bool) []jute.ACL {
+	cfg := &c.core.cfg
+	switch {
+	case cfg.directoryACL == nil:
+		return c.aclFor(full)
+	case nearest || full == c.view.prefix(): // the root of a namespace has what every directory in it has
+		return wireACL(cfg.directoryACL)
+	}
+	return wireACL(cfg.aboveACL)
+}
+
 // ACLResult is what GetACL returns in the background.
 type ACLResult struct {
 	ACL  []ACL
@@ -93,15 +105,11 @@ func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) 
 }
 
 // InBackground makes the terminal return at once.
-func (b GetACLBuilder) InBackground() GetACLBackground { return GetACLBackground{b} }
-
-// GetACLBackground is a GetACLBuilder whose terminal does not wait.
-type GetACLBackground struct{ b GetACLBuilder }
-
-// ForPath queues the request.
-func (b GetACLBackground) ForPath(ctx context.Context, path string) *Pending[ACLResult] {
-	return background(ctx, b.b.c, b.b.operation(path))
+func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
+	return Background[GetACLBuilder, ACLResult]{b}
 }
+
+func (b GetACLBuilder) client() *Client { return b.c }
 
 func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
@@ -110,7 +118,7 @@ func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 		call: func(*epoch) *wire.Call {
 			return &wire.Call{Op: jute.OpGetACL, Body: jute.Marshal(&jute.PathRequest{Path: full})}
 		},
-		read: func(_ *epoch, body []byte) (r ACLResult, err error) {
+		read: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse
 			if err := decode(body, &res); err != nil {
 				return r, err
@@ -152,15 +160,11 @@ func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
 }
 
 // InBackground makes the terminal return at once.
-func (b SetACLBuilder) InBackground() SetACLBackground { return SetACLBackground{b} }
-
-// SetACLBackground is a SetACLBuilder whose terminal does not wait.
-type SetACLBackground struct{ b SetACLBuilder }
-
-// ForPath queues the request.
-func (b SetACLBackground) ForPath(ctx context.Context, path string) *Pending[Stat] {
-	return background(ctx, b.b.c, b.b.operation(path))
+func (b SetACLBuilder) InBackground() Background[SetACLBuilder, Stat] {
+	return Background[SetACLBuilder, Stat]{b}
 }
+
+func (b SetACLBuilder) client() *Client { return b.c }
 
 func (b SetACLBuilder) operation(path string) *operation[Stat] {
 	full, err := b.c.fullPath(path)

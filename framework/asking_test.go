@@ -25,8 +25,9 @@ import (
 
 // everything calls each method of the client that is exported; what waits does so for no longer than ctx.
 var everything = map[string]func(ctx context.Context, c *Client){
-	"CheckExists": func(ctx context.Context, c *Client) { _, _ = c.CheckExists().ForPath(ctx, "/") },
-	"Close":       func(context.Context, *Client) {}, // its time is not ctx's: see CloseContext
+	"CleanupLogger": func(_ context.Context, c *Client) { c.CleanupLogger().Info("asked") },
+	"CheckExists":   func(ctx context.Context, c *Client) { _, _ = c.CheckExists().ForPath(ctx, "/") },
+	"Close":         func(context.Context, *Client) {}, // its time is not ctx's: see CloseContext
 	"CloseContext": func(ctx context.Context, c *Client) {
 		if c.Over() != nil { // somebody else has begun
 			_ = c.CloseContext(ctx)
@@ -63,7 +64,6 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Retry": func(ctx context.Context, c *Client) {
 		_ = c.Retry(ctx, func(context.Context) error { return nil }, retry.WithRetryable(Retryable))
 	},
-	"RetryPolicy":  func(_ context.Context, c *Client) { c.RetryPolicy() },
 	"Safety":       func(_ context.Context, c *Client) { c.Safety() },
 	"Servers":      func(_ context.Context, c *Client) { c.Servers() },
 	"Session":      hold1,
@@ -168,7 +168,9 @@ func (a *asker) asked(where string) int {
 // Enabled, Handle, WithAttrs and WithGroup implement slog.Handler.
 func (a *asker) Enabled(context.Context, slog.Level) bool { return true }
 func (a *asker) Handle(_ context.Context, r slog.Record) error {
-	a.ask("log: " + r.Message)
+	if where := "log: " + r.Message; a.asked(where) < 3 { // it comes by and by, and asking is a reason for more of it
+		a.ask(where)
+	}
 	return nil
 }
 func (a *asker) WithAttrs([]slog.Attr) slog.Handler { return a }

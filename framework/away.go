@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/go-curator/curator/internal/plain"
 )
 
 // trouble remembers the last failure to connect, for the errors of those who wait in vain.
@@ -41,7 +43,7 @@ func (t *trouble) last() error {
 type attemptError struct{ err error }
 
 func (e *attemptError) Error() string {
-	return strings.ReplaceAll(e.err.Error(), context.DeadlineExceeded.Error(), "timed out")
+	return strings.ReplaceAll(plain.Text(e.err.Error()), context.DeadlineExceeded.Error(), "timed out")
 }
 
 func (e *attemptError) Is(target error) bool {
@@ -59,9 +61,9 @@ type awayError struct {
 
 func (e *awayError) Error() string {
 	if e.last == nil {
-		return fmt.Sprintf("%v; no connection to %s: the first attempt is under way", e.err, e.servers)
+		return fmt.Sprintf("%v; no connection to %s: the first attempt is under way", e.err, plain.Text(e.servers))
 	}
-	return fmt.Sprintf("%v; no connection to %s; last attempt: %v", e.err, e.servers, e.last)
+	return fmt.Sprintf("%v; no connection to %s; last attempt: %v", e.err, plain.Text(e.servers), e.last)
 }
 
 func (e *awayError) Unwrap() []error {
@@ -84,7 +86,7 @@ func (c *core) explain(err error) error {
 	if last == nil && c.epochLast().wire.Connected() {
 		return err
 	}
-	return &awayError{err, strings.Join(c.serverList(), ", "), last}
+	return &awayError{err, listed(c.serverList(), ", "), last}
 }
 
 // notConnected is the error of whoever has waited for a connection until ctx ended.

@@ -26,8 +26,10 @@ type operation[T any] struct {
 
 	// call makes the frame of a try; each needs a new one.
 	call func(e *epoch) *wire.Call
-	// read decodes the answer to the frame. It runs on wire's goroutine in the background: it must not block.
-	read func(e *epoch, body []byte) (T, error)
+	// read decodes the answer to the frame, of that zxid. In the background it runs where answers and pings are read: it must not block, nor take much time
+	// for each byte, unless it is lengthy: then what follows upon the answer runs elsewhere.
+	read    func(zxid int64, body []byte) (T, error)
+	lengthy bool
 	// absent, if set, makes a result of ErrNoNode.
 	absent func() T
 	// undo, if set, is called when the frame did not succeed: it takes back the watch. It must not block.
@@ -255,7 +257,7 @@ func (o *operation[T]) finish(e *epoch, r wire.Reply) (v T, err error) {
 		err = readError(r)
 	}
 	if err == nil {
-		if v, err = o.read(e, r.Body); err == nil {
+		if v, err = o.read(r.Zxid, r.Body); err == nil {
 			return v, nil
 		}
 	}

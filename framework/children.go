@@ -49,7 +49,11 @@ func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string,
 }
 
 // InBackground makes the terminal return at once.
-func (b GetChildrenBuilder) InBackground() GetChildrenBackground { return GetChildrenBackground{b} }
+func (b GetChildrenBuilder) InBackground() Background[GetChildrenBuilder, ChildrenResult] {
+	return Background[GetChildrenBuilder, ChildrenResult]{b}
+}
+
+func (b GetChildrenBuilder) client() *Client { return b.c }
 
 // WatchedGetChildren is a GetChildrenBuilder with a watch.
 type WatchedGetChildren struct{ b GetChildrenBuilder }
@@ -67,14 +71,8 @@ func (b WatchedGetChildren) ForPath(ctx context.Context, path string) ([]string,
 }
 
 // InBackground makes the terminal return at once.
-func (b WatchedGetChildren) InBackground() GetChildrenBackground { return GetChildrenBackground(b) }
-
-// GetChildrenBackground is a GetChildrenBuilder whose terminal does not wait.
-type GetChildrenBackground struct{ b GetChildrenBuilder }
-
-// ForPath queues the request.
-func (b GetChildrenBackground) ForPath(ctx context.Context, path string) *Pending[ChildrenResult] {
-	return background(ctx, b.b.c, b.b.operation(path))
+func (b WatchedGetChildren) InBackground() Background[GetChildrenBuilder, ChildrenResult] {
+	return Background[GetChildrenBuilder, ChildrenResult](b)
 }
 
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
@@ -87,7 +85,7 @@ func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 			call.Watch = w.arm(e)
 			return call
 		},
-		read: func(_ *epoch, body []byte) (r ChildrenResult, err error) {
+		read: func(_ int64, body []byte) (r ChildrenResult, err error) {
 			var res jute.Children2Response
 			if err := decode(body, &res); err != nil {
 				return r, err

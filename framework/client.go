@@ -36,12 +36,14 @@ type core struct {
 	closed  chan struct{}  // closed when Close begins
 
 	mu      sync.Mutex
-	servers []string      // never changed in place
+	given   []string      // the servers, by the user; never changed in place
+	tracked []string      // by the ensemble, nil unless it is followed: these first; never changed in place
 	current *epoch        // the last one, never nil
 	moved   chan struct{} // closed and replaced when current is replaced
 	back    chan struct{} // closed and replaced with every connection
 	closing bool
 
+	clear      atomic.Bool   // it was said that credentials go over the network in clear
 	begunClose atomic.Bool   // somebody has begun to close
 	ended      chan struct{} // closed when closeErr is set
 	closeErr   error
@@ -66,14 +68,18 @@ func New(connect string, opts ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
 	view, err := newView(chroot, cfg.namespace)
 	if err != nil {
 		return nil, err
 	}
-	c := &core{cfg: cfg, servers: servers, log: slog.New(apartHandler{cfg.logger.Handler()}), chance: chance.New(), closed: make(chan struct{}), moved: make(chan struct{}), back: make(chan struct{}), ended: make(chan struct{})}
+	c := &core{cfg: cfg, given: servers, chance: chance.New(), closed: make(chan struct{}), moved: make(chan struct{}), back: make(chan struct{}), ended: make(chan struct{})}
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
-	c.ops = newOps(c.epochLast, c.log)
+	c.ops = newOps(c.epochLast, cfg.logger.Handler())
+	c.log = c.ops.log
 	c.ops.janitor.chance = c.chance
 	if err := c.manager.open(1, nil, nil); err != nil {
 		c.ops.close()
@@ -221,10 +227,10 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 	}
 }
 
-// Conn returns the go-zookeeper connection underneath the current session: code written for that library shares the session. Do not close
-// it. It belongs to one epoch and is dead when that is over; ask again then. While no server can be reached its calls fail with zk.ErrNoServer when a pause
-// of a second or more between two rounds through the servers is due. In such a pause Close of a client that was asked for its Conn may take up to a second
-// longer, and those calls hear of the end of their session up to a second later.
+// Conn returns a go-zookeeper connection that shares the current session, for code written for that library. The first call makes it; a client that is
+// never asked for one has none. Do not close it: that ends the session. It belongs to one epoch and is dead when that is over; ask again then. While there
+// is no connection its calls wait, and fail with zk.ErrNoServer within three seconds. If the session ends while they do, those calls, and Close of the client,
+// may take up to a second longer.
 func (c *Client) Conn() *zk.Conn {
 	if c.none() {
 		return nil
@@ -279,7 +285,7 @@ func (c *core) close(ctx context.Context) error {
 	})
 	select {
 	case <-done:
-	case <-ctx.Done(): // the log handler blocks
+	case <-ctx.Done(): // the manager waits for a session that is busy
 	}
 	c.mu.Lock()
 	c.closing = true
@@ -302,6 +308,7 @@ func (c *core) close(ctx context.Context) error {
 		idle <- err
 	}()
 	err := within(ctx, idle)
+	defer c.ops.lines.flush(ctx)
 	switch {
 	case err == nil:
 		c.log.Info("closed", "epoch", e.n)

@@ -12,12 +12,14 @@ import (
 var (
 	// ErrDecompress says that a node's data are not what the compression provider writes: not compressed, damaged, or more than it allows.
 	ErrDecompress = named("data cannot be decompressed")
-	// ErrDecompressedTooLarge says that decompressed data would be larger than the provider allows. It matches ErrDecompress too.
+	// ErrDecompressedTooLarge says that decompressed data would be larger than the provider, or what is left of the call's budget, allows: see
+	// [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress too.
 	ErrDecompressedTooLarge = named("decompressed data would be larger than the limit", ErrDecompress)
 )
 
 // CompressionProvider packs and unpacks the data of nodes, see [WithCompressionProvider]. It is given the full path, chroot and namespace included,
-// may be called from several goroutines at once and must not block, nor keep or change what it is given. What it returns belongs to the caller. An
+// may be called from several goroutines at once and must not keep or change what it is given. It should not block: callers wait for it, and in the
+// background whatever else is to be unpacked. What it returns belongs to the caller. An
 // error of Decompress that is not ErrDecompress is wrapped into one. Corresponds to Curator's CompressionProvider.
 type CompressionProvider interface {
 	Compress(path string, data []byte) ([]byte, error)
@@ -28,11 +30,28 @@ type CompressionProvider interface {
 // make, and reads what that reads: one gzip member with nothing behind it. Its zero value is ready for use.
 type Gzip struct {
 	// Limit is how many bytes Decompress returns at most; beyond that the error is ErrDecompressedTooLarge. A node of a megabyte may stand for a
-	// gigabyte, and whoever may write it need not be a friend. Default (0 or less): 64 MiB.
+	// gigabyte, and whoever may write it need not be a friend. Default (0 or less): 8 MiB. How much one call unpacks in sum is [WithDecompressedLimit].
 	Limit int
 }
 
-const defaultGzipLimit = 64 << 20
+const (
+	defaultGzipLimit         = 8 << 20
+	defaultDecompressedLimit = 64 << 20
+)
+
+// WithDecompressedLimit bounds how many bytes one call makes of compressed data, in sum over its nodes: a [Client.MultiRead], or a read of one node. A node
+// for which no room is left fails by itself, with ErrDecompressedTooLarge; the others are not affected, smaller ones behind it included. A [Client.Walk]
+// unpacks one node at a time and keeps none: there it bounds each node. [Gzip], which has a limit for each node besides, stops unpacking there; another
+// [CompressionProvider] is let finish, and what turns out to be too large is thrown away: then it bounds what is kept. Default 64 MiB.
+func WithDecompressedLimit(bytes int) Option {
+	return func(o *options) error {
+		if bytes <= 0 {
+			return invalid("WithDecompressedLimit", "%d; give a positive number of bytes, or leave the option out", bytes)
+		}
+		o.decompressed = bytes
+		return nil
+	}
+}
 
 // emptyGzip is how Java packs nothing.
 var emptyGzip = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
@@ -59,12 +78,16 @@ func (g Gzip) Compress(_ string, data []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+func (g Gzip) limit() int {
+	if g.Limit > 0 {
+		return g.Limit
+	}
+	return defaultGzipLimit
+}
+
 // Decompress unpacks data.
 func (g Gzip) Decompress(_ string, data []byte) ([]byte, error) {
-	limit := g.Limit
-	if limit <= 0 {
-		limit = defaultGzipLimit
-	}
+	limit := g.limit()
 	in := bytes.NewReader(data)
 	r, err := gzip.NewReader(in)
 	if err != nil {
@@ -101,13 +124,7 @@ const (
 )
 
 func (c *Client) packs(p packing) bool {
-	return p == packYes || p == packDefault && c.core.cfg.compressed
-}
-
-// calledBack says whether the end of an operation calls functions of the user's.
-func (o *options) calledBack() bool {
-	_, ours := o.compression.(Gzip)
-	return !ours || o.observer.Active()
+	return p == packYes || p == packDefault && !c.none() && c.core.cfg.compressed
 }
 
 // outgoing returns the data to be sent for the node: the client's default data for nil, packed if need be.
@@ -128,12 +145,32 @@ func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
 
 // incoming returns a node's data as the caller wants them. A node without data, as parents are, has nothing to unpack.
 func (c *Client) incoming(full string, data []byte, p packing) ([]byte, error) {
+	return c.incomingUpTo(full, data, p, c.core.cfg.decompressed)
+}
+
+// incomingUpTo is incoming with so much room for what is unpacked.
+func (c *Client) incomingUpTo(full string, data []byte, p packing, limit int) ([]byte, error) {
 	if len(data) == 0 || !c.packs(p) {
 		return data, nil
 	}
-	plain, err := c.core.cfg.compression.Decompress(full, data)
+	plain, err := unpack(c.core.cfg.compression, full, data, limit)
 	if err != nil && !errors.Is(err, ErrDecompress) {
 		err = fmt.Errorf("%w: %w", ErrDecompress, err)
+	}
+	return plain, err
+}
+
+// unpack has a provider unpack data, and takes no more than limit bytes from it. Gzip stops there; another one is let finish first.
+func unpack(p CompressionProvider, full string, data []byte, limit int) ([]byte, error) {
+	if g, ours := p.(*Gzip); ours && g != nil {
+		p = *g
+	}
+	if g, ours := p.(Gzip); ours {
+		p = Gzip{Limit: min(g.limit(), max(limit, 1))}
+	}
+	plain, err := p.Decompress(full, data)
+	if err == nil && len(plain) > limit {
+		return nil, fmt.Errorf("%w: %d bytes, with room for %d", ErrDecompressedTooLarge, len(plain), limit)
 	}
 	return plain, err
 }

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -230,4 +231,103 @@ func FuzzGunzip(f *testing.F) {
 		}
 		assert.LessOrEqual(t, len(plain), 1<<16)
 	})
+}
+
+func bomb(t *testing.T, size int) []byte {
+	t.Helper()
+	packed, err := Gzip{}.Compress("/", make([]byte, size))
+	require.NoError(t, err)
+	return packed
+}
+
+func TestGzipHasALimitByDefault(t *testing.T) {
+	plain, err := Gzip{}.Decompress("/a", bomb(t, 8<<20))
+	require.NoError(t, err)
+	assert.Len(t, plain, 8<<20)
+	_, err = Gzip{}.Decompress("/a", bomb(t, 8<<20+1))
+	assert.ErrorIs(t, err, ErrDecompressedTooLarge)
+	_, err = unpack(Gzip{Limit: 99}, "/a", bomb(t, 100), 100)
+	assert.ErrorIs(t, err, ErrDecompressedTooLarge)
+	_, err = unpack(Gzip{Limit: 100}, "/a", bomb(t, 100), 99)
+	assert.ErrorIs(t, err, ErrDecompressedTooLarge)
+	plain, err = unpack(Gzip{}, "/a", emptyGzip, 0)
+	require.NoError(t, err)
+	assert.Empty(t, plain)
+	_, err = unpack(&Gzip{}, "/a", bomb(t, 100), 10)
+	assert.ErrorContains(t, err, "limit: 10 bytes", "it stops there, too")
+	_, err = unpack(Gzip{}, "/a", bomb(t, 1), 0)
+	assert.ErrorIs(t, err, ErrDecompressedTooLarge)
+}
+
+// plainGzip is a provider that knows no limits.
+type plainGzip struct{}
+
+func (plainGzip) Compress(path string, data []byte) ([]byte, error) {
+	return Gzip{}.Compress(path, data)
+}
+func (plainGzip) Decompress(path string, data []byte) ([]byte, error) {
+	return Gzip{Limit: 1 << 30}.Decompress(path, data)
+}
+
+// What many nodes would make together is bounded, also where each of them is small enough; those for which there is room are read.
+func TestDecompressedInSum(t *testing.T) {
+	for name, p := range map[string]CompressionProvider{"gzip": Gzip{}, "one that knows no limits": plainGzip{}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+				ctx := t.Context()
+				var reads []Read
+				for i, size := range []int{400, 400, 400, 100, 200} {
+					path := fmt.Sprintf("/%d", i)
+					require.NoError(t, srv.Create(path, bomb(t, size)))
+					reads = append(reads, ReadData(path))
+				}
+				check := func(results []ReadResult, err error) {
+					t.Helper()
+					require.NoError(t, err)
+					for i, size := range []int{400, 400, 0, 100, 0} {
+						assert.Len(t, results[i].Data, size)
+						if size == 0 {
+							assert.ErrorIs(t, results[i].Err, ErrDecompressedTooLarge)
+						} else {
+							assert.NoError(t, results[i].Err)
+						}
+					}
+				}
+				check(c.MultiRead().Decompressed().ForReads(ctx, reads...))
+				r, err := c.MultiRead().Decompressed().InBackground().ForReads(ctx, reads...).Wait(ctx)
+				check(r.Results, err)
+
+				require.NoError(t, srv.Create("/large", bomb(t, 1001)))
+				_, err = c.GetData().Decompressed().ForPath(ctx, "/large")
+				assert.ErrorIs(t, err, ErrDecompressedTooLarge, "one node is a call, too")
+				nodes := 0
+				for n, err := range c.Walk().ForPath(ctx, "/") {
+					require.NoError(t, err)
+					nodes += len(n.Data)
+				}
+				assert.NotZero(t, nodes)
+			}, WithCompressionProvider(p), WithDecompressedLimit(1000))
+		})
+	}
+	_, err := New("h", WithDecompressedLimit(0))
+	assert.ErrorIs(t, err, ErrInvalidOption)
+}
+
+// A walk keeps nothing of what it has unpacked: there the limit is that of each node.
+func TestDecompressedOnAWalk(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		for i, size := range []int{900, 900, 1001, 900} {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r%d", i), bomb(t, size)))
+		}
+		got := map[string]int{}
+		for n, err := range c.Walk().ForPath(t.Context(), "/") {
+			if n.Path == "/r2" {
+				assert.ErrorIs(t, err, ErrDecompressedTooLarge)
+			} else {
+				require.NoError(t, err)
+			}
+			got[n.Path] = len(n.Data)
+		}
+		assert.Equal(t, []int{900, 900, 0, 900}, []int{got["/r0"], got["/r1"], got["/r2"], got["/r3"]})
+	}, WithCompression(), WithDecompressedLimit(1000))
 }

@@ -40,9 +40,26 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// parseConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address stands in brackets, and spaces around
-// entries do not matter. The chroot is "" or "/app".
+// shown is what of a connect string errors repeat: nothing in front of an "@", which may be somebody's password.
+func shown(s string) string {
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		s = "[redacted]" + s[i:]
+	}
+	return shortened(s)
+}
+
+// parseConnectString is readConnectString, and repeats no password that somebody has written in front of a host.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
+	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
+		err = fmt.Errorf(`%w %q: a host name has no '@', and what stands in front of it is not repeated here; user and password go into WithAuth or WithSASLDigest`,
+			ErrInvalidConnectString, shown(s))
+	}
+	return servers, chroot, err
+}
+
+// readConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address stands in brackets, and spaces around
+// entries do not matter. The chroot is "" or "/app".
+func readConnectString(s string) (servers []string, chroot string, err error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, shortened(s), fmt.Sprintf(format, args...))
 	}
@@ -120,7 +137,7 @@ func parseServer(entry string) (server, why string) {
 			}
 			port = rest[1:]
 		}
-		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is6() {
+		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
 			return "", "there is no IPv6 address between the brackets"
 		}
 	case strings.Count(entry, ":") > 1:
@@ -134,8 +151,9 @@ func parseServer(entry string) (server, why string) {
 	if len(host) > maxHost {
 		return "", fmt.Sprintf("a host name of %d bytes; the longest are %d", len(host), maxHost)
 	}
-	if i := strings.IndexFunc(host, func(r rune) bool { return r <= ' ' || r == '@' || r == ';' || r == '[' || r == ']' || r == 0x7f }); i >= 0 {
-		return "", fmt.Sprintf("a host name has no %q; separate servers by commas", host[i])
+	if i := strings.IndexFunc(host, func(r rune) bool { return notPrinted(r) || strings.ContainsRune(" @;[]", r) }); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(host[i:])
+		return "", fmt.Sprintf("a host name has no %q; separate servers by commas", r)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
@@ -143,3 +161,6 @@ func parseServer(entry string) (server, why string) {
 	}
 	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), ""
 }
+
+// notPrinted tells what does something to a terminal, or cannot be seen on it.
+func notPrinted(r rune) bool { return !unicode.IsPrint(r) }

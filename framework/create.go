@@ -204,17 +204,13 @@ func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (s
 	return r.Path, err
 }
 
-// InBackground makes the terminal return at once.
-func (b CreateBuilder) InBackground() CreateBackground { return CreateBackground{b} }
-
-// CreateBackground is a CreateBuilder whose terminal does not wait.
-type CreateBackground struct{ b CreateBuilder }
-
-// ForPath queues the request. data must not be changed until it is done. A protected create whose reply is lost is looked for, and made once
-// more if it is not there, when the same session is connected again.
-func (b CreateBackground) ForPath(ctx context.Context, path string, data []byte) *Pending[CreateResult] {
-	return background(ctx, b.b.c, b.b.operation(path, data))
+// InBackground makes the terminal return at once. A protected create whose reply is lost is looked for, and made once more if it is not there, when the same
+// session is connected again.
+func (b CreateBuilder) InBackground() BackgroundWithData[CreateBuilder, CreateResult] {
+	return BackgroundWithData[CreateBuilder, CreateResult]{b}
 }
+
+func (b CreateBuilder) client() *Client { return b.c }
 
 func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResult] {
 	c := b.c
@@ -246,7 +242,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 		store(b.stat, stat)
 		return CreateResult{c.userPath(path), stat}
 	}
-	o.read = func(_ *epoch, body []byte) (r CreateResult, err error) {
+	o.read = func(_ int64, body []byte) (r CreateResult, err error) {
 		var res jute.Create2Response
 		if err := decode(body, &res); err != nil {
 			return r, err
@@ -258,7 +254,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	case c.view.isChroot(full): // there or not, it is not made
 		o.parent, o.write = full, false
 		o.call = func(*epoch) *wire.Call { return existsCall(full) }
-		o.read = func(*epoch, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
+		o.read = func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
 	case b.protection:
 		b.protect(o, full, data, result)
 	case b.node.mode.IsSequential():

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/mutant"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/internal/zkpath"
 )
@@ -63,15 +64,11 @@ func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 }
 
 // InBackground makes the terminal return at once.
-func (b DeleteBuilder) InBackground() DeleteBackground { return DeleteBackground{b} }
-
-// DeleteBackground is a DeleteBuilder whose terminal does not wait.
-type DeleteBackground struct{ b DeleteBuilder }
-
-// ForPath queues the request.
-func (b DeleteBackground) ForPath(ctx context.Context, path string) *Pending[struct{}] {
-	return background(ctx, b.b.c, b.b.operation(path))
+func (b DeleteBuilder) InBackground() Background[DeleteBuilder, struct{}] {
+	return Background[DeleteBuilder, struct{}]{b}
 }
+
+func (b DeleteBuilder) client() *Client { return b.c }
 
 func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	c := b.c
@@ -164,7 +161,7 @@ func deleteChildren(ctx context.Context, e *epoch, full string, expire func(*wir
 				err = send(ctx, e, expire(deleteCall(child, -1)))
 			}
 			if unlessNoNode(err) != nil {
-				return fmt.Errorf("child %s: %w", flight[i], err)
+				return fmt.Errorf("child %s: %w", plain.Text(flight[i]), err)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"time"
 
@@ -18,18 +19,34 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 			return nil, fmt.Errorf("%w: %w", errTooEarly, err)
 		}
 		var conn net.Conn
-		err := apart.ErrNoReturn
-		apart.Call(func() { conn, err = c.cfg.connect(ctx, network, addr) })
+		open, err := false, apart.ErrNoReturn
+		apart.Call(func() {
+			if conn, err = c.cfg.connect(ctx, network, addr, c.log); err == nil {
+				open = overheard(conn)
+			}
+		})
 		if err != nil {
 			return nil, err
+		}
+		if open && len(c.cfg.credentials) > 0 && c.clear.CompareAndSwap(false, true) {
+			c.log.Warn("the credentials of WithAuth go to the servers in clear, passwords included: use WithTLS or WithTLSFiles", "server", addr)
 		}
 		return conn, nil
 	}
 }
 
+// overheard says whether a connection leaves the machine and is not encrypted, as far as can be told of one that a user's dialer has made.
+func overheard(conn net.Conn) bool {
+	if _, encrypted := conn.(*tls.Conn); encrypted {
+		return false
+	}
+	to, ok := conn.RemoteAddr().(*net.TCPAddr)
+	return ok && !to.IP.IsLoopback()
+}
+
 // connect calls the user's functions: the dialer, and what a TLS configuration has of them.
-func (o *options) connect(ctx context.Context, network, addr string) (net.Conn, error) {
-	cfg := o.tlsNow()
+func (o *options) connect(ctx context.Context, network, addr string, log *slog.Logger) (net.Conn, error) {
+	cfg := o.tlsNow(log)
 	conn, err := o.dial(ctx, network, addr)
 	switch {
 	case err != nil:

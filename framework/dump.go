@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/go-curator/curator/internal/jute"
 )
 
 // dumpLine is a line of a dump, see DumpBuilder.ForPath. It is one of these.
@@ -17,6 +15,16 @@ type dumpLine struct {
 	Node    *dumpNode    `json:"node,omitempty"`
 	Skipped *dumpSkipped `json:"skipped,omitempty"`
 	End     *dumpEnd     `json:"end,omitempty"`
+}
+
+// kinds is how many it is of; any number, if the dump is not ours.
+func (l dumpLine) kinds() (n int) {
+	for _, is := range []bool{l.Header != nil, l.Node != nil, l.Skipped != nil, l.End != nil} {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 type dumpHeader struct {
@@ -28,7 +36,7 @@ type dumpHeader struct {
 type dumpNode struct {
 	Path string `json:"path"` // relative to the root, which is "/"
 	Data []byte `json:"data,omitempty"`
-	// ACL is left out when it is the open one.
+	// ACL is left out only if the header says so of all.
 	ACL []dumpACL `json:"acl,omitempty"`
 	// For those who read the dump.
 	Version  int32 `json:"version"`
@@ -85,7 +93,7 @@ func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f
 //
 //   - Data are written as they are stored, compressed or not.
 //   - Ephemeral nodes are left out; for each there is a line that says so, and Progress counts them.
-//   - What /zookeeper contains is left out.
+//   - /zookeeper, where the servers keep their own nodes, is left out, unless path is there itself. Restore does not write there.
 //   - Versions and times are written for information only. A restored node begins at version 0, and a restored parent numbers its next sequential child
 //     by the children it has had since: that number may be smaller than those in the names restored.
 //   - That a node is a container or has a TTL is not told by servers: it becomes a persistent one.
@@ -94,11 +102,11 @@ func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f
 // error is not whole, and Restore will say so. A node that may not be read, or whose ACL the server hides for lack of PermAdmin, is ErrNoAuth: with
 // WithoutACL reading is enough. An error of w ends it.
 //
-// The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump, data are in base64 and left out when there are none, and
-// an ACL is left out when it is the open one:
+// The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump, data are in base64 and left out when there are none. Every
+// node has its ACL, or, WithoutACL, none has:
 //
 //	{"header":{"version":1,"root":"/config","acl":true}}
-//	{"node":{"path":"/","data":"djE=","version":3,"cversion":2,"ctime":1700000000000,"mtime":1700000000000}}
+//	{"node":{"path":"/","data":"djE=","acl":[{"perms":31,"scheme":"world","id":"anyone"}],"version":3,"cversion":2,"ctime":1700000000000,"mtime":…}}
 //	{"node":{"path":"/app","acl":[{"perms":31,"scheme":"digest","id":"ops:…"}],"version":0,"cversion":1,"ctime":…,"mtime":…}}
 //	{"skipped":{"path":"/app/worker-1","why":"ephemeral"}}
 //	{"end":{"nodes":2,"skipped":1}}
@@ -171,10 +179,8 @@ func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
 		}
 		node.ACL = append(node.ACL, dumpACL(a))
 	}
-	if len(n.acl) == 1 && aclOf(n.acl[0]) == OpenACL()[0] {
-		node.ACL = nil
+	if len(node.ACL) == 0 && !b.noACL {
+		return line, fmt.Errorf("%w: a node without an ACL", ErrMalformedReply)
 	}
 	return dumpLine{Node: node}, nil
 }
-
-func aclOf(a jute.ACL) ACL { return ACL{Perm(a.Perms), a.Scheme, a.ID} }

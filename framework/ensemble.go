@@ -1,7 +1,9 @@
 package framework
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,26 +14,51 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
+// ErrInvalidEnsembleConfig says that the ensemble's configuration is not what members write about themselves, so that no client follows it; the message
+// says what is wrong: more than 1000 members or 1 MiB, or a member whose address for clients is none: neither an IP address without a zone nor a name of
+// letters, digits, "-", "_" and ".", at most 253 bytes long, or a port that is not from 1 to 65535.
+var ErrInvalidEnsembleConfig = named("invalid ensemble configuration")
+
+const (
+	// maxMembers is how many members a configuration can have; ensembles have a handful, and some dozens of observers.
+	maxMembers = 1000
+	// maxConfig is how large it can be, in bytes: larger ones do not fit into a node, by default.
+	maxConfig = 1 << 20
+)
+
 // EnsembleConfig is what the members of an ensemble have agreed on about themselves.
 type EnsembleConfig struct {
 	// Version identifies the configuration, for [ReconfigBuilder.FromConfig].
 	Version int64
-	// Members are in the order of their ids. None: a standalone server.
+	// Members are in the order of their ids, at most 1000. None: a standalone server.
 	Members []EnsembleMember
 	// Data is the configuration as the server keeps it: a line per member, weights and groups, if any, and the version.
 	Data []byte
+
+	fault error // see Validate
+}
+
+// Validate says why no client can follow the configuration, see [WithEnsembleTracking]: ErrInvalidEnsembleConfig with the first reason; nil if there is none.
+// A member that names no address for clients is none.
+func (c EnsembleConfig) Validate() error { return c.fault }
+
+// wrong notes what is wrong; the first counts.
+func (c *EnsembleConfig) wrong(format string, args ...any) {
+	if c.fault == nil {
+		c.fault = fmt.Errorf("%w: %s", ErrInvalidEnsembleConfig, fmt.Sprintf(format, args...))
+	}
 }
 
 // EnsembleMember is a line "server.ID=…" of a configuration.
 type EnsembleMember struct {
 	ID int64
-	// Host is how the other members reach it, without the ports; the first address, if it has several.
+	// Host is how the other members reach it, without the ports; the first address, if it has several. Empty if it is neither a name nor an IP address.
 	Host string
 	// Observer says that it has no vote; else it is a participant. Clients use it all the same.
 	Observer bool
-	// ClientAddress is where it serves clients, as host:port: Host for a wildcard. Empty if the line does not say.
+	// ClientAddress is where it serves clients, as host:port: Host for a wildcard. Empty if the line does not say, or nothing that can be an address.
 	ClientAddress string
-	// Spec is what stands behind the "=".
+	// Spec is what stands behind the "=", as the node has it.
 	Spec string
 }
 
@@ -47,9 +74,13 @@ func (c EnsembleConfig) ClientAddresses() []string {
 	return slices.Compact(addresses)
 }
 
-// parseEnsembleConfig reads what it understands, as members do with lines of later versions.
+// parseEnsembleConfig reads what it understands, as members do with lines of later versions, and notes what cannot be right.
 func parseEnsembleConfig(data []byte) EnsembleConfig {
 	c := EnsembleConfig{Data: data}
+	if len(data) > maxConfig {
+		c.wrong("%d bytes; the most are %d", len(data), maxConfig)
+		return c
+	}
 	for line := range strings.Lines(string(data)) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
@@ -59,37 +90,86 @@ func parseEnsembleConfig(data []byte) EnsembleConfig {
 			c.Version, _ = strconv.ParseInt(value, 16, 64)
 		case strings.HasPrefix(key, "server."):
 			if id, err := strconv.ParseInt(key[len("server."):], 10, 64); err == nil {
-				c.Members = append(c.Members, parseMember(id, value))
+				c.add(id, value)
 			}
 		}
 	}
-	slices.SortFunc(c.Members, func(a, b EnsembleMember) int { return int(min(max(a.ID-b.ID, -1), 1)) })
+	slices.SortFunc(c.Members, func(a, b EnsembleMember) int { return cmp.Compare(a.ID, b.ID) })
 	return c
 }
 
-// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]".
-func parseMember(id int64, spec string) EnsembleMember {
-	m := EnsembleMember{ID: id, Spec: spec}
+func (c *EnsembleConfig) add(id int64, spec string) {
+	if len(c.Members) == maxMembers {
+		c.wrong("more than %d members", maxMembers)
+		return
+	}
+	m, why := parseMember(id, spec)
+	if why != "" {
+		c.wrong("member %d: %s", id, why)
+	}
+	c.Members = append(c.Members, m)
+}
+
+// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]", and says why the address for clients is none, if it gives one.
+func parseMember(id int64, spec string) (m EnsembleMember, why string) {
+	m = EnsembleMember{ID: id, Spec: spec}
 	peers, client, _ := strings.Cut(spec, ";")
 	first, _, _ := strings.Cut(peers, "|")
 	if end := strings.IndexByte(first, ']'); strings.HasPrefix(first, "[") && end > 0 {
-		m.Host = first[1:end]
+		first = first[1:end]
 	} else {
-		m.Host, _, _ = strings.Cut(first, ":")
+		first, _, _ = strings.Cut(first, ":")
+	}
+	if _, ok := hostName(first); ok {
+		m.Host = first
 	}
 	m.Observer = strings.HasSuffix(strings.ToLower(peers), ":observer")
+	if client = strings.TrimSpace(client); client == "" {
+		return m, ""
+	}
+	host, port := "", client
+	if i := strings.LastIndexByte(client, ':'); i >= 0 {
+		host, port = client[:i], client[i+1:]
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(host, ":") {
+			return m, fmt.Sprintf("%q is not an address", shortened(client))
+		}
+	}
+	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.Unmap().IsUnspecified() {
+		host = first
+	}
+	name, ok := hostName(host)
+	if !ok {
+		return m, fmt.Sprintf("%q is not a host", shortened(host))
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return m, fmt.Sprintf("%q is not a port from 1 to 65535", shortened(port))
+	}
+	m.ClientAddress = net.JoinHostPort(name, strconv.FormatUint(n, 10))
+	return m, ""
+}
 
-	host, port := "", strings.TrimSpace(client)
-	if i := strings.LastIndexByte(port, ':'); i >= 0 {
-		host, port = strings.Trim(port[:i], "[]"), port[i+1:]
+// hostName returns a host as it is connected to and compared: an IP address in its usual form, a name in lower case. ok is false for what is neither, an
+// address with a zone included, which says something on one machine only.
+func hostName(s string) (name string, ok bool) {
+	if addr, err := netip.ParseAddr(s); err == nil {
+		return addr.Unmap().String(), addr.Zone() == ""
 	}
-	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
-		host = m.Host
+	for label := range strings.SplitSeq(strings.TrimSuffix(s, "."), ".") {
+		if label == "" || len(label) > maxLabel || strings.ContainsFunc(label, notInNames) {
+			return "", false
+		}
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err == nil && n > 0 && host != "" {
-		m.ClientAddress = net.JoinHostPort(strings.ToLower(host), port)
-	}
-	return m
+	return strings.ToLower(s), len(s) <= maxHost
+}
+
+// maxLabel is the length of the longest parts of a host name.
+const maxLabel = 63
+
+func notInNames(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
 
 // ConfigResult is what GetConfig and Reconfig return in the background.
@@ -126,7 +206,11 @@ func (b GetConfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, erro
 }
 
 // InBackground makes the terminal return at once.
-func (b GetConfigBuilder) InBackground() GetConfigBackground { return GetConfigBackground{b} }
+func (b GetConfigBuilder) InBackground() BackgroundForEnsemble[GetConfigBuilder, ConfigResult] {
+	return BackgroundForEnsemble[GetConfigBuilder, ConfigResult]{b}
+}
+
+func (b GetConfigBuilder) client() *Client { return b.c }
 
 // WatchedGetConfig is a GetConfigBuilder with a watch.
 type WatchedGetConfig struct{ b GetConfigBuilder }
@@ -138,14 +222,8 @@ func (b WatchedGetConfig) ForEnsemble(ctx context.Context) (EnsembleConfig, *Wat
 }
 
 // InBackground makes the terminal return at once.
-func (b WatchedGetConfig) InBackground() GetConfigBackground { return GetConfigBackground(b) }
-
-// GetConfigBackground is a GetConfigBuilder whose terminal does not wait.
-type GetConfigBackground struct{ b GetConfigBuilder }
-
-// ForEnsemble queues the request.
-func (b GetConfigBackground) ForEnsemble(ctx context.Context) *Pending[ConfigResult] {
-	return background(ctx, b.b.c, b.b.operation())
+func (b WatchedGetConfig) InBackground() BackgroundForEnsemble[GetConfigBuilder, ConfigResult] {
+	return BackgroundForEnsemble[GetConfigBuilder, ConfigResult](b)
 }
 
 func (b GetConfigBuilder) operation() *operation[ConfigResult] {
@@ -155,7 +233,7 @@ func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 	}
 	w := b.watching.start(top, wire.Data, configPath)
 	return &operation[ConfigResult]{
-		name: "getConfig", undo: w.disarm,
+		name: "getConfig", undo: w.disarm, lengthy: true,
 		call: func(e *epoch) *wire.Call {
 			call := dataCall(configPath)
 			call.Watch = w.arm(e)
@@ -165,8 +243,8 @@ func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 	}
 }
 
-func readConfig(stat *Stat, w *Watch) func(*epoch, []byte) (ConfigResult, error) {
-	return func(_ *epoch, body []byte) (r ConfigResult, err error) {
+func readConfig(stat *Stat, w *Watch) func(int64, []byte) (ConfigResult, error) {
+	return func(_ int64, body []byte) (r ConfigResult, err error) {
 		var res jute.GetDataResponse
 		if err := decode(body, &res); err != nil {
 			return r, err
@@ -222,19 +300,15 @@ func (b ReconfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, error
 }
 
 // InBackground makes the terminal return at once.
-func (b ReconfigBuilder) InBackground() ReconfigBackground { return ReconfigBackground{b} }
-
-// ReconfigBackground is a ReconfigBuilder whose terminal does not wait.
-type ReconfigBackground struct{ b ReconfigBuilder }
-
-// ForEnsemble queues the request.
-func (b ReconfigBackground) ForEnsemble(ctx context.Context) *Pending[ConfigResult] {
-	return background(ctx, b.b.c, b.b.operation())
+func (b ReconfigBuilder) InBackground() BackgroundForEnsemble[ReconfigBuilder, ConfigResult] {
+	return BackgroundForEnsemble[ReconfigBuilder, ConfigResult]{b}
 }
+
+func (b ReconfigBuilder) client() *Client { return b.c }
 
 func (b ReconfigBuilder) operation() *operation[ConfigResult] {
 	return &operation[ConfigResult]{
-		name: "reconfig", fault: b.fault(), write: true, once: true,
+		name: "reconfig", fault: b.fault(), write: true, once: true, lengthy: true,
 		call: func(*epoch) *wire.Call {
 			return &wire.Call{Op: jute.OpReconfig, Body: jute.Marshal(&reconfigRequest{b.joining, b.leaving, b.members, b.version})}
 		},

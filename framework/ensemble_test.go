@@ -1,7 +1,12 @@
 package framework
 
 import (
+	"cmp"
 	"encoding/hex"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,14 +47,58 @@ func TestParseEnsembleConfig(t *testing.T) {
 	assert.Empty(t, parseEnsembleConfig(nil).ClientAddresses())
 }
 
-func FuzzParseEnsembleConfig(f *testing.F) {
-	f.Add([]byte(ensemble))
-	f.Add([]byte("server.1=[::;[:1"))
+// What is taken from a configuration can be connected to, and is understood the same way when it is written again.
+func FuzzConfigOfAnEnsemble(f *testing.F) {
+	for _, s := range []string{ensemble, "server.1=[::;[:1", "server.1=[::1]:1:2|b:1:2:observer;[2001:db8::4]:2181\nversion=5", "server.1=a:1:2;[fe80::1%\x1b]:1",
+		"server.-9223372036854775808=a\u202e:1:2;1\nserver.9223372036854775807=b:1:2;::ffff:0.0.0.0:99999\r\n", "server.1=" + strings.Repeat("a.", 200) + ":1:2;0"} {
+		f.Add([]byte(s))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, a := range parseEnsembleConfig(data).ClientAddresses() {
-			assert.NotEmpty(t, a)
+		c := parseEnsembleConfig(data)
+		require.LessOrEqual(t, len(c.Members), maxMembers)
+		require.True(t, slices.IsSortedFunc(c.Members, func(a, b EnsembleMember) int { return cmp.Compare(a.ID, b.ID) }))
+		if err := c.Validate(); err != nil {
+			require.ErrorIs(t, err, ErrInvalidEnsembleConfig)
+			require.Less(t, len(err.Error()), 1000)
+			require.False(t, strings.ContainsFunc(err.Error(), notPrinted), "%q", err)
 		}
+		var again strings.Builder
+		for i, addr := range c.ClientAddresses() {
+			require.Less(t, len(addr), maxHost+10)
+			server, why := parseServer(addr)
+			require.Empty(t, why, "%q", addr)
+			require.Equal(t, addr, server)
+			host, _, err := net.SplitHostPort(addr)
+			require.NoError(t, err)
+			name, ok := hostName(host)
+			require.True(t, ok)
+			require.Equal(t, host, name)
+			fmt.Fprintf(&again, "server.%d=m:1:2:participant;%s\n", i, addr)
+		}
+		same := parseEnsembleConfig([]byte(again.String()))
+		require.NoError(t, same.Validate())
+		require.Equal(t, c.ClientAddresses(), same.ClientAddresses())
 	})
+}
+
+func TestConfigurationsThatAreRefused(t *testing.T) {
+	for in, says := range map[string]string{
+		"server.1=a:1:2;0": `member 1: "0" is not a port`, "server.10=h:1:2;99999": "is not a port", "server.1=a:1:2;b c:1": `"b c" is not a host`,
+		"server.1=a:1:2;[::1%25eth0]:1": "is not a host", "server.1=a:1:2;[b]:1": "is not an address", "server.1=a\x1b:1:2;1": `"a\x1b" is not a host`,
+		"server.1=:1:2;1": `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) + "y:1": "is not a host", strings.Repeat("x", maxConfig+1): "bytes",
+		strings.Repeat("server.1=a:1:2\n", maxMembers+1): "more than 1000 members",
+	} {
+		err := parseEnsembleConfig([]byte(in)).Validate()
+		assert.ErrorIs(t, err, ErrInvalidEnsembleConfig)
+		assert.ErrorContains(t, err, says)
+		assert.Less(t, len(err.Error()), 300)
+	}
+	for _, in := range []string{"", ensemble, "server.1=a:1:2", "server.8=", "server.1=a:1:2;[::]:1", "server.1=a_b.c.:1:2;1", "server.1=a:1:2;0:0:0:0:0:0:0:0:2181",
+		strings.Repeat("server.1=a:1:2\n", maxMembers)} {
+		assert.NoError(t, parseEnsembleConfig([]byte(in)).Validate(), in)
+	}
+	extremes := parseEnsembleConfig([]byte("server.9223372036854775807=a\nserver.-9223372036854775808=b\nserver.0=c"))
+	assert.Equal(t, []string{"b", "c", "a"}, []string{extremes.Members[0].Host, extremes.Members[1].Host, extremes.Members[2].Host})
 }
 
 func TestGetConfig(t *testing.T) {
@@ -122,10 +171,10 @@ func TestReconfigOnTheWire(t *testing.T) {
 	assert.Equal(t, null+null+"00000015"+hex.EncodeToString([]byte("server.1=a\nserver.2=b"))+"0000000000000007",
 		frame(c.Reconfig().WithNewMembers("server.1=a", "server.2=b").FromConfig(7)))
 
-	r, err := c.Reconfig().Leaving("2").operation().read(nil, jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble), Stat: jute.Stat{Version: 3}}))
+	r, err := c.Reconfig().Leaving("2").operation().read(0, jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble), Stat: jute.Stat{Version: 3}}))
 	require.NoError(t, err)
 	assert.Len(t, r.Config.Members, 2)
 	assert.Equal(t, int32(3), r.Stat.Version)
-	_, err = c.Reconfig().Leaving("2").operation().read(nil, []byte{1})
+	_, err = c.Reconfig().Leaving("2").operation().read(0, []byte{1})
 	assert.ErrorIs(t, err, ErrMalformedReply)
 }

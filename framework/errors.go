@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/internal/zkpath"
 )
@@ -72,8 +73,6 @@ var (
 	// ErrAuthFailed says that the server refused a credential. While every server does, operations fail with it at once, not executed, and the retry policy is
 	// not asked; the client goes on asking for a connection all the same.
 	ErrAuthFailed = named("authentication failed", zk.ErrAuthFailed)
-	// ErrNoWatcher says that there is no such watch to remove. No operation of this package returns it at present.
-	ErrNoWatcher = named("no such watch")
 	// ErrOperationTimeout says that the server gave up on the operation. It is repeated by the retry policy.
 	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)
 	// ErrReconfigDisabled says that the ensemble does not allow reconfiguration.
@@ -104,9 +103,13 @@ var (
 	// [WithMaxFrame]. If the error matches ErrOutcomeUnknown, too, it was, and the server has closed the connection on it, which is how it refuses a request that
 	// is larger than its limit; the retry policy is not asked then.
 	ErrTooLarge = named("request larger than the server's packet limit: it was not sent")
+	// ErrReplyTooLarge says that the answer is larger than [WithMaxReply] allows: ask for less, or allow more. The connection goes on, and the retry policy is not
+	// asked. A write may have been executed, and then matches ErrOutcomeUnknown, too.
+	ErrReplyTooLarge = named("answer larger than the client allows")
 	// ErrInvalidPath says that the path cannot be that of a node; the message says why.
 	ErrInvalidPath = named("invalid path")
-	// ErrMalformedReply says that an answer could not be decoded.
+	// ErrMalformedReply says that an answer could not be decoded. It is also found in why a connection was lost (a state change's Err, [Health].Trouble) over
+	// what no server sends that speaks the protocol: an answer to nothing, an event for what is no path, a count beyond the frame.
 	ErrMalformedReply = named("malformed reply", ErrOutcomeUnknown)
 	// ErrNilContext says that a nil context was passed; context.Background() is the one without an end.
 	ErrNilContext = named("nil context: pass context.Background() for one without an end")
@@ -137,11 +140,12 @@ type OpError struct {
 	Err  error
 }
 
+// Error is printable: what is not, in names that others have chosen or in what a server says, is escaped, as in Go's string literals. Path is as it is.
 func (e *OpError) Error() string {
 	if e.Path == "" {
-		return e.Op + ": " + e.Err.Error()
+		return e.Op + ": " + plain.Lines(e.Err.Error())
 	}
-	return e.Op + " " + e.Path + ": " + e.Err.Error()
+	return e.Op + " " + plain.Text(e.Path) + ": " + plain.Lines(e.Err.Error())
 }
 
 func (e *OpError) Unwrap() error { return e.Err }
@@ -179,7 +183,6 @@ var codeErrors = map[int32]error{
 	jute.CodeSessionMoved:             ErrSessionMoved,
 	jute.CodeAuthFailed:               ErrAuthFailed,
 	jute.CodeSessionClosedRequireSASL: ErrAuthFailed,
-	jute.CodeNoWatcher:                ErrNoWatcher,
 	jute.CodeReconfigDisabled:         ErrReconfigDisabled,
 	jute.CodeReconfigInProgress:       ErrReconfigInProgress,
 	jute.CodeNewConfigNoQuorum:        ErrNewConfigNoQuorum,
@@ -217,17 +220,23 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	if r.Err == nil {
 		return codeError(r.Code)
 	}
-	sent := errors.Is(r.Err, wire.ErrConnectionLost)
+	sent, said := errors.Is(r.Err, wire.ErrConnectionLost), plain.Error(r.Err)
 	var why error
 	switch {
 	case errors.Is(r.Err, wire.ErrTooLarge):
 		return known(ErrTooLarge, fmt.Errorf("%w; split it, or set jute.maxbuffer at the servers and WithMaxFrame here", r.Err))
+	case errors.Is(r.Err, wire.ErrReplyTooLarge):
+		err := known(ErrReplyTooLarge, fmt.Errorf("%w; ask for less, or allow more by WithMaxReply", r.Err))
+		if errors.Is(loss, ErrOutcomeUnknown) {
+			err = fmt.Errorf("%w: %w", err, ErrOutcomeUnknown)
+		}
+		return err
 	case errors.Is(r.Err, wire.ErrClosed):
 		why = ErrClosed
 	case errors.Is(r.Err, wire.ErrSessionLost):
 		why = ErrSessionLost
 	case errors.Is(r.Err, wire.ErrAuthFailed) && errors.Is(r.Err, wire.ErrNotSent):
-		return fmt.Errorf("%w: %w", errUnwelcome, r.Err)
+		return fmt.Errorf("%w: %w", errUnwelcome, said)
 	case errors.Is(r.Err, wire.ErrAuthFailed):
 		return fmt.Errorf("%w: %w", ErrAuthFailed, loss)
 	case sent && r.Suspect > 0:
@@ -237,7 +246,7 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	case errors.Is(r.Err, wire.ErrNotSent):
 		return ErrNotConnected
 	default:
-		return fmt.Errorf("%w: %w", loss, r.Err)
+		return fmt.Errorf("%w: %w", loss, said)
 	}
 	if sent {
 		return fmt.Errorf("%w: %w", why, loss)
@@ -310,7 +319,7 @@ func missingParent(path string, err error) error {
 	if path == "/" {
 		return err
 	}
-	return fmt.Errorf("the parent %s: %w", zkpath.Parent(path), err)
+	return fmt.Errorf("the parent %s: %w", plain.Text(zkpath.Parent(path)), err)
 }
 
 // pathError gives a path's fault its name.

@@ -44,7 +44,11 @@ func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) 
 }
 
 // InBackground makes the terminal return at once.
-func (b ExistsBuilder) InBackground() ExistsBackground { return ExistsBackground{b} }
+func (b ExistsBuilder) InBackground() Background[ExistsBuilder, ExistsResult] {
+	return Background[ExistsBuilder, ExistsResult]{b}
+}
+
+func (b ExistsBuilder) client() *Client { return b.c }
 
 // WatchedExists is an ExistsBuilder with a watch.
 type WatchedExists struct{ b ExistsBuilder }
@@ -56,14 +60,8 @@ func (b WatchedExists) ForPath(ctx context.Context, path string) (*Stat, *Watch,
 }
 
 // InBackground makes the terminal return at once.
-func (b WatchedExists) InBackground() ExistsBackground { return ExistsBackground(b) }
-
-// ExistsBackground is an ExistsBuilder whose terminal does not wait.
-type ExistsBackground struct{ b ExistsBuilder }
-
-// ForPath queues the request.
-func (b ExistsBackground) ForPath(ctx context.Context, path string) *Pending[ExistsResult] {
-	return background(ctx, b.b.c, b.b.operation(path))
+func (b WatchedExists) InBackground() Background[ExistsBuilder, ExistsResult] {
+	return Background[ExistsBuilder, ExistsResult](b)
 }
 
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
@@ -74,7 +72,7 @@ func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 		call: func(e *epoch) *wire.Call {
 			return &wire.Call{Op: jute.OpExists, Body: jute.Marshal(&jute.PathWatchRequest{Path: full}), Watch: w.arm(e)}
 		},
-		read: func(_ *epoch, body []byte) (r ExistsResult, err error) {
+		read: func(_ int64, body []byte) (r ExistsResult, err error) {
 			var res jute.StatResponse
 			if err := decode(body, &res); err != nil {
 				return r, err

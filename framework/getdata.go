@@ -56,7 +56,11 @@ func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error
 }
 
 // InBackground makes the terminal return at once.
-func (b GetDataBuilder) InBackground() GetDataBackground { return GetDataBackground{b} }
+func (b GetDataBuilder) InBackground() Background[GetDataBuilder, DataResult] {
+	return Background[GetDataBuilder, DataResult]{b}
+}
+
+func (b GetDataBuilder) client() *Client { return b.c }
 
 // WatchedGetData is a GetDataBuilder with a watch.
 type WatchedGetData struct{ b GetDataBuilder }
@@ -74,25 +78,19 @@ func (b WatchedGetData) ForPath(ctx context.Context, path string) ([]byte, *Watc
 }
 
 // InBackground makes the terminal return at once.
-func (b WatchedGetData) InBackground() GetDataBackground { return GetDataBackground(b) }
-
-// GetDataBackground is a GetDataBuilder whose terminal does not wait.
-type GetDataBackground struct{ b GetDataBuilder }
-
-// ForPath queues the request.
-func (b GetDataBackground) ForPath(ctx context.Context, path string) *Pending[DataResult] {
-	return background(ctx, b.b.c, b.b.operation(path))
+func (b WatchedGetData) InBackground() Background[GetDataBuilder, DataResult] {
+	return Background[GetDataBuilder, DataResult](b)
 }
 
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
 	w := b.watching.start(b.c, wire.Data, full)
 	return rootIfMissing(&operation[DataResult]{
-		name: "getData", path: path, fault: err, undo: w.disarm,
+		name: "getData", path: path, fault: err, undo: w.disarm, lengthy: b.c.packs(b.pack),
 		call: func(e *epoch) *wire.Call {
 			return &wire.Call{Op: jute.OpGetData, Body: jute.Marshal(&jute.PathWatchRequest{Path: full}), Watch: w.arm(e)}
 		},
-		read: func(_ *epoch, body []byte) (r DataResult, err error) {
+		read: func(_ int64, body []byte) (r DataResult, err error) {
 			var res jute.GetDataResponse
 			if err := decode(body, &res); err != nil {
 				return r, err

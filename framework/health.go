@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/go-curator/curator/internal/plain"
 )
 
 // Health is how a client is doing at a moment, for probes, logs and gauges.
@@ -93,7 +95,7 @@ func (h Health) String() string {
 	var s strings.Builder
 	fmt.Fprint(&s, h.StateChange)
 	if h.Server != "" {
-		fmt.Fprint(&s, " at ", h.Server)
+		fmt.Fprint(&s, " at ", plain.Text(h.Server))
 	}
 	fmt.Fprintf(&s, ", rule %v, valid for %v, %d held", h.Safety.Rule, h.Safety.Remaining.Round(time.Millisecond), h.Safety.Holds)
 	if h.Queued+h.InFlight > 0 {

@@ -47,7 +47,7 @@ func (m *manager) heartbeat() {
 	e := m.core.epochLast()
 	m.stopBeating()
 	m.beatAfter(e, 0)
-	if m.beating && e.wire.Connected() {
+	if m.beating && e.connected() {
 		for _, batch := range batches(e.held()) {
 			m.check(e, batch)
 		}
@@ -113,7 +113,7 @@ func failure(r wire.Reply) (index int, code int32) {
 	if r.Err != nil {
 		return 0, jute.CodeOK
 	}
-	var res jute.MultiResponse
+	res := jute.MultiResponse{Asked: beatNodes}
 	if jute.Unmarshal(r.Body, &res) == nil {
 		for i, one := range res.Results {
 			// Those in front of the failed one have code 0, those behind it RuntimeInconsistency.

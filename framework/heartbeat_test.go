@@ -322,3 +322,26 @@ func TestAHoldIsCertainAgainAfterASlowHook(t *testing.T) {
 		})
 	}
 }
+
+// A member that answers pings and commits nothing costs no hold that outlives a lost connection: there is time for another one.
+func TestAMemberThatCommitsNothingCostsNoHold(t *testing.T) {
+	for _, timeout := range []time.Duration{6 * time.Second, 10 * time.Second, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			e := zktest.RunEnsembleT(t, 3)
+			c, err := New(e.ConnectString(), WithDialer(e.Dial), WithSessionTimeout(timeout), WithRule(RuleHeartbeat))
+			require.NoError(t, err)
+			defer c.Close()
+			s := connected(t, c)
+			h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+			time.Sleep(30 * time.Second)
+			for _, m := range e.Members() {
+				if m.Addr() == s.e.wire.Server() {
+					m.Inject(zktest.Fault{Op: "multi", Times: -1, Action: zktest.Hold})
+				}
+			}
+			time.Sleep(time.Minute)
+			assert.True(t, h.Valid(), "%v: %v", timeout, context.Cause(h.Context()))
+			assert.EqualValues(t, 2, s.Connections())
+		})
+	}
+}

@@ -245,9 +245,13 @@ func (h *Hold) Context() context.Context {
 	return h.ctx
 }
 
-// Valid says whether the right is certain now. It computes that from the clock.
+// Valid says whether the right is certain now. It computes that from the clock, and waits for nobody. When it is false, the context has ended.
 func (h *Hold) Valid() bool {
-	if h.e == nil || h.why() != nil {
+	if h.e == nil {
+		return false
+	}
+	if cause := h.why(); cause != nil {
+		h.fail(cause) // whoever ended it may not have come to that yet
 		return false
 	}
 	v := h.e.wire.Validity()
@@ -285,27 +289,44 @@ func (h *Hold) End(cause error) {
 	if cause == nil {
 		cause = ErrReleased
 	}
-	if h.end(cause) && h.told != nil {
+	if !h.end(cause) {
+		return
+	}
+	h.tidy()
+	if h.told != nil {
 		h.told(cause)
 	}
 }
 
 // lose is End for the client itself, and for whoever only asks: the hook is told on the goroutine of the hooks.
-func (h *Hold) lose(cause error) {
-	if h.end(cause) && h.told != nil {
-		h.e.core.ops.hooks.put(func() { h.told(cause) })
+func (h *Hold) lose(cause error) { loseAll([]*Hold{h}, cause) }
+
+// loseAll ends what of it has not ended yet; only then it does what may have to wait.
+func loseAll(holds []*Hold, cause error) {
+	var ended []*Hold
+	for _, h := range holds {
+		if h.end(cause) {
+			ended = append(ended, h)
+		}
+	}
+	for _, h := range ended {
+		if h.told != nil {
+			h.e.core.ops.hooks.put(func() { h.told(cause) })
+		}
+		h.tidy()
 	}
 }
 
-// end is true for the first.
+// end is true for the first. It waits for no lock that is held for longer than it takes to look at the holds and at the clock; above all not for that of
+// the session's state.
 func (h *Hold) end(cause error) bool {
 	h.mu.Lock()
-	if h.cause != nil {
+	if first := h.cause; first != nil {
 		h.mu.Unlock()
+		h.fail(first) // who has set it may not have come to that yet
 		return false
 	}
 	h.cause = cause
-	watch := h.watch
 	h.mu.Unlock()
 	h.fail(cause)
 	h.timer.Stop()
@@ -316,10 +337,17 @@ func (h *Hold) end(cause error) bool {
 	if registered {
 		h.e.wire.Validity().Unhold()
 	}
-	if watch != nil {
+	return true
+}
+
+// tidy is what is left to do after end. In a session that is over it waits for nothing: the watch goes with that.
+func (h *Hold) tidy() {
+	h.mu.Lock()
+	watch := h.watch
+	h.mu.Unlock()
+	if watch != nil && !h.e.wire.Validity().Lapsed() {
 		h.unwatch(watch)
 	}
-	return true
 }
 
 // unwatch takes the watch of a hold that has ended off the node. Of one that was given back the node is deleted next, as a rule.
@@ -362,9 +390,7 @@ func (c *holdContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
-	if !c.h.Valid() {
-		c.h.fail(c.h.why()) // whoever ended it may not have come to that yet
-	}
+	c.h.Valid()
 	return c.Context.Err()
 }
 
@@ -421,11 +447,12 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 		h.lost(ErrNodeDeleted)
 		h.e.wire.Unwatch(w) // armed for the next node of this name
 	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
+		id := h.e.wire.ID() // not inside: see end
 		h.mu.Lock()
 		if h.czxid == 0 {
 			h.czxid = node.Stat.Czxid
 		}
-		same := node.Stat.Czxid == h.czxid && node.Stat.EphemeralOwner == h.e.wire.ID()
+		same := node.Stat.Czxid == h.czxid && node.Stat.EphemeralOwner == id
 		h.mu.Unlock()
 		if !same {
 			h.lost(ErrNodeDeleted)

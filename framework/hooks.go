@@ -7,7 +7,8 @@ import "context"
 //
 // They are called at the moment, on the goroutine of the caller whose doing it is, or on one of the client's own. What the client finds out by itself
 // (State, RoundTrip, the loss of a hold) they are told one after the other on a goroutine for that alone. No lock is held, and several may be called at once.
-// They should not block, nor wait for the client: callers, the other hooks, and with the end of an operation in the background all answers wait for them.
+// They should not block, nor wait for the client: callers, the other hooks, and with the end of an operation in the background the ends of those behind it
+// wait for them (no session, and nothing that is held).
 // A function that a hook returns is called exactly once, possibly on another goroutine; it may be nil. What has no hook costs nothing.
 //
 // A panic in a hook ends the process, unless it is on the goroutine of a caller who recovers: then nothing is left behind of what was begun, and what was
@@ -77,7 +78,8 @@ type Queue struct {
 	// waits with 0 ahead, for leases.
 	Length, Ahead int
 	// Behind is the name of the node that has to go next, "" if there is none. With Wait, and where it may be read: its session, its
-	// czxid, which is its fencing token when it holds, and its data.
+	// czxid, which is its fencing token when it holds, and its data, unless they are larger than ContenderDataLimit. The data are somebody else's:
+	// what they say is a claim.
 	Behind        string
 	BehindSession int64
 	BehindToken   int64
@@ -104,8 +106,8 @@ type StateReport struct {
 	// Server is the one that it is about.
 	Server string
 	// Reason is, in a word, why the connection or the session was lost: "expired" (the server says so), "lapsed" (no answer in time), "silent" (the server gave
-	// no sign), "stuck" (it forgot a request), "unlisted" (it is not on the list any more), "quorum" (another one has it), "unauthenticated", "closed" (by
-	// the server), "network". Empty otherwise.
+	// no sign), "stuck" (it forgot a request), "protocol" (it said what no server says), "unlisted" (it is not on the list any more), "quorum" (another one has it),
+	// "unauthenticated", "closed" (by the server), "network". Empty otherwise.
 	Reason string
 	// Err is the same at length.
 	Err error

@@ -39,7 +39,7 @@ func TestAReadHasNoUnknownOutcome(t *testing.T) {
 			}},
 		} {
 			connected(t, c)
-			hang := srv.Inject(zktest.Fault{Op: read.op, Action: zktest.HoldReply})
+			hang := srv.Inject(zktest.Fault{Op: read.op, PathPrefix: "/a", Action: zktest.HoldReply}) // not the library's own question after a reconnect
 			ctx, cancel := context.WithCancel(t.Context())
 			got := make(chan error, 1)
 			go func() { got <- read.do(ctx) }()
@@ -56,7 +56,7 @@ func TestAReadHasNoUnknownOutcome(t *testing.T) {
 				continue
 			}
 			connected(t, c)
-			srv.Inject(zktest.Fault{Op: read.op, Action: zktest.LoseReply})
+			srv.Inject(zktest.Fault{Op: read.op, PathPrefix: "/a", Action: zktest.LoseReply})
 			err = read.do(t.Context())
 			assert.ErrorIs(t, err, ErrConnectionLoss, name)
 			assert.ErrorIs(t, err, zk.ErrConnectionClosed, name)

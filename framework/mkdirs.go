@@ -12,7 +12,7 @@ import (
 // parents says what missing ancestors are made of. They are empty, as Curator's.
 type parents struct {
 	mode CreateMode // Persistent or Container
-	acl  []ACL      // nil: what the provider says
+	acl  []ACL      // nil: what the client's options say
 }
 
 // CreateContainers makes the node at path and those missing above it, as containers: nodes that the server removes when their last child
@@ -38,7 +38,7 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 			if c.view.isChroot(full) {
 				return existsCall(full) // there or not, it is not made
 			}
-			return c.mkdir(full, p)
+			return c.mkdir(full, p, true)
 		},
 		read: nothing,
 		wants: func(err error) bool {
@@ -70,7 +70,7 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 			if at == "/" {
 				break // always there
 			}
-			if err = send(ctx, e, c.expiring(c.mkdir(at, p))); !errors.Is(err, ErrNoNode) {
+			if err = send(ctx, e, c.expiring(c.mkdir(at, p, at == path))); !errors.Is(err, ErrNoNode) {
 				break
 			}
 			below = append(below, at)
@@ -84,7 +84,7 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 		}
 		calls := make([]*wire.Call, 0, len(below))
 		for i := len(below) - 1; i >= 0; i-- {
-			calls = append(calls, c.expiring(c.mkdir(below[i], p)))
+			calls = append(calls, c.expiring(c.mkdir(below[i], p, i == 0)))
 		}
 		var replies []wire.Reply
 		if replies, err = awaitAll(ctx, e, calls...); err != nil {
@@ -107,10 +107,11 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 	return false, err
 }
 
-func (c *Client) mkdir(path string, p parents) *wire.Call {
+// mkdir makes one directory. Nearest says that it is the one asked for, and not one above it.
+func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
 	acl := wireACL(p.acl)
 	if p.acl == nil {
-		acl = c.aclFor(path)
+		acl = c.aclForParent(path, nearest)
 	}
 	req := &jute.CreateRequest{Path: path, Data: []byte{}, ACL: acl, Flags: int32(p.mode)}
 	op := jute.OpCreate

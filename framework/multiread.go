@@ -62,13 +62,14 @@ type MultiReadBuilder struct {
 // fails by itself, and they are not a snapshot: writes of others may come between them. Watches cannot be set with it.
 //
 // It needs ZooKeeper 3.6: an older server closes the connection, once, and the error is ErrUnimplemented. The request must fit into the server's
-// packet limit, else it is ErrTooLarge; the answer has no limit, so who does not know the sizes should ask for a few hundred nodes at a time.
+// packet limit, else it is ErrTooLarge, and the answer within WithMaxReply, else it is ErrReplyTooLarge: who does not know the sizes should ask for few nodes at a time.
 // Unlike other operations it does not create the root of the namespace.
 //
 // Curator has no such operation.
 func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 
-// Decompressed is that of GetDataBuilder; a read whose data cannot be unpacked fails by itself.
+// Decompressed is that of GetDataBuilder; a read whose data cannot be unpacked fails by itself, and so does one for which [WithDecompressedLimit], which
+// counts for all reads together, leaves no room.
 func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = packYes; return b }
 
 // Undecompressed is that of GetDataBuilder.
@@ -93,7 +94,7 @@ func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pendi
 }
 
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
-	o := &operation[MultiReadResult]{name: "multiRead"}
+	o := &operation[MultiReadResult]{name: "multiRead", lengthy: b.c.packs(b.pack)}
 	if len(reads) == 0 {
 		o.fault = badArguments("a multiRead without reads")
 		return o
@@ -112,9 +113,8 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &jute.PathWatchRequest{Path: full}}
 	}
 	o.call = func(*epoch) *wire.Call { return &wire.Call{Op: jute.OpMultiRead, Body: jute.Marshal(&req)} }
-	o.read = func(e *epoch, body []byte) (r MultiReadResult, err error) {
-		// In the background this runs before the next answer is looked at, so that the highest zxid is that of this one.
-		r.Zxid = e.wire.MaxZxid()
+	o.read = func(zxid int64, body []byte) (r MultiReadResult, err error) {
+		r.Zxid = zxid
 		if r.Results, err = b.c.view.readResults(reads, body); err == nil && b.c.packs(b.pack) {
 			b.unpack(r.Results)
 		}
@@ -123,12 +123,15 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	return o
 }
 
+// unpack unpacks what there is room for; what there is none for fails by itself.
 func (b MultiReadBuilder) unpack(results []ReadResult) {
+	left := b.c.core.cfg.decompressed
 	for i := range results {
 		r := &results[i]
 		full, err := b.c.fullPath(r.Path)
 		if err == nil && r.Err == nil {
-			r.Data, err = b.c.incoming(full, r.Data, b.pack)
+			r.Data, err = b.c.incomingUpTo(full, r.Data, b.pack, left)
+			left -= len(r.Data)
 		}
 		if err != nil {
 			r.Err = opError("getData", r.Path, err)
@@ -137,7 +140,7 @@ func (b MultiReadBuilder) unpack(results []ReadResult) {
 }
 
 func (v view) readResults(reads []Read, body []byte) ([]ReadResult, error) {
-	var res jute.MultiResponse
+	res := jute.MultiResponse{Asked: len(reads)}
 	if err := decode(body, &res); err != nil {
 		return nil, err
 	}

@@ -11,21 +11,30 @@ import (
 // ops is what the operations keep for all views of a client: the goroutines of the callbacks, the janitor, and the count of the
 // goroutines that work for operations. The core makes one (newOps) and closes it (close) behind its last session.
 type ops struct {
-	workers   workers
-	callbacks mailbox // the user's functions
-	own       mailbox // those of recipes and caches: never behind one of the user's
-	hooks     mailbox // what hooks are told of by goroutines that the client cannot do without
-	janitor   janitor
+	log     *slog.Logger // of lines
+	workers workers
+	desk    desk    // of the user's operations
+	own     desk    // of those of recipes and caches: never behind one of the user's
+	hooks   mailbox // what hooks are told of by goroutines that the client cannot do without
+	lines   lines
+	janitor janitor
+}
+
+// desk is where operations in the background come back to.
+type desk struct {
+	results   mailbox // what is left to do with an answer, where that is more than to decode it
+	callbacks mailbox // of Then and Watching
 }
 
 // newOps is called by New before the first session. current returns the current epoch, or the last one.
-func newOps(current func() *epoch, logger *slog.Logger) *ops {
+func newOps(current func() *epoch, handler slog.Handler) *ops {
 	o := &ops{}
+	o.log = o.lines.logger(handler)
 	o.workers.init()
-	for _, m := range []*mailbox{&o.callbacks, &o.own, &o.hooks} {
+	for _, m := range []*mailbox{&o.desk.results, &o.desk.callbacks, &o.own.results, &o.own.callbacks, &o.hooks, &o.lines.queue} {
 		m.spawn = o.workers.spawn
 	}
-	o.janitor.init(o, current, logger)
+	o.janitor.init(o, current, o.log)
 	return o
 }
 
@@ -96,15 +105,45 @@ type mailbox struct {
 	spawn func(func())
 
 	mu      sync.Mutex
-	queue   []func() // guarded by mu
+	queue   []letter // guarded by mu
+	taken   int      // how many were taken off the queue; guarded by mu
 	running bool     // guarded by mu
 }
 
-func (m *mailbox) put(f func()) {
+// letter is what was put in at once, or a place that somebody has kept for what is to come.
+type letter struct {
+	calls []func()
+	kept  bool
+}
+
+func (m *mailbox) put(calls ...func()) {
+	if len(calls) == 0 {
+		return
+	}
 	m.mu.Lock()
-	m.queue = append(m.queue, f)
-	start := !m.running
-	m.running = true
+	m.queue = append(m.queue, letter{calls: calls})
+	m.goOn()
+}
+
+// keep takes a place in the queue. What is put in from now on waits behind it, for fill.
+func (m *mailbox) keep() (place int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.queue = append(m.queue, letter{kept: true})
+	return m.taken + len(m.queue) - 1
+}
+
+// fill puts functions, or none, into a place that was kept, once.
+func (m *mailbox) fill(place int, calls ...func()) {
+	m.mu.Lock()
+	m.queue[place-m.taken] = letter{calls: calls}
+	m.goOn()
+}
+
+// goOn has the functions run if they do not yet, and may. It unlocks mu.
+func (m *mailbox) goOn() {
+	start := !m.running && !m.queue[0].kept
+	m.running = m.running || start
 	m.mu.Unlock()
 	if start {
 		m.spawn(m.run)
@@ -124,17 +163,24 @@ func (m *mailbox) run() {
 	done = true
 }
 
-// next takes the next function out; nil, and nothing runs any more, when there is none.
+// next takes the next function out; nil, and nothing runs any more, when there is none, or none yet.
 func (m *mailbox) next() func() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.queue) == 0 {
-		m.queue, m.running = nil, false
-		return nil
+	for len(m.queue) > 0 && !m.queue[0].kept {
+		first := &m.queue[0]
+		if len(first.calls) > 0 {
+			f := first.calls[0]
+			first.calls[0], first.calls = nil, first.calls[1:]
+			return f
+		}
+		*first, m.queue = letter{}, m.queue[1:]
+		m.taken++
 	}
-	f := m.queue[0]
-	m.queue[0], m.queue = nil, m.queue[1:]
-	return f
+	if m.running = false; len(m.queue) == 0 {
+		m.queue = nil
+	}
+	return nil
 }
 
 // epochOf returns the epoch in which this view's operations run now.

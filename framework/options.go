@@ -36,17 +36,22 @@ type options struct {
 	sasl           SASLMechanism      // nil: no login
 	saslName       string             // what the mechanism says that it is called
 	aclProvider    ACLProvider        // nil: open
+	directoryACL   []ACL              // of parents made on the way to a node, the nearest one; nil: what aclProvider says
+	aboveACL       []ACL              // of those above it
 	defaultData    []byte
 	compression    CompressionProvider
 	compressed     bool // by default
+	decompressed   int  // bytes, in one call
 	tls            *tls.Config
 	tlsFiles       *tlsFiles // on top of tls
 	dial           Dialer
 	logger         *slog.Logger
 	readOnly       bool
 	tracking       bool
+	joinable       func(host string) bool // nil: see trusts
 	spread         time.Duration
 	maxFrame       int
+	maxReply       int // 0: wire's default
 	window         int
 	rule           Rule
 	bound          time.Duration // D
@@ -64,6 +69,7 @@ func defaultOptions() options {
 		closeTimeout:   5 * time.Second,
 		retry:          retry.ExponentialBackoff{Base: time.Second, Retries: 3},
 		compression:    Gzip{},
+		decompressed:   defaultDecompressedLimit,
 		dial:           wire.DialTCP,
 		logger:         slog.New(slog.DiscardHandler),
 		spread:         100 * time.Millisecond,
@@ -136,7 +142,7 @@ func WithNamespace(ns string) Option {
 
 // WithAuth adds a credential that every connection presents before anything else: WithAuth("digest", []byte("user:password")). It can be
 // given several times. (In Curator the last call replaces the earlier ones.) Credentials are never logged; without TLS they cross the
-// network in the clear.
+// network in the clear, and the log says so, once, at the first connection that leaves the machine.
 func WithAuth(scheme string, auth []byte) Option {
 	return func(o *options) error {
 		if scheme == "" {
@@ -150,13 +156,14 @@ func WithAuth(scheme string, auth []byte) Option {
 	}
 }
 
-// WithACLProvider says which ACL a new node gets unless the operation names one. Default: [OpenACL] for all. Replaces [WithDefaultACL].
+// WithACLProvider says which ACL a new node gets unless the operation names one. Default: [OpenACL] for all. The last of this, [WithDefaultACL] and
+// [WithContenders] counts.
 func WithACLProvider(p ACLProvider) Option {
 	return func(o *options) error {
 		if p == nil {
 			return invalid("WithACLProvider", "the provider is nil; leave the option out for the open ACL")
 		}
-		o.aclProvider = p
+		o.aclProvider, o.directoryACL, o.aboveACL = p, nil, nil
 		return nil
 	}
 }
@@ -168,8 +175,7 @@ func WithDefaultACL(acl ...ACL) Option {
 			return invalid("WithDefaultACL", "no ACL; leave the option out for the open one, or give CreatorACL()...")
 		}
 		acl = append([]ACL(nil), acl...)
-		o.aclProvider = func(string) []ACL { return acl }
-		return nil
+		return WithACLProvider(func(string) []ACL { return acl })(o)
 	}
 }
 
@@ -222,13 +228,16 @@ func WithDialer(dial Dialer) Option {
 }
 
 // WithLogger says where to log what happens to connections and sessions, with the keys server, session (in hex), epoch and err. Passwords
-// and credentials are never logged. Default: nowhere.
+// and credentials are never logged, and no control characters: what is not printable in names that others have chosen is escaped. Default: nowhere.
+//
+// What the client, its recipes and its caches have to say waits for the handler in order, on a goroutine for that alone: a handler that blocks keeps nobody else.
+// Up to 1024 lines wait, further ones are dropped, and a line says how many. Close waits for what was said before, as long as its context allows.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) error {
 		if l == nil {
 			return invalid("WithLogger", "the logger is nil; leave the option out to log nothing, or give slog.Default()")
 		}
-		o.logger = l
+		o.logger = slog.New(plainHandler{l.Handler()})
 		return nil
 	}
 }
@@ -241,14 +250,6 @@ func WithLogger(l *slog.Logger) Option {
 // that a member opens without a quorum is its own. Without the latter the client stays unconnected there, and says so by ErrNotReadOnly.
 func WithReadOnly() Option {
 	return func(o *options) error { o.readOnly = true; return nil }
-}
-
-// WithEnsembleTracking has the client follow the servers' own list of members ([Client.GetConfig]), now and whenever it changes, instead of the list given to
-// [New], which only serves to find the first of them. A member counts with its client address; where that is a wildcard, with the host by which the members know
-// it. So the members must list addresses that clients can reach: behind a proxy, a load balancer or a container's network they often do not. A list without
-// any such address is ignored, and so is that of a standalone server, which has none. Default: off. (Curator's ensembleTracker is on.)
-func WithEnsembleTracking() Option {
-	return func(o *options) error { o.tracking = true; return nil }
 }
 
 // WithReconnectJitter bounds the pause, chosen at random, that the client makes between the loss of its connection and the search for another server: when a
@@ -273,6 +274,21 @@ func WithMaxFrame(bytes int) Option {
 			return invalid("WithMaxFrame", "%d bytes; give the servers' jute.maxbuffer, which is 1048575 unless configured", bytes)
 		}
 		o.maxFrame = bytes
+		return nil
+	}
+}
+
+// WithMaxReply bounds what the client takes from a server in answer to one request, in bytes: ZooKeeper itself has no limit there, and an answer takes memory, up
+// to five times its size when it is a list of very short names. A larger one fails its operation with ErrReplyTooLarge, and the retry policy is not asked. The
+// connection, the session and all that is held go on, for the client reads past it; but an answer that takes most of the session timeout to come in costs
+// the connection. Whoever meets ErrReplyTooLarge asks for less, with fewer reads in a [Client.MultiRead] say, or raises the limit; a directory with so many
+// children had better be split. Default 32 MiB: the names of half a million children. It is never less than [WithMaxFrame]: what can be written can be read.
+func WithMaxReply(bytes int) Option {
+	return func(o *options) error {
+		if bytes < 1024 || bytes > math.MaxInt32 {
+			return invalid("WithMaxReply", "%d bytes; give what the largest list or node may have, or leave the option out for 32 MiB", bytes)
+		}
+		o.maxReply = bytes
 		return nil
 	}
 }

@@ -27,6 +27,7 @@ func TestInvalidOptions(t *testing.T) {
 		"WithDialer":            WithDialer(nil),
 		"WithLogger":            WithLogger(nil),
 		"WithMaxFrame":          WithMaxFrame(0),
+		"WithMaxReply":          WithMaxReply(0),
 		"WithWindow":            WithWindow(0),
 		"WithRule":              WithRule(7),
 		"WithStaleServerBound":  WithStaleServerBound(-1),

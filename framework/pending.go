@@ -19,16 +19,21 @@ import (
 //
 // The context given to ForPath bounds the operation: when it ends, so does the operation, as in the foreground.
 //
+// Answers that have to be unpacked, and operations whose end hooks are told, are seen to one after the other on a goroutine for that alone: a compression
+// provider or a hook that takes its time delays those behind it, and no other result, let alone the session.
+//
 // Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
-	callbacks *mailbox
-	done      chan struct{}
-	left      func(context.Context) error // the error of whoever stops waiting
+	desk *desk
+	done chan struct{}
+	left func(context.Context) error // the error of whoever stops waiting
 
 	claimed atomic.Bool // by whoever decides the result
 
 	mu    sync.Mutex
 	then  []func(T, error) // guarded by mu
+	kept  bool             // there is a place for them among the callbacks; guarded by mu
+	place int              // and this is it; guarded by mu
 	ended bool             // guarded by mu
 	stop  func() bool      // ends the watch over the context; guarded by mu
 
@@ -62,7 +67,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 }
 
 // Then has f called with the result, once, on the goroutine of the client's callbacks: one after the other, in the order in which operations
-// end and watches fire. f may use the client, but not close it, and it should not block, since it delays the other callbacks (and nothing else). Callbacks
+// are answered and watches fire, also where a result takes a while to be unpacked. f may use the client, but not close it, and it should not block, since it delays the other callbacks (and nothing else). Callbacks
 // whose operations have ended run before Close returns. A panic in f ends the process; runtime.Goexit (t.FailNow) ends f, and the next callback follows.
 // A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
@@ -76,7 +81,7 @@ func (p *Pending[T]) Then(f func(T, error)) {
 	}
 	p.mu.Unlock()
 	if ended {
-		p.callbacks.put(func() { f(p.v, p.err) })
+		p.desk.callbacks.put(func() { f(p.v, p.err) })
 	}
 }
 
@@ -90,13 +95,39 @@ func (p *Pending[T]) complete(v T, err error) {
 	then, stop := p.then, p.stop
 	p.then, p.stop = nil, nil
 	// Inside the lock, so that a Then that comes later stays behind; mailboxes do not block.
+	calls := make([]func(), 0, len(then))
 	for _, f := range then {
-		p.callbacks.put(func() { f(v, err) })
+		calls = append(calls, func() { f(v, err) })
 	}
+	if p.kept {
+		p.desk.callbacks.fill(p.place, calls...)
+	} else {
+		p.desk.callbacks.put(calls...)
+	}
+	p.kept = false
 	close(p.done)
 	p.mu.Unlock()
 	if stop != nil {
 		stop()
+	}
+}
+
+// keep takes the place of the callbacks among those of the others, at the time of the answer: the result may take a while.
+func (p *Pending[T]) keep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.place, p.kept = p.desk.callbacks.keep(), true
+	}
+}
+
+// pass gives the place up, if there is no result yet.
+func (p *Pending[T]) pass() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kept {
+		p.kept = false
+		p.desk.callbacks.fill(p.place)
 	}
 }
 
@@ -116,7 +147,7 @@ func (p *Pending[T]) watch(stop func() bool) {
 // background queues an operation's first frame and returns.
 func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending[T] {
 	var none T
-	p := &Pending[T]{callbacks: c.mailbox(), done: make(chan struct{})}
+	p := &Pending[T]{desk: c.desk(), done: make(chan struct{})}
 	p.left = func(ctx context.Context) error {
 		return opError(o.name, o.path, c.core.explain(leftWaitingFor(ctx, o.write)))
 	}
@@ -153,15 +184,16 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 	call, late := c.expiring(o.call(e)), o.leaving(e)
 	begun = true
 	call.Done = func(r wire.Reply) {
-		switch {
-		case !p.claim():
-			o.undone()
-			late.arrived(r)
-		case c.core.cfg.calledBack(): // and this is wire's goroutine
-			apart.Call(func() { o.answered(ctx, c, p, e, r) })
-		default:
-			o.answered(ctx, c, p, e, r)
+		if o.seen == nil && !o.lengthy {
+			o.arrived(ctx, c, p, e, late, r)
+			return
 		}
+		// This is where answers and pings are read, while hooks and providers take what time they like.
+		p.keep()
+		p.desk.results.put(func() {
+			defer p.pass()
+			o.arrived(ctx, c, p, e, late, r)
+		})
 	}
 	e.wire.Submit(call)
 	if ctx.Done() != nil {
@@ -183,6 +215,16 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 
 // another says whether the background has another try for an unknown outcome: the one that finds out about it.
 func (o *operation[T]) another() bool { return (o.recover != nil || o.again) && o.unknown != nil }
+
+// arrived takes the answer to the first frame, unless the context has ended before.
+func (o *operation[T]) arrived(ctx context.Context, c *Client, p *Pending[T], e *epoch, late *latecomer, r wire.Reply) {
+	if p.claim() {
+		o.answered(ctx, c, p, e, r)
+		return
+	}
+	o.undone()
+	late.arrived(r)
+}
 
 // answered goes on with the answer to the first frame. Nobody else decides the result any more.
 func (o *operation[T]) answered(ctx context.Context, c *Client, p *Pending[T], e *epoch, r wire.Reply) {

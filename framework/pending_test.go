@@ -81,7 +81,7 @@ func TestBackgroundErrors(t *testing.T) {
 
 		// The operation's context ends it, the waiter's ends the waiting.
 		connected(t, c)
-		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
+		hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/a", Action: zktest.Hold})
 		opCtx, cancel := context.WithCancel(ctx)
 		p := c.GetData().InBackground().ForPath(opCtx, "/a")
 		<-hold.Struck()

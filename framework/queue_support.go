@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 	"weak"
@@ -40,8 +41,8 @@ func (s *Session) Ended() func() bool {
 }
 
 // ForRecipes returns a view whose callbacks, those of [Pending.Then] and of Watching, run on a goroutine apart from that of everybody else's: one after the
-// other, in the order in which operations end and watches fire. They must not block, and call nothing of a user's: all recipes and caches of the client share
-// that goroutine.
+// other, in the order in which operations are answered and watches fire. They must not block, and call nothing of a user's: all recipes and caches of the client share
+// that goroutine. Since nothing waits there, the events of their persistent watches have no [WatchBacklog].
 func (c *Client) ForRecipes() *Client {
 	if c.none() {
 		return &Client{}
@@ -51,19 +52,19 @@ func (c *Client) ForRecipes() *Client {
 	return &Client{core: c.core, view: v}
 }
 
-// mailbox is where the view's callbacks run.
-func (c *Client) mailbox() *mailbox {
-	if c.none() {
-		return &mailbox{spawn: func(f func()) { go f() }}
-	}
-	if c.view.own {
+// desk is where the view's operations come back to.
+func (c *Client) desk() *desk {
+	switch {
+	case c.none():
+		return &desk{callbacks: mailbox{spawn: func(f func()) { go f() }}}
+	case c.view.own:
 		return &c.core.ops.own
 	}
-	return &c.core.ops.callbacks
+	return &c.core.ops.desk
 }
 
-// RetryPolicy returns the policy of [WithRetry], or of [Client.UsingRetry], for recipes that repeat several operations as one.
-func (c *Client) RetryPolicy() retry.Policy {
+// retryPolicy returns the policy of [WithRetry], or of [Client.UsingRetry], for recipes that repeat several operations as one.
+func (c *Client) retryPolicy() retry.Policy {
 	if c.none() {
 		return nil
 	}
@@ -85,7 +86,7 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	case op == nil:
 		return badArguments("Retry without a function")
 	}
-	policy := c.RetryPolicy()
+	policy := c.retryPolicy()
 	if p, only := policy.(whileConnected); only {
 		policy, op = p.Policy, c.whileConnected(op)
 	}
@@ -178,12 +179,20 @@ type place struct {
 // is for the caller to know.
 func Retryable(err error) bool { return transient(err) }
 
-// Logger returns the logger of [WithLogger], for recipes.
+// Logger returns one that writes to that of [WithLogger], for recipes and caches. It waits for nothing: lines are queued, as the client's own are.
 func (c *Client) Logger() *slog.Logger {
 	if c.none() {
 		return slog.New(slog.DiscardHandler)
 	}
-	return c.core.cfg.logger
+	return c.core.ops.log
+}
+
+// CleanupLogger is Logger for clean-ups of the garbage collector: it keeps neither the client nor anything of it, and writes each line on a goroutine of its own.
+func (c *Client) CleanupLogger() *slog.Logger {
+	if c.none() {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(apartHandler{c.core.cfg.logger.Handler()})
 }
 
 // SessionSoon is [Client.Session] for who would rather fail than wait for ever: it waits for a connection as an operation does, that is
@@ -217,18 +226,32 @@ func (c *Client) Over() error {
 	return err
 }
 
+// ContenderDataLimit is how many bytes of data a recipe takes from the node of another participant, packed or not: 64 KiB. Who waits in line, leads or holds
+// puts a name or an address there, and must not be able to fill the memory of those who ask who is there.
+const ContenderDataLimit = 64 << 10
+
+// ErrDataTooLarge says that a participant's data are larger than ContenderDataLimit, or that those of all participants in one answer together are larger
+// than the answer may be. The participant stands in line all the same.
+var ErrDataTooLarge = named("a participant's data are too large to be read")
+
 // Unpacked returns data that somebody has put into a node, and that were read Undecompressed, as this client would read them: with [WithCompression]
-// unpacked, if they can be, and else as they are. For recipes, which read the nodes of others: whether those pack their data is not to be relied on.
-func (c *Client) Unpacked(path string, data []byte) []byte {
+// unpacked, if they can be, and else as they are. More than [ContenderDataLimit], packed or unpacked, is ErrDataTooLarge (in the latter case also
+// ErrDecompressedTooLarge), and no data. For recipes, which read the nodes of others: whether those pack their data is not to be relied on.
+func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
+	if len(data) > ContenderDataLimit {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", ErrDataTooLarge, len(data), ContenderDataLimit)
+	}
 	full, err := c.fullPath(path)
 	if err != nil {
-		return data
+		return data, nil
 	}
-	plain, err := c.incoming(full, data, packDefault)
-	if err != nil {
-		return data
+	switch plain, err := c.incomingUpTo(full, data, packDefault, ContenderDataLimit); {
+	case err == nil:
+		return plain, nil
+	case errors.Is(err, ErrDecompressedTooLarge):
+		return nil, fmt.Errorf("%w: %w", ErrDataTooLarge, err)
 	}
-	return plain
+	return data, nil
 }
 
 // Spawn runs f on a goroutine of the client's, for recipes that have to finish something behind their caller's back. Close waits for it: by then

@@ -3,12 +3,14 @@ package framework
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +34,18 @@ func (e *ears) Write(b []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.text.Write(b)
+}
+
+// logged is a client's log that is heard.
+func (e *ears) logged() Option {
+	return WithLogger(slog.New(slog.NewTextHandler(e, &slog.HandlerOptions{Level: slog.LevelDebug})))
+}
+
+// count says how often it was heard.
+func (e *ears) count(what string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Count(e.text.String(), what)
 }
 
 // hear takes down values that users have, as careless code prints them, also behind a field that fmt does not ask.
@@ -172,4 +186,44 @@ func TestSecretsStaySecret(t *testing.T) {
 		assert.Contains(t, all.text.String(), "[redacted]")
 		assert.Empty(t, all.leaks())
 	})
+}
+
+// outside is a connection that seems to leave the machine.
+type outside struct{ net.Conn }
+
+func (outside) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 2181} }
+
+// Who sends a password over the network in clear is told once.
+func TestCredentialsInClearAreTold(t *testing.T) {
+	const message = "the credentials of WithAuth go to the servers in clear"
+	digest := WithAuth("digest", []byte("user:hush"))
+	for name, test := range map[string]struct {
+		away bool
+		opts []Option
+		want int
+	}{
+		"over the network": {true, []Option{digest}, 1}, "on the machine": {false, []Option{digest}, 0}, "none": {true, nil, 0},
+		"a proof of it": {true, []Option{WithSASLDigest("alice", "hush")}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				said := &ears{secrets: map[string][]byte{"it": []byte("hush")}}
+				srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "hush"}})
+				c := dial(t, srv, append(test.opts, said.logged(), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+					conn, err := srv.Dial(ctx, network, addr)
+					if err == nil && test.away {
+						conn = outside{conn}
+					}
+					return conn, err
+				}))...)
+				connected(t, c)
+				srv.Cut(0)
+				time.Sleep(10 * time.Second)
+				connected(t, c)
+				assert.Equal(t, test.want, said.count(message))
+				assert.Empty(t, said.leaks())
+			})
+		})
+	}
+	assert.False(t, overheard(tls.Client(outside{}, &tls.Config{})))
 }

@@ -10,12 +10,17 @@ import (
 	"io"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // ErrInvalidDump says that a stream is not a dump, or not a whole one; the message says in which line.
 var ErrInvalidDump = named("invalid dump")
+
+// ErrSystemPath says that a restore would write to /zookeeper or below, where the servers keep their own nodes: their configuration, and the quotas. It was
+// not sent. It is found in the error of a target there, and, with [ErrInvalidDump], of a dump that would put a node there.
+var ErrSystemPath = named("/zookeeper belongs to the servers: nothing is restored there")
 
 // RestoreBuilder makes the nodes of a dump. It is a value: each method returns a changed copy.
 type RestoreBuilder struct {
@@ -48,11 +53,18 @@ const (
 // Nodes are made hundreds at a time, in transactions as long as none of them exists. After a lost connection, which the retry policy is asked about, they
 // are made one by one. It is not atomic: when it ends with an error, a part is there. The stream is read as it goes on: that it is damaged (ErrInvalidDump)
 // may come out late. ctx cannot interrupt a Read of r.
+//
+// A dump is not trusted. ErrInvalidDump is also a node that has no ACL although the header says that the nodes have theirs (it would be open to everybody), a
+// line longer than two frames (see [WithMaxFrame]) and a mebibyte, and a node that would come to lie in /zookeeper, which is [ErrSystemPath], too. What is
+// in memory is what is in one line, and a transaction of at most 500 nodes and 256 KiB. What a dump can do is make nodes below path, with any data and ACLs.
 func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (Progress, error) {
 	var p Progress
 	full, err := b.c.fullPath(path)
 	if err == nil && r == nil {
 		err = badArguments("Restore needs a reader")
+	}
+	if err == nil && isSystem(full) {
+		err = ErrSystemPath
 	}
 	if err == nil {
 		err = checkContext(ctx)
@@ -98,20 +110,11 @@ func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p 
 		if node == nil {
 			break
 		}
-		req := &jute.CreateRequest{Path: relocated(root, node.Path), Data: node.Data}
-		if req.Data == nil {
-			req.Data = []byte{}
+		req, err := b.request(root, node, in)
+		if err != nil {
+			return err
 		}
-		switch {
-		case !in.acl:
-			req.ACL = b.c.aclFor(req.Path)
-		case len(node.ACL) == 0:
-			req.ACL = wireACL(OpenACL())
-		}
-		for _, a := range node.ACL {
-			req.ACL = append(req.ACL, jute.ACL(a))
-		}
-		more := len(req.Path) + len(req.Data) + 64*len(req.ACL) + 32
+		more := sizeOf(req)
 		if len(batch) > 0 && (len(batch) == restoreNodes || size+more > limit) {
 			if err := put(); err != nil {
 				return err
@@ -124,6 +127,37 @@ func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p 
 	}
 	p.Ephemerals = in.skipped
 	return nil
+}
+
+// request is what makes a node of the dump.
+func (b RestoreBuilder) request(root string, node *dumpNode, in *dumpReader) (*jute.CreateRequest, error) {
+	req := &jute.CreateRequest{Path: relocated(root, node.Path), Data: node.Data}
+	switch {
+	case isSystem(req.Path):
+		return nil, known(ErrSystemPath, in.invalid("%s is the servers': nothing is restored there", req.Path))
+	case in.acl && len(node.ACL) == 0:
+		return nil, in.invalid("%s has no ACL, though the header says that the nodes have theirs", node.Path)
+	case !in.acl:
+		req.ACL = b.c.aclFor(req.Path)
+	default:
+		for _, a := range node.ACL {
+			req.ACL = append(req.ACL, jute.ACL(a))
+		}
+	}
+	if req.Data == nil {
+		req.Data = []byte{}
+	}
+	return req, nil
+}
+
+// sizeOf is at least the length of a request in a transaction.
+func sizeOf(req *jute.CreateRequest) int {
+	const fixed, fixedACL = 32, 12
+	n := fixed + len(req.Path) + len(req.Data)
+	for _, a := range req.ACL {
+		n += fixedACL + len(a.Scheme) + len(a.ID)
+	}
+	return n
 }
 
 // above makes what is missing above the root. A chroot has to be there.
@@ -178,7 +212,7 @@ func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.Crea
 	if err != nil {
 		return errors.Is(err, ErrOutcomeUnknown), err
 	}
-	var res jute.MultiResponse
+	res := jute.MultiResponse{Asked: len(nodes)}
 	if err := decode(r.Body, &res); err != nil {
 		return false, err
 	}
@@ -294,6 +328,9 @@ func (d *dumpReader) line() (line dumpLine, err error) {
 	if err := json.Unmarshal(d.lines.Bytes(), &line); err != nil {
 		return line, d.invalid("%v", err)
 	}
+	if n := line.kinds(); n > 1 {
+		return line, d.invalid("%d things in one line", n)
+	}
 	return line, nil
 }
 
@@ -326,7 +363,7 @@ func (d *dumpReader) next() (*dumpNode, error) {
 				return nil, d.invalid("%v", err)
 			}
 			if d.nodes == 1 && line.Node.Path != "/" {
-				return nil, d.invalid("the first node is %s, not the root", line.Node.Path)
+				return nil, d.invalid("the first node is %s, not the root", plain.Text(line.Node.Path))
 			}
 			return line.Node, nil
 		case line.End != nil:

@@ -3,7 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -145,13 +145,16 @@ func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, stands, free := zktest.RunT(t), make(chan struct{}), make(chan struct{})
 		var slow atomic.Bool
-		log := slog.New(slowHandler{func(r slog.Record) {
-			if r.Message == "connected" && slow.CompareAndSwap(true, false) {
-				close(stands)
-				<-free
+		var c *Client
+		c = dial(t, srv, WithRule(RuleBound), WithSessionTimeout(10*time.Second), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if slow.CompareAndSwap(true, false) { // the manager has heard of the loss, and is busy when it should hear of the connection
+				c.core.manager.posts.put(func() {
+					close(stands)
+					<-free
+				})
 			}
-		}})
-		c := dial(t, srv, WithRule(RuleBound), WithSessionTimeout(10*time.Second), WithLogger(log)) // a member would have to be bound by 13 s
+			return srv.Dial(ctx, network, addr)
+		})) // a member would have to be bound by 13 s
 		s := connected(t, c)
 		h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
 		slow.Store(true)
@@ -168,10 +171,3 @@ func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 		assert.NoError(t, c.Safety().Refused)
 	})
 }
-
-type slowHandler struct{ handle func(slog.Record) }
-
-func (h slowHandler) Enabled(context.Context, slog.Level) bool      { return true }
-func (h slowHandler) Handle(_ context.Context, r slog.Record) error { h.handle(r); return nil }
-func (h slowHandler) WithAttrs([]slog.Attr) slog.Handler            { return h }
-func (h slowHandler) WithGroup(string) slog.Handler                 { return h }

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-curator/curator/internal/plain"
 )
 
 // digestMD5 is the client's side of RFC 2831 as ZooKeeper uses it: authentication only, the service "zookeeper" on the host "zk-sasl-md5", which is
@@ -167,7 +169,7 @@ func directives(challenge []byte) (map[string]string, error) {
 		value = strings.TrimLeft(value, " \t")
 		if strings.HasPrefix(value, `"`) {
 			if value, rest, ok = unquote(value[1:]); !ok {
-				return nil, fmt.Errorf("%w: %s is not ended", errChallenge, key)
+				return nil, fmt.Errorf("%w: %s is not ended", errChallenge, plain.Text(key))
 			}
 		} else if end := strings.IndexByte(value, ','); end >= 0 {
 			value, rest = strings.TrimRight(value[:end], " \t"), value[end:]

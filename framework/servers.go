@@ -1,14 +1,13 @@
 package framework
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Servers returns the servers that the client may connect to, as host:port.
+// Servers returns the servers that the client is to be connected to, as host:port: those that it was given, or, with [WithEnsembleTracking], those of the
+// ensemble that it follows. Of these, when none can be reached, it asks the given ones as well.
 func (c *Client) Servers() []string {
 	if c.none() {
 		return nil
@@ -21,7 +20,7 @@ func (c *Client) Servers() []string {
 // connection: the states are Suspended and Reconnected, and the session and its holds live on. ErrClosed after Close. It does not block.
 //
 // The servers must belong to the same ensemble. Corresponds to Curator's EnsembleProvider.setConnectionString: call it from whatever knows the list, such as
-// a file or a discovery service. [WithEnsembleTracking] calls it with what the ensemble says.
+// a file or a discovery service. With [WithEnsembleTracking] the list is what [New] was given, from then on: the ensemble's own replaces it with its next change.
 func (c *Client) SetServers(connect string) error {
 	if c.none() {
 		return ErrNoClient
@@ -31,72 +30,55 @@ func (c *Client) SetServers(connect string) error {
 		return err
 	}
 	if chroot != "" && chroot != c.view.chroot {
-		return fmt.Errorf("%w %q: the client's chroot is %q and cannot change", ErrInvalidConnectString, connect, c.view.chroot)
+		return fmt.Errorf("%w %q: the client's chroot is %q and cannot change", ErrInvalidConnectString, shown(connect), c.view.chroot)
 	}
 	return c.core.setServers(servers)
 }
 
+// serverList is where the client is to be connected.
 func (c *core) serverList() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.servers
+	servers, _ := c.serverLists()
+	return servers
 }
 
+// serverLists is that, and what is asked as well when none of them can be reached.
+func (c *core) serverLists() (servers, further []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tracked != nil {
+		return c.tracked, c.given
+	}
+	return c.given, nil
+}
+
+// setServers takes the list that the user gives.
 func (c *core) setServers(servers []string) error {
+	return c.changeServers(func() { c.given, c.tracked = servers, nil })
+}
+
+// changeServers has the session go by what change leaves, which is called with mu held.
+func (c *core) changeServers(change func()) error {
 	c.mu.Lock()
 	if c.closing {
 		c.mu.Unlock()
 		return ErrClosed
 	}
-	c.servers = servers
+	change()
 	e := c.current
 	c.mu.Unlock()
-	e.wire.SetServers(servers)
-	c.log.Info("servers", "list", strings.Join(servers, ","))
+	servers, further := c.serverLists()
+	e.wire.SetServers(servers, further)
+	c.log.Info("servers", "list", listed(servers, ","))
 	return nil
 }
 
-// track follows the ensemble's own list until the client is closed.
-func (c *core) track() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	c.spawn(func() {
-		select {
-		case <-c.closed:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	client := &Client{core: c} // the ensemble's node is above every chroot
-	for {
-		s, err := client.Session(ctx)
-		if err != nil {
-			return // closed
-		}
-		config, watch, err := s.Client().GetConfig().WithWatch().ForEnsemble(ctx)
-		if err != nil {
-			if ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
-				if !transient(err) { // of the connection there are lines enough
-					c.log.Warn("cannot read the ensemble's configuration", "err", err)
-				}
-				sleep(ctx, c.cfg.connectTimeout)
-			}
-			continue
-		}
-		c.follow(config)
-		select {
-		case <-watch.C: // it has changed, or the session has ended
-		case <-ctx.Done():
-		}
-		watch.Stop()
-	}
-}
+// maxListed is how many servers a line of the log or an error names.
+const maxListed = 16
 
-// follow takes the list of a configuration.
-func (c *core) follow(config EnsembleConfig) {
-	servers := config.ClientAddresses()
-	now := slices.Sorted(slices.Values(c.serverList()))
-	if len(servers) > 0 && !slices.Equal(now, servers) {
-		_ = c.setServers(servers) // ErrClosed: nobody is left to be told
+// listed is a list in words.
+func listed(servers []string, separator string) string {
+	if more := len(servers) - maxListed; more > 0 {
+		return fmt.Sprintf("%s%sand %d more", strings.Join(servers[:maxListed], separator), separator, more)
 	}
+	return strings.Join(servers, separator)
 }

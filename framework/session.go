@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -64,9 +65,17 @@ func (e *epoch) held() []*Hold {
 // endHolds ends what is held and refuses new holds.
 func (e *epoch) endHolds(why error) {
 	e.change(func() { e.over = why })
-	for _, h := range e.held() {
-		h.lose(why)
+	loseAll(e.held(), why)
+}
+
+// lapsed ends what is held as soon as nothing is certain any more, whoever else has to hear of it first. It waits for nobody.
+func (e *epoch) lapsed(why error) {
+	if errors.Is(why, wire.ErrClosed) {
+		why = ErrClosed
+	} else {
+		why = sessionLost(why)
 	}
+	loseAll(e.held(), why)
 }
 
 // end ends the epoch: first its holds, then its context.
@@ -178,18 +187,20 @@ func (m *manager) happened(in input, server string, why error, fences []wire.Fen
 // report tells of a state change.
 func (m *manager) report(change StateChange, server string, why error) {
 	if m.core.cfg.observer.Active() {
-		report := StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: why}
+		report := StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why)}
 		m.core.ops.hooks.put(func() { m.core.cfg.observer.state(report) })
 	}
 }
 
 func (m *manager) suspend(e *epoch) {
 	e.change(func() { e.suspended = true })
+	var lost []*Hold
 	for _, h := range e.held() {
-		if h.loss == SuspendedIsLoss {
-			h.lost(ErrSuspended)
+		if h.loss == SuspendedIsLoss && h.Valid() { // else it has ended with the session
+			lost = append(lost, h)
 		}
 	}
+	loseAll(lost, ErrSuspended)
 }
 
 // lose ends the epoch and lets what remains of its session wind down in the background.
@@ -209,10 +220,10 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	cfg := wire.Config{
 		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
-		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName(), MaxFrame: c.cfg.maxFrame, Window: c.cfg.window,
+		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName(), MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window,
 		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		RuleFor: func(timeout time.Duration, alone bool) wire.Rule { return c.cfg.decide(timeout, alone).rule },
-		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnPong: c.pong(n),
+		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnLapse: e.lapsed, OnPong: c.pong(n),
 	}
 	var notBefore time.Time
 	if old != nil {
@@ -235,7 +246,7 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		session.Wait()
 		return nil
 	}
-	session.SetServers(c.serverList()) // it may have changed before this was the current epoch
+	session.SetServers(c.serverLists()) // it may have changed before this was the current epoch
 	m.probe(e)
 	return nil
 }
@@ -348,7 +359,7 @@ func sessionLost(why error) error {
 	if why == nil {
 		return ErrSessionLost
 	}
-	return fmt.Errorf("%w: %w", ErrSessionLost, why)
+	return fmt.Errorf("%w: %w", ErrSessionLost, plain.Error(why))
 }
 
 // refusal gives a server's refusal its public name.
@@ -358,6 +369,8 @@ func refusal(err error) error {
 		return known(ErrAuthFailed, err)
 	case errors.Is(err, wire.ErrNotReadOnly):
 		return known(ErrNotReadOnly, err)
+	case errors.Is(err, wire.ErrProtocol):
+		return known(ErrMalformedReply, err)
 	}
 	return err
 }
@@ -417,9 +430,7 @@ func (m *manager) tell(e *epoch) {
 	}
 	timeout := e.wire.Timeout()
 	if p.refused != nil {
-		for _, h := range e.held() {
-			h.lose(p.refused)
-		}
+		loseAll(e.held(), p.refused)
 	}
 	if p.rule == e.told {
 		return
@@ -552,7 +563,7 @@ func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
 			return &Session{e, &Client{core: c.core, view: c.view.in(e)}}, nil
 		}
 		if why := e.wire.Refused(); hopeful && why != nil {
-			return nil, fmt.Errorf("%w: %w", errUnwelcome, why)
+			return nil, fmt.Errorf("%w: %w", errUnwelcome, plain.Error(why))
 		}
 		select {
 		case <-changed:

@@ -53,15 +53,11 @@ func (b SetDataBuilder) ForPath(ctx context.Context, path string, data []byte) (
 }
 
 // InBackground makes the terminal return at once.
-func (b SetDataBuilder) InBackground() SetDataBackground { return SetDataBackground{b} }
-
-// SetDataBackground is a SetDataBuilder whose terminal does not wait.
-type SetDataBackground struct{ b SetDataBuilder }
-
-// ForPath queues the request. data must not be changed until it is done.
-func (b SetDataBackground) ForPath(ctx context.Context, path string, data []byte) *Pending[Stat] {
-	return background(ctx, b.b.c, b.b.operation(path, data))
+func (b SetDataBuilder) InBackground() BackgroundWithData[SetDataBuilder, Stat] {
+	return BackgroundWithData[SetDataBuilder, Stat]{b}
 }
+
+func (b SetDataBuilder) client() *Client { return b.c }
 
 func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	full, err := b.c.fullPath(path)

@@ -36,8 +36,8 @@ func store(dst *Stat, s Stat) {
 }
 
 // readStat reads the replies that are a Stat and nothing else.
-func readStat(dst *Stat) func(*epoch, []byte) (Stat, error) {
-	return func(_ *epoch, body []byte) (Stat, error) {
+func readStat(dst *Stat) func(int64, []byte) (Stat, error) {
+	return func(_ int64, body []byte) (Stat, error) {
 		var res jute.StatResponse
 		if err := decode(body, &res); err != nil {
 			return Stat{}, err

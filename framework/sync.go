@@ -23,15 +23,11 @@ func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
 }
 
 // InBackground makes the terminal return at once: a read queued behind it sees what the sync has brought.
-func (b SyncBuilder) InBackground() SyncBackground { return SyncBackground{b} }
-
-// SyncBackground is a SyncBuilder whose terminal does not wait.
-type SyncBackground struct{ b SyncBuilder }
-
-// ForPath queues the request.
-func (b SyncBackground) ForPath(ctx context.Context, path string) *Pending[struct{}] {
-	return background(ctx, b.b.c, b.b.operation(path))
+func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
+	return Background[SyncBuilder, struct{}]{b}
 }
+
+func (b SyncBuilder) client() *Client { return b.c }
 
 func (b SyncBuilder) operation(path string) *operation[struct{}] {
 	full, err := b.c.fullPath(path)
@@ -45,4 +41,4 @@ func (b SyncBuilder) operation(path string) *operation[struct{}] {
 }
 
 // nothing reads an answer without a content.
-func nothing(*epoch, []byte) (struct{}, error) { return struct{}{}, nil }
+func nothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }

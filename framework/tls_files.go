@@ -26,7 +26,8 @@ type TLSFiles struct {
 // WithTLSFiles encrypts every connection by certificates in files. They are read by [New], which fails with ErrInvalidOption and the reason
 // (such as fs.ErrNotExist) if they cannot be used, and again for each connection. Files that are unusable then, half written perhaps, are
 // logged as a warning and the last good ones used. Other settings can be given by [WithTLS], in either order: its ServerName, RootCAs and Certificates
-// yield to what the files say. Default: no TLS.
+// yield to what the files say. Its InsecureSkipVerify contradicts a CA or ServerName given here, and New refuses it (ErrInvalidOption), unless
+// VerifyConnection or VerifyPeerCertificate is set: then that function is all that verifies. Default: no TLS.
 //
 // Why a connection is refused is found in the errors of those who wait for it: [ErrTLS], and errors.As finds x509.UnknownAuthorityError,
 // x509.HostnameError or x509.CertificateInvalidError in it. What the server objected to is said by it in a few words only.
@@ -130,10 +131,22 @@ func (f *tlsFiles) config(base *tls.Config, log *slog.Logger) *tls.Config {
 	return cfg
 }
 
-// tlsNow is the configuration for a new connection; nil for none.
-func (o *options) tlsNow() *tls.Config {
+// check finds options that contradict one another.
+func (o *options) check() error {
+	if o.tlsFiles == nil || o.tls == nil || !o.tls.InsecureSkipVerify || o.tls.VerifyConnection != nil || o.tls.VerifyPeerCertificate != nil {
+		return nil
+	}
+	if o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "" {
+		return invalid("WithTLSFiles", "it says whom to believe (CA, ServerName), and the InsecureSkipVerify of WithTLS believes everybody; "+
+			"leave one of them out, or set VerifyConnection")
+	}
+	return nil
+}
+
+// tlsNow is the configuration for a new connection; nil for none. What is wrong with the files log is told.
+func (o *options) tlsNow(log *slog.Logger) *tls.Config {
 	if o.tlsFiles != nil {
-		return o.tlsFiles.config(o.tls, o.logger)
+		return o.tlsFiles.config(o.tls, log)
 	}
 	return o.tls
 }

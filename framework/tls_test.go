@@ -86,14 +86,14 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	base := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: "base"}
 	o := configured(t, WithTLSFiles(TLSFiles{CA: file, Cert: file, Key: file}), WithTLS(base), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	name := func() string {
-		leaf, err := x509.ParseCertificate(o.tlsNow().Certificates[0].Certificate[0])
+		leaf, err := x509.ParseCertificate(o.tlsNow(o.logger).Certificates[0].Certificate[0])
 		require.NoError(t, err)
 		return leaf.Subject.CommonName
 	}
-	cfg := o.tlsNow()
+	cfg := o.tlsNow(o.logger)
 	assert.EqualValues(t, tls.VersionTLS13, cfg.MinVersion)
 	assert.Equal(t, "base", cfg.ServerName)
-	assert.Same(t, cfg.RootCAs, o.tlsNow().RootCAs, "what has not changed is not parsed again")
+	assert.Same(t, cfg.RootCAs, o.tlsNow(o.logger).RootCAs, "what has not changed is not parsed again")
 	assert.Equal(t, "first", name())
 	require.NoError(t, os.WriteFile(file, second, 0o600))
 	assert.Equal(t, "second", name())
@@ -109,8 +109,8 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	assert.NotContains(t, log.String(), "PRIVATE")
 	require.NoError(t, os.WriteFile(file, first, 0o600))
 	assert.Equal(t, "first", name())
-	assert.Equal(t, "named", configured(t, WithTLS(base), WithTLSFiles(TLSFiles{ServerName: "named"})).tlsNow().ServerName)
-	assert.Nil(t, configured(t).tlsNow())
+	assert.Equal(t, "named", configured(t, WithTLS(base), WithTLSFiles(TLSFiles{ServerName: "named"})).tlsNow(slog.New(slog.DiscardHandler)).ServerName)
+	assert.Nil(t, configured(t).tlsNow(slog.New(slog.DiscardHandler)))
 }
 
 // Each trouble says what to look at, and keeps the reason for errors.As.
@@ -144,7 +144,7 @@ func TestTLSTrouble(t *testing.T) {
 		}()
 		ours, err := net.Dial("tcp", listener.Addr().String())
 		require.NoError(t, err)
-		conn, err := encrypt(t.Context(), ours, configured(t, WithTLSFiles(files)).tlsNow(), "127.0.0.1:2281")
+		conn, err := encrypt(t.Context(), ours, configured(t, WithTLSFiles(files)).tlsNow(slog.New(slog.DiscardHandler)), "127.0.0.1:2281")
 		if err == nil {
 			_, err = conn.Read(make([]byte, 1)) // with TLS 1.3 the server's objections come late
 			conn.Close()
@@ -185,4 +185,21 @@ func TestTLSTrouble(t *testing.T) {
 	assert.NoError(t, tlsTrouble(nil))
 	other := errors.New("other")
 	assert.Equal(t, other, tlsTrouble(other))
+}
+
+// A CA that nobody looks at is none.
+func TestACAIsNotVoidedSilently(t *testing.T) {
+	ca := writeFile(t, "ca.pem", selfSigned(t, "ca", time.Now().Add(time.Hour)))
+	skip := WithTLS(&tls.Config{InsecureSkipVerify: true})
+	for _, opts := range [][]Option{{skip, WithTLSFiles(TLSFiles{CA: ca})}, {WithTLSFiles(TLSFiles{CA: ca}), skip}, {skip, WithTLSFiles(TLSFiles{ServerName: "zk"})}} {
+		_, err := New("zk", opts...)
+		assert.ErrorIs(t, err, ErrInvalidOption)
+		assert.ErrorContains(t, err, "InsecureSkipVerify")
+	}
+	for _, cfg := range []*tls.Config{{InsecureSkipVerify: true, VerifyConnection: func(tls.ConnectionState) error { return nil }},
+		{InsecureSkipVerify: true, VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error { return nil }}, {}} {
+		assert.NoError(t, configured(t, WithTLS(cfg), WithTLSFiles(TLSFiles{CA: ca})).check())
+	}
+	assert.NoError(t, configured(t, skip, WithTLSFiles(TLSFiles{Cert: ca, Key: ca})).check())
+	assert.NoError(t, configured(t, skip).check())
 }

@@ -126,7 +126,7 @@ func (c *Client) transaction(ops []TransactionOp) (*operation[[]TransactionResul
 		}
 		return none, false, err
 	}
-	o.read = func(_ *epoch, body []byte) ([]TransactionResult, error) {
+	o.read = func(_ int64, body []byte) ([]TransactionResult, error) {
 		results, err := t.read(body)
 		for i, res := range results {
 			if res.Err != nil { // the reply's header says success in this case too
@@ -154,7 +154,7 @@ func (t *transaction) rootless(err error) *TransactionOp {
 
 // read decodes the results, of a failed transaction too.
 func (t *transaction) read(body []byte) ([]TransactionResult, error) {
-	var res jute.MultiResponse
+	res := jute.MultiResponse{Asked: len(t.ops)}
 	if err := decode(body, &res); err != nil {
 		return nil, err
 	}

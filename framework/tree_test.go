@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -265,8 +268,8 @@ func TestDumpAndRestore(t *testing.T) {
 		assert.Equal(t, Progress{Nodes: 6, Bytes: 12, Ephemerals: 1}, p)
 		lines := strings.Split(text, "\n")
 		assert.Equal(t, `{"header":{"version":1,"root":"/r","acl":true}}`, lines[0])
-		assert.Equal(t, `{"node":{"path":"/","data":"L3I=","version":0,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[1])
-		assert.Equal(t, `{"node":{"path":"/a","data":"AP88","version":1,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[2])
+		assert.Equal(t, `{"node":{"path":"/","data":"L3I=","acl":[{"perms":31,"scheme":"world","id":"anyone"}],"version":0,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[1])
+		assert.Equal(t, `{"node":{"path":"/a","data":"AP88","acl":[{"perms":31,"scheme":"world","id":"anyone"}],"version":1,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[2])
 		assert.Contains(t, text, `{"skipped":{"path":"/a/here","why":"ephemeral"}}`)
 		assert.Contains(t, text, `"acl":[{"perms":17,"scheme":"digest","id":"`+acl.ID+`"},{"perms":31,"scheme":"world","id":"anyone"}]`)
 		assert.Equal(t, `{"end":{"nodes":6,"skipped":1}}`, lines[8])
@@ -396,6 +399,11 @@ func TestRestoreRefuses(t *testing.T) {
 			"text":       "hello\n",
 			"path":       strings.Replace(text, `"/a"`, `"/a/../b"`, 1),
 			"other line": lines[0] + `{"what":1}` + "\n",
+			"two":        lines[0] + `{"node":{"path":"/","acl":[{"perms":31,"scheme":"world","id":"anyone"}]},"skipped":{"path":"/x"}}` + "\n" + `{"end":{"nodes":0,"skipped":1}}` + "\n",
+			"versions":   strings.Replace(text, `"version":0`, `"version":99999999999`, 1),
+			"utf-8":      strings.Replace(text, `"/a"`, "\"/a\xff\"", 1),
+			"no acl":     strings.Replace(text, `"acl":[{"perms":31,"scheme":"world","id":"anyone"}],`, "", 1),
+			"empty acl":  strings.Replace(text, `[{"perms":31,"scheme":"world","id":"anyone"}]`, "[]", 1),
 			"long":       lines[0] + `{"node":{"path":"/","data":"` + strings.Repeat("A", 4<<20) + `"}}` + "\n",
 		} {
 			_, err := c.Restore().ForPath(ctx, "/"+strings.ReplaceAll(name, " ", "-"), strings.NewReader(bad))
@@ -418,7 +426,7 @@ func TestRestoreRefuses(t *testing.T) {
 		assert.ErrorIs(t, err, mine)
 
 		// A node that cannot be made is named.
-		bad := strings.Replace(text, `"path":"/a",`, `"path":"/a","acl":[{"perms":31,"scheme":"nonsense","id":"x"}],`, 1)
+		bad := strings.Replace(text, `"scheme":"world","id":"anyone"}],"version":0,"cversion":0`, `"scheme":"nonsense","id":"x"}],"version":0,"cversion":0`, 1)
 		_, err = c.Restore().ForPath(ctx, "/t", strings.NewReader(bad))
 		assert.ErrorIs(t, err, ErrInvalidACL)
 		assert.ErrorContains(t, err, "/t/a")
@@ -471,20 +479,112 @@ func TestRestoreThroughLostReplies(t *testing.T) {
 	})
 }
 
-func FuzzRestore(f *testing.F) {
-	f.Add(`{"header":{"version":1,"root":"/r","acl":true}}` + "\n" + `{"node":{"path":"/","data":"L3I="}}` + "\n" + `{"end":{"nodes":1,"skipped":0}}`)
-	f.Add(`{"header":{"version":1}}` + "\n" + `{"skipped":{}}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		in := newDumpReader(strings.NewReader(text), 1024)
-		err := in.header()
-		for err == nil {
-			var node *dumpNode
-			if node, err = in.next(); node == nil {
-				break
-			}
+// A node that the dump gives no ACL gets none that it did not ask for, least of all the open one.
+func TestRestoreOpensNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		const lines = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n" + `{"node":{"path":"/","data":"L3I="}}` + "\n" + `{"end":{"nodes":1,"skipped":0}}`
+		_, err := c.Restore().ForPath(t.Context(), "/s", strings.NewReader(lines))
+		assert.ErrorIs(t, err, ErrInvalidDump)
+		assert.ErrorContains(t, err, "line 2")
+		assert.NotContains(t, srv.Tree(), "/s")
+		_, err = c.Restore().ForPath(t.Context(), "/s", strings.NewReader(strings.Replace(lines, `"acl":true`, `"acl":false`, 1)))
+		require.NoError(t, err)
+		assert.Equal(t, int32(PermRead), srv.Tree()["/s"].ACL[0].Perms, "what the provider says")
+	}, WithDefaultACL(ReadACL()...))
+}
+
+// What the servers keep for themselves is not restored, wherever the way there leads from.
+func TestRestoreLeavesTheServersAlone(t *testing.T) {
+	const header, root = `{"header":{"version":1,"root":"/r","acl":false}}` + "\n", `{"node":{"path":"/"}}` + "\n"
+	node := func(path string) string { return `{"node":{"path":"` + path + `","data":"eA=="}}` + "\n" }
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		plant(t, srv, "/prod")
+		top := below(t, srv, "/")
+		refused := func(c *Client, path, text string) error {
+			t.Helper()
+			srv.ResetCounts()
+			_, err := c.Restore().Overwriting().ForPath(t.Context(), path, strings.NewReader(text))
+			assert.ErrorIs(t, err, ErrSystemPath)
+			assert.Zero(t, srv.Counts()["multi"]+srv.Counts()["create"]+srv.Counts()["setData"]+srv.Counts()["createContainer"], "nothing is written")
+			return err
 		}
-		if err != nil {
+		for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/quota/app/zookeeper_limits", "/zookeeper/config"} {
+			err := refused(top, "/", header+root+node("/app")+node(path))
 			assert.ErrorIs(t, err, ErrInvalidDump)
+			assert.ErrorContains(t, err, "line 4: "+path)
+			assert.NotErrorIs(t, refused(top, path, header+root), ErrInvalidDump)
+		}
+		refused(below(t, srv, "/zookeeper"), "/", header+root)
+		refused(below(t, srv, "/zookeeper/quota"), "/app", header+root)
+		refused(top.UsingNamespace("zookeeper"), "/x", header+root)
+		refused(top.UsingNamespace("zookeeper/quota"), "/", header+root)
+
+		// A node of that name elsewhere, or one with a longer name, is anybody's.
+		for _, c := range []*Client{below(t, srv, "/prod"), top.UsingNamespace("team")} {
+			_, err := c.Restore().Overwriting().ForPath(t.Context(), "/", strings.NewReader(header+root+node("/zookeeper")+node("/zookeeper/quota")+`{"end":{"nodes":3}}`))
+			require.NoError(t, err)
+		}
+		_, err := top.Restore().Overwriting().ForPath(t.Context(), "/", strings.NewReader(header+root+node("/zookeepers")+`{"end":{"nodes":2}}`))
+		require.NoError(t, err)
+		for _, path := range []string{"/prod/zookeeper/quota", "/team/zookeeper/quota", "/zookeepers"} {
+			assert.Contains(t, srv.Tree(), path)
+		}
+	})
+}
+
+// However long the ACLs are, a transaction is not longer than it may be.
+func TestRestoreOfLongACLs(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		var text strings.Builder
+		fmt.Fprintln(&text, `{"header":{"version":1,"root":"/r","acl":true}}`)
+		const nodes = 41
+		for i := range nodes {
+			path := "/"
+			if i > 0 {
+				path = fmt.Sprintf("/n%d", i)
+			}
+			fmt.Fprintf(&text, `{"node":{"path":%q,"acl":[{"perms":31,"scheme":"world","id":"anyone"},{"perms":1,"scheme":"digest","id":"u:%s"}]}}`+"\n", path, strings.Repeat("x", 100_000))
+		}
+		fmt.Fprintf(&text, `{"end":{"nodes":%d}}`, nodes)
+		p, err := c.Restore().ForPath(t.Context(), "/s", strings.NewReader(text.String()))
+		require.NoError(t, err)
+		assert.Equal(t, int64(nodes), p.Nodes)
+	})
+}
+
+// Of whatever stream: what is sent lies below the target, is not the servers', has an ACL, and is in transactions that fit.
+func FuzzRestore(f *testing.F) {
+	const header = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n"
+	f.Add(header + `{"node":{"path":"/","data":"L3I=","acl":[{"perms":31,"scheme":"world","id":"anyone"}]}}` + "\n" + `{"end":{"nodes":1,"skipped":0}}`)
+	f.Add(`{"header":{"version":1}}` + "\n" + `{"skipped":{}}`)
+	f.Add(`{"header":{"version":1}}` + "\n" + `{"node":{"path":"/"}}` + "\n" + `{"node":{"path":"/zookeeper/quota"}}` + "\n" + `{"node":{"path":"/a/../b"}}`)
+	f.Add(header + `{"node":{"path":"/","acl":[]}}`)
+	f.Add(header + `{"node":{"path":"/","acl":[{}]},"end":{"nodes":1}}`)
+	f.Add(header + "{\"node\":{\"path\":\"/\",\"version\":99999999999}}\n" + "{\"node\":{\"path\":\"/\xff\"}}")
+	b := RestoreBuilder{c: &Client{core: &core{}}}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, root := range []string{"/", "/copy/of"} {
+			in := newDumpReader(strings.NewReader(text), 1024)
+			err := in.header()
+			for err == nil {
+				var node *dumpNode
+				if node, err = in.next(); node == nil {
+					break
+				}
+				var req *jute.CreateRequest
+				if req, err = b.request(root, node, in); err != nil {
+					break
+				}
+				require.NoError(t, zkpath.Validate(req.Path, false))
+				require.NotEmpty(t, req.ACL)
+				require.True(t, root == "/" || req.Path == root || strings.HasPrefix(req.Path, root+"/"), req.Path)
+				require.False(t, req.Path == "/zookeeper" || strings.HasPrefix(req.Path, "/zookeeper/"), req.Path)
+				require.GreaterOrEqual(t, sizeOf(req), len(jute.Marshal(req))+9, "with its header")
+			}
+			if err != nil {
+				require.ErrorIs(t, err, ErrInvalidDump)
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -127,7 +128,8 @@ func (c *Client) readNodes(ctx context.Context, flight []walked, what walking) (
 	if err == nil {
 		err = fill(read, replies, what, !what.bare)
 	}
-	if !what.bare && (errors.Is(err, ErrUnimplemented) || errors.Is(err, ErrTooLarge)) { // a server before 3.6, or very long paths
+	if !what.bare && (errors.Is(err, ErrUnimplemented) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrReplyTooLarge)) {
+		// a server before 3.6, or very long paths, or much data
 		if replies, err = c.flight(ctx, func() []*wire.Call { return append(readCalls(read, what, false), aclCalls(read, what)...) }); err == nil {
 			err = fill(read, replies, what, false)
 		}
@@ -285,3 +287,6 @@ func (c *Client) listNodes(ctx context.Context, nodes []walked, what walking) (b
 
 // systemPath is where the server keeps its own nodes.
 const systemPath = "/zookeeper"
+
+// isSystem says whether a full path is there.
+func isSystem(full string) bool { return full == systemPath || strings.HasPrefix(full, systemPath+"/") }

@@ -22,7 +22,9 @@ const (
 	EventNodeDataChanged
 	// EventNodeChildrenChanged says that a child was created or deleted.
 	EventNodeChildrenChanged
-	// EventReset says, to persistent watches, that the connection was lost and is back: there may have been changes that were not seen. Read again.
+	// EventReset says, to persistent watches, that there may have been changes that were not told: because the connection was lost and is back, or because
+	// more events were waiting to be received than [WatchBacklog]. It stands for all of them; what was told before it happened before them, and what comes
+	// behind it happened later, or is told twice. Read everything again that the watch is for. Path is that of the watch.
 	EventReset
 	// EventEnd is the last event of a watch whose session has ended; Err says how. Whoever still wants to know needs a new watch.
 	EventEnd
@@ -61,8 +63,9 @@ type Event struct {
 // C and Stop are safe for concurrent use.
 type Watch struct {
 	// C gives the events in order and is closed behind the last: of a one-shot watch behind the first event, of a persistent one behind
-	// EventEnd, and of either by Stop. A one-shot watch's event waits in C; those of a persistent watch wait in memory, none is dropped
-	// and nothing but the receiver is delayed. Close of the client ends it, dropping what has not been received. Nil in the callback form.
+	// EventEnd, and of either by Stop. A one-shot watch's event waits in C; those of a persistent watch wait in memory, up to [WatchBacklog] of them: what comes
+	// then becomes one EventReset, the last of those that wait. Nothing but the receiver is delayed. Close of the client ends it, dropping what has not been
+	// received. Nil in the callback form, in which as many wait for the callback.
 	C <-chan Event
 
 	c       *Client
@@ -76,6 +79,7 @@ type Watch struct {
 	armed   *wire.Watch // guarded by mu
 	ch      chan Event  // closed with over and an empty queue
 	queue   []Event     // what had no room in ch; guarded by mu
+	backlog backlog     // of queue, or of what waits for fn; guarded by mu
 	pumping bool        // a goroutine empties queue and alone sends to ch; guarded by mu
 	over    bool        // nothing comes any more; guarded by mu
 	closed  bool        // ch is; guarded by mu
@@ -93,6 +97,7 @@ func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 		return nil
 	}
 	w := &Watch{c: c, kind: kind, full: full, fn: s.fn, stopped: make(chan struct{})}
+	w.backlog.unbounded = s.fn != nil && !c.none() && c.view.own
 	if w.fn == nil {
 		room := 1
 		if kind == wire.Persistent || kind == wire.Recursive {
@@ -174,13 +179,7 @@ func (w *Watch) deliver(from *wire.Watch, we wire.WatchEvent) {
 	}
 	w.over = ev.Type == EventEnd || w.kind == wire.Data || w.kind == wire.Child
 	if w.fn != nil {
-		w.c.mailbox().put(func() {
-			select {
-			case <-w.stopped:
-			default:
-				w.fn(ev)
-			}
-		})
+		w.callLater(ev)
 		return
 	}
 	if !w.pumping {
@@ -193,11 +192,31 @@ func (w *Watch) deliver(from *wire.Watch, we wire.WatchEvent) {
 		default:
 		}
 	}
-	w.queue = append(w.queue, ev)
+	if ev, ok := w.backlog.admit(ev, w.c.userPath(w.full)); ok {
+		w.queue = append(w.queue, ev)
+	}
 	if !w.pumping {
 		w.pumping = true
 		w.c.core.ops.workers.spawn(w.pump)
 	}
+}
+
+// callLater has the callback called. mu is held.
+func (w *Watch) callLater(ev Event) {
+	ev, ok := w.backlog.admit(ev, w.c.userPath(w.full))
+	if !ok {
+		return
+	}
+	w.c.desk().callbacks.put(func() {
+		w.mu.Lock()
+		w.backlog.received(ev)
+		w.mu.Unlock()
+		select {
+		case <-w.stopped:
+		default:
+			w.fn(ev)
+		}
+	})
 }
 
 // pump hands the queue to a receiver that has fallen behind.
@@ -214,6 +233,7 @@ func (w *Watch) pump() {
 		}
 		ev := w.queue[0]
 		w.queue = w.queue[1:]
+		w.backlog.received(ev)
 		w.mu.Unlock()
 		select {
 		case w.ch <- ev:
@@ -285,22 +305,19 @@ func (b AddWatchBuilder) WithMode(mode WatchMode) AddWatchBuilder { b.mode = mod
 func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; return b }
 
 // ForPath sets a watch on the node, which need not exist. It reports events, in order, until Stop or the end of the session, which is
-// EventEnd; after each reconnect it reports EventReset, since a server does not tell persistent watches what they have missed.
+// EventEnd; after each reconnect it reports EventReset, since a server does not tell persistent watches what they have missed, and so it does when more
+// than [WatchBacklog] events wait to be received.
 // ErrUnimplemented before ZooKeeper 3.6.
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
 	return foreground(ctx, b.c, b.operation(path))
 }
 
 // InBackground makes the terminal return at once.
-func (b AddWatchBuilder) InBackground() AddWatchBackground { return AddWatchBackground{b} }
-
-// AddWatchBackground is an AddWatchBuilder whose terminal does not wait.
-type AddWatchBackground struct{ b AddWatchBuilder }
-
-// ForPath queues the request.
-func (b AddWatchBackground) ForPath(ctx context.Context, path string) *Pending[*Watch] {
-	return background(ctx, b.b.c, b.b.operation(path))
+func (b AddWatchBuilder) InBackground() Background[AddWatchBuilder, *Watch] {
+	return Background[AddWatchBuilder, *Watch]{b}
 }
+
+func (b AddWatchBuilder) client() *Client { return b.c }
 
 func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	full, err := b.c.fullPath(path)
@@ -318,6 +335,6 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 		call: func(e *epoch) *wire.Call {
 			return &wire.Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: full, Value: mode}), Watch: w.arm(e)}
 		},
-		read: func(*epoch, []byte) (*Watch, error) { return w, nil },
+		read: func(int64, []byte) (*Watch, error) { return w, nil },
 	}
 }

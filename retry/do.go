@@ -23,8 +23,8 @@ type config struct {
 	ready     func(error) <-chan struct{}
 }
 
-// WithRetryable limits what is repeated: an error for which the function says false is returned at once, as it is, and the
-// policy is not asked. Default: every error may be repeated.
+// WithRetryable limits what is repeated: an error for which the function says false is returned at once, as
+// it is, and the policy is not asked. Default: every error may be repeated.
 func WithRetryable(retryable func(error) bool) Option {
 	return func(c *config) {
 		if retryable != nil {
@@ -33,9 +33,9 @@ func WithRetryable(retryable func(error) bool) Option {
 	}
 }
 
-// WithNotify calls the function before each wait with the error that caused it and the length of the wait, as the policy has it. It runs on the
-// caller's goroutine and delays the retry for as long as it takes. It is not called for the error that Do returns.
-// Default: nobody is told.
+// WithNotify calls the function before each wait, with the error that caused the wait and its length by the
+// policy. The function runs on the caller's goroutine, and delays the retry for as long as it takes. It is
+// not called for the error that Do returns. Default: no function.
 func WithNotify(notify func(err error, wait time.Duration)) Option {
 	return func(c *config) {
 		if notify != nil {
@@ -44,33 +44,39 @@ func WithNotify(notify func(err error, wait time.Duration)) Option {
 	}
 }
 
-// WithInterrupt ends the wait between attempts as soon as the channel is closed: op is called once more, at once, and what it returns is what Do
-// returns. For what makes further attempts useless, as the end of a client does, but is for op to put into words. Default: nothing but ctx does.
+// WithInterrupt ends the wait between attempts as soon as the channel is closed: op is called once more, at
+// once, and Do returns what op returns. Use it when retries have become pointless, as when a client closes;
+// op runs once more to return the proper error. Default: only ctx ends the wait.
 func WithInterrupt(done <-chan struct{}) Option {
 	return func(c *config) { c.interrupt = done }
 }
 
-// WithReady has the first retry come as soon as what was missing is there: ready is called before the first wait, with the error that causes it, and the
-// wait ends when the channel that it returns is closed, if the policy's has not ended before. A nil channel never is. What follows waits as the policy
-// says. Default: all waits are the policy's.
+// WithReady shortens the first wait: ready is called before it, with the error that causes it, and the wait
+// ends when the channel that ready returns is closed, or when the policy's wait is over. A nil channel is
+// never closed. Later waits are as long as the policy says. Default: all waits are the policy's.
 func WithReady(ready func(err error) <-chan struct{}) Option {
 	return func(c *config) { c.ready = ready }
 }
 
-// Permanent marks an error as not to be repeated: [Do] stops and returns err itself, without the mark. Permanent(nil) is nil.
-// It is the mark of github.com/cenkalti/backoff, which is understood as well, also when wrapped.
+// Permanent marks an error as not to be repeated: [Do] stops and returns err itself, without the mark.
+// Permanent(nil) is nil. It is the mark of github.com/cenkalti/backoff: Do also understands marks made there,
+// and wrapped ones.
 func Permanent(err error) error { return backoff.Permanent(err) }
 
-// Do calls op until it succeeds, fails for good, or the policy has no more retries, waiting in between as the policy says. op gets
-// ctx as it is and should end when ctx ends: Do waits for it. The wait between attempts ends the moment ctx does.
+// Do calls op until it succeeds, fails for good, or the policy has no more retries, waiting in between as the
+// policy says. op gets ctx unchanged and should end when ctx ends: Do waits for it. The wait between attempts
+// ends when ctx does.
 //
 // Do returns
 //   - nil when op succeeded;
-//   - op's last error when the policy allows no more retries, or the error is not retryable; for [Permanent](err) it is err;
-//   - an error matching, by errors.Is, both op's last error and ctx.Err() and context.Cause(ctx), when ctx ended. When it had
-//     ended before the first attempt op is not called, and there is no error of op to match.
+//   - op's last error when the policy allows no more retries, or the error is not retryable; for
+//     [Permanent](err) it is err;
+//   - an error matching, by errors.Is, both op's last error and ctx.Err() and context.Cause(ctx), when ctx
+//     ended. When it had ended before the first attempt op is not called, and there is no error of op to
+//     match.
 //
-// A nil policy means one attempt. A negative wait from a policy means stop. Do keeps no goroutine and is safe for concurrent use.
+// A nil policy means one attempt. A negative wait from a policy means stop. Do keeps no goroutine and is safe
+// for concurrent use.
 func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, opts ...Option) error {
 	switch {
 	case ctx == nil:
@@ -97,7 +103,7 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 		if errors.As(last, &permanent) {
 			return permanent.Err
 		}
-		// An op that gave up because ctx ended is not a failure to be judged; the end of ctx is what the caller is told.
+		// An op that gave up because ctx ended has not failed by itself: the error says that ctx ended.
 		if ctx.Err() != nil && errors.Is(last, ctx.Err()) {
 			break
 		}
@@ -128,7 +134,8 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	return ended(ctx, last)
 }
 
-// newBackOff starts the state of one operation. The reset is for backoffs that are only ready after one, as in cenkalti's own loop.
+// newBackOff starts the state of one operation. The reset is for backoffs that are only ready after one, as
+// in cenkalti's own loop.
 func newBackOff(policy Policy) backoff.BackOff {
 	if policy != nil {
 		if b := policy.NewBackOff(); b != nil {
@@ -139,7 +146,8 @@ func newBackOff(policy Policy) backoff.BackOff {
 	return &backoff.StopBackOff{}
 }
 
-// carried returns the context that a backoff made by backoff.WithContext has of its own, and ctx for any other.
+// carried returns the context that a backoff made by backoff.WithContext has of its own, and ctx for any
+// other.
 func carried(ctx context.Context, b backoff.BackOff) context.Context {
 	if carrier, ok := b.(backoff.BackOffContext); ok {
 		return carrier.Context()

@@ -10,26 +10,29 @@ import (
 )
 
 const (
-	// MaxRetries is the most that the exponential policies repeat: a larger number is taken as this one, as in Curator.
+	// MaxRetries is the most that the exponential policies repeat: a larger number is taken as this one, as
+	// in Curator.
 	MaxRetries = 29
 
 	// maxSleep is Curator's default cap: the largest 32-bit number of milliseconds, nearly 25 days.
 	maxSleep = math.MaxInt32 * time.Millisecond
 )
 
-// ExponentialBackoff waits longer and longer, at random so that clients which failed together do not come back together.
-// Before retry n, counted from 0, it waits
+// ExponentialBackoff waits longer before each retry, at random, so that clients which failed together do not
+// come back together. Before retry n, counted from 0, it waits
 //
 //	Base × max(1, a random whole number from 0 up to but excluding 2^(n+1))
 //
-// and never longer than Max. Corresponds to Curator's ExponentialBackoffRetry, and there the arithmetic overflows to negative
-// waits from about the 20th retry on; here it stops at Max.
+// and never longer than Max. Corresponds to Curator's ExponentialBackoffRetry, and there the arithmetic
+// overflows to negative waits from about the 20th retry on; here it stops at Max.
 type ExponentialBackoff struct {
-	// Base is the unit of the waits, and the shortest one. Default 0, and negative: every retry is made at once.
+	// Base is the unit of the waits, and the shortest one. Default 0, and negative: every retry is made at
+	// once.
 	Base time.Duration
 	// Max is the longest wait. Default 0, and negative: 2147483647 ms, Curator's default.
 	Max time.Duration
-	// Retries is the number of attempts after the first. Default 0, and negative: none. More than [MaxRetries] is MaxRetries.
+	// Retries is the number of attempts after the first. Default 0, and negative: none. More than
+	// [MaxRetries] is MaxRetries.
 	Retries int
 }
 
@@ -54,14 +57,17 @@ func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackO
 	}
 }
 
-// BoundedExponentialBackoff is [ExponentialBackoff] for those who port code: the same waits, min(Max, …), the same limits.
-// Corresponds to Curator's BoundedExponentialBackoffRetry.
+// BoundedExponentialBackoff is [ExponentialBackoff] under Curator's second name, for ported code: the same
+// waits, min(Max, …), the same limits. Corresponds to Curator's BoundedExponentialBackoffRetry.
 type BoundedExponentialBackoff struct {
-	// Base is the unit of the waits, and the shortest one. Default 0, and negative: every retry is made at once.
+	// Base is the unit of the waits, and the shortest one. Default 0, and negative: every retry is made at
+	// once.
 	Base time.Duration
-	// Max is the longest wait. Default 0, and negative: 2147483647 ms. Curator takes 0 literally and does not wait at all.
+	// Max is the longest wait. Default 0, and negative: 2147483647 ms. Curator takes 0 literally and does not
+	// wait at all.
 	Max time.Duration
-	// Retries is the number of attempts after the first. Default 0, and negative: none. More than [MaxRetries] is MaxRetries.
+	// Retries is the number of attempts after the first. Default 0, and negative: none. More than
+	// [MaxRetries] is MaxRetries.
 	Retries int
 }
 

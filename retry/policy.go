@@ -1,11 +1,12 @@
-// Package retry says when a failed operation is tried again: the six policies of Curator, and a loop that follows them.
+// Package retry has the six retry policies of Curator, and a loop that follows them.
 //
-// The six are plain values, comparable and printable; every policy is safe for concurrent use. For each logical operation it makes a fresh
-// backoff of github.com/cenkalti/backoff/v4, which counts that operation's attempts. The reverse works too: [Backoff] turns
-// anything from that library, and anything written for it, into a policy.
+// The six are plain values, comparable and printable; every policy is safe for concurrent use. For each
+// logical operation a policy makes a fresh backoff of github.com/cenkalti/backoff/v4, which counts that
+// operation's attempts. Conversely [Backoff] makes a policy of any backoff of that library, or written for
+// it.
 //
-// All times are [time.Duration]. The number of attempts is one more than the number of retries. The zero value of every policy
-// is usable, and what it means is written at its fields.
+// All times are [time.Duration]. The number of attempts is one more than the number of retries. The zero
+// value of every policy is usable; its fields say what it means.
 package retry
 
 import (
@@ -17,13 +18,13 @@ import (
 // Policy decides how often and after which waits an operation is repeated. A nil Policy means: never.
 // Corresponds to Curator's RetryPolicy.
 type Policy interface {
-	// NewBackOff returns the state of one logical operation, counting from here. It is not shared: the next operation gets its
-	// own. NewBackOff is safe for concurrent use, what it returns is not.
+	// NewBackOff returns the state of one logical operation, counting from here. It is not shared: the next
+	// operation gets its own. NewBackOff is safe for concurrent use, what it returns is not.
 	NewBackOff() backoff.BackOff
 }
 
-// Backoff makes a policy of any cenkalti backoff. The function is called once per logical operation, possibly from several
-// goroutines, and must return a new backoff each time:
+// Backoff makes a policy of any cenkalti backoff. The function is called once per logical operation, possibly
+// from several goroutines, and must return a new backoff each time:
 //
 //	retry.Backoff(func() backoff.BackOff { return backoff.NewExponentialBackOff() })
 //
@@ -41,7 +42,8 @@ func (f backoffPolicy) NewBackOff() backoff.BackOff {
 	return &backoff.StopBackOff{}
 }
 
-// defaultSleep is what a policy without a limit on attempts waits when no wait was given, so that it cannot spin.
+// defaultSleep is what a policy without a limit on attempts waits when no wait was given, so that it cannot
+// spin.
 const defaultSleep = time.Second
 
 // RetryNTimes repeats up to Retries times, waiting Sleep before each. Corresponds to Curator's RetryNTimes.
@@ -68,11 +70,11 @@ func (p RetryOneTime) NewBackOff() backoff.BackOff {
 	return RetryNTimes{Retries: 1, Sleep: p.Sleep}.NewBackOff()
 }
 
-// RetryForever repeats without end, waiting Sleep before each retry: the context is what ends it.
-// Corresponds to Curator's RetryForever, which refuses a sleep of 0.
+// RetryForever repeats without end, waiting Sleep before each retry: only the context ends it. Corresponds to
+// Curator's RetryForever, which refuses a sleep of 0.
 type RetryForever struct {
-	// Sleep is the wait before each retry. Default 0, and negative: one second, because a loop without a wait and without an end
-	// helps nobody.
+	// Sleep is the wait before each retry. Default 0, and negative: one second, since the loop would
+	// otherwise spin.
 	Sleep time.Duration
 }
 
@@ -85,14 +87,15 @@ func (p RetryForever) NewBackOff() backoff.BackOff {
 	return backoff.NewConstantBackOff(sleep)
 }
 
-// RetryUntilElapsed repeats every Sleep until MaxElapsed has passed since the operation began.
-// Corresponds to Curator's RetryUntilElapsed, with one difference. Curator sleeps in full before it looks at the clock: its
-// last attempt may start up to Sleep late, and then it sleeps once more, only to give up. Here the last wait is cut so that the
-// last attempt starts at MaxElapsed, and what fails after that is returned at once. With 1s and 300ms Curator attempts at
-// 0, 300, 600, 900, 1200 ms and returns at 1500 ms; this attempts at 0, 300, 600, 900, 1000 ms and returns.
+// RetryUntilElapsed repeats every Sleep until MaxElapsed has passed since the operation began. Corresponds to
+// Curator's RetryUntilElapsed, with one difference. Curator sleeps in full before it looks at the clock: its
+// last attempt may start up to Sleep late, and then it sleeps once more before it gives up. Here the last
+// wait is cut so that the last attempt starts at MaxElapsed, and a failure after that is returned at once.
+// With 1s and 300ms Curator attempts at 0, 300, 600, 900, 1200 ms and returns at 1500 ms; this attempts at 0,
+// 300, 600, 900, 1000 ms and returns.
 type RetryUntilElapsed struct {
-	// MaxElapsed is the time after which no retry starts, counted from the operation's beginning and including the time that
-	// its attempts take. Default 0, and negative: no retry.
+	// MaxElapsed is the time after which no retry starts, counted from the operation's beginning and
+	// including the time that its attempts take. Default 0, and negative: no retry.
 	MaxElapsed time.Duration
 	// Sleep is the wait before each retry. Default 0, and negative: one second.
 	Sleep time.Duration

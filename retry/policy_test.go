@@ -34,7 +34,8 @@ func waits(b backoff.BackOff, n int) []time.Duration {
 	return got
 }
 
-// The waits are those of Curator 5.4, recorded by running it, wherever the documentation does not say that they differ.
+// The waits are those of Curator 5.4, recorded by running it, wherever the documentation does not say that
+// they differ.
 func TestFixedPolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy retry.Policy

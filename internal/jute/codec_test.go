@@ -64,10 +64,10 @@ var samples = []struct {
 		{OpGetData, &PathWatchRequest{"/e", false}}, {OpGetChildren, &PathWatchRequest{"/f", false}}, {OpCreateContainer, &CreateRequest{Path: "/g"}},
 	}}, fresh[MultiRequest]},
 	{&MultiRequest{}, fresh[MultiRequest]},
-	{&MultiResponse{[]MultiResult{
+	{&MultiResponse{Asked: 8, Results: []MultiResult{
 		{Op: OpCreate, Path: "/a"}, {Op: OpCreate2, Path: "/b", Stat: stat}, {Op: OpSetData, Stat: stat}, {Op: OpDelete}, {Op: OpCheck},
 		{Op: OpGetData, Data: []byte("d"), Stat: stat}, {Op: OpGetChildren, Children: []string{"x", "y"}}, {Op: OpError, Err: CodeNoNode},
-	}}, fresh[MultiResponse]},
+	}}, func() record { return &MultiResponse{Asked: 8} }},
 }
 
 func TestDecodingUndoesEncoding(t *testing.T) {

@@ -36,6 +36,9 @@ type shape struct{ request, reply func() record }
 
 func none() record { return &empty{} }
 
+// answersToMany is the reply to a multi of many operations.
+func answersToMany() record { return &MultiResponse{Asked: 1000} }
+
 // shapes is the protocol, as this package knows it.
 var shapes = map[int32]shape{
 	OpCreate:               {fresh[CreateRequest], fresh[PathResponse]},
@@ -53,8 +56,8 @@ var shapes = map[int32]shape{
 	OpSync:                 {fresh[PathRequest], fresh[PathResponse]},
 	OpPing:                 {none, none},
 	OpCheck:                {fresh[PathVersionRequest], none},
-	OpMulti:                {fresh[MultiRequest], fresh[MultiResponse]},
-	OpMultiRead:            {fresh[MultiRequest], fresh[MultiResponse]},
+	OpMulti:                {fresh[MultiRequest], answersToMany},
+	OpMultiRead:            {fresh[MultiRequest], answersToMany},
 	OpReconfig:             {fresh[ReconfigRequest], fresh[GetDataResponse]},
 	OpCheckWatches:         {fresh[PathIntRequest], none},
 	OpRemoveWatches:        {fresh[PathIntRequest], none},

@@ -1,6 +1,9 @@
 package jute
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // MultiHeader stands in front of each operation of a multi and, with Done, behind the last.
 type MultiHeader struct {
@@ -73,7 +76,20 @@ type MultiResult struct {
 }
 
 // MultiResponse is the reply of multi and multiRead. A failed multi has the error code 0 in its ReplyHeader: which operation failed, and how, is here.
-type MultiResponse struct{ Results []MultiResult }
+type MultiResponse struct {
+	Results []MultiResult
+	// Asked is how many operations the request consisted of. Decode takes no more results than that: one of nine bytes takes 144 here.
+	Asked int
+}
+
+// resultSize is the least that a result takes: its header.
+const resultSize = 9
+
+func tooManyResults(most int) error { return fmt.Errorf("%w: more than %d results", ErrLength, most) }
+
+var errStrange = errors.New("jute: strange result inside a multi's reply")
+
+func strangeResult(op int32) error { return fmt.Errorf("%w: of type %d", errStrange, op) }
 
 func (r *MultiResponse) Encode(e *Encoder) {
 	for i := range r.Results {
@@ -100,33 +116,44 @@ func (r *MultiResponse) Encode(e *Encoder) {
 }
 
 func (r *MultiResponse) Decode(d *Decoder) {
-	r.Results = nil
+	r.Results = make([]MultiResult, 0, min(r.Asked, d.Len()/resultSize))
 	for {
 		var h MultiHeader
-		if h.Decode(d); d.Err() != nil || h.Done {
+		h.Decode(d)
+		if !h.Done && len(r.Results) == r.Asked {
+			d.fail(tooManyResults(r.Asked))
+		}
+		switch {
+		case d.Err() != nil:
+			r.Results = nil
+			return
+		case h.Done:
 			return
 		}
-		res := MultiResult{Op: h.Type, Err: h.Err}
-		switch h.Type {
-		case OpError:
-			res.Err = d.Int()
-		case OpCreate:
-			res.Path = d.String()
-		case OpCreate2, OpCreateContainer, OpCreateTTL:
-			res.Path = d.String()
-			res.Stat.Decode(d)
-		case OpSetData:
-			res.Stat.Decode(d)
-		case OpGetData:
-			res.Data = d.Buffer()
-			res.Stat.Decode(d)
-		case OpGetChildren:
-			res.Children = d.Strings()
-		case OpDelete, OpCheck:
-		default:
-			d.fail(fmt.Errorf("jute: result of type %d inside a multi's reply", h.Type))
-			return
-		}
-		r.Results = append(r.Results, res)
+		r.Results = append(r.Results, decodeResult(d, h))
 	}
+}
+
+func decodeResult(d *Decoder, h MultiHeader) MultiResult {
+	res := MultiResult{Op: h.Type, Err: h.Err}
+	switch h.Type {
+	case OpError:
+		res.Err = d.Int()
+	case OpCreate:
+		res.Path = d.String()
+	case OpCreate2, OpCreateContainer, OpCreateTTL:
+		res.Path = d.String()
+		res.Stat.Decode(d)
+	case OpSetData:
+		res.Stat.Decode(d)
+	case OpGetData:
+		res.Data = d.Buffer()
+		res.Stat.Decode(d)
+	case OpGetChildren:
+		res.Children = d.Strings()
+	case OpDelete, OpCheck:
+	default:
+		d.fail(strangeResult(h.Type))
+	}
+	return res
 }

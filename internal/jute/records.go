@@ -364,7 +364,11 @@ func (r *WhoAmIResponse) Encode(e *Encoder) {
 
 func (r *WhoAmIResponse) Decode(d *Decoder) {
 	r.Info = nil
-	for range d.count(8) {
+	n := d.count(8)
+	if n > 0 {
+		r.Info = make([]ClientInfo, 0, n)
+	}
+	for range n {
 		r.Info = append(r.Info, ClientInfo{d.String(), d.String()})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// fault is one evil thing and when it happens. What the fields mean depends on the kind.
+// fault is one fault and when it happens. What the fields mean depends on the kind.
 type fault struct {
 	kind   string
 	at     time.Duration
@@ -55,7 +55,8 @@ var (
 		"addWatch", "setWatches2", "multiRead", "sync", "closeSession", "create", "createContainer", "removeWatches", "auth", "sasl"}
 	strikes = []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.LoseReply, zktest.Hold, zktest.HoldReply, zktest.HoldReply, zktest.DelayReply,
 		zktest.DelayReply, zktest.ReplyError, zktest.HalfHandshake}
-	// What a server may say without having done anything. "Expired" it may say by mistake, as long as it does not know that it is alone.
+	// What a server may answer without having done anything. It may say "expired" by mistake as long as it
+	// does not know that it is alone.
 	answers = []zktest.Error{zktest.ErrThrottledOp, zktest.ErrSessionMoved, zktest.ErrRequestTimeout, zktest.ErrSessionExpired}
 )
 
@@ -101,13 +102,14 @@ func (p *Plan) faults(r *rand.Rand) []fault {
 		f.lasts = below(r, pick(r, time.Second, p.Timeout, 2*p.Timeout+p.bound()))
 		if f.kind == "away" { // long enough for a session to end
 			f.lasts *= 3
-			if f.dice%4 == 0 { // for its client, and perhaps not yet for the servers, whose last sign of life is a ping old; and then late packets arrive
+			if f.dice%4 == 0 { // for its client, but perhaps not yet for the servers, which had the last ping later; then late packets arrive
 				f.lasts, f.dir = p.Timeout*2/3+below(r, p.Timeout/3+p.Tick), zktest.Both
 			}
 		}
 		if f.kind == "strike" && f.action == zktest.ReplyError && (f.err == zktest.ErrSessionExpired || f.op == "connect") {
-			// Of a session that lives only a leader says so that has lost the others, for as long as it takes him to notice that; and so nobody who has just
-			// opened a session, and is then asked to close the one before.
+			// Only a leader that has lost the others calls a living session expired, for as long as it takes
+			// it to notice that. So a server that has just opened a session, and is then asked to close the
+			// one before, never does.
 			if f.lasts = min(f.lasts, p.bound()); p.Members == 1 || f.op == "connect" || f.op == "closeSession" {
 				continue
 			}
@@ -123,7 +125,7 @@ type act struct {
 	do func()
 }
 
-// torment plays the schedule and undoes it all in the end.
+// torment plays the schedule and undoes all faults in the end.
 func (w *world) torment() {
 	var acts []act
 	for _, f := range w.plan.Faults {
@@ -203,7 +205,7 @@ func sessionOf(c *framework.Client) int64 {
 	return s.ID()
 }
 
-// begin does the evil thing. What it returns, if anything, undoes it.
+// begin injects the fault. The function that it returns, if any, undoes it.
 func (w *world) begin(f fault) (undo func()) {
 	e, member := w.ens, w.ens.Member(f.member)
 	id := int64(0)
@@ -227,7 +229,7 @@ func (w *world) begin(f fault) (undo func()) {
 		e.Cut(id)
 	case "silence":
 		each(func(m *zktest.Server) { m.BlackHole(id, f.dir) })
-		if f.dice%2 == 0 { // what was sent comes late; else only when all is healed
+		if f.dice%2 == 0 { // what was sent arrives late; else only when all is healed
 			return func() { each(func(m *zktest.Server) { m.HealSession(id) }) }
 		}
 	case "delay":
@@ -316,14 +318,23 @@ func (w *world) begin(f fault) (undo func()) {
 	case "wallclock":
 		w.setWallClock(f.delay)
 	case "delete":
-		w.meddle(f.dice)
+		if f.dice>>13%2 == 0 { // those at the head; all clients learn of all of it at once, on the next connection
+			w.ens.Cut(0)
+			w.meddle(func(int) (first, last int) { return 0, 1 + f.dice%2 })
+			break
+		}
+		w.meddle(func(n int) (first, last int) { // a few successive ones
+			last = f.dice % n
+			return last - f.dice>>10%3, last
+		})
 	case "expire":
 		w.expire(id)
 	}
 	return nil
 }
 
-// turn changes what the clients' rule rests on, when nothing else is wrong, and has everybody connect anew: only then can they know.
+// turn changes what the clients' rule rests on, while nothing else is wrong, and makes all clients connect
+// anew: only then can they know.
 func (w *world) turn() {
 	switch {
 	case w.plan.Grows:
@@ -332,7 +343,7 @@ func (w *world) turn() {
 			fmt.Fprintf(&config, "server.%d=%s\n", i+1, addr)
 		}
 		w.must(w.ens.Member(0).Set("/zookeeper/config", []byte(config.String())))
-		time.Sleep(w.plan.Lag + 4*w.plan.PeerDelay + 10*time.Millisecond) // a member that has not heard of it would deny it
+		time.Sleep(w.plan.Lag + 4*w.plan.PeerDelay + 10*time.Millisecond) // a member that does not know it yet would deny it
 	case w.plan.Shrinks:
 		for _, m := range w.ens.Members() {
 			m.LimitSessions(w.plan.Timeout / 2)
@@ -341,7 +352,7 @@ func (w *world) turn() {
 	w.ens.Cut(0)
 }
 
-// question has a client connect anew, and servers that cannot tell it right now whether they stand alone.
+// question makes a client connect anew to servers that cannot tell it at the moment whether they stand alone.
 func (w *world) question(f fault, id int64) (undo func()) {
 	for _, m := range w.ens.Members() {
 		m.Inject(zktest.Fault{Session: id, Op: "getData", PathPrefix: "/zookeeper/config", Action: zktest.ReplyError, Err: f.err, Times: 1 + f.dice})
@@ -356,7 +367,8 @@ func (w *world) question(f fault, id int64) (undo func()) {
 	}
 }
 
-// burst has a client, if there is one that holds something, ask for very much of a server that is far away. It must cost neither the session nor a read.
+// burst makes a client that holds something, if there is one, ask a distant server for very much. It must
+// cost neither the session nor a read.
 func (w *world) burst(f fault) (undo func()) {
 	client := f.client
 	for i := range w.clients {
@@ -386,7 +398,7 @@ func (w *world) burst(f fault) (undo func()) {
 	}
 }
 
-// setWallClock has somebody set the clocks of the clients' machines: nothing may come of it.
+// setWallClock sets the wall clocks of the clients' machines, which must have no effect.
 func (w *world) setWallClock(d time.Duration) {
 	var before, after []time.Duration
 	for _, c := range w.clients {
@@ -420,8 +432,8 @@ func (w *world) expire(id int64) {
 	}
 }
 
-// wipe loses a member's data. Of a majority's that would lose what has been committed, which no client can make good; so everything is whole
-// before and after.
+// wipe deletes a member's data. On a majority that would lose committed data, which no client can repair; so
+// all members are whole before and after.
 func (w *world) wipe(member int) {
 	w.heal()
 	settled := func() bool {
@@ -437,8 +449,8 @@ func (w *world) wipe(member int) {
 	settled()
 }
 
-// meddle deletes nodes of some sessions.
-func (w *world) meddle(dice int) {
+// meddle deletes nodes of some sessions: of n nodes those from first to last, from the end.
+func (w *world) meddle(which func(n int) (first, last int)) {
 	l := w.ens.Leader()
 	if l < 0 {
 		return
@@ -454,9 +466,8 @@ func (w *world) meddle(dice int) {
 	}
 	slices.Sort(paths) // names hold random identifiers; their numbers decide
 	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
-	last := dice % len(paths)
-	first := last - dice>>10%3 // a few that follow upon one another, from the end
-	for _, victim := range slices.Backward(paths[max(first, 0) : last+1]) {
+	first, last := which(len(paths))
+	for _, victim := range slices.Backward(paths[max(first, 0):min(last+1, len(paths))]) {
 		sure := w.forceNode(victim)
 		err := w.ens.Member(l).Delete(victim)
 		w.tell("ADMIN deletes %s: %v", victim, err)

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// Never is when an operation is back of which nobody knows whether it took effect.
+// Never is the return time of an operation with an unknown outcome.
 const Never time.Duration = 1<<63 - 1
 
 // OpKind says what an operation was.
@@ -16,11 +16,12 @@ const (
 	SetsMaybe                   // nobody knows
 )
 
-// Op is an operation for a checker of histories: it was called at one virtual instant, was back at another, and took effect in between.
-// A hold ends between the last instant at which it was seen valid and the one at which it was given back, or seen lost.
+// Op is an operation for a checker of histories: it was called at one virtual instant, returned at another,
+// and took effect in between. A hold ends between the last instant at which it was seen valid and the one at
+// which it was released, or seen lost.
 type Op struct {
 	Thing        string
-	Client       int // another for each contender in one
+	Client       int // each contender has its own
 	Called, Back time.Duration
 	Kind         OpKind
 	Token        int64
@@ -37,7 +38,8 @@ func (w *world) record(op Op) {
 	w.history = append(w.history, op)
 }
 
-// begun records that a hold has begun, of something that only one may hold. What an administrator may take away is not recorded.
+// begun records the beginning of an exclusive hold. Holds that an administrator may take away are not
+// recorded.
 func (l *ledger) begun(a *actor, g *grant, back time.Duration) {
 	if !l.recorded || l.w.plan.Meddling {
 		return
@@ -46,7 +48,7 @@ func (l *ledger) begun(a *actor, g *grant, back time.Duration) {
 	l.w.record(Op{Thing: l.name, Client: a.who, Called: a.called, Back: back, Kind: Begins, Token: g.token})
 }
 
-// ended records that a hold that has begun has ended: it is given back now, or was lost before.
+// ended records the end of a recorded hold: it is released now, or was lost before.
 func (l *ledger) ended(a *actor, g *grant) {
 	if !g.recorded {
 		return

@@ -31,7 +31,7 @@ type grant struct {
 	weight  int  // how many leases
 	token   int64
 	first   time.Time // of being seen invalid
-	sure    time.Time // until when it has said that it would be valid
+	sure    time.Time // until when it was said to be certain
 
 	recorded bool          // in the history,
 	last     time.Duration // and when it was seen valid last
@@ -44,16 +44,16 @@ func (g *grant) String() string {
 
 func (g *grant) live() bool { return g.Context().Err() == nil }
 
-// same says whether two holds are of one owner, or one thing told twice.
+// same says whether two holds are of one owner, or are one hold reported twice.
 func (g *grant) same(other *grant) bool {
 	return g.owner == other.owner && g.owner != 0 || g.path == other.path
 }
 
-// ledger watches over one contended thing: who has it, and the tokens.
+// ledger checks one contended thing: its holders and the tokens.
 type ledger struct {
 	w        *world
 	name     string
-	limit    int  // leases; 0: the thing is exclusive, but for readers among themselves
+	limit    int  // leases; 0: the thing is exclusive, except among readers
 	tokens   bool // they mean something
 	recorded bool // holds go into the history: there is one at a time, with tokens that grow
 
@@ -79,7 +79,7 @@ func (l *ledger) oneAtATime() *ledger {
 	return l
 }
 
-// granted enters a hold, and complains if it must not be.
+// granted records a hold, and reports a violation if it must not exist.
 func (l *ledger) granted(a *actor, g *grant) *grant {
 	w := l.w
 	back := w.since()
@@ -120,7 +120,7 @@ func (l *ledger) granted(a *actor, g *grant) *grant {
 		if l.pardoned(other) || l.pardoned(g) {
 			continue
 		}
-		sum += other.weight // also of who lived at the instant of the grant only
+		sum += other.weight // also of holds that lived only at the instant of the grant
 		if l.limit == 0 && !(g.shared && other.shared) {
 			w.violate("%s: %v is granted while %v is held, for %v more", l.name, g, other, other.Remaining())
 		}
@@ -159,7 +159,8 @@ func (l *ledger) living() (at []*grant) {
 	return at
 }
 
-// silent complains about holds that end by the clock, but whose owner has not been told by the context's Done: before anybody asks.
+// silent reports holds that end by the clock without the context's Done being closed, before anybody asks for
+// Valid.
 func (l *ledger) silent(g *grant) {
 	l.mu.Lock()
 	others := slices.Clone(l.held)
@@ -167,7 +168,7 @@ func (l *ledger) silent(g *grant) {
 	if l.limit > 0 {
 		return
 	}
-	time.Sleep(time.Nanosecond) // whoever has something to do at this instant does it
+	time.Sleep(time.Nanosecond) // all that is due at this instant is done first
 	for _, other := range others {
 		select {
 		case <-other.Context().Done():
@@ -183,8 +184,8 @@ func (l *ledger) silent(g *grant) {
 	}
 }
 
-// kept complains about a hold that was lost by the clock before the time for which it had said that it was certain (a server that grants less takes
-// from it), or with its session, which goes on, with the node in everybody's way.
+// kept reports a hold that was lost by the clock before the time for which it had said that it was certain
+// (unless a server grants less), or that was lost while its session goes on and its node blocks the others.
 func (l *ledger) kept(a *actor, g *grant) {
 	cause := context.Cause(g.Context())
 	if !errors.Is(cause, framework.ErrSessionLost) {
@@ -193,7 +194,7 @@ func (l *ledger) kept(a *actor, g *grant) {
 	if errors.Is(cause, wire.ErrLapsed) && time.Now().Before(g.sure) && !l.w.plan.Shrinks {
 		l.w.violate("%s: %v is lost by its clock %v before the time for which it was certain", l.name, g, time.Until(g.sure))
 	}
-	time.Sleep(time.Nanosecond) // whoever has something to do at this instant does it
+	time.Sleep(time.Nanosecond) // all that is due at this instant is done first
 	if sessionOf(a.c) == g.session {
 		l.w.violate("%s: %v is lost with its session, which lives on", l.name, g)
 	}
@@ -214,14 +215,14 @@ func (l *ledger) pardoned(g *grant) bool {
 	return away && (f.soft || time.Since(f.at) <= l.w.slack())
 }
 
-// noticed complains about a hold that was taken away long ago and does not know.
+// noticed reports a hold that was taken away long ago and is still valid.
 func (l *ledger) noticed(g *grant) {
 	if f, away := l.takenAway(g); away && !f.soft && time.Since(f.at) > l.w.slack() && g.live() && l.once(g, "taken") {
 		l.w.violate("%s: %v was taken away %v ago and does not know", l.name, g, time.Since(f.at))
 	}
 }
 
-// once says whether this is the first complaint of its kind about a hold.
+// once says whether this is the first report of its kind about a hold.
 func (l *ledger) once(g *grant, kind string) bool {
 	if g.told[kind] {
 		return false
@@ -233,8 +234,8 @@ func (l *ledger) once(g *grant, kind string) bool {
 	return true
 }
 
-// use works under the hold for a while: the fenced store must take what a valid holder writes, and what the guard lets through must be in the
-// order of the tokens.
+// use works under the hold for a while: the fenced store must accept what a valid holder writes, and the
+// writes that the guard allows must be in the order of the tokens.
 func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp) {
 	d := below(a.r, pick(a.r, 100*time.Millisecond, time.Second, time.Second, l.w.plan.Timeout, 3*l.w.plan.Timeout+5*time.Second))
 	if l.w.plan.Meddling && a.r.IntN(4) == 0 {
@@ -275,7 +276,7 @@ func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp)
 	l.save(g)
 }
 
-// save writes to a store that refuses old tokens. A writer checks whether he is the one right before.
+// save writes to a store that refuses old tokens. The writer checks its hold directly before.
 func (l *ledger) save(g *grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -302,7 +303,7 @@ func one(guard func() framework.TransactionOp) func() []framework.TransactionOp 
 	return func() []framework.TransactionOp { return []framework.TransactionOp{guard()} }
 }
 
-// guarded writes an entry into a log, in one transaction with the guard, which lets a valid holder through.
+// guarded writes an entry into a log, in one transaction with the guard, which a valid holder passes.
 func (l *ledger) guarded(a *actor, g *grant, guards ...framework.TransactionOp) {
 	ctx, cancel := a.within(2 * time.Second)
 	defer cancel()
@@ -329,8 +330,9 @@ func (l *ledger) guarded(a *actor, g *grant, guards ...framework.TransactionOp) 
 
 func (l *ledger) log() string { return root + "/store-" + l.name }
 
-// settle reads the log: all that was confirmed is there, and whatever has been written, also by whom never heard of it, is in the order of the
-// tokens. A late write of a former holder would stand behind one of his successor's.
+// settle reads the log: all confirmed entries are there, and all entries, also those whose writer never got
+// an answer, are in the order of the tokens. A late write of a former holder would come after one of its
+// successor.
 func (l *ledger) settle() {
 	leader := l.w.ens.Leader()
 	if leader < 0 {
@@ -366,7 +368,7 @@ func (l *ledger) settle() {
 	}
 }
 
-// empty complains about contenders that are left.
+// empty reports contenders that are left.
 func (w *world) empty(dir string) {
 	l := w.ens.Leader()
 	if l < 0 || !w.ens.Member(l).Exists(dir) {

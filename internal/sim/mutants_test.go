@@ -21,8 +21,8 @@ var (
 
 func setMutant(_ *testing.T, name string) { mutant.Set(name) }
 
-// TestMutants switches deliberate bugs on, one after the other: the simulation must find each within its number of seeds. A simulation that finds
-// none proves nothing.
+// TestMutants switches deliberate bugs on, one after the other: the simulation must find each within its
+// number of seeds. A simulation that finds none proves nothing.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		if !strings.Contains(m.bug, *bugs) {
@@ -57,7 +57,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// mutants are the deliberate bugs, the works in which to look for them (empty: as the seeds say), and within how many seeds they must be found.
+// mutants are the deliberate bugs, the works in which to look for them (empty: as the seeds say), and within
+// how many seeds they must be found.
 var mutants = []struct {
 	bug    string
 	works  string
@@ -79,7 +80,7 @@ var mutants = []struct {
 	{bug: "search without a write", works: "mutex", within: 1000},
 	{bug: "clean-up with the caller's context", works: "mutex", within: 500},
 	{bug: "deleted before it ends", works: "mutex", within: 500},
-	{bug: "no fence", works: "fluent", within: 3000},
+	{bug: "no fence", works: "fluent", within: 300},
 	{bug: "repeated after an unknown outcome", works: "transactions", within: 500},
 	{bug: "refusal of a repeat believed", works: "fluent", within: 500},
 	{bug: "watches not armed again", works: "watches", within: 500},
@@ -102,5 +103,5 @@ var mutants = []struct {
 	{bug: "a lapse is noticed and forgotten", works: "mutex", within: 1000},
 	{bug: "the wall clock counts", works: "mutex", within: 100},
 	{bug: "heartbeats wait their turn", works: "mutex", within: 500},
-	{bug: "shortcut after a reconnect", works: "mutex", within: 3000, crowd: true},
+	{bug: "shortcut after a reconnect", works: "mutex", within: 300, crowd: true},
 }

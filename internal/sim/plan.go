@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Plan is what a seed decides beforehand.
+// Plan is what a seed decides before the run.
 type Plan struct {
 	Seed      uint64
 	Members   int
@@ -22,30 +22,32 @@ type Plan struct {
 	Election  time.Duration // how long one takes
 	Lag       time.Duration
 	PeerDelay time.Duration
-	Pace      time.Duration // what a server has to say at one instant arrives so far apart
-	Abreast   int           // how many contend for the same by one client, at the works that allow it
+	Pace      time.Duration // the time between two messages that a server sends at one instant
+	Abreast   int           // contenders per client, at the works that allow several
 	Profile   zktest.Profile
-	Auth      bool // servers that want their clients to authenticate themselves
-	SASL      bool // by a login, that is
+	Auth      bool // servers demand authentication
+	SASL      bool // by a SASL login
 	ReadOnly  bool // members without a quorum serve reads to the clients that allow it, which is every other
-	Private   bool // nodes are for those who have authenticated themselves only
+	Private   bool // only authenticated clients may use the nodes
 	OneShot   bool // caches do without persistent watches
 	Loss      framework.LossPolicy
-	// Meddling plans have an administrator who deletes nodes and ends sessions. No client can know that in time; see ledger.
+	// Meddling plans have an administrator who deletes nodes and ends sessions. Clients cannot know that in
+	// time; see ledger.
 	Meddling bool
 	Trouble  time.Duration // how long faults happen
-	Calm     time.Duration // how long none happen before that, when something is to turn; else 0
-	Grows    bool          // then the servers, which have claimed to be one that stands alone, say that they are an ensemble
+	Calm     time.Duration // how long no faults happen before that, if the rule is to change; else 0
+	Grows    bool          // then the servers, which have claimed to stand alone, say that they are an ensemble
 	Shrinks  bool          // then they grant half the timeout
 	Busy     bool          // meanwhile a client asks for very much at once, and many answers take as long as a session
+	Ghosts   bool          // meanwhile all lose their sessions by the clock, and what they sent in those arrives in the next
 	Works    []string
 	Faults   []fault
 
-	Telling   bool // the story is wanted of a run without a violation, too
-	Recording bool // the history is wanted
+	Telling   bool // keep the story of a run without a violation, too
+	Recording bool // keep the history
 }
 
-// NewPlan makes the plan of a seed. With works, those are what its clients do.
+// NewPlan makes the plan of a seed. If works are given, its clients do these.
 func NewPlan(seed uint64, works ...string) *Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := &Plan{Seed: seed}
@@ -94,19 +96,21 @@ func NewPlan(seed uint64, works ...string) *Plan {
 	}
 	p.turns(rand.New(rand.NewPCG(seed, 1<<41)))
 	p.bursts(rand.New(rand.NewPCG(seed, 1<<42)))
+	p.ghosts(rand.New(rand.NewPCG(seed, 1<<43)))
 	return p
 }
 
-// keepUp has the servers commit soon enough for clients whose session timeout is that: no promise covers anything slower.
+// keepUp makes the servers commit fast enough for clients with that session timeout: no promise covers slower
+// servers.
 func (p *Plan) keepUp(timeout time.Duration) {
 	if timeout < 2*p.bound() { // heartbeats, which have to be committed in time
 		p.Lag, p.PeerDelay = min(p.Lag, timeout/10), min(p.PeerDelay, timeout/80)
-	} else { // pings wait behind writes, and a connection without an answer is given up after (T - D)/3
+	} else { // pings wait for writes, and a connection without an answer is given up after (T - D)/3
 		p.Lag = min(p.Lag, (timeout-p.bound())/6)
 	}
 }
 
-// turns decides what the rule by which clients hold changes by, if it does.
+// turns decides whether, and by what, the clients' rule for holds changes.
 func (p *Plan) turns(r *rand.Rand) {
 	extra := p.clocks(r)
 	switch {
@@ -128,7 +132,7 @@ func (p *Plan) turns(r *rand.Rand) {
 	p.Faults = append(p.Faults, extra...)
 }
 
-// calmFor puts a time without faults in front.
+// calmFor puts a time without faults before the others.
 func (p *Plan) calmFor(d time.Duration) {
 	p.Calm = d
 	p.Trouble += d
@@ -137,8 +141,8 @@ func (p *Plan) calmFor(d time.Duration) {
 	}
 }
 
-// bursts has a client ask for very much at once while nothing is wrong, if it holds by heartbeats: they must not wait behind that. What else waits behind
-// it is as late as the program has made it, so there is nothing but holds.
+// bursts makes a client that holds by heartbeats ask for very much at once while nothing is wrong: the
+// heartbeats must not wait for that. Other requests may wait for it, so there are only holds.
 func (p *Plan) bursts(r *rand.Rand) {
 	if p.Calm > 0 || p.Members == 1 || p.Timeout >= 2*p.bound() || r.IntN(4) > 0 {
 		return
@@ -154,13 +158,27 @@ func (p *Plan) bursts(r *rand.Rand) {
 	p.Faults = append(p.Faults, fault{kind: "burst", at: 3*time.Second + below(r, 2*p.Timeout), lasts: 2 * p.Timeout, client: r.IntN(p.Clients), delay: 3 * p.Timeout / 2 * window / burst})
 }
 
-// burst is how many requests one is, and window how many of them may be on their way.
+// ghosts keeps every client away, while nothing else is wrong, just until it has lost its session by the
+// clock. Under the bound rule the old session lives on for a while beside the next, and what was sent in it
+// arrives then.
+func (p *Plan) ghosts(r *rand.Rand) {
+	if p.Calm > 0 || p.Members == 1 || p.Timeout < 2*p.bound() || r.IntN(2) > 0 {
+		return
+	}
+	p.Ghosts = true
+	p.calmFor(5*time.Second + 2*p.Timeout)
+	for i := range p.Clients {
+		p.Faults = append(p.Faults, fault{kind: "away", at: 3*time.Second + below(r, time.Second), lasts: p.Timeout - p.bound(), client: i, dir: zktest.Both, delay: p.bound()/4 + below(r, p.bound()/2)})
+	}
+}
+
+// burst is the number of requests of a burst, and window how many of them may be in flight.
 const burst, window = 600, 8
 
-// reconnecting is how long after a cut everybody who can has a connection again.
+// reconnecting is how long after a cut all clients that can connect have a connection again.
 const reconnecting = 50 * time.Millisecond
 
-// clocks are faults of the machines on which the clients run, and of what tells them by which rule to hold.
+// clocks are faults of the machines on which the clients run, and of the answers that decide their rule.
 func (p *Plan) clocks(r *rand.Rand) (faults []fault) {
 	for at := time.Second; at < p.Trouble; at += 5*time.Second + below(r, 40*time.Second) {
 		f := fault{kind: pick(r, "wallclock", "config", "config"), at: at, lasts: time.Second, client: r.IntN(p.Clients), dice: r.IntN(8), delay: pick(r, 5*time.Second, time.Minute, 24*time.Hour)}
@@ -178,15 +196,16 @@ func (p *Plan) bound() time.Duration {
 	return p.stale()
 }
 
-// stale is what clients are told that D is, also those of a single server, who find out that it stands alone.
+// stale is the D that clients are configured with, also those of a single server, which notice that it stands
+// alone.
 func (p *Plan) stale() time.Duration { return time.Duration(p.SyncLimit)*p.Tick + p.Tick*3/2 }
 
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients with %d abreast, T %v (asked for: %v), %v, %s; election %v, lag %v, peer delay %v, pace %v, ZooKeeper %v, auth %t (SASL %t, private %t), read-only %t, meddling %t, grows %t, shrinks %t, busy %t; %v of trouble",
-		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Abreast, p.Timeout, p.Asked, p.Loss, strings.Join(p.Works, "+"), p.Election, p.Lag, p.PeerDelay, p.Pace, p.Profile, p.Auth, p.SASL, p.Private, p.ReadOnly, p.Meddling, p.Grows, p.Shrinks, p.Busy, p.Trouble)
+	return fmt.Sprintf("seed %d: %d members, tick %v, syncLimit %d; %d clients with %d abreast, T %v (asked for: %v), %v, %s; election %v, lag %v, peer delay %v, pace %v, ZooKeeper %v, auth %t (SASL %t, private %t), read-only %t, meddling %t, grows %t, shrinks %t, busy %t, ghosts %t; %v of trouble",
+		p.Seed, p.Members, p.Tick, p.SyncLimit, p.Clients, p.Abreast, p.Timeout, p.Asked, p.Loss, strings.Join(p.Works, "+"), p.Election, p.Lag, p.PeerDelay, p.Pace, p.Profile, p.Auth, p.SASL, p.Private, p.ReadOnly, p.Meddling, p.Grows, p.Shrinks, p.Busy, p.Ghosts, p.Trouble)
 }
 
-// server is what the members are started with.
+// server is the configuration of the members.
 func (p *Plan) server() zktest.Config {
 	cfg := zktest.Config{TickTime: p.Tick, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, Profile: p.Profile, ReapInterval: 5 * time.Minute,
 		RequireAuth: p.Auth && !p.SASL, RequireSASL: p.SASL, ReadOnlyMode: p.ReadOnly, LocalSessions: true, Pace: p.Pace,

@@ -49,10 +49,11 @@ var chosen string
 
 func setWorks(names string) { chosen = names }
 
-// crowd (-crowd) makes plans such that several contend in each client, and hear of one thing after the other.
+// crowd (-crowd) makes plans with several contenders in each client, to which events come one by one.
 var crowd bool
 
-// still (-still) makes plans in which much happens at one instant: one server, no faults, and nothing takes time but what clients do with what they have.
+// still (-still) makes plans in which much happens at one instant: one server, no faults, and only the
+// clients' work under their holds takes time.
 var still bool
 
 func newPlan(seed uint64) *Plan {
@@ -73,7 +74,8 @@ func works() []string {
 	return strings.Split(chosen, ",")
 }
 
-// play runs one plan in a bubble of its own. Alone on one processor, and with all pauses from the seed, it comes out nearly the same each time.
+// play runs one plan in a bubble of its own. Alone on one processor, and with all pauses from the seed, its
+// result is nearly the same each time.
 func play(t *testing.T, p *Plan) (r *Result) {
 	if *jobs == 1 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -91,10 +93,11 @@ func play(t *testing.T, p *Plan) (r *Result) {
 	return r
 }
 
-// patience is how long a run may take, by the wall clock: one in which somebody tries again without a pause never ends.
+// patience is how long a run may take, by the wall clock: one in which a client retries without a pause never
+// ends.
 const patience = 3 * time.Minute
 
-// show prints what a run came to; its whole story, too, or where that is kept.
+// show prints the result of a run, and its whole story, or where that is kept.
 func show(r *Result, all bool) {
 	var story strings.Builder
 	fmt.Fprintf(&story, "%v\n--- the servers' trace (the last of it):\n%s\n--- the story:\n%s\n", r.Plan, strings.Join(r.Trace, "\n"), strings.Join(r.Story, "\n"))
@@ -133,7 +136,8 @@ func replay(p *Plan) string {
 	return cmd
 }
 
-// remember keeps the seed of what runs now in a file: a panic of another goroutine, or the system's lack of memory, ends the process without a word on it.
+// remember keeps the seed of the present run in a file: a panic of another goroutine, or a lack of memory,
+// ends the process without naming it.
 func remember(p *Plan) (forget func()) {
 	file := filepath.Join(os.TempDir(), fmt.Sprintf("sim-runs-%d.txt", os.Getpid()))
 	if *jobs > 1 || os.WriteFile(file, []byte(replay(p)+"\n"), 0o644) != nil {
@@ -168,7 +172,8 @@ func TestSim(t *testing.T) {
 	hunt(t, *from, n, *duration, false)
 }
 
-// hunt runs seeds until there are enough, or one fails. It returns how many runs there were, and the first that failed.
+// hunt runs seeds until there are enough, or one fails. It returns how many runs there were, and the first
+// that failed.
 func hunt(t *testing.T, from, n uint64, limit time.Duration, expectFailure bool) (runs uint64, failure *Result) {
 	var (
 		next    atomic.Uint64

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A member that was paused has not had that time to find out that it has lost the others.
+// The time for which a member was paused does not count for its noticing that it has lost the others.
 func TestATimeWithoutTheStandstills(t *testing.T) {
 	began := time.Now()
 	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }

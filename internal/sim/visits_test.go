@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The faults are over, and the members still look for a leader. A client that never had a session cannot know that none of those that hung up has opened one;
-// one that had a session has no such excuse.
+// The faults are over, and the members still look for a leader. A client that never had a session cannot know
+// that none of those that hung up has opened one; one that had a session has no such excuse.
 func TestAVisitorBeforeThereIsALeader(t *testing.T) {
 	for _, met := range []bool{false, true} {
 		t.Run(fmt.Sprint("had a session: ", met), func(t *testing.T) {

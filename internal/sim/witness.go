@@ -12,9 +12,9 @@ import (
 	"github.com/go-curator/curator/recipes/leader"
 )
 
-// witness watches over what is held by what the clients' hooks tell, at the instant at which it comes and goes. A ledger hears of a grant from who
-// got it, a few steps later: what happens between steps at one virtual instant, such as an end that comes after the next one's beginning, only the
-// witness sees.
+// witness checks holds by the clients' hooks, at the instant at which each begins and ends. A ledger is told
+// of a grant by its holder, a few steps later. Only the witness sees what happens between steps at one
+// virtual instant, such as an end that comes after the next hold's beginning.
 type witness struct {
 	w *world
 
@@ -31,15 +31,16 @@ type holding struct {
 	kind   heldKind
 	turn   any // whose it is
 	began  time.Time
-	amiss  []amiss // what must not be, unless it turns out never to have been granted
+	amiss  []amiss // violations, unless the hold turns out never to have been granted
 	client int
 
 	ended time.Time // zero while it has not
-	lost  bool      // it was not given back by whoever deletes its node
+	lost  bool      // it was lost, not released
 }
 
-// amiss is what must not be beside others, more than so many of them. Of a loss the hooks hear a moment after it, at the same virtual instant, and so they
-// do of a term, which one goroutine ends while another is waiting to delete its node: who was told of at the instant in question was not there any more.
+// amiss is a hold that existed beside too many others. The hooks are told of a loss a moment later, at the
+// same virtual instant; so it is with a term, which one goroutine ends while another waits to delete its
+// node. A hold whose end was reported at the instant in question had already ended.
 type amiss struct {
 	what   string
 	at     time.Time
@@ -73,7 +74,7 @@ func newWitness(w *world) *witness {
 	return &witness{w: w, terms: map[string]context.Context{}, open: map[*holding]bool{}, last: map[string]mark{}}
 }
 
-// turnKey is where a turn's context has what belongs to one owner.
+// turnKey is the context key of a turn's owner.
 type turnKey struct{}
 
 // hooks are those of a client.
@@ -101,10 +102,10 @@ func (s *holding) String() string {
 	return fmt.Sprintf("client %d's %s (%s, token %d)", s.client, s.Path[len(root):], s.Recipe, s.Token)
 }
 
-// excludes says whether two holds of a thing must not be at one time.
+// excludes says whether two holds of a thing must not exist at one time.
 func (s *holding) excludes(other *holding) bool {
 	switch {
-	case s.Path == other.Path: // one thing told twice
+	case s.Path == other.Path: // one hold reported twice
 	case s.kind.leases > 0:
 	case s.kind.shared && other.kind.shared:
 	case s.kind.shared && s.turn != nil && s.turn == other.turn: // a writer that becomes a reader
@@ -144,7 +145,8 @@ func (n *witness) begins(s *holding) {
 	n.open[s] = true
 }
 
-// deletes complains about who deletes the node of what is held: it must have ended before, since the next one may have it as soon as the node is gone.
+// deletes reports the deletion of the node of a live hold: the hold must have ended before, since the next
+// waiter may hold as soon as the node is gone.
 func (n *witness) deletes(node string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -158,7 +160,8 @@ func (n *witness) deletes(node string) {
 	}
 }
 
-// leads tells of a term, of whose end the hooks may hear only after its node's deletion; its context does not lie.
+// leads records a term. The hooks may be told of its end only after its node's deletion, but its context ends
+// before.
 func (n *witness) leads(term *leader.Term) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -176,7 +179,7 @@ func (n *witness) ends(s *holding, cause error) {
 	n.complain(s)
 }
 
-// settle complains about what has not ended yet.
+// settle reports holds that have not ended yet.
 func (n *witness) settle() {
 	n.mu.Lock()
 	left := make([]*holding, 0, len(n.open))

@@ -18,7 +18,7 @@ type barrierWork struct {
 	path string
 
 	mu  sync.Mutex
-	set time.Time // since when it is set for certain; zero: it may not be
+	set time.Time // since when it is certainly set; zero: it may not be
 }
 
 func (k *barrierWork) certain(since time.Time) {
@@ -48,7 +48,8 @@ func (k *barrierWork) turn(ctx context.Context, a *actor) error {
 	done()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// A leader that has lost the others, and its followers, may show the time before it was set; for how long is known, but of those that serve without a quorum.
+	// A leader that has lost the others, and its followers, may show the state before it was set. For how
+	// long is known, except for members that serve without a quorum.
 	if err == nil && !k.set.IsZero() && a.w.known(k.set, began) && !a.w.plan.ReadOnly {
 		a.w.violate("barrier: client %d, which began to wait %v ago, is let through; the barrier has been set for %v", a.id, time.Since(began), time.Since(k.set))
 	}
@@ -61,7 +62,8 @@ func (k *barrierWork) settle(w *world) {
 	}
 }
 
-// doubleWork: all clients enter and leave together, or try to; and once more at a new barrier when the faults are over.
+// doubleWork: all clients try to enter and leave together, and once more at a new barrier when the faults are
+// over.
 type doubleWork struct{ during, after round }
 
 // round is what happens at one double barrier.
@@ -98,7 +100,7 @@ func (k *round) move(a *actor, state int, held *barrier.Member) {
 	now := time.Now()
 	m := &k.members[a.id]
 	switch state {
-	case inside: // nobody may have been outside for so long that not even his node is left of an attempt that he has given up
+	case inside: // no member may have been outside for so long that even the node of an abandoned attempt is gone
 		for i, other := range k.members {
 			if other.state == outside && other.since.Before(m.since) && (!k.broken || now.Sub(other.since) > a.w.slack()) && !a.w.plan.Meddling {
 				a.w.violate("double: client %d is in, and client %d has been outside for %v", a.id, i, now.Sub(other.since))
@@ -108,7 +110,7 @@ func (k *round) move(a *actor, state int, held *barrier.Member) {
 	m.state, m.since, m.held = state, now, held
 }
 
-// everybody says whether nobody waits for his last turn any more.
+// everybody says whether all clients have had their last turn.
 func (k *round) everybody(a *actor, had bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,7 +188,7 @@ func (k *round) once(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// left checks that nobody is inside any more who was when this one left.
+// left checks that no member that was inside when this one left is still inside.
 func (k *round) left(a *actor, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

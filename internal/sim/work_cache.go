@@ -16,7 +16,8 @@ import (
 
 func init() { kinds["cache"] = newCacheWork }
 
-// cacheWork: everybody changes a tree, and has caches of it with listeners: of the whole, of the children of its root, of one node.
+// cacheWork: all clients change a tree, and have caches of it with listeners: of the whole, of the children
+// of its root, of one node.
 type cacheWork struct {
 	path string
 
@@ -24,13 +25,13 @@ type cacheWork struct {
 	copies map[int][]*replica // by client
 }
 
-// replica is a cache, and what its events amount to.
+// replica is a cache, and the tree made from its events.
 type replica struct {
 	kind  string
-	root  string // of one that tells of all that it holds: a node's parent is told of before it
+	root  string // of a cache that reports all its nodes: a node's parent is reported before it
 	get   func(path string) (cache.Node, bool)
 	len   func() int
-	has   func(path string) bool // nodes of this path belong into it
+	has   func(path string) bool // the cache holds nodes of this path
 	close func() error
 	done  chan struct{} // the listener has ended
 
@@ -112,7 +113,7 @@ func (k *cacheWork) begin(a *actor) error {
 	return nil
 }
 
-// end closes the client's caches; others take their place.
+// end closes the client's caches; others replace them.
 func (k *cacheWork) end(a *actor) {
 	k.mu.Lock()
 	copies := k.copies[a.id]
@@ -148,7 +149,7 @@ func treeOptions(a *actor) (opts []cache.TreeOption) {
 
 func listen(a *actor, events func(context.Context) iter.Seq2[cache.Event, error], r *replica) *replica {
 	r.nodes, r.last, r.done = map[string]*cache.Node{}, map[string]int64{}, make(chan struct{})
-	slow := time.Duration(0) // whoever hears of a change is not done with it at once
+	slow := time.Duration(0) // a listener takes time for a change
 	if a.r.IntN(3) == 0 {
 		slow = below(a.r, 50*time.Millisecond)
 	}
@@ -165,7 +166,7 @@ func listen(a *actor, events func(context.Context) iter.Seq2[cache.Event, error]
 	return r
 }
 
-// play checks that an event fits to those before it.
+// play checks that an event fits the events before it.
 func (r *replica) play(a *actor, ev cache.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,7 +202,7 @@ func (r *replica) play(a *actor, ev cache.Event) {
 		if before == nil {
 			bad("it was not there")
 		}
-		for p := range r.nodes { // whoever drops all that is below must not lose anything by it
+		for p := range r.nodes { // a listener that drops everything below must lose nothing
 			if strings.HasPrefix(p, ev.Path+"/") {
 				bad(p + " is below it")
 			}
@@ -231,7 +232,7 @@ func (k *cacheWork) settle(w *world) {
 	}
 }
 
-// compare checks that the cache is what is there, and that its events come to the same.
+// compare checks that the cache, and the tree made from its events, equal the tree.
 func (r *replica) compare(w *world, client int, tree map[string]zktest.Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

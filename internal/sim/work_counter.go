@@ -11,8 +11,9 @@ import (
 
 func init() { kinds["counter"] = newCounterWork }
 
-// counterWork: everybody adds one to a number, by reading it and setting it with its version. Its value is its version, so every read can be
-// checked; and no client may ever read less than it has read or written before, in whatever session.
+// counterWork: all clients add one to a number, by reading it and setting it with its version. Its value is
+// its version, so every read can be checked. No client may read less than it has read or written before, in
+// any session.
 type counterWork struct {
 	path string
 

@@ -12,8 +12,9 @@ import (
 
 func init() { kinds["epochs"] = newEpochsWork }
 
-// epochsWork: every client writes growing numbers into a node of its own, each through the view of one session. Nothing may happen in that
-// session's name once it is over, and no write may overtake a later one that has been confirmed (promise P2).
+// epochsWork: every client writes growing numbers into a node of its own, each through the view of one
+// session. Nothing may be executed for that session once it is over, and no write may be executed after a
+// later one that has been confirmed (promise P2).
 type epochsWork struct {
 	path  string
 	acked []int   // by client: the largest number that is confirmed
@@ -70,7 +71,8 @@ func (k *epochsWork) turn(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// append adds a numbered entry to the client's log, whose order is that in which the server has executed what was sent.
+// append adds a numbered entry to the client's log. The log has the order in which the server has executed
+// the writes.
 func (k *epochsWork) append(ctx context.Context, a *actor, view *framework.Client) error {
 	limited, cancel := context.WithTimeout(ctx, below(a.r, a.w.plan.Timeout))
 	defer cancel()
@@ -99,7 +101,7 @@ func (k *epochsWork) settle(w *world) {
 	}
 }
 
-// inOrder complains about an entry that was executed behind one that was sent later.
+// inOrder reports an entry that was executed after one that was sent later.
 func (k *epochsWork) inOrder(w *world, log string) {
 	member := w.ens.Member(max(w.ens.Leader(), 0))
 	entries, err := member.Children(log)

@@ -12,8 +12,9 @@ import (
 
 func init() { kinds["fluent"] = newFluentWork }
 
-// fluentWork: the plain operations, with the client's own retries. Every client has two nodes of its own, and knows at any time what they may be:
-// an operation's error says whether it was done, was not, or may have been.
+// fluentWork: the plain operations, with the client's own retries. Every client has two nodes of its own, and
+// knows at any time what they may be: an operation's error says whether it was done, was not, or may have
+// been.
 type fluentWork struct{ nodes [][]*ownNode } // by client
 
 // ownNode is a node that one client changes.
@@ -79,7 +80,7 @@ func (n *ownNode) read(ctx context.Context, a *actor) error {
 		a.w.violate("fluent: client %d reads %s as %v, and it is one of %v", a.id, n.path, shown, n.may)
 		return nil
 	}
-	// What was sent before it was decided before it: the node will not be again what it was before.
+	// Requests sent before this read are decided: the node cannot return to an earlier state.
 	by := n.deeds
 	for _, s := range n.may {
 		if s.shows(shown) {
@@ -98,12 +99,12 @@ func (s state) shows(shown state) bool {
 	return s.data == shown.data && (s.version == shown.version || s.version == unsure)
 }
 
-// deed is one way to change a node.
+// deed is a change of a node.
 type deed struct {
 	what string
-	to   func(state) (state, error) // what it makes of a state, or the error with which it is refused
+	to   func(state) (state, error) // the state after it, or the error with which it is refused
 	do   func(context.Context) (framework.Stat, error)
-	// forgives is the refusal that is success when the reply to an earlier try was lost.
+	// forgives is the refusal that counts as success when the reply to an earlier try was lost.
 	forgives error
 }
 
@@ -140,12 +141,14 @@ func (n *ownNode) change(ctx context.Context, a *actor) error {
 	return err
 }
 
-// refusal says whether a server that looked at the node has answered that the operation cannot be done, and that nothing was.
+// refusal says whether a server that looked at the node has answered that the operation cannot be done, and
+// that nothing was.
 func refusal(err error) bool {
 	return isErr(err, framework.ErrNoNode, framework.ErrNodeExists, framework.ErrBadVersion)
 }
 
-// learn corrects what a node may be by what came of a deed. An answer, also a refusal, tells what it was before, too.
+// learn updates the possible states of a node by the result of a deed. An answer, also a refusal, shows what
+// it was before, too.
 func (n *ownNode) learn(w *world, d deed, version int32, err error) {
 	var may []state
 	n.deeds++

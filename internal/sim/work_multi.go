@@ -90,13 +90,13 @@ func (k *multiWork) settle(w *world) {
 	}
 }
 
-// revocationWork: locks that are given up when somebody asks for it, and somebody does.
+// revocationWork: locks that are given up on request, and requests for them.
 type revocationWork struct {
 	l    *ledger
 	path string
 
 	mu    sync.Mutex
-	asked map[string]time.Time // when a holder's node had for certain been told to give up
+	asked map[string]time.Time // when the request was certainly in a holder's node
 }
 
 func (k *revocationWork) turn(ctx context.Context, a *actor) error {
@@ -154,8 +154,9 @@ func (k *revocationWork) revoke(ctx context.Context, a *actor, m *mutex.Mutex) e
 	return err
 }
 
-// heard complains about a holder that still has its lock, and does not know, long after it has got it and was asked to give it up. Who was asked before
-// reads that after the grant, and the answer takes its time.
+// heard reports a holder that still has its lock and has not noticed the request, long after the grant and
+// the request. A contender that was asked before its grant reads the request after it, and the answer takes
+// time.
 func (k *revocationWork) heard(a *actor, lock *mutex.Lock, g *grant, since time.Time) {
 	k.mu.Lock()
 	at, asked := k.asked[lock.Path()]

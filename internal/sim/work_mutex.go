@@ -9,7 +9,7 @@ import (
 
 func init() { kinds["mutex"] = newMutexWork }
 
-// mutexWork: everybody wants the same lock.
+// mutexWork: all clients want the same lock.
 type mutexWork struct {
 	l    *ledger
 	path string
@@ -41,7 +41,7 @@ func (k *mutexWork) settle(w *world) {
 	w.empty(k.path)
 }
 
-// release gives a hold back; that it does not come through in time is no failure of the turn.
+// release releases a hold. The turn does not fail if that takes too long.
 func release(a *actor, l *ledger, g *grant, give func(context.Context) error) error {
 	ctx, cancel := a.within(10 * time.Second)
 	defer cancel()

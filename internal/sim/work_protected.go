@@ -11,7 +11,8 @@ import (
 
 func init() { kinds["protected"] = newProtectedWork }
 
-// protectedWork: all make protected nodes and delete some of them. In the end there is one for each success and none for each failure.
+// protectedWork: all make protected nodes and delete some of them. In the end there is one for each success
+// and none for each failure.
 type protectedWork struct {
 	dir string
 

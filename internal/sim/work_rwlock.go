@@ -8,7 +8,7 @@ import (
 
 func init() { kinds["rwlock"] = newRWLockWork }
 
-// rwlockWork: readers and writers; now and then a writer becomes a reader without letting go.
+// rwlockWork: readers and writers; now and then a writer downgrades.
 type rwlockWork struct {
 	l    *ledger
 	path string

@@ -12,7 +12,8 @@ import (
 
 func init() { kinds["transactions"] = newTransactionsWork }
 
-// transactionsWork: all set a pair of nodes, both or none. Whoever reads them in turn never sees a version smaller than the one before.
+// transactionsWork: all clients set a pair of nodes, both or none. A client that reads the two in turn never
+// sees a smaller version than before.
 type transactionsWork struct {
 	paths [2]string
 

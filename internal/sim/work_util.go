@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// notTaken is an error of a Try: that somebody else has it is no failure.
+// notTaken marks the error of a Try as errNotNow if somebody else holds the right: that is no failure.
 func notTaken(err, taken error) error {
 	if errors.Is(err, taken) {
 		return fmt.Errorf("%w: %w", errNotNow, err)

@@ -17,7 +17,8 @@ func init() { kinds[visits] = newVisitsWork }
 // visits is the name of a work that [NewPlan] adds to others.
 const visits = "visits"
 
-// visitsWork: clients come, contend for a lock, and close, at any moment: while they wait, hold, or have something under way.
+// visitsWork: clients come, contend for a lock, and close at any moment: while they wait, hold, or have a
+// request in flight.
 type visitsWork struct {
 	l    *ledger
 	path string
@@ -122,7 +123,8 @@ func (v *visitor) has(session int64) {
 	v.sessions = append(v.sessions, session)
 }
 
-// over complains about a call that has outlived its client, or was begun after that and did not return at once.
+// over reports a call that has outlived its client, or that was begun after the client's end and did not
+// return at once.
 func (v *visitor) over(began time.Time, err error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -143,7 +145,7 @@ func (v *visitor) close(patience time.Duration, calm bool) {
 	began := time.Now()
 	err := v.c.CloseContext(ctx)
 	w.tell("CLOSED visitor of client %d: %v", v.a.id, err)
-	if over := time.Since(began) - patience; over > 2*late { // a part of which is for its goroutines to end
+	if over := time.Since(began) - patience; over > 2*late { // part of which its goroutines take to end
 		w.violate("visits: client %d: CloseContext returned %v after its context's end", v.a.id, over)
 	}
 	v.mu.Lock()
@@ -154,7 +156,8 @@ func (v *visitor) close(patience time.Duration, calm bool) {
 	case err == nil:
 		v.gone(sessions)
 	case calm && (len(sessions) > 0 || !errors.Is(err, framework.ErrUnacknowledged)):
-		// Without a session it may have met only members that hung up, as they do while they look for a leader: any of them may have opened one before.
+		// A client without a session may have met only members that hung up, as they do while they look for a
+		// leader: any of them may have opened a session before.
 		w.violate("visits: client %d does not close: %v", v.a.id, err)
 	case !errors.Is(err, framework.ErrUnacknowledged) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, framework.ErrSessionLost):
 		w.violate("visits: client %d: CloseContext: an unexpected error: %v", v.a.id, err)
@@ -164,11 +167,16 @@ func (v *visitor) close(patience time.Duration, calm bool) {
 	}
 }
 
-// gone complains about nodes of sessions that have been closed.
+// gone reports nodes of sessions that have been closed.
 func (v *visitor) gone(sessions []int64) {
 	leader := v.a.w.ens.Leader()
 	if leader < 0 {
 		return
+	}
+	for _, m := range v.a.w.ens.Members() {
+		if m.Zxid() > v.a.w.ens.Member(leader).Zxid() {
+			return // a former leader that was paused and has not noticed its end: it does not know what was closed meanwhile
+		}
 	}
 	sessions = slices.DeleteFunc(slices.Clone(sessions), func(id int64) bool {
 		return v.a.w.meddled(id) // a server whose clock is ahead may have called it expired on its own

@@ -13,7 +13,8 @@ import (
 
 func init() { kinds["watches"] = newWatchesWork }
 
-// watchesWork: everybody changes a few nodes and watches them, in every way there is. Whoever reads a change must have its event by then.
+// watchesWork: all clients change a few nodes and watch them, with every kind of watch. A client that reads a
+// change must have its event by then.
 type watchesWork struct{ path string }
 
 func newWatchesWork(w *world) workload {
@@ -66,7 +67,7 @@ func (k *watchesWork) turn(ctx context.Context, a *actor) error {
 	}
 	defer watch.Stop()
 	a.w.tell("client %d watches %s (%s)", a.id, path, g.kind)
-	pending := 0 // events since the read before was begun: those of the changes that the next one shows are among them
+	pending := 0 // events since the last read began: they include those of the changes that the next one shows
 	for range 1 + a.r.IntN(6) {
 		if a.r.IntN(3) == 0 {
 			if err := k.change(ctx, a, path); err != nil {
@@ -100,7 +101,8 @@ func (k *watchesWork) turn(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// set sets the watch, and returns what it starts from; no watch if there is no node that could have it.
+// set sets the watch, and returns the node's state at that time; it sets none if there is no node that could
+// have it.
 func (k *watchesWork) set(ctx context.Context, a *actor, g glance, path string) (watch *framework.Watch, before sight, err error) {
 	var stat *framework.Stat
 	defer a.timed(ctx, "a watch")()
@@ -167,7 +169,7 @@ func (k *watchesWork) change(ctx context.Context, a *actor, path string) (err er
 	return err
 }
 
-// received takes what has arrived, and says whether nothing comes any more.
+// received takes the events that have arrived, and says whether the watch has ended.
 func (k *watchesWork) received(a *actor, g glance, watch *framework.Watch) (events int, over bool) {
 	for {
 		select {

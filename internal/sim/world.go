@@ -43,7 +43,7 @@ type world struct {
 	clients []*framework.Client
 	away    []absence    // of clients that reach no server
 	still   []standstill // of members that are paused
-	acts    []act        // the driver's alone, like what follows
+	acts    []act        // used by the driver only, like the following
 	skews   []time.Duration
 	now     time.Duration
 
@@ -51,7 +51,7 @@ type world struct {
 	witness *witness
 
 	mu         sync.Mutex
-	visitors   map[int]*framework.Client // of clients, those that are there for a visit
+	visitors   map[int]*framework.Client // the visitors present, by client
 	violations []string
 	story      []line
 	history    []Op
@@ -70,8 +70,8 @@ type line struct {
 // forced is what an administrator took away.
 type forced struct {
 	at    time.Time
-	first bool // nobody stood before the node: it may have had the right, or been about to learn that it has
-	soft  bool // or perhaps did not
+	first bool // no node was ahead of it: it may have had the right, or been about to learn of it
+	soft  bool // or perhaps not
 	jump  bool // a server's clock jumped: the session may have ended by that, but not later
 }
 
@@ -171,7 +171,7 @@ func (w *world) prepare() (works []workload) {
 	return works
 }
 
-// absence is whether a client is away, and how those who wait for it learn that it is back.
+// absence says whether a client is away, and tells waiters when it is back.
 type absence struct {
 	mu   sync.Mutex
 	back chan struct{} // nil: it is not away
@@ -201,7 +201,7 @@ func (a *absence) end() <-chan struct{} {
 	return a.back
 }
 
-// dialer is how a client reaches the servers, if it does.
+// dialer is how a client reaches the servers, unless it is away.
 func (w *world) dialer(client int) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if back := w.away[client].end(); back != nil {
@@ -260,7 +260,7 @@ func (w *world) force(session int64, soft bool) {
 	}
 }
 
-// doubt notes that a server's clock jumps: any session may end before its time, and none must.
+// doubt notes that a server's clock jumps: any session may end early, but need not.
 func (w *world) doubt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,13 +273,14 @@ func (w *world) doubt() {
 	}
 }
 
-// forceNode notes that an administrator tries to delete a node, and, when what it returns is called, that he has.
+// forceNode notes that an administrator tries to delete a node, and, when the returned function is called,
+// that he has deleted it.
 func (w *world) forceNode(path string) (sure func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes[path] = forced{at: time.Now(), first: true, soft: true}
 	return func() {
-		// Whoever stands before it even now stood before it then.
+		// A node that is still ahead of it was ahead of it then.
 		dir := path[:strings.LastIndexByte(path, '/')]
 		children, _ := w.ens.Member(max(w.ens.Leader(), 0)).Children(dir)
 		first := !slices.ContainsFunc(children, func(name string) bool { return number(name) < number(path) })
@@ -289,7 +290,7 @@ func (w *world) forceNode(path string) (sure func()) {
 	}
 }
 
-// takenAway says whether an administrator has taken away what stands for a right.
+// takenAway says whether an administrator has taken a right away, by its node or its session.
 func (w *world) takenAway(session int64, path string) (forced, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -320,8 +321,8 @@ func number(path string) int {
 	return n
 }
 
-// slack is how long after an administrator took something away at the latest its owner knows: the owner may hear of it only on his next
-// connection, and may until then be connected to a member that has not heard of it either.
+// slack is the time after which the owner must know what an administrator took away. The owner may learn of
+// it only on its next connection, and until then be connected to a member that does not know it either.
 func (w *world) slack() time.Duration {
 	d := w.plan.Timeout + 5*time.Second
 	if w.plan.Members > 1 {
@@ -330,7 +331,8 @@ func (w *world) slack() time.Duration {
 	return d
 }
 
-// standstill is when a member was paused. It counts no time meanwhile, and may go on afterwards as if there had been none.
+// standstill is when a member was paused. It counts no time meanwhile, and may go on afterwards as if there
+// had been none.
 type standstill struct {
 	mu    sync.Mutex
 	begun time.Time // zero: it runs
@@ -339,7 +341,7 @@ type standstill struct {
 
 type span struct{ from, to time.Time }
 
-// pause pauses the member; what it returns lets it go on.
+// pause pauses the member; resume lets it go on.
 func (s *standstill) pause(m *zktest.Server) (resume func()) {
 	m.Pause()
 	s.mu.Lock()
@@ -353,7 +355,8 @@ func (s *standstill) pause(m *zktest.Server) (resume func()) {
 	}
 }
 
-// resumed notes that the member runs. One whose pauses overlap is let go by the first that ends, and by the driver when all is healed.
+// resumed notes that the member runs. If pauses overlap, the member goes on when the first ends, or when the
+// driver heals everything.
 func (s *standstill) resumed(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -362,7 +365,7 @@ func (s *standstill) resumed(now time.Time) {
 	}
 }
 
-// ran is for how long of the time between two instants it was not paused.
+// ran is how long it was not paused between two instants.
 func (s *standstill) ran(from, to time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -373,7 +376,7 @@ func (s *standstill) ran(from, to time.Time) time.Duration {
 	return running(spans, from, to)
 }
 
-// running is how long the time between two instants is without the spans, which do not overlap.
+// running is the time between two instants without the spans, which do not overlap.
 func running(spans []span, from, to time.Time) time.Duration {
 	d := to.Sub(from)
 	for _, s := range spans {
@@ -389,7 +392,8 @@ func running(spans []span, from, to time.Time) time.Duration {
 	return d
 }
 
-// known says whether what has been so since an instant must be known to every member at another: each has run for longer than it may be behind.
+// known says whether every member must know at one instant what has been true since another: each has run for
+// longer than it may lag.
 func (w *world) known(since, at time.Time) bool {
 	for i := range w.still {
 		if w.still[i].ran(since, at) <= w.behind() {
@@ -399,7 +403,7 @@ func (w *world) known(since, at time.Time) bool {
 	return true
 }
 
-// behind is how old a state a member may show, not counting the time for which it is paused.
+// behind is how old a state a member may show, without the time for which it is paused.
 func (w *world) behind() time.Duration {
 	if w.plan.Members == 1 {
 		return 0
@@ -407,7 +411,7 @@ func (w *world) behind() time.Duration {
 	return w.plan.bound() + 3*time.Second + w.plan.PeerDelay // a fault's lag, or a plan's, which is shorter
 }
 
-// patience is within what time after the last fault everybody must have had a turn.
+// patience is the time after the last fault within which every client must have had a turn.
 func (w *world) patience() time.Duration {
 	return 2*time.Minute + 4*w.plan.Timeout + w.plan.bound() + time.Duration(w.plan.Clients*w.plan.Abreast)*2*time.Second
 }
@@ -443,11 +447,12 @@ func (w *world) nothingLeft() {
 	}
 }
 
-// workload is something that all clients do. The methods but turn are called by one goroutine, before and after.
+// workload is something that all clients do. All methods but turn are called by one goroutine, before and
+// after the turns.
 type workload interface {
-	// turn does it once, or fails to. It does not return when ctx ends, but soon after.
+	// turn does it once, or fails. It may return shortly after ctx ends.
 	turn(ctx context.Context, a *actor) error
-	// settle checks what must be true in the end. The clients are connected, nobody does anything.
+	// settle checks what must be true in the end. The clients are connected and idle.
 	settle(w *world)
 }
 
@@ -464,7 +469,7 @@ func workNames() (names []string) {
 	return names
 }
 
-// crowded are the works at which several actors of one client may be: they share its session, but no right.
+// crowded are the works that several actors of one client may do: they share its session, but no right.
 var crowded = map[string]bool{"mutex": true, "rwlock": true, "semaphore": true, "multi": true, "revocation": true, "latch": true, "selector": true}
 
 // actor is a client, or one of several contenders in it, at one work.
@@ -472,12 +477,12 @@ type actor struct {
 	w    *world
 	c    *framework.Client
 	id   int // of the client
-	who  int // nobody else at this work has it
+	who  int // unique at this work
 	work workload
 	r    *rand.Rand
 	turn int
 
-	called time.Duration // since when it waits for what it gets next
+	called time.Duration // since when it waits for its next grant
 }
 
 // live takes turns until the faults are over, and one more, which must not fail.
@@ -522,19 +527,19 @@ func (a *actor) live() {
 	a.w.violate("client %d: no turn at %s within %v after the last fault: %v", a.id, a.name(), a.w.patience(), err)
 }
 
-// own is a context from which it can be told whose hold it is.
+// own is a context that names the owner of a hold.
 func (a *actor) own() context.Context {
 	return context.WithValue(background, turnKey{}, fmt.Sprint(a.who, " ", a.turn))
 }
 
-// mending is how long the end of the faults may be late by: that of a member whose data is lost waits for the others.
+// mending is how much later the faults may end: a member whose data is lost waits for the others.
 const mending = time.Minute
 
 func (p *Plan) patience() time.Duration { return time.Minute + 2*p.Timeout }
 
 func (a *actor) name() string { return strings.TrimPrefix(fmt.Sprintf("%T", a.work), "*sim.") }
 
-// expected complains about an error that a caller could not have told from a mistake of his own.
+// expected reports an error that a caller could not distinguish from a mistake of its own.
 func (a *actor) expected(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
@@ -546,16 +551,16 @@ func (a *actor) expected(ctx context.Context, err error) {
 	}
 }
 
-// rest is the pause before a turn at what everybody sees at once: in a crowd each does it less often.
+// rest is the pause before a turn at something that all clients see: the more clients, the longer the pause.
 func (a *actor) rest() { time.Sleep(below(a.r, 2*time.Second*time.Duration(1+a.w.plan.Clients/8))) }
 
-// errNotNow says that a turn was not taken, as it may happen.
+// errNotNow says that a turn was not taken, which is no failure.
 var errNotNow = errors.New("not now")
 
 // late is how long after its context a call may return.
 const late = 50 * time.Millisecond
 
-// timed complains about a call that outlives its context (promise P4).
+// timed reports a call that outlives its context (promise P4).
 func (a *actor) timed(ctx context.Context, what string) func() {
 	from := time.Now()
 	a.called = a.w.since()

@@ -28,6 +28,10 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrTooLarge says that a request is larger than the server's packet limit; it was not sent.
 	ErrTooLarge = errors.New("request larger than the packet limit")
+	// ErrProtocol says that a server has sent what none does that speaks the protocol. It ends the connection.
+	ErrProtocol = errors.New("the server does not keep to the protocol")
+	// ErrReplyTooLarge says that an answer is larger than MaxReply. It was read past, and the connection goes on; the server may have executed the request.
+	ErrReplyTooLarge = errors.New("answer larger than allowed")
 	// ErrUnacknowledged says that a session ended without the server's word: its ephemeral nodes may stay until its timeout.
 	ErrUnacknowledged = errors.New("session close not acknowledged: ephemeral nodes may stay until the session timeout")
 	// ErrNotReadOnly says that a member without a quorum opens no sessions, read-only ones neither.
@@ -80,6 +84,8 @@ type Config struct {
 	Login func(ctx context.Context, server string) (LoginStep, error)
 	// MaxFrame is the server's jute.maxbuffer; larger requests are refused before they are sent.
 	MaxFrame int
+	// MaxReply bounds answers with data or a list: a larger one is ErrReplyTooLarge. 0 for 32 MiB; it is never less than MaxFrame.
+	MaxReply int
 	// Window bounds the requests in flight; how many there really may be the answers say, see room.
 	Window int
 	// LastZxid is what the process has already seen in earlier sessions: no member behind it is accepted.
@@ -95,6 +101,9 @@ type Config struct {
 	Chance *chance.Source
 	// OnEvent gets the session's events in order, on wire's goroutines; it must not block, and not call Abort or Close.
 	OnEvent func(Event)
+	// OnLapse, if set, is called once nothing is certain any more, with the reason, before and besides the Lost event: on a goroutine of its own, which waits
+	// for nothing but the clock before that. It must not block, and not call the session, but for its Validity.
+	OnLapse func(why error)
 	// OnPong, if set, is called with the time between a ping and its answer. It must not block.
 	OnPong func(time.Duration)
 }
@@ -179,7 +188,7 @@ type Reply struct {
 	// Code is the server's error code, 0 for success; only meaningful when Err is nil.
 	Code int32
 	Body []byte
-	// Err is set when there is no answer.
+	// Err is set when there is no answer, or none that can be had: that is ErrReplyTooLarge.
 	Err error
 	// Suspect is the size of the request, header included, if that may be why the server has ended the connection; else 0.
 	Suspect int

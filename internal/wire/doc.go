@@ -1,18 +1,27 @@
-// Package wire keeps ZooKeeper sessions: it is the connection tap under go-zookeeper.
+// Package wire keeps ZooKeeper sessions.
 //
-// go-zookeeper decides when to connect and to which server; everything that matters happens here, behind the net.Conn that its dialer hook gets.
-// The tap shakes hands itself, so that it controls the session id, the highest zxid and the credentials of every connection; it arms our watches
-// before anything else can be read; it pings at its own pace; it writes our requests as frames of their own, next to those of the library.
-// What the library sees is a connection that never fails to write, never times out and ends when ours has ended.
+// A session dials, shakes hands, presents credentials and arms its watches again before any other request is
+// sent. It pings at the pace of the rule that keeps promise P1. It repeats nothing by itself. Code that is
+// written for go-zookeeper can share the session: that library is a guest, whose frames go over our
+// connection beside ours. It sees a connection that never fails to write, never times out and ends when ours
+// has ended.
 //
 //	Session    one epoch: one ZooKeeper session over any number of connections        session.go
-//	link       one connection: handshake, reader, writer, watchdog                    link.go
-//	room       how much may be under way on it, by how long answers take              room.go
-//	libConn    the net.Conn that the library holds                                    libconn.go
-//	registry   the watches: one on the server per path and kind, many subscribers     watches.go
+//	run        dials, and watches the clock                                           run.go
+//	           requests: queue, window, answers                                       calls.go
+//	           how it ends                                                            ending.go
+//	handshake  from a dialled connection to one that is ready                         handshake.go
+//	birth      sessions that a handshake may have left at a server                    birth.go
+//	admission  servers that do not let us in                                          admission.go
+//	fences     sessions before this one that may live                                 fence.go
+//	link       one connection: reader, writer, watchdog                               link.go
+//	incoming   a frame from the server, and its limits                                incoming.go
+//	room       how much may be in flight on it, by the delay of answers               room.go
+//	guest      go-zookeeper's connection, and the net.Conn that it holds              guest.go, libconn.go
+//	registry   the watches: one on the server per path and kind, many subscribers     watches.go, watching.go
 //	Validity   until when the server cannot have expired the session (promise P1)     validity.go
 //	hosts      the server list and the back-off between passes over it                hosts.go
 //
-// Locks: Session.mu guards a session's queue, calls in flight, watches and its link's output buffer. It is never held across I/O, a channel
-// wait or a callback.
+// Locks: Session.mu guards a session's queue, calls in flight, watches and its link's output buffer. It is
+// never held across I/O, a channel wait or a callback.
 package wire

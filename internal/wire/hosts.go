@@ -12,11 +12,8 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// libraryPause is how long the library sleeps when a host provider says that it has been through the list.
-const libraryPause = time.Second
-
-// hosts is the library's host provider: the list in a new random order for every pass, with a short random pause before the first pass if a connection was
-// lost, and with a growing, jittered one before each further pass. Names are resolved by the dialer, for every dial.
+// hosts says which server to try next, and when: the list in a new random order for every pass, with a short random pause before the first pass if a connection
+// was lost, and with a growing, jittered one before each further pass. Names are resolved for every dial.
 type hosts struct {
 	limit  func(time.Duration) time.Duration // shortens a pause; nil for none
 	spread time.Duration                     // the longest pause before the first pass
@@ -24,17 +21,16 @@ type hosts struct {
 
 	mu      sync.Mutex
 	servers []string        // never changed in place
+	further []string        // asked as well, behind a pass in vain; never changed in place
 	left    []string        // of this pass
 	delay   backoff.BackOff // while no server answers
 	refuses backoff.BackOff // while one answers, and no connection that holds comes of it
 	refusal bool            // that was so in this pass
-	wait    time.Duration   // to be slept by the dialer before the next dial
 	passes  int             // since the last connection that held
 	up      instant         // when the last connection was made
-	closed  bool
-	lent    bool   // the library has requests of its own, perhaps
-	first   string // to be tried before the others in the next pass
-	asked   int    // of another
+	first   string          // to be tried before the others in the next pass
+	last    string          // and behind them
+	asked   int             // of another
 }
 
 // steady is how long a connection must hold to count: a server that accepts and closes at once is not to be hammered.
@@ -50,6 +46,49 @@ func newHosts(servers []string) *hosts {
 	// An outage ends at an instant that nobody tells: a long pause would make it longer. A server that answers and refuses, or that drops us, is to be spared.
 	h.delay, h.refuses = pauses(time.Second), pauses(5*time.Second)
 	return h
+}
+
+// maxPass is how many servers of a list with others to fall back on are asked before those have their turn: however long the list, that is soon.
+const maxPass = 16
+
+// all are the servers of both lists, each once.
+func (h *hosts) all() []string {
+	all := h.servers
+	for _, s := range h.further {
+		if !slices.Contains(h.servers, s) {
+			all = append(slices.Clip(all), s)
+		}
+	}
+	return all
+}
+
+// pass is who is asked in the next pass, in this order. It begins at once if there is somebody to be preferred.
+func (h *hosts) pass() (servers []string, atOnce bool) {
+	servers = h.shuffled(h.servers)
+	if slices.Contains(servers, h.last) {
+		servers = append(slices.DeleteFunc(servers, func(other string) bool { return other == h.last }), h.last)
+	}
+	h.last = ""
+	if len(h.further) > 0 {
+		servers = servers[:min(len(servers), maxPass)]
+		if h.passes > 0 {
+			for _, s := range h.shuffled(h.further) {
+				servers = slices.Insert(slices.DeleteFunc(servers, func(other string) bool { return other == s }), 0, s)
+			}
+		}
+	}
+	if h.first != "" && slices.Contains(h.all(), h.first) {
+		servers = slices.Insert(slices.DeleteFunc(servers, func(other string) bool { return other == h.first }), 0, h.first)
+		atOnce = true
+	}
+	h.first = ""
+	return servers, atOnce
+}
+
+func (h *hosts) shuffled(servers []string) []string {
+	servers = slices.Clone(servers)
+	h.chance.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
+	return servers
 }
 
 // afresh begins with the short pauses again.
@@ -75,18 +114,15 @@ func (h *hosts) refused() {
 	h.refusal = true
 }
 
-// Init is called by the library; the list is ours already.
-func (h *hosts) Init([]string) error { return nil }
-
 // Len returns the number of servers.
 func (h *hosts) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.servers)
+	return len(h.all())
 }
 
-// set changes the list; a pass that is going on ends. Servers that were not on the old one are tried without a pause.
-func (h *hosts) set(servers []string) {
+// set changes the lists; a pass that is going on ends. Servers that were not on the old one are tried without a pause.
+func (h *hosts) set(servers, further []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range servers {
@@ -94,32 +130,18 @@ func (h *hosts) set(servers []string) {
 			h.afresh()
 		}
 	}
-	h.servers, h.left = servers, nil
+	h.servers, h.further, h.left = servers, further, nil
 }
 
-// lend says that the library may have requests of its own from now on.
-func (h *hosts) lend() {
+// next returns the server to be tried next, and how long to wait before.
+func (h *hosts) next() (server string, wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lent = true
-}
-
-// Next returns the next server. retryStart makes the library fail requests of its own that nobody could send, and sleep for a second: so it is
-// only said where there may be such requests, and a pause of a second or more is due.
-func (h *hosts) Next() (server string, retryStart bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return h.servers[0], false
-	}
 	if !h.up.zero() {
 		if elapsed(h.up, now()) >= steady {
 			h.afresh()
 			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
-				h.wait = h.chance.Duration(h.spread + 1)
-				if h.limit != nil {
-					h.wait = h.limit(h.wait)
-				}
+				wait = h.limited(h.chance.Duration(h.spread + 1))
 			}
 		}
 		h.refusal = h.refusal || h.passes > 0 // it has not held
@@ -128,41 +150,41 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	if len(h.left) == 0 {
 		if h.passes > 0 {
 			pause := h.pause()
-			h.wait = pause/2 + h.chance.Duration(pause+1)
-			if h.limit != nil {
-				h.wait = h.limit(h.wait)
-			}
-			if h.lent && h.wait >= libraryPause {
-				h.wait -= libraryPause
-				retryStart = true
-			}
+			wait = h.limited(pause/2 + h.chance.Duration(pause+1))
+		}
+		var atOnce bool
+		if h.left, atOnce = h.pass(); atOnce {
+			wait = 0
 		}
 		h.passes++
-		h.left = append([]string(nil), h.servers...)
-		h.chance.Shuffle(len(h.left), func(i, j int) { h.left[i], h.left[j] = h.left[j], h.left[i] })
-		if i := slices.Index(h.left, h.first); i >= 0 {
-			h.left[0], h.left[i], h.wait = h.left[i], h.left[0], 0
-		}
-		h.first = ""
 	}
 	server, h.left = h.left[0], h.left[1:]
-	return server, retryStart
+	return server, wait
+}
+
+// limited is a pause that leaves the session time for another attempt.
+func (h *hosts) limited(pause time.Duration) time.Duration {
+	if h.limit != nil {
+		return h.limit(pause)
+	}
+	return pause
 }
 
 // within says whether all servers are in the set.
 func (h *hosts) within(set map[string]bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !slices.ContainsFunc(h.servers, func(server string) bool { return !set[server] })
+	return !slices.ContainsFunc(h.all(), func(server string) bool { return !set[server] })
 }
 
 // another returns a server that is not this one, each in its turn; "" if there is none.
 func (h *hosts) another(than string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for range h.servers {
+	all := h.all()
+	for range all {
 		h.asked++
-		if s := h.servers[h.asked%len(h.servers)]; s != than {
+		if s := all[h.asked%len(all)]; s != than {
 			return s
 		}
 	}
@@ -176,25 +198,18 @@ func (h *hosts) prefer(server string) {
 	h.first = server
 }
 
-// Connected is called by the library after a handshake.
-func (h *hosts) Connected() {
+// shun has the next pass end with a server. Who answers a handshake and nothing else would be asked again while there is little time left.
+func (h *hosts) shun(server string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = server
+}
+
+// connected notes that there is a connection, to the server that next returned last.
+func (h *hosts) connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.up = now()
-}
-
-func (h *hosts) takeWait() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	w := h.wait
-	h.wait = 0
-	return w
-}
-
-func (h *hosts) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
 }
 
 // DialTCP connects to one of the host's addresses, resolved now and tried in random order, with keepalive.

@@ -19,24 +19,13 @@ func names(n int) (servers []string) {
 	return servers
 }
 
-// visit is one Next and the pause that goes with it.
-func visit(h *hosts) (server string, pause time.Duration) {
-	server, start := h.Next()
-	pause = h.takeWait()
-	if start {
-		pause += libraryPause
-	}
-	return server, pause
-}
-
 func TestHostsPassWithoutAPauseFirst(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		h := newHosts(names(n))
-		require.NoError(t, h.Init([]string{"ignored"}))
 		require.Equal(t, n, h.Len())
 		var pass []string
 		for range n {
-			server, pause := visit(h)
+			server, pause := h.next()
 			assert.Zero(t, pause)
 			pass = append(pass, server)
 		}
@@ -55,7 +44,7 @@ func pauses(t *testing.T, most time.Duration, each func(h *hosts)) {
 	for pass := range 14 {
 		var seen []string
 		for i := range 3 {
-			server, pause := visit(h)
+			server, pause := h.next()
 			seen = append(seen, server)
 			each(h)
 			if i > 0 {
@@ -81,55 +70,30 @@ func TestHostsJitter(t *testing.T) {
 		h := newHosts(names(4))
 		order := ""
 		for range 4 {
-			server, _ := visit(h)
+			server, _ := h.next()
 			order += server
 		}
 		orders[order] = true
-		_, pause := visit(h)
+		_, pause := h.next()
 		seen[pause] = true
 	}
 	assert.Greater(t, len(seen), 10, "clients do not come back in step")
 	assert.Greater(t, len(orders), 5, "nor all to the same server")
 }
 
-// retryStart costs a second that nothing ends, and fails the library's waiting requests.
-func TestHostsSayRetryStartOnlyForASecondOrMore(t *testing.T) {
-	h := newHosts(names(1))
-	for range 200 {
-		_, start := h.Next()
-		h.refused()
-		assert.False(t, start, "the library has no requests of its own")
-		assert.LessOrEqual(t, h.takeWait(), 7500*time.Millisecond)
-	}
-	h.lend()
-	said := 0
-	for range 200 {
-		_, start := h.Next()
-		h.refused()
-		wait := h.takeWait()
-		if start {
-			said++
-		} else {
-			assert.Less(t, wait, libraryPause)
-		}
-		assert.LessOrEqual(t, wait, 7500*time.Millisecond-libraryPause)
-	}
-	assert.Greater(t, said, 150)
-}
-
 func TestASteadyConnectionIsForgiven(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newHosts(names(2))
 		for range 20 {
-			visit(h)
+			h.next()
 		}
-		h.Connected()
+		h.connected()
 		time.Sleep(steady)
 		for range 2 {
-			_, pause := visit(h)
+			_, pause := h.next()
 			assert.Zero(t, pause, "a lost connection is replaced at once")
 		}
-		_, pause := visit(h)
+		_, pause := h.next()
 		assert.LessOrEqual(t, pause, 75*time.Millisecond, "and the back-off starts anew")
 	})
 }
@@ -141,29 +105,15 @@ func TestAFlappingServerIsNotHammered(t *testing.T) {
 			h := newHosts(names(n))
 			start, dials := time.Now(), 0
 			for time.Since(start) < time.Minute {
-				_, pause := visit(h)
+				_, pause := h.next()
 				time.Sleep(pause)
 				dials++
-				h.Connected()
+				h.connected()
 				time.Sleep(10 * time.Millisecond)
 			}
 			assert.Less(t, dials, 30, "%d servers", n)
 		}
 	})
-}
-
-func TestHostsAfterTheEndNeverPause(t *testing.T) {
-	h := newHosts(names(2))
-	for range 20 {
-		visit(h)
-	}
-	h.close()
-	for range 20 {
-		server, start := h.Next()
-		assert.Equal(t, "zk0:2181", server)
-		assert.False(t, start)
-		assert.Zero(t, h.takeWait())
-	}
 }
 
 func TestDialTCPRefusesBadNames(t *testing.T) {
@@ -198,53 +148,114 @@ func TestHostsSpreadAfterALoss(t *testing.T) {
 		seen := map[time.Duration]bool{}
 		h := newHosts(names(3))
 		h.spread = longest
-		_, pause := visit(h)
+		_, pause := h.next()
 		assert.Zero(t, pause, "nothing was lost yet")
 		for range 50 {
-			h.Connected()
+			h.connected()
 			time.Sleep(steady)
-			_, pause := visit(h)
+			_, pause := h.next()
 			assert.LessOrEqual(t, pause, longest)
 			seen[pause] = true
-			_, pause = visit(h)
+			_, pause = h.next()
 			assert.Zero(t, pause, "within the pass")
 		}
 		assert.Greater(t, len(seen), 40)
 
 		h.limit = func(d time.Duration) time.Duration { return min(d, time.Millisecond) }
-		h.Connected()
+		h.connected()
 		time.Sleep(steady)
-		_, pause = visit(h)
+		_, pause = h.next()
 		assert.LessOrEqual(t, pause, time.Millisecond, "there is a session to be kept")
 
 		alone := newHosts(names(1))
 		alone.spread = longest
-		visit(alone)
-		alone.Connected()
+		alone.next()
+		alone.connected()
 		time.Sleep(steady)
-		_, pause = visit(alone)
+		_, pause = alone.next()
 		assert.Zero(t, pause)
 	})
 }
 
 func TestHostsOfANewList(t *testing.T) {
 	h := newHosts(names(3))
-	visit(h)
-	h.set([]string{"other:2181"})
+	h.next()
+	h.set([]string{"other:2181"}, nil)
 	assert.Equal(t, 1, h.Len())
-	server, _ := visit(h)
+	server, _ := h.next()
 	assert.Equal(t, "other:2181", server, "at once, in the middle of a pass")
 
 	for range 10 {
-		visit(h)
+		h.next()
 	}
-	h.set(names(2))
-	_, pause := visit(h)
+	h.set(names(2), nil)
+	_, pause := h.next()
 	assert.Zero(t, pause, "nobody has tried these yet")
 	for range 10 {
-		visit(h)
+		h.next()
 	}
-	h.set(names(1))
-	_, pause = visit(h)
+	h.set(names(1), nil)
+	_, pause = h.next()
 	assert.NotZero(t, pause, "these were tried in vain")
+}
+
+// Behind a pass in vain the further list has its turn, first and whole; a pass over the other is never longer than maxPass.
+func TestHostsFallBack(t *testing.T) {
+	h := newHosts(names(1))
+	next := func(n int) (pass []string) {
+		for range n {
+			server, _ := h.next()
+			pass = append(pass, server)
+		}
+		return pass
+	}
+	h.set(names(100), []string{"a:1", "b:1"})
+	assert.Equal(t, 102, h.Len())
+	for range 3 {
+		assert.Subset(t, names(100), next(maxPass), "the list alone")
+		for range 5 {
+			assert.ElementsMatch(t, []string{"a:1", "b:1"}, next(2))
+			assert.Subset(t, names(100), next(maxPass))
+		}
+		h.set([]string{"other:1"}, nil)
+		assert.Equal(t, []string{"other:1", "other:1"}, next(2))
+		h.set(names(100), []string{"a:1", "b:1"})
+	}
+
+	h.set([]string{"c:1", "d:1"}, []string{"d:1", "e:1"})
+	assert.ElementsMatch(t, []string{"c:1", "d:1"}, next(2))
+	assert.ElementsMatch(t, []string{"d:1", "e:1"}, next(2))
+	assert.Equal(t, []string{"c:1"}, next(1), "each once")
+	assert.Equal(t, []string{"c:1", "d:1"}, h.servers, "not changed in place")
+
+	assert.False(t, h.within(map[string]bool{"c:1": true, "d:1": true}), "the other has not refused us")
+	assert.True(t, h.within(map[string]bool{"c:1": true, "d:1": true, "e:1": true}))
+	h.set([]string{"c:1"}, []string{"e:1"})
+	assert.Equal(t, "e:1", h.another("c:1"))
+	h.prefer("e:1")
+	assert.Equal(t, []string{"e:1"}, next(1))
+}
+
+// A server that was given up is asked behind the others, once.
+func TestHostsShun(t *testing.T) {
+	h := newHosts(names(5))
+	for range 20 {
+		one, _ := h.next()
+		h.connected()
+		h.shun(one)
+		var pass []string
+		for range 10 {
+			server, _ := h.next()
+			pass = append(pass, server)
+		}
+		assert.Equal(t, one, pass[4])
+		assert.ElementsMatch(t, names(5), pass[:5])
+		assert.ElementsMatch(t, names(5), pass[5:])
+		h.connected()
+	}
+	h.shun("gone:1")
+	for range 5 {
+		server, _ := h.next()
+		assert.Contains(t, names(5), server)
+	}
 }

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/go-curator/curator/internal/jute"
 )
 
@@ -28,11 +26,12 @@ type libConn struct {
 	err    error
 	missed []jute.RequestHeader // written when the link was gone
 	hello  bool                 // the library's connect request has been seen
-	reads  int
+	once   sync.Once            // left
+	left   chan struct{}        // closed when the library has given the connection up: what it sends from now on goes over another
 }
 
 func newLibConn(s *Session, l *link) *libConn {
-	c := &libConn{s: s, l: l}
+	c := &libConn{s: s, l: l, left: make(chan struct{})}
 	c.more = sync.NewCond(&c.mu)
 	return c
 }
@@ -45,6 +44,19 @@ func (c *libConn) deliverFrame(frame []byte) {
 	defer c.mu.Unlock()
 	c.in = append(c.in, frame...)
 	c.more.Signal()
+}
+
+// deliverEvent is deliver for what nobody has asked for. It returns false, and delivers nothing, if the library is too far behind.
+func (c *libConn) deliverEvent(records ...jute.Record) bool {
+	frame := jute.Frame(records...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.in)+len(frame) > libBacklog {
+		return false
+	}
+	c.in = append(c.in, frame...)
+	c.more.Signal()
+	return true
 }
 
 // fail makes Read return err when it has nothing else. What was retired does not fail.
@@ -102,18 +114,7 @@ func (c *libConn) agree(h jute.RequestHeader) {
 	c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: code})
 }
 
-// libBuffer is what the library's receiving buffer begins with; it grows with what comes in.
-const libBuffer = 4 << 10
-
-// frugal keeps the library from allocating 1.5 MiB to receive into with every connection: as long as it is told that this is the most that it
-// may get. The limit is for the library's own goroutines to look at, so it may be set only where they call us: in dial, and in the first Read
-// after the connect response, which took two.
-func (s *Session) frugal(limit int) { zk.WithMaxBufferSize(limit)(s.zk) }
-
 func (c *libConn) Read(p []byte) (int, error) {
-	if c.reads++; c.reads == 3 {
-		c.s.frugal(0) // no limit from now on
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.in) == 0 {
@@ -193,6 +194,7 @@ func (c *libConn) Close() error {
 	l := c.l
 	c.finish(net.ErrClosed)
 	c.mu.Unlock()
+	c.once.Do(func() { close(c.left) })
 	if l != nil {
 		l.close(errLibraryClosed)
 	}
@@ -209,3 +211,107 @@ type libAddr struct{}
 
 func (libAddr) Network() string { return "curator" }
 func (libAddr) String() string  { return "curator" }
+
+// forward writes a frame of the library's. A watch of its own on a path where we have a persistent one would replace ours on servers before 3.9,
+// so ours is armed again behind it. It returns false if the link is gone.
+func (l *link) forward(h jute.RequestHeader, frame []byte) bool {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link != l {
+		return false
+	}
+	var again []*watchEntry
+	switch h.Op {
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
+		var r jute.PathWatchRequest
+		if jute.Unmarshal(frame[8:], &r) == nil && r.Watch {
+			l.libWatches = true
+			kind := Data
+			if h.Op == jute.OpGetChildren || h.Op == jute.OpGetChildren2 {
+				kind = Child
+			}
+			again = s.watches.shared(again, kind, r.Path)
+		}
+	case jute.OpSetWatches:
+		var r jute.SetWatches
+		if jute.Unmarshal(frame[8:], &r) == nil {
+			l.libWatches = true
+			again = s.watches.shared(again, Data, append(r.Data, r.Exist...)...)
+			again = s.watches.shared(again, Child, r.Child...)
+			// The library's zxid may be that of a reply on this connection, and changes in the gap would be lost.
+			binary.BigEndian.PutUint64(frame[8:], uint64(l.since))
+		}
+	}
+	l.remember(h, frame)
+	l.append(&h, frame[8:])
+	for _, e := range again {
+		c := &Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: e.key.path, Value: e.mode})}
+		c.Done = func(r Reply) {
+			if r.Err == nil {
+				s.reset(s.subscribers(e)) // between the two anything may have happened
+			}
+		}
+		s.write(l, c)
+	}
+	return true
+}
+
+// guest is what the library holds of this link, nil if it does not.
+func (l *link) guest() *libConn {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	return l.lib
+}
+
+// rawRecord is bytes that are encoded already.
+type rawRecord []byte
+
+func (r rawRecord) Encode(e *jute.Encoder) { e.Raw(r) }
+
+// answerLibrary hands an answer to the library, if it is one.
+func (l *link) answerLibrary(in incoming) error {
+	s := l.s
+	s.mu.Lock()
+	s.maxZxid = max(s.maxZxid, in.head.Zxid)
+	q := l.asked[in.head.Xid]
+	delete(l.asked, in.head.Xid)
+	l.heard = now()
+	s.mu.Unlock()
+	in.head.Zxid = 0 // the library keeps zxids without a lock, and has no use for them here
+	switch {
+	case in.skipped > 0:
+		in.head.Err = jute.CodeMarshallingError // as for a request that is too large
+	case in.head.Err != jute.CodeOK:
+		in.body = nil // it does not look at it
+	default:
+		if err := jute.CheckReply(q.op, q.ops, in.body); err != nil {
+			return fmt.Errorf("%w: the answer to %s: %w", ErrProtocol, jute.OpName(q.op), err)
+		}
+	}
+	l.lib.deliver(&in.head, rawRecord(in.body))
+	return nil
+}
+
+// remember notes a request of the library's, so that its answer can be judged. Session.mu is held.
+func (l *link) remember(h jute.RequestHeader, frame []byte) {
+	q := asked{op: h.Op}
+	if h.Op == jute.OpMulti || h.Op == jute.OpMultiRead {
+		var r jute.MultiRequest
+		if jute.Unmarshal(frame[8:], &r) == nil {
+			for _, one := range r.Ops {
+				q.ops = append(q.ops, one.Op)
+			}
+		}
+	}
+	if l.asked == nil {
+		l.asked = map[int32]asked{}
+	}
+	l.asked[h.Xid] = q
+}
+
+// asked is a request of the library's.
+type asked struct {
+	op  int32
+	ops []int32 // of a multi: the operations that it consists of
+}

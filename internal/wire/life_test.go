@@ -432,7 +432,7 @@ func TestFencingIsGivenUp(t *testing.T) {
 	why := errors.New("why")
 	for _, until := range []time.Time{time.Now().Add(time.Hour), time.Now()} {
 		f := Fence{SessionID: 7, Until: until}
-		s := &Session{fences: []Fence{f}, log: slog.New(slog.DiscardHandler)}
+		s := &Session{fences: fences{left: []Fence{f}}, log: slog.New(slog.DiscardHandler)}
 		for range fenceTries - 1 {
 			assert.Equal(t, why, s.fenced(f, why))
 		}
@@ -625,6 +625,45 @@ func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
 	})
 }
 
+// Servers refuse a client that has seen more than they have. A session of a member without a quorum never lapses: it would be refused for ever.
+func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(n int, p *peer) {
+			p.hello()
+			if n > 1 {
+				return // a hang-up
+			}
+			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
+			h, _ := p.next()
+			p.reply(h, 1<<40, jute.CodeOK)
+		})
+		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
+		assert.True(t, c.await(Connected).ReadOnly)
+		require.NoError(t, c.do(jute.OpSync, read("/")).Err)
+		c.await(Disconnected)
+		refused := time.Now()
+		assert.ErrorIs(t, c.await(Lost).Err, ErrLapsed)
+		assert.WithinRange(t, time.Now(), refused.Add(10*time.Second), refused.Add(15*time.Second))
+		assert.Greater(t, c.MaxZxid(), int64(1<<39), "the next session knows what to ask for")
+	})
+}
+
+// A session at a member without a quorum holds nothing and never lapses, so it takes the client's consent.
+func TestAReadOnlyMemberThatWasNotAskedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := scripted(t, func(n int, p *peer) {
+			assert.False(t, p.hello().ReadOnly)
+			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: n == 1})
+			if n > 1 {
+				p.obey()
+			}
+		})
+		c := open(t, f.Dial)
+		assert.False(t, c.await(Connected).ReadOnly)
+		assert.Len(t, f.dials(), 2)
+	})
+}
+
 func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -642,7 +681,9 @@ func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 	for name, answer := range map[string]func(l *link, c *Call) bool{
 		"ping": func(l *link, _ *Call) bool { return l.pong(0) },
-		"call": func(l *link, c *Call) bool { return l.s.replied(l, jute.ReplyHeader{Xid: c.xid}, nil) == nil },
+		"call": func(l *link, c *Call) bool {
+			return l.s.replied(l, incoming{head: jute.ReplyHeader{Xid: c.xid}}) == nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -19,10 +19,10 @@ type LoginStep func(challenge []byte) (response []byte, done bool, err error)
 // loginXid is used by no other request of a session.
 const loginXid = firstXid
 
-// maxSteps bounds a login with a server that never has enough, maxToken what it may say at once.
+// maxSteps bounds a login with a server that never has enough, maxToken what it may say at once: Kerberos has the largest tokens, and Windows allows them 64 KiB.
 const (
 	maxSteps = 20
-	maxToken = 1 << 20
+	maxToken = 128 << 10
 )
 
 var errUnwelcome = errors.New("the server wants its clients to authenticate themselves")
@@ -37,7 +37,7 @@ func (t token) Encode(e *jute.Encoder) { e.Buffer(t) }
 // nothing to be said and no server has objected. The error is ErrAuthFailed if the server, or the mechanism, refused.
 func (s *Session) authenticate(conn net.Conn, in io.Reader, limit time.Time, server string) error {
 	s.mu.Lock()
-	wary := s.wary
+	wary := s.admission.wary
 	s.mu.Unlock()
 	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !wary || mutant.On("watches before credentials") {
 		return nil
@@ -50,7 +50,7 @@ func (s *Session) authenticate(conn net.Conn, in io.Reader, limit time.Time, ser
 		return err
 	}
 	for answered := 0; ; {
-		frame, err := readFrame(in, maxToken)
+		frame, err := readFrame(in, maxPlain)
 		if err != nil {
 			return fmt.Errorf("authentication: %w", err)
 		}
@@ -83,15 +83,6 @@ func refusedBy(how, what string, code int32) error {
 }
 
 func unwelcome() error { return fmt.Errorf("%w: %w", ErrAuthFailed, errUnwelcome) }
-
-// unwelcome notes that the server has ended a connection because it does not know who we are: the next one asks first.
-func (s *Session) unwelcome(server string) {
-	s.mu.Lock()
-	s.wary = true
-	s.mu.Unlock()
-	s.notWanted(server, unwelcome())
-	s.emit(Event{Kind: AuthFailed, SessionID: s.ID(), Server: server, Err: unwelcome()})
-}
 
 // login is the SASL part of it, if there is one. It must be done at limit.
 func (s *Session) login(conn net.Conn, in io.Reader, limit time.Time, server string) error {
@@ -153,43 +144,4 @@ func (s *Session) present(conn net.Conn, in io.Reader, response []byte) ([]byte,
 			return t, d.Err()
 		}
 	}
-}
-
-// failed tells the owner that an attempt to connect has failed.
-func (s *Session) failed(server string, err error) {
-	kind := Failed
-	if errors.Is(err, ErrAuthFailed) {
-		kind = AuthFailed
-		s.notWanted(server, err)
-	}
-	s.emit(Event{Kind: kind, SessionID: s.ID(), Server: server, Err: err})
-}
-
-// notWanted notes that a server refuses our credentials. When all of them do, and there was no connection in between, nobody is left waiting for one: calls that would
-// wait for a limited time fail now, as do those that come until there is a connection. We go on asking: what is wrong may be put right.
-func (s *Session) notWanted(server string, err error) {
-	var t todo
-	err = fmt.Errorf("%s: %w", server, err)
-	s.mu.Lock()
-	if s.unwanted == nil {
-		s.unwanted = map[string]bool{}
-	}
-	s.unwanted[server] = true
-	if s.hosts.within(s.unwanted) {
-		s.refused = err
-		s.queue.each(func(c *Call) {
-			if c.Patience > 0 {
-				s.unqueue(c, err, &t)
-			}
-		})
-	}
-	s.mu.Unlock()
-	t.run()
-}
-
-// Refused is why no server accepts us; nil if that is not known of all of them.
-func (s *Session) Refused() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refused
 }

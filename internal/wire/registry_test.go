@@ -49,9 +49,15 @@ func (r *table) unwatch(h *heard) []*Call {
 	return nil
 }
 
+func (r *table) fired(typ int32, path string) []delivery {
+	return r.registry.fired(typ, path, parentOf(path))
+}
+
 func (r *table) empty() {
 	r.t.Helper()
 	assert.Empty(r.t, r.entries)
+	assert.Empty(r.t, r.paths.n)
+	assert.Empty(r.t, r.above.sorted)
 	assert.Zero(r.t, r.order.Len())
 }
 
@@ -487,4 +493,30 @@ func TestParentOf(t *testing.T) {
 	for path, parent := range map[string]string{"/": "/", "/a": "/", "/a/b": "/a", "/a/b/c": "/a/b", "": "/", "a": "/"} {
 		assert.Equal(t, parent, parentOf(path), path)
 	}
+}
+
+// A server can name any path, and tells of as many as it likes: what it costs to look whom that concerns is bounded by what is registered.
+func TestADeepPathCostsNoMoreThanWhatIsRegistered(t *testing.T) {
+	r := newTable(t)
+	top, mid, child := r.armed(Recursive, "/"), r.armed(Recursive, "/a/b"), r.armed(Persistent, "/a/b/c")
+	one := r.armed(Data, "/x")
+	looked := func(f func()) int {
+		before := r.lookups
+		f()
+		return r.lookups - before
+	}
+	for _, depth := range []int{10, 1000, 100_000} {
+		deep := "/a/b" + strings.Repeat("/c", depth)
+		var heard []delivery
+		n := looked(func() { heard = r.fired(jute.EventNodeDataChanged, deep) })
+		assert.Equal(t, watches(mid, top), heardBy(heard), "from the node upwards")
+		assert.LessOrEqual(t, n, 3)
+		assert.Zero(t, looked(func() { _ = r.unneeded(deep) }), "none is so long")
+	}
+	for _, fan := range []string{"/a/bb", "/ab/b", "/a/b/cc"} {
+		assert.NotContains(t, heardBy(r.fired(jute.EventNodeDataChanged, fan)), child)
+	}
+	assert.Equal(t, watches(child, mid, top), heardBy(r.fired(jute.EventNodeDataChanged, "/a/b/c")))
+	assert.Equal(t, watches(one, top), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
+	assert.Equal(t, watches(top), heardBy(r.fired(jute.EventNodeDataChanged, "/")))
 }

@@ -33,8 +33,8 @@ func Reason(err error) string {
 		err  error
 		word string
 	}{
-		{ErrAuthFailed, "unauthenticated"}, {ErrExpired, "expired"}, {ErrLapsed, "lapsed"}, {errSilent, "silent"}, {errStuck, "stuck"},
-		{errNotListed, "unlisted"}, {errQuorumFound, "quorum"},
+		{ErrAuthFailed, "unauthenticated"}, {ErrExpired, "expired"}, {ErrLapsed, "lapsed"}, {errSilent, "silent"}, {errTrickle, "silent"}, {errStuck, "stuck"},
+		{ErrProtocol, "protocol"}, {errNotListed, "unlisted"}, {errQuorumFound, "quorum"},
 		{io.EOF, "closed"}, {io.ErrUnexpectedEOF, "closed"}, {syscall.ECONNRESET, "closed"}, {io.ErrClosedPipe, "closed"}, {net.ErrClosed, "closed"},
 	} {
 		if errors.Is(err, r.err) {

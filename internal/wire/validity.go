@@ -216,6 +216,14 @@ func (v *Validity) lapseIn() (time.Duration, bool) {
 	return v.left(now()), v.standing.Timeout != 0
 }
 
+// glance is how often to look at the clock: a timer stands still while the machine sleeps.
+func (v *Validity) glance() time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ping, _ := v.rule.pace(v.standing.Timeout)
+	return max(ping/2, 50*time.Millisecond)
+}
+
 // end makes the lapse final whatever the clock says.
 func (v *Validity) end(why error) {
 	v.mu.Lock()

@@ -19,6 +19,9 @@ import (
 type registry struct {
 	entries map[watchKey]*watchEntry
 	order   *list.List // of *watchEntry, oldest arming first: events of a gap come in this order within each kind
+	paths   lengths    // of all entries
+	above   lengths    // of the persistent ones, which hear of what is below them
+	lookups int        // how many entries were looked for on behalf of events
 }
 
 // watchKey names a watch on the server. Persistent stands for both persistent kinds.
@@ -60,8 +63,21 @@ func (r *registry) entry(k watchKey) *watchEntry {
 		e = &watchEntry{key: k}
 		e.pos = r.order.PushBack(e)
 		r.entries[k] = e
+		r.paths.add(len(k.path))
+		if k.kind == Persistent {
+			r.above.add(len(k.path))
+		}
 	}
 	return e
+}
+
+// find is the entry for a path that a server has named; nil if there is none.
+func (r *registry) find(path string, kind WatchKind) *watchEntry {
+	if !r.paths.has(len(path)) {
+		return nil
+	}
+	r.lookups++
+	return r.entries[watchKey{path, kind}]
 }
 
 // submitted notes that a call will arm w.
@@ -188,15 +204,19 @@ func (r *registry) drop(e *watchEntry) {
 	}
 	if r.entries[e.key] == e {
 		delete(r.entries, e.key)
+		r.paths.remove(len(e.key.path))
+		if e.key.kind == Persistent {
+			r.above.remove(len(e.key.path))
+		}
 	}
 }
 
 // unneeded drops the path's watches that have no subscriber left and returns the calls that remove them from the server.
 func (r *registry) unneeded(path string) (calls []*Call) {
-	p := r.entries[watchKey{path, Persistent}]
+	p := r.find(path, Persistent)
 	oneShots := false
 	for _, kind := range []WatchKind{Data, Child} {
-		e := r.entries[watchKey{path, kind}]
+		e := r.find(path, kind)
 		switch {
 		case e == nil:
 			continue
@@ -262,8 +282,8 @@ type delivery struct {
 	ev WatchEvent
 }
 
-// fired returns who hears of a notification, in order; one-shot watches are used up by it.
-func (r *registry) fired(typ int32, path string) (out []delivery) {
+// fired returns who hears of a notification, in order; one-shot watches are used up by it. parent is the path's.
+func (r *registry) fired(typ int32, path, parent string) (out []delivery) {
 	ev := WatchEvent{Type: typ, Path: path}
 	switch typ {
 	case jute.EventNodeCreated, jute.EventNodeDataChanged:
@@ -276,33 +296,50 @@ func (r *registry) fired(typ int32, path string) (out []delivery) {
 	default:
 		return nil
 	}
-	for at, self := path, true; ; self = false {
-		if e := r.entries[watchKey{at, Persistent}]; e != nil {
-			// The server sends a recursive watch nothing of changed children: the parent of what came or went learns it here.
-			children := WatchEvent{Type: jute.EventNodeChildrenChanged, Path: at}
-			derived := e.deep && !self && at == parentOf(path) && typ != jute.EventNodeDataChanged
-			if derived {
-				out = r.once(out, Child, children)
-			}
-			for _, w := range e.subs {
-				switch {
-				case w.Kind == Recursive && typ != jute.EventNodeChildrenChanged, w.Kind == Persistent && self:
-					out = append(out, delivery{w, ev})
-				case w.Kind == Persistent && derived:
-					out = append(out, delivery{w, children})
-				}
+	for _, length := range r.above.sorted { // from the node itself upwards
+		at, below := prefix(path, length)
+		if !below {
+			continue
+		}
+		self := length == len(path)
+		e := r.find(at, Persistent)
+		if e == nil {
+			continue
+		}
+		// The server sends a recursive watch nothing of changed children: the parent of what came or went learns it here.
+		children := WatchEvent{Type: jute.EventNodeChildrenChanged, Path: at}
+		derived := e.deep && !self && length == len(parent) && typ != jute.EventNodeDataChanged
+		if derived {
+			out = r.once(out, Child, children)
+		}
+		for _, w := range e.subs {
+			switch {
+			case w.Kind == Recursive && typ != jute.EventNodeChildrenChanged, w.Kind == Persistent && self:
+				out = append(out, delivery{w, ev})
+			case w.Kind == Persistent && derived:
+				out = append(out, delivery{w, children})
 			}
 		}
-		if at == "/" {
-			return out
-		}
-		at = parentOf(at)
 	}
+	return out
+}
+
+// prefix is the path of so many bytes that is path or above it, if there is one.
+func prefix(path string, length int) (at string, ok bool) {
+	switch {
+	case length > len(path):
+		return "", false
+	case length == len(path):
+		return path, true
+	case length == 1:
+		return path[:1], true // the root
+	}
+	return path[:length], path[length] == '/'
 }
 
 // once appends what the event's one-shot subscribers hear, who are used up by it.
 func (r *registry) once(out []delivery, kind WatchKind, ev WatchEvent) []delivery {
-	e := r.entries[watchKey{ev.Path, kind}]
+	e := r.find(ev.Path, kind)
 	if e == nil {
 		return out
 	}

@@ -3,12 +3,11 @@ package barrier
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -47,14 +46,14 @@ func (b *Barrier) Path() string { return b.path }
 // It is repeated as the retry policy says. Errors: ErrNotConnected; ErrConnectionLoss, and then it may be set or not; ErrNoAuth; ErrClosed;
 // ctx's; and those of every operation.
 func (b *Barrier) Set(ctx context.Context) error {
-	err := ready(ctx, b.client, queue.Made(b.client, b.err))
+	err := queue.Ready(ctx, b.client, b.err)
 	if err == nil {
 		// One attempt at a time, so that a repeat that meets the node of the one before sees just that.
 		create := b.client.Create().CreatingParentContainersIfNeeded().InBackground()
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
-			_, err := result(create.ForPath(ctx, b.path, nil))
+			_, err := queue.Result(create.ForPath(ctx, b.path, nil))
 			return unless(err, framework.ErrNodeExists)
-		}, retry.WithRetryable(passing(b.client)))
+		}, retry.WithRetryable(queue.Passing(b.client)))
 	}
 	return b.failed("set", err)
 }
@@ -62,7 +61,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 // Remove removes the barrier and lets those who wait go on. A barrier that is not set is fine. Errors as for Set, and ErrNotEmpty if
 // somebody has put nodes below.
 func (b *Barrier) Remove(ctx context.Context) error {
-	err := ready(ctx, b.client, queue.Made(b.client, b.err))
+	err := queue.Ready(ctx, b.client, b.err)
 	if err == nil {
 		err = b.client.Delete().Quietly().ForPath(ctx, b.path)
 	}
@@ -76,7 +75,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // Errors: ctx's; ErrSessionLost if the client is a session's view; ErrNotConnected and ErrConnectionLoss; ErrNoAuth without READ on the barrier's node, since a server tells nobody else of its
 // removal (if it is taken away later, the removal is noticed within about a session timeout); ErrClosed.
 func (b *Barrier) Wait(ctx context.Context) error {
-	err := ready(ctx, b.client, queue.Made(b.client, b.err))
+	err := queue.Ready(ctx, b.client, b.err)
 	if err == nil {
 		err = b.wait(ctx)
 	}
@@ -92,11 +91,11 @@ func (b *Barrier) wait(ctx context.Context) error {
 			err = b.client.Retry(ctx, func(ctx context.Context) error {
 				node, err = b.look(ctx)
 				return err
-			}, retry.WithRetryable(passing(b.client)))
+			}, retry.WithRetryable(queue.Passing(b.client)))
 		} else {
 			// The first look was fresh, and no member that shows less is connected to after it.
-			err = patiently(ctx, b.client, func(ctx context.Context) error {
-				node, err = result(b.read(ctx))
+			err = queue.Patiently(ctx, b.client, func(ctx context.Context) error {
+				node, err = queue.Result(b.read(ctx))
 				return err
 			})
 		}
@@ -127,8 +126,8 @@ func (b *Barrier) read(ctx context.Context) *framework.Pending[framework.DataRes
 // enough without the sync that there is a node: it may be one that was there before, whose removal has yet to be heard of.
 func (b *Barrier) look(ctx context.Context) (framework.DataResult, error) {
 	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.read(ctx)
-	_, stale := result(synced)
-	node, err := result(reading)
+	_, stale := queue.Result(synced)
+	node, err := queue.Result(reading)
 	if stale == nil {
 		return node, err
 	}
@@ -140,25 +139,7 @@ func (b *Barrier) look(ctx context.Context) (framework.DataResult, error) {
 
 func (b *Barrier) failed(verb string, err error) error { return failed(b.path, verb, err) }
 
-func failed(path, verb string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("barrier %s: %s: %w", path, verb, err)
-}
-
-// ready says whether an operation may begin.
-func ready(ctx context.Context, client *framework.Client, fault error) error {
-	switch {
-	case fault != nil:
-		return fault
-	case ctx == nil:
-		return framework.ErrNilContext
-	case ctx.Err() != nil:
-		return client.Left(ctx, nil)
-	}
-	return nil
-}
+func failed(path, verb string, err error) error { return queue.Failed("barrier", path, verb, err) }
 
 // next waits for a watch's event, and takes the watch back if it does not come. That it ended with its session is for the next request to deal
 // with. Events get lost for reasons that are nobody's fault here: a newer server drops those of nodes that we may not READ any more. So once in a while
@@ -183,25 +164,6 @@ func next(ctx context.Context, client *framework.Client, watch *framework.Watch,
 	}
 }
 
-// patiently repeats what does no harm twice until it is done or fails for another reason than the way to the servers, however long that is
-// blocked: the caller is in the middle of something that outlives that. The client is the one that op uses.
-func patiently(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
-	return client.UsingRetry(retry.RetryForever{Sleep: 200 * time.Millisecond}).Retry(ctx, op, retry.WithRetryable(passing(client)))
-}
-
-// passing says of an error that it is about the way to the servers, or about the session and the client goes on to the next: that it may be tried again.
-func passing(client *framework.Client) func(error) bool {
-	return func(err error) bool {
-		switch {
-		case errors.Is(err, framework.ErrClosed):
-			return false
-		case errors.Is(err, framework.ErrSessionLost):
-			return client.Over() == nil // the view of a session has no other one to go on in
-		}
-		return framework.Retryable(err)
-	}
-}
-
 // unless takes an expected error for success.
 func unless(err, expected error) error {
 	if errors.Is(err, expected) {
@@ -209,6 +171,3 @@ func unless(err, expected error) error {
 	}
 	return err
 }
-
-// result waits for an operation whose own context bounds it: whoever stopped waiting before it is over would leave behind what it brings.
-func result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
 
 func waiting(t *testing.T, ctx context.Context, b *barrier.Barrier) *call[struct{}] {
-	return begin(t, func() (struct{}, error) { return struct{}{}, b.Wait(ctx) })
+	return recipetest.Begin(t, func() (struct{}, error) { return struct{}{}, b.Wait(ctx) })
 }
 
 func TestBarrier(t *testing.T) {
@@ -29,11 +30,11 @@ func TestBarrier(t *testing.T) {
 		require.NoError(t, b.Set(background), "it is set already")
 		first, second := waiting(t, background, a), waiting(t, background, b)
 		time.Sleep(time.Hour)
-		first.waits()
-		second.waits()
+		first.Waits()
+		second.Waits()
 		require.NoError(t, b.Remove(background))
-		first.ok()
-		second.ok()
+		first.OK()
+		second.OK()
 		require.NoError(t, a.Remove(background), "it is removed already")
 		require.Empty(t, s.Watches())
 	})
@@ -52,14 +53,14 @@ func TestBarrierTraffic(t *testing.T) {
 		require.Empty(t, s.Watches())
 		require.NoError(t, b.Set(background))
 		counts(t, s, "set", map[string]int{"create2": 1})
-		w := waiting(t, background, b).waits()
+		w := waiting(t, background, b).Waits()
 		counts(t, s, "wait", map[string]int{"sync": 1, "getData": 1})
 		time.Sleep(7 * time.Second)
 		counts(t, s, "waiting", map[string]int{})
 		time.Sleep(6 * time.Second)
 		counts(t, s, "a look about once in a session timeout", map[string]int{"exists": 1})
 		require.NoError(t, b.Remove(background))
-		w.ok()
+		w.OK()
 		counts(t, s, "remove", map[string]int{"delete": 1})
 		require.Empty(t, s.Watches())
 	})
@@ -84,10 +85,10 @@ func TestBarrierWaitAtAMemberThatLags(t *testing.T) {
 		require.NoError(t, setter.Set(background))
 		w := waiting(t, background, waiter)
 		time.Sleep(time.Minute)
-		w.waits()
+		w.Waits()
 		require.NoError(t, setter.Remove(background))
 		time.Sleep(2 * time.Second)
-		w.ok()
+		w.OK()
 	})
 }
 
@@ -122,10 +123,10 @@ func TestBarrierWaitAtAMemberThatShowsTheNodeBefore(t *testing.T) {
 		behind.Inject(zktest.Fault{Op: "sync", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 1})
 		w := waiting(t, background, waiter)
 		time.Sleep(time.Minute)
-		w.waits()
+		w.Waits()
 		require.NoError(t, setter.Remove(background))
 		time.Sleep(2 * time.Second)
-		w.ok()
+		w.OK()
 	})
 }
 
@@ -159,11 +160,11 @@ func TestBarrierSpuriousWakeUp(t *testing.T) {
 		s := zktest.RunT(t)
 		b := barrier.New(newClient(t, s), path)
 		require.NoError(t, b.Set(background))
-		w := waiting(t, background, b).waits()
+		w := waiting(t, background, b).Waits()
 		require.NoError(t, s.Set(path, []byte("still shut")))
-		w.waits()
+		w.Waits()
 		require.NoError(t, s.Delete(path))
-		w.ok()
+		w.OK()
 	})
 }
 
@@ -182,12 +183,12 @@ func TestBarrierWaitSurvives(t *testing.T) {
 				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
 				b := barrier.New(c, path)
 				require.NoError(t, b.Set(background))
-				w := waiting(t, background, b).waits()
+				w := waiting(t, background, b).Waits()
 				fault(s, session(t, c))
 				time.Sleep(30 * time.Second)
-				w.waits()
+				w.Waits()
 				require.NoError(t, s.Delete(path))
-				w.ok()
+				w.OK()
 				require.Empty(t, s.Watches())
 			})
 		})
@@ -203,7 +204,7 @@ func TestBarrierRemovedMeanwhile(t *testing.T) {
 				c := newClient(t, s)
 				b := barrier.New(c, path)
 				require.NoError(t, b.Set(background))
-				w := waiting(t, background, b).waits()
+				w := waiting(t, background, b).Waits()
 				id := session(t, c)
 				hold := s.Inject(zktest.Fault{Op: "connect", Action: zktest.Hold})
 				s.Cut(id)
@@ -212,9 +213,9 @@ func TestBarrierRemovedMeanwhile(t *testing.T) {
 				if again {
 					require.NoError(t, s.Create(path, nil))
 				}
-				w.waits()
+				w.Waits()
 				hold.Release()
-				w.ok()
+				w.OK()
 				synctest.Wait()
 				require.Empty(t, s.Watches())
 			})
@@ -260,9 +261,9 @@ func TestBarrierErrors(t *testing.T) {
 		require.NoError(t, s.Create(path+"/child", nil))
 		require.ErrorIs(t, b.Remove(background), framework.ErrNotEmpty)
 
-		w := waiting(t, background, b).waits()
+		w := waiting(t, background, b).Waits()
 		require.NoError(t, c.Close())
-		_, err := w.returned()
+		_, err := w.Returned()
 		require.ErrorIs(t, err, framework.ErrClosed)
 		require.ErrorIs(t, b.Set(background), framework.ErrClosed)
 	})

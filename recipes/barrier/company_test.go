@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -68,27 +69,27 @@ func TestNoHurryInJavaCompany(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			java(t, s, j, "java")
 			for _, c := range calls {
-				c.waits()
+				c.Waits()
 			}
 			require.NoError(t, s.Create(path+"/ready", nil))
 			var members []*barrier.Member
 			for _, c := range calls {
-				members = append(members, c.ok())
+				members = append(members, c.OK())
 			}
-			first := leaving(t, background, members[0]).waits()
+			first := leaving(t, background, members[0]).Waits()
 			require.NoError(t, s.Delete(path+"/java"))
-			slow := begin(t, func() (struct{}, error) { return struct{}{}, javaLeaver(ctx, j, 900*time.Millisecond) }).waits()
-			second := leaving(t, background, members[1]).waits()
-			leaving(t, background, members[2]).ok()
-			second.ok()
-			first.ok()
+			slow := recipetest.Begin(t, func() (struct{}, error) { return struct{}{}, javaLeaver(ctx, j, 900*time.Millisecond) }).Waits()
+			second := leaving(t, background, members[1]).Waits()
+			leaving(t, background, members[2]).OK()
+			second.OK()
+			first.OK()
 			calls = again()
 			time.Sleep(950 * time.Millisecond)
-			slow.ok()
+			slow.OK()
 		}
 		cancel()
 		for _, c := range calls {
-			_, err := c.returned()
+			_, err := c.Returned()
 			require.ErrorIs(t, err, context.Canceled)
 		}
 		clean(t, s)
@@ -102,11 +103,11 @@ func TestNoDelayAmongOurselves(t *testing.T) {
 		a, b := barrier.NewDouble(newClient(t, s), path, 2), barrier.NewDouble(newClient(t, s), path, 2)
 		began := time.Now()
 		for range 10 {
-			first := entering(t, background, a).waits()
+			first := entering(t, background, a).Waits()
 			second := enter(t, b)
 			out := leaving(t, background, second)
-			leaving(t, background, first.ok()).ok()
-			out.ok()
+			leaving(t, background, first.OK()).OK()
+			out.OK()
 		}
 		require.Equal(t, began, time.Now())
 	})

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -49,19 +49,9 @@ func WithNodeData(data []byte) Option {
 // there are memberQty members; that is a threshold and not a limit, and all members should give the same. It sends nothing. A mistake in
 // the arguments (a nil client, a path that cannot be one or is the root, a quantity below 1, an option) is reported by Enter, before anything is sent.
 func NewDouble(client *framework.Client, path string, memberQty int, opts ...Option) *Double {
-	d := &Double{client: client, path: path, qty: memberQty, err: queue.Check(client, path)}
-	if d.err == nil && memberQty < 1 {
+	d := &Double{client: client, path: path, qty: memberQty}
+	if d.err = queue.Configure(client, path, d, opts); d.err == nil && memberQty < 1 {
 		d.err = fmt.Errorf("%w: a barrier for %d members; give 1 or more", framework.ErrBadArguments, memberQty)
-	}
-	for _, opt := range opts {
-		if d.err != nil {
-			break
-		}
-		if opt == nil {
-			d.err = fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
-		} else {
-			d.err = opt(d)
-		}
 	}
 	return d
 }
@@ -83,7 +73,7 @@ func (d *Double) Path() string { return d.path }
 // closed without this member: enter again if that makes sense. ErrNoAuth; ErrInvalidPath; ErrBadArguments; ErrClosed;
 // framework.ErrTimeoutTooShort. Whatever the error, the node is taken back.
 func (d *Double) Enter(ctx context.Context) (*Member, error) {
-	err := ready(ctx, d.client, queue.Made(d.client, d.err))
+	err := queue.Ready(ctx, d.client, d.err)
 	var m *Member
 	if err == nil {
 		m, err = d.enter(ctx)
@@ -173,8 +163,8 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 	err = m.view.Retry(ctx, func(ctx context.Context) error {
 		created := create.ForPath(ctx, m.Path(), m.d.data)
 		listed := m.view.GetChildren().InBackground().ForPath(ctx, m.d.path)
-		node, err := result(created)
-		list, listErr := result(listed)
+		node, err := queue.Result(created)
+		list, listErr := queue.Result(listed)
 		// The name is ours alone: if it exists, an attempt before this one has made it and its reply was lost.
 		if err = unless(err, framework.ErrNodeExists); err != nil {
 			return err
@@ -184,7 +174,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 			names = m.d.children(list.Names)
 		}
 		return nil
-	}, retry.WithRetryable(passing(m.view)))
+	}, retry.WithRetryable(queue.Passing(m.view)))
 	// The list came before the node if the directory had to be made first, and it may have been lost.
 	if err == nil && !slices.Contains(names, m.name) {
 		names, err = m.list(ctx)
@@ -194,7 +184,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 
 // list reads the directory, however long the connection is away.
 func (m *Member) list(ctx context.Context) (names []string, err error) {
-	err = patiently(ctx, m.view, func(ctx context.Context) error {
+	err = queue.Patiently(ctx, m.view, func(ctx context.Context) error {
 		names, err = m.view.GetChildren().ForPath(ctx, m.d.path)
 		return unless(err, framework.ErrNoNode)
 	})
@@ -213,8 +203,8 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 		return open, nil
 	}
 	create := m.view.Create().InBackground()
-	err = patiently(ctx, m.view, func(ctx context.Context) error {
-		_, err := result(create.ForPath(ctx, m.d.ready(), nil))
+	err = queue.Patiently(ctx, m.view, func(ctx context.Context) error {
+		_, err := queue.Result(create.ForPath(ctx, m.d.ready(), nil))
 		return unless(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
@@ -230,7 +220,7 @@ var errNotListed = fmt.Errorf("the member's node is gone: %w", ErrNodeDeleted)
 func (m *Member) await(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch
-	err = patiently(ctx, m.view, func(ctx context.Context) (err error) {
+	err = queue.Patiently(ctx, m.view, func(ctx context.Context) (err error) {
 		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.ready())
 		return err
 	})

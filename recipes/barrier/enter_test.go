@@ -24,11 +24,11 @@ func TestEnterTogether(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		for _, c := range calls {
-			c.waits()
+			c.Waits()
 		}
 		last := enter(t, barrier.NewDouble(newClient(t, s), path, 5))
 		for _, c := range calls {
-			require.NoError(t, c.ok().Context().Err())
+			require.NoError(t, c.OK().Context().Err())
 		}
 		require.NoError(t, last.Context().Err())
 	})
@@ -94,7 +94,7 @@ func TestEnterReadyIsEnough(t *testing.T) {
 				<-held.Struck()
 				require.NoError(t, s.Create(path+"/ready", nil))
 				held.Release()
-				m := w.ok()
+				m := w.OK()
 				require.Empty(t, s.Watches())
 				require.NoError(t, m.Leave(background))
 				clean(t, s)
@@ -113,9 +113,9 @@ func TestEnterCountsMembersOnly(t *testing.T) {
 		require.NoError(t, s.Create(path+"/ready", nil))
 		require.NoError(t, s.Delete(path+"/ready"))
 		held.Release()
-		w.waits()
+		w.Waits()
 		enter(t, barrier.NewDouble(newClient(t, s), path, 2))
-		w.ok()
+		w.OK()
 	})
 }
 
@@ -125,7 +125,7 @@ func TestEnterSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		slow, other := newClient(t, s), newClient(t, s)
-		w := entering(t, background, barrier.NewDouble(slow, path, 4)).waits()
+		w := entering(t, background, barrier.NewDouble(slow, path, 4)).Waits()
 		s.BlackHole(session(t, slow), zktest.ToClient)
 		for _, name := range []string{"a", "b", "c"} {
 			java(t, s, other, name)
@@ -135,7 +135,7 @@ func TestEnterSlowMember(t *testing.T) {
 			require.NoError(t, s.Delete(path+"/"+name))
 		}
 		s.Heal()
-		m := w.ok()
+		m := w.OK()
 		require.NoError(t, m.Leave(background))
 		clean(t, s)
 	})
@@ -146,14 +146,14 @@ func TestEnterOpenedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		slow := newClient(t, s)
-		w := entering(t, background, barrier.NewDouble(slow, path, 3)).waits()
+		w := entering(t, background, barrier.NewDouble(slow, path, 3)).Waits()
 		hold := s.Inject(zktest.Fault{Op: "connect", Action: zktest.Hold})
 		s.Cut(session(t, slow))
 		<-hold.Struck()
 		require.NoError(t, s.Create(path+"/ready", nil))
-		w.waits()
+		w.Waits()
 		hold.Release()
-		m := w.ok()
+		m := w.OK()
 		require.NoError(t, m.Leave(background))
 		clean(t, s)
 	})
@@ -164,20 +164,20 @@ func TestEnterSpuriousWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
-		w := entering(t, background, barrier.NewDouble(c, path, 2)).waits()
+		w := entering(t, background, barrier.NewDouble(c, path, 2)).Waits()
 		for range 3 {
 			s.Cut(session(t, c))
 			time.Sleep(20 * time.Second)
-			w.waits()
+			w.Waits()
 		}
 		s.Stop()
 		time.Sleep(time.Second)
 		require.NoError(t, s.Start())
 		time.Sleep(20 * time.Second)
-		w.waits()
+		w.Waits()
 		require.Len(t, children(t, s), 1)
 		enter(t, barrier.NewDouble(newClient(t, s), path, 2))
-		w.ok()
+		w.OK()
 	})
 }
 
@@ -189,17 +189,17 @@ func TestEnterTraffic(t *testing.T) {
 		a, b, c, d := newClient(t, s), newClient(t, s), newClient(t, s), newClient(t, s)
 		synctest.Wait()
 		s.ResetCounts()
-		first := entering(t, background, barrier.NewDouble(a, path, 3)).waits()
+		first := entering(t, background, barrier.NewDouble(a, path, 3)).Waits()
 		counts(t, s, "enter, waiting", map[string]int{"create2": 1, "getChildren2": 1, "exists": 1})
 		time.Sleep(7 * time.Second)
 		counts(t, s, "the watch on the own node of who waits longer", map[string]int{"exists": 1})
 		time.Sleep(6 * time.Second)
 		counts(t, s, "a look about once in a session timeout", map[string]int{"exists": 1})
-		second := entering(t, background, barrier.NewDouble(b, path, 3)).waits()
+		second := entering(t, background, barrier.NewDouble(b, path, 3)).Waits()
 		s.ResetCounts()
 		enter(t, barrier.NewDouble(c, path, 3))
-		first.ok()
-		second.ok()
+		first.OK()
+		second.OK()
 		// As many as in Curator's newest; and once for all rounds, to see whether there are others than ours.
 		counts(t, s, "the last enters and opens; those who waited look around", map[string]int{"create2": 2, "getChildren2": 3})
 		enter(t, barrier.NewDouble(d, path, 3))
@@ -217,10 +217,10 @@ func TestEnterCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(background)
 		w := entering(t, ctx, d)
 		time.Sleep(time.Minute)
-		w.waits()
+		w.Waits()
 		require.Len(t, s.Watches(), 2)
 		cancel(reason)
-		_, err := w.returned()
+		_, err := w.Returned()
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, reason)
 		clean(t, s)
@@ -228,9 +228,9 @@ func TestEnterCancelled(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		clean(t, s)
 
-		w = entering(t, background, d).waits() // and it does not count
+		w = entering(t, background, d).Waits() // and it does not count
 		enter(t, d)
-		w.ok()
+		w.OK()
 	})
 }
 
@@ -272,22 +272,22 @@ func TestEnterOpenedAndCancelled(t *testing.T) {
 		s := zktest.RunT(t)
 		for range 50 {
 			ctx, cancel := context.WithCancel(background)
-			w := entering(t, ctx, barrier.NewDouble(newClient(t, s), path, 2)).waits()
+			w := entering(t, ctx, barrier.NewDouble(newClient(t, s), path, 2)).Waits()
 			last := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
 			go cancel()
-			m, err := w.returned()
+			m, err := w.Returned()
 			if err != nil { // it left before: then the other still waits
 				require.ErrorIs(t, err, context.Canceled)
 				if _, err := s.Children(path); err == nil && !s.Exists(path+"/ready") {
 					require.NoError(t, s.Create(path+"/ready", nil))
 				}
 			}
-			other := last.ok()
+			other := last.OK()
 			out := leaving(t, background, other)
 			if m != nil {
 				require.NoError(t, m.Leave(background))
 			}
-			out.ok()
+			out.OK()
 			clean(t, s)
 		}
 	})
@@ -305,7 +305,7 @@ func TestEnterLostReplies(t *testing.T) {
 				lost := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: zktest.LoseReply})
 				w := entering(t, background, barrier.NewDouble(c, path, 2))
 				time.Sleep(30 * time.Second)
-				w.waits()
+				w.Waits()
 				require.Equal(t, 1, lost.Hits())
 				require.Len(t, children(t, s), 1)
 
@@ -313,11 +313,11 @@ func TestEnterLostReplies(t *testing.T) {
 				last := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
 				time.Sleep(30 * time.Second)
 				require.Equal(t, 1, lost.Hits())
-				a, b := w.ok(), last.ok()
+				a, b := w.OK(), last.OK()
 				require.Len(t, children(t, s), 3)
 				out := leaving(t, background, a)
 				require.NoError(t, b.Leave(background))
-				out.ok()
+				out.OK()
 				clean(t, s)
 			})
 		})
@@ -329,15 +329,15 @@ func TestEnterSessionLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
-		w := entering(t, background, barrier.NewDouble(c, path, 2)).waits()
+		w := entering(t, background, barrier.NewDouble(c, path, 2)).Waits()
 		s.Expire(session(t, c))
 		time.Sleep(time.Minute)
-		_, err := w.returned()
+		_, err := w.Returned()
 		require.ErrorIs(t, err, barrier.ErrSessionLost)
 		clean(t, s)
-		w = entering(t, background, barrier.NewDouble(c, path, 2)).waits() // in the next session
+		w = entering(t, background, barrier.NewDouble(c, path, 2)).Waits() // in the next session
 		enter(t, barrier.NewDouble(newClient(t, s), path, 2))
-		w.ok()
+		w.OK()
 	})
 }
 
@@ -347,9 +347,9 @@ func TestEnterNodeDeleted(t *testing.T) {
 		s := zktest.RunT(t)
 		w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
 		time.Sleep(time.Second)
-		w.waits()
+		w.Waits()
 		require.NoError(t, s.Delete(path+"/"+children(t, s)[0]))
-		_, err := w.returned()
+		_, err := w.Returned()
 		require.ErrorIs(t, err, barrier.ErrNodeDeleted)
 		clean(t, s)
 
@@ -359,7 +359,7 @@ func TestEnterNodeDeleted(t *testing.T) {
 		<-held.Struck()
 		require.NoError(t, s.DeleteAll(path))
 		held.Release()
-		_, err = w.returned()
+		_, err = w.Returned()
 		require.ErrorIs(t, err, barrier.ErrNodeDeleted)
 	})
 }
@@ -369,9 +369,9 @@ func TestEnterClientClosed(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
 		d := barrier.NewDouble(c, path, 2)
-		w := entering(t, background, d).waits()
+		w := entering(t, background, d).Waits()
 		require.NoError(t, c.Close())
-		_, err := w.returned()
+		_, err := w.Returned()
 		require.ErrorIs(t, err, framework.ErrClosed)
 		clean(t, s)
 		_, err = d.Enter(background)

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/recipetest"
 	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -32,64 +32,19 @@ var (
 )
 
 // call is something that blocks, on a goroutine of its own.
-type call[T any] struct {
-	t     *testing.T
-	done  chan struct{}
-	value T
-	err   error
-}
-
-func begin[T any](t *testing.T, f func() (T, error)) *call[T] {
-	c := &call[T]{t: t, done: make(chan struct{})}
-	go func() {
-		defer close(c.done)
-		c.value, c.err = f()
-	}()
-	return c
-}
-
-// waits asserts that it has not returned when nothing in the bubble moves any more.
-func (c *call[T]) waits() *call[T] {
-	c.t.Helper()
-	synctest.Wait()
-	select {
-	case <-c.done:
-		require.Fail(c.t, "did not wait", "%v", c.err)
-	default:
-	}
-	return c
-}
-
-// returned asserts that it has, without time passing.
-func (c *call[T]) returned() (T, error) {
-	c.t.Helper()
-	synctest.Wait()
-	select {
-	case <-c.done:
-	default:
-		require.Fail(c.t, "still waits")
-	}
-	return c.value, c.err
-}
-
-func (c *call[T]) ok() T {
-	c.t.Helper()
-	v, err := c.returned()
-	require.NoError(c.t, err)
-	return v
-}
+type call[T any] = recipetest.Call[T]
 
 func entering(t *testing.T, ctx context.Context, d *barrier.Double) *call[*barrier.Member] {
-	return begin(t, func() (*barrier.Member, error) { return d.Enter(ctx) })
+	return recipetest.Begin(t, func() (*barrier.Member, error) { return d.Enter(ctx) })
 }
 
 func leaving(t *testing.T, ctx context.Context, m *barrier.Member) *call[struct{}] {
-	return begin(t, func() (struct{}, error) { return struct{}{}, m.Leave(ctx) })
+	return recipetest.Begin(t, func() (struct{}, error) { return struct{}{}, m.Leave(ctx) })
 }
 
 func enter(t *testing.T, d *barrier.Double) *barrier.Member {
 	t.Helper()
-	return entering(t, background, d).ok()
+	return entering(t, background, d).OK()
 }
 
 // together brings n members in, each with a client of its own, in the order of their nodes' names.
@@ -107,7 +62,7 @@ func together(t *testing.T, s *zktest.Server, n int) (members []*barrier.Member,
 	}
 	var pairs []pair
 	for i, c := range calls {
-		pairs = append(pairs, pair{c.ok(), clients[i]})
+		pairs = append(pairs, pair{c.OK(), clients[i]})
 	}
 	slices.SortFunc(pairs, func(a, b pair) int {
 		if a.m.Path() < b.m.Path() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Leave gives the membership back, and waits until everybody has left who was in the barrier when it began: whoever is not done yet, or
@@ -38,7 +39,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	}()
 	m.hold.End(ErrReleased)
 	if err == nil {
-		err = ready(ctx, m.d.client, nil)
+		err = queue.Ready(ctx, m.d.client, nil)
 	}
 	if err == nil {
 		err = m.leave(ctx)
@@ -106,7 +107,7 @@ func (m *Member) leave(ctx context.Context) error {
 func (m *Member) outlive(ctx context.Context, target string, since int64, removed *framework.Pending[struct{}]) (gone bool, err error) {
 	watch, gone, err := m.d.watch(ctx, target, since)
 	if removed != nil {
-		if _, failed := result(removed); failed != nil && err == nil {
+		if _, failed := queue.Result(removed); failed != nil && err == nil {
 			err = m.d.remove(ctx, m.Path())
 		}
 	}
@@ -128,7 +129,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 		op := m.d.client.TransactionOp().Delete()
 		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.ready())
 		// The name is ours alone: a repeat of what was executed is refused as a whole.
-		err := patiently(ctx, m.d.client, func(ctx context.Context) error {
+		err := queue.Patiently(ctx, m.d.client, func(ctx context.Context) error {
 			_, err := m.d.client.Transaction(ctx, own, ready)
 			return err
 		})
@@ -152,7 +153,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 // entered again, under the same name.
 func (d *Double) watch(ctx context.Context, name string, since int64) (watch *framework.Watch, gone bool, err error) {
 	var node framework.Stat
-	err = patiently(ctx, d.client, func(ctx context.Context) (err error) {
+	err = queue.Patiently(ctx, d.client, func(ctx context.Context) (err error) {
 		// Of a node that is not there getData leaves no watch behind, unlike exists.
 		_, watch, err = d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch().ForPath(ctx, d.child(name))
 		return err
@@ -172,7 +173,7 @@ func (d *Double) watch(ctx context.Context, name string, since int64) (watch *fr
 // watchUnseen is watch for a node that we may not read: a server would not tell us of its deletion. The directory changes with it.
 func (d *Double) watchUnseen(ctx context.Context, name string) (watch *framework.Watch, gone bool, err error) {
 	var names []string
-	err = patiently(ctx, d.client, func(ctx context.Context) (err error) {
+	err = queue.Patiently(ctx, d.client, func(ctx context.Context) (err error) {
 		names, watch, err = d.client.GetChildren().WithWatch().ForPath(ctx, d.path)
 		return err
 	})
@@ -188,7 +189,7 @@ func (d *Double) watchUnseen(ctx context.Context, name string) (watch *framework
 
 // list reads the directory for somebody who has nothing in any session.
 func (d *Double) list(ctx context.Context) (names []string, err error) {
-	err = patiently(ctx, d.client, func(ctx context.Context) error {
+	err = queue.Patiently(ctx, d.client, func(ctx context.Context) error {
 		names, err = d.client.GetChildren().ForPath(ctx, d.path)
 		return unless(err, framework.ErrNoNode)
 	})
@@ -197,7 +198,7 @@ func (d *Double) list(ctx context.Context) (names []string, err error) {
 
 // remove deletes a node that may be gone already.
 func (d *Double) remove(ctx context.Context, path string) error {
-	return patiently(ctx, d.client, func(ctx context.Context) error {
+	return queue.Patiently(ctx, d.client, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
@@ -27,7 +28,7 @@ func TestLeaveTogether(t *testing.T) {
 				for i, n := range order {
 					time.Sleep(time.Minute)
 					for _, out := range outs {
-						out.waits()
+						out.Waits()
 					}
 					outs = append(outs, leaving(t, background, members[n]))
 					if i < 3 {
@@ -35,7 +36,7 @@ func TestLeaveTogether(t *testing.T) {
 					}
 				}
 				for _, out := range outs {
-					out.ok()
+					out.OK()
 				}
 				for _, m := range members {
 					require.ErrorIs(t, context.Cause(m.Context()), barrier.ErrReleased)
@@ -57,7 +58,7 @@ func TestRounds(t *testing.T) {
 		for range n {
 			c := newClient(t, s)
 			d := barrier.NewDouble(c, path, n)
-			calls = append(calls, begin(t, func() (struct{}, error) {
+			calls = append(calls, recipetest.Begin(t, func() (struct{}, error) {
 				for round := range rounds {
 					m, err := d.Enter(background)
 					if err != nil {
@@ -73,7 +74,7 @@ func TestRounds(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, c := range calls {
-			c.ok()
+			c.OK()
 		}
 		for i := range n * rounds {
 			require.Equal(t, i/n, <-inside, "nobody is a round ahead")
@@ -98,7 +99,7 @@ func TestRoundsUnderFaults(t *testing.T) {
 				}
 				for _, c := range clients {
 					d := barrier.NewDouble(c, path, n)
-					calls = append(calls, begin(t, func() (struct{}, error) {
+					calls = append(calls, recipetest.Begin(t, func() (struct{}, error) {
 						for round := range rounds {
 							m, err := d.Enter(background)
 							if err != nil {
@@ -125,7 +126,7 @@ func TestRoundsUnderFaults(t *testing.T) {
 				}
 				time.Sleep(10 * time.Minute)
 				for _, c := range calls {
-					c.ok()
+					c.OK()
 				}
 				for i := range n * rounds {
 					require.Equal(t, i/n, <-inside)
@@ -141,11 +142,11 @@ func TestLeaveNotHeldByNextRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		slow, other := newClient(t, s), newClient(t, s)
-		w := entering(t, background, barrier.NewDouble(slow, path, 3)).waits()
+		w := entering(t, background, barrier.NewDouble(slow, path, 3)).Waits()
 		java(t, s, other, "!1") // sorts before any UUID
 		java(t, s, other, "!2")
 		require.NoError(t, s.Create(path+"/ready", nil))
-		out := leaving(t, background, w.ok()).waits()
+		out := leaving(t, background, w.OK()).Waits()
 		require.Equal(t, []string{"!1", "!2", "ready"}, children(t, s), "only the lowest keeps its node")
 
 		s.BlackHole(session(t, slow), zktest.ToClient)
@@ -155,7 +156,7 @@ func TestLeaveNotHeldByNextRound(t *testing.T) {
 		java(t, s, other, "!1")
 		java(t, s, other, "!2")
 		s.Heal()
-		out.ok()
+		out.OK()
 		require.Equal(t, []string{"!1", "!2"}, children(t, s))
 		synctest.Wait()
 		require.Empty(t, s.Watches())
@@ -167,14 +168,14 @@ func TestLeaveLowestCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		members, clients := together(t, s, 4)
-		second, third := leaving(t, background, members[1]).waits(), leaving(t, background, members[2]).waits()
+		second, third := leaving(t, background, members[1]).Waits(), leaving(t, background, members[2]).Waits()
 		s.Expire(session(t, clients[0]))
-		second.waits()
-		third.waits()
+		second.Waits()
+		third.Waits()
 		require.Len(t, children(t, s), 2, "the one at work, and ready")
-		leaving(t, background, members[3]).ok()
-		second.ok()
-		third.ok()
+		leaving(t, background, members[3]).OK()
+		second.OK()
+		third.OK()
 		clean(t, s)
 		require.ErrorIs(t, members[0].Leave(background), barrier.ErrSessionLost)
 	})
@@ -194,16 +195,16 @@ func TestLeaveAndLateMembers(t *testing.T) {
 			late = enter(t, barrier.NewDouble(client, path, 2))
 		}
 		first, second := leaving(t, background, members[0]), leaving(t, background, members[1])
-		first.waits()
-		second.waits()
+		first.Waits()
+		second.Waits()
 		later := enter(t, barrier.NewDouble(newClient(t, s), path, 2))
 		s.Expire(session(t, client))
 		require.False(t, s.Exists(late.Path()))
-		first.ok()
-		second.ok()
+		first.OK()
+		second.OK()
 		// The others have declared the round over: there is nobody to wait for, whoever is there.
 		java(t, s, newClient(t, s), "next")
-		leaving(t, background, later).ok()
+		leaving(t, background, later).OK()
 		require.Equal(t, []string{"next"}, children(t, s))
 		require.Empty(t, s.Watches())
 	})
@@ -215,14 +216,14 @@ func TestLeaveTraffic(t *testing.T) {
 		members, _ := together(t, s, 3)
 		time.Sleep(time.Minute)
 		s.ResetCounts()
-		first := leaving(t, background, members[0]).waits()
+		first := leaving(t, background, members[0]).Waits()
 		counts(t, s, "the lowest waits for the highest", map[string]int{"getChildren2": 1, "getData": 1})
-		second := leaving(t, background, members[1]).waits()
+		second := leaving(t, background, members[1]).Waits()
 		counts(t, s, "another deletes its node and waits for the lowest", map[string]int{"getChildren2": 1, "getData": 1, "delete": 1})
 		third := leaving(t, background, members[2])
-		third.ok()
-		first.ok()
-		second.ok()
+		third.OK()
+		first.OK()
+		second.OK()
 		// The third: list, watch, delete, and list to see that "ready" is gone. The lowest: list, and both deletes in one. The second: list. In Curator
 		// these are ten: list, watch, delete; then list and "ready" for each of the three, and the lowest's own delete.
 		counts(t, s, "the last, and what it sets free", map[string]int{"getChildren2": 4, "getData": 1, "delete": 1, "multi": 1})
@@ -231,7 +232,7 @@ func TestLeaveTraffic(t *testing.T) {
 		m := enter(t, barrier.NewDouble(newClient(t, s), path, 1))
 		time.Sleep(time.Second)
 		s.ResetCounts()
-		leaving(t, background, m).ok()
+		leaving(t, background, m).OK()
 		counts(t, s, "leave, alone", map[string]int{"getChildren2": 1, "multi": 1})
 	})
 }
@@ -252,7 +253,7 @@ func TestLeaveCancelled(t *testing.T) {
 				require.False(t, s.Exists(members[n].Path()))
 				require.True(t, s.Exists(path+"/ready"), "the barrier is still open for the other")
 				require.ErrorIs(t, members[n].Leave(background), barrier.ErrReleased)
-				leaving(t, background, members[1-n]).ok()
+				leaving(t, background, members[1-n]).OK()
 				clean(t, s)
 			})
 		})
@@ -286,7 +287,7 @@ func TestLeaveCancelledInBetween(t *testing.T) {
 					m, other, id := members[1], members[0], session(t, clients[1])
 					if op == "multi" {
 						m, other, id = members[0], members[1], session(t, clients[0])
-						leaving(t, background, other).waits()
+						leaving(t, background, other).Waits()
 					}
 					held := s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: path, Action: action})
 					ctx, cancel := context.WithTimeout(background, time.Second)
@@ -299,7 +300,7 @@ func TestLeaveCancelledInBetween(t *testing.T) {
 					synctest.Wait()
 					require.False(t, s.Exists(m.Path()))
 					if op != "multi" {
-						leaving(t, background, other).ok()
+						leaving(t, background, other).OK()
 					}
 					clean(t, s)
 				})
@@ -318,8 +319,8 @@ func TestLeaveLostReplies(t *testing.T) {
 					lost := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: action})
 					first, second := leaving(t, background, members[0]), leaving(t, background, members[1])
 					time.Sleep(time.Minute)
-					first.ok()
-					second.ok()
+					first.OK()
+					second.OK()
 					require.Equal(t, 1, lost.Hits())
 					clean(t, s)
 					if op == "multi" {
@@ -342,12 +343,12 @@ func TestLeaveSurvives(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
 					members, clients := together(t, s, 2)
-					out := leaving(t, background, members[n]).waits()
+					out := leaving(t, background, members[n]).Waits()
 					fault(s, session(t, clients[n]))
 					time.Sleep(time.Minute)
-					out.waits()
-					leaving(t, background, members[1-n]).ok()
-					out.ok()
+					out.Waits()
+					leaving(t, background, members[1-n]).OK()
+					out.OK()
 					clean(t, s)
 				})
 			})
@@ -365,12 +366,12 @@ func TestLeaveSpuriousWakeUps(t *testing.T) {
 			require.NoError(t, s.Set(members[0].Path(), []byte("x")))
 			require.NoError(t, s.Set(members[2].Path(), []byte("y")))
 			for _, out := range outs {
-				out.waits()
+				out.Waits()
 			}
 		}
-		leaving(t, background, members[2]).ok()
+		leaving(t, background, members[2]).OK()
 		for _, out := range outs {
-			out.ok()
+			out.OK()
 		}
 		clean(t, s)
 	})
@@ -442,7 +443,7 @@ func TestLeaveErrors(t *testing.T) {
 		// No right to remove its node: there is no point in waiting for the others, who wait for that node.
 		members, clients := together(t, s, 2)
 		stuck := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[1].Path(), Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
-		_, err := leaving(t, background, members[1]).returned()
+		_, err := leaving(t, background, members[1]).Returned()
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		for _, w := range s.Watches() {
 			require.Equal(t, session(t, clients[1]), w.Session)
@@ -450,13 +451,13 @@ func TestLeaveErrors(t *testing.T) {
 		}
 		stuck.Remove()
 		s.Expire(session(t, clients[1]))
-		leaving(t, background, members[0]).ok()
+		leaving(t, background, members[0]).OK()
 		clean(t, s)
 
 		members, clients = together(t, s, 2)
-		out := leaving(t, background, members[0]).waits()
+		out := leaving(t, background, members[0]).Waits()
 		require.NoError(t, clients[0].Close())
-		_, err = out.returned()
+		_, err = out.Returned()
 		require.ErrorIs(t, err, framework.ErrClosed)
 		require.NoError(t, members[1].Leave(background))
 		clean(t, s)
@@ -468,18 +469,18 @@ func TestLeaveUnreadableMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c, other := newClient(t, s), newClient(t, s)
-		w := entering(t, background, barrier.NewDouble(c, path, 3)).waits()
+		w := entering(t, background, barrier.NewDouble(c, path, 3)).Waits()
 		for _, name := range []string{"!1", "!2"} {
 			java(t, s, other, name)
 			require.NoError(t, s.SetACL(path+"/"+name, zktest.ACL{Perms: 8, Scheme: "world", ID: "anyone"}))
 		}
 		require.NoError(t, s.Create(path+"/ready", nil))
-		out := leaving(t, background, w.ok()).waits()
+		out := leaving(t, background, w.OK()).Waits()
 		for _, name := range []string{"!2", "!1"} {
-			out.waits()
+			out.Waits()
 			require.NoError(t, s.Delete(path+"/"+name))
 		}
-		out.ok()
+		out.OK()
 		clean(t, s)
 	})
 }

@@ -32,12 +32,12 @@ func TestMemberIsCutOff(t *testing.T) {
 			ended := make(chan time.Time, 1)
 			context.AfterFunc(members[0].Context(), func() { ended <- time.Now() })
 			began := time.Now()
-			others := []*call[struct{}]{leaving(t, background, members[1]).waits(), leaving(t, background, members[2]).waits()}
-			<-others[0].done
-			<-others[1].done
+			others := []*call[struct{}]{leaving(t, background, members[1]).Waits(), leaving(t, background, members[2]).Waits()}
+			<-others[0].Done
+			<-others[1].Done
 			require.LessOrEqual(t, time.Since(began), 12*time.Second, "the session timeout and a tick")
-			others[0].ok()
-			others[1].ok()
+			others[0].OK()
+			others[1].OK()
 			require.True(t, (<-ended).Before(time.Now()))
 			require.ErrorIs(t, context.Cause(members[0].Context()), barrier.ErrSessionLost)
 			require.ErrorIs(t, members[0].Leave(background), barrier.ErrSessionLost)
@@ -53,12 +53,12 @@ func TestMemberIsCutOff(t *testing.T) {
 func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		first := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2)).waits()
+		first := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2)).Waits()
 		second := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2))
-		a, b := first.ok(), second.ok()
-		out := leaving(t, background, a).waits()
-		leaving(t, background, b).ok()
-		out.ok()
+		a, b := first.OK(), second.OK()
+		out := leaving(t, background, a).Waits()
+		leaving(t, background, b).OK()
+		out.OK()
 		require.Empty(t, s.Diff(map[string]string{"/team": "", "/team/app": ""}, "/zookeeper"))
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // shut removes "ready" for somebody who has no node in the barrier any more, unless somebody else has. Nodes of our own that are given up it removes, too.
@@ -18,7 +18,7 @@ import (
 // "ready" has to stay, however late our request, or its repeat, arrives. It cannot be told from the old one, unless the old one is marked first: by a change
 // of its data, and with that of its version, which is 0 for a new node. So: mark it, look behind the mark, and remove what has that mark.
 func (d *Double) shut(ctx context.Context, given ...string) error {
-	return patiently(ctx, d.client, func(ctx context.Context) error {
+	return queue.Patiently(ctx, d.client, func(ctx context.Context) error {
 		for marked := 0; ; marked++ {
 			// Another one who has marked it after our mark is about to remove it. Nobody returns before that is done, so look again. Not all at the same
 			// time: whoever marks it again too soon keeps the other from removing it.
@@ -49,8 +49,8 @@ func (d *Double) tryShut(ctx context.Context, given []string) error {
 	}
 	marked := d.client.SetData().InBackground().ForPath(ctx, d.ready(), nil)
 	listed := d.client.GetChildren().InBackground().ForPath(ctx, d.path)
-	mark, err := result(marked)
-	list, listErr := result(listed)
+	mark, err := queue.Result(marked)
+	list, listErr := queue.Result(listed)
 	if errors.Is(err, framework.ErrNoAuth) {
 		mark.Version, err = -1, nil // it is another's, who lets us not write to it: we do without
 	}

@@ -18,17 +18,17 @@ import (
 func nextRound(t *testing.T, s *zktest.Server, a, b *framework.Client) (first, second *barrier.Member) {
 	t.Helper()
 	require.Empty(t, children(t, s), "the last round is over")
-	w := entering(t, background, barrier.NewDouble(a, path, 2)).waits()
+	w := entering(t, background, barrier.NewDouble(a, path, 2)).Waits()
 	second = enter(t, barrier.NewDouble(b, path, 2))
-	return w.ok(), second
+	return w.OK(), second
 }
 
 // leaveTogether asserts that two leave together.
 func leaveTogether(t *testing.T, s *zktest.Server, a, b *barrier.Member) {
 	t.Helper()
-	out := leaving(t, background, a).waits()
-	leaving(t, background, b).ok()
-	out.ok()
+	out := leaving(t, background, a).Waits()
+	leaving(t, background, b).OK()
+	out.OK()
 	clean(t, s)
 }
 
@@ -40,13 +40,13 @@ func TestNextRoundAndLostReply(t *testing.T) {
 		id := session(t, clients[0])
 		s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: 2 * time.Second})
 		lost := s.Inject(zktest.Fault{Session: id, Op: "multi", Action: zktest.LoseReply})
-		first := leaving(t, background, members[0]).waits()
-		leaving(t, background, members[1]).ok()
+		first := leaving(t, background, members[0]).Waits()
+		leaving(t, background, members[1]).OK()
 		require.Equal(t, 1, lost.Hits())
 		a, b := nextRound(t, s, clients[1], newClient(t, s))
-		first.waits()
+		first.Waits()
 		time.Sleep(10 * time.Second)
-		first.ok()
+		first.OK()
 		leaveTogether(t, s, a, b)
 	})
 }
@@ -56,16 +56,16 @@ func TestNextRoundAndSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		members, clients := together(t, s, 3)
-		outs := []*call[struct{}]{leaving(t, background, members[0]).waits(), leaving(t, background, members[1]).waits()}
+		outs := []*call[struct{}]{leaving(t, background, members[0]).Waits(), leaving(t, background, members[1]).Waits()}
 		s.Delay(session(t, clients[2]), time.Second)
 		slow := leaving(t, background, members[2])
 		time.Sleep(time.Second + time.Millisecond)
-		outs[0].ok()
-		outs[1].ok()
-		slow.waits()
+		outs[0].OK()
+		outs[1].OK()
+		slow.Waits()
 		a, b := nextRound(t, s, clients[0], newClient(t, s))
 		time.Sleep(10 * time.Second)
-		slow.ok()
+		slow.OK()
 		leaveTogether(t, s, a, b)
 	})
 }
@@ -83,7 +83,7 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 						ready = path
 					}
 					id := session(t, clients[1])
-					slow, fast := leaving(t, background, members[1]).waits(), leaving(t, background, members[2]).waits()
+					slow, fast := leaving(t, background, members[1]).Waits(), leaving(t, background, members[2]).Waits()
 					s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: 2 * time.Second})
 					late := s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: ready, Action: action})
 					// The fast one is not done before that.
@@ -92,12 +92,12 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 					<-late.Struck()
 					synctest.Wait()
 					other.Release()
-					fast.ok()
-					slow.waits()
+					fast.OK()
+					slow.Waits()
 					a, b := nextRound(t, s, clients[2], newClient(t, s))
 					late.Release()
 					time.Sleep(10 * time.Second)
-					slow.ok()
+					slow.OK()
 					leaveTogether(t, s, a, b)
 				})
 			})
@@ -131,12 +131,12 @@ func TestCloseLeftToTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		members, clients := together(t, s, 2)
-		out := leaving(t, background, members[1]).waits()
+		out := leaving(t, background, members[1]).Waits()
 		late := enter(t, barrier.NewDouble(newClient(t, s), path, 2))
 		s.Expire(session(t, clients[0]))
-		out.ok()
+		out.OK()
 		require.True(t, s.Exists(path+"/ready"))
-		leaving(t, background, late).ok()
+		leaving(t, background, late).OK()
 		clean(t, s)
 	})
 }
@@ -154,7 +154,7 @@ func TestCloseAfterOutage(t *testing.T) {
 					clients = append(clients, c)
 					calls = append(calls, entering(t, background, barrier.NewDouble(c, path, 2)))
 				}
-				members := []*barrier.Member{calls[0].ok(), calls[1].ok()}
+				members := []*barrier.Member{calls[0].OK(), calls[1].OK()}
 				s.Stop()
 				time.Sleep(time.Millisecond)
 				for _, m := range members {
@@ -220,9 +220,9 @@ func TestCloseWithoutRightToWrite(t *testing.T) {
 		s := zktest.RunT(t)
 		members, clients := together(t, s, 2)
 		require.NoError(t, s.SetACL(path+"/ready", zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
-		out := leaving(t, background, members[1]).waits()
+		out := leaving(t, background, members[1]).Waits()
 		s.Expire(session(t, clients[0]))
-		out.ok()
+		out.OK()
 		clean(t, s)
 	})
 }
@@ -256,7 +256,7 @@ func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 		for range 2 {
 			calls = append(calls, entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)))
 		}
-		members := []*barrier.Member{calls[0].ok(), calls[1].ok()}
+		members := []*barrier.Member{calls[0].OK(), calls[1].OK()}
 		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
 		for _, m := range members {
 			ctx, cancel := context.WithCancel(background)

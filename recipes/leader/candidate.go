@@ -3,12 +3,13 @@ package leader
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
 	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/chance"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // candidate is what a latch and a selector have in common: a place in line, and what others may know of it.
@@ -49,6 +50,18 @@ func (c *candidate) change(f func()) {
 	c.changed = make(chan struct{})
 	c.mu.Unlock()
 	c.look()
+}
+
+// join stands in line until it is the first. The term has yet to begin.
+func (c *candidate) join(ctx context.Context) (*Term, error) {
+	in := &cell{}
+	ctx, acquired := c.line.Begin(ctx)
+	grant, err := c.line.Acquire(ctx, carrier{ctx, in})
+	queue.Announce(acquired, err, grant.Leave)
+	if err != nil {
+		return nil, err
+	}
+	return c.newTerm(grant, grant.Hold, in), nil
 }
 
 // begin makes a term known.
@@ -114,7 +127,8 @@ func pause(n int) time.Duration {
 
 // Participant is somebody who leads or stands in line, with any client, in Go or Java.
 type Participant struct {
-	// ID is what the participant calls itself, see [WithID]; "" when this client may not read the node.
+	// ID is what the participant calls itself, see [WithID]; "" when this client may not read the node. Anybody may
+	// have written it: quote it where control characters could do harm.
 	ID string
 	// Leader says that it is the first in line: it leads, or is about to.
 	Leader bool
@@ -124,17 +138,20 @@ type Participant struct {
 	// are zero when this client may not read the node.
 	SessionID, Czxid int64
 	Since            time.Time
+	// DataErr matches framework.ErrDataTooLarge when the ID is not known because it is longer than framework.ContenderDataLimit, packed or not, or the IDs of
+	// all participants together than 16 MiB. It is that participant's trouble: the others are not affected.
+	DataErr error
 }
 
 func participant(p queue.Participant, first bool) Participant {
-	return Participant{ID: string(p.Data), Leader: first, Name: p.Name, Path: p.Path, SessionID: p.SessionID, Czxid: p.Czxid, Since: p.Since}
+	return Participant{ID: string(p.Data), Leader: first, Name: p.Name, Path: p.Path, SessionID: p.SessionID, Czxid: p.Czxid, Since: p.Since, DataErr: p.DataErr}
 }
 
 // participants returns up to limit of them, all with 0.
 func (c *candidate) participants(ctx context.Context, limit int) ([]Participant, error) {
-	line, err := c.line.Participants(ctx, limit)
+	line, err := c.line.Participants(ctx, nil, limit)
 	if err != nil {
-		return nil, failed(c.line.Dir, "participants", err)
+		return nil, c.failed("participants", err)
 	}
 	all := make([]Participant, len(line))
 	for i, p := range line {
@@ -143,10 +160,29 @@ func (c *candidate) participants(ctx context.Context, limit int) ([]Participant,
 	return all, nil
 }
 
-func (c *candidate) leader(ctx context.Context) (Participant, bool, error) {
-	first, err := c.participants(ctx, 1)
-	if err != nil || len(first) == 0 {
-		return Participant{}, false, err
-	}
-	return first[0], true, nil
+// Path returns the election's path.
+func (c *candidate) Path() string { return c.line.Dir }
+
+// HasLeadership says, from the clock, whether this certainly leads now.
+func (c *candidate) HasLeadership() bool { return c.current() != nil }
+
+// Health says how the participant is doing.
+func (c *candidate) Health() Health { return c.look() }
+
+// Participants returns the leader, first, and who stands in line, in that order: one list, and one read for each, 64 at a time. What it returns
+// may be outdated when it returns. Errors: those of every read.
+func (c *candidate) Participants(ctx context.Context) ([]Participant, error) {
+	return c.participants(ctx, 0)
 }
+
+// Leader returns the first in line, who leads or is about to; false if there is nobody.
+func (c *candidate) Leader(ctx context.Context) (Participant, bool, error) {
+	return queue.First(c.participants(ctx, 1))
+}
+
+// Observe is [Observe] for this election.
+func (c *candidate) Observe(ctx context.Context) iter.Seq2[Observation, error] {
+	return observer{c.line.Client, c.line.Dir, c.line.Order}.observe(ctx)
+}
+
+func (c *candidate) failed(verb string, err error) error { return failed(c.line.Dir, verb, err) }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Role is what a participant is in its election.
@@ -149,9 +149,18 @@ func (c *candidate) note(g glance) (Health, bool) {
 	return h, true
 }
 
-// attend keeps Since right while nothing but the connection changes, until ctx or the client ends.
-func (c *candidate) attend(ctx context.Context) {
-	for range c.line.Client.StateChanges(ctx) {
-		c.look()
+// attend keeps Since right while nothing but the connection changes, until the client ends or stop is called, which waits for that.
+func (c *candidate) attend() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range c.line.Client.StateChanges(ctx) {
+			c.look()
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
 	}
 }

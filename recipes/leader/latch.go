@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // latchName is what stands in front of the sequence number. It is part of the contract with Curator for Java.
@@ -88,9 +87,6 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 	return l, nil
 }
 
-// Path returns the election's path.
-func (l *Latch) Path() string { return l.line.Dir }
-
 // Await returns the term when the latch leads: at once if it does already. When a term has ended call Await for the next. The term does not end with
 // ctx.
 //
@@ -100,10 +96,10 @@ func (l *Latch) Path() string { return l.line.Dir }
 // errors: ErrLeft; framework.ErrClosed.
 func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	if ctx == nil {
-		return nil, failed(l.line.Dir, "await", framework.ErrNilContext)
+		return nil, l.failed("await", framework.ErrNilContext)
 	}
 	if l.done == nil {
-		return nil, failed(l.line.Dir, "await", framework.ErrNoClient)
+		return nil, l.failed("await", framework.ErrNoClient)
 	}
 	for before := -1; ; {
 		l.mu.Lock()
@@ -114,42 +110,22 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 		}
 		switch {
 		case idle != nil:
-			return nil, failed(l.line.Dir, "await", idle)
+			return nil, l.failed("await", idle)
 		case ctx.Err() != nil:
 			if joinErr != nil {
 				joinErr = fmt.Errorf("it cannot join: %w", joinErr)
 			}
-			return nil, failed(l.line.Dir, "await", l.line.Client.Left(ctx, joinErr))
+			return nil, l.failed("await", l.line.Client.Left(ctx, joinErr))
 		case term != nil && term.Valid():
 			return term, nil
 		case refusals != before && joinErr != nil:
-			return nil, failed(l.line.Dir, "await", joinErr)
+			return nil, l.failed("await", joinErr)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 		}
 	}
-}
-
-// HasLeadership says, from the clock, whether the latch certainly leads now.
-func (l *Latch) HasLeadership() bool { return l.current() != nil }
-
-// Health says how the latch is doing.
-func (l *Latch) Health() Health { return l.look() }
-
-// Participants returns the leader, first, and who stands in line, in that order: one list, and one read for each in one flight. What it returns
-// may be outdated when it returns. Errors: those of every read.
-func (l *Latch) Participants(ctx context.Context) ([]Participant, error) {
-	return l.participants(ctx, 0)
-}
-
-// Leader returns the first in line, who leads or is about to; false if there is nobody.
-func (l *Latch) Leader(ctx context.Context) (Participant, bool, error) { return l.leader(ctx) }
-
-// Observe is [Observe] for the election of this latch.
-func (l *Latch) Observe(ctx context.Context) iter.Seq2[Observation, error] {
-	return observer{l.line.Client, l.line.Dir, l.line.Order}.observe(ctx)
 }
 
 // Leave leaves the election for good. The term, if there is one, ends at once; mode says whether the listener is told. Leave waits until
@@ -160,22 +136,19 @@ func (l *Latch) Observe(ctx context.Context) iter.Seq2[Observation, error] {
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
-		return failed(l.line.Dir, "leave", framework.ErrNilContext)
+		return l.failed("leave", framework.ErrNilContext)
 	case l.done == nil:
-		return failed(l.line.Dir, "leave", framework.ErrNoClient)
+		return l.failed("leave", framework.ErrNoClient)
 	case mode != Silent && mode != NotifyLeader:
-		return failed(l.line.Dir, "leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader", framework.ErrInvalidOption, mode))
+		return l.failed("leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader", framework.ErrInvalidOption, mode))
 	}
 	l.leave(mode)
 	select {
 	case <-l.done:
 	case <-ctx.Done():
-		return failed(l.line.Dir, "leave", l.line.Client.Left(ctx, nil))
+		return l.failed("leave", l.line.Client.Left(ctx, nil))
 	}
-	if err := l.gone(ctx); err != nil {
-		return failed(l.line.Dir, "leave", err)
-	}
-	return nil
+	return l.failed("leave", l.gone(ctx))
 }
 
 // gone waits until the place that led last is certainly given up. Those that led before it were, or it could not have. When the removal was not
@@ -196,7 +169,7 @@ func (l *Latch) gone(ctx context.Context) error {
 // for as long as the session lives. It waits only for a call of the listener that is under way. It never fails (but with framework.ErrNoClient for the zero Latch); calling it again does nothing.
 func (l *Latch) Close() error {
 	if l.done == nil {
-		return failed(l.line.Dir, "close", framework.ErrNoClient)
+		return l.failed("close", framework.ErrNoClient)
 	}
 	l.leave(Silent)
 	<-l.done
@@ -215,31 +188,24 @@ func (l *Latch) leave(mode CloseMode) {
 // run is the latch's goroutine: everything that changes its standing happens here, one after the other.
 func (l *Latch) run() {
 	defer close(l.done)
-	attended := make(chan struct{})
-	go func() {
-		defer close(attended)
-		l.attend(l.ctx)
-	}()
+	stop := l.attend()
 	var idle error
 	for failures := 1; !apart.Call(func() { idle = l.elect() }); failures++ { // a hook has ended the goroutine
 		l.line.Client.Pause(l.ctx, pause(failures))
 	}
 	l.rest(idle)
 	l.cancel()
-	<-attended
+	stop()
 }
 
 // elect stands in line and leads, again and again, until the latch is to leave or the client is closed. It returns which.
 func (l *Latch) elect() error {
 	for failures := 0; l.ctx.Err() == nil; {
-		in := &cell{}
-		ctx, acquired := l.line.Begin(l.ctx)
-		grant, err := l.line.Acquire(ctx, carrier{ctx, in})
-		queue.Announce(acquired, err, grant.Leave)
+		term, err := l.join(l.ctx)
 		switch {
 		case err == nil:
 			failures = 0
-			l.lead(grant, l.newTerm(grant, grant.Hold, in))
+			l.lead(term)
 		case l.ctx.Err() != nil:
 		case errors.Is(err, framework.ErrClosed), errors.Is(err, ErrSessionLost): // of the latter the line tells only the view of a session
 			return err
@@ -254,7 +220,8 @@ func (l *Latch) elect() error {
 }
 
 // lead goes through all terms on one node, and gives the place up.
-func (l *Latch) lead(grant *queue.Grant, term *Term) {
+func (l *Latch) lead(term *Term) {
+	grant := term.grant
 	l.given = grant
 	cause := error(ErrReleased) // also if a hook or the logger does not return
 	defer func() {
@@ -318,22 +285,22 @@ func (l *Latch) tells() bool {
 // came later have larger numbers. One look at the node says everything: that it is the same, and this session's.
 func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 	view := grant.Session.Client()
-	for failures := 0; ; failures++ {
-		if failures > 0 {
-			view.Pause(l.ctx, pause(failures))
-		}
+	for {
 		if err := grant.Session.WaitQuorum(l.ctx); err != nil {
 			return nil, err
 		}
-		stat, watch, err := view.CheckExists().WithWatch().ForPath(l.ctx, grant.Path)
-		switch {
-		case err == nil && (stat == nil || stat.Czxid != grant.Czxid || stat.EphemeralOwner != grant.Session.ID()):
+		var stat *framework.Stat
+		var watch *framework.Watch
+		err := queue.Patiently(l.ctx, view, func(ctx context.Context) (err error) {
+			stat, watch, err = view.CheckExists().WithWatch().ForPath(ctx, grant.Path)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if stat == nil || stat.Czxid != grant.Czxid || stat.EphemeralOwner != grant.Session.ID() {
 			watch.Stop()
 			return nil, ErrNodeDeleted
-		case err != nil && (l.ctx.Err() != nil || !framework.Retryable(err)):
-			return nil, err
-		case err != nil:
-			continue
 		}
 		in := &cell{}
 		hold, err := grant.Session.Hold(l.ctx, framework.HoldOptions{

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Observation is who leads.
@@ -24,7 +25,7 @@ func (o Observation) String() string {
 	if o.Nobody {
 		return "nobody"
 	}
-	return fmt.Sprintf("%q (%s)", o.Leader.ID, o.Leader.Name)
+	return fmt.Sprintf("%q (%s)", plain.Text(o.Leader.ID), plain.Text(o.Leader.Name))
 }
 
 // same says whether two observations are of the same leader.
@@ -47,7 +48,7 @@ func (o Observation) same(p Observation) bool {
 // Lost connections and sessions are sat out. When the directory cannot be read for another reason (ErrNoAuth, …) the error is reported, and if
 // the loop goes on so does the observer, less and less often, down to once in about 10 s. The sequence ends with the loop's break, and
 // otherwise with one error: when ctx ends (it matches ctx.Err()), with framework.ErrClosed, or with ErrSessionLost when client is the view of a session that
-// has ended. Without READ on a leader's node its ID is not known.
+// has ended. Without READ on a leader's node its ID is not known, nor when it is too long, see [Participant].
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
 	return observer{client, path, queue.Order{Names: []string{latchName, lockName}}}.observe(ctx)
 }
@@ -61,10 +62,7 @@ type observer struct {
 
 func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
 	return func(yield func(Observation, error) bool) {
-		err := queue.Check(o.client, o.dir)
-		if err == nil && ctx == nil {
-			err = framework.ErrNilContext
-		}
+		err := queue.Ready(ctx, o.client, queue.Check(o.client, o.dir))
 		if err == nil {
 			err = o.follow(ctx, yield)
 		}
@@ -91,8 +89,7 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 			if over := o.client.Over(); over != nil { // the view of a session has no other one to go on in
 				return over
 			}
-			passing := framework.Retryable(err) || errors.Is(err, framework.ErrSessionLost)
-			if !passing && !yield(Observation{}, failed(o.dir, "observe", err)) {
+			if !queue.Passing(o.client)(err) && !yield(Observation{}, failed(o.dir, "observe", err)) {
 				return nil
 			}
 			failures++
@@ -195,7 +192,17 @@ func (o observer) read(ctx context.Context, name string) (Observation, *framewor
 	var stat framework.Stat
 	data, watch, err := o.client.GetData().Undecompressed().WithWatch().StoringStatIn(&stat).ForPath(ctx, p.Path)
 	if err == nil {
-		p.Data, p.SessionID, p.Czxid, p.Since = o.client.Unpacked(p.Path, data), stat.EphemeralOwner, stat.Czxid, stat.Created()
+		p = queue.Known(o.client, p, data, stat)
+	} else if why := err; errors.Is(err, framework.ErrReplyTooLarge) {
+		var there *framework.Stat
+		there, watch, err = o.client.CheckExists().WithWatch().ForPath(ctx, p.Path)
+		switch {
+		case err == nil && there == nil:
+			watch.Stop()
+			err = framework.ErrNoNode
+		case err == nil:
+			p = queue.TooLarge(p, *there, why)
+		}
 	}
 	return Observation{Leader: participant(p, true)}, watch, err
 }

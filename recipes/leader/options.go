@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Errors of this package, and those that tell how a term ended. Use errors.Is.
@@ -75,16 +75,8 @@ func WithListener(l Listener) Option {
 // configure checks the arguments of a constructor and fills in the waiting line.
 func configure(line *queue.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
 	var c config
-	if err := queue.Check(client, path); err != nil {
+	if err := queue.Configure(client, path, &c, opts); err != nil {
 		return c, err
-	}
-	for _, opt := range opts {
-		if opt == nil {
-			return c, fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
-		}
-		if err := opt(&c); err != nil {
-			return c, err
-		}
 	}
 	line.Client, line.Dir, line.Name, line.Order = client, path, name, queue.Order{Names: []string{name}}
 	line.Loss = framework.SuspendedIsLoss
@@ -97,7 +89,4 @@ func configure(line *queue.Line, client *framework.Client, path, name string, op
 	return c, nil
 }
 
-// failed says what failed, once.
-func failed(path, verb string, err error) error {
-	return fmt.Errorf("leader %s: %s: %w", path, verb, err)
-}
+func failed(path, verb string, err error) error { return queue.Failed("leader", path, verb, err) }

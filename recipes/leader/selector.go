@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
-	"github.com/go-curator/curator/internal/queue"
 )
 
 // lockName is what stands in front of the sequence number: a LeaderSelector is an InterProcessMutex.
@@ -49,9 +47,6 @@ func NewSelector(client *framework.Client, path string, lead func(ctx context.Co
 	return s, nil
 }
 
-// Path returns the election's path.
-func (s *Selector) Path() string { return s.line.Dir }
-
 // Run stands in line, runs the function when it leads, gives the place up when the function has returned, and stands at the end of the line
 // again, until ctx ends. (Curator's autoRequeue; RunOnce is for those without.)
 //
@@ -74,52 +69,23 @@ func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run o
 // Term returns the term that lasts, nil if there is none: to Resign from outside of the function, say.
 func (s *Selector) Term() *Term { return s.current() }
 
-// HasLeadership says, from the clock, whether the selector certainly leads now.
-func (s *Selector) HasLeadership() bool { return s.current() != nil }
-
-// Health says how the selector is doing.
-func (s *Selector) Health() Health { return s.look() }
-
-// Participants returns the leader, first, and who stands in line, in that order: one list, and one read for each in one flight. What it returns
-// may be outdated when it returns. Errors: those of every read.
-func (s *Selector) Participants(ctx context.Context) ([]Participant, error) {
-	return s.participants(ctx, 0)
-}
-
-// Leader returns the first in line, who leads or is about to; false if there is nobody.
-func (s *Selector) Leader(ctx context.Context) (Participant, bool, error) { return s.leader(ctx) }
-
-// Observe is [Observe] for the election of this selector.
-func (s *Selector) Observe(ctx context.Context) iter.Seq2[Observation, error] {
-	return observer{s.line.Client, s.line.Dir, s.line.Order}.observe(ctx)
-}
-
 func (s *Selector) run(ctx context.Context, verb string, again bool) error {
 	switch {
 	case s.call == nil:
-		return failed(s.line.Dir, verb, framework.ErrNoClient)
+		return s.failed(verb, framework.ErrNoClient)
 	case ctx == nil:
-		return failed(s.line.Dir, verb, framework.ErrNilContext)
+		return s.failed(verb, framework.ErrNilContext)
 	case ctx.Err() != nil:
-		return failed(s.line.Dir, verb, s.line.Client.Left(ctx, nil))
+		return s.failed(verb, s.line.Client.Left(ctx, nil))
 	case !s.start():
-		return failed(s.line.Dir, verb, ErrRunning)
+		return s.failed(verb, ErrRunning)
 	}
-	attending, stop := context.WithCancel(context.Background())
-	attended := make(chan struct{})
-	go func() {
-		defer close(attended)
-		s.attend(attending)
-	}()
+	stop := s.attend()
 	defer func() {
 		stop()
-		<-attended
 		s.rest(errNotRunning)
 	}()
-	if err := s.elect(ctx, again); err != nil {
-		return failed(s.line.Dir, verb, err)
-	}
-	return nil
+	return s.failed(verb, s.elect(ctx, again))
 }
 
 // start is true for one caller at a time.
@@ -136,10 +102,7 @@ func (s *Selector) start() bool {
 // elect stands in line and leads, again and again or once.
 func (s *Selector) elect(ctx context.Context, again bool) error {
 	for failures := 0; ; {
-		in := &cell{}
-		inner, acquired := s.line.Begin(ctx)
-		grant, err := s.line.Acquire(inner, carrier{inner, in})
-		queue.Announce(acquired, err, grant.Leave)
+		term, err := s.join(ctx)
 		if err != nil {
 			if ctx.Err() != nil || !framework.Retryable(err) {
 				return err
@@ -151,7 +114,6 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 			continue
 		}
 		failures = 0
-		term := s.newTerm(grant, grant.Hold, in)
 		err, ended := s.lead(ctx, term)
 		switch {
 		case ctx.Err() != nil:

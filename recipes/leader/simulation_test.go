@@ -5,13 +5,12 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
@@ -72,14 +71,9 @@ func (h *history) disjoint(t *testing.T) {
 // overlap, tokens grow, somebody leads in the end, and nothing is left. A failing seed fails again.
 func TestSimulation(t *testing.T) {
 	for _, kind := range []string{"latch", "selector"} {
-		for seed := range uint64(15) {
-			synctest.Test(t, func(t *testing.T) {
-				simulate(t, kind, seed)
-				if t.Failed() {
-					t.Fatalf("%s, seed %d", kind, seed)
-				}
-			})
-		}
+		t.Run(kind, func(t *testing.T) {
+			recipetest.Seeds(t, 15, func(t *testing.T, seed uint64) { simulate(t, kind, seed) })
+		})
 	}
 }
 
@@ -140,12 +134,7 @@ func takeTurns(ctx context.Context, t *testing.T, c *framework.Client, r *rand.R
 				break
 			}
 			h.began(t, term)
-			timer := time.NewTimer(recipetest.Below(r, 3*time.Second))
-			select {
-			case <-timer.C:
-			case <-term.Context().Done():
-			}
-			timer.Stop()
+			recipetest.Work(term.Context(), r, 3*time.Second)
 			if r.IntN(2) == 0 {
 				resigning, cancel := context.WithTimeout(ctx, recipetest.Below(r, 5*time.Second))
 				_ = term.Resign(resigning) // however it ends
@@ -167,14 +156,9 @@ func runSelector(ctx context.Context, t *testing.T, c *framework.Client, r *rand
 		assert.Equal(t, 1, running)
 		defer func() { running-- }()
 		h.began(t, leader.TermOf(ctx))
-		timer := time.NewTimer(recipetest.Below(r, 3*time.Second))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			if r.IntN(3) == 0 {
-				time.Sleep(recipetest.Below(r, 8*time.Second))
-			}
+		recipetest.Work(ctx, r, 3*time.Second)
+		if ctx.Err() != nil && r.IntN(3) == 0 {
+			time.Sleep(recipetest.Below(r, 8*time.Second))
 		}
 		return nil
 	}, opts...)

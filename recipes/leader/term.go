@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Term is one time of leading. It ends once, for one reason, and never comes back. Safe for concurrent use.
@@ -128,10 +128,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	case <-ctx.Done():
 		return failed(t.dir, "resign", t.client.Left(ctx, nil))
 	}
-	if err := wait(ctx, t.deleted); err != nil {
-		return failed(t.dir, "resign", err)
-	}
-	return nil
+	return failed(t.dir, "resign", wait(ctx, t.deleted))
 }
 
 // cause is why the term has ended.

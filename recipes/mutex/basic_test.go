@@ -274,12 +274,8 @@ func TestParticipants(t *testing.T) {
 		require.Zero(t, line[1].Czxid)
 
 		release(t, lock)
-		o := <-second
-		require.NoError(t, o.err)
-		release(t, o.lock)
-		o = <-third
-		require.NoError(t, o.err)
-		release(t, o.lock)
+		release(t, second.End().OK())
+		release(t, third.End().OK())
 	})
 }
 

@@ -20,7 +20,7 @@ func TestHandOverTime(t *testing.T) {
 		const trip = 10 * time.Millisecond
 		s := zktest.RunT(t)
 		lock := acquire(t, mutex.New(newClient(t, s), path))
-		var line []<-chan outcome
+		var line []*call
 		for range 5 {
 			line = append(line, waiting(t, background, mutex.New(newClient(t, s), path)))
 		}
@@ -28,14 +28,14 @@ func TestHandOverTime(t *testing.T) {
 		for i, next := range line {
 			began := time.Now()
 			go func() { _ = lock.Release(background) }()
-			o := <-next
-			require.NoError(t, o.err)
+			o := next.End()
+			require.NoError(t, o.Err)
 			if i == 0 {
-				require.Equal(t, trip, o.at.Sub(began), "the event is on its way with the reply to the delete")
+				require.Equal(t, trip, o.At.Sub(began), "the event is on its way with the reply to the delete")
 			} else {
-				require.Equal(t, 2*trip, o.at.Sub(began))
+				require.Equal(t, 2*trip, o.At.Sub(began))
 			}
-			lock = o.lock
+			lock = o.Value
 			time.Sleep(time.Second)
 		}
 		release(t, lock)
@@ -61,13 +61,13 @@ func TestFailOverAfterAKill(t *testing.T) {
 				s.BlackHole(session(t, dying), zktest.Both) // to the server it is as dead as can be, and here we see when it knows
 				ended := make(chan time.Time, 1)
 				context.AfterFunc(lock.Context(), func() { ended <- time.Now() })
-				o := <-next
-				require.NoError(t, o.err)
-				longest = max(longest, o.at.Sub(died))
-				require.LessOrEqual(t, o.at.Sub(died), timeout+tick)
-				require.True(t, (<-ended).Before(o.at))
+				o := next.End()
+				require.NoError(t, o.Err)
+				longest = max(longest, o.At.Sub(died))
+				require.LessOrEqual(t, o.At.Sub(died), timeout+tick)
+				require.True(t, (<-ended).Before(o.At))
 				gone.Remove()
-				release(t, o.lock)
+				release(t, o.Value)
 			})
 		}
 		t.Logf("session timeout %v, tick %v: handed on after %v at the latest", timeout, tick, longest)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
 )
@@ -65,9 +65,7 @@ func TestForeignChildrenDoNotBlock(t *testing.T) {
 			require.NoError(t, err)
 			next := waiting(t, background, m)
 			release(t, lock)
-			o := <-next
-			require.NoError(t, o.err)
-			release(t, o.lock)
+			release(t, next.End().OK())
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -134,16 +132,15 @@ func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 		require.ErrorIs(t, context.Cause(first.Context()), mutex.ErrNodeDeleted)
 		refused.Remove()
 		time.Sleep(3 * time.Second) // it reconnects
-		require.True(t, pending(waiter))
+		waiter.Waits()
 		require.True(t, second.Valid())
 		children, err := s.Children(path)
 		require.NoError(t, err)
 		require.Len(t, children, 2, "it is in the new line")
 		release(t, second)
-		o := <-waiter
-		require.NoError(t, o.err)
-		require.Greater(t, o.lock.FencingToken(), second.FencingToken())
-		release(t, o.lock)
+		next := waiter.End().OK()
+		require.Greater(t, next.FencingToken(), second.FencingToken())
+		release(t, next)
 		require.ErrorIs(t, first.Release(background), mutex.ErrNodeDeleted)
 		clean(t, s, path)
 	})
@@ -162,13 +159,12 @@ func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 			require.Len(t, line, 2)
 			require.NoError(t, s.Delete(line[1].Path))
 			time.Sleep(2 * time.Second)
-			require.True(t, pending(waiter))
+			waiter.Waits()
 		}
 		release(t, lock)
-		o := <-waiter
-		require.NoError(t, o.err)
-		require.True(t, o.lock.Valid())
-		release(t, o.lock)
+		next := waiter.End().OK()
+		require.True(t, next.Valid())
+		release(t, next)
 		clean(t, s, path)
 	})
 }
@@ -182,11 +178,7 @@ func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 			a, b := newClient(t, s), newClient(t, s)
 			lock := acquire(t, mutex.New(a, path))
 			look := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path, Action: zktest.Hold})
-			done := make(chan outcome, 1)
-			go func() {
-				lock, err := mutex.New(b, path).Acquire(background)
-				done <- outcome{lock: lock, err: err}
-			}()
+			done := begin(t, background, mutex.New(b, path))
 			<-look.Struck()
 			line, err := mutex.New(a, path).Participants(background)
 			require.NoError(t, err)
@@ -194,7 +186,7 @@ func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 			_, err = s.CreateNode(line[1].Path, nil, zktest.Ephemeral, []int64{session(t, a), session(t, b)}[owner])
 			require.NoError(t, err)
 			look.Release()
-			require.True(t, pending(done))
+			done.Waits()
 			now, err := mutex.New(a, path).Participants(background)
 			require.NoError(t, err)
 			require.Equal(t, session(t, b), now[len(now)-1].SessionID)
@@ -203,9 +195,7 @@ func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 			if s.Exists(line[1].Path) { // the waiter may have removed it when it left its place
 				require.NoError(t, s.Delete(line[1].Path))
 			}
-			o := <-done
-			require.NoError(t, o.err)
-			release(t, o.lock)
+			release(t, done.End().OK())
 			clean(t, s, path)
 		})
 	}
@@ -225,11 +215,7 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 		}}))
 		for range 30 { // it took either event, as it came
 			first := acquire(t, mutex.New(a, path))
-			second := make(chan outcome, 1)
-			go func() {
-				lock, err := mutex.New(b, path).Acquire(background)
-				second <- outcome{lock: lock, err: err}
-			}()
+			second := begin(t, background, mutex.New(b, path))
 			<-waits
 			third := waiting(t, background, mutex.New(c, path))
 			line, err := mutex.New(a, path).Participants(background)
@@ -237,18 +223,16 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 			require.Len(t, line, 3)
 			require.NoError(t, s.Delete(line[1].Path))
 			release(t, first)
-			holder := (<-third).lock
+			holder := third.End().OK()
 			synctest.Wait() // both events are there
 			goOn <- struct{}{}
 			synctest.Wait()
 			require.True(t, holder.Valid())
-			require.Empty(t, second, "two hold the lock")
+			require.True(t, second.Pending(), "two hold the lock")
 			<-waits // at the end of the line
 			goOn <- struct{}{}
 			release(t, holder)
-			o := <-second
-			require.NoError(t, o.err)
-			release(t, o.lock)
+			release(t, second.End().OK())
 		}
 		clean(t, s, path)
 	})
@@ -282,9 +266,7 @@ func TestOwnWatchIsAskedForAgain(t *testing.T) {
 		synctest.Wait()
 		require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrNodeDeleted)
 		require.ErrorIs(t, lock.Release(background), mutex.ErrNodeDeleted)
-		o := <-waiter
-		require.NoError(t, o.err)
-		release(t, o.lock)
+		release(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -301,11 +283,9 @@ func TestOwnNodeChangedWhileWaiting(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Set(line[1].Path, []byte("x")))
 		require.NoError(t, s.Set(line[0].Path, []byte("x"))) // and the one ahead, too
-		require.True(t, pending(waiter))
+		waiter.Waits()
 		release(t, lock)
-		o := <-waiter
-		require.NoError(t, o.err)
-		release(t, o.lock)
+		release(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -358,16 +338,14 @@ func TestNoRightToReadThePredecessor(t *testing.T) {
 					middle := waiting(t, background, ma)
 					waiter := waiting(t, background, mb)
 					release(t, first)
-					o := <-middle
-					require.NoError(t, o.err)
+					granted := middle.End().OK()
 					time.Sleep(time.Second)
-					require.True(t, pending(waiter))
+					waiter.Waits()
 					began := time.Now()
-					release(t, o.lock)
-					o = <-waiter
-					require.NoError(t, o.err)
+					release(t, granted)
+					granted = waiter.End().OK()
 					require.Equal(t, began, time.Now(), "at once, not at the next check")
-					release(t, o.lock)
+					release(t, granted)
 					clean(t, s, path)
 				}
 			})
@@ -386,10 +364,9 @@ func TestNoRightToReadOwnNode(t *testing.T) {
 		waiter := waiting(t, background, mutex.New(b, path))
 		s.ResetCounts()
 		release(t, lock)
-		o := <-waiter
-		require.NoError(t, o.err)
+		next := waiter.End().OK()
 		require.Equal(t, 1, s.Counts()["getChildren2"])
-		release(t, o.lock)
+		release(t, next)
 		clean(t, s, path)
 	})
 }
@@ -403,12 +380,11 @@ func TestEventThatNeverComes(t *testing.T) {
 		waiter := waiting(t, background, mutex.New(b, path))
 		require.NoError(t, s.SetACL(lock.Path(), zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
 		release(t, lock)
-		require.True(t, pending(waiter), "the server has dropped the event")
+		require.True(t, waiter.Pending(), "the server has dropped the event")
 		released := time.Now()
-		o := <-waiter
-		require.NoError(t, o.err)
+		next := waiter.End().OK()
 		require.Less(t, time.Since(released), 13*time.Second, "5/4 of the session timeout")
-		release(t, o.lock)
+		release(t, next)
 	})
 }
 
@@ -428,10 +404,9 @@ func TestPathRoot(t *testing.T) {
 		require.Len(t, line, 2)
 		s.ResetCounts()
 		release(t, lock)
-		o := <-waiter
-		require.NoError(t, o.err)
+		next := waiter.End().OK()
 		require.Equal(t, "map[delete:1]", requests(s))
-		release(t, o.lock)
+		release(t, next)
 		children, err := s.Children("/")
 		require.NoError(t, err)
 		require.Equal(t, []string{"one", "zookeeper"}, children)
@@ -454,8 +429,8 @@ func TestClientClosed(t *testing.T) {
 		waiter := waiting(t, background, mb)
 		began := time.Now()
 		require.NoError(t, b.Close())
-		o := <-waiter
-		require.ErrorIs(t, o.err, framework.ErrClosed)
+		o := waiter.End()
+		require.ErrorIs(t, o.Err, framework.ErrClosed)
 		require.Equal(t, began, time.Now())
 		_, err := mb.Acquire(background)
 		require.ErrorIs(t, err, framework.ErrClosed)
@@ -505,19 +480,14 @@ func TestRepliesLostWhileWaiting(t *testing.T) {
 			lock := acquire(t, mutex.New(a, path))
 			fault.Session, fault.Action = session(t, b), zktest.LoseReply
 			struck := s.Inject(fault)
-			done := make(chan outcome, 1)
-			go func() {
-				lock, err := mutex.New(b, path).Acquire(background)
-				done <- outcome{lock: lock, err: err}
-			}()
+			done := begin(t, background, mutex.New(b, path))
 			time.Sleep(30 * time.Second)
 			require.Equal(t, max(fault.Times, 1), struck.Hits())
-			require.True(t, pending(done))
+			done.Waits()
 			release(t, lock)
-			o := <-done
-			require.NoError(t, o.err)
-			require.True(t, o.lock.Valid())
-			release(t, o.lock)
+			next := done.End().OK()
+			require.True(t, next.Valid())
+			release(t, next)
 			clean(t, s, path)
 		})
 	}
@@ -533,13 +503,12 @@ func TestHandOverWhileDisconnected(t *testing.T) {
 		refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 		s.Cut(session(t, b))
 		release(t, lock)
-		require.True(t, pending(waiter))
+		waiter.Waits()
 		s.ResetCounts()
 		refused.Remove()
-		o := <-waiter
-		require.NoError(t, o.err)
+		next := waiter.End().OK()
 		require.Equal(t, 1, s.Counts()["getChildren2"], "no grant without a list after a reconnect")
-		release(t, o.lock)
+		release(t, next)
 		clean(t, s, path)
 	})
 }
@@ -553,19 +522,16 @@ func TestExpiryWhileWaiting(t *testing.T) {
 		third := waiting(t, background, mutex.New(c, path))
 		s.Expire(session(t, b))
 		time.Sleep(time.Second)
-		require.True(t, pending(second))
+		second.Waits()
 		line, err := mutex.New(a, path).Participants(background)
 		require.NoError(t, err)
 		require.Len(t, line, 3)
 		require.Equal(t, session(t, b), line[2].SessionID, "at the end of the line, in its new session")
 		release(t, lock)
-		o := <-third
-		require.NoError(t, o.err)
-		require.True(t, pending(second))
-		release(t, o.lock)
-		o = <-second
-		require.NoError(t, o.err)
-		release(t, o.lock)
+		next := third.End().OK()
+		second.Waits()
+		release(t, next)
+		release(t, second.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -591,14 +557,13 @@ func TestNoGrantOnTheNodeOfADeadSession(t *testing.T) {
 		require.Len(t, line, 2, "the server still has the old node")
 		refused.Remove()
 		require.NotEqual(t, old, session(t, b))
-		require.True(t, pending(waiter))
+		waiter.Waits()
 		release(t, lock)
-		o := <-waiter
-		require.NoError(t, o.err)
-		_, stat, err := s.Get(o.lock.Path())
+		next := waiter.End().OK()
+		_, stat, err := s.Get(next.Path())
 		require.NoError(t, err)
 		require.Equal(t, session(t, b), stat.EphemeralOwner)
-		release(t, o.lock)
+		release(t, next)
 		clean(t, s, path)
 	})
 }
@@ -614,14 +579,13 @@ func TestExpiryWhileHolding(t *testing.T) {
 		<-lock.Context().Done()
 		require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrSessionLost)
 		require.False(t, lock.Valid())
-		o := <-waiter
-		require.NoError(t, o.err)
+		granted := waiter.End().OK()
 		_, err := ma.Acquire(lock.Context())
 		require.ErrorIs(t, err, mutex.ErrSessionLost, "no re-entry into what is lost")
 		require.ErrorIs(t, lock.Release(background), mutex.ErrSessionLost)
 		require.ErrorIs(t, lock.Release(background), mutex.ErrReleased)
-		require.True(t, o.lock.Valid(), "the release of the former holder does not touch the next one's node")
-		release(t, o.lock)
+		require.True(t, granted.Valid(), "the release of the former holder does not touch the next one's node")
+		release(t, granted)
 		clean(t, s, path)
 	})
 }
@@ -642,13 +606,13 @@ func TestBlackHoleWhileHolding(t *testing.T) {
 			blind := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore}) // no way back either
 			lost := make(chan time.Time, 1)
 			context.AfterFunc(lock.Context(), func() { lost <- time.Now() })
-			o := <-waiter
-			require.NoError(t, o.err)
+			o := waiter.End()
+			require.NoError(t, o.Err)
 			ended := <-lost
-			require.True(t, ended.Before(o.at), "the context ended at %v, the next grant was at %v", ended, o.at)
+			require.True(t, ended.Before(o.At), "the context ended at %v, the next grant was at %v", ended, o.At)
 			require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrSessionLost)
 			blind.Remove()
-			release(t, o.lock)
+			release(t, o.Value)
 		})
 	}
 }
@@ -683,12 +647,11 @@ func TestTurnComesWhileSuspended(t *testing.T) {
 		s.Cut(session(t, b))
 		time.Sleep(time.Second)
 		release(t, lock)
-		require.True(t, pending(waiter))
+		waiter.Waits()
 		refused.Remove()
-		o := <-waiter
-		require.NoError(t, o.err)
-		require.True(t, o.lock.Valid())
-		release(t, o.lock)
+		next := waiter.End().OK()
+		require.True(t, next.Valid())
+		release(t, next)
 		clean(t, s, path)
 	})
 }
@@ -703,20 +666,15 @@ func TestSuspendedAtTheMomentOfTheGrant(t *testing.T) {
 		m := mutex.New(c, path, mutex.WithLossPolicy(framework.SuspendedIsLoss))
 		random := rand.New(rand.NewPCG(1, 1))
 		for range 300 {
-			done := make(chan outcome, 1)
-			go func() {
-				lock, err := m.Acquire(background)
-				done <- outcome{lock: lock, err: err}
-			}()
+			done := begin(t, background, m)
 			for range random.IntN(40) {
 				runtime.Gosched()
 			}
 			s.Cut(session(t, c))
-			o := <-done
-			require.NoError(t, o.err)
-			if err := o.lock.Release(background); err != nil {
+			next := done.End().OK()
+			if err := next.Release(background); err != nil {
 				require.ErrorIs(t, err, mutex.ErrSuspended)
-				require.ErrorIs(t, context.Cause(o.lock.Context()), mutex.ErrSuspended)
+				require.ErrorIs(t, context.Cause(next.Context()), mutex.ErrSuspended)
 			}
 			time.Sleep(5 * time.Second)
 			clean(t, s, path)
@@ -735,7 +693,7 @@ func TestAdministratorDeletesTheHoldersNode(t *testing.T) {
 				first := acquire(t, mutex.New(a, path))
 				next := waiting(t, background, mb)
 				release(t, first)
-				lock = (<-next).lock
+				lock = next.End().OK()
 			} else {
 				lock = acquire(t, mb)
 				time.Sleep(100 * time.Millisecond)
@@ -805,13 +763,12 @@ func TestOutageWhileWaiting(t *testing.T) {
 		waiter := waiting(t, background, mutex.New(b, path))
 		s.Stop()
 		time.Sleep(10 * time.Minute)
-		require.True(t, pending(waiter))
+		waiter.Waits()
 		require.False(t, lock.Valid())
 		require.NoError(t, s.Start())
-		o := <-waiter
-		require.NoError(t, o.err)
-		require.True(t, o.lock.Valid())
-		release(t, o.lock)
+		next := waiter.End().OK()
+		require.True(t, next.Valid())
+		release(t, next)
 		time.Sleep(time.Second)
 		clean(t, s, path)
 	})

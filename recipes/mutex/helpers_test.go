@@ -4,13 +4,11 @@ import (
 	"context"
 	"os"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
@@ -26,10 +24,10 @@ func TestMain(m *testing.M) {
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
+	counts    = recipetest.Counts
 	sum       = recipetest.Sum
 	requests  = recipetest.Requests
 	clean     = recipetest.Clean
-	pending   = recipetest.Pending[outcome]
 )
 
 const path = "/locks/orders"
@@ -48,29 +46,21 @@ func release(t *testing.T, lock *mutex.Lock) {
 	require.NoError(t, lock.Release(background))
 }
 
-// outcome is what an Acquire on another goroutine comes to.
-type outcome struct {
-	lock *mutex.Lock
-	err  error
-	at   time.Time
+// call is an Acquire on another goroutine.
+type call = recipetest.Call[*mutex.Lock]
+
+func begin(t *testing.T, ctx context.Context, m *mutex.Mutex) *call {
+	return recipetest.Begin(t, func() (*mutex.Lock, error) { return m.Acquire(ctx) })
 }
 
 // waiting begins to acquire on another goroutine and returns when it stands in line.
-func waiting(t *testing.T, ctx context.Context, m *mutex.Mutex) <-chan outcome {
+func waiting(t *testing.T, ctx context.Context, m *mutex.Mutex) *call {
 	t.Helper()
-	done := make(chan outcome, 1)
-	go func() {
-		lock, err := m.Acquire(ctx)
-		done <- outcome{lock, err, time.Now()}
-	}()
-	synctest.Wait()
-	select {
-	case o := <-done:
-		require.Fail(t, "did not wait", "%v", o.err)
-	default:
-	}
-	return done
+	return begin(t, ctx, m).Waits()
 }
+
+// revoked says whether somebody has asked for the lock, as far as is known without time passing.
+func revoked(lock *mutex.Lock) bool { return recipetest.Closed(lock.Revoked()) }
 
 // key is the type of the keys that tests put into contexts.
 type key string

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
@@ -36,13 +37,14 @@ func TestThousandWaiters(t *testing.T) {
 			clients[i] = newClient(t, s)
 		}
 		lock := acquire(t, mutex.New(clients[0], path))
-		done := make(chan outcome, waiters)
+		done := make(chan *mutex.Lock, waiters)
 		owners := map[string]int64{}
 		for i := range waiters {
 			c := clients[i%sessions]
 			go func() {
 				lock, err := mutex.New(c, path).Acquire(background)
-				done <- outcome{lock: lock, err: err}
+				assert.NoError(t, err)
+				done <- lock
 			}()
 		}
 		synctest.Wait()
@@ -59,15 +61,13 @@ func TestThousandWaiters(t *testing.T) {
 			require.Equal(t, line[i].Name, lock.Node(), "the order of the line")
 			released, next := lock.Path(), owners[line[i+1].Name]
 			release(t, lock)
-			o := <-done
-			require.NoError(t, o.err)
+			lock = <-done
 			synctest.Wait()
 			require.Empty(t, done, "one is granted")
 			counts := s.Counts()
 			require.Equal(t, 1, counts["delete"])
 			require.LessOrEqual(t, counts["getChildren2"], 1, "of the next one")
 			require.LessOrEqual(t, sum(counts), 2, "%v", counts)
-			lock = o.lock
 			fired = append(fired, watch{released, next})
 			if i%100 != 99 {
 				continue

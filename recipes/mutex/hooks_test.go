@@ -95,7 +95,7 @@ func TestHooksSeeAContendedLock(t *testing.T) {
 		assert.Empty(t, w.read(), "entering once more is no acquisition")
 
 		release(t, first)
-		lock := (<-second).lock
+		lock := second.End().OK()
 		got := w.read()
 		assert.Equal(t, "one: held: released", got[0], "before its node is deleted, so that nobody is seen to hold it beside")
 		assert.Equal(t, []string{

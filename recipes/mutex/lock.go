@@ -6,36 +6,14 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
-	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
-
-// held is one node that was granted the lock, and the Locks that share it.
-type held struct {
-	queue.Share
-	revoked <-chan struct{} // nil unless revocable
-}
-
-// owner is whose hold a context carries: that of any Mutex of the same client, in whatever view of it, at the same node.
-type owner struct{ place any }
-
-func (m *Mutex) owner() owner { return owner{m.line.Client.Place(m.line.Dir)} }
-
-// reenter returns one more Lock on the hold that ctx carries, nil if there is none, or not any more, or if the client is the view of a session that is over.
-func (m *Mutex) reenter(ctx context.Context) *Lock {
-	if h, ok := queue.Carried[*held](ctx, m.owner()); ok && m.line.Client.Over() == nil {
-		if again := h.Join(); again != nil {
-			return &Lock{m, again, h.revoked}
-		}
-	}
-	return nil
-}
 
 // Lock is the lock in the caller's hand, until Release or the loss of it. Safe for concurrent use: any goroutine may release it.
 type Lock struct {
-	m       *Mutex
-	handle  *queue.Handle
-	revoked <-chan struct{}
+	m      *Mutex
+	handle *queue.Handle
 }
 
 // Context is the one to work under: it ends when the lock is lost or finally released, and context.Cause says which: ErrSessionLost,
@@ -82,8 +60,5 @@ func (l *Lock) Node() string { return l.handle.Grant().Name }
 // how (ErrSessionLost, …): what was done under the lock may not have been protected to its end. Release is needed then, too: the node
 // may still be there.
 func (l *Lock) Release(ctx context.Context) error {
-	if err := l.handle.Release(ctx); err != nil {
-		return l.m.failed("release", err)
-	}
-	return nil
+	return l.m.failed("release", l.handle.Release(ctx))
 }

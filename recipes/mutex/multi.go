@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Held is what a [Multi] needs to know of a lock that it has acquired: [Lock] is one, and so are the locks of the other recipes.
@@ -113,14 +113,11 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(co
 // re-enters them; its deadline is that of ctx. When not all locks are acquired f is not called. The error is f's, joined with the way in which a
 // lock was lost, if one was lost before f returned; for the rest, and for how long it waits for the release, of all locks together, see [Mutex.Do].
 func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	if f == nil {
-		return failed("do", errors.New("the function is nil"))
+	wait := func(ctx context.Context) (allHeld, error) {
+		lock, err := m.Acquire(ctx)
+		return allHeld{lock}, err
 	}
-	lock, err := m.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return queue.Do(ctx, allHeld{lock}, failed, f)
+	return queue.Do(ctx, wait, failed, f)
 }
 
 // allHeld is a MultiLock that says how it was lost, and of whose parts each is given back for itself.
@@ -132,7 +129,7 @@ func (h allHeld) Release(ctx context.Context) error {
 	return h.release(func(part Held) error { return queue.GiveBack(ctx, part.Release) })
 }
 
-func failed(verb string, err error) error { return fmt.Errorf("multi-lock: %s: %w", verb, err) }
+func failed(verb string, err error) error { return queue.Failed("multi-lock", "", verb, err) }
 
 // MultiLock is all locks of a [Multi] in the caller's hand. Safe for concurrent use.
 type MultiLock struct {

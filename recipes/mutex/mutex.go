@@ -2,12 +2,9 @@ package mutex
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // lockName is what stands in front of the sequence number. It is part of the contract with Curator for Java.
@@ -40,12 +37,8 @@ var (
 //
 // Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
-	line      queue.Line
-	staleTry  bool
-	noReentry bool
-	revocable bool
-	onWait    func(Position)
-	err       error // of New: every method returns it
+	line queue.Line
+	err  error // of New: every method returns it
 }
 
 // New makes the lock at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
@@ -54,29 +47,8 @@ func New(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := &Mutex{}
 	m.line.Client, m.line.Dir, m.line.Name, m.line.Order = client, path, lockName, queue.Order{Names: []string{lockName}}
 	m.line.Recipe, m.line.Loss = "mutex", framework.SessionOnly
-	m.err = m.configure(opts)
+	m.err = queue.Configure(client, path, m, opts)
 	return m
-}
-
-func (m *Mutex) configure(opts []Option) error {
-	if err := queue.Check(m.line.Client, m.line.Dir); err != nil {
-		return err
-	}
-	for _, opt := range opts {
-		if opt == nil {
-			return fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
-		}
-		if err := opt(m); err != nil {
-			return err
-		}
-	}
-	if m.revocable && m.line.Data == nil {
-		m.line.Data = []byte{} // as Curator does: the data is the revokers'
-	}
-	if f := m.onWait; f != nil {
-		m.line.OnWait = func(p queue.Position) { f(Position(p)) }
-	}
-	return nil
 }
 
 // Path returns the lock's path.
@@ -100,60 +72,38 @@ func (m *Mutex) Path() string { return m.line.Dir }
 // ErrNoAuth without CREATE and READ on the directory; ErrSequenceExhausted; ErrInvalidPath; framework.ErrTimeoutTooShort when the session timeout is too
 // short to hold anything safely.
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, "acquire", m.line.Acquire)
+	return m.lock(m.acquire(ctx, "acquire", m.line.Acquire))
 }
 
 // TryAcquire is Acquire for who does not want to wait: ErrNotAcquired as soon as it is known that somebody else holds the lock or waits
 // for it. The first look writes nothing, see also [WithStaleTry]; only when nobody is there does it queue, and when somebody was faster
 // it leaves again. It re-enters as Acquire does.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, "try to acquire", func(ctx, values context.Context) (*queue.Grant, error) {
-		return m.line.TryAcquire(ctx, values, m.staleTry)
-	})
+	return m.lock(m.acquire(ctx, "try to acquire", m.line.TryAcquire))
 }
 
-func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
-	err := queue.Made(m.line.Client, m.err)
-	switch {
-	case err != nil:
-	case ctx == nil:
-		err = framework.ErrNilContext
-	case ctx.Err() != nil:
-		err = m.line.Client.Left(ctx, nil)
-	default:
-		var lock *Lock
-		if lock, err = m.enter(ctx, wait); err == nil {
-			return lock, nil
-		}
+// acquire enters once more, or waits in line.
+func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*queue.Handle, error) {
+	err := queue.Ready(ctx, m.line.Client, m.err)
+	if err != nil {
+		return nil, m.failed(verb, err)
 	}
-	return nil, m.failed(verb, err)
+	if again := m.line.Reenter(ctx); again != nil {
+		return again, nil
+	}
+	handle, err := m.line.Enter(ctx, wait)
+	return handle, m.failed(verb, err)
 }
 
-// enter enters once more, or waits in line.
-func (m *Mutex) enter(ctx context.Context, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
-	if !m.noReentry {
-		if lock := m.reenter(ctx); lock != nil {
-			return lock, nil
-		}
-	}
-	ctx, acquired := m.line.Begin(ctx)
-	h, values := &held{}, ctx
-	if !m.noReentry {
-		values = queue.Carry(ctx, m.owner(), h)
-	}
-	grant, err := wait(ctx, values)
-	queue.Announce(acquired, err, grant.Leave)
+func (m *Mutex) lock(handle *queue.Handle, err error) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.revocable {
-		h.revoked = grant.Revoked()
-	}
-	return &Lock{m, h.Begin(grant, m.line.Client.Logger()), h.revoked}, nil
+	return &Lock{m, handle}, nil
 }
 
 func (m *Mutex) failed(verb string, err error) error {
-	return fmt.Errorf("mutex %s: %s: %w", m.line.Dir, verb, err)
+	return queue.Failed("mutex", m.line.Dir, verb, err)
 }
 
 // Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and re-enters; it ends with ctx
@@ -165,55 +115,32 @@ func (m *Mutex) failed(verb string, err error) error {
 // and Do returns. (Who needs to know that the lock is free uses Acquire and Release.) Only when the server refuses to delete the lock's node
 // the error is joined with ErrNotReleased and the reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	if f == nil {
-		return m.failed("do", errors.New("the function is nil"))
-	}
-	lock, err := m.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return queue.Do(ctx, lock.handle, m.failed, f)
+	wait := func(ctx context.Context) (*queue.Handle, error) { return m.acquire(ctx, "acquire", m.line.Acquire) }
+	return queue.Do(ctx, wait, m.failed, f)
 }
 
 // Participant is somebody who holds the lock or waits for it, with any client.
-type Participant struct {
-	// Name is that of the node, Path where it is.
-	Name, Path string
-	// Data is what the participant has put there, see [WithNodeData].
-	Data []byte
-	// SessionID is the participant's session, Czxid what would be its fencing token, Since when it queued, by the server's clock. They
-	// are zero when this client may not read the node.
-	SessionID, Czxid int64
-	Since            time.Time
-}
+//
+//   - Name, Path string: that of the node, and where it is.
+//   - Data []byte: what the participant has put there, see [WithNodeData].
+//   - SessionID, Czxid int64, Since time.Time: the participant's session, what would be its fencing token, and when it queued, by the server's clock. They are zero
+//     when this client may not read the node.
+//   - DataErr error: matches framework.ErrDataTooLarge when the data are not here because they are larger than framework.ContenderDataLimit, packed or
+//     not, or those of all participants together than 16 MiB. It is that participant's trouble: the others are not affected.
+type Participant = queue.Participant
 
-// Participants returns who holds the lock, first, and who waits for it, in the order of the line: one list, and one read for each in one
-// flight. What it returns may be outdated when it returns. Children of the path that belong to no lock are left out.
+// Participants returns who holds the lock, first, and who waits for it, in the order of the line: one list, and one read for each, 64
+// at a time. What it returns may be outdated when it returns. Children of the path that belong to no lock are left out.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.participants(ctx, 0)
 }
 
 // Holder returns the first in line, who holds the lock or is about to; false if there is nobody.
 func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
-	first, err := m.participants(ctx, 1)
-	if err != nil || len(first) == 0 {
-		return Participant{}, false, err
-	}
-	return first[0], true, nil
+	return queue.First(m.participants(ctx, 1))
 }
 
 func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, error) {
-	err := queue.Made(m.line.Client, m.err)
-	var line []queue.Participant
-	if err == nil {
-		line, err = m.line.Participants(ctx, limit)
-	}
-	if err != nil {
-		return nil, m.failed("participants", err)
-	}
-	all := make([]Participant, len(line))
-	for i, p := range line {
-		all[i] = Participant(p)
-	}
-	return all, nil
+	line, err := m.line.Participants(ctx, m.err, limit)
+	return line, m.failed("participants", err)
 }

@@ -1,9 +1,8 @@
 package mutex
 
 import (
-	"fmt"
-
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Option changes what [New] makes.
@@ -13,12 +12,9 @@ type Option func(*Mutex) error
 // certainly does, which the client's own clock decides, so that the restart of one server ends no lock. With
 // [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
-	return func(m *Mutex) error {
-		if p != framework.SessionOnly && p != framework.SuspendedIsLoss {
-			return fmt.Errorf("%w WithLossPolicy: there is no policy %d; choose SessionOnly or SuspendedIsLoss", framework.ErrInvalidOption, p)
-		}
-		m.line.Loss = p
-		return nil
+	return func(m *Mutex) (err error) {
+		m.line.Loss, err = queue.Policy(p)
+		return err
 	}
 }
 
@@ -35,7 +31,7 @@ func WithNodeData(data []byte) Option {
 // instead of two requests, and more often ErrNotAcquired for a lock that has just been released. It never acquires a lock that is held.
 // Default: off.
 func WithStaleTry() Option {
-	return func(m *Mutex) error { m.staleTry = true; return nil }
+	return func(m *Mutex) error { m.line.StaleTry = true; return nil }
 }
 
 // WithRevocation lets others ask the holder to give up the lock, with [Revoke] or Curator's Revoker: [Lock.Revoked]. It costs one read per Acquire, which
@@ -43,33 +39,26 @@ func WithStaleTry() Option {
 //
 // Corresponds to Curator's makeRevocable.
 func WithRevocation() Option {
-	return func(m *Mutex) error { m.revocable = true; return nil }
+	return func(m *Mutex) error { m.line.Listen(); return nil }
 }
 
 // WithoutReentry has each Acquire stand in line, whatever context it gets: one that is called under the lock waits until somebody else, who
 // has the [Lock] in hand, releases it; when its context ends before that, the error matches ErrSelfWait, too. Default: Acquire with the lock's
 // context re-enters.
 func WithoutReentry() Option {
-	return func(m *Mutex) error { m.noReentry, m.line.Stubborn = true, true; return nil }
+	return func(m *Mutex) error { m.line.Stubborn = true; return nil }
 }
 
 // OnWait has f called each time [Mutex.Acquire] finds out how many are ahead: first when it begins to wait, then whenever it looks again
 // (which is not at each step of the line: a waiter hears only of the one in front). It is called by the goroutine that acquires, which
 // waits for it. Default: none.
 func OnWait(f func(Position)) Option {
-	return func(m *Mutex) error {
-		if f == nil {
-			return fmt.Errorf("%w OnWait: the function is nil; leave the option out", framework.ErrInvalidOption)
-		}
-		m.onWait = f
-		return nil
+	return func(m *Mutex) (err error) {
+		m.line.OnWait, err = queue.Called(f)
+		return err
 	}
 }
 
-// Position is a place in line.
-type Position struct {
-	// Node is the name of the own node, Predecessor that of the nearest one ahead.
-	Node, Predecessor string
-	// Ahead counts those ahead, the holder included.
-	Ahead int
-}
+// Position is a place in line, a struct{ Node, Predecessor string; Ahead int }: the name of the own node, that of the nearest one ahead, and how many are
+// ahead, the holder included.
+type Position = queue.Position

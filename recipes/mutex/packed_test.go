@@ -46,12 +46,10 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 
 		// Asked for while it waits, raw, by somebody whom it is no business of.
 		require.NoError(t, mutex.Revoke(background, plain, line[1].Path))
-		require.True(t, pending(second))
+		second.Waits()
 		release(t, first)
-		for _, waiter := range []<-chan outcome{second, third, fourth, fifth} {
-			o := <-waiter
-			require.NoError(t, o.err)
-			release(t, o.lock)
+		for _, waiter := range []*call{second, third, fourth, fifth} {
+			release(t, waiter.End().OK())
 		}
 		clean(t, s, path)
 	})

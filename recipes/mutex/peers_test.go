@@ -44,9 +44,7 @@ func TestGoZookeepersLock(t *testing.T) {
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		waiter := waiting(t, background, ma)
 		require.NoError(t, theirs.Unlock())
-		o := <-waiter
-		require.NoError(t, o.err)
-		release(t, o.lock)
+		release(t, waiter.End().OK())
 	})
 }
 

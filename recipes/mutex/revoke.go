@@ -2,10 +2,9 @@ package mutex
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Revoke asks a participant to give up the lock: the one whose node is at path, with any client, see [Mutex.Participants] and [Lock.Path].
@@ -18,13 +17,10 @@ import (
 //
 // Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
-	if err := queue.Revoke(ctx, client, path); err != nil {
-		return fmt.Errorf("mutex: revoke: %w", err)
-	}
-	return nil
+	return queue.Failed("mutex", "", "revoke", queue.Revoke(ctx, client, path))
 }
 
 // Revoked is closed when somebody has asked for the lock with [Revoke], or Curator's Revoker, if it was made with [WithRevocation]; else it is
 // nil, and blocks for ever. The lock stays held until it is released. A request that came while the lock was still waited for counts.
 // Locks that share a hold share the channel. A request made while the connection is lost is noticed when it is back.
-func (l *Lock) Revoked() <-chan struct{} { return l.revoked }
+func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }

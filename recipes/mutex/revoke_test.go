@@ -13,17 +13,6 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// revoked says whether somebody has asked for the lock, as far as is known without time passing.
-func revoked(lock *mutex.Lock) bool {
-	synctest.Wait()
-	select {
-	case <-lock.Revoked():
-		return true
-	default:
-		return false
-	}
-}
-
 func TestRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -59,19 +48,18 @@ func TestRevoke(t *testing.T) {
 		require.True(t, revoked(lock))
 		require.NoError(t, s.Set(lock.Path(), []byte("changed once more")))
 		time.Sleep(time.Minute)
-		require.True(t, pending(waiter))
+		waiter.Waits()
 		require.True(t, lock.Valid())
 		_, err = a.Transaction(background, lock.Guard(), a.TransactionOp().SetData().ForPath("/store", []byte("1")))
 		require.NoError(t, err)
 		release(t, inner)
 		release(t, lock)
-		o := <-waiter
-		require.NoError(t, o.err)
-		require.Nil(t, o.lock.Revoked(), "this one does not listen")
-		require.NoError(t, mutex.Revoke(background, a, o.lock.Path()))
-		require.True(t, o.lock.Valid())
+		granted := waiter.End().OK()
+		require.Nil(t, granted.Revoked(), "this one does not listen")
+		require.NoError(t, mutex.Revoke(background, a, granted.Path()))
+		require.True(t, granted.Valid())
 		require.NoError(t, mutex.Revoke(background, a, lock.Path()), "it has left already")
-		release(t, o.lock)
+		release(t, granted)
 
 		// The next lock of this Mutex has not been asked for.
 		lock = acquire(t, m)
@@ -107,12 +95,11 @@ func TestRevokedWhileWaiting(t *testing.T) {
 		line, err := ma.Participants(background)
 		require.NoError(t, err)
 		require.NoError(t, mutex.Revoke(background, a, line[1].Path))
-		require.True(t, pending(waiter), "it stays in line")
+		require.True(t, waiter.Pending(), "it stays in line")
 		release(t, first)
-		o := <-waiter
-		require.NoError(t, o.err)
-		require.True(t, revoked(o.lock))
-		release(t, o.lock)
+		next := waiter.End().OK()
+		require.True(t, revoked(next))
+		release(t, next)
 		clean(t, s, path)
 	})
 }
@@ -247,10 +234,9 @@ func TestWithoutReentry(t *testing.T) {
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		second := waiting(t, context.WithoutCancel(lock.Context()), m)
 		release(t, lock)
-		o := <-second
-		require.NoError(t, o.err)
-		require.NotEqual(t, lock.Node(), o.lock.Node())
-		release(t, o.lock)
+		next := second.End().OK()
+		require.NotEqual(t, lock.Node(), next.Node())
+		release(t, next)
 		clean(t, s, path)
 	})
 }

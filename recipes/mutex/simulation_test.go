@@ -6,14 +6,13 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
 )
@@ -40,62 +39,24 @@ func (h *history) granted(t *testing.T, lock *mutex.Lock) {
 
 // Many clients, and a network and a server that misbehave at random. Whatever happens: one holder at a time, tokens grow, everybody gets
 // a turn in the end, and nothing is left. A failing seed fails again.
-func TestSimulation(t *testing.T) {
-	for seed := range uint64(40) {
-		synctest.Test(t, func(t *testing.T) {
-			simulate(t, seed)
-			if t.Failed() {
-				t.Fatalf("seed %d", seed)
-			}
-		})
-	}
-}
+func TestSimulation(t *testing.T) { recipetest.Seeds(t, 40, simulate) }
 
 func simulate(t *testing.T, seed uint64) {
 	const workers, rounds = 5, 8
-	s := zktest.RunT(t)
-	random := rand.New(rand.NewPCG(seed, 0))
 	var h history
-	var wg sync.WaitGroup
-	clients := make([]*framework.Client, workers)
-	for w := range workers {
-		clients[w] = newClient(t, s, framework.WithSessionTimeout(4*time.Second))
-		m := mutex.New(clients[w], path)
-		r := rand.New(rand.NewPCG(seed, uint64(w)+1))
-		wg.Go(func() {
-			for done := 0; done < rounds; {
-				ctx, cancel := context.WithTimeout(background, time.Minute)
-				if r.IntN(4) == 0 {
-					cancel()
-					ctx, cancel = context.WithTimeout(background, recipetest.Below(r, 2*time.Second))
-				}
-				lock, err := m.Acquire(ctx)
-				cancel()
-				if err != nil {
-					known := errors.Is(err, context.DeadlineExceeded) || framework.Retryable(err)
-					assert.True(t, known, "%v", err)
-					time.Sleep(recipetest.Below(r, time.Second))
-					continue
-				}
-				h.granted(t, lock)
-				done++
-				timer := time.NewTimer(recipetest.Below(r, time.Second))
-				select {
-				case <-timer.C:
-				case <-lock.Context().Done():
-				}
-				timer.Stop()
-				ctx, cancel = context.WithTimeout(background, recipetest.Below(r, 10*time.Second))
-				_ = lock.Release(ctx) // however it ends
-				cancel()
+	recipetest.Simulate(t, zktest.RunT(t), seed, workers, rounds, []string{path}, func(_ int, c *framework.Client, r *rand.Rand) func() bool {
+		m := mutex.New(c, path)
+		return func() bool {
+			lock, err := recipetest.Limited(background, r, m.Acquire)
+			if err != nil {
+				assert.True(t, errors.Is(err, context.DeadlineExceeded) || framework.Retryable(err), "%v", err)
+				return false
 			}
-		})
-	}
-	calm := recipetest.Trouble(t, s, random, clients)
-	wg.Wait()
-	calm()
+			h.granted(t, lock)
+			recipetest.Work(lock.Context(), r, time.Second)
+			recipetest.Release(r, lock.Release)
+			return true
+		}
+	})
 	require.Equal(t, workers*rounds, h.grants)
-	time.Sleep(20 * time.Second) // sessions of the dead end, and clean-ups
-	clean(t, s, path)
-	recipetest.Tidy(t, clients...)
 }

@@ -12,16 +12,6 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// counts asserts the requests since the last call, pings left out. This is the table of requests per operation in the design.
-func counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
-	t.Helper()
-	synctest.Wait()
-	got := s.Counts()
-	delete(got, "ping")
-	require.Equal(t, want, got, what)
-	s.ResetCounts()
-}
-
 func TestTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -56,25 +46,25 @@ func TestTraffic(t *testing.T) {
 		third := waiting(t, ctx, mc)
 		counts(t, s, "acquire, held and waited for", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
 		cancel()
-		require.ErrorIs(t, (<-third).err, context.Canceled)
+		require.ErrorIs(t, third.End().Err, context.Canceled)
 		counts(t, s, "waiter cancelled", map[string]int{"delete": 1, "removeWatches": 1})
 
 		release(t, first)
-		o := <-second
-		require.NoError(t, o.err)
+		o := second.End()
+		require.NoError(t, o.Err)
 		counts(t, s, "release and hand-off to the only waiter", map[string]int{"delete": 1})
 		time.Sleep(time.Minute)
 		counts(t, s, "the own-node watch of the waiter goes on", map[string]int{})
 
 		second, third = waiting(t, background, ma), waiting(t, background, mc)
 		s.ResetCounts()
-		release(t, o.lock)
-		o = <-second
+		release(t, o.Value)
+		o = second.End()
 		counts(t, s, "hand-off to the first of two waiters", map[string]int{"delete": 1})
-		release(t, o.lock)
-		o = <-third
+		release(t, o.Value)
+		o = third.End()
 		counts(t, s, "hand-off to one who had two ahead when it listed", map[string]int{"delete": 1, "getChildren2": 1})
-		release(t, o.lock)
+		release(t, o.Value)
 		counts(t, s, "release", map[string]int{"delete": 1})
 
 		lock, err := ma.TryAcquire(background)
@@ -127,10 +117,10 @@ func TestFlights(t *testing.T) {
 		require.Equal(t, before+1, armed())
 		time.Sleep(trip)
 		flights(1, "release, and the only waiter has it by then", func() { release(t, lock) })
-		o := <-next
-		require.NoError(t, o.err)
-		require.Equal(t, time.Now(), o.at)
-		flights(1, "release", func() { release(t, o.lock) })
+		o := next.End()
+		require.NoError(t, o.Err)
+		require.Equal(t, time.Now(), o.At)
+		flights(1, "release", func() { release(t, o.Value) })
 		flights(2, "try, free", func() {
 			var err error
 			lock, err = m.TryAcquire(background)

@@ -6,8 +6,9 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // digits is how many the server appends.
@@ -35,7 +36,7 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error
 		}
 	}()
 	err := view.Retry(ctx, func(ctx context.Context) error {
-		_, err := view.TransactionInBackground(ctx, w.Guard(), create).Wait(context.Background())
+		_, err := queue.Result(view.TransactionInBackground(ctx, w.Guard(), create))
 		made = made || err == nil || errors.Is(err, framework.ErrOutcomeUnknown)
 		if errors.Is(err, framework.ErrNodeExists) { // nobody else has this name: it is ours, from a try whose reply was lost
 			return nil
@@ -56,5 +57,11 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error
 		return nil, err
 	}
 	granted = true
-	return &queue.Grant{Session: session, Hold: hold, Path: path, Name: name}, nil
+	grant := &queue.Grant{Session: session, Hold: hold, Path: path, Name: name, Czxid: w.FencingToken()}
+	if mutant.On("the read node's token") {
+		if stat, err := s.line.Client.CheckExists().ForPath(ctx, path); err == nil && stat != nil {
+			grant.Czxid = stat.Czxid
+		}
+	}
+	return grant, nil
 }

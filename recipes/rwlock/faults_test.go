@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
 )
@@ -71,7 +71,7 @@ func TestForeignChildrenDoNotBlock(t *testing.T) {
 			require.NoError(t, err)
 			next := waiting(t, background, rw.WriteLock())
 			release(t, lock)
-			release(t, got(t, next))
+			release(t, next.OK())
 		}
 	})
 }
@@ -106,17 +106,16 @@ func TestRepliesLost(t *testing.T) {
 				first := acquire(t, background, rwlock.New(a, path).WriteLock())
 				fault := s.Inject(zktest.Fault{Session: session(t, b), Op: op, PathPrefix: path, Action: zktest.LoseReply})
 				side := sides(rwlock.New(b, path))[kind-rwlock.Read]
-				done := begin(background, side)
+				done := begin(t, background, side)
 				time.Sleep(30 * time.Second)
-				require.True(t, pending(done))
+				done.Waits()
 				children, err := s.Children(path)
 				require.NoError(t, err)
 				require.Len(t, children, 2)
 				release(t, first)
-				o := <-done
-				require.NoError(t, o.err)
-				require.True(t, o.lock.Valid())
-				release(t, o.lock)
+				next := done.End().OK()
+				require.True(t, next.Valid())
+				release(t, next)
 				require.Equal(t, 1, fault.Hits())
 				time.Sleep(time.Second)
 				clean(t, s)
@@ -138,10 +137,10 @@ func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 				require.Len(t, line, 2)
 				require.NoError(t, s.Delete(line[1].Path))
 				time.Sleep(2 * time.Second)
-				require.True(t, pending(waiter))
+				waiter.Waits()
 			}
 			release(t, lock)
-			o := got(t, waiter)
+			o := waiter.OK()
 			require.True(t, o.Valid())
 			release(t, o)
 			clean(t, s)
@@ -160,10 +159,10 @@ func TestAdministratorDeletesAReadersNode(t *testing.T) {
 		require.NoError(t, s.Delete(r2.Path())) // the one that it watches
 		<-r2.Context().Done()
 		require.ErrorIs(t, context.Cause(r2.Context()), rwlock.ErrNodeDeleted)
-		require.True(t, pending(w))
+		w.Waits()
 		require.True(t, r1.Valid())
 		require.NoError(t, s.Delete(r1.Path()))
-		lock := got(t, w)
+		lock := w.OK()
 		require.False(t, r1.Valid())
 		for _, r := range []*rwlock.Lock{r1, r2} {
 			require.ErrorIs(t, r.Release(background), rwlock.ErrNodeDeleted)
@@ -185,11 +184,11 @@ func TestWriterInTheMiddleGivesUp(t *testing.T) {
 		w1, w2 := waiting(t, ctx1, a.WriteLock()), waiting(t, ctx2, a.WriteLock())
 		r2 := waiting(t, background, b.ReadLock())
 		cancel2()
-		require.ErrorIs(t, (<-w2).err, context.Canceled)
-		require.True(t, pending(r2), "another writer is in front")
+		require.ErrorIs(t, w2.End().Err, context.Canceled)
+		require.True(t, r2.Pending(), "another writer is in front")
 		cancel1()
-		require.ErrorIs(t, (<-w1).err, context.Canceled)
-		reader := got(t, r2) // beside the first reader
+		require.ErrorIs(t, w1.End().Err, context.Canceled)
+		reader := r2.OK() // beside the first reader
 		require.True(t, r1.Valid())
 		release(t, reader)
 		release(t, r1)
@@ -205,13 +204,13 @@ func TestExpiryWhileWaiting(t *testing.T) {
 		w := waiting(t, background, rwlock.New(b, path).WriteLock())
 		r := waiting(t, background, rwlock.New(c, path).ReadLock())
 		s.Expire(session(t, b))
-		second := got(t, r) // the writer in front of it has gone to the end of the line
+		second := r.OK() // the writer in front of it has gone to the end of the line
 		time.Sleep(time.Second)
-		require.True(t, pending(w))
+		w.Waits()
 		release(t, reader)
-		require.True(t, pending(w))
+		w.Waits()
 		release(t, second)
-		release(t, got(t, w))
+		release(t, w.OK())
 		clean(t, s)
 	})
 }
@@ -238,14 +237,13 @@ func TestNoGrantOnTheNodeOfADeadSession(t *testing.T) {
 			require.Len(t, line, 2, "the server still has the old node")
 			refused.Remove()
 			require.NotEqual(t, old, session(t, b))
-			require.True(t, pending(waiter))
+			waiter.Waits()
 			release(t, lock)
-			o := <-waiter
-			require.NoError(t, o.err)
-			_, stat, err := s.Get(o.lock.Path())
+			granted := waiter.End().OK()
+			_, stat, err := s.Get(granted.Path())
 			require.NoError(t, err)
 			require.Equal(t, session(t, b), stat.EphemeralOwner)
-			release(t, o.lock)
+			release(t, granted)
 			clean(t, s)
 		})
 	}
@@ -280,16 +278,16 @@ func TestBlackHoleWhileHolding(t *testing.T) {
 			for _, lock := range locks {
 				context.AfterFunc(lock.Context(), func() { lost <- time.Now() })
 			}
-			o := <-waiter
-			require.NoError(t, o.err)
+			o := waiter.End()
+			require.NoError(t, o.Err)
 			for _, lock := range locks {
 				ended := <-lost
-				require.True(t, ended.Before(o.at), "the context ended at %v, the next grant was at %v", ended, o.at)
+				require.True(t, ended.Before(o.At), "the context ended at %v, the next grant was at %v", ended, o.At)
 				require.ErrorIs(t, context.Cause(lock.Context()), rwlock.ErrSessionLost)
 				require.ErrorIs(t, lock.Release(background), rwlock.ErrSessionLost)
 			}
 			blind.Remove()
-			release(t, o.lock)
+			release(t, o.Value)
 		})
 	}
 }
@@ -300,16 +298,15 @@ func TestHandOverWhileDisconnected(t *testing.T) {
 		a, b := newClient(t, s), newClient(t, s)
 		lock := acquire(t, background, rwlock.New(a, path).WriteLock())
 		rw := rwlock.New(b, path)
-		readers := []<-chan outcome{waiting(t, background, rw.ReadLock()), waiting(t, background, rw.ReadLock())}
+		readers := []*call{waiting(t, background, rw.ReadLock()), waiting(t, background, rw.ReadLock())}
 		refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 		s.Cut(session(t, b))
 		release(t, lock)
-		require.True(t, pending(readers[0]))
+		readers[0].Waits()
 		refused.Remove()
 		for _, done := range readers {
-			o := <-done
-			require.NoError(t, o.err)
-			defer release(t, o.lock)
+			next := done.End().OK()
+			defer release(t, next)
 		}
 	})
 }
@@ -326,9 +323,9 @@ func TestNoRightToReadTheNodeAhead(t *testing.T) {
 			waiter := waiting(t, background, side)
 			reader := acquire(t, writer.Context(), ra.ReadLock())
 			release(t, reader)
-			require.True(t, pending(waiter))
+			waiter.Waits()
 			release(t, writer)
-			release(t, got(t, waiter))
+			release(t, waiter.OK())
 			clean(t, s)
 		}
 	})
@@ -359,7 +356,7 @@ func TestClientClosed(t *testing.T) {
 		reader := acquire(t, writer.Context(), ra.ReadLock())
 		waiter := waiting(t, background, rb.ReadLock())
 		require.NoError(t, b.Close())
-		require.ErrorIs(t, (<-waiter).err, framework.ErrClosed)
+		require.ErrorIs(t, waiter.End().Err, framework.ErrClosed)
 		for _, side := range sides(rb) {
 			_, err := side.Acquire(background)
 			require.ErrorIs(t, err, framework.ErrClosed)
@@ -389,9 +386,9 @@ func TestPathRoot(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, line, 3)
 			release(t, writer)
-			require.True(t, pending(next))
+			next.Waits()
 			release(t, reader)
-			release(t, got(t, next))
+			release(t, next.OK())
 		}
 		children, err := s.Children("/")
 		require.NoError(t, err)

@@ -3,12 +3,11 @@ package rwlock_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
 )
@@ -20,7 +19,6 @@ var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
 	counts    = recipetest.Counts
-	pending   = recipetest.Pending[outcome]
 )
 
 const path = "/locks/stock"
@@ -39,39 +37,21 @@ func release(t *testing.T, lock *rwlock.Lock) {
 	require.NoError(t, lock.Release(background))
 }
 
-// outcome is what an Acquire on another goroutine comes to.
-type outcome struct {
-	lock *rwlock.Lock
-	err  error
-	at   time.Time
-}
+// call is an Acquire on another goroutine.
+type call = recipetest.Call[*rwlock.Lock]
 
-// begin begins to acquire on another goroutine.
-func begin(ctx context.Context, side *rwlock.Side) <-chan outcome {
-	done := make(chan outcome, 1)
-	go func() {
-		lock, err := side.Acquire(ctx)
-		done <- outcome{lock, err, time.Now()}
-	}()
-	return done
+func begin(t *testing.T, ctx context.Context, side *rwlock.Side) *call {
+	return recipetest.Begin(t, func() (*rwlock.Lock, error) { return side.Acquire(ctx) })
 }
 
 // waiting begins to acquire on another goroutine and returns when it stands in line.
-func waiting(t *testing.T, ctx context.Context, side *rwlock.Side) <-chan outcome {
+func waiting(t *testing.T, ctx context.Context, side *rwlock.Side) *call {
 	t.Helper()
-	done := begin(ctx, side)
-	require.True(t, pending(done), "did not wait")
-	return done
+	return begin(t, ctx, side).Waits()
 }
 
-// got receives the lock of an Acquire that waited. It must be there without waiting for time to pass.
-func got(t *testing.T, done <-chan outcome) *rwlock.Lock {
-	t.Helper()
-	require.False(t, pending(done), "still waits")
-	o := <-done
-	require.NoError(t, o.err)
-	return o.lock
-}
+// revoked says whether somebody has asked for the lock, as far as is known without time passing.
+func revoked(lock *rwlock.Lock) bool { return recipetest.Closed(lock.Revoked()) }
 
 // key is the type of the keys that tests put into contexts.
 type key string

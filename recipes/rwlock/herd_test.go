@@ -22,9 +22,9 @@ func TestThousandReaders(t *testing.T) {
 			clients[i] = newClient(t, s)
 		}
 		first := acquire(t, background, rwlock.New(clients[0], path).WriteLock())
-		readers := func() (all []<-chan outcome) {
+		readers := func() (all []*call) {
 			for i := range half {
-				all = append(all, begin(background, rwlock.New(clients[i%sessions], path).ReadLock()))
+				all = append(all, begin(t, background, rwlock.New(clients[i%sessions], path).ReadLock()))
 			}
 			synctest.Wait()
 			return all
@@ -37,7 +37,7 @@ func TestThousandReaders(t *testing.T) {
 		release(t, first)
 		var locks []*rwlock.Lock
 		for _, done := range front {
-			locks = append(locks, got(t, done))
+			locks = append(locks, done.OK())
 		}
 		counts(t, s, "the first writer goes: a list for each reader in front", map[string]int{"delete": 1, "getChildren2": half})
 		line, err := rwlock.New(clients[0], path).ReadLock().Participants(background)
@@ -54,11 +54,11 @@ func TestThousandReaders(t *testing.T) {
 		}
 		counts(t, s, "readers go: nobody is woken", map[string]int{"delete": half - 1})
 		release(t, locks[half-1])
-		writer := got(t, second)
+		writer := second.OK()
 		counts(t, s, "the last reader goes: a list for the writer", map[string]int{"delete": 1, "getChildren2": 1})
 		release(t, writer)
 		for _, done := range back {
-			defer release(t, got(t, done))
+			defer release(t, done.OK())
 		}
 		counts(t, s, "the second writer goes: a list for each reader behind", map[string]int{"delete": 1, "getChildren2": half})
 	})

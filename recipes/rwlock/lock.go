@@ -5,41 +5,15 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
-
-// held is one node that was granted the lock, and the Locks that share it.
-type held struct {
-	queue.Share
-	token   int64
-	revoked <-chan struct{} // nil unless revocable
-}
-
-// owner is whose hold a context carries: that of this side of any RWLock of the same client, in whatever view of it, at the same node.
-type owner struct {
-	place any
-	kind  Kind
-}
-
-func (s *Side) owner() owner { return owner{s.line.Client.Place(s.line.Dir), s.kind} }
-
-// reenter returns one more Lock on the hold that ctx carries, nil if there is none, or not any more, or if the client is the view of a session that is over.
-func (s *Side) reenter(ctx context.Context) *Lock {
-	if h, ok := queue.Carried[*held](ctx, s.owner()); ok && s.line.Client.Over() == nil {
-		if again := h.Join(); again != nil {
-			return &Lock{s, again, h}
-		}
-	}
-	return nil
-}
 
 // Lock is the read or the write lock in the caller's hand, until Release or the loss of it. Safe for concurrent use: any goroutine may
 // release it.
 type Lock struct {
 	s      *Side
 	handle *queue.Handle
-	held   *held
 }
 
 // Kind says which of the two locks.
@@ -71,7 +45,7 @@ func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
 //
 // It must not refuse one reader for another's token: readers hold the lock together. All that is true as long as the ensemble keeps its data:
 // restoring a backup, or moving to another ensemble, may set tokens back.
-func (l *Lock) FencingToken() int64 { return l.held.token }
+func (l *Lock) FencingToken() int64 { return l.handle.Grant().Czxid }
 
 // Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the transaction is only executed while the
 // lock is held, and otherwise fails with ErrNoNode. It decides at the server, at the moment of the commit: no clock is involved.
@@ -95,8 +69,5 @@ func (l *Lock) Node() string { return l.handle.Grant().Name }
 // how (ErrSessionLost, …): what was done under the lock may not have been protected to its end. Release is needed then, too: the node
 // may still be there.
 func (l *Lock) Release(ctx context.Context) error {
-	if err := l.handle.Release(ctx); err != nil {
-		return l.s.failed("release", err)
-	}
-	return nil
+	return l.s.failed("release", l.handle.Release(ctx))
 }

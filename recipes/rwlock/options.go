@@ -1,10 +1,8 @@
 package rwlock
 
 import (
-	"fmt"
-
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Option changes what [New] makes. Options are for both sides.
@@ -14,12 +12,10 @@ type Option func(*RWLock) error
 // certainly does, which the client's own clock decides, so that the restart of one server ends no lock. With
 // [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
-	return func(rw *RWLock) error {
-		if p != framework.SessionOnly && p != framework.SuspendedIsLoss {
-			return fmt.Errorf("%w WithLossPolicy: there is no policy %d; choose SessionOnly or SuspendedIsLoss", framework.ErrInvalidOption, p)
-		}
-		rw.read.line.Loss, rw.write.line.Loss = p, p
-		return nil
+	return func(rw *RWLock) (err error) {
+		rw.read.line.Loss, err = queue.Policy(p)
+		rw.write.line.Loss = p
+		return err
 	}
 }
 
@@ -27,9 +23,7 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 // data ([framework.WithDefaultData]).
 func WithNodeData(data []byte) Option {
 	return func(rw *RWLock) error {
-		data := append([]byte{}, data...)
-		rw.read.line.Data, rw.write.line.Data = data, data
-		return nil
+		return rw.each(func(s *Side) { s.line.Data = append([]byte{}, data...) })
 	}
 }
 
@@ -37,7 +31,7 @@ func WithNodeData(data []byte) Option {
 // instead of two requests, and more often ErrNotAcquired for a lock that has just been released. It never acquires what is held.
 // Default: off.
 func WithStaleTry() Option {
-	return func(rw *RWLock) error { rw.staleTry = true; return nil }
+	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.StaleTry = true }) }
 }
 
 // WithRevocation lets others ask holders to give up a lock, with [Revoke] or Curator's Revoker: [Lock.Revoked]. It costs one read per Acquire that does not
@@ -46,20 +40,19 @@ func WithStaleTry() Option {
 //
 // Corresponds to Curator's makeRevocable.
 func WithRevocation() Option {
-	return func(rw *RWLock) error { rw.revocable = true; return nil }
+	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.Listen() }) }
 }
 
 // OnWait has f called each time [Side.Acquire] finds out how many have to go first: when it begins to wait, and whenever it looks again. It is called
 // by the goroutine that acquires, which waits for it. Default: none.
 func OnWait(f func(Position)) Option {
 	return func(rw *RWLock) error {
-		if f == nil {
-			return fmt.Errorf("%w OnWait: the function is nil; leave the option out", framework.ErrInvalidOption)
+		if _, err := queue.Called(f); err != nil {
+			return err
 		}
-		for _, s := range []*Side{&rw.read, &rw.write} {
+		return rw.each(func(s *Side) {
 			s.line.OnWait = func(p queue.Position) { f(Position{s.kind, p.Node, p.Predecessor, p.Ahead}) }
-		}
-		return nil
+		})
 	}
 }
 

@@ -13,17 +13,6 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// revoked says whether somebody has asked for the lock, as far as is known without time passing.
-func revoked(lock *rwlock.Lock) bool {
-	synctest.Wait()
-	select {
-	case <-lock.Revoked():
-		return true
-	default:
-		return false
-	}
-}
-
 // A writer asks the readers to go, one after the other; each hears of its own only.
 func TestRevokeReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +41,7 @@ func TestRevokeReaders(t *testing.T) {
 		require.NoError(t, rwlock.Revoke(background, b, holders[1].Path))
 		require.True(t, revoked(r2))
 		release(t, r2)
-		lock := got(t, writer)
+		lock := writer.OK()
 		require.Nil(t, lock.Revoked(), "this one does not listen")
 		require.NoError(t, rwlock.Revoke(background, a, holders[1].Path), "it has left already")
 		release(t, lock)
@@ -81,7 +70,7 @@ func TestRevokeDowngrade(t *testing.T) {
 		require.NoError(t, rwlock.Revoke(background, b, reader.Path()))
 		require.True(t, revoked(reader))
 		release(t, reader)
-		lock := got(t, next)
+		lock := next.OK()
 		require.True(t, revoked(lock), "asked while it stood in line")
 		release(t, lock)
 		clean(t, s)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // What stands in front of the number. It is part of the contract with Curator for Java.
@@ -69,8 +69,6 @@ func (k Kind) String() string {
 // Corresponds to Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
-	staleTry    bool
-	revocable   bool
 	err         error // of New: every method returns it
 }
 
@@ -85,25 +83,14 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	}
 	side(&rw.read, Read, readName, writeName)
 	side(&rw.write, Write, writeName, "")
-	rw.err = rw.configure(opts)
+	rw.err = queue.Configure(client, path, rw, opts)
 	return rw
 }
 
-func (rw *RWLock) configure(opts []Option) error {
-	if err := queue.Check(rw.client(), rw.Path()); err != nil {
-		return err
-	}
-	for _, opt := range opts {
-		if opt == nil {
-			return fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
-		}
-		if err := opt(rw); err != nil {
-			return err
-		}
-	}
-	if rw.revocable && rw.read.line.Data == nil {
-		rw.read.line.Data, rw.write.line.Data = []byte{}, []byte{} // as Curator does: the data is the revokers'
-	}
+// each is an option for both sides.
+func (rw *RWLock) each(set func(*Side)) error {
+	set(&rw.read)
+	set(&rw.write)
 	return nil
 }
 
@@ -130,9 +117,12 @@ type Participant struct {
 	// server's clock. They are zero when this client may not read the node.
 	SessionID, Czxid int64
 	Since            time.Time
+	// DataErr matches framework.ErrDataTooLarge when the data are not here because they are larger than framework.ContenderDataLimit, packed or not, or
+	// those of all participants together than 16 MiB. It is that participant's trouble: the others are not affected.
+	DataErr error
 }
 
-// Participants returns who holds the locks and who waits for them, in the order of the line: one list, and one read for each in one flight. What
+// Participants returns who holds the locks and who waits for them, in the order of the line: one list, and one read for each, 64 at a time. What
 // it returns may be outdated when it returns. Children of the path that belong to no lock are left out. [Side.Participants] returns one kind.
 func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 	return rw.participants(ctx, both)
@@ -165,21 +155,14 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 }
 
 func (rw *RWLock) participants(ctx context.Context, names []string) ([]Participant, error) {
-	err := queue.Made(rw.client(), rw.err)
-	if err == nil && ctx == nil {
-		err = framework.ErrNilContext
-	}
-	var line []queue.Participant
-	if err == nil {
-		those := queue.Line{Client: rw.client(), Dir: rw.Path(), Order: queue.Order{Names: names}}
-		line, err = those.Participants(ctx, 0)
-	}
+	those := queue.Line{Client: rw.client(), Dir: rw.Path(), Order: queue.Order{Names: names}}
+	line, err := those.Participants(ctx, rw.err, 0)
 	if err != nil {
 		return nil, rw.failed("participants", err)
 	}
 	all := make([]Participant, len(line))
 	for i, p := range line {
-		all[i] = Participant{kindOf(p.Name), p.Name, p.Path, p.Data, p.SessionID, p.Czxid, p.Since}
+		all[i] = Participant{kindOf(p.Name), p.Name, p.Path, p.Data, p.SessionID, p.Czxid, p.Since, p.DataErr}
 	}
 	return all, nil
 }
@@ -192,5 +175,5 @@ func kindOf(name string) Kind {
 }
 
 func (rw *RWLock) failed(verb string, err error) error {
-	return fmt.Errorf("rwlock %s: %s: %w", rw.Path(), verb, err)
+	return queue.Failed("rwlock", rw.Path(), verb, err)
 }

@@ -2,12 +2,9 @@ package rwlock
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Side is one of the two locks of an [RWLock]. Safe for concurrent use.
@@ -40,75 +37,49 @@ func (s *Side) Path() string { return s.line.Dir }
 // without CREATE and READ on the directory, or, beside the write lock, without READ on its node; ErrSequenceExhausted; ErrInvalidPath;
 // framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely. Beside the write lock also how that was lost.
 func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
-	return s.acquire(ctx, "acquire", s.line.Acquire)
+	return s.lock(s.acquire(ctx, "acquire", s.line.Acquire))
 }
 
 // TryAcquire is Acquire for who does not want to wait: ErrNotAcquired as soon as it is known that somebody is in the way. The first look writes
 // nothing, see also [WithStaleTry]; only when nobody is there does it queue, and when somebody was faster it leaves again. What Acquire
 // does at once it does, too.
 func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
-	return s.acquire(ctx, "try to acquire", func(ctx, values context.Context) (*queue.Grant, error) {
-		return s.line.TryAcquire(ctx, values, s.rw.staleTry)
-	})
+	return s.lock(s.acquire(ctx, "try to acquire", s.line.TryAcquire))
 }
 
-func (s *Side) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
-	err := s.fault()
-	switch {
-	case err != nil:
-	case ctx == nil:
-		err = framework.ErrNilContext
-	case ctx.Err() != nil:
-		err = s.line.Client.Left(ctx, nil)
-	default:
-		var lock *Lock
-		if lock, err = s.enter(ctx, wait); err == nil {
-			return lock, nil
-		}
+// acquire does what ctx entitles to, and else waits in line.
+func (s *Side) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*queue.Handle, error) {
+	err := s.ready(ctx)
+	if err != nil {
+		return nil, s.failed(verb, err)
 	}
-	return nil, s.failed(verb, err)
+	if again := s.line.Reenter(ctx); again != nil {
+		return again, nil
+	}
+	if s.kind == Write && s.rw.read.line.Holds(ctx) {
+		return nil, s.failed(verb, ErrUpgrade)
+	}
+	handle, err := s.line.Enter(ctx, func(ctx, values context.Context) (*queue.Grant, error) {
+		if w := s.rw.write.line.Reenter(ctx); w != nil {
+			return s.beside(ctx, values, &Lock{&s.rw.write, w})
+		}
+		return wait(ctx, values)
+	})
+	return handle, s.failed(verb, err)
 }
 
-// fault is why nothing can be done with it.
-func (s *Side) fault() error {
+func (s *Side) ready(ctx context.Context) error {
 	if s.rw == nil {
 		return framework.ErrNoClient
 	}
-	return queue.Made(s.line.Client, s.rw.err)
+	return queue.Ready(ctx, s.line.Client, s.rw.err)
 }
 
-// enter does what ctx entitles to, and else waits in line.
-func (s *Side) enter(ctx context.Context, wait func(ctx, values context.Context) (*queue.Grant, error)) (*Lock, error) {
-	if again := s.reenter(ctx); again != nil {
-		return again, nil
-	}
-	if _, reading := queue.Carried[*held](ctx, s.rw.read.owner()); reading && s.kind == Write {
-		return nil, ErrUpgrade
-	}
-	ctx, acquired := s.line.Begin(ctx)
-	h := &held{}
-	values := queue.Carry(ctx, s.owner(), h)
-	var grant *queue.Grant
-	var err error
-	if beside := s.rw.write.reenter(ctx); beside != nil {
-		grant, err = s.beside(ctx, values, beside)
-		h.token = beside.FencingToken()
-		if mutant.On("the read node's token") && err == nil {
-			if stat, err := s.line.Client.CheckExists().ForPath(ctx, grant.Path); err == nil && stat != nil {
-				h.token = stat.Czxid
-			}
-		}
-	} else if grant, err = wait(ctx, values); err == nil {
-		h.token = grant.Czxid
-	}
-	queue.Announce(acquired, err, grant.Leave)
+func (s *Side) lock(handle *queue.Handle, err error) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.rw.revocable {
-		h.revoked = grant.Revoked()
-	}
-	return &Lock{s, h.Begin(grant, s.line.Client.Logger()), h}, nil
+	return &Lock{s, handle}, nil
 }
 
 // Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and carries the lock; it ends with ctx
@@ -120,14 +91,8 @@ func (s *Side) enter(ctx context.Context, wait func(ctx, values context.Context)
 // and Do returns. (Who needs to know that the lock is free uses Acquire and Release.) Only when the server refuses to delete the lock's node
 // the error is joined with ErrNotReleased and the reason.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	if f == nil {
-		return s.failed("do", errors.New("the function is nil"))
-	}
-	lock, err := s.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return queue.Do(ctx, lock.handle, s.failed, f)
+	wait := func(ctx context.Context) (*queue.Handle, error) { return s.acquire(ctx, "acquire", s.line.Acquire) }
+	return queue.Do(ctx, wait, s.failed, f)
 }
 
 // Participants returns who holds this lock, or waits for it, in the order of the line; of the others there is no word, see
@@ -140,8 +105,5 @@ func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 func (s *Side) failed(verb string, err error) error {
-	if s.rw == nil {
-		return fmt.Errorf("rwlock: %s: %w", verb, err)
-	}
-	return s.rw.failed(verb+" "+s.kind.String(), err)
+	return queue.Failed("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
 }

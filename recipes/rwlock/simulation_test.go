@@ -6,14 +6,13 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
 )
@@ -55,14 +54,7 @@ func (h *history) granted(t *testing.T, lock *rwlock.Lock, owner int) {
 // between a write lock and its downgrade, everybody gets a turn in the end, and nothing is left. A failing seed fails again.
 func TestSimulation(t *testing.T) {
 	beside := 0
-	for seed := range uint64(25) {
-		synctest.Test(t, func(t *testing.T) {
-			beside += simulate(t, seed)
-			if t.Failed() {
-				t.Fatalf("seed %d", seed)
-			}
-		})
-	}
+	recipetest.Seeds(t, 25, func(t *testing.T, seed uint64) { beside += simulate(t, seed) })
 	require.Greater(t, beside, 100, "readers did share")
 }
 
@@ -86,74 +78,33 @@ func (w *worker) turn() bool {
 	if !ok {
 		return false
 	}
-	w.work(lock)
+	recipetest.Work(lock.Context(), w.r, time.Second)
 	if lock.Kind() == rwlock.Write && w.r.IntN(2) == 0 {
 		if reader, ok := w.acquire(lock.Context(), w.rw.ReadLock()); ok {
-			w.release(lock)
-			w.work(reader)
+			recipetest.Release(w.r, lock.Release)
+			recipetest.Work(reader.Context(), w.r, time.Second)
 			lock = reader
 		}
 	}
-	w.release(lock)
+	recipetest.Release(w.r, lock.Release)
 	return true
 }
 
 func (w *worker) acquire(ctx context.Context, side *rwlock.Side) (*rwlock.Lock, bool) {
-	limit := time.Minute
-	if w.r.IntN(4) == 0 {
-		limit = recipetest.Below(w.r, 2*time.Second)
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	lock, err := side.Acquire(ctx)
+	lock, err := recipetest.Limited(ctx, w.r, side.Acquire)
 	if err == nil {
 		w.h.granted(w.t, lock, w.id)
 		return lock, true
 	}
-	known := ctx.Err() != nil && errors.Is(err, ctx.Err()) || framework.Retryable(err) || errors.Is(err, rwlock.ErrSessionLost)
+	known := errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil && errors.Is(err, ctx.Err()) || framework.Retryable(err) || errors.Is(err, rwlock.ErrSessionLost)
 	assert.True(w.t, known, "%v", err)
-	time.Sleep(recipetest.Below(w.r, time.Second))
 	return nil, false
 }
 
-func (w *worker) work(lock *rwlock.Lock) {
-	timer := time.NewTimer(recipetest.Below(w.r, time.Second))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-lock.Context().Done():
-	}
-}
-
-func (w *worker) release(lock *rwlock.Lock) {
-	ctx, cancel := context.WithTimeout(background, recipetest.Below(w.r, 10*time.Second))
-	defer cancel()
-	_ = lock.Release(ctx) // however it ends
-}
-
 func simulate(t *testing.T, seed uint64) (beside int) {
-	const workers, rounds = 5, 8
-	s := zktest.RunT(t)
-	random := rand.New(rand.NewPCG(seed, 0))
 	h := &history{live: map[*rwlock.Lock]int{}}
-	var wg sync.WaitGroup
-	clients := make([]*framework.Client, workers)
-	for i := range workers {
-		clients[i] = newClient(t, s, framework.WithSessionTimeout(4*time.Second))
-		w := &worker{t, h, rwlock.New(clients[i], path), rand.New(rand.NewPCG(seed, uint64(i)+1)), i}
-		wg.Go(func() {
-			for done := 0; done < rounds; {
-				if w.turn() {
-					done++
-				}
-			}
-		})
-	}
-	calm := recipetest.Trouble(t, s, random, clients)
-	wg.Wait()
-	calm()
-	time.Sleep(20 * time.Second) // sessions of the dead end, and clean-ups
-	clean(t, s)
-	recipetest.Tidy(t, clients...)
+	recipetest.Simulate(t, zktest.RunT(t), seed, 5, 8, []string{path}, func(id int, c *framework.Client, r *rand.Rand) func() bool {
+		return (&worker{t, h, rwlock.New(c, path), r, id}).turn
+	})
 	return h.beside
 }

@@ -31,7 +31,7 @@ func TestTraffic(t *testing.T) {
 		w := waiting(t, background, b.WriteLock())
 		counts(t, s, "write, behind a reader", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
 		release(t, r1)
-		writer := got(t, w)
+		writer := w.OK()
 		counts(t, s, "hand-off to a writer", map[string]int{"delete": 1, "getChildren2": 1})
 		r := waiting(t, background, a.ReadLock())
 		counts(t, s, "read, behind a writer", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
@@ -45,7 +45,7 @@ func TestTraffic(t *testing.T) {
 		release(t, acquire(t, reader.Context(), b.WriteLock()))
 		counts(t, s, "re-entry", map[string]int{})
 		release(t, writer)
-		second := got(t, r)
+		second := r.OK()
 		counts(t, s, "downgrade: release of the write lock, hand-off to a reader", map[string]int{"delete": 1, "getChildren2": 1})
 		_, err = b.WriteLock().Acquire(reader.Context())
 		require.ErrorIs(t, err, rwlock.ErrUpgrade)
@@ -86,10 +86,9 @@ func TestFlights(t *testing.T) {
 		time.Sleep(3 * trip)
 		began := time.Now()
 		flights(1, "release", func() { release(t, write) })
-		o := <-next
-		require.NoError(t, o.err)
+		granted := next.End().OK()
 		require.Equal(t, 2*trip, time.Since(began), "hand-off to a reader: the event, and a list")
-		release(t, o.lock)
+		release(t, granted)
 		release(t, read)
 		flights(1, "read, free", func() { read = acquire(t, background, a.ReadLock()) })
 		release(t, read)
@@ -107,9 +106,9 @@ func TestNoHerdOfReaders(t *testing.T) {
 		w1 := acquire(t, background, rw.WriteLock())
 		w2 := waiting(t, background, rw.WriteLock())
 		const n = 100
-		readers := make([]<-chan outcome, n)
+		readers := make([]*call, n)
 		for i := range readers {
-			readers[i] = begin(background, rwlock.New(d, path).ReadLock())
+			readers[i] = begin(t, background, rwlock.New(d, path).ReadLock())
 		}
 		synctest.Wait()
 		line, err := rw.WriteLock().Participants(background)
@@ -122,11 +121,11 @@ func TestNoHerdOfReaders(t *testing.T) {
 		}
 		s.ResetCounts()
 		release(t, w1)
-		writer := got(t, w2)
+		writer := w2.OK()
 		counts(t, s, "the first writer goes", map[string]int{"delete": 1, "getChildren2": 1})
 		release(t, writer)
 		for _, done := range readers {
-			defer release(t, got(t, done))
+			defer release(t, done.OK())
 		}
 		counts(t, s, "the second writer goes: everybody's turn, one list each", map[string]int{"delete": 1, "getChildren2": n})
 	})

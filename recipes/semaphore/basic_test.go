@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/recipes/semaphore"
@@ -158,21 +159,18 @@ func TestTryAcquireAllAtOnce(t *testing.T) {
 		s := zktest.RunT(t)
 		s.Delay(0, time.Millisecond)
 		const max, tries = 3, 10
-		results := make(chan outcome, tries)
+		var calls []*call
 		for range tries {
 			sem := semaphore.New(newClient(t, s), path, max)
-			go func() {
-				lease, err := sem.TryAcquire(background, 1)
-				results <- outcome{lease: lease, err: err}
-			}()
+			calls = append(calls, recipetest.Begin(t, func() (*semaphore.Lease, error) { return sem.TryAcquire(background, 1) }))
 		}
 		acquired := 0
-		for range tries {
-			if o := <-results; o.err == nil {
+		for _, c := range calls {
+			if o := c.End(); o.Err == nil {
 				acquired++
-				defer func() { require.NoError(t, o.lease.Release(background)) }()
+				defer func() { require.NoError(t, o.Value.Release(background)) }()
 			} else {
-				require.ErrorIs(t, o.err, semaphore.ErrNotAcquired)
+				require.ErrorIs(t, o.Err, semaphore.ErrNotAcquired)
 			}
 		}
 		require.Equal(t, max, acquired)
@@ -194,11 +192,11 @@ func TestLineIsNotPassed(t *testing.T) {
 		few := waiting(t, background, newSemaphore(), 1)
 		few2 := waiting(t, background, newSemaphore(), 1)
 		for _, lease := range held {
-			require.Equal(t, true, pending(many) && pending(few) && pending(few2))
+			require.Equal(t, true, many.Pending() && few.Pending() && few2.Pending())
 			release(t, lease)
 		}
 		lease := got(t, many)
-		require.True(t, pending(few) && pending(few2))
+		require.True(t, few.Pending() && few2.Pending())
 		release(t, lease)
 		release(t, got(t, few))
 		release(t, got(t, few2))

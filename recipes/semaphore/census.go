@@ -6,8 +6,8 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
-	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // sight is what the servers say about the semaphore at one moment.
@@ -26,9 +26,7 @@ func (s sight) same(o sight) bool {
 // stop removes the watches.
 func (s sight) stop() {
 	for _, w := range s.watches {
-		if w != nil {
-			w.Stop()
-		}
+		w.Stop()
 	}
 }
 

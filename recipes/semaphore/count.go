@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -46,7 +46,7 @@ func (c *Count) Path() string { return c.path }
 // Get reads the count. Errors: ErrNoNode if it was never set; ErrBadCount if the node contains something else; those of every operation.
 func (c *Count) Get(ctx context.Context) (CountValue, error) {
 	var stat framework.Stat
-	err := queue.Made(c.client, c.err)
+	err := queue.Ready(ctx, c.client, c.err)
 	var data []byte
 	if err == nil {
 		data, err = c.client.GetData().StoringStatIn(&stat).ForPath(ctx, c.path)
@@ -69,7 +69,7 @@ func value(data []byte, stat framework.Stat, err error) (v CountValue, _ error) 
 // Set sets the count to n, whatever it was, and makes its node, and missing parents as containers, if there is none. Two at a time leave one of
 // the numbers; [Count.CompareAndSet] is for numbers that depend on the one before.
 func (c *Count) Set(ctx context.Context, n int32) error {
-	err := queue.Made(c.client, c.err)
+	err := queue.Ready(ctx, c.client, c.err)
 	if err == nil {
 		_, err = c.client.Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, c.path, encode(n))
 	}
@@ -79,10 +79,7 @@ func (c *Count) Set(ctx context.Context, n int32) error {
 // CreateIfMissing makes the count's node with n in it, and missing parents as containers, if there is none; one that is there is left as it is. It returns
 // what the count is then. Of several at a time one makes it, and all return that one's number.
 func (c *Count) CreateIfMissing(ctx context.Context, n int32) (CountValue, error) {
-	err := queue.Made(c.client, c.err)
-	if err == nil && ctx == nil {
-		err = framework.ErrNilContext
-	}
+	err := queue.Ready(ctx, c.client, c.err)
 	for err == nil {
 		var stat framework.Stat
 		var data []byte
@@ -109,12 +106,10 @@ func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (Co
 }
 
 func (c *Count) compareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
-	if err := queue.Made(c.client, c.err); err != nil {
+	if err := queue.Ready(ctx, c.client, c.err); err != nil {
 		return CountValue{}, err
 	}
 	switch {
-	case ctx == nil:
-		return CountValue{}, framework.ErrNilContext
 	case seen.Version == -1: // the version overflows to it after four thousand million changes
 		return CountValue{}, fmt.Errorf("%w: version -1 stands for any version; use Set", framework.ErrBadArguments)
 	case seen.Mzxid == 0:
@@ -132,8 +127,8 @@ func (c *Count) compareAndSet(ctx context.Context, seen CountValue, n int32) (Co
 func (c *Count) unchanged(ctx context.Context, seen CountValue) error {
 	synced := c.client.Sync().InBackground().ForPath(ctx, c.path)
 	looking := c.client.CheckExists().InBackground().ForPath(ctx, c.path)
-	_, stale := result(synced)
-	now, err := result(looking)
+	_, stale := queue.Result(synced)
+	now, err := queue.Result(looking)
 	switch {
 	case stale != nil:
 		return stale
@@ -163,15 +158,12 @@ func (c *Count) Watch(ctx context.Context) iter.Seq2[CountValue, error] {
 
 // watch returns nil when the loop was left.
 func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) error {
-	switch {
-	case queue.Made(c.client, c.err) != nil:
-		return queue.Made(c.client, c.err)
-	case ctx == nil:
-		return framework.ErrNilContext
+	if err := queue.Ready(ctx, c.client, c.err); err != nil {
+		return err
 	}
 	last := int64(-1)          // mzxid of what was yielded
 	var armed *framework.Watch // by the last look; it goes only when the next one has taken over, and costs no request then
-	defer func() { stopped(armed) }()
+	defer func() { armed.Stop() }()
 	for failures := 0; ; {
 		var stat framework.Stat
 		data, watch, err := c.client.GetData().StoringStatIn(&stat).WithWatch().ForPath(ctx, c.path)
@@ -183,7 +175,7 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 				continue // made in between
 			}
 		}
-		stopped(armed)
+		armed.Stop()
 		armed = watch
 		if found && stat.Mzxid != last {
 			last = stat.Mzxid
@@ -198,12 +190,9 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 			if err := c.await(ctx, watch); err != nil {
 				return err
 			}
-		case ctx.Err() != nil, !framework.Retryable(err) && !beginAgain(err):
+		case ctx.Err() != nil, !queue.Passing(c.client)(err):
 			return err
 		default:
-			if over := c.client.Over(); over != nil { // the view of a session has no other one to go on in
-				return over
-			}
 			failures++
 			if err := queue.Pause(ctx, c.client, failures); err != nil {
 				return err
@@ -227,18 +216,12 @@ func (c *Count) await(ctx context.Context, watch *framework.Watch) error {
 	return nil
 }
 
-func stopped(w *framework.Watch) {
-	if w != nil {
-		w.Stop()
-	}
-}
-
 // make makes the node with n in it; one that is there already is fine.
 func (c *Count) make(ctx context.Context, view *framework.Client, n int32) error {
 	// One attempt at a time, so that a repeat that meets the node of the one before sees just that.
 	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
 	return view.Retry(ctx, func(ctx context.Context) error {
-		_, err := result(create.ForPath(ctx, c.path, encode(n)))
+		_, err := queue.Result(create.ForPath(ctx, c.path, encode(n)))
 		if errors.Is(err, framework.ErrNodeExists) {
 			return nil
 		}
@@ -246,12 +229,7 @@ func (c *Count) make(ctx context.Context, view *framework.Client, n int32) error
 	})
 }
 
-func (c *Count) failed(verb string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("count %s: %s: %w", c.path, verb, err)
-}
+func (c *Count) failed(verb string, err error) error { return queue.Failed("count", c.path, verb, err) }
 
 func encode(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 

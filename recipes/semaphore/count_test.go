@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -232,14 +232,14 @@ func TestSharedCountChanges(t *testing.T) {
 		b := waiting(t, background, sem, 1)
 		d := waiting(t, background, sem, 2)
 		require.NoError(t, count.Set(background, -5))
-		require.True(t, pending(a))
+		a.Waits()
 		began := time.Now()
 		require.NoError(t, count.Set(background, 1))
 		leaseA := got(t, a)
-		require.True(t, pending(b) && pending(d))
+		require.True(t, b.Pending() && d.Pending())
 		require.NoError(t, count.Set(background, 3))
 		leaseB := got(t, b)
-		require.True(t, pending(d), "one is free, two are wanted")
+		require.True(t, d.Pending(), "one is free, two are wanted")
 		require.NoError(t, count.Set(background, 4))
 		leaseD := got(t, d)
 		require.Equal(t, began, time.Now(), "at once, not at the next check")
@@ -255,7 +255,7 @@ func TestSharedCountChanges(t *testing.T) {
 		next := waiting(t, background, sem, 1)
 		release(t, leaseA)
 		release(t, leaseB)
-		require.True(t, pending(next))
+		next.Waits()
 		release(t, leaseD)
 		release(t, got(t, next))
 		clean(t, s)
@@ -276,7 +276,7 @@ func TestSharedCountShrinksAtTheMomentOfTheGrant(t *testing.T) {
 		<-hold.Struck()
 		require.NoError(t, count.Set(background, 1))
 		hold.Release()
-		require.True(t, pending(waiter), "the count that was in force at the leap is the one that counts")
+		require.True(t, waiter.Pending(), "the count that was in force at the leap is the one that counts")
 		require.Equal(t, 1, taken(t, s))
 		release(t, lease)
 		release(t, got(t, waiter))
@@ -291,7 +291,7 @@ func TestSharedCountTurnsBadWhileWaiting(t *testing.T) {
 		sem := semaphore.New(c, path, 0, semaphore.WithSharedCount(countPath))
 		waiter := waiting(t, background, sem, 1)
 		require.NoError(t, s.Set(countPath, nil))
-		require.ErrorIs(t, (<-waiter).err, semaphore.ErrBadCount)
+		require.ErrorIs(t, waiter.End().Err, semaphore.ErrBadCount)
 		clean(t, s)
 	})
 }

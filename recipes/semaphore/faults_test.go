@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -74,20 +74,20 @@ func TestCancelAtEachStep(t *testing.T) {
 					}
 					fault := s.Inject(zktest.Fault{Session: session(t, b), Op: op, After: after, Action: zktest.HoldReply, Times: -1})
 					ctx, cancel := context.WithCancel(background)
-					done := acquiring(ctx, semaphore.New(b, path, 2, semaphore.WithSharedCount(countPath)), 2)
+					done := begin(t, ctx, semaphore.New(b, path, 2, semaphore.WithSharedCount(countPath)), 2)
 					synctest.Wait()
 					if lease != nil {
 						release(t, lease)
 						synctest.Wait()
 					}
 					cancel()
-					o := <-done
+					o := done.End()
 					fault.Release()
 					fault.Remove()
-					if o.err == nil {
-						release(t, o.lease)
+					if o.Err == nil {
+						release(t, o.Value)
 					} else {
-						require.ErrorIs(t, o.err, context.Canceled)
+						require.ErrorIs(t, o.Err, context.Canceled)
 					}
 					time.Sleep(time.Second)
 					clean(t, s)
@@ -136,7 +136,7 @@ func TestForeignChildrenTakeNoLease(t *testing.T) {
 		lease := acquire(t, sem, 2)
 		waiter := waiting(t, background, sem, 1)
 		require.NoError(t, s.Create(leases+"/more", nil))
-		require.True(t, pending(waiter))
+		waiter.Waits()
 		release(t, lease)
 		release(t, got(t, waiter))
 		require.Equal(t, 1, strings.Count(log.String(), "is no lease"), "one warning for the path")
@@ -184,7 +184,7 @@ func TestContainersReaped(t *testing.T) {
 		}
 		release(t, acquire(t, sem, 1))
 		hold := s.Inject(zktest.Fault{Op: "create2", Action: zktest.Hold})
-		done := acquiring(background, sem, 1)
+		done := begin(t, background, sem, 1)
 		<-hold.Struck()
 		require.NoError(t, s.Delete(leases))
 		hold.Release()
@@ -223,7 +223,7 @@ func TestLeaseDeletedWhileItIsTaken(t *testing.T) {
 		c := newClient(t, s)
 		require.NoError(t, c.CreateContainers(background, leases))
 		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "getChildren2", PathPrefix: leases, After: 1, Action: zktest.Hold})
-		done := acquiring(background, semaphore.New(c, path, 1), 1)
+		done := begin(t, background, semaphore.New(c, path, 1), 1)
 		<-hold.Struck()
 		children, err := s.Children(leases)
 		require.NoError(t, err)
@@ -251,25 +251,17 @@ func TestPlaceDeletedWhileWaiting(t *testing.T) {
 			time.Sleep(time.Second)
 			require.NoError(t, s.Delete(line[0].Path))
 			time.Sleep(2 * time.Second)
-			require.True(t, pending(first))
+			first.Waits()
 		}
 		second := waiting(t, background, sem, 1)
 		require.NoError(t, s.DeleteAll(path))
 		<-lease.Context().Done()
 		time.Sleep(2 * time.Second)
-		var o outcome
-		var last <-chan outcome
-		select { // in whatever order they came back
-		case o = <-first:
-			last = second
-		case o = <-second:
-			last = first
-		}
-		require.NoError(t, o.err)
+		first, second = inOrder(first, second)
 		require.ErrorIs(t, lease.Release(background), semaphore.ErrNodeDeleted)
-		require.True(t, pending(last))
-		release(t, o.lease)
-		release(t, got(t, last))
+		second.Waits()
+		release(t, first.OK())
+		release(t, got(t, second))
 		clean(t, s)
 	})
 }
@@ -316,9 +308,9 @@ func TestRepliesLostInLine(t *testing.T) {
 				a, b := newClient(t, s), newClient(t, s)
 				lease := acquire(t, semaphore.New(a, path, 2), 2)
 				s.Inject(zktest.Fault{Session: session(t, b), Op: op, After: after, Times: 2, Action: zktest.LoseReply})
-				waiter := acquiring(background, semaphore.New(b, path, 2), 2)
+				waiter := begin(t, background, semaphore.New(b, path, 2), 2)
 				time.Sleep(5 * time.Second)
-				require.True(t, pending(waiter))
+				waiter.Waits()
 				release(t, lease)
 				next := got(t, waiter)
 				require.Equal(t, 2, taken(t, s))
@@ -342,10 +334,10 @@ func TestReleaseWhileTheFirstIsDisconnected(t *testing.T) {
 		s.Cut(session(t, b))
 		release(t, lease)
 		time.Sleep(2 * time.Second)
-		require.True(t, pending(first) && pending(second))
+		require.True(t, first.Pending() && second.Pending())
 		refused.Remove()
 		lease = got(t, first)
-		require.True(t, pending(second))
+		second.Waits()
 		release(t, lease)
 		release(t, got(t, second))
 		clean(t, s)
@@ -361,14 +353,14 @@ func TestExpiryWhileWaiting(t *testing.T) {
 		second := waiting(t, background, semaphore.New(c, path, 1), 1)
 		s.Expire(session(t, b))
 		time.Sleep(time.Second)
-		require.True(t, pending(first) && pending(second))
+		require.True(t, first.Pending() && second.Pending())
 		line, err := semaphore.New(a, path, 1).Waiting(background)
 		require.NoError(t, err)
 		require.Len(t, line, 2)
 		require.Equal(t, session(t, b), line[1].SessionID, "at the end of the line, in its new session")
 		release(t, lease)
 		lease = got(t, second)
-		require.True(t, pending(first))
+		first.Waits()
 		release(t, lease)
 		release(t, got(t, first))
 		clean(t, s)
@@ -381,7 +373,7 @@ func TestExpiryWhileTaking(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
 		hold := s.Inject(zktest.Fault{Op: "create2", PathPrefix: leases, Times: 20, Action: zktest.Hold})
-		done := acquiring(background, semaphore.New(c, path, 1), 1)
+		done := begin(t, background, semaphore.New(c, path, 1), 1)
 		for range 20 {
 			<-hold.Struck()
 			s.Expire(session(t, c))
@@ -473,13 +465,13 @@ func TestBlackHoleWhileHolding(t *testing.T) {
 			blind := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore}) // no way back either
 			lost := make(chan time.Time, 1)
 			context.AfterFunc(lease.Context(), func() { lost <- time.Now() })
-			o := <-waiter
-			require.NoError(t, o.err)
+			o := waiter.End()
+			require.NoError(t, o.Err)
 			ended := <-lost
-			require.True(t, ended.Before(o.at), "the context ended at %v, the next grant was at %v", ended, o.at)
+			require.True(t, ended.Before(o.At), "the context ended at %v, the next grant was at %v", ended, o.At)
 			require.ErrorIs(t, context.Cause(lease.Context()), semaphore.ErrSessionLost)
 			blind.Remove()
-			release(t, o.lease)
+			release(t, o.Value)
 		})
 	}
 }
@@ -512,16 +504,15 @@ func TestSuspendedAtTheMomentOfTheGrant(t *testing.T) {
 		sem := semaphore.New(c, path, 2, semaphore.WithLossPolicy(framework.SuspendedIsLoss))
 		random := rand.New(rand.NewPCG(1, 1))
 		for range 300 {
-			done := acquiring(background, sem, 2)
+			done := begin(t, background, sem, 2)
 			for range random.IntN(60) {
 				runtime.Gosched()
 			}
 			s.Cut(session(t, c))
-			o := <-done
-			require.NoError(t, o.err)
-			if err := o.lease.Release(background); err != nil {
+			next := done.End().OK()
+			if err := next.Release(background); err != nil {
 				require.ErrorIs(t, err, semaphore.ErrSuspended)
-				require.ErrorIs(t, context.Cause(o.lease.Context()), semaphore.ErrSuspended)
+				require.ErrorIs(t, context.Cause(next.Context()), semaphore.ErrSuspended)
 			}
 			time.Sleep(5 * time.Second)
 			clean(t, s)
@@ -539,7 +530,7 @@ func TestEventThatNeverComes(t *testing.T) {
 		acl := s.Tree()[leases].ACL
 		require.NoError(t, s.SetACL(leases, zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}))
 		release(t, lease)
-		require.True(t, pending(waiter), "the server has dropped the event")
+		require.True(t, waiter.Pending(), "the server has dropped the event")
 		require.NoError(t, s.SetACL(leases, acl...))
 		released := time.Now()
 		lease = got(t, waiter)
@@ -581,8 +572,8 @@ func TestClientClosed(t *testing.T) {
 		first, second := waiting(t, background, sb, 1), waiting(t, background, sb, 1)
 		began := time.Now()
 		require.NoError(t, b.Close())
-		for _, waiter := range []<-chan outcome{first, second} {
-			require.ErrorIs(t, (<-waiter).err, framework.ErrClosed)
+		for _, waiter := range []*call{first, second} {
+			require.ErrorIs(t, waiter.End().Err, framework.ErrClosed)
 			require.Equal(t, began, time.Now())
 		}
 		_, err := sb.Acquire(background, 1)
@@ -635,19 +626,12 @@ func TestOutageWhileWaiting(t *testing.T) {
 		second := waiting(t, background, semaphore.New(a, path, 2), 2)
 		s.Stop()
 		time.Sleep(10 * time.Minute)
-		require.True(t, pending(first) && pending(second))
+		require.True(t, first.Pending() && second.Pending())
 		require.False(t, lease.Valid())
 		require.NoError(t, s.Start())
-		for range 2 {
-			select {
-			case o := <-first:
-				require.NoError(t, o.err)
-				release(t, o.lease)
-			case o := <-second:
-				require.NoError(t, o.err)
-				release(t, o.lease)
-			}
-		}
+		first, second = inOrder(first, second)
+		release(t, got(t, first))
+		release(t, got(t, second))
 		time.Sleep(time.Second)
 		clean(t, s)
 	})

@@ -4,12 +4,11 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -20,6 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
+	counts    = recipetest.Counts
 	sum       = recipetest.Sum
 )
 
@@ -45,38 +45,35 @@ func release(t *testing.T, lease *semaphore.Lease) {
 	require.NoError(t, lease.Release(background))
 }
 
-// outcome is what an Acquire on another goroutine comes to.
-type outcome struct {
-	lease *semaphore.Lease
-	err   error
-	at    time.Time
-}
+// call is an Acquire on another goroutine.
+type call = recipetest.Call[*semaphore.Lease]
 
-func acquiring(ctx context.Context, s *semaphore.Semaphore, n int) <-chan outcome {
-	done := make(chan outcome, 1)
-	go func() {
-		lease, err := s.Acquire(ctx, n)
-		done <- outcome{lease, err, time.Now()}
-	}()
-	return done
+func begin(t *testing.T, ctx context.Context, s *semaphore.Semaphore, n int) *call {
+	return recipetest.Begin(t, func() (*semaphore.Lease, error) { return s.Acquire(ctx, n) })
 }
 
 // waiting begins to acquire on another goroutine and returns when it stands in line.
-func waiting(t *testing.T, ctx context.Context, s *semaphore.Semaphore, n int) <-chan outcome {
+func waiting(t *testing.T, ctx context.Context, s *semaphore.Semaphore, n int) *call {
 	t.Helper()
-	done := acquiring(ctx, s, n)
-	if !pending(done) {
-		require.Fail(t, "did not wait", "%v", (<-done).err)
-	}
-	return done
+	return begin(t, ctx, s, n).Waits()
 }
 
-func got(t *testing.T, done <-chan outcome) *semaphore.Lease {
+// got is the valid lease of an Acquire that takes time.
+func got(t *testing.T, c *call) *semaphore.Lease {
 	t.Helper()
-	o := <-done
-	require.NoError(t, o.err)
-	require.True(t, o.lease.Valid())
-	return o.lease
+	lease := c.End().OK()
+	require.True(t, lease.Valid())
+	return lease
+}
+
+// inOrder returns two in the order in which they come back.
+func inOrder(one, other *call) (first, second *call) {
+	select {
+	case <-one.Done:
+		return one, other
+	case <-other.Done:
+		return other, one
+	}
 }
 
 // taken is how many lease nodes there are.

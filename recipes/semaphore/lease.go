@@ -3,14 +3,13 @@ package semaphore
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Lease is one or several leases in the caller's hand, until Release or the loss of any of them. Safe for concurrent use: any goroutine may
@@ -55,7 +54,7 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 	for _, other := range nodes[1:] {
 		l.apart = append(l.apart, context.AfterFunc(other.hold.Context(), func() { first.End(context.Cause(other.hold.Context())) }))
 	}
-	l.cleanup = runtime.AddCleanup(l, forgotten, forgottenLease{nodes[0].path, s.client.Logger(), session.Ended()})
+	l.cleanup = queue.Mind(l, nodes[0].path, session)
 	return l, nil
 }
 
@@ -71,20 +70,6 @@ func end(nodes []node, why error) {
 	if len(nodes) > 0 {
 		defer end(nodes[1:], why)
 		nodes[0].hold.End(why)
-	}
-}
-
-// forgottenLease is what remains of a Lease that was garbage collected.
-type forgottenLease struct {
-	path  string
-	log   *slog.Logger
-	ended func() bool
-}
-
-// forgotten only warns: somebody may still work under the lease's context. It runs on the collector's goroutine and touches as little as possible.
-func forgotten(f forgottenLease) {
-	if !f.ended() {
-		f.log.Warn("a lease was dropped without Release; it is taken until its session ends", "path", f.path)
 	}
 }
 
@@ -148,10 +133,7 @@ func (l *Lease) Paths() []string {
 // Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 	data, err := l.view.GetData().ForPath(ctx, l.nodes[0].path)
-	if err != nil {
-		return nil, l.s.failed("lease data", err)
-	}
-	return data, nil
+	return data, l.s.failed("lease data", err)
 }
 
 // Guard are operations for [framework.Client.Transaction], of any client of the same ensemble: the transaction is only executed while all the
@@ -190,9 +172,7 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 		if err = l.remove(ctx); lost != nil {
 			err = lost
 		}
-		if err != nil {
-			err = l.s.failed("release", err)
-		}
+		err = l.s.failed("release", err)
 	}()
 	end(l.nodes, why)
 	return nil
@@ -207,7 +187,7 @@ func (l *Lease) remove(ctx context.Context) error {
 	}
 	var failed error
 	for i, d := range deletes {
-		_, err := result(d)
+		_, err := queue.Result(d)
 		if framework.Retryable(err) && ctx.Err() == nil { // once more, this time as the retry policy says
 			err = quietly.ForPath(ctx, l.nodes[i].path)
 		}

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // inLine takes n leases by way of the line: whoever holds its lock is the first, waits until there are enough, and takes all of them at once. When
 // the session, or a node, is lost meanwhile, it begins again at the end of the line; also when it has to give way.
 func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	patience := patience(firstPatience)
-	for stays := 0; ; stays++ {
-		joined := time.Now()
+	for stays := (queue.Stays{}); ; {
+		stays.Begin()
 		lease, err := s.stay(ctx, n, patience)
 		if err == nil {
 			return lease, nil
@@ -25,25 +25,11 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 			patience = patience.longer()
 			continue
 		}
-		// Once there was a place in line an outage is sat out, too.
-		if ctx.Err() != nil || !beginAgain(err) && (stays == 0 || !framework.Retryable(err)) {
-			return nil, err
-		}
-		if over := s.client.Over(); over != nil { // the view of a session has no other one to go on in
-			return nil, over
-		}
-		s.client.Logger().Info("place in line lost; going to the end of it", "path", s.path, "err", err)
-		if time.Since(joined) > settled {
-			stays = 0
-		}
-		if err := queue.Pause(ctx, s.client, stays); err != nil {
+		if err := stays.Again(ctx, s.client, s.path, err); err != nil {
 			return nil, err
 		}
 	}
 }
-
-// settled is how long a stay in line must have lasted for its end not to look like a part of a series.
-const settled = 10 * time.Second
 
 // stay is one stay in line.
 func (s *Semaphore) stay(ctx context.Context, n int, patience patience) (*Lease, error) {
@@ -81,8 +67,8 @@ func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patien
 			}
 			continue // somebody had looked before we came into line, and was faster
 		}
-		if s.onWait != nil {
-			s.onWait(Position{Node: place.Name})
+		if s.line.OnWait != nil {
+			s.line.OnWait(Position{Node: place.Name})
 		}
 		waited := s.client.Observer().Wait(ctx, framework.Queue{Recipe: s.recipe(), Path: s.path, Node: place.Name})
 		err = s.await(ctx, place, seen, n, &calm)
@@ -131,8 +117,8 @@ func (s *Semaphore) change(ctx context.Context, place *queue.Grant, seen sight, 
 	}
 	var event framework.Event
 	select {
-	case event = <-events(seen.watches[0]):
-	case event = <-events(seen.watches[1]):
+	case event = <-queue.Events(seen.watches[0]):
+	case event = <-queue.Events(seen.watches[1]):
 	case <-still:
 		return true, nil
 	case <-check.C:
@@ -145,11 +131,4 @@ func (s *Semaphore) change(ctx context.Context, place *queue.Grant, seen sight, 
 		return false, event.Err
 	}
 	return false, nil
-}
-
-func events(w *framework.Watch) <-chan framework.Event {
-	if w == nil {
-		return nil
-	}
-	return w.C
 }

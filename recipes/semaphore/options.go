@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Option changes what [New] and [NewMutex] make.
@@ -40,31 +41,21 @@ func WithLeaseData(data []byte) Option {
 // certainly does, which the client's own clock decides, so that the restart of one server ends no lease. With
 // [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
-	return func(s *Semaphore) error {
-		if p != framework.SessionOnly && p != framework.SuspendedIsLoss {
-			return fmt.Errorf("%w WithLossPolicy: there is no policy %d; choose SessionOnly or SuspendedIsLoss", framework.ErrInvalidOption, p)
-		}
-		s.loss = p
-		return nil
+	return func(s *Semaphore) (err error) {
+		s.loss, err = queue.Policy(p)
+		return err
 	}
 }
 
 // OnWait has f called each time an Acquire finds out that it has to wait: when it stands in line, with how many are ahead, and with nobody
 // ahead when it is the first and too few leases are free. It is called by the goroutine that acquires, which waits for it. Default: none.
 func OnWait(f func(Position)) Option {
-	return func(s *Semaphore) error {
-		if f == nil {
-			return fmt.Errorf("%w OnWait: the function is nil; leave the option out", framework.ErrInvalidOption)
-		}
-		s.onWait = f
-		return nil
+	return func(s *Semaphore) (err error) {
+		s.line.OnWait, err = queue.Called(f)
+		return err
 	}
 }
 
-// Position is a place in line.
-type Position struct {
-	// Node is the name of the own node in line, Predecessor that of the nearest one ahead, "" for the first.
-	Node, Predecessor string
-	// Ahead counts those ahead in line; it says nothing about leases.
-	Ahead int
-}
+// Position is a place in line, a struct{ Node, Predecessor string; Ahead int }: the name of the own node in line, that of the nearest one ahead, "" for the
+// first, and how many are ahead in line, which says nothing about leases.
+type Position = queue.Position

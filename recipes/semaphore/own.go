@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // own is what a lease's context carries of it: not the Lease, which would never be collected then.

@@ -57,7 +57,7 @@ func TestGivesWayToParts(t *testing.T) {
 		part := <-second
 		require.NotNil(t, part)
 		require.Less(t, time.Since(began), time.Second)
-		require.True(t, pending(ours))
+		ours.Waits()
 		line, err := sem.Waiting(background)
 		require.NoError(t, err)
 		require.Len(t, line, 1, "ours is in line again")
@@ -162,14 +162,14 @@ func TestNoGivingWayAmongOurselves(t *testing.T) {
 		time.Sleep(time.Second) // the watch on the own node of the lease
 		s.ResetCounts()
 		time.Sleep(time.Minute)
-		require.True(t, pending(head) && pending(next))
+		require.True(t, head.Pending() && next.Pending())
 		counts := s.Counts()
 		require.Zero(t, counts["create2"])
 		require.LessOrEqual(t, counts["getChildren2"], 60, "%v", counts)
 		require.LessOrEqual(t, counts["exists"], 8, "the check of the one who waits behind: %v", counts)
 		release(t, held)
 		lease := got(t, head)
-		require.True(t, pending(next))
+		next.Waits()
 		release(t, lease)
 		release(t, got(t, next))
 		clean(t, s)
@@ -194,7 +194,7 @@ func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
 			require.NoError(t, part.release(background))
 			part = next
 		}
-		require.True(t, pending(ours))
+		ours.Waits()
 		require.NoError(t, part.release(background))
 		release(t, got(t, ours))
 		clean(t, s)
@@ -238,7 +238,7 @@ func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
 		require.NoError(t, err)
 		ours := waiting(t, background, semaphore.New(newClient(t, s, framework.WithHooks(hooks)), path, max), max)
 		time.Sleep(time.Second)
-		require.True(t, pending(ours))
+		ours.Waits()
 		require.True(t, deleted)
 		require.NoError(t, part.release(background))
 		release(t, got(t, ours))

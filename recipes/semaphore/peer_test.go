@@ -196,7 +196,7 @@ func TestCuratorsWaiterAndOurRace(t *testing.T) {
 		sem, theirs := semaphore.New(a, path, 1), peer{b, 1}
 		// Ours looks, finds nobody, and creates its node when theirs has come in between.
 		hold := s.Inject(zktest.Fault{Session: session(t, a), Op: "create2", Action: zktest.Hold})
-		ours := acquiring(background, sem, 1)
+		ours := begin(t, background, sem, 1)
 		<-hold.Struck()
 		first, err := theirs.acquire(background)
 		require.NoError(t, err)
@@ -209,11 +209,11 @@ func TestCuratorsWaiterAndOurRace(t *testing.T) {
 		}()
 		require.True(t, pending(second))
 		hold.Release()
-		require.True(t, pending(ours) && pending(second))
+		require.True(t, ours.Pending() && pending(second))
 		require.Equal(t, 2, taken(t, s), "first and second")
 		require.NoError(t, first.release(background))
 		lease := <-second
-		require.True(t, pending(ours))
+		ours.Waits()
 		require.NoError(t, lease.release(background))
 		release(t, got(t, ours))
 		clean(t, s)

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // The names below the semaphore's path. They are part of the contract with Curator for Java.
@@ -63,7 +62,6 @@ type Semaphore struct {
 	leases queue.Line // who has them; only read
 	data   []byte
 	loss   framework.LossPolicy
-	onWait func(Position)
 	err    error // of New: every method returns it
 
 	warnedForeign atomic.Bool
@@ -83,16 +81,8 @@ func configured(what string, client *framework.Client, path string, max int, opt
 }
 
 func (s *Semaphore) configure(opts []Option) error {
-	if err := queue.Check(s.client, s.path); err != nil {
+	if err := queue.Configure(s.client, s.path, s, opts); err != nil {
 		return err
-	}
-	for _, opt := range opts {
-		if opt == nil {
-			return fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
-		}
-		if err := opt(s); err != nil {
-			return err
-		}
 	}
 	if s.count == nil && s.max < 1 {
 		return fmt.Errorf("%w max %d: a semaphore has at least one lease, or a WithSharedCount", framework.ErrInvalidOption, s.max)
@@ -102,9 +92,6 @@ func (s *Semaphore) configure(opts []Option) error {
 	s.line.Recipe, s.line.Order = s.recipe()+"-line", queue.Order{Names: []string{lockName}}
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
 	s.leases.Order = queue.Order{Names: []string{leaseName}}
-	if f := s.onWait; f != nil {
-		s.line.OnWait = func(p queue.Position) { f(Position(p)) }
-	}
 	return nil
 }
 
@@ -138,7 +125,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 			return nil, ErrSelfWait
 		}
 		lease, err := s.try(ctx, n)
-		if errors.Is(err, ErrNotAcquired) || beginAgain(err) {
+		if errors.Is(err, ErrNotAcquired) || queue.BeginAgain(err) {
 			return s.inLine(ctx, n)
 		}
 		return lease, err
@@ -153,7 +140,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 }
 
 func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(context.Context) (*Lease, error)) (*Lease, error) {
-	err := s.ready(ctx)
+	err := queue.Ready(ctx, s.client, s.err)
 	switch {
 	case err != nil:
 	case n < 1:
@@ -175,21 +162,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(c
 	return nil, s.failed(verb, err)
 }
 
-// ready refuses what cannot be begun.
-func (s *Semaphore) ready(ctx context.Context) error {
-	switch {
-	case queue.Made(s.client, s.err) != nil:
-		return queue.Made(s.client, s.err)
-	case ctx == nil:
-		return framework.ErrNilContext
-	case ctx.Err() != nil:
-		return s.client.Left(ctx, nil)
-	}
-	return nil
-}
-
 func (s *Semaphore) failed(verb string, err error) error {
-	return fmt.Errorf("%s %s: %s: %w", s.what, s.path, verb, err)
+	return queue.Failed(s.what, s.path, verb, err)
 }
 
 // Do runs f while holding n leases, and releases them, also when f panics. f's context has the values of ctx; it ends with ctx and with the
@@ -201,14 +175,11 @@ func (s *Semaphore) failed(verb string, err error) error {
 // needs to know that the leases are free uses Acquire and Release.) Only when the server refuses to delete the nodes the error is joined with
 // ErrNotReleased and the reason.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
-	if f == nil {
-		return s.failed("do", errors.New("the function is nil"))
+	wait := func(ctx context.Context) (held, error) {
+		lease, err := s.Acquire(ctx, n)
+		return held{lease}, err
 	}
-	lease, err := s.Acquire(ctx, n)
-	if err != nil {
-		return err
-	}
-	return queue.Do(ctx, held{lease}, s.failed, f)
+	return queue.Do(ctx, wait, s.failed, f)
 }
 
 // held is a lease that says how it was lost.
@@ -217,15 +188,16 @@ type held struct{ *Lease }
 func (h held) Lost() error { return h.lost() }
 
 // Participant is somebody's node: one lease, or one place in line.
-type Participant struct {
-	Name, Path string
-	Data       []byte
-	// SessionID, Czxid and Since are 0 when the client has no right to read the node.
-	SessionID, Czxid int64
-	Since            time.Time // by the server's clock
-}
+//
+//   - Name, Path string: that of the node, and where it is.
+//   - Data []byte: what it contains, see [WithLeaseData].
+//   - SessionID, Czxid int64, Since time.Time: whose session's it is, the number by which leases are told apart ([Lease.ID]), and when it was made, by the
+//     server's clock. They are zero when this client may not read the node.
+//   - DataErr error: matches framework.ErrDataTooLarge when the data are not here because they are larger than framework.ContenderDataLimit, packed or
+//     not, or those of all participants together than 16 MiB. It is that participant's trouble: the others are not affected.
+type Participant = queue.Participant
 
-// Participants returns the leases that are taken, one element for each, the longest held first: one list, and one read for each in one flight. What it
+// Participants returns the leases that are taken, one element for each, the longest held first: one list, and one read for each, 64 at a time. What it
 // returns may be outdated when it returns. A contender with Curator for Java has its lease's node already while it waits, and is listed, too.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, "participants", &s.leases)
@@ -238,25 +210,14 @@ func (s *Semaphore) Waiting(ctx context.Context) ([]Participant, error) {
 }
 
 func (s *Semaphore) participants(ctx context.Context, verb string, l *queue.Line) ([]Participant, error) {
-	err := s.ready(ctx)
-	var nodes []queue.Participant
-	if err == nil {
-		nodes, err = l.Participants(ctx, 0)
-	}
-	if err != nil {
-		return nil, s.failed(verb, err)
-	}
-	all := make([]Participant, len(nodes))
-	for i, p := range nodes {
-		all[i] = Participant(p)
-	}
-	return all, nil
+	nodes, err := l.Participants(ctx, s.err, 0)
+	return nodes, s.failed(verb, err)
 }
 
 // Usage returns how many leases are taken and how many there are. When a shared count has shrunk, more may be taken than there are. A shared
 // count that is missing is made.
 func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
-	if err = s.ready(ctx); err == nil {
+	if err = queue.Ready(ctx, s.client, s.err); err == nil {
 		var seen sight
 		err = s.client.Retry(ctx, func(ctx context.Context) (err error) {
 			seen, err = s.look(ctx, s.client, false)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/recipetest"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -45,98 +45,62 @@ func (l *ledger) granted(t *testing.T, ctx context.Context, n int) {
 
 // Many clients, some of them in Curator's way, a count that changes, and a network and a server that misbehave at random. Whatever happens: never
 // more holders than leases, everybody gets a turn in the end, and nothing is left. A failing seed fails again.
-func TestSimulation(t *testing.T) {
-	for seed := range uint64(40) {
-		synctest.Test(t, func(t *testing.T) {
-			simulate(t, seed)
-			if t.Failed() {
-				t.Fatalf("seed %d", seed)
-			}
-		})
-	}
-}
+func TestSimulation(t *testing.T) { recipetest.Seeds(t, 40, simulate) }
 
 func simulate(t *testing.T, seed uint64) {
 	const workers, rounds, max = 6, 8, 4
 	s := zktest.RunT(t)
-	random := rand.New(rand.NewPCG(seed, 0))
-	shared := seed%2 == 1 // and then nobody in Curator's way, who does not look at the count here
-	l := ledger{max: max, held: map[context.Context]int{}}
-	var wg sync.WaitGroup
-	clients := make([]*framework.Client, workers)
-	for w := range workers {
-		clients[w] = newClient(t, s, framework.WithSessionTimeout(4*time.Second))
-		var opts []semaphore.Option
-		if shared {
-			opts = append(opts, semaphore.WithSharedCount(countPath))
-		}
-		sem := semaphore.New(clients[w], path, max, opts...)
-		theirs := peer{clients[w], max}
-		r := rand.New(rand.NewPCG(seed, uint64(w)+1))
-		wg.Go(func() {
-			for done := 0; done < rounds; {
-				ctx, cancel := context.WithTimeout(background, time.Minute)
-				if r.IntN(4) == 0 {
-					cancel()
-					ctx, cancel = context.WithTimeout(background, recipetest.Below(r, 2*time.Second))
-				}
-				var hold context.Context
-				var release func(context.Context) error
-				var err error
-				fragile := w < 2 && !shared // may fail with its session
-				if fragile {
-					n := 1
-					if w == 0 { // one of them takes several, one by one: two of those may wait for each other for ever
-						n += r.IntN(max)
-					}
-					var parts []*peerLease
-					if parts, err = theirs.several(ctx, n); err == nil {
-						hold, release = parts[0].hold.Context(), func(context.Context) error { returned(parts); return nil }
-						l.granted(t, hold, n)
-					}
-				} else {
-					acquire := sem.Acquire
-					if r.IntN(4) == 0 {
-						acquire, fragile = sem.TryAcquire, true
-					}
-					var lease *semaphore.Lease
-					if lease, err = acquire(ctx, 1+r.IntN(max)); err == nil {
-						hold, release = lease.Context(), lease.Release
-						l.granted(t, hold, lease.Count())
-					}
-				}
-				cancel()
-				if err != nil {
-					known := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, semaphore.ErrNotAcquired) || framework.Retryable(err) ||
-						fragile && isOneOf(err, framework.ErrSessionLost, framework.ErrNodeDeleted)
-					assert.True(t, known, "%v", err)
-					time.Sleep(recipetest.Below(r, time.Second))
-					continue
-				}
-				done++
-				timer := time.NewTimer(recipetest.Below(r, time.Second))
-				select {
-				case <-timer.C:
-				case <-hold.Done():
-				}
-				timer.Stop()
-				ctx, cancel = context.WithTimeout(background, recipetest.Below(r, 10*time.Second))
-				_ = release(ctx) // however it ends
-				cancel()
-			}
-		})
-	}
+	var opts []semaphore.Option
 	var further []func()
+	shared := seed%2 == 1 // and then nobody in Curator's way, who does not look at the count here
 	if shared {
+		opts = append(opts, semaphore.WithSharedCount(countPath))
+		random := rand.New(rand.NewPCG(seed, workers+1))
 		further = append(further, func() { _ = s.Set(countPath, []byte{0, 0, 0, byte(random.IntN(max + 1))}) })
 	}
-	calm := recipetest.Trouble(t, s, random, clients, further...)
-	wg.Wait()
-	calm()
+	l := ledger{max: max, held: map[context.Context]int{}}
+	recipetest.Simulate(t, s, seed, workers, rounds, []string{locks, leases}, func(w int, c *framework.Client, r *rand.Rand) func() bool {
+		sem, theirs := semaphore.New(c, path, max, opts...), peer{c, max}
+		return func() bool {
+			var hold context.Context
+			var release func(context.Context) error
+			var err error
+			fragile := w < 2 && !shared // may fail with its session
+			if fragile {
+				n := 1
+				if w == 0 { // one of them takes several, one by one: two of those may wait for each other for ever
+					n += r.IntN(max)
+				}
+				var parts []*peerLease
+				parts, err = recipetest.Limited(background, r, func(ctx context.Context) ([]*peerLease, error) { return theirs.several(ctx, n) })
+				if err == nil {
+					hold, release = parts[0].hold.Context(), func(context.Context) error { returned(parts); return nil }
+					l.granted(t, hold, n)
+				}
+			} else {
+				acquire, n := sem.Acquire, 1+r.IntN(max)
+				if r.IntN(4) == 0 {
+					acquire, fragile = sem.TryAcquire, true
+				}
+				var lease *semaphore.Lease
+				lease, err = recipetest.Limited(background, r, func(ctx context.Context) (*semaphore.Lease, error) { return acquire(ctx, n) })
+				if err == nil {
+					hold, release = lease.Context(), lease.Release
+					l.granted(t, hold, n)
+				}
+			}
+			if err != nil {
+				known := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, semaphore.ErrNotAcquired) || framework.Retryable(err) ||
+					fragile && isOneOf(err, framework.ErrSessionLost, framework.ErrNodeDeleted)
+				assert.True(t, known, "%v", err)
+				return false
+			}
+			recipetest.Work(hold, r, time.Second)
+			recipetest.Release(r, release)
+			return true
+		}
+	}, further...)
 	require.Equal(t, workers*rounds, l.grants)
-	time.Sleep(20 * time.Second) // sessions of the dead end, and clean-ups
-	clean(t, s)
-	recipetest.Tidy(t, clients...)
 }
 
 // Without faults and with all of it at one instant: the interleavings are those of the scheduler.

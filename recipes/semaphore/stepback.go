@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Curator for Java takes several leases one by one, and goes to the end of the line for each. So it stands in line with a part of what it wants, and the
@@ -88,7 +88,7 @@ func (s *Semaphore) partsInLine(ctx context.Context, view *framework.Client, see
 func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 	all := map[int64]int{}
 	for _, n := range nodes {
-		if node, err := result(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
+		if node, err := queue.Result(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
 			all[node.Stat.EphemeralOwner]++
 		}
 	}

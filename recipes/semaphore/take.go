@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/queue"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/retry"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // errLeaseGone says that somebody has deleted a lease's node before it was known to be a lease.
@@ -19,22 +19,13 @@ var errLeaseGone = fmt.Errorf("while the lease was taken: %w", framework.ErrNode
 // try takes n leases if nobody is in line and they are free; else ErrNotAcquired. Two flights: a look, and the leap. It does without the
 // line's lock, since [sight.judge] is safe without; whoever loses a race to somebody has taken nothing.
 func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
-	err = s.client.Retry(ctx, func(ctx context.Context) error {
-		session, err := s.client.SessionSoon(ctx)
-		if err != nil {
-			return retry.Permanent(err) // it has been through the policy
-		}
+	err = queue.Try(ctx, s.client, func(ctx context.Context, session *framework.Session) (err error) {
 		if err = s.lookAhead(ctx, session.Client(), n); err == nil {
 			lease, err = s.take(ctx, session, n)
 		}
 		return err
-	}, retry.WithRetryable(func(err error) bool { return beginAgain(err) || framework.Retryable(err) }))
+	})
 	return lease, err
-}
-
-// beginAgain says whether an error is the loss of what an acquire had so far, and not its end.
-func beginAgain(err error) bool {
-	return errors.Is(err, framework.ErrNodeDeleted) || errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrClosed)
 }
 
 // lookAhead is the look before the leap: one flight, no write.
@@ -42,10 +33,10 @@ func (s *Semaphore) lookAhead(ctx context.Context, view *framework.Client, n int
 	synced := view.Sync().InBackground().ForPath(ctx, s.path)
 	lined := view.GetChildren().InBackground().ForPath(ctx, s.line.Dir)
 	seen, err := s.look(ctx, view, false)
-	if _, syncErr := result(synced); err == nil {
+	if _, syncErr := queue.Result(synced); err == nil {
 		err = syncErr
 	}
-	line, lineErr := result(lined)
+	line, lineErr := queue.Result(lined)
 	if err == nil && !errors.Is(lineErr, framework.ErrNoNode) {
 		err = lineErr
 	}
@@ -53,7 +44,7 @@ func (s *Semaphore) lookAhead(ctx context.Context, view *framework.Client, n int
 		return err
 	}
 	if first := s.line.Order.Taken(line.Names); first != "" {
-		return fmt.Errorf("%w: somebody is in line (%s)", ErrNotAcquired, first)
+		return fmt.Errorf("%w: somebody is in line (%s)", ErrNotAcquired, plain.Text(first))
 	}
 	return seen.room(n)
 }
@@ -87,13 +78,13 @@ func (s *Semaphore) begin(ctx context.Context, view *framework.Client, watch boo
 
 // end waits for the answers. A missing directory has no leases in it. A missing count is ErrNoNode.
 func (s *Semaphore) end(g glance) (seen sight, err error) {
-	list, err := result(g.leases)
+	list, err := queue.Result(g.leases)
 	if errors.Is(err, framework.ErrNoNode) {
 		err = nil
 	}
 	seen.children, seen.max, seen.watches[0] = list.Names, s.max, list.Watch
 	if g.count != nil {
-		node, countErr := result(g.count)
+		node, countErr := queue.Result(g.count)
 		seen.watches[1] = node.Watch
 		if err == nil {
 			err = countErr
@@ -129,19 +120,12 @@ func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool
 }
 
 // lookPatiently looks, however long the connection is away: what there is already lives as long as the session does.
-func (s *Semaphore) lookPatiently(ctx context.Context, view *framework.Client, watch bool) (sight, error) {
-	for failures := 1; ; failures++ {
-		seen, err := s.look(ctx, view, watch)
-		if err == nil || ctx.Err() != nil || !framework.Retryable(err) {
-			return seen, err
-		}
-		if err := view.WaitConnected(ctx); err != nil {
-			return sight{}, err
-		}
-		if err := queue.Pause(ctx, s.client, failures); err != nil {
-			return sight{}, err
-		}
-	}
+func (s *Semaphore) lookPatiently(ctx context.Context, view *framework.Client, watch bool) (seen sight, err error) {
+	err = queue.Patiently(ctx, view, func(ctx context.Context) error {
+		seen, err = s.look(ctx, view, watch)
+		return err
+	})
+	return seen, err
 }
 
 // node is the node of a lease.
@@ -180,7 +164,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 		}
 		seeing := s.begin(ctx, view, false)
 		for _, c := range creates {
-			made, err := result(c)
+			made, err := queue.Result(c)
 			if err == nil {
 				nodes = append(nodes, node{path: made.Path, name: zkpath.Base(made.Path), czxid: made.Stat.Czxid})
 			} else if failed == nil {
@@ -217,7 +201,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 			case full:
 				return nil, fmt.Errorf("%w: %d wanted, others were faster", ErrNotAcquired, n)
 			case exhausted:
-				return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, names[n-1])
+				return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(names[n-1]))
 			case missing:
 				if fresh {
 					return nil, errLeaseGone
@@ -236,6 +220,3 @@ func giveBack(view *framework.Client, nodes ...node) {
 		view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), node.path)
 	}
 }
-
-// result waits for an operation whose own context bounds it: whoever stopped waiting before it is over would leave behind what it brings.
-func result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }

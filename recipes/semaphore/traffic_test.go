@@ -13,16 +13,6 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// counts asserts the requests since the last call, pings left out. This is the table of requests per operation in the design.
-func counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
-	t.Helper()
-	synctest.Wait()
-	got := s.Counts()
-	delete(got, "ping")
-	require.Equal(t, want, got, what)
-	s.ResetCounts()
-}
-
 func TestTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -54,11 +44,11 @@ func TestTraffic(t *testing.T) {
 		second := waiting(t, ctx, sb, 1)
 		counts(t, s, "the second in line", map[string]int{"sync": 1, "getChildren2": 3, "create2": 1, "getData": 2})
 		cancel()
-		require.ErrorIs(t, (<-second).err, context.Canceled)
+		require.ErrorIs(t, second.End().Err, context.Canceled)
 		counts(t, s, "the second leaves", map[string]int{"delete": 1, "removeWatches": 1})
 
 		release(t, first)
-		require.True(t, pending(head))
+		head.Waits()
 		counts(t, s, "a release that is not enough", map[string]int{"delete": 1, "getChildren2": 1})
 		release(t, two)
 		lease := got(t, head)

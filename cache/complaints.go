@@ -1,0 +1,31 @@
+package cache
+
+import "time"
+
+const (
+	// complaintsMost is how many lines about nodes that cannot be read, or decoded, a cache logs within complaintsTime. Whoever may write where it looks
+	// decides how many there would be. Events and Failures tell of all.
+	complaintsMost = 16
+	complaintsTime = time.Minute
+)
+
+// complaints counts those lines.
+type complaints struct {
+	since time.Time // of the first
+	n     int
+}
+
+// complain logs that a node cannot be read, and, for the last one for a while, that it is.
+func (e *engine) complain(path string, err error) {
+	c := &e.complaints
+	if now := time.Now(); c.n == 0 || now.Sub(c.since) >= complaintsTime {
+		*c = complaints{since: now}
+	}
+	if c.n++; c.n > complaintsMost {
+		return
+	}
+	e.log.Warn("cache: cannot read a node", "path", path, "err", err)
+	if c.n == complaintsMost {
+		e.log.Warn("cache: more nodes that cannot be read are not logged for a while; see Failures", "path", e.cfg.root, "while", complaintsTime)
+	}
+}

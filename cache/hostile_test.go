@@ -1,0 +1,110 @@
+package cache_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/zktest"
+)
+
+// meddler dials a server that also says what a test wants.
+type meddler struct {
+	srv     *zktest.Server
+	edit    func([]byte) []byte // what the server says, before the client reads it
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	clients []net.Conn
+}
+
+func (m *meddler) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	server, err := m.srv.Dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := net.Pipe()
+	m.mu.Lock()
+	m.clients = append(m.clients, ours)
+	m.mu.Unlock()
+	m.wg.Go(func() { _, _ = io.Copy(server, ours); server.Close() })
+	m.wg.Go(func() {
+		defer ours.Close()
+		for b := make([]byte, 1<<20); ; {
+			n, err := server.Read(b)
+			if err != nil {
+				return
+			}
+			if _, err := ours.Write(m.edit(b[:n])); err != nil {
+				return
+			}
+		}
+	})
+	return theirs, nil
+}
+
+// say has the client told something, on the latest connection, when nothing else is said.
+func (m *meddler) say(frame []byte) {
+	synctest.Wait()
+	m.mu.Lock()
+	c := m.clients[len(m.clients)-1]
+	m.mu.Unlock()
+	_, _ = c.Write(frame)
+}
+
+func as(b []byte) []byte { return b }
+
+// meddled runs f with a client of a server that is meddled with.
+func meddled(t *testing.T, edit func([]byte) []byte, f func(t *testing.T, m *meddler, c *framework.Client)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &meddler{srv: zktest.RunT(t), edit: edit}
+		for _, path := range []string{"/r", "/r/a", "/r/a/b"} {
+			require.NoError(t, m.srv.Create(path, nil))
+		}
+		c := dial(t, m.srv, framework.WithDialer(m.dial))
+		f(t, m, c)
+		require.NoError(t, c.Close())
+		m.wg.Wait()
+	})
+}
+
+// A server may tell of nodes that cannot be. They could never be read, so the cache would have them as failures for good.
+func TestAnEventOfANodeThatCannotBe(t *testing.T) {
+	meddled(t, as, func(t *testing.T, m *meddler, c *framework.Client) {
+		tree := open(t, c, "/r")
+		for _, path := range []string{"/r/\x00", "/r/..", "/r/a/\x1b[31m"} {
+			for _, what := range []int32{jute.EventNodeCreated, jute.EventNodeDataChanged, jute.EventNodeDeleted} {
+				m.say(jute.Frame(&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: -1}, &jute.WatcherEvent{Type: what, State: jute.StateSyncConnected, Path: path}))
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for path, err := range tree.Failures() {
+			assert.NoError(t, err, "%q", path)
+		}
+		same(t, m.srv, tree)
+	})
+}
+
+// A name that is a path would make a node stand in two places.
+func TestAListWithAPathForAName(t *testing.T) {
+	meddled(t, func(b []byte) []byte { return bytes.ReplaceAll(slices.Clone(b), []byte("a_b"), []byte("a/b")) }, func(t *testing.T, m *meddler, c *framework.Client) {
+		require.NoError(t, m.srv.Create("/r/a_b", nil))
+		tree := open(t, c, "/r")
+		settle()
+		var paths []string
+		for path := range tree.All() {
+			paths = append(paths, path)
+		}
+		assert.Equal(t, []string{"/r", "/r/a", "/r/a/b"}, paths)
+	})
+}

@@ -1,0 +1,77 @@
+package cache
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// A cache with a decoder has a limit unless told otherwise.
+func TestDataLimitByDefault(t *testing.T) {
+	client, err := framework.New("none:1")
+	require.NoError(t, err)
+	defer client.Close()
+	limit := func(opts ...Option) int {
+		cfg, err := configure(client, "/r", config{}, opts)
+		require.NoError(t, err)
+		return cfg.dataLimit
+	}
+	assert.Equal(t, 256<<20, limit(WithCompressedData()))
+	assert.Equal(t, 256<<20, limit(WithDecoder(func(_ string, data []byte) ([]byte, error) { return data, nil })))
+	assert.Equal(t, 10, limit(WithDataLimit(10), WithCompressedData()))
+	assert.Equal(t, math.MaxInt, limit())
+	_, err = configure(client, "/r", config{}, []Option{WithDataLimit(0)})
+	assert.ErrorIs(t, err, framework.ErrInvalidOption)
+}
+
+// A node that is set again and again keeps as much memory for a subscriber who does not read as there is room for, and not every state that it had.
+func TestASubscriberBehindInBytes(t *testing.T) {
+	sub := newSubscription(1000)
+	stat := framework.Stat{Czxid: 1}
+	old := &Node{Path: "/a", Data: make([]byte, 1<<20), Stat: stat}
+	sub.put(Event{Type: Created, Path: "/a", New: old})
+	for i := range 500 {
+		stat.Mzxid = int64(i + 2)
+		now := &Node{Path: "/a", Data: make([]byte, 1<<20), Stat: stat}
+		sub.put(Event{Type: Changed, Path: "/a", Old: old, New: now})
+		old = now
+	}
+	assert.LessOrEqual(t, len(sub.queue), 16)
+	var last *Node
+	events := 0
+	for ev, ok, _ := sub.next(); ok; ev, ok, _ = sub.next() {
+		if last != nil {
+			assert.Equal(t, last.Stat, ev.Old.Stat, "no step is missing")
+		}
+		last = ev.New
+		events++
+	}
+	assert.Same(t, old, last)
+	assert.Less(t, events, 20)
+	assert.Zero(t, sub.bytes)
+
+	sub.put(Event{Type: Changed, Path: "/a", Old: old, New: &Node{Path: "/a", Data: make([]byte, bufferBytes), Stat: stat}})
+	assert.Len(t, sub.queue, 1, "the first one always has room")
+}
+
+// Nodes that come, cannot be read, and go are not kept for a subscriber who does not read.
+func TestFailuresOfNodesThatAreGoneAreNotKept(t *testing.T) {
+	s := newStore("/r", false)
+	s.gone = func(*node) {}
+	sub := s.subscribe(1)
+	for i := range 100 {
+		n := s.insert(s.top, fmt.Sprint(i))
+		s.failed(n, assert.AnError)
+		s.publish()
+		s.remove(n)
+	}
+	require.NotNil(t, sub.rest)
+	assert.Empty(t, sub.rest.nodes)
+	assert.Empty(t, s.failures)
+	assert.Empty(t, s.draft.nodes)
+}

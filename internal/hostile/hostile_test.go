@@ -1,0 +1,68 @@
+package hostile
+
+import (
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	from        = flag.Uint64("from", 1, "the first seed of the random scripts")
+	count       = flag.Uint64("scripts", 100, "how many random scripts")
+	again       = flag.String("script", "", "one script to be played, as a failure prints it at its end")
+	withLibrary = flag.Bool("library", false, "also requests through Client.Conn: go-zookeeper's decoder believes any count that it is told")
+)
+
+func check(t *testing.T, s script) outcome {
+	t.Helper()
+	o := play(t, s)
+	t.Logf("%v: %d KiB allocated, %d KiB said, lies %02b", s, o.allocated>>10, o.sent>>10, o.untrue)
+	for _, v := range o.violations {
+		t.Errorf("%s\n%v", v, s)
+	}
+	return o
+}
+
+// TestTheCorpus checks that the fuzzer's first inputs use every trick at least once.
+func TestTheCorpus(t *testing.T) {
+	var used [tricks]int
+	for _, s := range corpus()[:3*tricks] {
+		for k, n := range check(t, s).used {
+			used[k] += n
+		}
+	}
+	for k, n := range used {
+		if n == 0 {
+			t.Errorf("nobody tries %s", trickNames[k])
+		}
+	}
+}
+
+func TestRandomScripts(t *testing.T) {
+	for i := range *count {
+		t.Run(fmt.Sprint(*from+i), func(t *testing.T) { check(t, random(*from+i)) })
+	}
+}
+
+// TestScript plays one script again: go test ./internal/hostile -run TestScript -v -args -script 00ff…
+func TestScript(t *testing.T) {
+	b, err := hex.DecodeString(*again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, parse(b))
+}
+
+func FuzzHostileServer(f *testing.F) {
+	if flag.Lookup("test.fuzz").Value.String() != "" { // TestTheCorpus plays them otherwise
+		for _, s := range corpus() {
+			f.Add(s.bytes())
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) { check(t, parse(b)) })
+}

@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Of three servers each has to refuse, and for the session timeout, before anything else is tried; then every other handshake claims nothing.
+func TestAdmissionAfterHandshakesThatWereClosed(t *testing.T) {
+	var a admission
+	at := instant{t: time.Now()}
+	step := func(d time.Duration, session bool) bool {
+		at.t = at.t.Add(d)
+		return a.closedOn(at, 3, 10*time.Second, session)
+	}
+	for range 3 {
+		assert.False(t, step(0, false), "not each of them")
+	}
+	assert.False(t, step(9*time.Second, false), "not for long enough")
+	for probe := true; a.closings < 10; probe = !probe {
+		assert.True(t, step(time.Second, false))
+		assert.Equal(t, probe, a.probe, "after %d", a.closings)
+	}
+	a.admitted()
+	assert.False(t, a.probe)
+
+	for range 4 {
+		step(0, true)
+	}
+	assert.True(t, step(10*time.Second, true))
+	assert.False(t, a.probe, "a session is nothing to be replaced by a fresh one")
+}
+
+func TestAdmissionOfCredentials(t *testing.T) {
+	var a admission
+	all := func(set map[string]bool) bool { return len(set) == 2 }
+	why, last := errors.New("why"), errors.New("last")
+	assert.False(t, a.refusedBy("one", why, all))
+	assert.False(t, a.refusedBy("one", why, all), "the same one again")
+	assert.NoError(t, a.refused)
+	assert.True(t, a.refusedBy("two", last, all))
+	assert.Equal(t, last, a.refused)
+	a.wary = true
+	a.admitted()
+	assert.Equal(t, admission{wary: true}, a, "what a server wants is not forgotten")
+}
+
+func TestWhatHandshakesMayHaveLeft(t *testing.T) {
+	var b birth
+	assert.False(t, b.outlives(), "there was none")
+	b.begin()
+	assert.True(t, b.outlives(), "it may have opened one at this moment")
+	b.unsure = false
+	assert.False(t, b.outlives(), "the server has said that it has not")
+	greeting := b.greeting
+	b.over()
+	<-greeting
+	assert.Equal(t, birth{}, b)
+
+	b.begin()
+	b.over()
+	assert.True(t, b.outlives(), "nobody has said so")
+	b.begin()
+	b.connected(false)
+	b.over()
+	assert.True(t, b.outlives(), "a member without a quorum knows nothing of it")
+	b.begin()
+	b.connected(true)
+	b.over()
+	assert.Equal(t, birth{agreed: true}, b)
+	assert.True(t, b.outlives(), "this one")
+}

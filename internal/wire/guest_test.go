@@ -1,0 +1,176 @@
+package wire
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Whoever asks first finds a connection that is ready; the others find the same.
+func TestTheGuestEntersALinkThatStands(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		time.Sleep(time.Minute)
+		var all [10]*zk.Conn
+		var wg sync.WaitGroup
+		for i := range all {
+			wg.Go(func() {
+				all[i] = c.Conn()
+				assert.Equal(t, zk.StateHasSession, all[i].State())
+				assert.Equal(t, c.ID(), all[i].SessionID())
+				assert.Equal(t, "one:2181", all[i].Server())
+			})
+		}
+		wg.Wait()
+		for _, conn := range all {
+			assert.Same(t, all[0], conn)
+		}
+		assert.EqualValues(t, 1, c.Links(), "no connection was made for it")
+	})
+}
+
+// It is where the session is.
+func TestTheGuestMovesWithTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3)
+		c := connected(t, e.Dial, func(cfg *Config) { cfg.Servers = e.Addrs() })
+		conn := c.Conn()
+		seen := map[string]bool{}
+		for range 20 {
+			server := conn.Server()
+			seen[server] = true
+			c.SetServers(without(e.Addrs(), server), nil)
+			c.await(Disconnected)
+			c.await(Connected)
+			_, _, err := conn.Get("/")
+			require.NoError(t, err)
+			assert.NotEqual(t, server, conn.Server())
+			c.SetServers(e.Addrs(), nil)
+		}
+		assert.Len(t, seen, 3)
+	})
+}
+
+func without(all []string, one string) (rest []string) {
+	for _, s := range all {
+		if s != one {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}
+
+func TestAGuestThatComesAfterTheEnd(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) { // whose bubble ends only when nothing of it is left
+		for _, ended := range []func(c *client){
+			func(c *client) { require.NoError(t, c.Close(t.Context())) },
+			func(c *client) { c.Abort(ErrExpired); c.Wait() },
+		} {
+			c := connected(t, srv.Dial)
+			ended(c)
+			start := time.Now()
+			_, _, err := c.Conn().Get("/")
+			require.ErrorIs(t, err, zk.ErrConnectionClosed)
+			assert.Zero(t, time.Since(start))
+			start = time.Now()
+			c.Conn().Close()
+			assert.Zero(t, time.Since(start), "it is closed")
+		}
+	})
+}
+
+// Conn may be called from wherever the session calls back, also while the end is being told.
+func TestConnInsideCallbacks(t *testing.T) {
+	for _, kind := range []EventKind{Connected, Disconnected, Failed, Lost} {
+		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			var s atomic.Pointer[Session]
+			got := make(chan *zk.Conn, 100)
+			c := connected(t, srv.Dial, func(cfg *Config) {
+				tell := cfg.OnEvent
+				cfg.OnEvent = func(ev Event) {
+					if tell(ev); ev.Kind == kind && s.Load() != nil {
+						got <- s.Load().Conn()
+					}
+				}
+			})
+			s.Store(c.Session)
+			srv.Cut(0)
+			c.await(Connected)
+			srv.Stop()
+			time.Sleep(time.Second)
+			c.Abort(ErrClosed)
+			assert.Same(t, c.Conn(), <-got)
+		})
+	}
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		got := make(chan *zk.Conn, 1)
+		c.Submit(&Call{Op: jute.OpSync, Body: jute.Marshal(&jute.PathRequest{Path: "/"}), Done: func(Reply) { got <- c.Conn() }})
+		assert.Equal(t, zk.StateHasSession, (<-got).State(), "also where answers are read")
+	})
+}
+
+// A guest that has not been let in yet waits, and fails what waits with it once in a while.
+func TestAGuestBeforeTheFirstConnection(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		srv.Stop()
+		c := open(t, srv.Dial)
+		start := time.Now()
+		conn := c.Conn()
+		assert.Zero(t, time.Since(start))
+		assert.Zero(t, conn.SessionID())
+		for range 5 {
+			start = time.Now()
+			_, _, err := conn.Get("/")
+			require.ErrorIs(t, err, zk.ErrNoServer)
+			assert.LessOrEqual(t, time.Since(start), guestPatience+time.Second)
+		}
+		require.NoError(t, srv.Start())
+		c.await(Connected)
+		time.Sleep(time.Second) // its pause
+		_, _, err := conn.Get("/")
+		require.NoError(t, err)
+		assert.Equal(t, c.ID(), conn.SessionID())
+	})
+}
+
+// When the session expires while there is no connection, the library's watches hear that it has.
+func TestTheGuestIsToldThatTheSessionHasExpired(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		_, _, events, err := c.Conn().GetW("/")
+		require.NoError(t, err)
+		srv.Expire(c.ID())
+		ev := c.await(Lost)
+		require.ErrorIs(t, ev.Err, ErrExpired)
+		assert.Equal(t, zk.EventNotWatching, (<-events).Type)
+		c.Wait()
+	})
+}
+
+// What the library has asked for goes over the connection that it was let in on, whatever stands between.
+func TestTheGuestIsLetInAgainAfterEachLoss(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		conn := c.Conn()
+		for range 30 {
+			srv.Cut(0)
+			c.await(Connected)
+			c.create("/n", 0) // ours comes first on the new link
+			_, _, err := conn.Get("/n")
+			require.NoError(t, err)
+			require.Equal(t, jute.CodeOK, c.do(jute.OpDelete, &jute.PathIntRequest{Path: "/n", Value: -1}).Code)
+			time.Sleep(2 * steady)
+		}
+		assert.EqualValues(t, 31, c.Links())
+	})
+}

@@ -1,0 +1,38 @@
+package leader_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/leader"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Who leads with an ID that fits in no answer is seen to lead all the same, and to go.
+func TestObservingALeaderWhoseIDFitsInNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{MaxFrame: 4 << 20})
+		c, evil := newClient(t, s, framework.WithMaxReply(1<<20)), newClient(t, s, framework.WithMaxFrame(4<<20))
+		node, err := evil.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).ForPath(t.Context(), "/leader/latch-", make([]byte, 3<<20))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen := 0
+		for now, err := range leader.Observe(ctx, c, "/leader") {
+			require.NoError(t, err)
+			if seen++; seen == 2 {
+				assert.True(t, now.Nobody)
+				break
+			}
+			assert.Equal(t, node, now.Leader.Path)
+			assert.NotZero(t, now.Leader.SessionID)
+			assert.ErrorIs(t, now.Leader.DataErr, framework.ErrDataTooLarge)
+			require.NoError(t, evil.Delete().ForPath(ctx, node))
+		}
+	})
+}
