@@ -1,3 +1,4 @@
-// Package clients has other people's clients work against zktest, and against a real ZooKeeper the same way: go-zookeeper, Java's ZooKeeper,
-// Java Curator's recipes, kazoo. It also measures zktest beside the Java server.
+// Package clients runs other clients against zktest, and in the same way against a real ZooKeeper:
+// go-zookeeper, Java's ZooKeeper, Java Curator's recipes, kazoo. It also compares the speed of zktest and the
+// Java server.
 package clients

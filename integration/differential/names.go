@@ -3,6 +3,7 @@ package differential
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -126,7 +127,7 @@ func (n *names) record(op int32, d *jute.Decoder) string {
 		r.Decode(d)
 		return quoted(r.Info)
 	case jute.OpMulti, jute.OpMultiRead:
-		var r jute.MultiResponse
+		r := jute.MultiResponse{Asked: math.MaxInt32}
 		r.Decode(d)
 		var parts []string
 		for _, part := range r.Results {

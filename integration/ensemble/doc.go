@@ -1,3 +1,4 @@
-// Package ensemble tells stories of recipes on ensembles of three servers, of which one after the other has its troubles: what survives, what
-// ends in time, and how soon somebody else takes over. What they hold to in the worst cases is in package promises.
+// Package ensemble tests the recipes on ensembles of three servers while one server after the other fails:
+// what survives, what ends in time, and how soon somebody else takes over. The worst cases are in package
+// promises.
 package ensemble

@@ -3,6 +3,7 @@ package framework
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -38,7 +39,8 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 	leader, err := e.Leader(ctx)
 	require.NoError(t, err)
 	leaver := (leader + 1) % 3
-	c, s := kit.Connected(t, e.Addr(leaver), framework.WithSessionTimeout(calm), framework.WithEnsembleTracking())
+	c, s := kit.Connected(t, e.Addr(leaver), framework.WithSessionTimeout(calm), framework.WithEnsembleTracking(),
+		framework.WithEnsembleHosts(func(host string) bool { return host == "localhost" || strings.HasPrefix(host, "127.") }))
 
 	config, err := c.GetConfig().ForEnsemble(ctx)
 	require.NoError(t, err)

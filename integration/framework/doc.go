@@ -1,3 +1,4 @@
-// Package framework tests what the client offers beside sessions and recipes: transactions of every kind, compression with Java on the other side, whole
-// subtrees, and the servers' own configuration. The table of what is tested where is in the module's README.
+// Package framework tests what the client offers besides sessions and recipes: transactions of every kind,
+// compression with Java on the other side, whole subtrees, and the servers' own configuration. The module's
+// README has a table of what is tested where.
 package framework

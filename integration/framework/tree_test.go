@@ -27,11 +27,11 @@ func TestDumpAndRestoreOfManyNodes(t *testing.T) {
 	// A dump is easily written by hand, and the fastest way to make nodes.
 	var text bytes.Buffer
 	fmt.Fprintln(&text, `{"header":{"version":1,"root":"/","acl":true}}`)
-	fmt.Fprintln(&text, `{"node":{"path":"/"}}`)
+	fmt.Fprintln(&text, `{"node":{"path":"/","acl":[{"perms":31,"scheme":"world","id":"anyone"}]}}`)
 	for i := range dirs {
 		fmt.Fprintf(&text, `{"node":{"path":"/d%03d","acl":[{"perms":31,"scheme":"world","id":"anyone"},{"perms":1,"scheme":"ip","id":"10.0.0.1"}]}}`+"\n", i)
 		for j := range leaves {
-			fmt.Fprintf(&text, `{"node":{"path":"/d%03d/n%03d","data":"aGVsbG8gd29ybGQ="}}`+"\n", i, j)
+			fmt.Fprintf(&text, `{"node":{"path":"/d%03d/n%03d","data":"aGVsbG8gd29ybGQ=","acl":[{"perms":31,"scheme":"world","id":"anyone"}]}}`+"\n", i, j)
 		}
 	}
 	const nodes = 1 + dirs*(1+leaves)

@@ -1,20 +1,24 @@
-// Package histories records what clients do to a real ensemble of three while members are killed, stopped and cut off from each other and from
-// their clients at random, and has porcupine find out whether there is an order in which all of it makes sense.
+// Package histories records what clients do to a real ensemble of three while members are killed, stopped and
+// cut off from each other and from their clients at random, and has porcupine find out whether some order of
+// the operations explains what they returned.
 //
 //	lock, election   nobody begins to hold before the one before has ended, and tokens grow
 //	counter          compare-and-set by version: each increment that succeeded counted once, each that was refused was refused for a reason,
 //	                 and reads that were confirmed by the ensemble saw the latest
 //	guarded writes   what was written under a guard was written by the holder of the time: no older token after a newer one
 //
-// An operation is called at one instant and returns at another, by one clock, and takes effect in between; one whose outcome is unknown
-// (framework.ErrOutcomeUnknown) may take effect at any time after its call, or never, and one that failed otherwise has none.
-// A hold ends between the last instant at which it was certainly valid and the one at which its end was seen, or its release was confirmed.
+// An operation is called at one instant and returns at another, by one clock, and takes effect in between;
+// one whose outcome is unknown (framework.ErrOutcomeUnknown) may take effect at any time after its call, or
+// never, and one that failed otherwise has none. A hold ends between the last instant at which it was
+// certainly valid and the one at which its end was seen, or its release was confirmed.
 //
-// A history that makes no sense is kept as a picture, an HTML file in the directory CURATOR_TEST_ARTIFACTS, or else in a new one below
-// the system's temporary directory; the failure names it. CURATOR_TEST_HISTORIES is for how long is recorded (30s unless it says otherwise),
-// CURATOR_TEST_SEED what the troubles begin with.
+// A history that no order explains is kept as a picture, an HTML file in the directory
+// CURATOR_TEST_ARTIFACTS, or else in a new one below the system's temporary directory; the failure names it.
+// CURATOR_TEST_HISTORIES says how long to record (default 30s), CURATOR_TEST_SEED is the seed of the faults.
 //
-// The histories of simulated schedules (internal/sim) go through the same models; CURATOR_TEST_SIMULATED is of how many.
+// The histories of simulated schedules (internal/sim) go through the same models; CURATOR_TEST_SIMULATED says
+// how many schedules.
 //
-// That the models find what they are there for is shown with a counter that does not compare and a lock whose holder does not heed its context.
+// Two deliberate faults show that the models find violations: a counter that does not compare, and a lock
+// whose holder ignores its context.
 package histories

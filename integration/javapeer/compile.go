@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/go-curator/curator/integration/internal/jvm"
+	"github.com/go-curator/curator/integration/internal/private"
 	"github.com/go-curator/curator/integration/java"
 )
 
@@ -34,25 +35,32 @@ var compiled = sync.OnceValues(func() (string, error) {
 		fmt.Fprintln(hash, name, len(source))
 		hash.Write(source)
 	}
-	cache, err := os.UserCacheDir()
+	cache, err := cacheDir()
 	if err != nil {
-		cache = os.TempDir()
+		return "", err
 	}
-	dir := filepath.Join(cache, "go-curator", fmt.Sprintf("java-%x", hash.Sum(nil)[:8]))
+	dir := filepath.Join(cache, fmt.Sprintf("java-%x", hash.Sum(nil)[:8]))
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
 	return dir, compile(dir, classpath, names)
 })
 
+// cacheDir is where classes are kept, and run from later: a directory that is this user's alone. There is no other place to fall back on.
+func cacheDir() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("javapeer: no place for compiled classes, set HOME or XDG_CACHE_HOME: %w", err)
+	}
+	dir := filepath.Join(cache, "go-curator")
+	return dir, private.Dir(dir)
+}
+
 // compile makes dir appear complete or not at all, however many test processes
 // compile at the same time.
 func compile(dir, classpath string, names []string) error {
 	javac, err := jvm.Javac()
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
 	work, err := os.MkdirTemp(filepath.Dir(dir), "compiling-")

@@ -3,6 +3,7 @@ package javapeer
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/go-curator/curator/integration/internal/private"
 	"github.com/go-curator/curator/integration/proxy"
 	"github.com/go-curator/curator/integration/zkserver"
 )
@@ -246,4 +248,19 @@ func TestManyRequestsAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []string{path}, words)
 	}
+}
+
+// Classes that somebody else may have put there are not run.
+func TestClassesAreOurOwn(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	dir, err := cacheDir()
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o777))
+	_, err = cacheDir()
+	assert.ErrorIs(t, err, private.ErrNotPrivate)
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("HOME", "")
+	_, err = cacheDir()
+	assert.ErrorContains(t, err, "set HOME or XDG_CACHE_HOME")
 }

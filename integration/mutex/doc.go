@@ -1,2 +1,3 @@
-// Package mutex lets the mutex meet Curator for Java on the same path of a real server, and counts what both send.
+// Package mutex tests the mutex beside Curator for Java on the same path of a real server, and counts the
+// requests of both.
 package mutex

@@ -94,6 +94,45 @@ func TestLockBetweenIdentities(t *testing.T) {
 	assert.False(t, third.Valid())
 }
 
+// Two logins that share a digest as well: what is common to them belongs to nobody, and a node to the login that has made it.
+func TestContendersWhoShareAnIdentity(t *testing.T) {
+	t.Parallel()
+	node := start(t, zkserver.Options{}.WithSASL(t, users))
+	shared, none := framework.WithAuth("digest", []byte("team:shared")), framework.WithRetry(retry.RetryNTimes{})
+	client := func(self, other string) *framework.Client {
+		c, _ := kit.Connected(t, node.Addr(), sasl(self), shared, none, framework.WithSessionTimeout(calm),
+			framework.WithContenders(framework.SASLIdentity(self), framework.SASLIdentity(other)))
+		return c
+	}
+	a, b := client("alice", "bob"), client("bob", "alice")
+	team, _ := kit.Connected(t, node.Addr(), shared, none)
+	ctx := kit.Context(t)
+	const path = "/shop/locks/shared"
+
+	held, err := mutex.New(a, path).Acquire(ctx)
+	require.NoError(t, err)
+	granted := make(chan error, 1)
+	go func() { granted <- mutex.New(b, path).Do(ctx, func(context.Context) error { return nil }) }()
+	kit.Soon(t, "the other waits", func() bool {
+		names, err := a.GetChildren().ForPath(ctx, path)
+		return err == nil && len(names) == 2
+	})
+	for name, c := range map[string]*framework.Client{"alice": a, "bob": b, "team": team} {
+		for _, at := range []string{"/shop", "/shop/locks", path, held.Path()} {
+			if name == "alice" && at == held.Path() {
+				continue // hers
+			}
+			_, err := c.SetACL().WithACL(framework.OpenACL()...).ForPath(ctx, at)
+			assert.ErrorIs(t, err, framework.ErrNoAuth, "%s: %s", name, at)
+			_, err = c.SetData().ForPath(ctx, at, nil)
+			assert.ErrorIs(t, err, framework.ErrNoAuth, "%s: %s", name, at)
+		}
+		assert.ErrorIs(t, c.Delete().ForPath(ctx, path), framework.ErrNoAuth, name)
+	}
+	require.NoError(t, held.Release(ctx))
+	require.NoError(t, kit.Receive(t, "the grant", granted))
+}
+
 // The password of a session follows from its id. Where logins are required it is not enough to end a session, but whoever has both can still throw its
 // owner's connection out: that needs a closed network, or certificates.
 func TestAStrangerWithTheSessionsID(t *testing.T) {

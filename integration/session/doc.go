@@ -1,3 +1,3 @@
-// Package session holds the stories of a client and its sessions on a real server: what a user sees when it comes, goes, hangs, forgets and
-// refuses. Each is played by two clients at once, which must not get into each other's way.
+// Package session tests a client and its sessions on a real server: what a user sees when the server comes,
+// goes, hangs, forgets and refuses. Each test runs two clients at once, which must not disturb each other.
 package session

@@ -1,19 +1,22 @@
-// Package stories tells one and the same suite of stories on every kind of server group that there is: members of zktest over TCP, one real
-// server, three as child processes, three in containers.
+// Package stories runs one suite of stories on every kind of server group: members of zktest over TCP, one
+// real server, three as child processes, three in containers.
 //
-// A group of clients, each first connected to another member, works at all recipes and caches at once, each at a path of its own (workloads),
-// while one thing after the other goes wrong (faults). Always:
+// A group of clients, each first connected to a different member, uses all recipes and caches at once, each
+// at a path of its own (workloads), while one fault follows the other. Always:
 //
-//   - never are two contexts of exclusive holders alive at the same instant, by one clock, and never more leases than there are,
+//   - no two contexts of exclusive holders are alive at the same instant, by one clock, and no more leases
+//     are held than there are,
 //   - tokens grow from holder to holder,
-//   - an error is one of those that tell of a bad connection or a lost session, or that of the caller's own context,
+//   - an error is one of those for a bad connection or a lost session, or that of the caller's own context,
 //   - nobody gets through a barrier before its time,
-//   - when a fault is over everybody is served again in bounded time, and caches and what their events played back come to equal the tree,
+//   - when a fault is over everybody is served again in bounded time, and the caches, and the trees made from
+//     their events, become equal to the tree,
 //
 // and in the end no node is left, and no clean-up pending.
 //
-// A slow disk cannot be had without privileges that a test should not need. Instead "stutters" has the members stand still in short bursts, one
-// after the other, which is what a server looks like whose disk or collector keeps it waiting.
+// A slow disk takes privileges that a test should not need. Instead "stutters" stops the members in short
+// bursts, one after the other: that is how a server behaves whose disk or garbage collector keeps it waiting.
 //
-// What each workload got done under each fault is told by the report of ../run: one table for each kind of server.
+// The report of ../run says how much each workload got done under each fault: one table for each kind of
+// server.
 package stories

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"regexp"
 	"strconv"
@@ -37,7 +38,7 @@ type Container struct {
 }
 
 // Run starts one server and returns when it serves, within five minutes if ctx has no deadline. Options are those of testcontainers and of this
-// package. An error matches [ErrNoDocker] or [ErrNoImage] if that is why; the container may then be nil, which Terminate takes well.
+// package. The client port is published at 127.0.0.1; at all addresses only where Docker's host is not ours (DOCKER_HOST, tests in a container). An error matches [ErrNoDocker] or [ErrNoImage] if that is why; the container may then be nil, which Terminate takes well.
 func Run(ctx context.Context, opts ...testcontainers.ContainerCustomizer) (*Container, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -91,10 +92,14 @@ func launchAt(ctx context.Context, port int, opts ...testcontainers.ContainerCus
 	if other := os.Getenv("ZOOKEEPER_IMAGE"); other != "" {
 		image = other
 	}
+	host, err := publishedTo(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("zkcontainer: where Docker's ports are: %w", err)
+	}
 	all := []testcontainers.ContainerCustomizer{testcontainers.CustomizeRequestOption(defaults)}
 	all = append(all, opts...)
 	all = append(all,
-		publishedAt(port),
+		publishedAt(host, port),
 		testcontainers.WithLabels(labels()),
 		testcontainers.CustomizeRequestOption(func(req *testcontainers.GenericContainerRequest) error {
 			image = req.Image
@@ -107,26 +112,48 @@ func launchAt(ctx context.Context, port int, opts ...testcontainers.ContainerCus
 		}
 		return made, "", fmt.Errorf("zkcontainer: %s: %w", image, err)
 	}
-	host, err := made.Host(ctx)
+	name, err := made.Host(ctx)
 	if err != nil {
 		return made, "", fmt.Errorf("zkcontainer: %s: %w", image, err)
 	}
-	return made, plain(net.JoinHostPort(host, strconv.Itoa(port))), nil // Docker knows no port of a container that has ended already
+	return made, plain(net.JoinHostPort(name, strconv.Itoa(port))), nil // Docker knows no port of a container that has ended already
 }
 
-// publishedAt has the host publish the client port at a port of our choice: one of Docker's would change with every start.
-func publishedAt(port int) testcontainers.CustomizeRequestOption {
+// publishedTo is the address on Docker's host that a client port is published at. The servers ask nobody who he is, so it is the loopback where we share that
+// with Docker. Where we do not (a daemon on another machine, or tests in a container), it is all addresses: the zero one.
+func publishedTo(ctx context.Context) (netip.Addr, error) {
+	provider, err := testcontainers.NewDockerProvider()
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer provider.Close()
+	host, err := provider.DaemonHost(ctx)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return loopback(host), nil
+}
+
+func loopback(host string) netip.Addr {
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.IsLoopback() {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return netip.Addr{}
+}
+
+// publishedAt has the host publish the client port, and that alone, at an address and a port of our choice: one of Docker's would change with every start.
+func publishedAt(host netip.Addr, port int) testcontainers.CustomizeRequestOption {
 	return func(req *testcontainers.GenericContainerRequest) error {
 		req.ExposedPorts = append(req.ExposedPorts, clientPort)
 		theirs := req.HostConfigModifier
-		req.HostConfigModifier = func(host *container.HostConfig) {
+		req.HostConfigModifier = func(config *container.HostConfig) {
 			if theirs != nil {
-				theirs(host)
+				theirs(config)
 			}
-			if host.PortBindings == nil {
-				host.PortBindings = network.PortMap{}
+			if config.PortBindings == nil {
+				config.PortBindings = network.PortMap{}
 			}
-			host.PortBindings[network.MustParsePort(clientPort)] = []network.PortBinding{{HostPort: strconv.Itoa(port)}}
+			config.PortBindings[network.MustParsePort(clientPort)] = []network.PortBinding{{HostIP: host, HostPort: strconv.Itoa(port)}}
 		}
 		return nil
 	}

@@ -11,6 +11,34 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 )
 
+// The servers are for this machine: nobody else can reach a port of theirs.
+func TestPublishedForThisMachine(t *testing.T) {
+	server, err := Run(t.Context())
+	testcontainers.CleanupContainer(t, server, testcontainers.StopTimeout(0))
+	require.NoError(t, err)
+	members := []*testcontainers.DockerContainer{server.DockerContainer}
+	e, err := RunEnsemble(t.Context(), 1)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, e.Terminate(t.Context())) }()
+	members = append(members, e.members[0].container)
+	for _, c := range members {
+		state, err := c.Inspect(t.Context())
+		require.NoError(t, err)
+		published := 0
+		for port, bindings := range state.NetworkSettings.Ports {
+			for _, b := range bindings {
+				published++
+				assert.True(t, b.HostIP.IsLoopback(), "%s at %s", port, b.HostIP)
+			}
+		}
+		assert.Equal(t, 1, published)
+	}
+	assert.True(t, loopback("localhost").IsLoopback())
+	assert.True(t, loopback("::1").IsLoopback())
+	assert.False(t, loopback("192.0.2.1").IsValid(), "a daemon elsewhere: its own loopback is not ours")
+	assert.False(t, loopback("docker.example.com").IsValid())
+}
+
 // A port that somebody else took first is not the end.
 func TestTakenPort(t *testing.T) {
 	taken, err := net.Listen("tcp", ":0")

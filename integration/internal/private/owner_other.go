@@ -1,0 +1,8 @@
+//go:build !unix
+
+package private
+
+import "io/fs"
+
+// ours is not to be told here; the user's cache directory is in his profile.
+func ours(fs.FileInfo) bool { return true }
