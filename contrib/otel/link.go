@@ -10,10 +10,11 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// prefix is what a node's data begin with that say which trace they belong to. The rest is the value of the W3C's header.
+// prefix is the beginning of a node's data that name a trace. The rest is the value of the W3C's header.
 var prefix = []byte("traceparent=")
 
-// nodeData says what is in the node of an acquisition. In an election the data are what the participant calls itself, which others read.
+// nodeData returns the data for the node of an acquisition. In an election the data are the participant's id,
+// which others read.
 func nodeData(ctx context.Context, a framework.Acquisition) []byte {
 	if a.Recipe == "latch" || a.Recipe == "selector" {
 		return nil
@@ -26,7 +27,8 @@ func nodeData(ctx context.Context, a framework.Acquisition) []byte {
 	return nil
 }
 
-// writtenIn reads that back. Anybody may have written the data: what is not a trace context is none.
+// writtenIn reads that back. Anybody may have written the data: if they are no trace context, the result is
+// empty.
 func writtenIn(data []byte) trace.SpanContext {
 	parent, found := bytes.CutPrefix(data, prefix)
 	if !found {

@@ -41,7 +41,8 @@ func (i *Instrumentation) roundTrip(r framework.RoundTrip) {
 	i.roundTrips.Record(context.Background(), r.Took.Seconds(), metric.WithAttributes(attribute.String("curator.kind", r.Kind.String())))
 }
 
-// Watch has gauges of the client collected with the attribute curator.client, until stop is called: when the client is closed.
+// Watch collects gauges of the client, with name as the attribute curator.client, until stop is called. Call
+// stop when the client is closed.
 func (i *Instrumentation) Watch(name string, client *framework.Client) (stop func() error, err error) {
 	var all []metric.Observable
 	var of []func(framework.Health) (metric.Float64Observable, float64)
@@ -86,7 +87,7 @@ func recipe(name string) attribute.KeyValue { return attribute.String("curator.r
 
 func result(err error) attribute.KeyValue { return attribute.String("curator.result", word(err)) }
 
-// word is "ok", or a word for an error. The words are few.
+// word is "ok", or one of a few words for an error.
 func word(err error) string {
 	if err == nil {
 		return "ok"

@@ -10,7 +10,7 @@ import (
 
 const scope = "github.com/go-curator/curator/contrib/otel"
 
-// Instrumentation is one for any number of clients. Safe for concurrent use.
+// Instrumentation reports any number of clients to OpenTelemetry. Safe for concurrent use.
 type Instrumentation struct {
 	tracer trace.Tracer
 	meter  metric.Meter
@@ -35,12 +35,15 @@ func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options)
 // WithMeterProvider says where the metrics go. Default: the global one.
 func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) { o.meters = p } }
 
-// WithLinks writes the trace context of an acquisition ("traceparent=00-…") into the node that it makes, for the locks whose nodes' data have no other use, and links a
-// wait to the acquisition of the node in front when that says which. All clients who may read the directory see the trace's id. Clients
-// with Java Curator do not look at the data. Default: off.
+// WithLinks links a wait to the acquisition of the node ahead, if that node names it. For that it writes the
+// trace context of an acquisition ("traceparent=00-…") into the acquisition's node, for locks whose nodes'
+// data have no other use. All clients that may read the node see the trace's id. Java Curator ignores the
+// data. What the node ahead says is only a claim: a client that may create nodes there can link a wait to any
+// trace. It must be a well-formed W3C trace context with ids that are not zero, and becomes a link, never a
+// parent. Default: off.
 func WithLinks() Option { return func(o *options) { o.links = true } }
 
-// New makes the instruments. An error is the meter provider's.
+// New makes an Instrumentation. Errors are the meter provider's.
 func New(opts ...Option) (*Instrumentation, error) {
 	o := options{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
 	for _, opt := range opts {
@@ -50,7 +53,7 @@ func New(opts ...Option) (*Instrumentation, error) {
 	return i, i.instruments()
 }
 
-// Hooks returns what a client is made with, by [framework.WithHooks].
+// Hooks returns the hooks for a client's [framework.WithHooks].
 func (i *Instrumentation) Hooks() framework.Hooks {
 	h := framework.Hooks{
 		Operation: i.operation, Acquire: i.acquire, Wait: i.wait, Hold: i.hold,

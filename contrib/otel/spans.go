@@ -16,7 +16,7 @@ import (
 
 func (i *Instrumentation) operation(ctx context.Context, op framework.Operation) func(framework.OperationEnd) {
 	ctx, span := i.tracer.Start(ctx, "curator "+op.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("curator.path", op.Path), attribute.Bool("curator.background", op.Background)))
+		text("curator.path", op.Path), attribute.Bool("curator.background", op.Background)))
 	began := time.Now()
 	return func(end framework.OperationEnd) {
 		span.SetAttributes(attribute.Int("curator.attempts", end.Attempts), attribute.Int64("curator.epoch", end.Epoch))
@@ -26,7 +26,7 @@ func (i *Instrumentation) operation(ctx context.Context, op framework.Operation)
 }
 
 func (i *Instrumentation) acquire(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
-	ctx, span := i.tracer.Start(ctx, "curator "+a.Recipe+" acquire", trace.WithAttributes(attribute.String("curator.path", a.Path)))
+	ctx, span := i.tracer.Start(ctx, "curator "+a.Recipe+" acquire", trace.WithAttributes(text("curator.path", a.Path)))
 	began := time.Now()
 	return ctx, func(err error) {
 		finish(span, err)
@@ -36,11 +36,11 @@ func (i *Instrumentation) acquire(ctx context.Context, a framework.Acquisition) 
 
 func (i *Instrumentation) wait(ctx context.Context, q framework.Queue) func(error) {
 	options := []trace.SpanStartOption{trace.WithAttributes(
-		attribute.String("curator.path", q.Path), attribute.String("curator.node", path.Join(q.Path, q.Node)),
+		text("curator.path", q.Path), text("curator.node", path.Join(q.Path, q.Node)),
 		attribute.Int("curator.queue.ahead", q.Ahead), attribute.Int("curator.queue.length", q.Length))}
 	if q.Behind != "" {
 		options = append(options, trace.WithAttributes(
-			attribute.String("curator.behind.node", path.Join(q.Path, q.Behind)), session("curator.behind.session", q.BehindSession),
+			text("curator.behind.node", path.Join(q.Path, q.Behind)), session("curator.behind.session", q.BehindSession),
 			attribute.Int64("curator.behind.token", q.BehindToken)))
 	}
 	if holder := writtenIn(q.BehindData); i.links && holder.IsValid() {
@@ -56,7 +56,7 @@ func (i *Instrumentation) wait(ctx context.Context, q framework.Queue) func(erro
 
 func (i *Instrumentation) hold(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 	ctx, span := i.tracer.Start(ctx, "curator "+h.Recipe+" hold", trace.WithAttributes(
-		attribute.String("curator.node", h.Path), session("curator.session", h.SessionID), attribute.Int64("curator.token", h.Token),
+		text("curator.node", h.Path), session("curator.session", h.SessionID), attribute.Int64("curator.token", h.Token),
 		attribute.Int64("curator.epoch", h.Epoch)))
 	began := time.Now()
 	return ctx, func(cause error) {
@@ -71,12 +71,12 @@ func (i *Instrumentation) hold(ctx context.Context, h framework.HoldInfo) (conte
 
 func finish(span trace.Span, err error) {
 	if err != nil {
-		span.SetStatus(codes.Error, err.Error())
+		span.SetStatus(codes.Error, printable(err.Error()))
 	}
 	span.End()
 }
 
-// session is written as the servers' logs do.
+// session formats a session id as the servers' logs do.
 func session(key string, id int64) attribute.KeyValue {
 	return attribute.String(key, fmt.Sprintf("0x%x", uint64(id)))
 }

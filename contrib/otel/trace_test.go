@@ -62,7 +62,8 @@ func (s service) handle(ctx context.Context, work time.Duration) error {
 	return lock.Release(ctx)
 }
 
-// The page in the documentation is what is recorded of two services at one lock. The clock is the bubble's.
+// The page in the documentation shows exactly what is recorded of two services at one lock. The clock is the
+// bubble's.
 func TestTraceOfAContendedLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, spans := zktest.RunT(t), tracetest.NewSpanRecorder()
@@ -80,7 +81,7 @@ func TestTraceOfAContendedLock(t *testing.T) {
 	})
 }
 
-// Without links the attributes say whose hold a wait is for, and nothing is written.
+// Without links the attributes say whose hold a wait is for, and nothing is written into nodes.
 func TestAWaitNamesWhoIsInFront(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, spans := zktest.RunT(t), tracetest.NewSpanRecorder()
@@ -110,7 +111,7 @@ func TestFailuresAreSeen(t *testing.T) {
 		one := newService(t, s, spans, "one", curatorotel.WithLinks())
 		require.NoError(t, s.Create("/locks", nil))
 		require.NoError(t, s.Create(path, nil))
-		for _, data := range []string{"traceparent=00-zz", "an address"} { // whoever is in front may have written anything
+		for _, data := range []string{"traceparent=00-zz", "an address"} { // the contender ahead may have written anything
 			front, err := s.CreateNode(path+"/lock-", []byte(data), zktest.PersistentSequential, 0)
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -160,7 +161,8 @@ func value(span sdktrace.ReadOnlySpan, key attribute.Key) string {
 
 var guid = regexp.MustCompile(`_c_[0-9a-f-]{36}`)
 
-// story tells the traces: a line for each span, inside its parent, with its beginning and its length, what it is about, and what it is linked to.
+// story prints the traces: a line for each span, indented below its parent, with its start and length, its
+// attributes and its links.
 func story(spans *tracetest.SpanRecorder) string {
 	var text strings.Builder
 	started := spans.Started()

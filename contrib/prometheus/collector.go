@@ -13,13 +13,15 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Collector is a [prometheus.Collector] for one or several clients. Give each client its hooks ([Collector.Hooks]), and show it to the collector
-// ([Collector.Watch]) when there is one. Safe for concurrent use.
+// Collector is a [prometheus.Collector] for one or several clients. Make each client with its hooks
+// ([Collector.Hooks]), and then give it to the collector ([Collector.Watch]). Safe for concurrent use.
 type Collector struct {
 	paths func(string) string // nil: no metrics by path
 
 	operations, retries, stateChanges, roundTrips, holds, waits, acquisitions metrics
 	waiting, ahead, length, foreign, left                                     *prometheus.GaugeVec
+
+	standing standing
 
 	mu      sync.Mutex
 	clients map[string]*framework.Client // guarded by mu
@@ -35,14 +37,16 @@ type metrics struct {
 // Option changes what [NewCollector] makes.
 type Option func(*Collector)
 
-// WithPaths has the position in line, the length of the line, the sequence numbers that are left and the foreign children told per directory. label says what
-// the label "path" of a directory is: the same one, or, where paths contain the numbers of orders, something of which there are few; "" leaves one
-// out. Default: these metrics are not there.
+// WithPaths adds metrics per directory: the position in line, the length of the line, the sequence numbers
+// that are left and the foreign children. label maps a directory to its label "path": the path itself, or,
+// where paths contain order numbers, one of a few values; "" leaves the directory out. The series of a
+// directory exist only while the client holds something there or tries to. Default: no such metrics.
 func WithPaths(label func(path string) string) Option { return func(c *Collector) { c.paths = label } }
 
 // NewCollector makes a collector without clients. Register it once.
 func NewCollector(opts ...Option) *Collector {
 	c := &Collector{clients: map[string]*framework.Client{}}
+	c.standing.init()
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -76,7 +80,7 @@ func counter(name, help string, by ...string) metrics {
 	return metrics{Collector: v, counter: v}
 }
 
-// buckets are from one request in a data centre to a line that moves slowly.
+// buckets cover durations from one request in a data centre to a wait in a slow line.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
 func histogram(name, help string, by ...string) metrics {
@@ -85,7 +89,7 @@ func histogram(name, help string, by ...string) metrics {
 	return metrics{Collector: v, histogram: v}
 }
 
-// Hooks returns what the client of that name (the label "client") is made with, by [framework.WithHooks].
+// Hooks returns the hooks for the [framework.WithHooks] of the client with that name (the label "client").
 func (c *Collector) Hooks(client string) framework.Hooks {
 	since := func(m metrics, began time.Time, by ...string) {
 		m.histogram.WithLabelValues(labelsOf(client, by)...).Observe(time.Since(began).Seconds())
@@ -100,9 +104,13 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 				}
 			}
 		},
-		Acquire: func(_ context.Context, a framework.Acquisition) (context.Context, func(error)) {
+		Acquire: func(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
 			began := time.Now()
-			return nil, func(err error) { since(c.acquisitions, began, a.Recipe, Result(err)) }
+			inner, over := c.acquiring(ctx, client, a)
+			return inner, func(err error) {
+				over()
+				since(c.acquisitions, began, a.Recipe, Result(err))
+			}
 		},
 		Queue: func(q framework.Queue) { c.seen(client, q) },
 		Wait: func(_ context.Context, q framework.Queue) func(error) {
@@ -113,9 +121,12 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 				since(c.waits, began, q.Recipe)
 			}
 		},
-		Hold: func(_ context.Context, h framework.HoldInfo) (context.Context, func(error)) {
-			began := time.Now()
-			return nil, func(cause error) { since(c.holds, began, h.Recipe, Result(cause)) }
+		Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
+			began, over := time.Now(), c.holding(ctx)
+			return nil, func(cause error) {
+				over()
+				since(c.holds, began, h.Recipe, Result(cause))
+			}
 		},
 		State: func(s framework.StateReport) {
 			c.stateChanges.counter.WithLabelValues(client, s.State.String(), s.Reason).Inc()
@@ -128,20 +139,8 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 
 func labelsOf(client string, by []string) []string { return append([]string{client}, by...) }
 
-func (c *Collector) seen(client string, q framework.Queue) {
-	if c.paths == nil {
-		return
-	}
-	if path := c.paths(q.Path); path != "" {
-		c.ahead.WithLabelValues(client, q.Recipe, path).Set(float64(q.Ahead))
-		c.length.WithLabelValues(client, q.Recipe, path).Set(float64(q.Length))
-		c.foreign.WithLabelValues(client, path).Set(float64(q.Foreign))
-		c.left.WithLabelValues(client, path).Set(float64(q.SequenceLeft))
-	}
-}
-
-// Watch has the client's gauges scraped under that name, and returns what ends that: call it when the client is closed. A client that is watched under a name
-// replaces the one before.
+// Watch collects the client's gauges under that name until stop is called. Call stop when the client is
+// closed. A client that is watched under a name replaces the previous one.
 func (c *Collector) Watch(name string, client *framework.Client) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +195,7 @@ func desc(name, help string, by ...string) *prometheus.Desc {
 
 var rule = desc("safety_rule", "1 for the rule by which holds are kept safe.", "rule")
 
-// gauges are what is asked for with each scrape.
+// gauges are read at each scrape.
 var gauges = []struct {
 	desc *prometheus.Desc
 	of   func(framework.Health) float64
@@ -221,7 +220,7 @@ func one(yes bool) float64 {
 	return 0
 }
 
-// Result is the label for how something ended: "ok", or a word for the error. The words are few.
+// Result is the label for how something ended: "ok", or one of a few words for the error.
 func Result(err error) string {
 	if err == nil {
 		return "ok"

@@ -37,7 +37,8 @@ func client(t *testing.T, s *zktest.Server, c *curatorprom.Collector, name strin
 	return client
 }
 
-// The page in the documentation is what a scrape says of two services at one lock: one has it, the other waits for it. The clock is the bubble's.
+// The page in the documentation shows exactly a scrape of two services at one lock: one holds it, the other
+// waits for it. The clock is the bubble's.
 func TestScrapeOfAContendedLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -73,7 +74,7 @@ func TestScrapeOfAContendedLock(t *testing.T) {
 	})
 }
 
-// scrape is what Prometheus would read, without the buckets and without what there is of every operation.
+// scrape is what Prometheus would read, without the buckets and the metrics of operations.
 func scrape(t *testing.T, c *curatorprom.Collector) string {
 	t.Helper()
 	var kept strings.Builder

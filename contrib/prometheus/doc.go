@@ -1,5 +1,6 @@
-// Package curatorprom shows what clients of package framework do to Prometheus: the remaining validity of what they hold and the rule that it follows
-// from, latencies, lines, losses and their reasons. The metrics are listed in docs/observability.md.
+// Package curatorprom reports to Prometheus what clients of package framework do: the remaining validity of
+// their holds and the rule that it follows from, latencies, lines, losses and their reasons. The metrics are
+// listed in docs/observability.md.
 //
 //	metrics := curatorprom.NewCollector()
 //	prometheus.MustRegister(metrics)
