@@ -112,7 +112,7 @@ func stay(ctx context.Context, client *framework.Client, path string, data []byt
 
 // standing is stay for one session.
 func standing(ctx context.Context, s *framework.Session, path string, data []byte, there func()) error {
-	var known int64 // the node that there has been told of
+	var known int64 // the czxid of the node for which there was called
 	for {
 		// A create that is given up may have made the node, or may not: the look says which.
 		create := s.Client().Create().CreatingParentContainersIfNeeded().WithMode(framework.Ephemeral)

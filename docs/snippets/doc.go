@@ -1,4 +1,5 @@
-// Package snippets has the code of docs/from-java-curator.md and docs/from-go-zookeeper.md, as tests: it compiles, it runs, and the documents contain just that.
+// Package snippets has the code of docs/from-java-curator.md and docs/from-go-zookeeper.md as tests: it
+// compiles, it runs, and the documents contain exactly that code.
 //
 // After a change of a snippet: go test ./docs/snippets -update
 package snippets

@@ -20,7 +20,7 @@ type demo struct {
 	out              io.Writer
 }
 
-// step is something that happens, and how the service is to be afterwards.
+// step is something that happens, and the state that the service must have afterwards.
 type step struct {
 	says     string
 	do       action
@@ -31,23 +31,23 @@ type step struct {
 
 func (d *demo) steps() []step {
 	return []step{
-		{says: "there is no configuration yet: defaults", config: "log level info, 100 requests/s, features []"},
+		{says: "there is no configuration yet: defaults", config: `log level "info", 100 requests/s, features []`},
 		{says: "the operator writes one",
 			do:     all(d.put("/log-level", "warn"), d.put("/limits", `{"RequestsPerSecond": 500}`), d.put("/features/dark-mode", "on")),
-			config: "log level warn, 500 requests/s, features [dark-mode]"},
+			config: `log level "warn", 500 requests/s, features ["dark-mode"]`},
 		{says: "a limit is raised", do: d.put("/limits", `{"RequestsPerSecond": 800}`),
-			config: "log level warn, 800 requests/s, features [dark-mode]"},
+			config: `log level "warn", 800 requests/s, features ["dark-mode"]`},
 		{says: "a feature is added, another one is switched off, in one transaction", do: d.rollOut,
-			config: "log level warn, 800 requests/s, features [search]"},
+			config: `log level "warn", 800 requests/s, features ["search"]`},
 		{says: "somebody writes nonsense", do: d.put("/limits", `{"RequestsPerSecond": lots}`),
-			config: "log level warn, 800 requests/s, features [search]", nonsense: true},
+			config: `log level "warn", 800 requests/s, features ["search"]`, nonsense: true},
 		{says: "and corrects it", do: d.put("/limits", `{"RequestsPerSecond": 900}`),
-			config: "log level warn, 900 requests/s, features [search]"},
+			config: `log level "warn", 900 requests/s, features ["search"]`},
 		{says: "the service loses its network", do: d.unplug,
-			config: "log level warn, 900 requests/s, features [search]", offline: true},
+			config: `log level "warn", 900 requests/s, features ["search"]`, offline: true},
 		{says: "the operator goes on meanwhile", do: all(d.put("/log-level", "debug"), d.remove("/features/search"), d.put("/features/voice", "on")),
-			config: "log level warn, 900 requests/s, features [search]", offline: true},
-		{says: "the network is back", do: d.replug, config: "log level debug, 900 requests/s, features [voice]"},
+			config: `log level "warn", 900 requests/s, features ["search"]`, offline: true},
+		{says: "the network is back", do: d.replug, config: `log level "debug", 900 requests/s, features ["voice"]`},
 	}
 }
 

@@ -1,12 +1,13 @@
-// Config-watch shows a service whose configuration lives in a subtree of ZooKeeper and is applied while it runs.
+// Config-watch shows a service whose configuration lives in a subtree of ZooKeeper and is applied while it
+// runs.
 //
 //	go run ./examples/config-watch                                             # with an in-process ZooKeeper
 //	go run ./examples/config-watch -servers zk1:2181,zk2:2181                  # with yours
 //	go run ./examples/config-watch -servers zk1:2181 -path /config/shop -watch # only watch, until interrupted
 //
-// The service keeps a cache of the subtree (service.go, which is what to copy). An operator changes values, writes nonsense, and goes on while
-// the service has no network (demo.go). After each step the program checks what the service runs with, and exits with status 1 if that is
-// wrong.
+// The service keeps a cache of the subtree (service.go is the file to copy). An operator changes values,
+// writes invalid ones, and goes on while the service has no network (demo.go). After each step the program
+// checks the service's configuration, and exits with status 1 if it is wrong.
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 	}
 }
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	servers, path string
 	watch         bool

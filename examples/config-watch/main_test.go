@@ -39,9 +39,11 @@ func TestWatching(t *testing.T) {
 	go func() {
 		ended <- run(ctx, []string{"-servers", server.Addr(), "-path", "/config/shop", "-watch"}, writer(seen))
 	}()
-	assert.Equal(t, "  service: log level trace, 100 requests/s, features []\n", <-seen)
+	assert.Equal(t, `  service: log level "trace", 100 requests/s, features []`+"\n", <-seen)
 	require.NoError(t, server.Set("/config/shop/log-level", []byte("error")))
-	assert.Equal(t, "  service: log level error, 100 requests/s, features []\n", <-seen)
+	assert.Equal(t, `  service: log level "error", 100 requests/s, features []`+"\n", <-seen)
+	require.NoError(t, server.Set("/config/shop/log-level", []byte("\x1b[2Jinfo\n")))
+	assert.Equal(t, `  service: log level "\x1b[2Jinfo\n", 100 requests/s, features []`+"\n", <-seen, "no terminal is told what to do")
 	cancel()
 	require.NoError(t, <-ended)
 }

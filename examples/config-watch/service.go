@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// config is what the service runs with. It is replaced as a whole and never changed, so that whoever has one may use it without a lock, and never
-// sees half of a change.
+// config is what the service runs with. It is replaced as a whole and never changed: it can be used without a
+// lock, and never shows half of a change.
 type config struct {
 	LogLevel string
 	Limits   limits
@@ -24,8 +24,9 @@ type config struct {
 
 type limits struct{ RequestsPerSecond int }
 
+// String is fit for a terminal: whoever may write the configuration has chosen the words.
 func (c *config) String() string {
-	return fmt.Sprintf("log level %s, %d requests/s, features [%s]", c.LogLevel, c.Limits.RequestsPerSecond, strings.Join(c.Features, " "))
+	return fmt.Sprintf("log level %q, %d requests/s, features %q", c.LogLevel, c.Limits.RequestsPerSecond, c.Features)
 }
 
 // service is a service with a live configuration:
@@ -43,7 +44,7 @@ type service struct {
 	changed chan struct{} // closed and replaced when now changes; guarded by mu
 }
 
-// status is how the service is.
+// status is the service's state.
 type status struct {
 	config  *config // what it runs with; nil until the configuration has been read
 	refused error   // why what is in ZooKeeper is not what it runs with
@@ -83,7 +84,8 @@ func (s *service) run(ctx context.Context) error {
 	return nil
 }
 
-// connection is of little interest to the service: it goes on with what it has, and the cache catches up by itself.
+// connection reports a change of the connection. The service goes on with its configuration, and the cache
+// catches up by itself.
 func (s *service) connection(state framework.State) {
 	now := s.status()
 	if now.offline == state.IsConnected() {
@@ -96,7 +98,7 @@ func (s *service) connection(state framework.State) {
 	}
 }
 
-// apply reads the configuration from the cache, which costs no request, and puts it into force if it is any good.
+// apply reads the configuration from the cache, which costs no request, and uses it if it is valid.
 func (s *service) apply() {
 	now := s.status()
 	c, err := s.parse()
@@ -143,7 +145,7 @@ func (s *service) set(now status) {
 	s.changed = make(chan struct{})
 }
 
-// await waits until the service is as it should be.
+// await waits until the service has the wanted state.
 func (s *service) await(ctx context.Context, want func(status) bool) error {
 	for {
 		s.mu.Lock()

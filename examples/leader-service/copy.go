@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// isCopy tells a process that it is a copy of the demonstration. The program needs no telling, since it has flags; its test does.
+// isCopy tells a process that it is a copy of the demonstration. Only the test needs it: the program has
+// flags.
 const isCopy = "LEADER_SERVICE_COPY"
 
 // process is a copy of the service in a process of its own.
@@ -25,14 +26,14 @@ type process struct {
 	err     error
 }
 
-// line is something that a copy says, at the time at which it was heard.
+// line is a line of a copy's output, with the time at which it was read.
 type line struct {
 	from *process
 	text string
 	at   time.Time
 }
 
-// start begins a copy; everything that it says goes to heard, before ended is closed.
+// start begins a copy; all its output goes to heard, before ended is closed.
 func start(name string, heard func(line), args ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -61,7 +62,8 @@ func start(name string, heard func(line), args ...string) (*process, error) {
 	return p, nil
 }
 
-// end makes sure that the process has ended: gently, and after a while not.
+// end makes sure that the process has ended: first by a signal that it can handle, after a while by killing
+// it.
 func (p *process) end() {
 	_ = p.stdin.Close()
 	timer := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })

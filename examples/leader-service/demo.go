@@ -14,7 +14,8 @@ import (
 
 const (
 	copies = 3
-	// demoTick is the in-process server's; a session lives for four of them, the least that it grants being two.
+	// demoTick is the in-process server's; a session timeout is four of them, where the server grants two at
+	// least.
 	demoTick    = 500 * time.Millisecond
 	demoTimeout = 4 * demoTick
 )
@@ -130,7 +131,7 @@ func (d *demo) play(ctx context.Context) error {
 	return d.leader.err
 }
 
-// next waits until another copy leads, and passes on what all of them say meanwhile.
+// next waits until another copy leads, and prints the output of all copies meanwhile.
 func (d *demo) next(ctx context.Context) (at time.Time, err error) {
 	for {
 		l, err := d.hear(ctx)
@@ -144,7 +145,7 @@ func (d *demo) next(ctx context.Context) (at time.Time, err error) {
 	}
 }
 
-// hear waits for what a copy says next.
+// hear waits for the next line of any copy.
 func (d *demo) hear(ctx context.Context) (line, error) {
 	select {
 	case l := <-d.lines:

@@ -1,4 +1,4 @@
-// Leader-service is an HTTP service of which several copies run and one leads.
+// Leader-service is an HTTP service with several copies, of which one leads.
 //
 //	go run ./examples/leader-service                                # a demonstration, with an in-process ZooKeeper
 //	go run ./examples/leader-service -servers zk1:2181,zk2:2181     # one copy, with yours; start as many as you like
@@ -9,11 +9,11 @@
 //	GET  /healthz  200 while it leads or follows, 503 when it has not known which for longer than a session lasts
 //	POST /work     what only the leader may do: other copies redirect to it
 //
-// SIGTERM ends a copy with a graceful hand-over: the leader finishes the job at hand, gives its place up, and the next one leads at once. A
-// copy that is killed, or cut off, is replaced when its session ends.
+// SIGTERM ends a copy with a graceful hand-over: the leader finishes its current job and resigns, and the
+// next copy leads at once. A copy that is killed, or cut off, is replaced when its session ends.
 //
-// The demonstration runs three copies as processes of their own, ends the leader by SIGTERM and the next one by SIGKILL, and exits with status 1 if
-// the last one does not lead in time.
+// The demonstration runs three copies as processes of their own. It ends the leader by SIGTERM and the next
+// one by SIGKILL, and exits with status 1 if the last one does not lead in time.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	servers, path   string
 	listen, address string

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/leader"
+	"github.com/go-curator/curator/zktest"
 )
 
 func TestMain(m *testing.M) {
@@ -46,5 +52,35 @@ func TestMistakes(t *testing.T) {
 		{[]string{"-session-timeout", "soon"}, "soon"},
 	} {
 		require.ErrorContains(t, run(t.Context(), mistake.args, strings.NewReader(""), &bytes.Buffer{}), mistake.says, "%v", mistake.args)
+	}
+}
+
+// What somebody has put into the election as its address is shown, and clients are sent there, only if it is
+// one.
+func TestWhoeverLeadsHasChosenItsAddress(t *testing.T) {
+	server := zktest.RunT(t)
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
+	require.NoError(t, err)
+	defer client.Close()
+	c := &service{settings: settings{address: "http://here"}, client: client}
+	c.selector, err = leader.NewSelector(client, "/election", c.lead)
+	require.NoError(t, err)
+	for id, shown := range map[string]string{
+		"http://other:80":                 `"http://other:80"`,
+		"http://a/\u202e":                 `"http://a/\u202e"`,
+		"<script>alert(1)</script>":       `""`,
+		"javascript:alert(1)":             `""`,
+		"http://other\r\nSet-Cookie: a=b": `""`,
+		"\x1b[2J":                         `""`,
+	} {
+		c.seen.Store(&leader.Observation{Leader: leader.Participant{ID: id}})
+		page, work := httptest.NewRecorder(), httptest.NewRecorder()
+		c.handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Contains(t, page.Body.String(), "leader: "+shown+"\n")
+		require.Equal(t, "text/plain; charset=utf-8", page.Header().Get("Content-Type"))
+		c.handler().ServeHTTP(work, httptest.NewRequest(http.MethodPost, "/work", nil))
+		if shown == `""` {
+			require.Equal(t, http.StatusServiceUnavailable, work.Code, id)
+		}
 	}
 }

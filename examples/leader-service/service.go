@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,8 @@ type service struct {
 	out io.Writer  // guarded by mu
 }
 
-// serve is the life of a copy, until ctx ends. The order of the end matters: the work, the place in the election, HTTP, the session.
+// serve runs a copy until ctx ends. At the end the order matters: first the work ends, then the place in the
+// election, HTTP, the session.
 func serve(ctx context.Context, s settings, out io.Writer) error {
 	client, err := framework.New(s.servers, framework.WithSessionTimeout(s.timeout))
 	if err != nil {
@@ -72,13 +74,14 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	return errors.Join(err, closed)
 }
 
-// lead is the leader's work: here, a count of the time it leads, kept in ZooKeeper. It may use whatever only the leader may use, for as long as
-// its context lasts, and the next leader begins when it has returned.
+// lead is the leader's work: here, a count of the time it leads, kept in ZooKeeper. It may do what only the
+// leader may do as long as its context lasts; the next leader begins when it has returned.
 func (c *service) lead(ctx context.Context) error {
 	term := leader.TermOf(ctx)
 	c.say("leading, fencing token %d", term.FencingToken())
 	for job := 1; ctx.Err() == nil; job++ {
-		// Each job is finished even if the end of the term comes meanwhile. The guard keeps out what would come too late all the same.
+		// Each job is finished even if the term ends meanwhile. The guard still refuses a write that comes
+		// too late.
 		working, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		err := c.add(working, term, "ticks")
 		stop()
@@ -117,7 +120,7 @@ func (c *service) add(ctx context.Context, term *leader.Term, counter string) er
 	}
 }
 
-// observe keeps in mind who leads, for those who ask the wrong copy.
+// observe remembers who leads, to redirect requests that reach another copy.
 func (c *service) observe(ctx context.Context) {
 	for now, err := range c.selector.Observe(ctx) {
 		if err != nil {
@@ -130,18 +133,26 @@ func (c *service) observe(ctx context.Context) {
 	}
 }
 
-// leader is the address of the copy that leads, "" if there is none, or none is known.
+// leader is the address of the copy that leads, "" if there is none, or none is known. Whoever may stand for
+// election has written it: what is no address is none. (And clients are sent where it says. Who may write
+// there says the ACL, see docs/security.md.)
 func (c *service) leader() string {
-	if seen := c.seen.Load(); seen != nil {
-		return seen.Leader.ID
+	seen := c.seen.Load()
+	if seen == nil {
+		return ""
 	}
-	return ""
+	if at, err := url.Parse(seen.Leader.ID); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return ""
+	}
+	return seen.Leader.ID
 }
 
 func (c *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "%s: %v; leader: %s\n", c.address, c.selector.Health().Role, c.leader())
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8") // whatever it looks like
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		fmt.Fprintf(w, "%s: %v; leader: %q\n", c.address, c.selector.Health().Role, c.leader())
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		health := c.selector.Health()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cable is a worker's connection to the network, to be pulled out.
+// cable is a worker's network cable, which can be pulled.
 type cable struct {
 	mu     sync.Mutex
 	pulled bool     // guarded by mu

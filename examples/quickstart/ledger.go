@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// held is what the ledger wants to know of a lock.
+// held is what the ledger needs of a lock.
 type held interface {
 	Context() context.Context
 	FencingToken() int64
@@ -27,7 +27,8 @@ type ledger struct {
 	previous int   // the worker of last, guarded by mu
 }
 
-// granted notes a grant, at the moment at which the worker has the lock in hand. It returns true if this worker is to be unplugged.
+// granted records a grant when the worker has got the lock. It returns true if this worker is to be
+// unplugged.
 func (l *ledger) granted(worker int, lock held, waited time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

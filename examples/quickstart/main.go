@@ -1,11 +1,13 @@
-// Quickstart shows processes taking turns at a distributed lock, and what happens when one of them drops off the network while it holds it.
+// Quickstart shows workers that take turns at a distributed lock, and what happens when one of them loses its
+// network while it holds the lock.
 //
 //	go run ./examples/quickstart                               # with an in-process ZooKeeper
 //	go run ./examples/quickstart -servers zk1:2181,zk2:2181    # with yours
 //
-// Every worker is a client with a session of its own, as if it were a process of its own. Each grant is printed with its fencing token and
-// the time waited. Midway the holder's network is unplugged: its session dies, its lock's context ends first, and the next worker takes
-// over. The program checks by itself that there were never two holders, and exits with status 1 if there were.
+// Every worker is a client with a session of its own, like a process of its own. Each grant is printed with
+// its fencing token and the time waited. Midway the holder's network is unplugged: its lock's context ends,
+// then its session, and the next worker takes over. The program checks that there were never two holders, and
+// exits with status 1 if there were.
 package main
 
 import (
@@ -33,7 +35,7 @@ func main() {
 	}
 }
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	servers         string
 	workers, rounds int
@@ -102,7 +104,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// work is the life of one worker.
+// work runs one worker.
 func work(ctx context.Context, s settings, l *ledger, worker int) error {
 	var plug cable
 	client, err := framework.New(s.servers, framework.WithSessionTimeout(s.timeout), framework.WithDialer(plug.dial))
@@ -131,7 +133,7 @@ func work(ctx context.Context, s settings, l *ledger, worker int) error {
 		} else {
 			busy(lock.Context(), 30*time.Millisecond)
 		}
-		// The error says that the session was lost, when it was; the next round is on a new one.
+		// If the session was lost, the error says so, and the next round uses a new session.
 		if err := lock.Release(ctx); err != nil && !errors.Is(err, mutex.ErrSessionLost) {
 			return fmt.Errorf("worker %d: %w", worker, err)
 		}
@@ -149,7 +151,7 @@ func busy(ctx context.Context, d time.Duration) {
 	}
 }
 
-// unplugged is what a holder goes through whose network is gone.
+// unplugged shows what a holder without a network sees.
 func unplugged(ctx context.Context, l *ledger, worker int, plug *cable, lock *mutex.Lock) {
 	l.say("          worker %d holds the lock and is unplugged from the network; it is certain of the lock for %v more",
 		worker, lock.Remaining().Round(time.Millisecond))
