@@ -250,8 +250,8 @@ func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 				mu.Lock()
 				return nil, io.EOF
 			}
-			s := &Session{cfg: Config{Timeout: time.Second, MaxFrame: 100}}
-			return s.agreeable(false), nil
+			s := &Session{cfg: Config{Timeout: time.Second, Limits: Limits{MaxFrame: 100}}}
+			return s.deadEndConn(false), nil
 		}, nil)
 		time.Sleep(time.Second)
 		start := time.Now()
@@ -266,10 +266,10 @@ func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 	})
 }
 
-func TestAssumeAnAgreeableConnectionEndsIt(t *testing.T) {
+func TestAssumeAConnectionThatAnswersEverythingEndsIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := &Session{cfg: Config{Timeout: 9 * time.Second, MaxFrame: 100}}
-		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return s.agreeable(false), nil }, nil)
+		s := &Session{cfg: Config{Timeout: 9 * time.Second, Limits: Limits{MaxFrame: 100}}}
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return s.deadEndConn(false), nil }, nil)
 		time.Sleep(time.Minute)
 		_, _, err := l.Get("/")
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
@@ -287,12 +287,12 @@ func TestAssumeSessionZeroMeansExpired(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		n := 0
-		s := &Session{cfg: Config{Timeout: 9 * time.Second, MaxFrame: 100}}
+		s := &Session{cfg: Config{Timeout: 9 * time.Second, Limits: Limits{MaxFrame: 100}}}
 		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			n++
-			return s.agreeable(n == 1), nil
+			return s.deadEndConn(n == 1), nil
 		}, nil)
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"init one:2181", "next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateExpired", "StateDisconnected",

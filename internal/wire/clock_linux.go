@@ -17,7 +17,8 @@ const (
 	clockBoottime  = 7 // goes on
 )
 
-// ahead reads the clock that goes on first: a process that is set aside between the two readings sees too little for once, never too much.
+// ahead reads the clock that goes on first: a process that is suspended between the two readings sees too little once,
+// never too much.
 func ahead() time.Duration {
 	on := readClock(clockBoottime)
 	if on == 0 {

@@ -24,7 +24,7 @@ func (c *client) within(ctx context.Context, most time.Duration) error {
 	assert.LessOrEqual(c.t, time.Since(start), most)
 	assert.Error(c.t, c.Err())
 	select {
-	case <-c.Done():
+	case <-c.ctx.Done():
 	default:
 		c.t.Error("Done is not closed")
 	}
@@ -306,7 +306,7 @@ func TestWaitBehindAnAbort(t *testing.T) {
 			wg.Go(func() { c.Abort(ErrClosed) })
 			for range 2 {
 				wg.Go(func() {
-					<-c.Done()
+					<-c.ctx.Done()
 					c.Wait()
 					assert.Len(t, w.events, 1, "the end")
 				})

@@ -33,7 +33,8 @@ type option func(*Config)
 func open(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), options ...option) *client {
 	t.Helper()
 	c := &client{t: t, events: make(chan Event, 1000)}
-	cfg := Config{Servers: []string{"one:2181"}, Dial: dial, Timeout: 10 * time.Second, OnEvent: func(ev Event) { c.events <- ev }}
+	cfg := Config{Servers: []string{"one:2181"}, Dial: dial, Timeout: 10 * time.Second}
+	cfg.OnEvent = func(ev Event) { c.events <- ev }
 	for _, o := range options {
 		o(&cfg)
 	}

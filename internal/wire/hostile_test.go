@@ -66,7 +66,7 @@ func TestTheLibraryGetsRightAnswers(t *testing.T) {
 		_, err := lib.Multi(&zk.DeleteRequest{Path: "/n/none", Version: -1}, &zk.DeleteRequest{Path: "/n/a", Version: -1})
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		assert.NotContains(t, c.seen(), Disconnected)
-		assert.Empty(t, c.link.asked, "nothing is left to be remembered")
+		assert.Empty(t, c.links.live.library.asked, "nothing is left to be remembered")
 	})
 }
 
@@ -412,7 +412,7 @@ func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 				var s atomic.Pointer[Session]
 				c := connected(t, f.Dial, func(cfg *Config) {
 					tell := cfg.OnEvent
-					cfg.Rule, cfg.OnEvent = rule, func(ev Event) {
+					cfg.RuleFor, cfg.OnEvent = always(rule), func(ev Event) {
 						if tell(ev); ev.Kind == Connected && s.Load() != nil {
 							beat(s.Load())
 						}

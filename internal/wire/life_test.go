@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(name, rule), func(t *testing.T) {
 				onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-					c := connected(t, srv.Dial, func(cfg *Config) { cfg.Rule = rule })
+					c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
 					time.Sleep(33_333 * time.Millisecond)
 					require.Empty(t, c.seen())
 					ping, most := rule.pace(10 * time.Second)
@@ -74,7 +73,7 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 func TestHeldByHeartbeats(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond}
-		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Rule = rule })
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
 		c.create("/own", jute.ModeEphemeral)
 		require.False(t, c.Validity().Hold(), "one write is not enough")
 		beat := func() {
@@ -427,22 +426,23 @@ func TestFencingAfterALongOutage(t *testing.T) {
 	}
 }
 
-// It is not insisted upon for ever.
+// After its time an earlier session is left to expire.
 func TestFencingIsGivenUp(t *testing.T) {
 	why := errors.New("why")
-	for _, until := range []time.Time{time.Now().Add(time.Hour), time.Now()} {
-		f := Fence{SessionID: 7, Until: until}
-		s := &Session{fences: fences{left: []Fence{f}}, log: slog.New(slog.DiscardHandler)}
-		for range fenceTries - 1 {
-			assert.Equal(t, why, s.fenced(f, why))
+	for _, underWay := range []bool{true, false} {
+		f := Fence{SessionID: 7, Until: time.Now()}
+		if underWay {
+			f.Until = f.Until.Add(time.Hour)
 		}
-		if err := s.fenced(f, why); until.After(time.Now()) {
-			assert.Equal(t, why, err, "something of it may be under way")
-		} else {
-			assert.NoError(t, err)
+		fs := fences{open: []Fence{f}}
+		for try := range fenceTries {
+			stop, abandoned := fs.tried(f, why)
+			last := try == fenceTries-1 && !underWay
+			assert.Equal(t, !last, stop != nil)
+			assert.Equal(t, last, abandoned != nil)
 		}
-		assert.NoError(t, s.fenced(f, nil))
-		assert.Empty(t, s.Unfenced())
+		_, _ = fs.tried(f, nil)
+		assert.Empty(t, fs.all())
 	}
 }
 
@@ -691,8 +691,8 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 				s := l.s
 				s.validity = newValidity(always(Rule{}), 10*time.Second)
 				s.validity.connected(now(), 10*time.Second, false)
-				l.room, s.xid = newRoom(10), firstXid
-				l.pings = []instant{now()}
+				l.window = newWindow(10)
+				l.pulse.pings = []instant{now()}
 				c, r := call(jute.OpGetData, read("/"))
 				s.Submit(c)
 				time.Sleep(10 * time.Second)

@@ -282,7 +282,7 @@ func TestFencingWithALogin(t *testing.T) {
 
 func TestSecretsAreNotPrinted(t *testing.T) {
 	secret := []byte("hush!")
-	cfg := Config{Credentials: []Credential{{"digest", secret}}, Fences: []Fence{{SessionID: 1, Password: secret}}}
+	cfg := Config{Auth: Auth{Credentials: []Credential{{"digest", secret}}}, Fences: []Fence{{SessionID: 1, Password: secret}}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%q", "%d"} {
 		for _, v := range []any{cfg, cfg.Credentials, cfg.Fences[0], &cfg.Fences[0], cfg.Fences} {
 			text := fmt.Sprintf(verb, v)

@@ -295,10 +295,10 @@ func TestXidsGoDownAndNeverRepeat(t *testing.T) {
 	})
 }
 
-func TestXidsWrapAroundPastThoseInUse(t *testing.T) {
-	s := &Session{xid: -1 << 31, byXid: map[int32]*Call{firstXid - 1: {}, firstXid - 2: {}}}
-	assert.Equal(t, firstXid-3, s.nextXid())
-	assert.Equal(t, firstXid-4, s.nextXid())
+func TestXidsWrapAroundToTheFirst(t *testing.T) {
+	cs := calls{xid: -1 << 31}
+	assert.Equal(t, firstXid-1, cs.nextXid())
+	assert.Equal(t, firstXid-2, cs.nextXid())
 }
 
 func TestDoneMaySubmit(t *testing.T) {
@@ -415,6 +415,6 @@ func TestNothingIsAcceptedAfterTheEnd(t *testing.T) {
 		assert.ErrorIs(t, r.Err, why)
 		assert.False(t, c.Join(&listen(Data, "/").Watch))
 		assert.ErrorIs(t, c.Err(), why)
-		<-c.Done()
+		<-c.ctx.Done()
 	})
 }

@@ -650,7 +650,7 @@ func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
 			require.ErrorIs(t, r.Err, errLibraryClosed)
 			c.await(Connected)
 			require.NoError(t, c.do(jute.OpGetData, read("/")).Err)
-			require.Empty(t, c.byXid)
+			require.Zero(t, c.Load().InFlight)
 			c.Abort(ErrClosed)
 			c.Wait()
 			f.restart()
@@ -765,7 +765,8 @@ func TestASilentServerHoldsAnAttemptNoLongerThanTheDialTimeout(t *testing.T) {
 					return f.Dial(ctx, network, addr)
 				}
 				c := open(t, slow, func(cfg *Config) {
-					cfg.Timeout, cfg.ConnectTimeout, cfg.Rule = time.Minute, 2*time.Second, Rule{Bound: 13 * time.Second}
+					cfg.Timeout, cfg.ConnectTimeout = time.Minute, 2*time.Second
+					cfg.RuleFor = always(Rule{Bound: 13 * time.Second})
 					cfg.Credentials = []Credential{{"digest", []byte("a:b")}}
 				})
 				start := time.Now()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // table is a registry driven by hand: submit, write and answer are separate steps.
@@ -42,7 +43,7 @@ func (r *table) armed(kind WatchKind, path string) *heard {
 // unwatch is what Session.Unwatch does.
 func (r *table) unwatch(h *heard) []*Call {
 	h.stopped = true
-	if e := h.entry; e != nil && e.has(&h.Watch) {
+	if e := h.entry; e != nil && slices.Contains(e.subs, &h.Watch) {
 		r.detach(&h.Watch, e)
 		return r.unneeded(h.Path)
 	}
@@ -50,7 +51,7 @@ func (r *table) unwatch(h *heard) []*Call {
 }
 
 func (r *table) fired(typ int32, path string) []delivery {
-	return r.registry.fired(typ, path, parentOf(path))
+	return r.registry.fired(typ, path, zkpath.Parent(path))
 }
 
 func (r *table) empty() {
@@ -487,12 +488,6 @@ func TestTheEndReturnsEverySubscriber(t *testing.T) {
 	a, b, c := r.armed(Data, "/a"), r.armed(Child, "/a"), r.armed(Recursive, "/b")
 	assert.ElementsMatch(t, watches(a, b, c), namesOf(r.end()))
 	r.empty()
-}
-
-func TestParentOf(t *testing.T) {
-	for path, parent := range map[string]string{"/": "/", "/a": "/", "/a/b": "/a", "/a/b/c": "/a/b", "": "/", "a": "/"} {
-		assert.Equal(t, parent, parentOf(path), path)
-	}
 }
 
 // A server can name any path, and tells of as many as it likes: what it costs to look whom that concerns is bounded by what is registered.

@@ -283,7 +283,7 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 					time.Sleep(v.Remaining() - time.Nanosecond)
 					require.True(t, v.answer(now()))
 				}
-				changed := v.Changed()
+				_, changed, _ := v.watch()
 				time.Sleep(time.Nanosecond)
 				require.True(t, look(v))
 				<-changed // whoever waits for the time's end hears of it

@@ -176,6 +176,8 @@ func TestParentBaseSplit(t *testing.T) {
 		{"/a", "/", "a", []string{"a"}},
 		{"/a/b", "/a", "b", []string{"a", "b"}},
 		{"/a/b/c", "/a/b", "c", []string{"a", "b", "c"}},
+		{"", "/", "", nil},
+		{"a", "/", "a", []string{"a"}},
 	} {
 		assert.Equal(t, c.parent, zkpath.Parent(c.path), c.path)
 		assert.Equal(t, c.base, zkpath.Base(c.path), c.path)
