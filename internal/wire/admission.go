@@ -53,23 +53,19 @@ func (a *admission) refuse(server string, err error, within func(map[string]bool
 }
 
 // handshakeFailed notes that a handshake has failed. A session that only a member without a quorum knows of does not
-// lapse: it is given up when it has been refused for long.
+// lapse: it is given up when it has been refused for long. A session that a quorum knows of has its time; and a server
+// that is silent has refused nothing.
 func (s *Session) handshakeFailed(err error) {
-	if s.refusedForLong(err) {
+	s.mu.Lock()
+	known := &s.identity
+	session, hopeless := known.id != 0, false
+	if !known.agreed && known.zxid != 0 && !timedOut(err) {
+		hopeless = s.admission.hungUp(now(), s.hosts.Len(), s.cfg.Timeout, session) && session
+	}
+	s.mu.Unlock()
+	if hopeless {
 		s.end(ErrLapsed)
 	}
-}
-
-// refusedForLong says whether the session is to be given up. A session that a quorum knows of has its time instead;
-// and a server that is silent has refused nothing.
-func (s *Session) refusedForLong(err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := &s.identity
-	if id.agreed || id.zxid == 0 || timedOut(err) {
-		return false
-	}
-	return s.admission.hungUp(now(), s.hosts.Len(), s.cfg.Timeout, id.id != 0) && id.id != 0
 }
 
 // loginRequired notes that a server has ended a connection because we had not authenticated.

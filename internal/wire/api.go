@@ -92,7 +92,7 @@ type Call struct {
 	// call Submit.
 	Done func(Reply)
 
-	state      callState
+	waits      bool // in the queue
 	arms       bool // as written, it arms Watch, or lets a persistent watch serve it
 	xid        int32
 	prev, next *Call

@@ -31,16 +31,17 @@ func newCalls() calls {
 
 // next takes the next call off the queue if the window is open for it; else it returns nil.
 func (cs *calls) next(w *window) *Call {
-	if cs.queue.urgent.n == 0 && !w.open() {
+	c := cs.queue.first()
+	if c == nil || !c.Urgent && !w.open() {
 		return nil
 	}
-	return cs.queue.pop()
+	cs.queue.remove(c)
+	return c
 }
 
 // write moves a call to the connection's output. Its time is taken first (rule R2).
 func (cs *calls) write(l *link, c *Call) {
-	c.xid = cs.nextXid()
-	c.state, c.sent = callWritten, now()
+	c.xid, c.sent = cs.nextXid(), now()
 	cs.flight.push(c)
 	l.pulse.sent = c.sent
 	l.window.used += c.cost()
@@ -61,15 +62,6 @@ func (cs *calls) find(xid int32) *Call {
 		c = c.next
 	}
 	return c
-}
-
-// answered takes the call that the next answer is for off the flight. A server answers in order: it is nil if that is
-// not the call with this xid.
-func (cs *calls) answered(xid int32) *Call {
-	if c := cs.flight.first; c == nil || c.xid != xid {
-		return nil
-	}
-	return cs.flight.pop()
 }
 
 // suspect is the largest of the calls in flight, if its size may have made the server close the connection: a server

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,22 +89,11 @@ func (cfg *Config) complete() error {
 	if cfg.Dial == nil {
 		cfg.Dial = DialTCP
 	}
-	if cfg.MaxFrame <= 0 {
-		cfg.MaxFrame = 0xfffff
-	}
-	if cfg.MaxReply <= 0 {
-		cfg.MaxReply = defaultMaxReply
-	}
-	cfg.MaxReply = max(cfg.MaxReply, cfg.MaxFrame+maxPlain) // what can be written can be read
-	if cfg.Window <= 0 {
-		cfg.Window = 1000
-	}
-	if cfg.ConnectTimeout <= 0 {
-		cfg.ConnectTimeout = 5 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.MaxFrame = cmp.Or(cfg.MaxFrame, 0xfffff)
+	cfg.MaxReply = max(cmp.Or(cfg.MaxReply, defaultMaxReply), cfg.MaxFrame+maxPlain) // what can be written can be read
+	cfg.Window = cmp.Or(cfg.Window, 1000)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 5*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.RuleFor == nil {
 		cfg.RuleFor = always(Rule{})
 	}

@@ -45,7 +45,11 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 	if live {
 		s.links.live = nil
 		s.awaitConnection()
-		s.failFlight(l, err, &t)
+		var large *Call
+		if (hungUp(err) || l.end.broken.Load()) && !errors.Is(err, net.ErrClosed) {
+			large = s.calls.suspect()
+		}
+		s.failFlight(l, err, large, &t)
 	}
 	if ending = s.ending.closing || s.ending.err != nil; ending {
 		s.calls.queue.each(func(c *Call) { s.unqueue(c, ErrClosed, &t) }) // there will be no other connection
@@ -70,12 +74,9 @@ func (s *Session) awaitConnection() {
 	}
 }
 
-// failFlight fails the calls that were in flight on a link. Session.mu is held.
-func (s *Session) failFlight(l *link, err error, t *todo) {
-	var large *Call
-	if (hungUp(err) || l.end.broken.Load()) && !errors.Is(err, net.ErrClosed) {
-		large = s.calls.suspect()
-	}
+// failFlight fails the calls that were in flight on a link; large is the one whose size may be the reason, or nil.
+// Session.mu is held.
+func (s *Session) failFlight(l *link, err error, large *Call, t *todo) {
 	for c := s.calls.flight.pop(); c != nil; c = s.calls.flight.pop() {
 		s.failWatch(c, t)
 		r := Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent.t, Link: l.n}
@@ -100,12 +101,8 @@ func (s *Session) end(err error) {
 	seen := s.ending.seen()
 	id, l, last, guest := s.identity.id, s.links.live, s.links.last, s.links.guest
 	s.links.live = nil
-	for c := s.calls.flight.pop(); c != nil; c = s.calls.flight.pop() {
-		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, seen), Sent: c.sent.t, Link: l.n})
-	}
-	for c := s.calls.queue.pop(); c != nil; c = s.calls.queue.pop() {
-		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, seen)})
-	}
+	s.failFlight(l, seen, nil, &t)
+	s.calls.queue.each(func(c *Call) { s.unqueue(c, seen, &t) })
 	for _, w := range s.watches.end() {
 		ends.fire(delivery{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: seen}})
 	}

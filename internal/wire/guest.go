@@ -75,7 +75,7 @@ func (s *Session) newGuest() *guest {
 	if l != nil {
 		select {
 		case <-g.connected:
-		case <-l.end.quit:
+		case <-l.end.ctx.Done():
 		}
 	}
 	return g

@@ -244,11 +244,12 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	}
 	behind := false
 	if probe {
-		zxid, err := a.zxid()
+		// A server that has accepted us without a claim says what the last change was that it has seen.
+		h, err := a.ask(jute.OpExists, &jute.PathWatchRequest{Path: "/"})
 		if err != nil {
 			return nil, err
 		}
-		if behind = zxid < s.MaxZxid(); behind {
+		if behind = h.Zxid < s.MaxZxid(); behind {
 			s.events.emit(Event{Kind: Regressed, Err: errBehind})
 		}
 	}
@@ -271,12 +272,6 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	s.calls.patience.wakeWatcher() // it is not needed any more
 	l.prime()
 	return l, nil
-}
-
-// zxid asks a server that has accepted us without a claim for the last change that it has seen.
-func (a *attempt) zxid() (int64, error) {
-	h, err := a.ask(jute.OpExists, &jute.PathWatchRequest{Path: "/"})
-	return h.Zxid, err
 }
 
 // closeUnused closes a new session that nobody is going to use, and says whether the server has done that. Unless

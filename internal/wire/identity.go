@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // identity is who the session is to the servers, and what handshakes may have left there: a session that nobody
 // uses lives on its server until its timeout. Session.mu guards it.
@@ -54,38 +57,28 @@ func (s *Session) noStray() {
 	s.identity.unsure = false
 }
 
-// Agreed says whether a member with a quorum has confirmed the session.
-func (s *Session) Agreed() bool {
+// known is the identity as it is now.
+func (s *Session) known() identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.identity.agreed
+	return s.identity
 }
+
+// Agreed says whether a member with a quorum has confirmed the session.
+func (s *Session) Agreed() bool { return s.known().agreed }
 
 // Timeout is the negotiated session timeout, 0 before the first handshake.
-func (s *Session) Timeout() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.identity.timeout
-}
+func (s *Session) Timeout() time.Duration { return s.known().timeout }
 
 // ID is the session's id, 0 before the first handshake.
-func (s *Session) ID() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.identity.id
-}
+func (s *Session) ID() int64 { return s.known().id }
 
 // Identity is the session's id and password: whoever has them can take the session over or end it. Never log them
 // together.
 func (s *Session) Identity() (id int64, password []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.identity.id, append([]byte(nil), s.identity.password...)
+	i := s.known()
+	return i.id, slices.Clone(i.password)
 }
 
 // MaxZxid is the highest zxid of any reply.
-func (s *Session) MaxZxid() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.identity.zxid
-}
+func (s *Session) MaxZxid() int64 { return s.known().zxid }

@@ -28,7 +28,7 @@ func (l *link) keeper() {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-l.end.quit:
+		case <-l.end.ctx.Done():
 			timer.Stop()
 			return
 		}

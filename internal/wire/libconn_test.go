@@ -68,13 +68,13 @@ func TestLibConnRefusesAForeignSession(t *testing.T) {
 	c, l := loose(t)
 	_, err := c.Write(helloFrame(8))
 	require.Error(t, err)
-	<-l.end.quit
+	<-l.end.ctx.Done()
 	for _, own := range []int64{0, 7} {
 		c, l = loose(t)
 		_, err = c.Write(helloFrame(own))
 		require.NoError(t, err)
 		select {
-		case <-l.end.quit:
+		case <-l.end.ctx.Done():
 			t.Fatal("closed")
 		default:
 		}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,11 +49,11 @@ type link struct {
 
 // linkEnd is how a link ends.
 type linkEnd struct {
-	quit   chan struct{} // closed when the link is to end
-	gone   chan struct{} // closed when it has ended and everybody knows
-	once   sync.Once
-	err    error       // why it ends; set before quit is closed
-	broken atomic.Bool // a write has failed
+	ctx    context.Context // ends when the link is to end; its cause is why
+	cancel context.CancelCauseFunc
+	closed atomic.Bool
+	broken atomic.Bool   // a write has failed
+	gone   chan struct{} // closed when the link has ended and everybody knows
 }
 
 // pulse is a connection's signs of life.
@@ -82,11 +83,13 @@ func (o *output) add(xid, op int32, body []byte) {
 
 // newLink makes the session's next link of an attempt that has succeeded. Session.mu is held.
 func (s *Session) newLink(a *attempt, readOnly bool) *link {
-	return &link{
-		s: s, n: s.links.n() + 1, server: a.server, conn: a.conn, in: a.in, readOnly: readOnly,
-		end:    linkEnd{quit: make(chan struct{}), gone: make(chan struct{})},
+	l := &link{
+		s: s, n: s.links.n + 1, server: a.server, conn: a.conn, in: a.in, readOnly: readOnly,
 		output: output{wake: make(chan struct{}, 1)}, window: newWindow(s.cfg.Window),
 	}
+	l.end.gone = make(chan struct{})
+	l.end.ctx, l.end.cancel = context.WithCancelCause(context.Background())
+	return l
 }
 
 // start announces the link and starts its goroutines, except for the reader.
@@ -101,27 +104,27 @@ func (l *link) start(ev Event) {
 
 // close makes the link end; the first reason counts.
 func (l *link) close(err error) {
-	first := false
-	l.end.once.Do(func() {
-		l.end.err, first = err, true
-		close(l.end.quit)
-	})
-	if first { // not inside: the connection may be a user's own kind
+	if l.end.closed.CompareAndSwap(false, true) {
+		l.end.cancel(err)
 		l.conn.Close()
 	}
 }
 
+// err is why the link ends, nil while it does not.
+func (l *link) err() error { return context.Cause(l.end.ctx) }
+
 // reader reads to the end of the link, and returns when everybody knows of it.
 func (l *link) reader() {
 	l.close(l.read())
+	<-l.end.ctx.Done()
 	l.wg.Wait()
-	ending := l.s.detached(l, l.end.err)
+	ending := l.s.detached(l, l.err())
 	switch lib := l.libConn(); {
 	case lib == nil:
 	case ending:
 		lib.retire()
 	default:
-		lib.fail(l.end.err)
+		lib.fail(l.err())
 	}
 	close(l.end.gone)
 }
@@ -132,10 +135,8 @@ func (l *link) read() error {
 		if err != nil {
 			return err
 		}
-		select {
-		case <-l.end.quit: // the link has failed already: later frames do not count
+		if l.err() != nil { // later frames do not count
 			return nil
-		default:
 		}
 		if err := l.dispatch(in); err != nil {
 			return err
@@ -197,26 +198,23 @@ func (l *link) event(in incoming) error {
 	return nil
 }
 
-// pong handles a ping's answer. It returns false if the session had lapsed before.
+// pong handles a ping's answer: it belongs to the oldest ping (rule R2). It returns false if the session had lapsed
+// before.
 func (l *link) pong(code int32) bool {
-	sent, alive := l.ponged(code)
-	if f := l.s.cfg.OnPong; f != nil && !sent.zero() {
-		f(elapsed(sent, now()))
+	p, at := &l.pulse, now()
+	l.s.mu.Lock()
+	if len(p.pings) == 0 {
+		l.s.mu.Unlock()
+		return true
+	}
+	sent := p.pings[0]
+	p.heard, p.pings = at, p.pings[1:]
+	alive := l.readOnly || !extends(code) || l.s.validity.answer(sent)
+	l.s.mu.Unlock()
+	if f := l.s.cfg.OnPong; f != nil {
+		f(elapsed(sent, at))
 	}
 	return alive
-}
-
-// ponged pairs a ping's answer with the oldest ping (rule R2).
-func (l *link) ponged(code int32) (sent instant, alive bool) {
-	l.s.mu.Lock()
-	defer l.s.mu.Unlock()
-	p := &l.pulse
-	if len(p.pings) == 0 {
-		return sent, true
-	}
-	sent, p.heard = p.pings[0], now()
-	p.pings = p.pings[1:]
-	return sent, l.readOnly || !extends(code) || l.s.validity.answer(sent)
 }
 
 // swap takes what is to be written, and leaves an empty buffer.
@@ -233,7 +231,7 @@ func (l *link) writer() {
 	for {
 		select {
 		case <-l.output.wake:
-		case <-l.end.quit:
+		case <-l.end.ctx.Done():
 			return
 		}
 		b := l.swap(spare)

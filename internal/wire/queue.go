@@ -1,15 +1,5 @@
 package wire
 
-// callState says where a call is.
-type callState int8
-
-const (
-	callNew callState = iota
-	callQueued
-	callWritten
-	callDone
-)
-
 // queue is the calls that are not written yet: the urgent ones first, each kind in the order of submission.
 // Session.mu guards it.
 type queue struct{ urgent, others callList }
@@ -23,14 +13,22 @@ func (q *queue) list(c *Call) *callList {
 	return &q.others
 }
 
-func (q *queue) push(c *Call)   { q.list(c).push(c) }
-func (q *queue) remove(c *Call) { q.list(c).remove(c) }
+func (q *queue) push(c *Call) {
+	c.waits = true
+	q.list(c).push(c)
+}
 
-func (q *queue) pop() *Call {
-	if c := q.urgent.pop(); c != nil {
-		return c
+func (q *queue) remove(c *Call) {
+	c.waits = false
+	q.list(c).remove(c)
+}
+
+// first is the next call, nil if there is none.
+func (q *queue) first() *Call {
+	if q.urgent.n > 0 {
+		return q.urgent.first
 	}
-	return q.others.pop()
+	return q.others.first
 }
 
 // each calls f, which may remove the call that it is given.

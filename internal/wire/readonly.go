@@ -18,25 +18,16 @@ const (
 // seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the link when it
 // has found one.
 func (l *link) seekQuorum() {
-	ctx, cancel := context.WithCancel(l.s.ctx)
-	defer cancel()
-	l.wg.Go(func() {
-		select {
-		case <-l.end.quit:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
 	for wait := seekFrom; ; wait = min(2*wait, seekUpTo) {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-l.end.quit:
+		case <-l.end.ctx.Done():
 			timer.Stop()
 			return
 		}
 		server := l.s.hosts.another(l.server)
-		if server != "" && l.s.hasQuorum(ctx, server) {
+		if server != "" && l.s.hasQuorum(l.end.ctx, server) {
 			l.s.hosts.prefer(server)
 			l.close(errQuorumFound)
 			return

@@ -23,17 +23,18 @@ func (l *link) prime() {
 		c.Done = func(r Reply) {
 			switch {
 			case r.Err != nil:
-				return
 			case r.Code != jute.CodeOK:
 				l.close(fmt.Errorf("wire: watches not armed again: %s", jute.CodeName(r.Code)))
-				return
-			case i == len(calls)-1:
-				s.reset(gaps)
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.links.live == l {
-				s.watches.unarmed--
+			default:
+				s.locked(func() (t todo) {
+					if i == len(calls)-1 {
+						t.reset(gaps)
+					}
+					if s.links.live == l {
+						s.watches.unarmed--
+					}
+					return t
+				})
 			}
 		}
 		s.write(l, c)

@@ -16,7 +16,7 @@ func (s *Session) dial() {
 		if err == nil {
 			s.hosts.connected()
 			l.reader()
-			if serversFault(l.end.err) {
+			if serversFault(l.err()) {
 				s.hosts.shun(server)
 			}
 			s.awaitLibrary(l.libConn())

@@ -31,23 +31,16 @@ type Session struct {
 type links struct {
 	live  *link  // ready for requests; or nil
 	last  *link  // the last one made, live or not
+	n     uint64 // how many there have been
 	guest *guest // is told of each; nil if nobody has asked for go-zookeeper's connection
 }
 
 // add makes l the live connection.
 func (ls *links) add(l *link) {
-	ls.live, ls.last = l, l
+	ls.live, ls.last, ls.n = l, l, l.n
 	if ls.guest != nil {
 		ls.guest.linked()
 	}
-}
-
-// n is how many there have been.
-func (ls *links) n() uint64 {
-	if ls.last == nil {
-		return 0
-	}
-	return ls.last.n
 }
 
 // Open starts to keep a session and returns at once.
@@ -104,7 +97,7 @@ func (s *Session) Server() string {
 func (s *Session) Links() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.links.n()
+	return s.links.n
 }
 
 // Load is how many calls wait for a connection or for the window, and how many wait for an answer.

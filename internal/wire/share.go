@@ -63,9 +63,12 @@ func (l *link) forward(h jute.RequestHeader, frame []byte) bool {
 	for _, e := range again {
 		c := &Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: e.key.path, Value: e.mode})}
 		c.Done = func(r Reply) {
-			if r.Err == nil {
-				s.reset(s.subscribers(e)) // between the two anything may have happened
-			}
+			s.locked(func() (t todo) {
+				if r.Err == nil {
+					t.reset(e.subs) // between the two anything may have happened
+				}
+				return t
+			})
 		}
 		s.write(l, c)
 	}

@@ -11,7 +11,6 @@ import (
 type todo []func()
 
 func (t *todo) done(c *Call, r Reply) {
-	c.state = callDone
 	if c.Done != nil {
 		*t = append(*t, func() { c.Done(r) })
 	}
@@ -54,7 +53,7 @@ func (s *Session) submit(last bool, calls ...*Call) {
 				s.watches.submitted(c.Watch)
 			}
 			c.queued = at
-			s.enqueue(c)
+			s.calls.queue.push(c)
 			if s.links.live == nil && s.calls.patience.add(c) {
 				s.calls.patience.wakeWatcher()
 			}
@@ -62,11 +61,6 @@ func (s *Session) submit(last bool, calls ...*Call) {
 		s.pump(&t)
 		return t
 	})
-}
-
-func (s *Session) enqueue(c *Call) {
-	c.state = callQueued
-	s.calls.queue.push(c)
 }
 
 // refuse says why a call cannot be accepted.
@@ -114,7 +108,7 @@ func (s *Session) write(l *link, c *Call) {
 // returns true. Otherwise the call goes on: the server may execute it.
 func (s *Session) Cancel(c *Call, cause error) (cancelled bool) {
 	s.locked(func() (t todo) {
-		if cancelled = c.state == callQueued; cancelled {
+		if cancelled = c.waits; cancelled {
 			s.unqueue(c, cause, &t)
 		}
 		return t
@@ -132,15 +126,16 @@ func (s *Session) unqueue(c *Call, cause error, t *todo) {
 // the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
 func (s *Session) replied(l *link, in incoming) (err error) {
 	s.locked(func() (t todo) {
-		if s.links.live != l {
+		c := s.calls.flight.first
+		switch {
+		case s.links.live != l:
 			return nil
-		}
-		c := s.calls.answered(in.head.Xid)
-		if c == nil {
-			// What was skipped may have armed watches again: their events would be taken for what came after them.
+		case c == nil || c.xid != in.head.Xid:
+			// A server answers in order. What it skipped may have armed watches, whose events would come unexpected.
 			err = errSkipped
 			return nil
 		}
+		s.calls.flight.pop()
 		at := now()
 		l.pulse.heard = at
 		ping, _ := s.pace(s.identity.timeout)

@@ -140,11 +140,6 @@ func (v *Validity) ruleNow() Rule {
 	return v.rule
 }
 
-// sessionLeft is what answers alone leave.
-func (v *Validity) sessionLeft(at instant) time.Duration {
-	return v.attaching(v.standing.Timeout-v.rule.cut()-elapsed(v.answered, at), at)
-}
-
 // attaching is left, or less while a connect request is on its way: whatever server it reaches may replace the
 // session's time.
 func (v *Validity) attaching(left time.Duration, at instant) time.Duration {
@@ -184,7 +179,7 @@ func (v *Validity) left(at instant) time.Duration {
 		// The rule allows no hold at all: nothing is ever valid, and the session lives as long as the server may keep it.
 		return v.standing.Timeout - elapsed(v.answered, at)
 	}
-	return v.sessionLeft(at)
+	return v.attaching(v.standing.Timeout-v.rule.cut()-elapsed(v.answered, at), at)
 }
 
 // lapseNow makes a lapse final if the time has run out, and wakes guard. It says whether the validity has lapsed.

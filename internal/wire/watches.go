@@ -86,9 +86,13 @@ func (r *registry) find(path string, kind WatchKind) *watchEntry {
 
 // submitted notes that a call will arm w.
 func (r *registry) submitted(w *Watch) {
-	e := r.entry(keyOf(w))
+	w.attach(r.entry(keyOf(w)))
+	w.entry.pending++
+}
+
+// attach makes e the entry of w; detach undoes it.
+func (w *Watch) attach(e *watchEntry) {
 	w.entry = e
-	e.pending++
 	if w.Kind == Recursive {
 		e.recursive++
 	}
@@ -155,7 +159,7 @@ func (r *registry) answered(c *Call, code int32) (fire []delivery) {
 		}
 	}
 	e.subs = append(e.subs, w)
-	if e.pos != nil && len(e.subs) == 1 {
+	if len(e.subs) == 1 {
 		r.order.MoveToBack(e.pos)
 	}
 	return nil
@@ -173,11 +177,8 @@ func (r *registry) join(w *Watch) bool {
 	if e == nil || !e.armed || len(e.subs) == 0 || w.Kind == Recursive && !e.deep {
 		return false
 	}
-	w.entry = e
+	w.attach(e)
 	e.subs = append(e.subs, w)
-	if w.Kind == Recursive {
-		e.recursive++
-	}
 	return true
 }
 
@@ -199,10 +200,7 @@ func (r *registry) detach(w *Watch, e *watchEntry) {
 func (e *watchEntry) idle() bool { return len(e.subs) == 0 && e.pending == 0 && !e.library }
 
 func (r *registry) drop(e *watchEntry) {
-	if e.pos != nil {
-		r.order.Remove(e.pos)
-		e.pos = nil
-	}
+	r.order.Remove(e.pos)
 	if r.entries[e.key] == e {
 		delete(r.entries, e.key)
 		r.paths.remove(len(e.key.path))

@@ -39,7 +39,7 @@ func (s *Session) remove(path string, t *todo, calls ...*Call) {
 				s.watches.unremoved[path] = true
 			}
 		}
-		s.enqueue(c)
+		s.calls.queue.push(c)
 	}
 	s.pump(t)
 }
@@ -91,19 +91,10 @@ func (s *Session) notified(l *link, ev jute.WatcherEvent) (library bool) {
 }
 
 // reset tells persistent watches that events may have been missed, if they are still there.
-func (s *Session) reset(ws []*Watch) {
-	s.locked(func() (t todo) {
-		for _, w := range ws {
-			if w.entry != nil && !w.stopped {
-				t.fire(delivery{w, WatchEvent{Type: EventReset, Path: w.Path}})
-			}
+func (t *todo) reset(ws []*Watch) {
+	for _, w := range ws {
+		if w.entry != nil && !w.stopped {
+			t.fire(delivery{w, WatchEvent{Type: EventReset, Path: w.Path}})
 		}
-		return t
-	})
-}
-
-func (s *Session) subscribers(e *watchEntry) []*Watch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(e.subs)
+	}
 }
