@@ -122,11 +122,10 @@ func (p *patience) wakeWatcher() {
 // expireQueued fails the calls that have waited too long for a connection, and returns how long until the next ones
 // have. down is false if there is a connection: then the goroutine that asks ends.
 func (s *Session) expireQueued() (wait time.Duration, down bool) {
-	wait, down = time.Hour, true
 	s.locked(func() (t todo) {
 		p := &s.calls.patience
-		if down = s.links.live == nil; !down {
-			p.watched = false
+		p.watched = s.links.live == nil
+		if wait, down = time.Hour, p.watched; !down {
 			return nil
 		}
 		at := time.Now()
@@ -134,13 +133,10 @@ func (s *Session) expireQueued() (wait time.Duration, down bool) {
 		s.calls.queue.each(func(c *Call) {
 			if ends, limited := p.ends(c); limited && !ends.After(at) {
 				s.unqueue(c, errNoConnection, &t)
-				return
+			} else if p.add(c) {
+				wait = p.next.Sub(at)
 			}
-			p.add(c)
 		})
-		if !p.next.IsZero() {
-			wait = p.next.Sub(at)
-		}
 		return t
 	})
 	return wait, down
@@ -150,11 +146,7 @@ func (s *Session) expireQueued() (wait time.Duration, down bool) {
 func (s *Session) watchPatience() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for {
-		wait, down := s.expireQueued()
-		if !down {
-			return
-		}
+	for wait, down := s.expireQueued(); down; wait, down = s.expireQueued() {
 		timer.Reset(wait)
 		select {
 		case <-timer.C:

@@ -63,6 +63,8 @@ type attempt struct {
 	limit  time.Time // when ZooKeeper's handshake must be complete, a login included
 	conn   net.Conn
 	in     *meter
+
+	probe, askFirst bool // as admission says
 }
 
 // dialOne begins an attempt to connect.
@@ -156,27 +158,29 @@ func (a *attempt) greet() (*link, error) {
 	return l, err
 }
 
-// request is the connect request. With probe it claims to have seen nothing, see admission.
-func (s *Session) request() (req *jute.ConnectRequest, probe bool) {
+// request is the connect request.
+func (a *attempt) request() *jute.ConnectRequest {
+	s := a.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	req = &jute.ConnectRequest{LastZxidSeen: s.identity.zxid, Timeout: int32(s.cfg.Timeout / time.Millisecond),
+	a.probe, a.askFirst = s.admission.probe, s.admission.askFirst
+	req := &jute.ConnectRequest{LastZxidSeen: s.identity.zxid, Timeout: int32(s.cfg.Timeout / time.Millisecond),
 		SessionID: s.identity.id, Password: s.identity.password, HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
-	if probe = s.admission.probe; probe {
+	if a.probe {
 		req.LastZxidSeen = 0
 		req.ReadOnly = false // only a member with a quorum speaks for the data of all
 	}
 	if len(req.Password) == 0 {
 		req.Password = make([]byte, 16)
 	}
-	return req, probe
+	return req
 }
 
 // handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches, then
 // what is queued.
 func (a *attempt) handshake() (*link, error) {
 	s := a.s
-	req, probe := s.request()
+	req := a.request()
 	sent := now()
 	s.validity.connecting(sent)
 	resp, err := a.exchange(req)
@@ -202,7 +206,7 @@ func (a *attempt) handshake() (*link, error) {
 		s.end(ErrExpired)
 		return nil, ErrExpired
 	}
-	l, err := a.accept(req, &resp, sent, probe)
+	l, err := a.accept(req, &resp, sent)
 	if err != nil && req.SessionID == 0 && !resp.ReadOnly && a.closeUnused() {
 		s.noStray()
 	}
@@ -223,7 +227,7 @@ func implausible(req *jute.ConnectRequest, resp *jute.ConnectResponse, timeout t
 }
 
 // accept takes what the server has granted: who we are, the earlier sessions' end, the rule, watches.
-func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, sent instant, probe bool) (*link, error) {
+func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, sent instant) (*link, error) {
 	s := a.s
 	timeout := time.Duration(resp.Timeout) * time.Millisecond
 	if err := implausible(req, resp, timeout); err != nil {
@@ -243,7 +247,7 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 		return nil, ErrLapsed
 	}
 	behind := false
-	if probe {
+	if a.probe {
 		// A server that has accepted us without a claim says what the last change was that it has seen.
 		h, err := a.ask(jute.OpExists, &jute.PathWatchRequest{Path: "/"})
 		if err != nil {
@@ -269,7 +273,7 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	s.identity.connected(resp.SessionID, resp.Password, timeout, !resp.ReadOnly)
 	l := s.newLink(a, resp.ReadOnly)
 	s.links.add(l)
-	s.calls.patience.wakeWatcher() // it is not needed any more
+	s.calls.patience.wakeWatcher() // it ends
 	l.prime()
 	return l, nil
 }

@@ -16,7 +16,7 @@ import (
 // pause before the first pass if a connection was lost, and a growing, jittered one before each later pass. Names are
 // resolved for every dial.
 type hosts struct {
-	limit  func(time.Duration) time.Duration // shortens a pause; nil for none
+	limit  func(time.Duration) time.Duration // shortens a pause so that the session has time for another attempt
 	spread time.Duration                     // the longest pause before the first pass
 	chance *chance.Source
 
@@ -39,7 +39,7 @@ type hosts struct {
 const steady = time.Second
 
 func newHosts(servers []string) *hosts {
-	h := &hosts{servers: servers}
+	h := &hosts{servers: servers, limit: func(pause time.Duration) time.Duration { return pause }}
 	pauses := func(most time.Duration) backoff.BackOff {
 		return backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
@@ -145,7 +145,7 @@ func (h *hosts) next() (server string, wait time.Duration) {
 		if elapsed(h.up, now()) >= steady {
 			h.resetPauses()
 			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
-				wait = h.limited(h.chance.Duration(h.spread + 1))
+				wait = h.limit(h.chance.Duration(h.spread + 1))
 			}
 		}
 		h.refusal = h.refusal || h.passes > 0 // it has not held
@@ -154,7 +154,7 @@ func (h *hosts) next() (server string, wait time.Duration) {
 	if len(h.left) == 0 {
 		if h.passes > 0 {
 			pause := h.pause()
-			wait = h.limited(pause/2 + h.chance.Duration(pause+1))
+			wait = h.limit(pause/2 + h.chance.Duration(pause+1))
 		}
 		var atOnce bool
 		if h.left, atOnce = h.pass(); atOnce {
@@ -164,14 +164,6 @@ func (h *hosts) next() (server string, wait time.Duration) {
 	}
 	server, h.left = h.left[0], h.left[1:]
 	return server, wait
-}
-
-// limited shortens a pause so that the session has time for another attempt.
-func (h *hosts) limited(pause time.Duration) time.Duration {
-	if h.limit != nil {
-		return h.limit(pause)
-	}
-	return pause
 }
 
 // within says whether all servers are in the set.

@@ -204,13 +204,10 @@ func (c *libConn) Close() error {
 	return nil
 }
 
-func (c *libConn) LocalAddr() net.Addr              { return libAddr{} }
-func (c *libConn) RemoteAddr() net.Addr             { return libAddr{} }
+func (c *libConn) LocalAddr() net.Addr              { return libAddr }
+func (c *libConn) RemoteAddr() net.Addr             { return libAddr }
 func (c *libConn) SetDeadline(time.Time) error      { return nil }
 func (c *libConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *libConn) SetWriteDeadline(time.Time) error { return nil }
 
-type libAddr struct{}
-
-func (libAddr) Network() string { return "curator" }
-func (libAddr) String() string  { return "curator" }
+var libAddr = &net.UnixAddr{Net: "curator", Name: "curator"}

@@ -22,7 +22,7 @@ import (
 // How a session lives and ends: promise P1 and the rules R1 to R5, R8.
 
 // deadline is the instant at which the session lapses if nothing is answered any more.
-func (c *client) deadline() time.Time { return c.Validity().Until() }
+func (c *client) deadline() time.Time { return time.Now().Add(c.Validity().Remaining()) }
 
 // lapses insists that the session is lost exactly at the instant.
 func (c *client) lapses(at time.Time) {

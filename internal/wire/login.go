@@ -35,10 +35,7 @@ func (t token) Encode(e *jute.Encoder) { e.Buffer(t) }
 // if the server, or the mechanism, refused.
 func (a *attempt) authenticate() error {
 	s := a.s
-	s.mu.Lock()
-	askFirst := s.admission.askFirst
-	s.mu.Unlock()
-	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !askFirst {
+	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !a.askFirst {
 		return nil
 	}
 	if err := a.login(); err != nil {

@@ -56,17 +56,13 @@ func (v *Validity) Remaining() time.Duration {
 	return v.holdLeft(at)
 }
 
-// Until is the instant at which Remaining reaches 0.
-func (v *Validity) Until() time.Time { return time.Now().Add(v.Remaining()) }
-
 // Valid says whether a hold of this session is certain now.
 func (v *Validity) Valid() bool { return v.Remaining() > 0 }
 
 // Lapsed says whether the time has run out, or the session has ended in another way. It never becomes false again.
 func (v *Validity) Lapsed() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.lapseNow(now())
+	_, _, why := v.watch()
+	return why != nil
 }
 
 // Why is the reason once Lapsed is true: ErrLapsed, or what ended the session before. Until then it is nil.
@@ -173,6 +169,8 @@ func (v *Validity) holdLeft(at instant) time.Duration {
 // left is the time until the session lapses: with its holds, if there are any.
 func (v *Validity) left(at instant) time.Duration {
 	switch {
+	case v.lapsed:
+		return 0
 	case v.holds > 0:
 		return v.holdLeft(at)
 	case v.rule.cut() >= v.standing.Timeout:
@@ -195,9 +193,6 @@ func (v *Validity) lapseNow(at instant) bool {
 func (v *Validity) lapseIn() (time.Duration, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapsed {
-		return 0, v.standing.Timeout != 0
-	}
 	return v.left(now()), v.standing.Timeout != 0
 }
 

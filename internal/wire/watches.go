@@ -242,12 +242,9 @@ func (r *registry) unneeded(path string) (calls []*Call) {
 
 // on says whether somebody watches the path, or is about to.
 func (r *registry) on(path string) bool {
-	for _, kind := range []WatchKind{Data, Child, Persistent} {
-		if r.entries[watchKey{path, kind}] != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]WatchKind{Data, Child, Persistent}, func(kind WatchKind) bool {
+		return r.entries[watchKey{path, kind}] != nil
+	})
 }
 
 func removal(path string, what int32) *Call {
