@@ -1,5 +1,6 @@
-// Package chance is where the moments come from at which something is tried again, and the order in which servers are tried: random ones, so that
-// clients do not move in step. A simulation has them from a seed, so that the same happens again.
+// Package chance is where the moments come from at which something is tried again, and the order in which
+// servers are tried: random ones, so that clients do not move in step. A simulation has them from a seed, so
+// that the same happens again.
 package chance
 
 import (
@@ -17,7 +18,8 @@ var (
 	sources uint64     // how many there are beside it; guarded by mu
 )
 
-// Seed makes what follows depend on the seed, until end is called. It is for the whole process, and for one simulation at a time.
+// Seed makes what follows depend on the seed, until end is called. It is for the whole process, and for one
+// simulation at a time.
 func Seed(seed uint64) (end func()) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -48,8 +50,9 @@ func shuffle(n int, swap func(i, j int), draw func(int64) int64) {
 	}
 }
 
-// Source is what one client draws from when it looks for a server or cleans up, which many do at one instant: in a simulation what they get does not depend on who
-// comes first. Otherwise it is as good as the functions of the package, which the other pauses come from, and so is a nil one.
+// Source is what one client draws from when it looks for a server or cleans up, which many do at one instant:
+// in a simulation what they get does not depend on who comes first. Otherwise it is as good as the functions
+// of the package, which the other pauses come from, and so is a nil one.
 type Source struct {
 	name uint64
 
@@ -99,8 +102,10 @@ func (s *Source) draw(n int64) int64 {
 	return s.r.Int64N(n)
 }
 
-// UpTo returns a random duration from half of d to d: the pause of those who try again and must not go on in step.
+// UpTo returns a random duration from half of d to d: the pause of those who try again and must not go on in
+// step.
 func UpTo(d time.Duration) time.Duration { return d/2 + N(d/2+1) }
 
-// Around returns a random duration from three quarters to five quarters of d: it spreads what many do from time to time.
+// Around returns a random duration from three quarters to five quarters of d: it spreads what many do from
+// time to time.
 func Around(d time.Duration) time.Duration { return d*3/4 + N(d/2+1) }

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decodeFactor is how many bytes a decoded reply takes at most for each byte of the frame: a result of a multi, with its Stat, takes 144 for nine. All other
-// records take four and a half: an empty name takes a string's head, sixteen bytes, for the four of its length.
+// decodeFactor is how many bytes a decoded reply takes at most for each byte of the frame: a result of a
+// multi, with its Stat, takes 144 for nine. All other records take four and a half: an empty name takes a
+// string's head, sixteen bytes, for the four of its length.
 const decodeFactor = 17
 
 // operations are all that have a reply, in order.
@@ -156,7 +157,8 @@ func TestAMultisAnswerHasTheResultsThatWereAskedFor(t *testing.T) {
 	}
 }
 
-// What a decoder allocates in all, garbage included, is a small multiple of the frame, whatever the frame says. The second figure is the factor.
+// What a decoder allocates in all, garbage included, is a small multiple of the frame, whatever the frame
+// says. The second figure is the factor.
 func TestDecodingTakesMemoryInProportionToTheFrame(t *testing.T) {
 	const size = 1 << 20
 	list := func(head []byte, count int, unit []byte) []byte {
@@ -200,7 +202,8 @@ func TestDecodingTakesMemoryInProportionToTheFrame(t *testing.T) {
 	})
 }
 
-// FuzzReply: what passes the check of an operation is decoded without an error, and what is decoded takes no more than so many times the frame.
+// FuzzReply: what passes the check of an operation is decoded without an error, and what is decoded takes no
+// more than so many times the frame.
 func FuzzReply(f *testing.F) {
 	ops := operations()
 	for _, g := range readGolden(f) {

@@ -1,5 +1,6 @@
-// Package plain makes text that comes from elsewhere fit to be printed: names of nodes, addresses of servers, what a server or a mechanism says. Whoever chose it may have
-// put in what moves a terminal's cursor, begins a new line in a log, or turns the order of what is read around.
+// Package plain makes text that comes from elsewhere fit to be printed: names of nodes, addresses of servers,
+// what a server or a mechanism says. Whoever chose it may have put in what moves a terminal's cursor, begins
+// a new line in a log, or turns the order of what is read around.
 package plain
 
 import (
@@ -14,8 +15,9 @@ const Limit = 2048
 // more stands for what is cut off.
 const more = "…"
 
-// Text is s with everything escaped, as in Go's string literals, that is not printable: control characters, line breaks, invisible ones, those that change the direction of
-// writing, what is no UTF-8. Printable text stays as it is, so that it may be given to Text again; what is longer than Limit is cut.
+// Text is s with everything escaped, as in Go's string literals, that is not printable: control characters,
+// line breaks, invisible ones, those that change the direction of writing, what is no UTF-8. Printable text
+// stays as it is, so that it may be given to Text again; what is longer than Limit is cut.
 func Text(s string) string {
 	if len(s) <= Limit && Is(s) {
 		return s

@@ -8,15 +8,15 @@ import (
 
 // admission is what is known of servers that refuse us. Session.mu guards it.
 //
-// Servers refuse for two reasons. Those that close the connection on our handshake do not serve yet, or they are
-// behind what this process has seen: one lagging member, or all of them after their data was wiped. Those that refuse
-// our credentials say so.
+// Servers refuse for two reasons. Those that close the connection on our handshake do not serve yet, or they
+// are behind what this process has seen: one lagging member, or all of them after their data was wiped. Those
+// that refuse our credentials say so.
 type admission struct {
 	hangUps int     // handshakes in a row that ended so
 	since   instant // the first of them
 	probe   bool    // the next handshake claims to have seen nothing
 
-	askFirst  bool            // a server closed a connection because we had not authenticated: ask for its verdict first
+	askFirst  bool            // a server requires authentication: ask for its verdict first
 	refusedBy map[string]bool // servers that have refused our credentials since the last connection
 	refused   error           // the last of these refusals, if all servers refuse
 }
@@ -27,9 +27,10 @@ func (a *admission) admitted() {
 	a.refusedBy, a.refused = nil, nil
 }
 
-// hungUp notes that a server has closed the connection on our handshake. long says that there was nothing else for
-// more handshakes than there are servers, and for the session timeout. Without a session every other handshake then
-// claims nothing: only a server with a quorum accepts it, and only one that is behind had refused the other.
+// hungUp notes that a server has closed the connection on our handshake. long says that there was nothing
+// else for more handshakes than there are servers, and for the session timeout. Without a session every other
+// handshake then claims nothing: only a server with a quorum accepts it, and only one that is behind had
+// refused the other.
 func (a *admission) hungUp(at instant, servers int, timeout time.Duration, session bool) (long bool) {
 	if a.hangUps == 0 {
 		a.since = at
@@ -52,9 +53,9 @@ func (a *admission) refuse(server string, err error, within func(map[string]bool
 	return all
 }
 
-// handshakeFailed notes that a handshake has failed. A session that only a member without a quorum knows of does not
-// lapse: it is given up when it has been refused for long. A session that a quorum knows of has its time; and a server
-// that is silent has refused nothing.
+// handshakeFailed notes that a handshake has failed. A session that only a member without a quorum knows of
+// does not lapse: it is given up when it has been refused for long. A session that a quorum knows of has its
+// time; and a server that is silent has refused nothing.
 func (s *Session) handshakeFailed(err error) {
 	s.mu.Lock()
 	known := &s.identity
@@ -86,9 +87,9 @@ func (s *Session) failed(server string, err error) {
 	s.events.emit(Event{Kind: kind, SessionID: s.ID(), Server: server, Err: err})
 }
 
-// authRefused notes that a server refuses our credentials. When all of them do, with no connection in between, calls
-// with Patience fail now, as do those that come until there is a connection. The session goes on dialling: somebody
-// may correct the configuration.
+// authRefused notes that a server refuses our credentials. When all of them do, with no connection in
+// between, calls with Patience fail now, as do those that come until there is a connection. The session goes
+// on dialling: somebody may correct the configuration.
 func (s *Session) authRefused(server string, err error) {
 	err = fmt.Errorf("%s: %w", server, err)
 	s.locked(func() (t todo) {

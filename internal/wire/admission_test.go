@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Of three servers each has to refuse, and for the session timeout, before anything else is tried; then every other handshake claims nothing.
+// Of three servers each has to refuse, and for the session timeout, before anything else is tried; then every
+// other handshake claims nothing.
 func TestAdmissionAfterHandshakesThatWereClosed(t *testing.T) {
 	var a admission
 	at := instant{t: time.Now()}

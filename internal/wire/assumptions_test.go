@@ -20,7 +20,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What the tap assumes of go-zookeeper v1.0.4, without the tap. A new version of the library has to pass here first.
+// What the tap assumes of go-zookeeper v1.0.4, without the tap. A new version of the library has to pass here
+// first.
 
 // library is a client of the library alone, and what it did with its hooks.
 type library struct {
@@ -235,7 +236,8 @@ func TestAssumeRetryStartCostsASecondAndFailsWhatWaits(t *testing.T) {
 	})
 }
 
-// Without retryStart nothing tells a dialling library to stop: so the dialer has to give it a connection that lets it.
+// Without retryStart nothing tells a dialling library to stop: so the dialer has to give it a connection that
+// lets it.
 func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// firstXid is the first xid of our own requests; they count down from here. ZooKeeper reserves small negative numbers,
-// and the library counts up. The counter is never reset within a session: members match replies to sessions by
-// (session, xid), also across connections.
+// firstXid is the first xid of our own requests; they count down from here. ZooKeeper reserves small negative
+// numbers, and the library counts up. The counter is never reset within a session: members match replies to
+// sessions by (session, xid), also across connections.
 const firstXid int32 = -1000
 
 // calls are a session's requests without an answer. Session.mu guards it.
@@ -26,7 +26,8 @@ type serverOp struct {
 }
 
 func newCalls() calls {
-	return calls{xid: firstXid, unknown: map[serverOp]bool{}, patience: patience{watched: true, wake: make(chan struct{}, 1)}}
+	p := patience{watched: true, wake: make(chan struct{}, 1)}
+	return calls{xid: firstXid, unknown: map[serverOp]bool{}, patience: p}
 }
 
 // next takes the next call off the queue if the window is open for it; else it returns nil.
@@ -64,8 +65,8 @@ func (cs *calls) find(xid int32) *Call {
 	return c
 }
 
-// suspect is the largest of the calls in flight, if its size may have made the server close the connection: a server
-// answers a request above its jute.maxbuffer by nothing else, and at once. It is nil if none is large.
+// suspect is the largest of the calls in flight, if its size may have made the server close the connection: a
+// server answers a request above its jute.maxbuffer by nothing else, and at once. It is nil if none is large.
 func (cs *calls) suspect() (largest *Call) {
 	at := now()
 	for c := cs.flight.first; c != nil; c = c.next {
@@ -84,8 +85,8 @@ const (
 	suspectTime = 2 * time.Second
 )
 
-// patience says when calls have waited too long for a connection. A goroutine watches the queue while there is none.
-// Session.mu guards it.
+// patience says when calls have waited too long for a connection. A goroutine watches the queue while there
+// is none. Session.mu guards it.
 type patience struct {
 	since   time.Time     // when the last connection was lost
 	next    time.Time     // when the first call's patience ends; zero if no call has a limit
@@ -95,7 +96,8 @@ type patience struct {
 
 var errNoConnection = errors.New("no connection in time")
 
-// ends is when a call that waits for a connection has waited long enough. limited is false if it has no limit.
+// ends is when a call that waits for a connection has waited long enough. limited is false if it has no
+// limit.
 func (p *patience) ends(c *Call) (at time.Time, limited bool) {
 	if at = c.queued; p.since.After(at) {
 		at = p.since
@@ -119,8 +121,8 @@ func (p *patience) wakeWatcher() {
 	}
 }
 
-// expireQueued fails the calls that have waited too long for a connection, and returns how long until the next ones
-// have. down is false if there is a connection: then the goroutine that asks ends.
+// expireQueued fails the calls that have waited too long for a connection, and returns how long until the
+// next ones have. down is false if there is a connection: then the goroutine that asks ends.
 func (s *Session) expireQueued() (wait time.Duration, down bool) {
 	s.locked(func() (t todo) {
 		p := &s.calls.patience

@@ -16,8 +16,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Random histories of watches, changes and faults. What must hold however they mix: every call ends once; whoever watches learns that something
-// has changed; who has left hears nothing; nothing stays on the server that nobody needs.
+// Random histories of watches, changes and faults. What must hold however they mix: every call ends once;
+// whoever watches learns that something has changed; who has left hears nothing; nothing stays on the server
+// that nobody needs.
 
 type chaos struct {
 	*client

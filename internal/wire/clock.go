@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// instant is a reading of the clock by which sessions live (rule R8): Go's monotonic clock, which nobody sets, and how
-// long the machine has slept by then. On most systems Go's clock stands still while the machine sleeps. In a test's
-// bubble it is virtual, and the machine sleeps only if the test says so.
+// instant is a reading of the clock by which sessions live (rule R8): Go's monotonic clock, which nobody
+// sets, and how long the machine has slept by then. On most systems Go's clock stands still while the machine
+// sleeps. In a test's bubble it is virtual, and the machine sleeps only if the test says so.
 type instant struct {
 	t     time.Time
 	slept time.Duration
@@ -21,7 +21,8 @@ func (i instant) zero() bool { return i.t.IsZero() }
 // elapsed is the time between two readings, sleep included.
 func elapsed(from, to instant) time.Duration { return to.t.Sub(from.t) + to.slept - from.slept }
 
-// sleeper counts how long the machine has slept: how far a clock that goes on meanwhile is ahead of one that does not.
+// sleeper counts how long the machine has slept: how far a clock that goes on meanwhile is ahead of one that
+// does not.
 type sleeper struct {
 	ahead func() time.Duration // of what it is at least; nil: the system has no such clock
 
@@ -32,8 +33,8 @@ type sleeper struct {
 	injected atomic.Int64 // by tests
 }
 
-// longest is the longest sleep that is believed: a machine that starts without a clock of its own is set from 1970 to
-// today.
+// longest is the longest sleep that is believed: a machine that starts without a clock of its own is set from
+// 1970 to today.
 const longest = 10 * 365 * 24 * time.Hour
 
 var machine = newSleeper(ahead)

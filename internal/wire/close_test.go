@@ -244,7 +244,8 @@ func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 	})
 }
 
-// Servers close the connection behind their answer to closeSession. What is written then breaks it, and the answer may be lost with it.
+// Servers close the connection behind their answer to closeSession. What is written then breaks it, and the
+// answer may be lost with it.
 func TestNothingIsWrittenBehindTheCloseOfTheSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		closing, unwatched, behind := make(chan struct{}), make(chan struct{}), make(chan error, 1)

@@ -18,15 +18,15 @@ import (
 type Config struct {
 	// Servers are host:port names, resolved anew for every dial.
 	Servers []string
-	// Spread is the longest random pause between the loss of a connection that held and the next dial, if there is
-	// another server.
+	// Spread is the longest random pause between the loss of a connection that held and the next dial, if there
+	// is another server.
 	Spread time.Duration
 	// Dial opens a connection; nil means TCP with keepalive. TLS belongs here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout is the session timeout asked for; the server answers with its own.
 	Timeout time.Duration
-	// ConnectTimeout bounds one attempt to connect, TLS and ZooKeeper's handshake included. A session that is about
-	// to lapse waits less, so that there is time for another server.
+	// ConnectTimeout bounds one attempt to connect, TLS and ZooKeeper's handshake included. A session that is
+	// about to lapse waits less, so that there is time for another server.
 	ConnectTimeout time.Duration
 	// ReadOnly allows members without a quorum.
 	ReadOnly bool
@@ -37,8 +37,8 @@ type Config struct {
 	// Fences are earlier sessions, to be closed before this one is announced. Only the latest few count, see
 	// maxFences.
 	Fences []Fence
-	// RuleFor says how promise P1 is kept, by the session timeout and whether the server stands alone; nil for the
-	// zero Rule. A pure function.
+	// RuleFor says how promise P1 is kept, by the session timeout and whether the server stands alone; nil for
+	// the zero Rule. A pure function.
 	RuleFor func(timeout time.Duration, alone bool) Rule
 	Logger  *slog.Logger
 	// Chance is the source of random pauses and orders; nil for the package's own.
@@ -59,8 +59,8 @@ type Auth struct {
 type Limits struct {
 	// MaxFrame is the server's jute.maxbuffer; larger requests are refused before they are sent.
 	MaxFrame int
-	// MaxReply bounds answers with data or a list: a larger one is ErrReplyTooLarge. 0 for 32 MiB; it is never less
-	// than MaxFrame.
+	// MaxReply bounds answers with data or a list: a larger one is ErrReplyTooLarge. 0 for 32 MiB; it is never
+	// less than MaxFrame.
 	MaxReply int
 	// Window bounds the requests in flight; the delay of answers may make it smaller, see window.
 	Window int
@@ -71,8 +71,8 @@ type Hooks struct {
 	// OnEvent gets the session's events in order. It must not call Abort or Close.
 	OnEvent func(Event)
 	// OnLapse is called once, with the reason, when no hold of the session is certain any more: before, and
-	// independently of, the Lost event. Its goroutine waits for nothing but the clock. It must not call the session,
-	// except for its Validity.
+	// independently of, the Lost event. Its goroutine waits for nothing but the clock. It must not call the
+	// session, except for its Validity.
 	OnLapse func(why error)
 	// OnPong is called with the time between a ping and its answer.
 	OnPong func(time.Duration)
@@ -90,7 +90,8 @@ func (cfg *Config) complete() error {
 		cfg.Dial = DialTCP
 	}
 	cfg.MaxFrame = cmp.Or(cfg.MaxFrame, 0xfffff)
-	cfg.MaxReply = max(cmp.Or(cfg.MaxReply, defaultMaxReply), cfg.MaxFrame+maxPlain) // what can be written can be read
+	// What can be written can be read.
+	cfg.MaxReply = max(cmp.Or(cfg.MaxReply, defaultMaxReply), cfg.MaxFrame+maxPlain)
 	cfg.Window = cmp.Or(cfg.Window, 1000)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))

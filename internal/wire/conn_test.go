@@ -99,7 +99,8 @@ func TestLibraryWatchesSurviveReconnects(t *testing.T) {
 	})
 }
 
-// The library claims the zxid of the last reply it has seen, which may be one of the new connection: then the server tells nothing of the gap.
+// The library claims the zxid of the last reply it has seen, which may be one of the new connection: then the
+// server tells nothing of the gap.
 func TestLibraryWatchesAreRearmedAsOfTheDisconnect(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		spy := spyOn(srv.Dial)
@@ -151,8 +152,8 @@ func TestLibraryWatchesAreNotLostBehindQueuedRequests(t *testing.T) {
 	})
 }
 
-// A one-shot watch of the library's on a path where we have a persistent one would replace ours, before 3.9; and what takes ours off the server
-// would take the library's along.
+// A one-shot watch of the library's on a path where we have a persistent one would replace ours, before 3.9;
+// and what takes ours off the server would take the library's along.
 func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39} {
 		for _, kind := range []WatchKind{Persistent, Recursive} {
@@ -273,7 +274,8 @@ func TestALibraryFrameOverTheLimitIsAnswered(t *testing.T) {
 	})
 }
 
-// Credentials that the user adds through the library are sent again by it. A write error while it does so would block it for ever.
+// Credentials that the user adds through the library are sent again by it. A write error while it does so
+// would block it for ever.
 func TestLibraryCredentialsAreSentAgainAndDoNotDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var auths atomic.Int32
@@ -339,7 +341,8 @@ func TestClosingTheLibraryEndsTheSession(t *testing.T) {
 	})
 }
 
-// Without a server the library's requests fail at the next long pause. Nothing ends that pause, but it is a second at the most.
+// Without a server the library's requests fail at the next long pause. Nothing ends that pause, but it is a
+// second at the most.
 func TestLibraryRequestsWithoutAServer(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		for i := range 20 {

@@ -18,7 +18,8 @@ func notZooKeeper(head [4]byte, limit int) error {
 	text := string(head[:])
 	switch {
 	case text == "HTTP":
-		return fmt.Errorf("%w: a web server answers: is it the port of the AdminServer, or a proxy's?", errNotZooKeeper)
+		return fmt.Errorf("%w: a web server answers: is it the port of the AdminServer, or a proxy's?",
+			errNotZooKeeper)
 	case (head[0] == 0x15 || head[0] == 0x16) && head[1] == 3: // an alert, or a handshake
 		return fmt.Errorf("%w: the server speaks TLS: is it its secureClientPort?", errNotZooKeeper)
 	case !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }):

@@ -13,12 +13,12 @@ import (
 // How holds end. A hold lives as long as its session's Validity, and every end goes the same way:
 //
 //   - the clock: Validity finds that the time has run out, whoever looks first;
-//   - a server's word: dispatch and the handshake end the session with ErrExpired, or with ErrLapsed if an answer came
-//     too late or nobody but members without a quorum knew the session;
+//   - a server's word: dispatch and the handshake end the session with ErrExpired, or with ErrLapsed if an
+//     answer came too late or nobody but members without a quorum knew the session;
 //   - the owner, or the library: Close, Abort and newGuest end it.
 //
-// All but the first call Session.end, which first ends the validity. Either way the validity has lapsed, which is
-// final, and guard sees it: it calls OnLapse, the only place that does, and then Session.end.
+// All but the first call Session.end, which first ends the validity. Either way the validity has lapsed,
+// which is final, and guard sees it: it calls OnLapse, the only place that does, and then Session.end.
 
 // ending is how far the session's end has come. Session.mu guards all but cancel.
 type ending struct {
@@ -36,8 +36,8 @@ func (e *ending) seen() error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, e.err)
 }
 
-// detached ends a link: what was in flight on it has an unknown outcome. It returns whether the session is ending,
-// too.
+// detached ends a link: what was in flight on it has an unknown outcome. It returns whether the session is
+// ending, too.
 func (s *Session) detached(l *link, err error) (ending bool) {
 	var t todo
 	s.mu.Lock()
@@ -74,8 +74,8 @@ func (s *Session) awaitConnection() {
 	}
 }
 
-// failFlight fails the calls that were in flight on a link; large is the one whose size may be the reason, or nil.
-// Session.mu is held.
+// failFlight fails the calls that were in flight on a link; large is the one whose size may be the reason, or
+// nil. Session.mu is held.
 func (s *Session) failFlight(l *link, err error, large *Call, t *todo) {
 	for c := s.calls.flight.pop(); c != nil; c = s.calls.flight.pop() {
 		s.failWatch(c, t)
@@ -87,7 +87,8 @@ func (s *Session) failFlight(l *link, err error, large *Call, t *todo) {
 	}
 }
 
-// end ends the session, once: first nothing is valid any more, then the owner hears of it, then calls and watches.
+// end ends the session, once: first nothing is valid any more, then the owner hears of it, then calls and
+// watches.
 func (s *Session) end(err error) {
 	var t, ends todo
 	s.validity.end(err)
@@ -125,19 +126,19 @@ func (s *Session) end(err error) {
 	t.run()
 }
 
-// Abort ends the session without telling the server; its ephemeral nodes stay until its timeout. The cause is what the
-// Lost event says.
+// Abort ends the session without telling the server; its ephemeral nodes stay until its timeout. The cause is
+// what the Lost event says.
 func (s *Session) Abort(cause error) { s.end(cause) }
 
-// Close ends the session on the server after everything submitted before, and here in any case, and waits for every
-// goroutine. It returns ErrUnacknowledged if something may be left on a server:
+// Close ends the session on the server after everything submitted before, and here in any case, and waits for
+// every goroutine. It returns ErrUnacknowledged if something may be left on a server:
 //
 //   - ctx ended first, or there is no connection to a member with a quorum;
-//   - the session had ended before: a leader calls a session expired before the others have agreed, and it lives on
-//     if they do not;
+//   - the session had ended before: a leader calls a session expired before the others have agreed, and it
+//     lives on if they do not;
 //   - an earlier session could not be closed;
-//   - the session has had no connection, and a handshake may have opened one. Close waits for a handshake that is
-//     under way.
+//   - the session has had no connection, and a handshake may have opened one. Close waits for one that is under
+//     way.
 //
 // A second Close waits for the first, or for its own ctx.
 func (s *Session) Close(ctx context.Context) error {

@@ -21,9 +21,9 @@ const (
 type Fence struct {
 	SessionID int64
 	Password  []byte
-	// Until is when no request of it can be under way any more. It may live longer: servers that start anew, or a new
-	// leader, give every session its whole timeout again. So it is closed later, too. After fenceTries failures it is
-	// left to expire, and Close tries once more.
+	// Until is when no request of it can be under way any more. It may live longer: servers that start anew, or
+	// a new leader, give every session its whole timeout again. So it is closed later, too. After fenceTries
+	// failures it is left to expire, and Close tries once more.
 	Until time.Time
 
 	tries     int
@@ -50,8 +50,8 @@ func (f *fences) all() []Fence {
 	return slices.Clone(f.open)
 }
 
-// tried notes the outcome of closing one. stop is why the connection must not go on; abandoned is why the session has
-// just been left to expire.
+// tried notes the outcome of closing one. stop is why the connection must not go on; abandoned is why the
+// session has just been left to expire.
 func (f *fences) tried(old Fence, err error) (stop, abandoned error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,14 +71,16 @@ func (f *fences) tried(old Fence, err error) (stop, abandoned error) {
 	return nil, err
 }
 
-// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has accepted this
-// session, these are the ones that could not be closed, and no request of them is under way any more.
+// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has
+// accepted this session, these are the ones that could not be closed, and no request of them is under way any
+// more.
 func (s *Session) Unfenced() []Fence { return s.fences.all() }
 
-// fence closes the earlier sessions, so that nothing of them can happen any more: a write still in a socket would be
-// executed as long as its session lives. It uses the server that has just opened a session, and so has a quorum. A
-// server that cannot hear its leader could close nothing, but each attempt would keep the earlier session alive. The
-// connection may go on if the error is nil: each is closed, or was tried often enough after its Until.
+// fence closes the earlier sessions, so that nothing of them can happen any more: a write still in a socket
+// would be executed as long as its session lives. It uses the server that has just opened a session, and so
+// has a quorum. A server that cannot hear its leader could close nothing, but each attempt would keep the
+// earlier session alive. The connection may go on if the error is nil: each is closed, or was tried often
+// enough after its Until.
 func (s *Session) fence(server string) error {
 	for _, f := range s.fences.all() {
 		if f.abandoned {
@@ -96,8 +98,8 @@ func (s *Session) fence(server string) error {
 	return nil
 }
 
-// closeAbandoned tries once more to close the earlier sessions that were left to expire, at the server that has just
-// closed this one. It says whether they are gone.
+// closeAbandoned tries once more to close the earlier sessions that were left to expire, at the server that
+// has just closed this one. It says whether they are gone.
 func (s *Session) closeAbandoned(ctx context.Context, server string) bool {
 	for _, f := range s.fences.all() {
 		if err := s.closeOld(ctx, f, server); err != nil {
@@ -115,8 +117,8 @@ func (s *Session) closeOld(ctx context.Context, f Fence, server string) error {
 	defer a.conn.Close()
 	defer context.AfterFunc(ctx, func() { a.conn.Close() })()
 	// The request claims to have seen nothing: a member that is behind can close a session, too. All goes in one
-	// write: if the answers are lost, a request that only attached the session would have kept it alive. Only a login
-	// takes several.
+	// write: if the answers are lost, a request that only attached the session would have kept it alive. Only a
+	// login takes several.
 	bye := append(s.credentials(), jute.Frame(&jute.RequestHeader{Xid: askXid, Op: jute.OpCloseSession})...)
 	with := bye
 	if s.cfg.Login != nil {

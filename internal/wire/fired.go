@@ -12,7 +12,8 @@ type delivery struct {
 	ev WatchEvent
 }
 
-// fired returns who hears of a notification, in order; one-shot watches are used up by it. parent is the path's.
+// fired returns who hears of a notification, in order; one-shot watches are used up by it. parent is the
+// path's.
 func (r *registry) fired(typ int32, path, parent string) (out []delivery) {
 	ev := WatchEvent{Type: typ, Path: path}
 	switch typ {
@@ -86,8 +87,8 @@ func prefix(path string, length int) (at string, ok bool) {
 }
 
 // lengths counts paths by their length. A path that a server names is looked up only if one of its length is
-// registered: otherwise a long path with many names would cost a hash for every node above it, under the session's
-// mutex. Session.mu guards it.
+// registered: otherwise a long path with many names would cost a hash for every node above it, under the
+// session's mutex. Session.mu guards it.
 type lengths struct {
 	n      map[int]int
 	sorted []int // the longest first

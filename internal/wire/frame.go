@@ -43,8 +43,8 @@ func (m *meter) expect(bytes int) {
 // slowFrame is how many bytes a frame must have to be a reason to wait for it.
 const slowFrame = 64 << 10
 
-// rest is how long the frame that is coming in takes from at on, at its present pace. It is false if none is coming in,
-// nothing of it has come, or it is short.
+// rest is how long the frame that is coming in takes from at on, at its present pace. It is false if none is
+// coming in, nothing of it has come, or it is short.
 func (m *meter) rest(at instant) (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,8 +54,8 @@ func (m *meter) rest(at instant) (time.Duration, bool) {
 	return time.Duration(float64(elapsed(m.begun, at)) * float64(max(m.want-m.got, 0)) / float64(m.got)), true
 }
 
-// progress is the connection as the meter's buffer reads it: every byte counts, since a large reply on a slow network
-// is no silence. (Whether the frame is ever complete is for the keeper to judge.)
+// progress is the connection as the meter's buffer reads it: every byte counts, since a large reply on a slow
+// network is no silence. (Whether the frame is ever complete is for the keeper to judge.)
 type progress struct{ m *meter }
 
 func (p progress) Read(b []byte) (int, error) {

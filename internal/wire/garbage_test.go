@@ -14,9 +14,11 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// What a broken or hostile server can say. None of it may panic, block for ever or leave a goroutine; at the end of a bubble there is none.
+// What a broken or hostile server can say. None of it may panic, block for ever or leave a goroutine; at the
+// end of a bubble there is none.
 
-// suffer lets a session meet a server that says b, in the handshake or behind it, with everything under way that a reply could be about.
+// suffer lets a session meet a server that says b, in the handshake or behind it, with everything under way
+// that a reply could be about.
 func suffer(t *testing.T, handshake bool, b []byte) {
 	bubble(t, func(t *testing.T) {
 		f := scripted(t, func(n int, p *peer) {

@@ -12,9 +12,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// guest is go-zookeeper's connection, for code with calls of its own. Its requests go over the session's connection,
-// and it never dials: it gets a net.Conn for each link of ours, see libConn; while there is none it waits in its
-// dialer.
+// guest is go-zookeeper's connection, for code with calls of its own. Its requests go over the session's
+// connection, and it never dials: it gets a net.Conn for each link of ours, see libConn; while there is none
+// it waits in its dialer.
 type guest struct {
 	s         *Session
 	conn      *zk.Conn
@@ -32,16 +32,16 @@ type guest struct {
 	expired bool // the library has been told so; belongs to its dialer
 }
 
-// guestPatience is how long a request of the library's waits for a connection at most, and at least half of that. Then
-// it fails with zk.ErrNoServer.
+// guestPatience is how long a request of the library's waits for a connection at most, and at least half of
+// that. Then it fails with zk.ErrNoServer.
 const guestPatience = 2 * time.Second
 
-// Conn is go-zookeeper's connection, made at the first call. Its requests share the session and its order, and closing
-// it ends the session.
+// Conn is go-zookeeper's connection, made at the first call. Its requests share the session and its order,
+// and closing it ends the session.
 func (s *Session) Conn() *zk.Conn { return s.library().conn }
 
-// newGuest makes the guest. After the session's end it is one that is closed; if there is a link, it has been told the
-// session's id.
+// newGuest makes the guest. After the session's end it is one that is closed; if there is a link, it has been
+// told the session's id.
 func (s *Session) newGuest() *guest {
 	g := &guest{s: s, made: make(chan struct{}), news: make(chan struct{}, 1), connected: make(chan struct{})}
 	s.mu.Lock()
@@ -52,7 +52,8 @@ func (s *Session) newGuest() *guest {
 	}
 	s.mu.Unlock()
 	conn, events, err := zk.Connect([]string{"session"}, s.cfg.Timeout,
-		zk.WithDialer(g.dial), zk.WithHostProvider(g), zk.WithLogInfo(false), zk.WithLogger(libLogger{s.cfg.Logger}))
+		zk.WithDialer(g.dial), zk.WithHostProvider(g),
+		zk.WithLogInfo(false), zk.WithLogger(libLogger{s.cfg.Logger}))
 	if err != nil {
 		panic(err) // it refuses only an empty list, and our own Init never fails
 	}
@@ -120,8 +121,8 @@ func (g *guest) dial(_, server string, _ time.Duration) (net.Conn, error) {
 
 var errElsewhere = errors.New("the connection is to another server")
 
-// take gives the library the live link. It gives none if the library has had that link before, for then it is about to
-// end. The library learns the server's name by Next only.
+// take gives the library the live link. It gives none if the library has had that link before, for then it is
+// about to end. The library learns the server's name by Next only.
 func (g *guest) take(server string) (net.Conn, error) {
 	s := g.s
 	s.mu.Lock()
@@ -173,9 +174,9 @@ func (g *guest) leave(last *link) {
 	} // else it is in its dialer, or on the way there
 }
 
-// close ends the library's loop. zk.Close blocks for a second unless the loop can still answer, so it is called while
-// the library is on a connection that answers everything, or about to get one. From the library's pause it may take
-// that second.
+// close ends the library's loop. zk.Close blocks for a second unless the loop can still answer, so it is
+// called while the library is on a connection that answers everything, or about to get one. From the
+// library's pause it may take that second.
 func (g *guest) close(wg *sync.WaitGroup) {
 	wg.Go(func() {
 		<-g.made
@@ -190,8 +191,8 @@ func (g *guest) Len() int            { return 1 }
 
 func (g *guest) Connected() { g.once.Do(func() { close(g.connected) }) }
 
-// Next returns the server that we are connected to. retryStart makes the library fail the requests that nobody has
-// been able to send, and sleep for a second.
+// Next returns the server that we are connected to. retryStart makes the library fail the requests that
+// nobody has been able to send, and sleep for a second.
 func (g *guest) Next() (server string, retryStart bool) {
 	if server = g.s.Server(); server == "" {
 		server = g.s.cfg.Servers[0]
@@ -203,8 +204,8 @@ func (g *guest) Next() (server string, retryStart bool) {
 	return server, g.pausing
 }
 
-// libLogger passes the library's remarks on as debug messages: it calls connection losses errors, which they are not.
-// Failed attempts to connect are reported by the session.
+// libLogger passes the library's remarks on as debug messages: it calls connection losses errors, which they
+// are not. Failed attempts to connect are reported by the session.
 type libLogger struct{ log *slog.Logger }
 
 func (l libLogger) Printf(format string, args ...any) {

@@ -13,8 +13,8 @@ import (
 // minTimeout is the shortest session timeout that a server can mean.
 const minTimeout = 10 * time.Millisecond
 
-// connect makes a link to the server: the dial, the handshake, credentials, the earlier sessions' end, watches; only
-// then anything else.
+// connect makes a link to the server: the dial, the handshake, credentials, the earlier sessions' end,
+// watches; only then anything else.
 func (s *Session) connect(server string) (*link, error) {
 	if s.cannotRearm(server) {
 		return nil, errTooOld
@@ -47,8 +47,8 @@ func (s *Session) cannotRearm(server string) bool {
 	return s.calls.unknown[serverOp{server, jute.OpSetWatches2}] && s.watches.persistent()
 }
 
-// halfLeft is d, but at most half of the time that an established session has left: so that there is time for another
-// attempt.
+// halfLeft is d, but at most half of the time that an established session has left: so that there is time for
+// another attempt.
 func (s *Session) halfLeft(d time.Duration) time.Duration {
 	if left, ok := s.validity.lapseIn(); ok {
 		d = min(d, max(left/2, 50*time.Millisecond))
@@ -79,8 +79,8 @@ func (s *Session) dialOne(ctx context.Context, server string) (*attempt, error) 
 	return &attempt{s: s, server: server, limit: limit, conn: conn, in: newMeter(conn)}, nil
 }
 
-// exchange writes a connect request and reads its response. From here on the connection has a deadline: the limit, or
-// the time after which a silent connection is closed, if that is sooner.
+// exchange writes a connect request and reads its response. From here on the connection has a deadline: the
+// limit, or the time after which a silent connection is closed, if that is sooner.
 func (a *attempt) exchange(req *jute.ConnectRequest, more ...byte) (resp jute.ConnectResponse, err error) {
 	_, silence := a.s.validity.ruleNow().pace(a.s.cfg.Timeout)
 	limit := a.limit
@@ -119,8 +119,8 @@ type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
 
-// declined reads a refusal in the form of a plain reply, which is shorter than any connect response. So a member
-// without a quorum says that it may not open sessions.
+// declined reads a refusal in the form of a plain reply, which is shorter than any connect response. So a
+// member without a quorum says that it may not open sessions.
 func declined(body []byte) error {
 	var h jute.ReplyHeader
 	if len(body) != replyHeaderSize || jute.Unmarshal(body, &h) != nil {
@@ -135,8 +135,8 @@ func declined(body []byte) error {
 // replyHeaderSize is the size of a reply without a body.
 const replyHeaderSize = 16
 
-// greet makes the attempt a link. While it runs the session's identity knows that its server may open a session. The
-// error is ErrClosed if the session is being closed and has had no connection.
+// greet makes the attempt a link. While it runs the session's identity knows that its server may open a
+// session. The error is ErrClosed if the session is being closed and has had no connection.
 func (a *attempt) greet() (*link, error) {
 	s := a.s
 	s.mu.Lock()
@@ -152,7 +152,7 @@ func (a *attempt) greet() (*link, error) {
 	s.mu.Lock()
 	s.identity.ends()
 	s.mu.Unlock()
-	if err != nil && Reason(err) != "closed" { // without a word: it does not serve yet, like a member in an election
+	if err != nil && Reason(err) != "closed" { // a server that just hangs up does not serve yet
 		s.hosts.refused()
 	}
 	return l, err
@@ -176,8 +176,8 @@ func (a *attempt) request() *jute.ConnectRequest {
 	return req
 }
 
-// handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches, then
-// what is queued.
+// handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches,
+// then what is queued.
 func (a *attempt) handshake() (*link, error) {
 	s := a.s
 	req := a.request()
@@ -200,7 +200,7 @@ func (a *attempt) handshake() (*link, error) {
 		if req.SessionID == 0 {
 			return nil, fmt.Errorf("%w: no session given", errRefused)
 		}
-		if resp.ReadOnly && s.Agreed() { // it speaks for nobody else, and may have missed that the session was opened
+		if resp.ReadOnly && s.Agreed() { // it may have missed that the session was opened
 			return nil, fmt.Errorf("%w: a member without a quorum does not know the session", errRefused)
 		}
 		s.end(ErrExpired)
@@ -278,8 +278,8 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	return l, nil
 }
 
-// closeUnused closes a new session that nobody is going to use, and says whether the server has done that. Unless
-// Close waits for it, the answer has to come within the time of the attempt.
+// closeUnused closes a new session that nobody is going to use, and says whether the server has done that.
+// Unless Close waits for it, the answer has to come within the time of the attempt.
 func (a *attempt) closeUnused() bool {
 	a.s.mu.Lock()
 	closing := a.s.ending.closing

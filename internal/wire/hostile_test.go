@@ -70,7 +70,8 @@ func TestTheLibraryGetsRightAnswers(t *testing.T) {
 	})
 }
 
-// answering is a server that answers every request on its first connection by this body; on later ones it knows no nodes.
+// answering is a server that answers every request on its first connection by this body; on later ones it
+// knows no nodes.
 func answering(body []byte) func(n int, p *peer) {
 	return func(n int, p *peer) {
 		p.welcome(10 * time.Second)
@@ -85,7 +86,8 @@ func answering(body []byte) func(n int, p *peer) {
 	}
 }
 
-// The library allocates what a count says, and does not survive it. It gets nothing that has not been looked at: the connection ends instead.
+// The library allocates what a count says, and does not survive it. It gets nothing that has not been looked
+// at: the connection ends instead.
 func TestTheLibrarySurvivesAnyAnswer(t *testing.T) {
 	count := func(n uint32, behind int) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, n), make([]byte, behind)...)
@@ -109,7 +111,8 @@ func TestTheLibrarySurvivesAnyAnswer(t *testing.T) {
 	}
 }
 
-// broken has a server say something on the first connection, with a watch armed and a read and a create under way, and returns why that has ended; nil if it has not.
+// broken has a server say something on the first connection, with a watch armed and a read and a create under
+// way, and returns why that has ended; nil if it has not.
 func broken(t *testing.T, say func(p *peer, read, create jute.RequestHeader), options ...option) (why error) {
 	t.Helper()
 	bubble(t, func(t *testing.T) {
@@ -310,7 +313,8 @@ func (c *trickling) Read(b []byte) (int, error) {
 	return c.Conn.Read(b[:1])
 }
 
-// A server that trickles keeps nobody: before the session lapses there is time for another one, and what is held stays so.
+// A server that trickles keeps nobody: before the session lapses there is time for another one, and what is
+// held stays so.
 func TestATricklingServerIsLeftInTime(t *testing.T) {
 	for _, every := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second} {
 		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
@@ -386,8 +390,8 @@ func TestATricklingHandshakeEndsInTime(t *testing.T) {
 	}
 }
 
-// A member that has lost its leader goes on answering pings for a while, and whoever means harm for ever. What is held by committed writes outlives that, if there
-// is another server.
+// A member that has lost its leader goes on answering pings for a while, and whoever means harm for ever.
+// What is held by committed writes outlives that, if there is another server.
 func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 	for name, answers := range map[string]func(op int32) bool{
 		"pings only":     func(op int32) bool { return op == jute.OpPing },
@@ -439,7 +443,8 @@ func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 	}
 }
 
-// A server that grants a month and falls silent, or forgets a request, keeps nobody for longer than one that grants what was asked for.
+// A server that grants a month and falls silent, or forgets a request, keeps nobody for longer than one that
+// grants what was asked for.
 func TestAGrantBeyondMeasureKeepsNobody(t *testing.T) {
 	for name, serve := range map[string]func(p *peer){
 		"silent":  func(p *peer) { p.swallow() },
@@ -465,7 +470,8 @@ func TestAGrantBeyondMeasureKeepsNobody(t *testing.T) {
 	}
 }
 
-// Who has sent a multi by the library looks at as many results as there were operations, and at the Stat of a write: both are there, or there is an error.
+// Who has sent a multi by the library looks at as many results as there were operations, and at the Stat of a
+// write: both are there, or there is an error.
 func TestTheLibrarysMultiHasItsResults(t *testing.T) {
 	for name, results := range map[string][]jute.MultiResult{
 		"none":           nil,

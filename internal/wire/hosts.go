@@ -12,9 +12,9 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// hosts says which server to try next, and when: the list in a new random order for every pass, with a short random
-// pause before the first pass if a connection was lost, and a growing, jittered one before each later pass. Names are
-// resolved for every dial.
+// hosts says which server to try next, and when: the list in a new random order for every pass, with a short
+// random pause before the first pass if a connection was lost, and a growing, jittered one before each later
+// pass. Names are resolved for every dial.
 type hosts struct {
 	limit  func(time.Duration) time.Duration // shortens a pause so that the session has time for another attempt
 	spread time.Duration                     // the longest pause before the first pass
@@ -34,25 +34,25 @@ type hosts struct {
 	turn    int             // of another
 }
 
-// steady is how long a connection must last to have held: a server that accepts and closes at once must not be
-// hammered.
+// steady is how long a connection must last to have held: a server that accepts and closes at once must not
+// be hammered.
 const steady = time.Second
 
 func newHosts(servers []string) *hosts {
 	h := &hosts{servers: servers, limit: func(pause time.Duration) time.Duration { return pause }}
 	pauses := func(most time.Duration) backoff.BackOff {
 		return backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
-			backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
+			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(most),
+			backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0), backoff.WithMaxElapsedTime(0))
 	}
-	// Nobody announces the end of an outage, and a long pause would prolong it. A server that answers and refuses, or
-	// drops us, is to be spared.
+	// Nobody announces the end of an outage, and a long pause would prolong it. A server that answers and
+	// refuses, or drops us, is to be spared.
 	h.delay, h.refuses = pauses(time.Second), pauses(5*time.Second)
 	return h
 }
 
-// maxPass is how many servers are tried in a pass if there are further ones: so those have their turn soon, however long
-// the list is.
+// maxPass is how many servers are tried in a pass if there are further ones: so those have their turn soon,
+// however long the list is.
 const maxPass = 16
 
 // all are the servers of both lists, each once.
@@ -69,20 +69,23 @@ func (h *hosts) all() []string {
 // pass is the servers of the next pass, in order. It begins at once if one is preferred.
 func (h *hosts) pass() (servers []string, atOnce bool) {
 	servers = h.shuffled(h.servers)
+	without := func(server string) []string {
+		return slices.DeleteFunc(servers, func(other string) bool { return other == server })
+	}
 	if slices.Contains(servers, h.last) {
-		servers = append(slices.DeleteFunc(servers, func(other string) bool { return other == h.last }), h.last)
+		servers = append(without(h.last), h.last)
 	}
 	h.last = ""
 	if len(h.further) > 0 {
 		servers = servers[:min(len(servers), maxPass)]
 		if h.passes > 0 {
 			for _, s := range h.shuffled(h.further) {
-				servers = slices.Insert(slices.DeleteFunc(servers, func(other string) bool { return other == s }), 0, s)
+				servers = slices.Insert(without(s), 0, s)
 			}
 		}
 	}
 	if h.first != "" && slices.Contains(h.all(), h.first) {
-		servers = slices.Insert(slices.DeleteFunc(servers, func(other string) bool { return other == h.first }), 0, h.first)
+		servers = slices.Insert(without(h.first), 0, h.first)
 		atOnce = true
 	}
 	h.first = ""
@@ -125,7 +128,8 @@ func (h *hosts) Len() int {
 	return len(h.all())
 }
 
-// set changes the lists, and ends the pass that is going on. Servers that are new on the list are tried without a pause.
+// set changes the lists, and ends the pass that is going on. Servers that are new on the list are tried
+// without a pause.
 func (h *hosts) set(servers, further []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,8 +198,8 @@ func (h *hosts) prefer(server string) {
 	h.first = server
 }
 
-// shun makes the next pass end with a server. One that answers a handshake and nothing else must not be tried again while
-// there is little time left.
+// shun makes the next pass end with a server. One that answers a handshake and nothing else must not be tried
+// again while there is little time left.
 func (h *hosts) shun(server string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -141,7 +141,8 @@ func TestDialTCPConnects(t *testing.T) {
 	}
 }
 
-// When a connection that held is lost, the first pass begins after a random pause, if there is another server; one that did not hold waits anyway.
+// When a connection that held is lost, the first pass begins after a random pause, if there is another
+// server; one that did not hold waits anyway.
 func TestHostsSpreadAfterALoss(t *testing.T) {
 	const longest = 500 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +200,8 @@ func TestHostsOfANewList(t *testing.T) {
 	assert.NotZero(t, pause, "these were tried in vain")
 }
 
-// Behind a pass in vain the further list has its turn, first and whole; a pass over the other is never longer than maxPass.
+// Behind a pass in vain the further list has its turn, first and whole; a pass over the other is never longer
+// than maxPass.
 func TestHostsFallBack(t *testing.T) {
 	h := newHosts(names(1))
 	next := func(n int) (pass []string) {

@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// identity is who the session is to the servers, and what handshakes may have left there: a session that nobody
-// uses lives on its server until its timeout. Session.mu guards it.
+// identity is who the session is to the servers, and what handshakes may have left there: a session that
+// nobody uses lives on its server until its timeout. Session.mu guards it.
 type identity struct {
 	id       int64 // 0 before the first connection
 	password []byte
 	timeout  time.Duration // negotiated
 	zxid     int64         // the highest of any reply, this process's earlier sessions included
 
-	handshake chan struct{} // closed at the end of the handshake under way, before the first connection; nil if none is
+	handshake chan struct{} // of one before the first connection: closed at its end; nil if none is under way
 	unsure    bool          // its server may have opened a session
 	strays    int           // earlier handshakes that ended so
 	agreed    bool          // a member with a quorum has confirmed the session
 }
 
-// begins is called before a handshake. Only those before the first connection can leave a session that nobody uses.
+// begins is called before a handshake. Only those before the first connection can leave a session that nobody
+// uses.
 func (i *identity) begins() {
 	if i.id == 0 {
 		i.unsure, i.handshake = true, make(chan struct{})
@@ -38,8 +39,8 @@ func (i *identity) ends() {
 	}
 }
 
-// connected is called when there is a connection. A member without a quorum knows nothing of sessions that the
-// others have opened.
+// connected is called when there is a connection. A member without a quorum knows nothing of sessions that
+// the others have opened.
 func (i *identity) connected(id int64, password []byte, timeout time.Duration, quorum bool) {
 	i.id, i.password, i.timeout, i.unsure = id, password, timeout, false
 	if quorum {
@@ -73,8 +74,8 @@ func (s *Session) Timeout() time.Duration { return s.known().timeout }
 // ID is the session's id, 0 before the first handshake.
 func (s *Session) ID() int64 { return s.known().id }
 
-// Identity is the session's id and password: whoever has them can take the session over or end it. Never log them
-// together.
+// Identity is the session's id and password: whoever has them can take the session over or end it. Never log
+// them together.
 func (s *Session) Identity() (id int64, password []byte) {
 	i := s.known()
 	return i.id, slices.Clone(i.password)

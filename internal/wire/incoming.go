@@ -10,19 +10,20 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// A server can be broken or hostile, and others share the network to it. So no frame is trusted: what an answer is
-// for, and how large that may be, is known before its body is read; and what goes to the library, which believes every
-// count, has passed jute.CheckReply.
+// A server can be broken or hostile, and others share the network to it. So no frame is trusted: what an
+// answer is for, and how large that may be, is known before its body is read; and what goes to the library,
+// which believes every count, has passed jute.CheckReply.
 const (
 	// defaultMaxReply bounds an answer with data or a list: half a million children with names of sixty bytes.
 	defaultMaxReply = 32 << 20
-	// maxPlain bounds all other answers, not counting a path, and those of the handshake: a header of 16 bytes, a Stat
-	// of 68, a session's password.
+	// maxPlain bounds all other answers, not counting a path, and those of the handshake: a header of 16 bytes,
+	// a Stat of 68, a session's password.
 	maxPlain = 4 << 10
-	// maxPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a request with the
-	// path in it, and a server takes requests of a MiB, its jute.maxbuffer.
+	// maxPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a request
+	// with the path in it, and a server takes requests of a MiB, its jute.maxbuffer.
 	maxPath = 1 << 20
-	// libBacklog is how many bytes the library may be behind with events. It gets them all again after a reconnect.
+	// libBacklog is how many bytes the library may be behind with events. It gets them all again after a
+	// reconnect.
 	libBacklog = 16 << 20
 )
 
@@ -42,8 +43,8 @@ type incoming struct {
 	skipped int // the frame's size, if that is more than is allowed: there is no body then
 }
 
-// receive reads a frame. An answer that is too large is skipped, and the connection goes on, if nobody could know its
-// size beforehand.
+// receive reads a frame. An answer that is too large is skipped, and the connection goes on, if nobody could
+// know its size beforehand.
 func (l *link) receive() (in incoming, err error) {
 	var b [4 + replyHeaderSize]byte
 	if _, err := io.ReadFull(l.in, b[:4]); err != nil {
@@ -79,8 +80,8 @@ func (l *link) receive() (in incoming, err error) {
 	return in, err
 }
 
-// limit is how large a frame with this xid may be. anySize says that it answers with data or a list, whose size nobody
-// knows beforehand.
+// limit is how large a frame with this xid may be. anySize says that it answers with data or a list, whose
+// size nobody knows beforehand.
 func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 	s := l.s
 	s.mu.Lock()
@@ -125,8 +126,8 @@ func returnsList(op int32) bool {
 
 func (cfg *Config) longestPath() int { return max(maxPath, cfg.MaxFrame) }
 
-// checkPath refuses what is no server's path of a node, whatever its version. It does not look at characters: versions
-// disagree about them.
+// checkPath refuses what is no server's path of a node, whatever its version. It does not look at characters:
+// versions disagree about them.
 func (cfg *Config) checkPath(path string) error {
 	most := cfg.longestPath()
 	switch {

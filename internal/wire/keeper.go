@@ -7,16 +7,16 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// pace is how often to ping, and after how much silence to close the connection. A server may grant a month to a
-// client that has asked for ten seconds: then the timeout that was asked for counts.
+// pace is how often to ping, and after how much silence to close the connection. A server may grant a month
+// to a client that has asked for ten seconds: then the timeout that was asked for counts.
 func (s *Session) pace(granted time.Duration) (ping, silence time.Duration) {
 	ping, silence = s.validity.ruleNow().pace(granted)
 	often, soon := Rule{}.pace(s.cfg.Timeout)
 	return min(ping, often), min(silence, soon)
 }
 
-// keeper pings when nothing else was sent. It closes the connection when the server is silent, sends bytes but
-// answers nothing, or does not answer one request.
+// keeper pings when nothing else was sent. It closes the connection when the server is silent, sends bytes
+// but answers nothing, or does not answer one request.
 func (l *link) keeper() {
 	last := now()
 	for {
@@ -71,17 +71,17 @@ func (l *link) check(at instant, ping, silence time.Duration) error {
 	return nil
 }
 
-// endsWithin says whether the session lapses within d. A server may go on answering pings while the writes hang that
-// keep the session's holds. The connection is closed as late as there is time for another server: the writes may only
-// be slow, and then they are so everywhere.
+// endsWithin says whether the session lapses within d. A server may go on answering pings while the writes
+// hang that keep the session's holds. The connection is closed as late as there is time for another server:
+// the writes may only be slow, and then they are so everywhere.
 func (s *Session) endsWithin(d time.Duration) bool {
 	left, ok := s.validity.lapseIn()
 	return ok && left <= d
 }
 
-// worthWaiting says whether the frame that is coming in, perhaps a large answer on a slow network, deserves more
-// patience than a silent server: if at its present pace it is complete before three quarters of the time have passed
-// without an answer, and while there is time for another server.
+// worthWaiting says whether the frame that is coming in, perhaps a large answer on a slow network, deserves
+// more patience than a silent server: if at its present pace it is complete before three quarters of the time
+// have passed without an answer, and while there is time for another server.
 func (l *link) worthWaiting(at instant, silence, unheard time.Duration) bool {
 	left := silence*9/4 - unheard
 	if lapse, ok := l.s.validity.lapseIn(); ok {

@@ -11,12 +11,12 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// libConn is the connection that the library holds. Writes never fail and never block, deadlines do not count: when the
-// link behind it ends, Read says so, and that is all the library needs to know. (A write error at the wrong moment
-// deadlocks the library.)
+// libConn is the connection that the library holds. Writes never fail and never block, deadlines do not
+// count: when the link behind it ends, Read says so, and that is all the library needs to know. (A write
+// error at the wrong moment deadlocks the library.)
 //
-// After the session has ended there is no link. Then libConn plays a server that answers everything, so that the
-// library's Close returns at once instead of waiting for a server that it cannot reach.
+// After the session has ended there is no link. Then libConn plays a server that answers everything, so that
+// the library's Close returns at once instead of waiting for a server that it cannot reach.
 type libConn struct {
 	s *Session
 
@@ -29,7 +29,7 @@ type libConn struct {
 	missed []jute.RequestHeader // written when the link was gone
 	hello  bool                 // the library's connect request has been seen
 	once   sync.Once            // for left
-	left   chan struct{}        // closed when the library has given the connection up: what it sends now goes over another
+	left   chan struct{}        // closed when the library has left: what it sends now goes over another
 }
 
 func newLibConn(s *Session, l *link) *libConn {
@@ -40,14 +40,15 @@ func newLibConn(s *Session, l *link) *libConn {
 
 // welcome answers the library's connect request. Only the session knows its password.
 func (c *libConn) welcome(timeout time.Duration, id int64) {
-	c.deliver(&jute.ConnectResponse{Timeout: int32(timeout / time.Millisecond), SessionID: id, Password: make([]byte, 16)})
+	ms := int32(timeout / time.Millisecond)
+	c.deliver(&jute.ConnectResponse{Timeout: ms, SessionID: id, Password: make([]byte, 16)})
 }
 
 // deliver appends a frame for the library to read.
 func (c *libConn) deliver(records ...jute.Record) { c.push(math.MaxInt, records...) }
 
-// deliverEvent is deliver for a frame that nobody has asked for. It returns false, and delivers nothing, if the library
-// is too far behind.
+// deliverEvent is deliver for a frame that nobody has asked for. It returns false, and delivers nothing, if
+// the library is too far behind.
 func (c *libConn) deliverEvent(records ...jute.Record) bool { return c.push(libBacklog, records...) }
 
 func (c *libConn) push(most int, records ...jute.Record) bool {
@@ -79,8 +80,8 @@ func (c *libConn) finish(err error) {
 	c.more.Broadcast()
 }
 
-// retire turns the connection into one that answers everything, including requests that were written when the link was
-// gone already. It says whether the library stays on it: not if it has failed before.
+// retire turns the connection into one that answers everything, including requests that were written when the
+// link was gone already. It says whether the library stays on it: not if it has failed before.
 func (c *libConn) retire() (stays bool) {
 	c.mu.Lock()
 	c.l = nil
@@ -94,7 +95,8 @@ func (c *libConn) retire() (stays bool) {
 	return stays
 }
 
-// miss keeps a request that came too late for its link: the library waits for an answer or for the connection's end.
+// miss keeps a request that came too late for its link: the library waits for an answer or for the
+// connection's end.
 func (c *libConn) miss(h jute.RequestHeader) {
 	c.mu.Lock()
 	live := c.l != nil
@@ -107,8 +109,8 @@ func (c *libConn) miss(h jute.RequestHeader) {
 	}
 }
 
-// answerEnded answers a request after the session's end. The library presents its credentials before anything else,
-// and gives up a connection that refuses them.
+// answerEnded answers a request after the session's end. The library presents its credentials before anything
+// else, and gives up a connection that refuses them.
 func (c *libConn) answerEnded(h jute.RequestHeader) {
 	code := jute.CodeSessionExpired
 	if h.Op == jute.OpCloseSession || h.Op == jute.OpAuth {
@@ -161,8 +163,8 @@ func (c *libConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// connect checks that the library's connect request means the same session (promise P2). Ours was sent and answered
-// before the library got this connection.
+// connect checks that the library's connect request means the same session (promise P2). Ours was sent and
+// answered before the library got this connection.
 func (c *libConn) connect(l *link, frame []byte) error {
 	var r jute.ConnectRequest
 	if err := jute.Unmarshal(frame, &r); err != nil {
@@ -185,7 +187,8 @@ func (c *libConn) request(l *link, frame []byte) {
 	case l == nil:
 		c.answerEnded(h)
 	case len(frame) > c.s.cfg.MaxFrame:
-		c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeMarshallingError}) // the server would close the connection on it
+		// The server would close the connection on it.
+		c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeMarshallingError})
 	case !l.forward(h, frame), h.Op == jute.OpCloseSession:
 		c.miss(h) // the answer to closeSession may never come, and the library waits for it without limit
 	}

@@ -163,7 +163,8 @@ func TestLibConnAnswersWhatIsTooLarge(t *testing.T) {
 	assert.Empty(t, l.output.buf)
 }
 
-// The library writes down the zxid of a reply while it may be reading it for its watches. It is spared that: the tap puts in what is right.
+// The library writes down the zxid of a reply while it may be reading it for its watches. It is spared that:
+// the tap puts in what is right.
 func TestTheLibraryLearnsNoZxids(t *testing.T) {
 	c, l := loose(t)
 	ours, theirs := net.Pipe()

@@ -153,7 +153,8 @@ func TestHungMembersLeaveTimeForTheOthers(t *testing.T) {
 	}
 }
 
-// When the time runs out, the pauses between the attempts get shorter: a server that is back in time is found in time.
+// When the time runs out, the pauses between the attempts get shorter: a server that is back in time is found
+// in time.
 func TestTheBackOffLeavesTimeForAnotherAttempt(t *testing.T) {
 	for range 20 {
 		onServer(t, zktest.Config{TickTime: time.Second}, func(t *testing.T, srv *zktest.Server) {
@@ -219,7 +220,8 @@ func TestADialThatHangsIsBounded(t *testing.T) {
 	})
 }
 
-// Whoever knows id and password can end a session: the one with the connection learns it by the connection's end.
+// Whoever knows id and password can end a session: the one with the connection learns it by the connection's
+// end.
 func TestExpiryByASecondConnection(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -281,7 +283,8 @@ func TestWipedDataEndTheSessionAndTheNextOneStartsAnew(t *testing.T) {
 	})
 }
 
-// What looks like wiped data for long: servers that do not serve. They have lost nothing, and the claim stays.
+// What looks like wiped data for long: servers that do not serve. They have lost nothing, and the claim
+// stays.
 func TestAnOutageIsNoRegression(t *testing.T) {
 	for name, outage := range map[string]func(f *fake, p *peer){
 		"closing the connection": func(_ *fake, p *peer) { p.hello() },
@@ -396,7 +399,8 @@ func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
 	}
 }
 
-// Servers that were down give every session its whole timeout again. What is left of an old one is closed late, too.
+// Servers that were down give every session its whole timeout again. What is left of an old one is closed
+// late, too.
 func TestFencingAfterALongOutage(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
 		"at once": {Op: "setACL", Action: zktest.DropRequest}, // nobody does that
@@ -446,8 +450,9 @@ func TestFencingIsGivenUp(t *testing.T) {
 	}
 }
 
-// A session that could not be closed and was left to expire may live for long: each attempt gave it its whole timeout again. Close does not say that nothing
-// is left before it has closed that, too (found by the simulation).
+// A session that could not be closed and was left to expire may live for long: each attempt gave it its whole
+// timeout again. Close does not say that nothing is left before it has closed that, too (found by the
+// simulation).
 func TestCloseTriesWhatWasLeft(t *testing.T) {
 	for name, strikes := range map[string]int{"in time": fenceTries, "in vain": -1} {
 		for _, handedOn := range []bool{false, true} {
@@ -482,7 +487,8 @@ func TestCloseTriesWhatWasLeft(t *testing.T) {
 	}
 }
 
-// A member without a quorum may have missed that the session was opened: that it does not know it says nothing (found by the simulation).
+// A member without a quorum may have missed that the session was opened: that it does not know it says
+// nothing (found by the simulation).
 func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := scripted(t, func(n int, p *peer) {
@@ -504,7 +510,8 @@ func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
 	})
 }
 
-// A session that ends before it could close the one before it leaves that to the next (found by the simulation).
+// A session that ends before it could close the one before it leaves that to the next (found by the
+// simulation).
 func TestFencesAreHandedOn(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		old := connected(t, srv.Dial)
@@ -625,7 +632,8 @@ func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
 	})
 }
 
-// Servers refuse a client that has seen more than they have. A session of a member without a quorum never lapses: it would be refused for ever.
+// Servers refuse a client that has seen more than they have. A session of a member without a quorum never
+// lapses: it would be refused for ever.
 func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := scripted(t, func(n int, p *peer) {

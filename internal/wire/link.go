@@ -28,7 +28,8 @@ var (
 // drainTime is how long a connection is read from after a write to it has failed.
 const drainTime = time.Second
 
-// link is one live connection. Its goroutines: reader (owner of the end), writer, keeper (pings and watchdog).
+// link is one live connection. Its goroutines: reader (owner of the end), writer, keeper (pings and
+// watchdog).
 type link struct {
 	s        *Session
 	n        uint64
@@ -151,7 +152,7 @@ func (l *link) dispatch(in incoming) error {
 	case h.Err == jute.CodeSessionExpired && !l.readOnly:
 		l.s.end(ErrExpired)
 		return ErrExpired
-	case h.Err == jute.CodeSessionClosedRequireSASL: // the server's last word, which may be the answer to something
+	case h.Err == jute.CodeSessionClosedRequireSASL: // its last word, which may be an answer, too
 		l.s.loginRequired(l.server)
 		if err := l.handle(in); err != nil {
 			return err
@@ -198,8 +199,8 @@ func (l *link) event(in incoming) error {
 	return nil
 }
 
-// pong handles a ping's answer: it belongs to the oldest ping (rule R2). It returns false if the session had lapsed
-// before.
+// pong handles a ping's answer: it belongs to the oldest ping (rule R2). It returns false if the session had
+// lapsed before.
 func (l *link) pong(code int32) bool {
 	p, at := &l.pulse, now()
 	l.s.mu.Lock()

@@ -7,9 +7,9 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// LoginStep is one SASL login under way. It answers the server's challenges: the first call has none, since the
-// client speaks first. A nil response sends nothing more. Done says that the login is complete: after a response only
-// the server's outcome is awaited.
+// LoginStep is one SASL login under way. It answers the server's challenges: the first call has none, since
+// the client speaks first. A nil response sends nothing more. Done says that the login is complete: after a
+// response only the server's outcome is awaited.
 type LoginStep func(challenge []byte) (response []byte, done bool, err error)
 
 // loginXid is used by no other request of a session.
@@ -18,21 +18,23 @@ const loginXid = firstXid
 const (
 	// maxSteps bounds a login with a server that never has enough.
 	maxSteps = 20
-	// maxToken bounds what the server may say at once. Kerberos has the largest tokens: Windows allows them 64 KiB.
+	// maxToken bounds what the server may say at once. Kerberos has the largest tokens: Windows allows them 64
+	// KiB.
 	maxToken = 128 << 10
 )
 
-var errLoginRequired = fmt.Errorf("%w: the server wants its clients to authenticate themselves", ErrAuthFailed)
+var errLoginRequired = fmt.Errorf(
+	"%w: the server wants its clients to authenticate themselves", ErrAuthFailed)
 
 // token is the only field of both SASL records.
 type token []byte
 
 func (t token) Encode(e *jute.Encoder) { e.Buffer(t) }
 
-// authenticate logs in and presents the credentials, before the server hears anything else on a connection. A ping
-// asks for its verdict: so a connection that is refused is never announced, and no request is lost with it. That costs
-// a round trip, and is left out if there is nothing to present and no server has objected. The error is ErrAuthFailed
-// if the server, or the mechanism, refused.
+// authenticate logs in and presents the credentials, before the server hears anything else on a connection. A
+// ping asks for its verdict: so a connection that is refused is never announced, and no request is lost with
+// it. That costs a round trip, and is left out if there is nothing to present and no server has objected. The
+// error is ErrAuthFailed if the server, or the mechanism, refused.
 func (a *attempt) authenticate() error {
 	s := a.s
 	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !a.askFirst {

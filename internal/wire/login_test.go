@@ -14,7 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server that refuses a credential is no server: it is never announced, the owner is told why, and it is left in peace.
+// A server that refuses a credential is no server: it is never announced, the owner is told why, and it is
+// left in peace.
 func TestRefusedCredentialsAreToldAndDoNotSpin(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := open(t, srv.Dial, func(cfg *Config) {
@@ -37,7 +38,8 @@ func TestRefusedCredentialsAreToldAndDoNotSpin(t *testing.T) {
 	})
 }
 
-// Whether a server wants credentials can only be found out by asking: once. From then on the question comes first.
+// Whether a server wants credentials can only be found out by asking: once. From then on the question comes
+// first.
 func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
 	onServer(t, zktest.Config{RequireAuth: true}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -74,7 +76,8 @@ func (c *client) awaitLost() Event {
 	}
 }
 
-// A session whose credential is not accepted any more ends in time, although each attempt touches it at the server; and who comes back in time keeps it.
+// A session whose credential is not accepted any more ends in time, although each attempt touches it at the
+// server; and who comes back in time keeps it.
 func TestASessionThatIsRefusedLapses(t *testing.T) {
 	for _, good := range []int{3, 1000} {
 		bubble(t, func(t *testing.T) {
@@ -108,7 +111,8 @@ func TestASessionThatIsRefusedLapses(t *testing.T) {
 	}
 }
 
-// steps is a login that says and expects what is written down: what we say, what the server answers, and so on.
+// steps is a login that says and expects what is written down: what we say, what the server answers, and so
+// on.
 func steps(words ...string) func(context.Context, string) (LoginStep, error) {
 	return func(context.Context, string) (LoginStep, error) {
 		said := 0
@@ -218,7 +222,8 @@ func TestRefusedLogins(t *testing.T) {
 	}
 }
 
-// A login that the server never answers, or one whose mechanism asks somebody who is silent, takes no longer than a silent handshake.
+// A login that the server never answers, or one whose mechanism asks somebody who is silent, takes no longer
+// than a silent handshake.
 func TestLoginsEnd(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {

@@ -350,7 +350,8 @@ func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
 	})
 }
 
-// Operations that were queued when the connection came are answered like all others when the server is known to lack them.
+// Operations that were queued when the connection came are answered like all others when the server is known
+// to lack them.
 func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
 	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -362,8 +363,8 @@ func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
 	})
 }
 
-// -6 is also what a server says of a TTL node that it is configured not to have, with the connection standing. A multi with one inside is another
-// matter: multis go on.
+// -6 is also what a server says of a TTL node that it is configured not to have, with the connection
+// standing. A multi with one inside is another matter: multis go on.
 func TestATTLInsideAMultiDoesNotTakeMultiAway(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)

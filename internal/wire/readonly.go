@@ -15,8 +15,8 @@ const (
 	seekUpTo = 15 * time.Second
 )
 
-// seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the link when it
-// has found one.
+// seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the
+// link when it has found one.
 func (l *link) seekQuorum() {
 	for wait := seekFrom; ; wait = min(2*wait, seekUpTo) {
 		timer := time.NewTimer(wait)

@@ -12,8 +12,8 @@ const setWatchesLimit = 128 << 10
 // setWatchesHead is what a re-arming request has besides paths: header, zxid and the counts of five lists.
 const setWatchesHead = 8 + 8 + 5*4
 
-// prime writes what must come before anything else on a new connection: requests that arm the watches again. Then
-// come the calls that are queued. Session.mu is held.
+// prime writes what must come before anything else on a new connection: requests that arm the watches again.
+// Then come the calls that are queued. Session.mu is held.
 func (l *link) prime() {
 	s := l.s
 	l.pulse.sent, l.pulse.heard = now(), now()
@@ -46,9 +46,10 @@ func (l *link) prime() {
 	}
 }
 
-// rearm returns the calls that arm every watch anew on a fresh connection, all with one zxid, what we had seen when
-// the watches were last known to be armed: changes since then fire. Persistent watches are not told of changes; their
-// subscribers, which are returned too, are told to read again. No call is longer than limit, if its paths allow.
+// rearm returns the calls that arm every watch anew on a fresh connection, all with one zxid, what we had
+// seen when the watches were last known to be armed: changes since then fire. Persistent watches are not told
+// of changes; their subscribers, which are returned too, are told to read again. No call is longer than
+// limit, if its paths allow.
 func (r *registry) rearm(seen int64, limit int) (calls []*Call, gaps []*Watch) {
 	since := seen
 	if r.unarmed > 0 { // what happened before the connection in between has not been told
@@ -92,8 +93,8 @@ func (r *registry) rearm(seen int64, limit int) (calls []*Call, gaps []*Watch) {
 	if size > 0 {
 		calls = append(calls, &Call{Op: jute.OpSetWatches, Body: jute.Marshal(cur)})
 	}
-	// setWatches2 only where it is needed: servers before 3.6 close the connection on it. It comes last: on one path
-	// it must win.
+	// setWatches2 only where it is needed: servers before 3.6 close the connection on it. It comes last: on one
+	// path it must win.
 	for len(persistent)+len(recursive) > 0 {
 		two := &jute.SetWatches2{SetWatches: jute.SetWatches{RelativeZxid: since}}
 		two.Persistent, persistent = cutStrings(persistent, room/2)

@@ -125,7 +125,8 @@ func TestMissedEventsComeBeforeTheReplyOfAnyQueuedRead(t *testing.T) {
 	})
 }
 
-// The own node's watch is armed before the predecessor's, and its end is heard first: nobody may be granted a lock whose node is gone.
+// The own node's watch is armed before the predecessor's, and its end is heard first: nobody may be granted a
+// lock whose node is gone.
 func TestMissedEventsComeInTheOrderOfArming(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -196,8 +197,9 @@ func TestWatchesFireForWhatHappenedInTheGap(t *testing.T) {
 	})
 }
 
-// A server that is about to close a session drops requests without a reply, on a connection that lives. If that strikes the request that arms the
-// watches again, the next connection has to ask for what happened since the time before, and not since what was seen in between.
+// A server that is about to close a session drops requests without a reply, on a connection that lives. If
+// that strikes the request that arms the watches again, the next connection has to ask for what happened
+// since the time before, and not since what was seen in between.
 func TestWatchesFireForTheWholeGapWhenArmingWasDropped(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		require.NoError(t, srv.Create("/changed", nil))
@@ -615,7 +617,8 @@ func TestDialsWaitForTheEndOfTheLastConnection(t *testing.T) {
 	})
 }
 
-// The library can give a connection up before we do: here because credentials of its user are refused when it sends them again.
+// The library can give a connection up before we do: here because credentials of its user are refused when it
+// sends them again.
 func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := scripted(t, func(n int, p *peer) {
@@ -661,8 +664,9 @@ func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
 // refusing is a dialer to nowhere.
 func refusing(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
 
-// A server answers in order. When it has skipped a request the connection is given up, as in Java's client: what was skipped may have been the watches
-// to be armed again, and then an answer is not behind the events of what it shows.
+// A server answers in order. When it has skipped a request the connection is given up, as in Java's client:
+// what was skipped may have been the watches to be armed again, and then an answer is not behind the events
+// of what it shows.
 func TestAServerThatSkipsARequestIsLeft(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -694,8 +698,8 @@ func (c lazy) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// A server that refuses to arm the watches again is left. What it has said behind that, and has arrived already, is not believed: it is not behind the
-// events of what it shows (found by the simulation).
+// A server that refuses to arm the watches again is left. What it has said behind that, and has arrived
+// already, is not believed: it is not behind the events of what it shows (found by the simulation).
 func TestAServerThatDoesNotArmTheWatchesIsNotBelieved(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -719,8 +723,9 @@ func TestAServerThatDoesNotArmTheWatchesIsNotBelieved(t *testing.T) {
 	})
 }
 
-// A server that is overloaded refuses to remove a watch. It is asked again, since that would go on sending events for as long as the connection lasts
-// (found by the simulation); but not while somebody else watches the same path.
+// A server that is overloaded refuses to remove a watch. It is asked again, since that would go on sending
+// events for as long as the connection lasts (found by the simulation); but not while somebody else watches
+// the same path.
 func TestAWatchThatIsNotRemovedAtOnce(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -744,7 +749,8 @@ func TestAWatchThatIsNotRemovedAtOnce(t *testing.T) {
 	})
 }
 
-// A server that takes a connection and says nothing, or begins a sentence, costs no more than the time for one attempt.
+// A server that takes a connection and says nothing, or begins a sentence, costs no more than the time for
+// one attempt.
 func TestASilentServerHoldsAnAttemptNoLongerThanTheDialTimeout(t *testing.T) {
 	for name, serve := range map[string]func(p *peer){
 		"before the handshake": func(p *peer) { p.swallow() },

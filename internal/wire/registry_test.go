@@ -315,7 +315,8 @@ func TestAOneShotOnAPersistentPathIsServedFromIt(t *testing.T) {
 	}
 }
 
-// A one-shot that is on the server already is replaced by a persistent watch that comes later; the events then come from that one.
+// A one-shot that is on the server already is replaced by a persistent watch that comes later; the events
+// then come from that one.
 func TestAPersistentWatchTakesOverTheOneShotsOfItsPath(t *testing.T) {
 	for _, persistent := range []WatchKind{Persistent, Recursive} {
 		r := newTable(t)
@@ -333,7 +334,8 @@ func TestAPersistentWatchTakesOverTheOneShotsOfItsPath(t *testing.T) {
 	}
 }
 
-// A persistent watch serves nobody before it is on its way: between a read without a flag and addWatch nothing would watch.
+// A persistent watch serves nobody before it is on its way: between a read without a flag and addWatch
+// nothing would watch.
 func TestAOneShotInFrontOfAPersistentWatchIsArmed(t *testing.T) {
 	r := newTable(t)
 	p := r.submit(listen(Persistent, "/x"))
@@ -490,7 +492,8 @@ func TestTheEndReturnsEverySubscriber(t *testing.T) {
 	r.empty()
 }
 
-// A server can name any path, and tells of as many as it likes: what it costs to look whom that concerns is bounded by what is registered.
+// A server can name any path, and tells of as many as it likes: what it costs to look whom that concerns is
+// bounded by what is registered.
 func TestADeepPathCostsNoMoreThanWhatIsRegistered(t *testing.T) {
 	r := newTable(t)
 	top, mid, child := r.armed(Recursive, "/"), r.armed(Recursive, "/a/b"), r.armed(Persistent, "/a/b/c")

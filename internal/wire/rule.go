@@ -8,7 +8,8 @@ import (
 type RuleKind int8
 
 const (
-	// RuleBound counts every answer of the connected member, less the longest time that a member cut from its leader goes on answering.
+	// RuleBound counts every answer of the connected member, less the longest time that a member cut from its
+	// leader goes on answering.
 	RuleBound RuleKind = iota
 	// RuleHeartbeat counts only committed writes while something is held.
 	RuleHeartbeat
@@ -27,8 +28,8 @@ type Rule struct {
 	Jitter time.Duration
 }
 
-// pace is how often to ping and after how much silence to close a connection, so that there is time to find another
-// before the session lapses.
+// pace is how often to ping and after how much silence to close a connection, so that there is time to find
+// another before the session lapses.
 func (r Rule) pace(timeout time.Duration) (ping, silence time.Duration) {
 	usable := timeout
 	if r.Kind == RuleBound && timeout > r.Bound {
@@ -61,12 +62,19 @@ const (
 type Standing struct {
 	// Timeout is what the last handshake granted, 0 before the first.
 	Timeout time.Duration
-	// Known says that a server of this session has said whether it stands alone; Alone is what the last of them said.
+	// Known says that a server of this session has said whether it stands alone; Alone is what the last of them
+	// said.
 	Known, Alone bool
-	// Asked says that it was the server of the last connection. Until then a server counts as a member, whatever the one
-	// before it was.
+	// Asked says that it was the server of the last connection. Until then a server counts as a member, whatever
+	// the one before it was.
 	Asked bool
 }
+
+// planner gives the rule for a session timeout and whether the server stands alone. It is a pure function.
+type planner = func(timeout time.Duration, alone bool) Rule
+
+// always is the planner with one rule.
+func always(r Rule) planner { return func(time.Duration, bool) Rule { return r } }
 
 // news is what changes a standing: a handshake that has granted a timeout, or else a verdict.
 type news struct {
@@ -81,13 +89,13 @@ type outcome struct {
 	ask  bool // the server is to be asked, or asked again
 }
 
-// next is the transition function of the rule. plan gives the rule for a timeout and a server; held is how many holds
-// there are, and left is how much longer they are certain by what was known so far.
+// next is the transition function of the rule. plan gives the rule for a timeout and a server; held is how
+// many holds there are, and left is how much longer they are certain by what was known so far.
 //
-// A hold never ends by a change of the rule alone: what was proven under the old rule stays true under the new one.
-// Within that time the new rule's own proof comes, or the session lapses. (A handshake replaces the session's time; what
-// it may take away is not in left.)
-func (s Standing) next(n news, plan func(timeout time.Duration, alone bool) Rule, held int, left time.Duration) (Standing, outcome) {
+// A hold never ends by a change of the rule alone: what was proven under the old rule stays true under the
+// new one. Within that time the new rule's own proof comes, or the session lapses. (A handshake replaces the
+// session's time; what it may take away is not in left.)
+func (s Standing) next(n news, plan planner, held int, left time.Duration) (Standing, outcome) {
 	o := outcome{keep: held > 0 && left > 0}
 	switch {
 	case n.granted > 0:

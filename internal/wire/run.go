@@ -34,11 +34,12 @@ func serversFault(why error) bool {
 	return isAny(why, errSilent, errTrickle, errStuck, errSkipped, ErrProtocol)
 }
 
-// libraryNotices bounds how long the library is given to notice that a connection has ended, which it does at once.
+// libraryNotices bounds how long the library is given to notice that a connection has ended, which it does at
+// once.
 const libraryNotices = 100 * time.Millisecond
 
-// awaitLibrary waits until the library has noticed the end of its connection: what it sends before that is lost, even
-// if we are connected again.
+// awaitLibrary waits until the library has noticed the end of its connection: what it sends before that is
+// lost, even if we are connected again.
 func (s *Session) awaitLibrary(lib *libConn) {
 	if lib == nil {
 		return
@@ -65,9 +66,9 @@ func (s *Session) pause(d time.Duration) bool {
 	return s.ctx.Err() == nil
 }
 
-// guard waits for the end of the session's time, and is the only caller of OnLapse. Until the owner has been told it
-// takes no lock but that of the validity, which nobody holds for long: however busy the others are, nothing is held
-// for longer than it is certain.
+// guard waits for the end of the session's time, and is the only caller of OnLapse. Until the owner has been
+// told it takes no lock but that of the validity, which nobody holds for long: however busy the others are,
+// nothing is held for longer than it is certain.
 func (s *Session) guard() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Session is one ZooKeeper session: one epoch. It connects and reconnects by itself until it ends, which it does once
-// and for good. All methods are safe for concurrent use.
+// Session is one ZooKeeper session: one epoch. It connects and reconnects by itself until it ends, which it
+// does once and for good. All methods are safe for concurrent use.
 type Session struct {
 	cfg      Config
 	validity *Validity
@@ -50,7 +50,8 @@ func Open(cfg Config) (*Session, error) {
 	}
 	s := &Session{
 		cfg: cfg, validity: newValidity(cfg.RuleFor, cfg.Timeout), hosts: newHosts(cfg.Servers),
-		events: events{to: cfg.OnEvent}, identity: identity{zxid: cfg.LastZxid}, calls: newCalls(), watches: newRegistry(),
+		events: events{to: cfg.OnEvent}, identity: identity{zxid: cfg.LastZxid},
+		calls: newCalls(), watches: newRegistry(),
 	}
 	s.fences.keep(cfg.Fences)
 	s.hosts.limit, s.hosts.spread, s.hosts.chance = s.halfLeft, cfg.Spread, cfg.Chance
@@ -62,9 +63,9 @@ func Open(cfg Config) (*Session, error) {
 	return s, nil
 }
 
-// SetServers changes the list of servers, which must not be empty, and the further ones that are tried when none of
-// the list can be reached. A connection to a server that is on the list no longer is closed; the session continues
-// elsewhere.
+// SetServers changes the list of servers, which must not be empty, and the further ones that are tried when
+// none of the list can be reached. A connection to a server that is on the list no longer is closed; the
+// session continues elsewhere.
 func (s *Session) SetServers(servers, further []string) {
 	s.hosts.set(slices.Clone(servers), slices.Clone(further))
 	if l := s.live(); l != nil && !slices.Contains(servers, l.server) {
@@ -93,7 +94,8 @@ func (s *Session) Server() string {
 }
 
 // Links is how many connections the session has had so far. It grows before the first event or reply of a new
-// connection is delivered: if it has not changed, everything that was seen meanwhile came over one connection.
+// connection is delivered: if it has not changed, everything that was seen meanwhile came over one
+// connection.
 func (s *Session) Links() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@ func (l *link) libConn() *libConn {
 	return l.library.conn
 }
 
-// forward writes a frame of the library's. A watch of its own on a path with a persistent one of ours would replace
-// ours on servers before 3.9, so ours is armed again after it. It returns false if the link is gone.
+// forward writes a frame of the library's. A watch of its own on a path with a persistent one of ours would
+// replace ours on servers before 3.9, so ours is armed again after it. It returns false if the link is gone.
 func (l *link) forward(h jute.RequestHeader, frame []byte) bool {
 	s := l.s
 	s.mu.Lock()

@@ -104,8 +104,8 @@ func (s *Session) write(l *link, c *Call) {
 	s.calls.write(l, c)
 }
 
-// Cancel takes a call back if it has not been written: then its Done is called with ErrNotSent and cause, and Cancel
-// returns true. Otherwise the call goes on: the server may execute it.
+// Cancel takes a call back if it has not been written: then its Done is called with ErrNotSent and cause, and
+// Cancel returns true. Otherwise the call goes on: the server may execute it.
 func (s *Session) Cancel(c *Call, cause error) (cancelled bool) {
 	s.locked(func() (t todo) {
 		if cancelled = c.waits; cancelled {
@@ -122,8 +122,8 @@ func (s *Session) unqueue(c *Call, cause error, t *todo) {
 	t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, cause)})
 }
 
-// replied handles the answer to one of our calls. It returns an error if the connection cannot go on: ErrLapsed if
-// the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
+// replied handles the answer to one of our calls. It returns an error if the connection cannot go on:
+// ErrLapsed if the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
 func (s *Session) replied(l *link, in incoming) (err error) {
 	s.locked(func() (t todo) {
 		c := s.calls.flight.first
@@ -139,7 +139,8 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 		at := now()
 		l.pulse.heard = at
 		ping, _ := s.pace(s.identity.timeout)
-		l.window.answered(c.cost(), elapsed(c.sent, at), ping/windowShare, s.calls.flight.n, s.calls.queue.others.n > 0)
+		flying, wanted := s.calls.flight.n, s.calls.queue.others.n > 0
+		l.window.answered(c.cost(), elapsed(c.sent, at), ping/windowShare, flying, wanted)
 		if code := in.head.Err; !l.readOnly && extends(code) && !s.validity.answer(c.sent) {
 			err = ErrLapsed
 			s.failWatch(c, &t)

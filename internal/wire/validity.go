@@ -5,22 +5,24 @@ import (
 	"time"
 )
 
-// Validity says until when the server cannot have expired the session: promise P1, in one place. It owns the rule,
-// too; see [Standing] for how that changes.
+// Validity says until when the server cannot have expired the session: promise P1, in one place. It owns the
+// rule, too; see [Standing] for how that changes.
 //
-// The rules: only answers to requests of ours count, from the moment they were sent (R1, R2). An answer that comes too
-// late is no answer: once the time has run out the session is lost for good (R3). While a connect request is
-// unanswered the lowest timeout ever seen is assumed (R4). Under [RuleBound] the time that a member cut off from its
-// leader may go on answering is subtracted (R5). Under [RuleHeartbeat] committed writes keep a hold instead (R6): the
-// send time of the last but one counts, less what the leader may not know yet. Time includes suspend (R8).
+// The rules: only answers to requests of ours count, from the moment they were sent (R1, R2). An answer that
+// comes too late is no answer: once the time has run out the session is lost for good (R3). While a connect
+// request is unanswered the lowest timeout ever seen is assumed (R4). Under [RuleBound] the time that a
+// member cut off from its leader may go on answering is subtracted (R5). Under [RuleHeartbeat] committed
+// writes keep a hold instead (R6): the send time of the last but one counts, less what the leader may not
+// know yet. Time includes suspend (R8).
 //
-// While something is held the session lapses at the very instant at which the hold is not certain any more, whoever
-// looks at the clock first: no hold is ever lost in a session that goes on. What follows is in ending.go.
+// While something is held the session lapses at the very instant at which the hold is not certain any more,
+// whoever looks at the clock first: no hold is ever lost in a session that goes on. What follows is in
+// ending.go.
 //
 // Safe for concurrent use.
 type Validity struct {
 	mu       sync.Mutex
-	plan     func(timeout time.Duration, alone bool) Rule // pure
+	plan     planner
 	standing Standing
 	rule     Rule          // what plan says of standing
 	lowest   time.Duration // lowest timeout ever negotiated or asked for
@@ -36,13 +38,8 @@ type Validity struct {
 	changed  chan struct{} // closed and replaced when the time may have become shorter
 }
 
-func newValidity(plan func(time.Duration, bool) Rule, asked time.Duration) *Validity {
+func newValidity(plan planner, asked time.Duration) *Validity {
 	return &Validity{plan: plan, rule: plan(asked, false), lowest: asked, changed: make(chan struct{})}
-}
-
-// always is the plan that knows one rule.
-func always(r Rule) func(time.Duration, bool) Rule {
-	return func(time.Duration, bool) Rule { return r }
 }
 
 // Remaining is how long a hold of this session is still certain; 0 or less when it is not, or not yet.
@@ -59,7 +56,8 @@ func (v *Validity) Remaining() time.Duration {
 // Valid says whether a hold of this session is certain now.
 func (v *Validity) Valid() bool { return v.Remaining() > 0 }
 
-// Lapsed says whether the time has run out, or the session has ended in another way. It never becomes false again.
+// Lapsed says whether the time has run out, or the session has ended in another way. It never becomes false
+// again.
 func (v *Validity) Lapsed() bool {
 	_, _, why := v.watch()
 	return why != nil
@@ -100,8 +98,8 @@ func (v *Validity) Unhold() {
 	v.holds--
 }
 
-// Answered notes the server's answer to the question whether it stands alone, and returns whether to ask again. It must
-// be called before the connection that carried the answer is gone: inside the call's Done.
+// Answered notes the server's answer to the question whether it stands alone, and returns whether to ask
+// again. It must be called before the connection that carried the answer is gone: inside the call's Done.
 func (v *Validity) Answered(verdict Verdict) (again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,8 +134,8 @@ func (v *Validity) ruleNow() Rule {
 	return v.rule
 }
 
-// attaching is left, or less while a connect request is on its way: whatever server it reaches may replace the
-// session's time.
+// attaching is left, or less while a connect request is on its way: whatever server it reaches may replace
+// the session's time.
 func (v *Validity) attaching(left time.Duration, at instant) time.Duration {
 	if v.attach.zero() {
 		return left
@@ -154,7 +152,8 @@ func (v *Validity) beatFrom(from, at instant) time.Duration {
 	return v.standing.Timeout - v.rule.Tick/2 - gap - v.rule.Jitter - v.rule.Margin - elapsed(from, at)
 }
 
-// holdLeft is how long a hold is certain: by the rule in force, or by what was certain when it came into force.
+// holdLeft is how long a hold is certain: by the rule in force, or by what was certain when it came into
+// force.
 func (v *Validity) holdLeft(at instant) time.Duration {
 	left := v.standing.Timeout - v.rule.cut() - elapsed(v.answered, at)
 	if v.rule.Kind == RuleHeartbeat {
@@ -174,13 +173,15 @@ func (v *Validity) left(at instant) time.Duration {
 	case v.holds > 0:
 		return v.holdLeft(at)
 	case v.rule.cut() >= v.standing.Timeout:
-		// The rule allows no hold at all: nothing is ever valid, and the session lives as long as the server may keep it.
+		// The rule allows no hold at all: nothing is ever valid, and the session lives as long as the server may
+		// keep it.
 		return v.standing.Timeout - elapsed(v.answered, at)
 	}
 	return v.attaching(v.standing.Timeout-v.rule.cut()-elapsed(v.answered, at), at)
 }
 
-// lapseNow makes a lapse final if the time has run out, and wakes guard. It says whether the validity has lapsed.
+// lapseNow makes a lapse final if the time has run out, and wakes guard. It says whether the validity has
+// lapsed.
 func (v *Validity) lapseNow(at instant) bool {
 	if !v.lapsed && v.standing.Timeout != 0 && v.left(at) <= 0 {
 		v.lapsed, v.why = true, ErrLapsed
@@ -196,8 +197,9 @@ func (v *Validity) lapseIn() (time.Duration, bool) {
 	return v.left(now()), v.standing.Timeout != 0
 }
 
-// watch is for guard: how long to wait until the next look at the clock, what ends that wait earlier, and, once the
-// validity has lapsed, why. It looks more often than the session could lapse: timers stand still while a machine sleeps.
+// watch is for guard: how long to wait until the next look at the clock, what ends that wait earlier, and,
+// once the validity has lapsed, why. It looks more often than the session could lapse: timers stand still
+// while a machine sleeps.
 func (v *Validity) watch() (wait time.Duration, changed <-chan struct{}, why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -269,8 +271,8 @@ func (v *Validity) connecting(at instant) {
 	}
 }
 
-// connected notes that the connect request sent at sent was answered; false if that came too late. A member without a
-// quorum has no say about the session's life (R1).
+// connected notes that the connect request sent at sent was answered; false if that came too late. A member
+// without a quorum has no say about the session's life (R1).
 func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -286,7 +288,8 @@ func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool)
 		timeout = v.standing.Timeout // the session's time is what members with a quorum have granted
 	}
 	if timeout > v.standing.Timeout {
-		// Earlier writes prove what was granted before, and the member that grants more now may have lost its leader.
+		// Earlier writes prove what was granted before, and the member that grants more now may have lost its
+		// leader.
 		v.commit, v.previous = instant{}, instant{}
 	}
 	v.changeRule(news{granted: timeout}, at)

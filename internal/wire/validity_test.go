@@ -204,7 +204,8 @@ func TestTheRuleTurns(t *testing.T) {
 	}
 }
 
-// What a server that stands alone has answered for stays true when it has become a member, and no answer of the member adds to it.
+// What a server that stands alone has answered for stays true when it has become a member, and no answer of
+// the member adds to it.
 func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 	for name, commits := range map[string]bool{"commits": true, "no commit": false} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +244,8 @@ func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 	}
 }
 
-// A handshake replaces the session's time: what was certain is so at most for as long as the shortest that may have been granted since.
+// A handshake replaces the session's time: what was certain is so at most for as long as the shortest that
+// may have been granted since.
 func TestLessIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newValidity(func(timeout time.Duration, _ bool) Rule {

@@ -8,17 +8,17 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// registry holds a session's watches: at most one on the server per path and kind, with any number of subscribers
-// here. Session.mu guards it.
+// registry holds a session's watches: at most one on the server per path and kind, with any number of
+// subscribers here. Session.mu guards it.
 //
-// Before ZooKeeper 3.9 a persistent and a one-shot watch of one connection on one path replace each other. So a
-// one-shot watch on a path with a persistent one is not armed on the server but served from it; a one-shot that was
-// there before is replaced by it and served from then on; and persistent and recursive subscribers of a path share
-// one watch. A recursive watch gets no event when a node's list of children changes, only the events of the children
-// themselves: the registry derives the former for the subscribers that want it.
+// Before ZooKeeper 3.9 a persistent and a one-shot watch of one connection on one path replace each other. So
+// a one-shot watch on a path with a persistent one is not armed on the server but served from it; a one-shot
+// that was there before is replaced by it and served from then on; and persistent and recursive subscribers
+// of a path share one watch. A recursive watch gets no event when a node's list of children changes, only the
+// events of the children themselves: the registry derives the former for the subscribers that want it.
 type registry struct {
 	entries map[watchKey]*watchEntry
-	order   *list.List // of *watchEntry, oldest arming first: events of a gap come in this order within each kind
+	order   *list.List // of *watchEntry, oldest arming first: the order of a gap's events within each kind
 	paths   lengths    // of all entries
 	above   lengths    // of the persistent ones, which hear of what is below them
 	lookups int        // how many entries were looked for on behalf of events
@@ -128,8 +128,8 @@ func (e *watchEntry) wanted() int32 {
 	return jute.WatchPersistent
 }
 
-// answered attaches the call's watch if its reply says that it is armed. It returns what the subscriber must be told
-// at once. If the watch is not attached, or stopped, the caller looks for what is unneeded.
+// answered attaches the call's watch if its reply says that it is armed. It returns what the subscriber must
+// be told at once. If the watch is not attached, or stopped, the caller looks for what is unneeded.
 func (r *registry) answered(c *Call, code int32) (fire []delivery) {
 	w := c.Watch
 	e := w.entry
@@ -210,7 +210,8 @@ func (r *registry) drop(e *watchEntry) {
 	}
 }
 
-// unneeded drops the path's watches that have no subscriber left and returns the calls that remove them from the server.
+// unneeded drops the path's watches that have no subscriber left and returns the calls that remove them from
+// the server.
 func (r *registry) unneeded(path string) (calls []*Call) {
 	p := r.find(path, Persistent)
 	oneShots := false
@@ -251,8 +252,8 @@ func removal(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
 
-// shared notes that the library watches paths, too, and appends the persistent watches there: the library's replace
-// them on servers before 3.9.
+// shared notes that the library watches paths, too, and appends the persistent watches there: the library's
+// replace them on servers before 3.9.
 func (r *registry) shared(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
 	for _, path := range paths {
 		r.entry(watchKey{path, kind}).library = true

@@ -15,9 +15,9 @@ func (s *Session) failWatch(c *Call, t *todo) {
 	}
 }
 
-// tidy removes watches that nobody needs from the server. Without a connection there is nothing to do: the next one
-// starts without them. While the session is being closed they go with it: a write after closeSession would break the
-// connection before the answer is read.
+// tidy removes watches that nobody needs from the server. Without a connection there is nothing to do: the
+// next one starts without them. While the session is being closed they go with it: a write after closeSession
+// would break the connection before the answer is read.
 func (s *Session) tidy(path string, t *todo) {
 	calls := s.watches.unneeded(path)
 	if s.links.live != nil && !s.ending.closing {
@@ -25,13 +25,16 @@ func (s *Session) tidy(path string, t *todo) {
 	}
 }
 
-// remove queues the calls that take watches on a path off the server. If the server refuses one, for example because
-// it is overloaded, removeAgain repeats it.
+// remove queues the calls that take watches on a path off the server. If the server refuses one, for example
+// because it is overloaded, removeAgain repeats it.
 func (s *Session) remove(path string, t *todo, calls ...*Call) {
 	for _, c := range calls {
 		c.Done = func(r Reply) {
-			if r.Err != nil || r.Code == jute.CodeOK || r.Code == jute.CodeNoWatcher || r.Code == jute.CodeUnimplemented {
-				return // without an answer the connection is gone, and the watches with it
+			switch {
+			case r.Err != nil: // the connection is gone, and the watches with it
+				return
+			case r.Code == jute.CodeOK, r.Code == jute.CodeNoWatcher, r.Code == jute.CodeUnimplemented:
+				return
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -44,8 +47,8 @@ func (s *Session) remove(path string, t *todo, calls ...*Call) {
 	s.pump(t)
 }
 
-// removeAgain takes watches off the server that it would not remove before. It waits while there are new ones on the
-// same path: those would be removed as well.
+// removeAgain takes watches off the server that it would not remove before. It waits while there are new ones
+// on the same path: those would be removed as well.
 func (s *Session) removeAgain(t *todo) {
 	for path := range s.watches.unremoved {
 		if !s.ending.closing && !s.watches.on(path) {
@@ -55,15 +58,16 @@ func (s *Session) removeAgain(t *todo) {
 	}
 }
 
-// Join attaches w to a server watch that is already armed, without a request. It returns false if there is none.
+// Join attaches w to a server watch that is already armed, without a request. It returns false if there is
+// none.
 func (s *Session) Join(w *Watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ending.err == nil && s.watches.join(w)
 }
 
-// Unwatch ends w's subscription; an event that is being delivered may still come. When the last subscriber of a watch
-// leaves, the watch is removed from the server.
+// Unwatch ends w's subscription; an event that is being delivered may still come. When the last subscriber of
+// a watch leaves, the watch is removed from the server.
 func (s *Session) Unwatch(w *Watch) {
 	s.locked(func() (t todo) {
 		if e := w.entry; !w.stopped && e != nil && slices.Contains(e.subs, w) {

@@ -2,17 +2,17 @@ package wire
 
 import "time"
 
-// window bounds how many calls of a connection may be without an answer. A server answers one client in order, so an
-// urgent call still waits for all that was written before it: in our buffers, on the network, at the server. How long
-// that takes depends on the server, the network and the sizes, so it is measured: the window grows while calls wait
-// and answers come soon, and shrinks when they come late. Session.mu guards it.
+// window bounds how many calls of a connection may be without an answer. A server answers one client in
+// order, so an urgent call still waits for all that was written before it: in our buffers, on the network, at
+// the server. How long that takes depends on the server, the network and the sizes, so it is measured: the
+// window grows while calls wait and answers come soon, and shrinks when they come late. Session.mu guards it.
 type window struct {
 	most  int           // it never grows beyond this
 	size  int           // what it is
 	used  int           // how much of it is taken
 	base  time.Duration // the shortest time that an answer has taken: the round trip
 	known bool          // there has been an answer
-	stale int           // answers still to come to calls of a larger window: they say nothing about the present size
+	stale int           // calls of a larger window without an answer: theirs say nothing about the present size
 }
 
 const (
@@ -33,8 +33,8 @@ func (c *Call) cost() int { return 1 + len(c.Body)/windowUnit }
 // open says whether another call may be written.
 func (w *window) open() bool { return w.used < w.size }
 
-// answered notes the answer to a call of this cost: how long it took, and how much longer than the quickest it may
-// take. flying is how many calls have no answer yet; wanted says that others wait for the window.
+// answered notes the answer to a call of this cost: how long it took, and how much longer than the quickest
+// it may take. flying is how many calls have no answer yet; wanted says that others wait for the window.
 func (w *window) answered(cost int, took, late time.Duration, flying int, wanted bool) {
 	w.used -= cost
 	stale := w.stale > 0
