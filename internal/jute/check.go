@@ -12,7 +12,8 @@ import "fmt"
 func CheckReply(op int32, asked []int32, body []byte) error {
 	d := NewDecoder(body)
 	switch op {
-	case OpDelete, OpCheck, OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCheckWatches, OpRemoveWatches, OpDeleteContainer, OpCloseSession:
+	case OpDelete, OpCheck, OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCheckWatches, OpRemoveWatches,
+		OpDeleteContainer, OpCloseSession:
 	case OpCreate, OpSync:
 		d.skipString()
 	case OpCreate2, OpCreateContainer, OpCreateTTL:

@@ -39,7 +39,8 @@ func (r *ConnectRequest) Encode(e *Encoder) {
 }
 
 func (r *ConnectRequest) Decode(d *Decoder) {
-	r.ProtocolVersion, r.LastZxidSeen, r.Timeout, r.SessionID, r.Password = d.Int(), d.Long(), d.Int(), d.Long(), d.Buffer()
+	r.ProtocolVersion, r.LastZxidSeen, r.Timeout, r.SessionID, r.Password = d.Int(), d.Long(), d.Int(), d.Long(),
+		d.Buffer()
 	if r.HasReadOnly = d.Err() == nil && d.Len() > 0; r.HasReadOnly {
 		r.ReadOnly = d.Bool()
 	}

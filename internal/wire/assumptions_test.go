@@ -88,10 +88,12 @@ func (c *noted) Close() error {
 }
 
 // alone starts the library on dial.
-func alone(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), start func(n int) bool) *library {
+func alone(t *testing.T, dial dialer,
+	start func(n int) bool) *library {
 	t.Helper()
 	l := &library{t: t, start: start}
-	conn, events, err := zk.Connect([]string{"one"}, 9*time.Second, zk.WithHostProvider(l), zk.WithLogger(l), zk.WithLogInfo(false),
+	conn, events, err := zk.Connect([]string{"one"}, 9*time.Second, zk.WithHostProvider(l), zk.WithLogger(l),
+		zk.WithLogInfo(false),
 		zk.WithEventCallback(func(ev zk.Event) {
 			if ev.Type == zk.EventSession {
 				l.note("%s", ev.State)
@@ -179,8 +181,10 @@ func TestAssumeTheOrderOfItsHooks(t *testing.T) {
 			}
 			return note == "close"
 		})
-		once := []string{"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession", "connected", "StateDisconnected"}
-		assert.Equal(t, append(append([]string{"init one:2181"}, once...), once...), notes, "one Next per dial; no pause but what the dialer makes")
+		once := []string{"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession",
+			"connected", "StateDisconnected"}
+		assert.Equal(t, append(append([]string{"init one:2181"}, once...), once...), notes,
+			"one Next per dial; no pause but what the dialer makes")
 		assert.Equal(t, 2, closed, "each connection is closed, and once")
 	})
 }
@@ -271,7 +275,8 @@ func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 func TestAssumeAConnectionThatAnswersEverythingEndsIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &Session{cfg: Config{Timeout: 9 * time.Second, Limits: Limits{MaxFrame: 100}}}
-		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return s.deadEndConn(false), nil }, nil)
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return s.deadEndConn(false), nil },
+			nil)
 		time.Sleep(time.Minute)
 		_, _, err := l.Get("/")
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
@@ -297,8 +302,10 @@ func TestAssumeSessionZeroMeansExpired(t *testing.T) {
 			return s.deadEndConn(n == 1), nil
 		}, nil)
 		time.Sleep(time.Second)
-		assert.Equal(t, []string{"init one:2181", "next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateExpired", "StateDisconnected",
-			"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession", "connected"}, l.logged())
+		assert.Equal(t, []string{"init one:2181", "next", "StateConnecting", "dial tcp one:2181 1s",
+			"StateConnected", "StateExpired", "StateDisconnected",
+			"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession", "connected"},
+			l.logged())
 		l.Close()
 		l.ended()
 	})

@@ -67,7 +67,8 @@ func (c *chaos) arm() {
 	synctest.Wait()
 	select {
 	case reply := <-r:
-		if reply.Err == nil && (reply.Code == jute.CodeOK || reply.Code == jute.CodeNoNode && x.Op == jute.OpExists) {
+		if reply.Err == nil && (reply.Code == jute.CodeOK || reply.Code == jute.CodeNoNode &&
+			x.Op == jute.OpExists) {
 			c.live = append(c.live, h)
 		}
 	default: // the connection is away: the call is answered later, or expires
@@ -106,8 +107,10 @@ func (c *chaos) fault() {
 		c.change()
 		require.NoError(c.t, c.srv.Start())
 	default:
-		op := []string{"setWatches", "setWatches2", "getData", "addWatch", "removeWatches", "getChildren2"}[c.random.IntN(6)]
-		c.srv.Inject(zktest.Fault{Op: op, Action: []zktest.Action{zktest.CutBefore, zktest.LoseReply}[c.random.IntN(2)]})
+		op := []string{"setWatches", "setWatches2", "getData", "addWatch", "removeWatches",
+			"getChildren2"}[c.random.IntN(6)]
+		c.srv.Inject(zktest.Fault{Op: op,
+			Action: []zktest.Action{zktest.CutBefore, zktest.LoseReply}[c.random.IntN(2)]})
 	}
 }
 
@@ -140,7 +143,7 @@ func (c *chaos) leave() {
 func (c *chaos) calm() {
 	for range 100 {
 		time.Sleep(2 * steady)
-		if r := c.do(jute.OpSync, &jute.PathRequest{Path: "/"}); r.Err == nil && c.Connected() {
+		if r := c.sync(); r.Err == nil && c.Connected() {
 			return
 		}
 	}
@@ -164,7 +167,8 @@ func (c *chaos) told() {
 	for _, h := range c.live {
 		assert.NotEmpty(c.t, h.types(), "kind %d of %s has heard nothing", h.Kind, h.Path)
 	}
-	c.live = slices.DeleteFunc(c.live, func(h *heard) bool { return h.Kind == Data || h.Kind == Child }) // used up
+	// used up
+	c.live = slices.DeleteFunc(c.live, func(h *heard) bool { return h.Kind == Data || h.Kind == Child })
 }
 
 func TestChaos(t *testing.T) {
@@ -172,7 +176,8 @@ func TestChaos(t *testing.T) {
 		profile := []zktest.Profile{zktest.V38, zktest.V39}[seed%2]
 		t.Run(fmt.Sprint(profile, " seed ", seed), func(t *testing.T) {
 			onServer(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
-				c := &chaos{client: connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 3 }), t: t, srv: srv, random: rand.New(rand.NewPCG(seed, 0))}
+				c := &chaos{client: connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 3 }), t: t, srv: srv,
+					random: rand.New(rand.NewPCG(seed, 0))}
 				for range 5 {
 					for range 30 {
 						switch n := c.random.IntN(20); {
@@ -203,7 +208,8 @@ func TestChaos(t *testing.T) {
 				}
 				c.calm()
 				assert.EqualValues(t, c.calls, c.ended.Load(), "every call ends once")
-				for key, e := range c.watches.entries { // a failed request of the library's is remembered until the next connection
+				// a failed request of the library's is remembered until the next connection
+				for key, e := range c.watches.entries {
 					assert.True(t, e.library && !e.armed && len(e.subs) == 0 && e.pending == 0, "%+v", key)
 				}
 				assert.Empty(t, srv.Watches())

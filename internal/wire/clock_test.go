@@ -49,8 +49,7 @@ func TestTheMachinesClocks(t *testing.T) {
 // A machine that has slept finds the session's time run out, whoever looks first; and if nobody looks, the
 // session does within a moment, though every timer has stood still.
 func TestASessionEndsWhenTheMachineHasSlept(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		time.Sleep(time.Minute)
 		Sleep(9 * time.Second)
 		assert.True(t, c.Validity().Valid())

@@ -32,8 +32,7 @@ func (c *client) within(ctx context.Context, most time.Duration) error {
 }
 
 func TestCloseIsAcknowledged(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/e", jute.ModeEphemeral)
 		watch := c.watch(Persistent, "/x")
 		last := c.start(jute.OpCreate, creation("/last", 0))
@@ -73,8 +72,7 @@ func TestCloseBehindAFullWindow(t *testing.T) {
 }
 
 func TestCloseWithoutAConnection(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Stop()
 		c.await(Disconnected)
 		waiting := c.start(jute.OpGetData, read("/"))
@@ -93,8 +91,7 @@ func TestCloseOfAHungServerEndsWithItsContext(t *testing.T) {
 		"replies are lost":  func(s *zktest.Server) { s.BlackHole(0, zktest.ToClient) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				c := connected(t, srv.Dial)
+			onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 				flying := c.start(jute.OpGetData, read("/"))
 				<-flying
 				hang(srv)
@@ -104,13 +101,12 @@ func TestCloseOfAHungServerEndsWithItsContext(t *testing.T) {
 				require.ErrorIs(t, c.within(ctx, 1500*time.Millisecond), ErrUnacknowledged)
 				assert.ErrorIs(t, (<-flying).Err, ErrConnectionLost)
 			})
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				c := connected(t, srv.Dial)
+			onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 				hang(srv)
-				require.ErrorIs(t, c.within(context.Background(), 10*time.Second), ErrUnacknowledged, "without a deadline: when the server counts as silent")
+				require.ErrorIs(t, c.within(context.Background(), 10*time.Second), ErrUnacknowledged,
+					"without a deadline: when the server counts as silent")
 			})
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				c := connected(t, srv.Dial)
+			onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 				hang(srv)
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
@@ -128,7 +124,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 		"silent handshake":         {func(p *peer) { p.swallow() }, true},
 		"half handshake":           {func(p *peer) { p.hello(); p.raw([]byte{0, 0}); p.swallow() }, true},
 		"closed without an answer": {func(p *peer) { p.hello() }, true},
-		"no session given":         {func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{Password: make([]byte, 16)}) }, false},
+		"no session given":         {func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{}) }, false},
 		"refused":                  {func(*peer) {}, false},
 	} {
 		for _, after := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, 30 * time.Second} {
@@ -171,7 +167,8 @@ func TestCloseDuringTheFirstHandshake(t *testing.T) {
 		"with a session to be closed": {opt: func(cfg *Config) {
 			cfg.Fences = []Fence{{SessionID: 4711, Password: make([]byte, 16), Until: time.Now().Add(time.Minute)}}
 		}},
-		"the answer is lost": {fault: &zktest.Fault{Op: "connect", Times: -1, Action: zktest.LoseReply}, err: ErrUnacknowledged},
+		"the answer is lost": {fault: &zktest.Fault{Op: "connect", Times: -1, Action: zktest.LoseReply},
+			err: ErrUnacknowledged},
 	} {
 		for at := time.Duration(0); at <= 6*way; at += way / 4 {
 			t.Run(name+" "+at.String(), func(t *testing.T) {
@@ -219,8 +216,7 @@ func TestCloseWhileReconnecting(t *testing.T) {
 
 func TestALostReplyToCloseIsUnacknowledged(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
-		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-			c := connected(t, srv.Dial)
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 			srv.Inject(zktest.Fault{Op: "closeSession", Action: action})
 			require.ErrorIs(t, c.within(context.Background(), time.Second), ErrUnacknowledged)
 		})
@@ -275,8 +271,7 @@ func TestNothingIsWrittenBehindTheCloseOfTheSession(t *testing.T) {
 }
 
 func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		hold := srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.Hold})
 		var wg sync.WaitGroup
 		for range 3 {
@@ -318,8 +313,7 @@ func TestWaitBehindAnAbort(t *testing.T) {
 }
 
 func TestAbortTellsTheServerNothing(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/e", jute.ModeEphemeral)
 		flying := c.start(jute.OpGetData, read("/"))
 		why := errors.New("why")

@@ -22,8 +22,7 @@ import (
 var zkWorld = zk.WorldACL(zk.PermAll)
 
 func TestTheLibraryKeepsWorking(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		conn := c.Conn()
 		_, err := conn.Create("/a", []byte("1"), zk.FlagEphemeral, zkWorld)
 		require.NoError(t, err)
@@ -47,8 +46,7 @@ func TestTheLibraryKeepsWorking(t *testing.T) {
 }
 
 func TestTheLibraryAndWeShareOneOrder(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/n", 0)
 		for i := range 200 {
 			x, r := call(jute.OpSetData, &jute.SetDataRequest{Path: "/n", Data: []byte{byte(i)}, Version: -1})
@@ -63,8 +61,7 @@ func TestTheLibraryAndWeShareOneOrder(t *testing.T) {
 
 // Pings at our own pace, whatever the library sends: its answers say nothing about when they were asked for.
 func TestABusyLibraryDoesNotKeepUsFromPinging(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		for range 600 {
 			_, _, err := c.Conn().Get("/")
 			require.NoError(t, err)
@@ -168,9 +165,7 @@ func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 					_, _, kids, err := conn.ChildrenW("/x")
 					require.NoError(t, err)
 					if reconnect {
-						srv.Cut(0)
-						c.await(Disconnected)
-						c.await(Connected)
+						c.reconnect(srv)
 						synctest.Wait()
 						time.Sleep(time.Second)
 					}
@@ -178,7 +173,7 @@ func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 						require.NoError(t, srv.Set("/x", nil))
 					}
 					require.NoError(t, srv.Create("/x/c", nil))
-					c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+					c.sync()
 					assert.Equal(t, zk.EventNodeDataChanged, (<-data).Type)
 					changes, children := 0, 0
 					for _, typ := range p.types() {
@@ -205,9 +200,7 @@ func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
 		require.NoError(t, srv.Create("/x", nil))
 		c := connected(t, srv.Dial)
 		hold := srv.Inject(zktest.Fault{Op: "addWatch", Action: zktest.Hold})
-		p := listen(Persistent, "/x")
-		x, r := arming(p)
-		c.Submit(x)
+		p, r := c.arm(Persistent, "/x")
 		<-hold.Struck()
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -218,11 +211,11 @@ func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
 		hold.Release()
 		<-r
 		wg.Wait()
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		for range 3 {
 			require.NoError(t, srv.Set("/x", nil))
 		}
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		changes := 0
 		for _, typ := range p.types() {
 			if typ == jute.EventNodeDataChanged {
@@ -248,14 +241,14 @@ func TestOurUnwatchLeavesTheLibraryItsWatch(t *testing.T) {
 			}
 			require.NoError(t, err)
 			c.Unwatch(&ours.Watch)
-			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			c.sync()
 			if kind == Child {
 				require.NoError(t, srv.Create("/x/c", nil))
 			} else {
 				require.NoError(t, srv.Set("/x", nil))
 			}
 			<-events
-			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			c.sync()
 			assert.Empty(t, srv.Watches(), "what we kept for it goes with its event")
 			assert.Empty(t, c.watches.entries)
 		})
@@ -299,7 +292,7 @@ func TestLibraryCredentialsAreSentAgainAndDoNotDeadlock(t *testing.T) {
 		for _, user := range []string{"a:a", "b:b", "c:c"} {
 			require.NoError(t, c.Conn().AddAuth("digest", []byte(user)))
 		}
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		for range 11 {
 			c.await(Connected)
 		}
@@ -316,8 +309,7 @@ func TestLibraryCredentialsAreSentAgainAndDoNotDeadlock(t *testing.T) {
 }
 
 func TestRefusedLibraryCredentials(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.ErrorIs(t, c.Conn().AddAuth("nosuchscheme", nil), zk.ErrAuthFailed)
 		c.await(Disconnected)
 		c.await(Connected)
@@ -328,8 +320,7 @@ func TestRefusedLibraryCredentials(t *testing.T) {
 
 // Whoever closes the library's connection ends the session; nobody would reconnect it.
 func TestClosingTheLibraryEndsTheSession(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		start := time.Now()
 		c.Conn().Close()
 		ev := c.await(Lost)
@@ -368,8 +359,7 @@ func TestLibraryRequestsWithoutAServer(t *testing.T) {
 }
 
 func TestLibraryRequestsEndWithTheSession(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Pause()
 		errs := make(chan error, 40)
 		for range 40 {

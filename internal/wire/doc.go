@@ -20,7 +20,8 @@
 //	link       one connection: reader, writer, watchdog                           link.go, keeper.go
 //	incoming   a frame from the server, and its limits                            incoming.go, frame.go
 //	window     how much may be in flight on it, by the delay of answers           window.go
-//	guest      go-zookeeper's connection, and the net.Conn that it holds          guest.go, libconn.go, share.go
+//	guest      go-zookeeper's connection, and the net.Conn that it holds          guest.go, libconn.go,
+//	                                                                              share.go
 //	Validity   until when the session is certain to live (promise P1)             validity.go, rule.go
 //	hosts      the server list and the backoff between passes over it             hosts.go
 //

@@ -137,8 +137,8 @@ func (s *Session) Abort(cause error) { s.end(cause) }
 //   - the session had ended before: a leader calls a session expired before the others have agreed, and it
 //     lives on if they do not;
 //   - an earlier session could not be closed;
-//   - the session has had no connection, and a handshake may have opened one. Close waits for one that is under
-//     way.
+//   - the session has had no connection, and a handshake may have opened one. Close waits for the one that is
+//     under way.
 //
 // A second Close waits for the first, or for its own ctx.
 func (s *Session) Close(ctx context.Context) error {

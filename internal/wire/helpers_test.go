@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"runtime"
@@ -27,10 +28,13 @@ type client struct {
 	events chan Event
 }
 
-type option func(*Config)
+type (
+	option = func(*Config)
+	dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+)
 
 // open starts a session on dial, which is aborted when the test ends.
-func open(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), options ...option) *client {
+func open(t *testing.T, dial dialer, options ...option) *client {
 	t.Helper()
 	c := &client{t: t, events: make(chan Event, 1000)}
 	cfg := Config{Servers: []string{"one:2181"}, Dial: dial, Timeout: 10 * time.Second}
@@ -49,11 +53,36 @@ func open(t *testing.T, dial func(context.Context, string, string) (net.Conn, er
 }
 
 // connected is open, and waits for the session.
-func connected(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), options ...option) *client {
+func connected(t *testing.T, dial dialer, options ...option) *client {
 	t.Helper()
 	c := open(t, dial, options...)
 	c.await(Connected)
 	return c
+}
+
+// abandoned is a session that has ended, with an ephemeral node /e, and that the server takes for alive.
+func abandoned(t *testing.T, srv *zktest.Server, options ...option) *client {
+	t.Helper()
+	c := connected(t, srv.Dial, options...)
+	c.create("/e", jute.ModeEphemeral)
+	c.Abort(errors.New("given up"))
+	c.Wait()
+	return c
+}
+
+// fenced makes c the session before the one that is opened; a request of it may be under way for so long.
+func (c *client) fenced(until time.Duration) option {
+	id, password := c.Identity()
+	fence := Fence{SessionID: id, Password: password, Until: time.Now().Add(until)}
+	return func(cfg *Config) { cfg.Fences = []Fence{fence} }
+}
+
+// reconnect cuts the connection and waits for the next one.
+func (c *client) reconnect(srv *zktest.Server) {
+	c.t.Helper()
+	srv.Cut(0)
+	c.await(Disconnected)
+	c.await(Connected)
 }
 
 // await skips events until the next of this kind.
@@ -102,6 +131,9 @@ func (c *client) start(op int32, records ...jute.Record) chan Reply {
 func (c *client) do(op int32, records ...jute.Record) Reply {
 	return <-c.start(op, records...)
 }
+
+// sync returns when everything that the server has said before is known.
+func (c *client) sync() Reply { return c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) }
 
 var anybody = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
@@ -159,12 +191,18 @@ func arming(h *heard) (*Call, chan Reply) {
 	return x, r
 }
 
-// watch arms a watch and insists on it.
-func (c *client) watch(kind WatchKind, path string) *heard {
-	c.t.Helper()
+// arm submits the call that arms a watch.
+func (c *client) arm(kind WatchKind, path string) (*heard, chan Reply) {
 	h := listen(kind, path)
 	x, r := arming(h)
 	c.Submit(x)
+	return h, r
+}
+
+// watch arms a watch and insists on it.
+func (c *client) watch(kind WatchKind, path string) *heard {
+	c.t.Helper()
+	h, r := c.arm(kind, path)
 	reply := <-r
 	require.NoError(c.t, reply.Err)
 	require.Equal(c.t, jute.CodeOK, reply.Code)
@@ -181,6 +219,12 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 func onServer(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
 	bubble(t, func(t *testing.T) { f(t, zktest.RunT(t, cfg)) })
+}
+
+// onClient is onServer with a session.
+func onClient(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *client)) {
+	t.Helper()
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) { f(t, srv, connected(t, srv.Dial)) })
 }
 
 // ---- a server that plays a script ----
@@ -260,9 +304,13 @@ func (p *peer) hello() (r jute.ConnectRequest) {
 const fakeSession = int64(0x1234)
 
 // welcome answers a connect request.
-func (p *peer) welcome(timeout time.Duration) jute.ConnectRequest {
+func (p *peer) welcome(timeout time.Duration) jute.ConnectRequest { return p.admit(timeout, false) }
+
+// admit is welcome, by a member without a quorum if it is so.
+func (p *peer) admit(timeout time.Duration, readOnly bool) jute.ConnectRequest {
 	r := p.hello()
-	p.send(&jute.ConnectResponse{Timeout: int32(timeout / time.Millisecond), SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true})
+	p.send(&jute.ConnectResponse{Timeout: int32(timeout / time.Millisecond), SessionID: fakeSession,
+		Password: make([]byte, 16), HasReadOnly: true, ReadOnly: readOnly})
 	return r
 }
 
@@ -329,7 +377,7 @@ type sentFrame struct {
 	body    []byte
 }
 
-func spyOn(dial func(context.Context, string, string) (net.Conn, error)) *spy {
+func spyOn(dial dialer) *spy {
 	return &spy{dial: dial}
 }
 

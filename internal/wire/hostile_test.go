@@ -23,13 +23,13 @@ import (
 
 // libraryCalls are all that the library can ask a server, each by the operation that it sends.
 var libraryCalls = map[int32]func(c *zk.Conn) error{
-	jute.OpCreate: func(c *zk.Conn) error { _, err := c.Create("/n/a", nil, 0, zk.WorldACL(zk.PermAll)); return err },
+	jute.OpCreate: func(c *zk.Conn) error { _, err := c.Create("/n/a", nil, 0, zkWorld); return err },
 	jute.OpCreateContainer: func(c *zk.Conn) error {
-		_, err := c.CreateContainer("/n/c", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+		_, err := c.CreateContainer("/n/c", nil, zk.FlagContainer, zkWorld)
 		return err
 	},
 	jute.OpCreateTTL: func(c *zk.Conn) error {
-		_, err := c.CreateTTL("/n/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Hour)
+		_, err := c.CreateTTL("/n/t", nil, zk.FlagTTL, zkWorld, time.Hour)
 		return err
 	},
 	jute.OpDelete:       func(c *zk.Conn) error { return c.Delete("/n/gone", -1) },
@@ -37,16 +37,20 @@ var libraryCalls = map[int32]func(c *zk.Conn) error{
 	jute.OpGetData:      func(c *zk.Conn) error { _, _, _, err := c.GetW("/n"); return err },
 	jute.OpSetData:      func(c *zk.Conn) error { _, err := c.Set("/n", []byte("x"), -1); return err },
 	jute.OpGetACL:       func(c *zk.Conn) error { _, _, err := c.GetACL("/n"); return err },
-	jute.OpSetACL:       func(c *zk.Conn) error { _, err := c.SetACL("/n", zk.WorldACL(zk.PermAll), -1); return err },
+	jute.OpSetACL:       func(c *zk.Conn) error { _, err := c.SetACL("/n", zkWorld, -1); return err },
 	jute.OpGetChildren2: func(c *zk.Conn) error { _, _, _, err := c.ChildrenW("/n"); return err },
 	jute.OpSync:         func(c *zk.Conn) error { _, err := c.Sync("/n"); return err },
 	jute.OpAuth:         func(c *zk.Conn) error { return c.AddAuth("digest", []byte("a:b")) },
 	jute.OpMulti: func(c *zk.Conn) error {
-		_, err := c.Multi(&zk.CreateRequest{Path: "/n/m", Acl: zk.WorldACL(zk.PermAll)}, &zk.SetDataRequest{Path: "/n/m", Version: -1},
+		_, err := c.Multi(&zk.CreateRequest{Path: "/n/m", Acl: zkWorld},
+			&zk.SetDataRequest{Path: "/n/m", Version: -1},
 			&zk.CheckVersionRequest{Path: "/n/m", Version: -1}, &zk.DeleteRequest{Path: "/n/m", Version: -1})
 		return err
 	},
-	jute.OpReconfig: func(c *zk.Conn) error { _, err := c.Reconfig([]string{"server.1=a:1:2;3"}, -1); return err },
+	jute.OpReconfig: func(c *zk.Conn) error {
+		_, err := c.Reconfig([]string{"server.1=a:1:2;3"}, -1)
+		return err
+	},
 }
 
 // What the library asks is answered, whatever it is.
@@ -63,7 +67,8 @@ func TestTheLibraryGetsRightAnswers(t *testing.T) {
 				require.NoError(t, err, jute.OpName(op))
 			}
 		}
-		_, err := lib.Multi(&zk.DeleteRequest{Path: "/n/none", Version: -1}, &zk.DeleteRequest{Path: "/n/a", Version: -1})
+		_, err := lib.Multi(&zk.DeleteRequest{Path: "/n/none", Version: -1},
+			&zk.DeleteRequest{Path: "/n/a", Version: -1})
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		assert.NotContains(t, c.seen(), Disconnected)
 		assert.Empty(t, c.links.live.library.asked, "nothing is left to be remembered")
@@ -144,7 +149,8 @@ func broken(t *testing.T, say func(p *peer, read, create jute.RequestHeader), op
 func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 	event := func(path string) func(*peer, jute.RequestHeader, jute.RequestHeader) {
 		return func(p *peer, _, _ jute.RequestHeader) {
-			p.send(&jute.ReplyHeader{Xid: jute.XidNotification}, &jute.WatcherEvent{Type: jute.EventNodeCreated, State: 3, Path: path})
+			p.send(&jute.ReplyHeader{Xid: jute.XidNotification},
+				&jute.WatcherEvent{Type: jute.EventNodeCreated, State: 3, Path: path})
 		}
 	}
 	for name, say := range map[string]func(p *peer, read, create jute.RequestHeader){
@@ -155,9 +161,11 @@ func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 		"a null character":     event("/a/\x00"),
 		"a path too long":      event("/a/" + strings.Repeat("b", maxPath)),
 		"a path much too long": event("/a" + strings.Repeat("/b", 2*maxPath)),
-		"half an event":        func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: jute.XidNotification}) },
-		"a reply to nothing":   func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: -5000}) },
-		"a reply to nobody":    func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: 5000}) },
+		"half an event": func(p *peer, _, _ jute.RequestHeader) {
+			p.send(&jute.ReplyHeader{Xid: jute.XidNotification})
+		},
+		"a reply to nothing": func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: -5000}) },
+		"a reply to nobody":  func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: 5000}) },
 		"a long pong": func(p *peer, _, _ jute.RequestHeader) {
 			p.send(&jute.ReplyHeader{Xid: jute.XidPing}, rawRecord(make([]byte, 5000)))
 		},
@@ -172,7 +180,8 @@ func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 			assert.ErrorIs(t, broken(t, say), ErrProtocol)
 		})
 	}
-	for _, path := range []string{"/", "/a", "/a/\u007f", "/a/\ufffd", "/a/" + strings.Repeat("b", maxPath-3)} { // some of them older servers have
+	// some of them older servers have
+	for _, path := range []string{"/", "/a", "/a/\u007f", "/a/\ufffd", "/a/" + strings.Repeat("b", maxPath-3)} {
 		assert.NoError(t, broken(t, event(path)))
 	}
 }
@@ -196,9 +205,7 @@ func TestALargeAnswerIsReadPast(t *testing.T) {
 			}
 		})
 		c := connected(t, f.Dial, func(cfg *Config) { cfg.MaxFrame, cfg.MaxReply = 1<<20, 1<<20 })
-		h := listen(Data, "/a")
-		x, r := arming(h)
-		c.Submit(x)
+		_, r := c.arm(Data, "/a")
 		reply := <-r
 		require.ErrorIs(t, reply.Err, ErrReplyTooLarge)
 		assert.Nil(t, reply.Body)
@@ -230,7 +237,7 @@ func TestARefusalForWantOfALoginIsHeardOnce(t *testing.T) {
 			p.raw(all)
 		})
 		c := connected(t, f.Dial)
-		r := c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		r := c.sync()
 		require.NoError(t, r.Err, "it is an answer, too")
 		assert.Equal(t, jute.CodeSessionClosedRequireSASL, r.Code)
 		time.Sleep(5 * time.Second)
@@ -259,19 +266,20 @@ func TestFramesWithoutEndMakeNoNoise(t *testing.T) {
 	event := jute.Marshal(&jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: 3, Path: "/a"})
 	none := jute.Marshal(&jute.WatcherEvent{Type: jute.EventNone, State: jute.StateExpired, Path: "/a"})
 	for name, frame := range map[string][]byte{
-		"answers to nothing":          say(-4000, 1, 0),
-		"answers to the library":      say(4000, 1, 0),
-		"refusals to the library":     say(4000, 1, jute.CodeNoNode),
-		"answers to what it asked":    say(1, 1, 0),
-		"reserved xids":               say(jute.XidSetWatches, 1, 0),
-		"answers to credentials":      say(jute.XidAuth, 1, jute.CodeAuthFailed),
-		"pongs":                       say(jute.XidPing, 1, 0),
-		"refusals":                    say(jute.XidPing, 1, jute.CodeSessionClosedRequireSASL),
-		"sessions that have moved":    say(jute.XidPing, 1, jute.CodeSessionMoved),
-		"sessions that have expired":  say(jute.XidPing, 1, jute.CodeSessionExpired),
-		"events":                      say(jute.XidNotification, 1, 0, event...),
-		"events of no kind":           say(jute.XidNotification, 1, 0, none...),
-		"events of what is not there": say(jute.XidNotification, 1, 0, jute.Marshal(&jute.WatcherEvent{Type: 3, State: 3, Path: "/b"})...),
+		"answers to nothing":         say(-4000, 1, 0),
+		"answers to the library":     say(4000, 1, 0),
+		"refusals to the library":    say(4000, 1, jute.CodeNoNode),
+		"answers to what it asked":   say(1, 1, 0),
+		"reserved xids":              say(jute.XidSetWatches, 1, 0),
+		"answers to credentials":     say(jute.XidAuth, 1, jute.CodeAuthFailed),
+		"pongs":                      say(jute.XidPing, 1, 0),
+		"refusals":                   say(jute.XidPing, 1, jute.CodeSessionClosedRequireSASL),
+		"sessions that have moved":   say(jute.XidPing, 1, jute.CodeSessionMoved),
+		"sessions that have expired": say(jute.XidPing, 1, jute.CodeSessionExpired),
+		"events":                     say(jute.XidNotification, 1, 0, event...),
+		"events of no kind":          say(jute.XidNotification, 1, 0, none...),
+		"events of what is not there": say(jute.XidNotification, 1, 0,
+			jute.Marshal(&jute.WatcherEvent{Type: 3, State: 3, Path: "/b"})...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -316,7 +324,8 @@ func (c *trickling) Read(b []byte) (int, error) {
 // A server that trickles keeps nobody: before the session lapses there is time for another one, and what is
 // held stays so.
 func TestATricklingServerIsLeftInTime(t *testing.T) {
-	for _, every := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second} {
+	for _, every := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, time.Second,
+		3 * time.Second} {
 		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 			var on atomic.Bool
 			dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -334,7 +343,8 @@ func TestATricklingServerIsLeftInTime(t *testing.T) {
 			if every >= 300*time.Millisecond { // else pongs are complete in time
 				why := c.await(Disconnected).Err
 				ping, most := c.validity.ruleNow().pace(10 * time.Second)
-				assert.LessOrEqual(t, time.Since(start), most+ping+every, "%v: no later than a silent one: %v", every, why)
+				assert.LessOrEqual(t, time.Since(start), most+ping+every, "%v: no later than a silent one: %v", every,
+					why)
 			}
 			for range 60 {
 				time.Sleep(time.Second)
@@ -362,7 +372,8 @@ func TestATricklingHandshakeEndsInTime(t *testing.T) {
 						p.obey()
 						return
 					}
-					all := jute.Frame(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 4000)})
+					all := jute.Frame(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession,
+						Password: make([]byte, 4000)})
 					p.hello()
 					if login {
 						p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16)})
@@ -408,10 +419,12 @@ func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 						}
 					}
 				})
-				rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond, Margin: 250 * time.Millisecond}
+				rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond,
+					Margin: 250 * time.Millisecond}
 				every, _ := rule.pace(10 * time.Second)
 				beat := func(s *Session) {
-					s.Submit(&Call{Op: jute.OpMulti, Urgent: true, Patience: every, Body: jute.Marshal(&jute.MultiRequest{})})
+					s.Submit(&Call{Op: jute.OpMulti, Urgent: true, Patience: every,
+						Body: jute.Marshal(&jute.MultiRequest{})})
 				}
 				var s atomic.Pointer[Session]
 				c := connected(t, f.Dial, func(cfg *Config) {
@@ -462,7 +475,7 @@ func TestAGrantBeyondMeasureKeepsNobody(t *testing.T) {
 				})
 				c := connected(t, f.Dial)
 				start := time.Now()
-				require.ErrorIs(t, c.do(jute.OpSync, &jute.PathRequest{Path: "/"}).Err, ErrConnectionLost)
+				require.ErrorIs(t, c.sync().Err, ErrConnectionLost)
 				assert.LessOrEqual(t, time.Since(start), 12*time.Second)
 				assert.Contains(t, []string{"silent", "stuck"}, Reason(c.await(Disconnected).Err))
 			})
@@ -489,7 +502,8 @@ func TestTheLibrarysMultiHasItsResults(t *testing.T) {
 					}
 				})
 				c := connected(t, f.Dial)
-				_, err := c.Conn().Multi(&zk.CreateRequest{Path: "/a", Acl: zk.WorldACL(zk.PermAll)}, &zk.SetDataRequest{Path: "/a", Version: -1})
+				_, err := c.Conn().Multi(&zk.CreateRequest{Path: "/a", Acl: zkWorld},
+					&zk.SetDataRequest{Path: "/a", Version: -1})
 				require.Error(t, err)
 				assert.ErrorIs(t, c.await(Disconnected).Err, ErrProtocol)
 			})
@@ -510,7 +524,8 @@ func FuzzLibrary(f *testing.F) {
 	f.Add(jute.OpGetData, jute.Marshal(&jute.GetDataResponse{Data: []byte("x")}))
 	f.Add(jute.OpGetChildren2, jute.Marshal(&jute.Children2Response{Children: []string{"a", "b"}}))
 	f.Add(jute.OpGetACL, jute.Marshal(&jute.GetACLResponse{ACL: anybody}))
-	f.Add(jute.OpMulti, jute.Marshal(&jute.MultiResponse{Results: []jute.MultiResult{{Op: jute.OpCreate, Path: "/a"}, {Op: jute.OpSetData}, {Op: jute.OpError, Err: -101}}}))
+	f.Add(jute.OpMulti, jute.Marshal(&jute.MultiResponse{Results: []jute.MultiResult{
+		{Op: jute.OpCreate, Path: "/a"}, {Op: jute.OpSetData}, {Op: jute.OpError, Err: -101}}}))
 	f.Fuzz(func(t *testing.T, op int32, body []byte) {
 		call := libraryCalls[op]
 		if call == nil {

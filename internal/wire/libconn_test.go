@@ -87,7 +87,8 @@ func TestLibConnNeverFailsAWrite(t *testing.T) {
 	require.NoError(t, err)
 	l.close(io.ErrUnexpectedEOF)
 	c.fail(io.ErrUnexpectedEOF)
-	for _, frame := range [][]byte{requestFrame(1, jute.OpGetData, read("/")), {0, 0, 0, 0}, {0, 0, 0, 3, 1, 2, 3}} {
+	for _, frame := range [][]byte{requestFrame(1, jute.OpGetData, read("/")), {0, 0, 0, 0},
+		{0, 0, 0, 3, 1, 2, 3}} {
 		n, err := c.Write(frame)
 		require.NoError(t, err)
 		require.Equal(t, len(frame), n)
@@ -157,7 +158,8 @@ func TestLibConnAnswersAFarewellThatNobodyElseCan(t *testing.T) {
 
 func TestLibConnAnswersWhatIsTooLarge(t *testing.T) {
 	c, l := loose(t)
-	_, err := c.Write(append(helloFrame(0), requestFrame(1, jute.OpSetData, &jute.SetDataRequest{Path: "/a", Data: make([]byte, 200)})...))
+	_, err := c.Write(append(helloFrame(0),
+		requestFrame(1, jute.OpSetData, &jute.SetDataRequest{Path: "/a", Data: make([]byte, 200)})...))
 	require.NoError(t, err)
 	assert.Equal(t, jute.CodeMarshallingError, replyOf(t, c).Err)
 	assert.Empty(t, l.output.buf)
@@ -172,7 +174,8 @@ func TestTheLibraryLearnsNoZxids(t *testing.T) {
 	l.in, l.library.asked = newMeter(ours), map[int32]asked{3: {op: jute.OpSync}}
 	go func() {
 		defer theirs.Close()
-		_, _ = theirs.Write(jute.Frame(&jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode}, &jute.PathRequest{Path: "/a"}))
+		_, _ = theirs.Write(jute.Frame(&jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode},
+			&jute.PathRequest{Path: "/a"}))
 	}()
 	require.ErrorIs(t, l.read(), io.EOF)
 	assert.Equal(t, jute.Marshal(&jute.ReplyHeader{Xid: 3, Err: jute.CodeNoNode}), frameOf(t, c))

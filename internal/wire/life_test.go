@@ -77,7 +77,8 @@ func TestHeldByHeartbeats(t *testing.T) {
 		c.create("/own", jute.ModeEphemeral)
 		require.False(t, c.Validity().Hold(), "one write is not enough")
 		beat := func() {
-			r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/own", Version: -1}}}})
+			check := jute.MultiOp{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/own", Version: -1}}
+			r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{check}})
 			require.NoError(t, r.Err)
 		}
 		beat()
@@ -87,7 +88,8 @@ func TestHeldByHeartbeats(t *testing.T) {
 			time.Sleep(time.Second)
 			beat()
 			gap, _ := rule.pace(10 * time.Second)
-			require.Equal(t, before.Add(10*time.Second-time.Second-gap-500*time.Millisecond), c.deadline(), "from the last beat but one")
+			require.Equal(t, before.Add(10*time.Second-time.Second-gap-500*time.Millisecond), c.deadline(),
+				"from the last beat but one")
 			before = before.Add(time.Second)
 		}
 		c.lapses(c.deadline()) // pings go on being answered
@@ -96,8 +98,7 @@ func TestHeldByHeartbeats(t *testing.T) {
 
 func TestAHoleInOneConnectionIsLeftBehind(t *testing.T) {
 	for _, dir := range []zktest.Direction{zktest.FromClient, zktest.ToClient, zktest.Both} {
-		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-			c := connected(t, srv.Dial)
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 			time.Sleep(5 * time.Second)
 			srv.BlackHole(c.ID(), dir)
 			r := c.start(jute.OpGetData, read("/"))
@@ -141,7 +142,9 @@ func TestHungMembersLeaveTimeForTheOthers(t *testing.T) {
 						}
 						return f.Dial(ctx, network, addr)
 					}
-					c := connected(t, dial, func(cfg *Config) { cfg.Servers, cfg.Timeout = []string{"a:1", "b:1", "c:1", "d:1"}, 9*time.Second })
+					c := connected(t, dial, func(cfg *Config) {
+						cfg.Servers, cfg.Timeout = []string{"a:1", "b:1", "c:1", "d:1"}, 9*time.Second
+					})
 					time.Sleep(10 * time.Second)
 					hung.Store(true)
 					time.Sleep(20 * time.Second)
@@ -171,8 +174,7 @@ func TestTheBackOffLeavesTimeForAnotherAttempt(t *testing.T) {
 }
 
 func TestARequestThatIsNeverAnsweredEndsTheConnection(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Inject(zktest.Fault{Op: "getData", Action: zktest.DropRequest})
 		start := time.Now()
 		r := c.do(jute.OpGetData, read("/"))
@@ -223,8 +225,7 @@ func TestADialThatHangsIsBounded(t *testing.T) {
 // Whoever knows id and password can end a session: the one with the connection learns it by the connection's
 // end.
 func TestExpiryByASecondConnection(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/e", jute.ModeEphemeral)
 		watch := c.watch(Data, "/e")
 		id, password := c.Identity()
@@ -233,7 +234,8 @@ func TestExpiryByASecondConnection(t *testing.T) {
 		conn, err := srv.Dial(t.Context(), "", "")
 		require.NoError(t, err)
 		defer conn.Close()
-		_, err = conn.Write(append(jute.Frame(&jute.ConnectRequest{Timeout: 10_000, SessionID: id, Password: password}), requestFrame(1, jute.OpCloseSession)...))
+		attach := jute.Frame(&jute.ConnectRequest{Timeout: 10_000, SessionID: id, Password: password})
+		_, err = conn.Write(append(attach, requestFrame(1, jute.OpCloseSession)...))
 		require.NoError(t, err)
 		ev := c.await(Lost)
 		assert.ErrorIs(t, ev.Err, ErrExpired)
@@ -248,8 +250,7 @@ func TestExpiryByASecondConnection(t *testing.T) {
 
 // A server may say it in a reply, too.
 func TestExpiryByAReply(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Inject(zktest.Fault{Op: "create", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired})
 		r := c.do(jute.OpCreate, creation("/a", 0))
 		assert.ErrorIs(t, r.Err, ErrSessionLost)
@@ -258,8 +259,7 @@ func TestExpiryByAReply(t *testing.T) {
 }
 
 func TestWipedDataEndTheSessionAndTheNextOneStartsAnew(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/a", 0)
 		time.Sleep(10 * time.Second)
 		at := c.deadline()
@@ -340,17 +340,11 @@ func TestTheOldSessionIsClosedBeforeTheNewOneIsAnnounced(t *testing.T) {
 					cfg.Credentials = []Credential{{"digest", []byte("u:p")}}
 				}
 			}
-			old := connected(t, srv.Dial, credentials)
-			old.create("/e", jute.ModeEphemeral)
-			old.Abort(errors.New("given up"))
-			old.Wait()
+			old := abandoned(t, srv, credentials)
 			require.True(t, srv.Exists("/e"))
-			id, password := old.Identity()
-
 			seen := false
 			spy := spyOn(srv.Dial)
-			next := open(t, spy.Dial, credentials, func(cfg *Config) {
-				cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}}
+			next := open(t, spy.Dial, credentials, old.fenced(time.Minute), func(cfg *Config) {
 				cfg.LastZxid = old.MaxZxid()
 				was := cfg.OnEvent
 				cfg.OnEvent = func(ev Event) {
@@ -363,7 +357,7 @@ func TestTheOldSessionIsClosedBeforeTheNewOneIsAnnounced(t *testing.T) {
 			require.Len(t, srv.Sessions(), 1)
 			assert.Equal(t, next.ID(), srv.Sessions()[0].ID)
 			assert.Zero(t, spy.connectOf(0).SessionID)
-			assert.Equal(t, id, spy.connectOf(1).SessionID)
+			assert.Equal(t, old.ID(), spy.connectOf(1).SessionID)
 			srv.Cut(0)
 			next.await(Connected)
 			assert.Equal(t, 3, spy.links(), "once")
@@ -381,17 +375,11 @@ func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				old := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
-				old.create("/e", jute.ModeEphemeral)
-				old.Abort(errors.New("given up"))
-				old.Wait()
+				old := abandoned(t, srv, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
 				srv.Inject(fault)
-				id, password := old.Identity()
-				next := connected(t, srv.Dial, func(cfg *Config) {
-					cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}}
-				})
+				next := connected(t, srv.Dial, old.fenced(time.Minute))
 				assert.False(t, srv.Exists("/e"))
-				assert.NotEqual(t, id, next.ID())
+				assert.NotEqual(t, old.ID(), next.ID())
 				time.Sleep(15 * time.Second)
 				assert.Len(t, srv.Sessions(), 1, "those that were opened in vain are closed, or expire")
 			})
@@ -410,15 +398,9 @@ func TestFencingAfterALongOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 				long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
-				old := connected(t, srv.Dial, long)
-				old.create("/e", jute.ModeEphemeral)
-				id, password := old.Identity()
+				old := abandoned(t, srv, long)
 				srv.Stop()
-				old.Abort(errors.New("given up"))
-				old.Wait()
-				next := open(t, srv.Dial, long, func(cfg *Config) {
-					cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Second)}}
-				})
+				next := open(t, srv.Dial, long, old.fenced(time.Second))
 				time.Sleep(3 * time.Minute)
 				srv.Inject(fault)
 				require.NoError(t, srv.Start())
@@ -459,13 +441,9 @@ func TestCloseTriesWhatWasLeft(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", handed on: ", handedOn), func(t *testing.T) {
 				onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 					long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
-					old := connected(t, srv.Dial, long)
-					old.create("/e", jute.ModeEphemeral)
-					id, password := old.Identity()
-					old.Abort(errors.New("given up"))
-					old.Wait()
-					srv.Inject(zktest.Fault{Session: id, Op: "closeSession", Times: strikes, Action: zktest.CutBefore})
-					next := connected(t, srv.Dial, long, func(cfg *Config) { cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now()}} })
+					old := abandoned(t, srv, long)
+					srv.Inject(zktest.Fault{Session: old.ID(), Op: "closeSession", Times: strikes, Action: zktest.CutBefore})
+					next := connected(t, srv.Dial, long, old.fenced(0))
 					assert.True(t, srv.Exists("/e"), "left to expire")
 					if handedOn {
 						next.Abort(errors.New("given up, too"))
@@ -514,24 +492,19 @@ func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
 // simulation).
 func TestFencesAreHandedOn(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		old := connected(t, srv.Dial)
-		old.create("/e", jute.ModeEphemeral)
-		id, password := old.Identity()
-		old.Abort(errors.New("given up"))
-		old.Wait()
+		old := abandoned(t, srv)
 		srv.Stop()
-		between := open(t, srv.Dial, func(cfg *Config) {
-			cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Hour)}}
-		})
+		between := open(t, srv.Dial, old.fenced(time.Hour))
 		between.Abort(errors.New("given up, too"))
 		left := between.Unfenced()
 		require.Len(t, left, 1)
-		assert.Equal(t, id, left[0].SessionID)
+		assert.Equal(t, old.ID(), left[0].SessionID)
 		assert.ErrorIs(t, between.Close(t.Context()), ErrUnacknowledged)
 
 		require.NoError(t, srv.Start())
 		for i := range maxFences + 2 { // those that nobody knows
-			left = slices.Insert(left, 0, Fence{SessionID: int64(100 + i), Password: make([]byte, 16), Until: time.Now().Add(time.Hour)})
+			left = slices.Insert(left, 0, Fence{SessionID: int64(100 + i), Password: make([]byte, 16),
+				Until: time.Now().Add(time.Hour)})
 		}
 		spy := spyOn(srv.Dial)
 		next := connected(t, spy.Dial, func(cfg *Config) { cfg.Fences = left })
@@ -578,14 +551,19 @@ func TestPingsArePairedWithTheOldest(t *testing.T) {
 func TestOnlyAnswersToOurRequestsExtendTheValidity(t *testing.T) {
 	for name, say := range map[string]func(p *peer){
 		"watch events": func(p *peer) {
-			p.send(&jute.ReplyHeader{Xid: jute.XidNotification}, &jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: 3, Path: "/a"})
+			p.send(&jute.ReplyHeader{Xid: jute.XidNotification},
+				&jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: 3, Path: "/a"})
 		},
-		"auth replies":                        func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidAuth}) },
-		"replies to the library":              func(p *peer) { p.send(&jute.ReplyHeader{Xid: 7, Zxid: 1}) },
-		"replies to nobody":                   func(p *peer) { p.send(&jute.ReplyHeader{Xid: -5000, Zxid: 1}) },
-		"reserved xids":                       func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidSetWatches, Zxid: 1}) },
-		"refusals for want of a login":        func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionClosedRequireSASL}) },
-		"replies to a session that has moved": func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionMoved}) },
+		"auth replies":           func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidAuth}) },
+		"replies to the library": func(p *peer) { p.send(&jute.ReplyHeader{Xid: 7, Zxid: 1}) },
+		"replies to nobody":      func(p *peer) { p.send(&jute.ReplyHeader{Xid: -5000, Zxid: 1}) },
+		"reserved xids":          func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidSetWatches, Zxid: 1}) },
+		"refusals for want of a login": func(p *peer) {
+			p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionClosedRequireSASL})
+		},
+		"replies to a session that has moved": func(p *peer) {
+			p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionMoved})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -612,8 +590,7 @@ func TestOnlyAnswersToOurRequestsExtendTheValidity(t *testing.T) {
 func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := scripted(t, func(n int, p *peer) {
-			p.hello()
-			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: n > 1})
+			p.admit(10*time.Second, n > 1)
 			if n == 1 {
 				return // and the connection is cut
 			}
@@ -637,11 +614,11 @@ func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
 func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := scripted(t, func(n int, p *peer) {
-			p.hello()
 			if n > 1 {
+				p.hello()
 				return // a hang-up
 			}
-			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
+			p.admit(10*time.Second, true)
 			h, _ := p.next()
 			p.reply(h, 1<<40, jute.CodeOK)
 		})
@@ -660,8 +637,7 @@ func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
 func TestAReadOnlyMemberThatWasNotAskedFor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := scripted(t, func(n int, p *peer) {
-			assert.False(t, p.hello().ReadOnly)
-			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: n == 1})
+			assert.False(t, p.admit(10*time.Second, n == 1).ReadOnly)
 			if n > 1 {
 				p.obey()
 			}
@@ -673,8 +649,7 @@ func TestAReadOnlyMemberThatWasNotAskedFor(t *testing.T) {
 }
 
 func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Delay(0, 200*time.Millisecond)
 		time.Sleep(12_345 * time.Millisecond)
 		sent := time.Now()
@@ -718,8 +693,7 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 }
 
 func TestNothingRevivesALostSession(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/e", jute.ModeEphemeral)
 		time.Sleep(time.Second)
 		srv.BlackHole(0, zktest.Both)
@@ -787,7 +761,7 @@ func TestServersAreNotHammered(t *testing.T) {
 		"closes at once":             func(*peer) {},
 		"closes after the handshake": func(p *peer) { p.welcome(10 * time.Second) },
 		"gives no session":           func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{Timeout: 10_000}) },
-		"gives no time":              func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{SessionID: 1, Timeout: 1}) },
+		"gives no time":              func(p *peer) { p.admit(time.Millisecond, false) },
 		"speaks nonsense":            func(p *peer) { p.hello(); p.raw([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) },
 		"claims a huge response":     func(p *peer) { p.hello(); p.raw([]byte{0x7f, 0, 0, 0, 1, 2, 3}) },
 		"short response":             func(p *peer) { p.hello(); p.raw([]byte{0, 0, 0, 2, 1, 2}) },

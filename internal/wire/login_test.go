@@ -96,7 +96,7 @@ func TestASessionThatIsRefusedLapses(t *testing.T) {
 				}
 			})
 			c := connected(t, f.Dial, func(cfg *Config) { cfg.Credentials = []Credential{{"digest", []byte("a:b")}} })
-			r := c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			r := c.sync()
 			require.NoError(t, r.Err)
 			c.await(Disconnected)
 			start := time.Now()
@@ -167,7 +167,7 @@ func TestLoginBeforeAnythingElse(t *testing.T) {
 				}
 			})
 			c.watch(Data, "/a")
-			assert.ErrorIs(t, c.do(jute.OpSync, &jute.PathRequest{Path: "/"}).Err, ErrConnectionLost)
+			assert.ErrorIs(t, c.sync().Err, ErrConnectionLost)
 			c.await(Connected)
 			c.do(jute.OpGetData, read("/b"))
 			var want []int32
@@ -234,7 +234,10 @@ func TestLoginsEnd(t *testing.T) {
 			c := open(t, f.Dial, func(cfg *Config) {
 				cfg.Login = steps("hello")
 				if asks {
-					cfg.Login = func(ctx context.Context, _ string) (LoginStep, error) { <-ctx.Done(); return nil, ctx.Err() }
+					cfg.Login = func(ctx context.Context, _ string) (LoginStep, error) {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
 				}
 			})
 			start := time.Now()
@@ -287,7 +290,8 @@ func TestFencingWithALogin(t *testing.T) {
 
 func TestSecretsAreNotPrinted(t *testing.T) {
 	secret := []byte("hush!")
-	cfg := Config{Auth: Auth{Credentials: []Credential{{"digest", secret}}}, Fences: []Fence{{SessionID: 1, Password: secret}}}
+	cfg := Config{Auth: Auth{Credentials: []Credential{{"digest", secret}}},
+		Fences: []Fence{{SessionID: 1, Password: secret}}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%q", "%d"} {
 		for _, v := range []any{cfg, cfg.Credentials, cfg.Fences[0], &cfg.Fences[0], cfg.Fences} {
 			text := fmt.Sprintf(verb, v)

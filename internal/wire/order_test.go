@@ -19,21 +19,21 @@ import (
 )
 
 func TestCallsReachTheServerInTheOrderOfSubmit(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/q", 0)
 		const n = 3000 // three windows
 		var done []int
 		var wg sync.WaitGroup
 		wg.Add(n)
 		for i := range n {
-			x := &Call{Op: jute.OpCreate, Body: jute.Marshal(creation("/q/n-", jute.ModePersistentSequential)), Done: func(r Reply) {
-				var path jute.PathResponse
-				assert.NoError(t, jute.Unmarshal(r.Body, &path))
-				assert.Equal(t, fmt.Sprintf("/q/n-%010d", i), path.Path)
-				done = append(done, i) // one goroutine calls
-				wg.Done()
-			}}
+			x := &Call{Op: jute.OpCreate, Body: jute.Marshal(creation("/q/n-", jute.ModePersistentSequential)),
+				Done: func(r Reply) {
+					var path jute.PathResponse
+					assert.NoError(t, jute.Unmarshal(r.Body, &path))
+					assert.Equal(t, fmt.Sprintf("/q/n-%010d", i), path.Path)
+					done = append(done, i) // one goroutine calls
+					wg.Done()
+				}}
 			c.Submit(x)
 		}
 		wg.Wait()
@@ -135,8 +135,7 @@ func TestCancelTakesBackWhatIsNotWritten(t *testing.T) {
 }
 
 func TestCancelLeavesAloneWhatIsWritten(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		hold := srv.Inject(zktest.Fault{Op: "create", Action: zktest.Hold})
 		x, r := call(jute.OpCreate, creation("/a", 0))
 		c.Submit(x)
@@ -152,8 +151,7 @@ func TestCancelLeavesAloneWhatIsWritten(t *testing.T) {
 }
 
 func TestCallsExpireInTheQueueAlone(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
 		written, w := call(jute.OpGetData, read("/"))
 		written.Patience = time.Second
@@ -182,8 +180,7 @@ func TestCallsExpireInTheQueueAlone(t *testing.T) {
 }
 
 func TestAnExpiredCallTakesItsWatchAlong(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Stop()
 		c.await(Disconnected)
 		h := listen(Data, "/")
@@ -193,7 +190,7 @@ func TestAnExpiredCallTakesItsWatchAlong(t *testing.T) {
 		require.ErrorIs(t, (<-r).Err, ErrNotSent)
 		require.NoError(t, srv.Start())
 		c.await(Connected)
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		assert.Empty(t, srv.Watches())
 		assert.Empty(t, c.watches.entries)
 	})
@@ -302,8 +299,7 @@ func TestXidsWrapAroundToTheFirst(t *testing.T) {
 }
 
 func TestDoneMaySubmit(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		end := make(chan Reply)
 		var step func(n int) *Call
 		step = func(n int) *Call {
@@ -366,11 +362,12 @@ func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
 // -6 is also what a server says of a TTL node that it is configured not to have, with the connection
 // standing. A multi with one inside is another matter: multis go on.
 func TestATTLInsideAMultiDoesNotTakeMultiAway(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
-		r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreateTTL, Request: &jute.CreateTTLRequest{CreateRequest: *creation("/t", jute.ModePersistentTTL), TTL: 1000}}}})
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreateTTL,
+			Request: &jute.CreateTTLRequest{CreateRequest: *creation("/t", jute.ModePersistentTTL), TTL: 1000}}}})
 		require.NoError(t, r.Err)
-		r = c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreate, Request: creation("/m", 0)}}})
+		r = c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreate,
+			Request: creation("/m", 0)}}})
 		require.NoError(t, r.Err)
 		require.Equal(t, jute.CodeOK, r.Code)
 		assert.True(t, srv.Exists("/m"))
@@ -378,7 +375,8 @@ func TestATTLInsideAMultiDoesNotTakeMultiAway(t *testing.T) {
 }
 
 func TestOpenRefusesNonsense(t *testing.T) {
-	for _, cfg := range []Config{{Timeout: time.Second}, {Servers: []string{"a:1"}}, {Servers: []string{"a:1"}, Timeout: 30 * 24 * time.Hour}} {
+	for _, cfg := range []Config{{Timeout: time.Second}, {Servers: []string{"a:1"}},
+		{Servers: []string{"a:1"}, Timeout: 30 * 24 * time.Hour}} {
 		_, err := Open(cfg)
 		assert.Error(t, err, "%+v", cfg)
 	}
@@ -406,8 +404,7 @@ func TestFramesAreWrittenTogether(t *testing.T) {
 }
 
 func TestNothingIsAcceptedAfterTheEnd(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		why := errors.New("why")
 		c.Abort(why)
 		r := c.do(jute.OpGetData, read("/"))

@@ -19,8 +19,7 @@ import (
 )
 
 func TestACutFailsWhatIsInFlightAndSendsWhatIsQueued(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		id := c.ID()
 		hold := srv.Inject(zktest.Fault{Op: "create", Action: zktest.Hold})
 		flying := c.start(jute.OpCreate, creation("/flying", 0))
@@ -49,8 +48,7 @@ func TestACutFailsWhatIsInFlightAndSendsWhatIsQueued(t *testing.T) {
 
 // Promise P2.
 func TestNothingCrossesSessions(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		id := c.ID()
 		srv.Stop()
 		c.await(Disconnected)
@@ -128,8 +126,7 @@ func TestMissedEventsComeBeforeTheReplyOfAnyQueuedRead(t *testing.T) {
 // The own node's watch is armed before the predecessor's, and its end is heard first: nobody may be granted a
 // lock whose node is gone.
 func TestMissedEventsComeInTheOrderOfArming(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		for _, names := range [][2]string{{"/z-own", "/a-pred"}, {"/a-own", "/z-pred"}} {
 			require.NoError(t, srv.Create(names[0], nil))
 			require.NoError(t, srv.Create(names[1], nil))
@@ -151,7 +148,7 @@ func TestMissedEventsComeInTheOrderOfArming(t *testing.T) {
 			require.NoError(t, srv.Delete(names[0]))
 			require.NoError(t, srv.Start())
 			c.await(Connected)
-			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			c.sync()
 			assert.Equal(t, names[:], order)
 		}
 	})
@@ -182,7 +179,7 @@ func TestWatchesFireForWhatHappenedInTheGap(t *testing.T) {
 		require.NoError(t, srv.Create("/dir/x", nil))
 		require.NoError(t, srv.Start())
 		c.await(Connected)
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		assert.Equal(t, []int32{jute.EventNodeCreated}, created.types())
 		assert.Equal(t, []int32{jute.EventNodeDataChanged}, changed.types())
 		assert.Equal(t, []int32{jute.EventNodeDeleted}, existed.types())
@@ -191,7 +188,7 @@ func TestWatchesFireForWhatHappenedInTheGap(t *testing.T) {
 		assert.Empty(t, stillAbsent.types())
 		require.NoError(t, srv.Set("/quiet", nil))
 		require.NoError(t, srv.Create("/never", nil))
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		assert.Equal(t, []int32{jute.EventNodeDataChanged}, quiet.types(), "armed again")
 		assert.Equal(t, []int32{jute.EventNodeCreated}, stillAbsent.types())
 	})
@@ -217,7 +214,7 @@ func TestWatchesFireForTheWholeGapWhenArmingWasDropped(t *testing.T) {
 		srv.Cut(c.ID())
 		c.await(Disconnected)
 		c.await(Connected)
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		assert.Equal(t, []int32{jute.EventNodeDataChanged}, changed.types())
 	})
 }
@@ -245,22 +242,21 @@ func TestPersistentWatchesAreToldToReadAgain(t *testing.T) {
 		assert.Equal(t, []int32{jute.EventNodeDataChanged, EventReset}, deep.types())
 		assert.Empty(t, stopped.types(), "nothing comes after Unwatch")
 		require.NoError(t, srv.Create("/p/x", nil))
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		assert.Equal(t, []int32{jute.EventNodeCreated}, deep.types())
 		assert.Equal(t, []int32{jute.EventNodeChildrenChanged}, p.types())
 	})
 }
 
 func TestAResetWaitsForAConnectionThatLasts(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		p := c.watch(Persistent, "/")
 		srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.CutBefore, Times: 3})
 		srv.Cut(0)
 		for range 4 {
 			c.await(Connected)
 		}
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		assert.Equal(t, []int32{EventReset}, p.types())
 	})
 }
@@ -280,7 +276,8 @@ func TestCredentialsThenWatchesThenRequests(t *testing.T) {
 		require.NoError(t, srv.Start())
 		require.NoError(t, (<-queued).Err)
 		n := spy.links() - 1
-		assert.Equal(t, []int32{jute.OpCreateSession, jute.OpAuth, jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2, jute.OpGetData}, opsOf(spy.frames(n)))
+		assert.Equal(t, []int32{jute.OpCreateSession, jute.OpAuth, jute.OpAuth, jute.OpSetWatches,
+			jute.OpSetWatches2, jute.OpGetData}, opsOf(spy.frames(n)))
 		assert.Equal(t, jute.XidAuth, spy.frames(n)[1].xid)
 		assert.NotContains(t, c.seen(), AuthFailed)
 		var who jute.WhoAmIResponse
@@ -316,9 +313,7 @@ func TestTheConnectRequestCarriesWhatWeHaveSeen(t *testing.T) {
 		assert.Equal(t, seen, c.MaxZxid())
 		require.NoError(t, srv.Set("/", nil))
 		time.Sleep(time.Minute) // a ping's zxid does not count
-		srv.Cut(0)
-		c.await(Disconnected)
-		c.await(Connected)
+		c.reconnect(srv)
 		again := spy.connectOf(1)
 		assert.Equal(t, seen, again.LastZxidSeen)
 		id, password := c.Identity()
@@ -337,8 +332,7 @@ func TestTheConnectRequestCarriesWhatWeHaveSeen(t *testing.T) {
 }
 
 func TestRefusedSetWatchesAreTriedOnAnotherConnection(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		h := c.watch(Data, "/")
 		srv.Inject(zktest.Fault{Op: "setWatches", Action: zktest.ReplyError, Err: zktest.ErrSystemError, Times: 2})
 		srv.Cut(0)
@@ -346,7 +340,7 @@ func TestRefusedSetWatchesAreTriedOnAnotherConnection(t *testing.T) {
 			c.await(Connected)
 		}
 		require.NoError(t, srv.Set("/", nil))
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		assert.Equal(t, []int32{jute.EventNodeDataChanged}, h.types())
 	})
 }
@@ -374,16 +368,14 @@ func TestAServerWithoutSetWatches2IsAvoided(t *testing.T) {
 		})
 		c := connected(t, f.Dial, func(cfg *Config) { cfg.Servers = []string{"old:2181", "new:2181"} })
 		for {
-			h := listen(Persistent, "/")
-			x, r := arming(h)
-			c.Submit(x)
+			_, r := c.arm(Persistent, "/")
 			if reply := <-r; reply.Err == nil && reply.Code == 0 {
 				break
 			}
-			c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) // to the next server
+			c.sync() // to the next server
 		}
 		for range 20 {
-			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			c.sync()
 			time.Sleep(2 * steady)
 		}
 		r := c.do(jute.OpGetData, read("/"))
@@ -407,15 +399,11 @@ func TestManyWatchesFitASmallPacketLimit(t *testing.T) {
 				c.Submit(x)
 				all = append(all, h)
 			}
-			h := listen([]WatchKind{Persistent, Recursive}[i%2], path+"-p")
-			x, r := arming(h)
-			c.Submit(x)
+			_, r := c.arm([]WatchKind{Persistent, Recursive}[i%2], path+"-p")
 			last = r
 		}
 		<-last // the one behind all others
-		srv.Cut(0)
-		c.await(Disconnected)
-		c.await(Connected)
+		c.reconnect(srv)
 		require.NoError(t, c.do(jute.OpGetData, read("/")).Err)
 		assert.Empty(t, c.seen(), "the connection stands")
 		for _, h := range all {
@@ -429,31 +417,28 @@ func TestUnwatchTakesTheLastWatchOffTheServer(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		require.NoError(t, srv.Create("/x", nil))
 		c := connected(t, srv.Dial)
-		sync := func() { c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) }
 		for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
 			a, b := c.watch(kind, "/x"), listen(kind, "/x")
 			require.True(t, c.Join(&b.Watch))
 			c.Unwatch(&a.Watch)
-			sync()
+			c.sync()
 			require.Len(t, srv.Watches(), 1)
 			c.Unwatch(&b.Watch)
 			c.Unwatch(&b.Watch)
-			sync()
+			c.sync()
 			require.Empty(t, srv.Watches())
 		}
 		// Before the reply.
 		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
-		h := listen(Data, "/x")
-		x, r := arming(h)
-		c.Submit(x)
+		h, r := c.arm(Data, "/x")
 		<-hold.Struck()
 		c.Unwatch(&h.Watch)
 		hold.Release()
 		require.NoError(t, (<-r).Err)
-		sync()
+		c.sync()
 		assert.Empty(t, srv.Watches())
 		require.NoError(t, srv.Set("/x", nil))
-		sync()
+		c.sync()
 		assert.Empty(t, h.types())
 		assert.Empty(t, c.watches.entries)
 
@@ -464,7 +449,7 @@ func TestUnwatchTakesTheLastWatchOffTheServer(t *testing.T) {
 		c.Unwatch(&h.Watch)
 		require.NoError(t, srv.Start())
 		c.await(Connected)
-		sync()
+		c.sync()
 		assert.Empty(t, srv.Watches())
 		assert.Equal(t, 0, srv.Counts()["setWatches"])
 	})
@@ -484,7 +469,7 @@ func TestAFailedReadDoesNotKeepAnothersWatch(t *testing.T) {
 		c.Unwatch(&first.Watch)
 		hold.Release()
 		require.Equal(t, jute.CodeNoAuth, (<-r).Code)
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		assert.Empty(t, srv.Watches())
 		assert.Empty(t, c.watches.entries)
 	})
@@ -493,27 +478,25 @@ func TestAFailedReadDoesNotKeepAnothersWatch(t *testing.T) {
 // All kinds on one path, on servers where they collide and on one where they do not.
 func TestEveryKindOnOnePath(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384, zktest.V39} {
-		for _, order := range [][]WatchKind{{Data, Child, Persistent, Recursive}, {Recursive, Persistent, Child, Data}, {Persistent, Data, Recursive, Child}} {
+		for _, order := range [][]WatchKind{{Data, Child, Persistent, Recursive},
+			{Recursive, Persistent, Child, Data}, {Persistent, Data, Recursive, Child}} {
 			t.Run(fmt.Sprint(profile, order), func(t *testing.T) {
 				onServer(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
 					require.NoError(t, srv.Create("/x", nil))
 					c := connected(t, srv.Dial)
-					sync := func() { c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) }
 					for round := range 3 {
 						h := map[WatchKind]*heard{}
 						for _, kind := range order {
 							h[kind] = c.watch(kind, "/x")
 						}
 						if round == 1 {
-							srv.Cut(0)
-							c.await(Disconnected)
-							c.await(Connected)
-							sync()
+							c.reconnect(srv)
+							c.sync()
 							assert.Equal(t, []int32{EventReset}, h[Persistent].types())
 							assert.Equal(t, []int32{EventReset}, h[Recursive].types())
 						}
 						require.NoError(t, srv.Create("/x/c", nil))
-						sync()
+						c.sync()
 						assert.Equal(t, []int32{jute.EventNodeChildrenChanged}, h[Child].types())
 						assert.Contains(t, h[Persistent].types(), jute.EventNodeChildrenChanged)
 						assert.Equal(t, []int32{jute.EventNodeCreated}, h[Recursive].types())
@@ -521,27 +504,28 @@ func TestEveryKindOnOnePath(t *testing.T) {
 						require.NoError(t, srv.Set("/x", nil))
 						require.NoError(t, srv.Set("/x", nil))
 						require.NoError(t, srv.Set("/x/c", nil))
-						sync()
+						c.sync()
 						assert.Equal(t, []int32{jute.EventNodeDataChanged}, h[Data].types())
 						assert.Equal(t, []int32{jute.EventNodeDataChanged, jute.EventNodeDataChanged}, h[Persistent].types())
-						assert.Equal(t, []int32{jute.EventNodeDataChanged, jute.EventNodeDataChanged, jute.EventNodeDataChanged}, h[Recursive].types())
+						assert.Equal(t, []int32{jute.EventNodeDataChanged, jute.EventNodeDataChanged,
+							jute.EventNodeDataChanged}, h[Recursive].types())
 						c.Unwatch(&h[Recursive].Watch)
-						sync()
+						c.sync()
 						require.NoError(t, srv.Delete("/x/c"))
-						sync()
+						c.sync()
 						assert.Contains(t, h[Persistent].types(), jute.EventNodeChildrenChanged)
 						assert.Empty(t, h[Recursive].types())
 						// One-shots come and go beside the persistent one without harming it.
 						for _, kind := range []WatchKind{Data, Child} {
 							one := c.watch(kind, "/x")
 							c.Unwatch(&one.Watch)
-							sync()
+							c.sync()
 						}
 						require.NoError(t, srv.Set("/x", nil))
-						sync()
+						c.sync()
 						assert.Equal(t, []int32{jute.EventNodeDataChanged}, h[Persistent].types())
 						c.Unwatch(&h[Persistent].Watch)
-						sync()
+						c.sync()
 						require.Empty(t, srv.Watches())
 						require.Empty(t, c.watches.entries)
 					}
@@ -564,9 +548,7 @@ func TestCutsWhileArming(t *testing.T) {
 				for range 6 {
 					for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
 						for {
-							h := listen(kind, "/x")
-							x, r := arming(h)
-							c.Submit(x)
+							h, r := c.arm(kind, "/x")
 							reply := <-r
 							if reply.Err != nil {
 								require.ErrorIs(t, reply.Err, ErrConnectionLost)
@@ -578,7 +560,7 @@ func TestCutsWhileArming(t *testing.T) {
 						}
 					}
 				}
-				c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+				c.sync()
 				for _, w := range srv.Watches() {
 					assert.Equal(t, "/keep", w.Path)
 				}
@@ -608,7 +590,7 @@ func TestDialsWaitForTheEndOfTheLastConnection(t *testing.T) {
 		})
 		c := connected(t, f.Dial)
 		for range 10 {
-			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			c.sync()
 			c.await(Connected)
 		}
 		mu.Lock()
@@ -668,14 +650,11 @@ func refusing(context.Context, string, string) (net.Conn, error) { return nil, n
 // what was skipped may have been the watches to be armed again, and then an answer is not behind the events
 // of what it shows.
 func TestAServerThatSkipsARequestIsLeft(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/a", jute.ModePersistent)
 		h := c.watch(Recursive, "/a")
 		srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.DropRequest})
-		srv.Cut(0)
-		c.await(Disconnected)
-		c.await(Connected)
+		c.reconnect(srv)
 		require.NoError(t, srv.Create("/a/unheard", nil)) // on this connection nobody tells of it
 		r := c.do(jute.OpGetData, read("/a"))
 		require.ErrorIs(t, r.Err, ErrConnectionLost, "an answer that shows more than what was told is none")
@@ -727,11 +706,11 @@ func TestAServerThatDoesNotArmTheWatchesIsNotBelieved(t *testing.T) {
 // events for as long as the connection lasts (found by the simulation); but not while somebody else watches
 // the same path.
 func TestAWatchThatIsNotRemovedAtOnce(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/a", jute.ModePersistent)
 		gone := c.watch(Recursive, "/a")
-		refused := srv.Inject(zktest.Fault{Op: "removeWatches", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 2})
+		refused := srv.Inject(zktest.Fault{Op: "removeWatches", Action: zktest.ReplyError,
+			Err: zktest.ErrThrottledOp, Times: 2})
 		c.Unwatch(&gone.Watch)
 		<-refused.Struck()
 		synctest.Wait()

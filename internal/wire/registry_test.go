@@ -143,7 +143,8 @@ func TestTheLastSubscriberRemovesTheWatch(t *testing.T) {
 	for _, c := range []struct {
 		kind WatchKind
 		what int32
-	}{{Data, jute.WatcherData}, {Child, jute.WatcherChildren}, {Persistent, jute.WatcherAny}, {Recursive, jute.WatcherAny}} {
+	}{{Data, jute.WatcherData}, {Child, jute.WatcherChildren}, {Persistent, jute.WatcherAny},
+		{Recursive, jute.WatcherAny}} {
 		r := newTable(t)
 		a, b := r.armed(c.kind, "/x"), r.armed(c.kind, "/x")
 		require.Empty(t, r.unwatch(a))
@@ -244,15 +245,18 @@ func TestPersistentAndRecursiveShareOneServerWatch(t *testing.T) {
 	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(c))
 	require.Empty(t, r.answered(c, jute.CodeOK))
 	again := r.written(listen(Persistent, "/x"))
-	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(again), "a further subscriber does not make it shallow")
+	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(again),
+		"a further subscriber does not make it shallow")
 	r.failed(again)
 
 	assert.Equal(t, watches(p, deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
-	assert.Equal(t, watches(deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x/y")), "not the persistent one's business")
+	assert.Equal(t, watches(deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x/y")),
+		"not the persistent one's business")
 	ds := r.fired(jute.EventNodeCreated, "/x/y")
 	require.Len(t, ds, 2)
 	assert.Equal(t, []WatchEvent{{Type: jute.EventNodeCreated, Path: "/x/y"}}, heardAs(ds, deep))
-	assert.Equal(t, []WatchEvent{{Type: jute.EventNodeChildrenChanged, Path: "/x"}}, heardAs(ds, p), "a recursive watch gets no such event from the server")
+	assert.Equal(t, []WatchEvent{{Type: jute.EventNodeChildrenChanged, Path: "/x"}}, heardAs(ds, p),
+		"a recursive watch gets no such event from the server")
 	assert.Equal(t, watches(deep), heardBy(r.fired(jute.EventNodeDeleted, "/x/y/z")))
 }
 
@@ -404,8 +408,10 @@ func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	require.Len(t, calls, 1)
 	assert.Empty(t, gaps)
 	assert.Equal(t, jute.OpSetWatches, calls[0].Op, "servers before 3.6 know no other")
-	assert.Equal(t, jute.SetWatches{RelativeZxid: 77, Data: []string{"/own", "/predecessor"}, Exist: []string{"/absent"}, Child: []string{"/dir"}},
-		setWatchesOf(t, calls[0]).SetWatches, "a node that exists() found goes to the data list, else its deletion in the gap is lost; the own node comes first")
+	assert.Equal(t, jute.SetWatches{RelativeZxid: 77, Data: []string{"/own", "/predecessor"},
+		Exist: []string{"/absent"}, Child: []string{"/dir"}},
+		setWatchesOf(t, calls[0]).SetWatches,
+		"a node that exists() found goes to the data list, else its deletion in the gap is lost; the own node comes first")
 	r.failed(pending)
 }
 
@@ -418,7 +424,8 @@ func TestRearmUsesSetWatches2ForPersistentWatchesAlone(t *testing.T) {
 	calls, gaps := r.rearm(5, 1<<20)
 	require.Len(t, calls, 2)
 	first, last := setWatchesOf(t, calls[0]), setWatchesOf(t, calls[1])
-	assert.Equal(t, []int32{jute.OpSetWatches, jute.OpSetWatches2}, []int32{calls[0].Op, calls[1].Op}, "last: on one path it must win")
+	assert.Equal(t, []int32{jute.OpSetWatches, jute.OpSetWatches2}, []int32{calls[0].Op, calls[1].Op},
+		"last: on one path it must win")
 	assert.Equal(t, []string{"/d", "/p"}, first.Data, "the one-shot catches up, too")
 	assert.Equal(t, []string{"/p"}, last.Persistent)
 	assert.Equal(t, []string{"/r"}, last.Recursive)

@@ -66,7 +66,8 @@ func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 		v.connecting(now())
 		time.Sleep(time.Second)
 		v.connecting(now()) // the first unanswered one counts
-		assert.Equal(t, 3*time.Second, v.Remaining(), "a member with the low limit may have replaced the expiry (R4)")
+		assert.Equal(t, 3*time.Second, v.Remaining(),
+			"a member with the low limit may have replaced the expiry (R4)")
 		require.True(t, v.connected(now(), 20*time.Second, false))
 		assert.Equal(t, 20*time.Second, v.Remaining())
 	})
@@ -153,7 +154,8 @@ func TestPaceLeavesTimeToFindAnotherServer(t *testing.T) {
 	}{
 		{Rule{}, 6 * time.Second, time.Second, 2 * time.Second},
 		{Rule{Bound: 12 * time.Second}, 30 * time.Second, 3 * time.Second, 6 * time.Second},
-		{Rule{Bound: 13 * time.Second}, 4 * time.Second, 4 * time.Second / 6, 4 * time.Second / 3}, // no room for the bound at all
+		// no room for the bound at all
+		{Rule{Bound: 13 * time.Second}, 4 * time.Second, 4 * time.Second / 6, 4 * time.Second / 3},
 		{Rule{Kind: RuleHeartbeat, Bound: 13 * time.Second}, 6 * time.Second, time.Second, 2 * time.Second},
 	} {
 		ping, silence := c.rule.pace(c.timeout)
@@ -183,18 +185,29 @@ func TestTheRuleTurns(t *testing.T) {
 		want Standing
 		o    outcome
 	}{
-		{"the first handshake", Standing{}, news{granted: T}, 0, 0, Standing{Timeout: T}, outcome{member, false, true}},
-		{"it cannot say right now", Standing{Timeout: T}, news{verdict: Later}, 0, T, Standing{Timeout: T}, outcome{member, false, true}},
+		{"the first handshake", Standing{}, news{granted: T}, 0, 0, Standing{Timeout: T},
+			outcome{member, false, true}},
+		{"it cannot say right now", Standing{Timeout: T}, news{verdict: Later}, 0, T, Standing{Timeout: T},
+			outcome{member, false, true}},
 		{"it stands alone", Standing{Timeout: T}, news{verdict: Alone}, 0, T, known, outcome{alone, false, false}},
-		{"it is a member", Standing{Timeout: T}, news{verdict: Member}, 0, T, Standing{T, true, false, true}, outcome{member, false, false}},
-		{"a reconnect: what is known stays known, and does not count yet", known, news{granted: T}, 0, T, Standing{T, true, true, false}, outcome{member, false, true}},
-		{"the same under a hold: what was certain stays so", known, news{granted: T}, 1, time.Second, Standing{T, true, true, false}, outcome{member, true, true}},
-		{"nothing is left to keep", known, news{granted: T}, 1, 0, Standing{T, true, true, false}, outcome{member, false, true}},
-		{"less is granted", known, news{granted: T / 2}, 2, time.Second, Standing{T / 2, true, true, false}, outcome{byServer(T/2, false), true, true}},
-		{"refused for now under a hold", Standing{T, true, true, false}, news{verdict: Later}, 1, time.Second, Standing{T, true, true, false}, outcome{member, true, true}},
-		{"it stands alone still", Standing{T, true, true, false}, news{verdict: Alone}, 1, time.Second, known, outcome{alone, true, false}},
-		{"it does not any more", Standing{T, true, true, false}, news{verdict: Member}, 1, time.Second, Standing{T, true, false, true}, outcome{member, true, false}},
-		{"a member has become one that stands alone", Standing{T, true, false, false}, news{verdict: Alone}, 1, time.Second, known, outcome{alone, true, false}},
+		{"it is a member", Standing{Timeout: T}, news{verdict: Member}, 0, T, Standing{T, true, false, true},
+			outcome{member, false, false}},
+		{"a reconnect: what is known stays known, and does not count yet", known, news{granted: T}, 0, T,
+			Standing{T, true, true, false}, outcome{member, false, true}},
+		{"the same under a hold: what was certain stays so", known, news{granted: T}, 1, time.Second,
+			Standing{T, true, true, false}, outcome{member, true, true}},
+		{"nothing is left to keep", known, news{granted: T}, 1, 0, Standing{T, true, true, false},
+			outcome{member, false, true}},
+		{"less is granted", known, news{granted: T / 2}, 2, time.Second, Standing{T / 2, true, true, false},
+			outcome{byServer(T/2, false), true, true}},
+		{"refused for now under a hold", Standing{T, true, true, false}, news{verdict: Later}, 1, time.Second,
+			Standing{T, true, true, false}, outcome{member, true, true}},
+		{"it stands alone still", Standing{T, true, true, false}, news{verdict: Alone}, 1, time.Second, known,
+			outcome{alone, true, false}},
+		{"it does not any more", Standing{T, true, true, false}, news{verdict: Member}, 1, time.Second,
+			Standing{T, true, false, true}, outcome{member, true, false}},
+		{"a member has become one that stands alone", Standing{T, true, false, false}, news{verdict: Alone}, 1,
+			time.Second, known, outcome{alone, true, false}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, o := tt.s.next(tt.n, byServer, tt.held, tt.left)

@@ -25,14 +25,15 @@ func TestWindow(t *testing.T) {
 		size    int
 		base    time.Duration
 	}{
-		"nothing answered":                      {1000, nil, windowAtFirst, 0},
-		"a small window":                        {5, []answer{{quick, 10, 1, true}}, 5, quick},
-		"nobody waits":                          {1000, []answer{{quick, 100, 1, false}}, windowAtFirst, quick},
-		"it grows by what is answered":          {1000, []answer{{quick, 32, 1, true}}, 64, quick},
-		"large requests make as much room":      {1000, []answer{{quick, 2, 16, true}}, 64, quick},
-		"up to its limit":                       {1000, []answer{{quick, 5000, 1, true}}, 1000, quick},
-		"a way that is long is nobody's fault":  {1000, []answer{{slow, 32, 1, true}}, 64, slow},
-		"late answers halve it, once per round": {1000, []answer{{quick, 32, 1, true}, {slow, 64, 1, true}}, 32, quick},
+		"nothing answered":                     {1000, nil, windowAtFirst, 0},
+		"a small window":                       {5, []answer{{quick, 10, 1, true}}, 5, quick},
+		"nobody waits":                         {1000, []answer{{quick, 100, 1, false}}, windowAtFirst, quick},
+		"it grows by what is answered":         {1000, []answer{{quick, 32, 1, true}}, 64, quick},
+		"large requests make as much room":     {1000, []answer{{quick, 2, 16, true}}, 64, quick},
+		"up to its limit":                      {1000, []answer{{quick, 5000, 1, true}}, 1000, quick},
+		"a way that is long is nobody's fault": {1000, []answer{{slow, 32, 1, true}}, 64, slow},
+		"late answers halve it, once per round": {1000, []answer{{quick, 32, 1, true}, {slow, 64, 1, true}}, 32,
+			quick},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWindow(tc.most)

@@ -20,7 +20,8 @@ func Protect(guid, name string) string { return protectedPrefix + guid + "-" + n
 // behind the prefix, exactly as in Curator. The UUID is returned as written; Curator writes lower case and
 // reads both.
 func ParseProtected(name string) (guid, rest string, ok bool) {
-	if len(name) <= protectedLen || name[:len(protectedPrefix)] != protectedPrefix || name[protectedLen-1] != '-' {
+	if len(name) <= protectedLen || name[:len(protectedPrefix)] != protectedPrefix ||
+		name[protectedLen-1] != '-' {
 		return "", "", false
 	}
 	guid, rest = name[len(protectedPrefix):protectedLen-1], name[protectedLen:]
