@@ -313,19 +313,18 @@ func TestAssumeSessionZeroMeansExpired(t *testing.T) {
 
 // Frames of ours never reach the library, but if one did it would only say so.
 func TestAssumeForeignXidsAreIgnored(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(_ int, p *peer) {
-			p.welcome(9 * time.Second)
-			for {
-				h, _ := p.next()
-				p.send(&jute.ReplyHeader{Xid: firstXid - 1})
-				p.send(&jute.ReplyHeader{Xid: 4711})
-				p.reply(h, 1, 0, &jute.GetDataResponse{})
-				if h.Op == jute.OpCloseSession {
-					return
-				}
+	onScript(t, func(_ int, p *peer) {
+		p.welcome(9 * time.Second)
+		for {
+			h, _ := p.next()
+			p.send(&jute.ReplyHeader{Xid: firstXid - 1})
+			p.send(&jute.ReplyHeader{Xid: 4711})
+			p.reply(h, 1, 0, &jute.GetDataResponse{})
+			if h.Op == jute.OpCloseSession {
+				return
 			}
-		})
+		}
+	}, func(t *testing.T, f *fake) {
 		l := alone(t, f.Dial, nil)
 		_, _, err := l.Get("/")
 		require.NoError(t, err)
@@ -360,13 +359,12 @@ func TestAssumeWhatItSendsAgain(t *testing.T) {
 
 // The tap hands out a connection whose reads end when it ends: the library then closes it and dials anew.
 func TestAssumeAReadErrorMeansANewConnection(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			p.welcome(9 * time.Second)
-			if n > 1 {
-				p.obey()
-			}
-		})
+	onScript(t, func(n int, p *peer) {
+		p.welcome(9 * time.Second)
+		if n > 1 {
+			p.obey()
+		}
+	}, func(t *testing.T, f *fake) {
 		l := alone(t, f.Dial, nil)
 		time.Sleep(time.Second)
 		assert.Len(t, f.dials(), 2)

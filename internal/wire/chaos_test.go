@@ -174,47 +174,45 @@ func (c *chaos) told() {
 func TestChaos(t *testing.T) {
 	for seed := range uint64(40) {
 		profile := []zktest.Profile{zktest.V38, zktest.V39}[seed%2]
-		t.Run(fmt.Sprint(profile, " seed ", seed), func(t *testing.T) {
-			onServer(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
-				c := &chaos{client: connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 3 }), t: t, srv: srv,
-					random: rand.New(rand.NewPCG(seed, 0))}
-				for range 5 {
-					for range 30 {
-						switch n := c.random.IntN(20); {
-						case n < 9:
-							c.arm()
-						case n < 13:
-							c.change()
-						case n < 16:
-							c.leave()
-						case n < 17 && seed%4 >= 2:
-							c.library()
-						case n < 18:
-							c.fault()
-						default:
-							time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
-						}
+		t.Run(fmt.Sprint(profile, " seed ", seed), served(zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
+			c := &chaos{client: connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 3 }), t: t, srv: srv,
+				random: rand.New(rand.NewPCG(seed, 0))}
+			for range 5 {
+				for range 30 {
+					switch n := c.random.IntN(20); {
+					case n < 9:
+						c.arm()
+					case n < 13:
+						c.change()
+					case n < 16:
+						c.leave()
+					case n < 17 && seed%4 >= 2:
+						c.library()
+					case n < 18:
+						c.fault()
+					default:
+						time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
 					}
-					c.told()
 				}
-				for len(c.live) > 0 {
-					c.leave()
-				}
-				c.calm()
-				for _, p := range chaosPaths { // what was kept for the library goes with its events
-					_ = c.srv.Delete(p + "/last")
-					require.NoError(t, c.srv.Set(p, nil))
-					require.NoError(t, c.srv.Create(p+"/last", nil))
-				}
-				c.calm()
-				assert.EqualValues(t, c.calls, c.ended.Load(), "every call ends once")
-				// a failed request of the library's is remembered until the next connection
-				for key, e := range c.watches.entries {
-					assert.True(t, e.library && !e.armed && len(e.subs) == 0 && e.pending == 0, "%+v", key)
-				}
-				assert.Empty(t, srv.Watches())
-				assert.NotContains(t, c.seen(), Lost)
-			})
-		})
+				c.told()
+			}
+			for len(c.live) > 0 {
+				c.leave()
+			}
+			c.calm()
+			for _, p := range chaosPaths { // what was kept for the library goes with its events
+				_ = c.srv.Delete(p + "/last")
+				require.NoError(t, c.srv.Set(p, nil))
+				require.NoError(t, c.srv.Create(p+"/last", nil))
+			}
+			c.calm()
+			assert.EqualValues(t, c.calls, c.ended.Load(), "every call ends once")
+			// a failed request of the library's is remembered until the next connection
+			for key, e := range c.watches.entries {
+				assert.True(t, e.library && !e.armed && len(e.subs) == 0 && e.pending == 0, "%+v", key)
+			}
+			assert.Empty(t, srv.Watches())
+			assert.NotContains(t, c.seen(), Lost)
+		}))
 	}
 }

@@ -73,8 +73,7 @@ func TestCloseBehindAFullWindow(t *testing.T) {
 
 func TestCloseWithoutAConnection(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		waiting := c.start(jute.OpGetData, read("/"))
 		require.ErrorIs(t, c.within(t.Context(), time.Second), ErrUnacknowledged)
 		assert.ErrorIs(t, (<-waiting).Err, ErrNotSent)
@@ -128,22 +127,20 @@ func TestCloseWhileConnecting(t *testing.T) {
 		"refused":                  {func(*peer) {}, false},
 	} {
 		for _, after := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, 30 * time.Second} {
-			t.Run(name+after.String(), func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					f := scripted(t, func(_ int, p *peer) { tc.serve(p) })
-					c := open(t, f.Dial)
-					time.Sleep(after)
-					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-					defer cancel()
-					err := c.within(ctx, time.Second)
-					switch {
-					case !tc.unsure:
-						require.NoError(t, err, "there is no session")
-					case after > 0:
-						require.ErrorIs(t, err, ErrUnacknowledged, "there may be one")
-					}
-				})
-			})
+			t.Run(name+after.String(), bubbled(func(t *testing.T) {
+				f := scripted(t, func(_ int, p *peer) { tc.serve(p) })
+				c := open(t, f.Dial)
+				time.Sleep(after)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := c.within(ctx, time.Second)
+				switch {
+				case !tc.unsure:
+					require.NoError(t, err, "there is no session")
+				case after > 0:
+					require.ErrorIs(t, err, ErrUnacknowledged, "there may be one")
+				}
+			}))
 		}
 	}
 	bubble(t, func(t *testing.T) {
@@ -171,42 +168,39 @@ func TestCloseDuringTheFirstHandshake(t *testing.T) {
 			err: ErrUnacknowledged},
 	} {
 		for at := time.Duration(0); at <= 6*way; at += way / 4 {
-			t.Run(name+" "+at.String(), func(t *testing.T) {
-				onServer(t, tc.cfg, func(t *testing.T, srv *zktest.Server) {
-					srv.Delay(0, way)
-					if tc.fault != nil {
-						srv.Inject(*tc.fault)
-					}
-					if tc.opt == nil {
-						tc.opt = func(*Config) {}
-					}
-					c := open(t, srv.Dial, tc.opt)
-					time.Sleep(at)
-					err := c.within(t.Context(), 5*time.Second)
-					if err == nil {
-						assert.Empty(t, srv.Sessions())
-					}
-					if len(srv.Sessions()) == 0 && tc.err == nil && name != "with a session to be closed" {
-						assert.NoError(t, err)
-					} else if at > 0 && tc.err != nil {
-						assert.ErrorIs(t, err, tc.err)
-					}
-				})
-			})
+			t.Run(name+" "+at.String(), served(tc.cfg, func(t *testing.T, srv *zktest.Server) {
+				srv.Delay(0, way)
+				if tc.fault != nil {
+					srv.Inject(*tc.fault)
+				}
+				if tc.opt == nil {
+					tc.opt = func(*Config) {}
+				}
+				c := open(t, srv.Dial, tc.opt)
+				time.Sleep(at)
+				err := c.within(t.Context(), 5*time.Second)
+				if err == nil {
+					assert.Empty(t, srv.Sessions())
+				}
+				if len(srv.Sessions()) == 0 && tc.err == nil && name != "with a session to be closed" {
+					assert.NoError(t, err)
+				} else if at > 0 && tc.err != nil {
+					assert.ErrorIs(t, err, tc.err)
+				}
+			}))
 		}
 	}
 }
 
 func TestCloseWhileReconnecting(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			if n == 1 {
-				p.welcome(10 * time.Second)
-				p.next()
-				return
-			}
-			p.swallow()
-		})
+	onScript(t, func(n int, p *peer) {
+		if n == 1 {
+			p.welcome(10 * time.Second)
+			p.next()
+			return
+		}
+		p.swallow()
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial)
 		c.do(jute.OpSync)
 		time.Sleep(time.Second)
@@ -382,27 +376,25 @@ func TestTheEndIsPrompt(t *testing.T) {
 		},
 	}
 	for name, end := range moments {
-		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				for i := range 200 {
-					lost := make(chan time.Time, 1)
-					c := connected(t, srv.Dial, func(cfg *Config) {
-						cfg.Timeout = 40 * time.Second
-						tell := cfg.OnEvent
-						cfg.OnEvent = func(ev Event) {
-							if ev.Kind == Lost {
-								lost <- time.Now()
-							}
-							tell(ev)
+		t.Run(name, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			for i := range 200 {
+				lost := make(chan time.Time, 1)
+				c := connected(t, srv.Dial, func(cfg *Config) {
+					cfg.Timeout = 40 * time.Second
+					tell := cfg.OnEvent
+					cfg.OnEvent = func(ev Event) {
+						if ev.Kind == Lost {
+							lost <- time.Now()
 						}
-					})
-					end(i, srv, c)
-					ended := <-lost
-					c.Wait()
-					require.Equal(t, ended, time.Now())
-				}
-			})
-		})
+						tell(ev)
+					}
+				})
+				end(i, srv, c)
+				ended := <-lost
+				c.Wait()
+				require.Equal(t, ended, time.Now())
+			}
+		}))
 	}
 }
 

@@ -84,8 +84,7 @@ func TestLibraryWatchesSurviveReconnects(t *testing.T) {
 		require.NoError(t, err)
 		_, _, e, err := c.Conn().ExistsW("/e")
 		require.NoError(t, err)
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		require.NoError(t, srv.Set("/a", nil))
 		require.NoError(t, srv.Start())
 		assert.Equal(t, zk.EventNodeDataChanged, (<-a).Type)
@@ -107,8 +106,7 @@ func TestLibraryWatchesAreRearmedAsOfTheDisconnect(t *testing.T) {
 		require.NoError(t, err)
 		c.create("/b", 0)
 		seen := c.MaxZxid()
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		require.NoError(t, srv.Set("/a", nil))
 		queued := c.start(jute.OpSetData, &jute.SetDataRequest{Path: "/b", Version: -1})
 		require.NoError(t, srv.Start())
@@ -132,8 +130,7 @@ func TestLibraryWatchesAreNotLostBehindQueuedRequests(t *testing.T) {
 		for round := range 30 {
 			_, _, changed, err := c.Conn().GetW("/a")
 			require.NoError(t, err)
-			srv.Stop()
-			c.await(Disconnected)
+			c.lose(srv)
 			var wg sync.WaitGroup
 			for range 20 {
 				wg.Go(func() { _, _ = c.Conn().Sync("/") })

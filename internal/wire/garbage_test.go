@@ -20,22 +20,21 @@ import (
 // suffer lets a session meet a server that says b, in the handshake or behind it, with everything under way
 // that a reply could be about.
 func suffer(t *testing.T, handshake bool, b []byte) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			if n > 1 {
-				p.swallow()
+	onScript(t, func(n int, p *peer) {
+		if n > 1 {
+			p.swallow()
+		}
+		if handshake {
+			p.hello()
+		} else {
+			p.welcome(10 * time.Second)
+			for range 4 {
+				p.next()
 			}
-			if handshake {
-				p.hello()
-			} else {
-				p.welcome(10 * time.Second)
-				for range 4 {
-					p.next()
-				}
-			}
-			go p.swallow()
-			p.raw(b)
-		})
+		}
+		go p.swallow()
+		p.raw(b)
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = len(b)%2 == 0 })
 		var replies []chan Reply
 		for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {

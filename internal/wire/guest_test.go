@@ -134,8 +134,7 @@ func TestAGuestBeforeTheFirstConnection(t *testing.T) {
 			require.ErrorIs(t, err, zk.ErrNoServer)
 			assert.LessOrEqual(t, time.Since(start), guestPatience+time.Second)
 		}
-		require.NoError(t, srv.Start())
-		c.await(Connected)
+		c.regain(srv)
 		time.Sleep(time.Second) // its pause
 		_, _, err := conn.Get("/")
 		require.NoError(t, err)

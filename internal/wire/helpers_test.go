@@ -85,6 +85,19 @@ func (c *client) reconnect(srv *zktest.Server) {
 	c.await(Connected)
 }
 
+// lose stops the server and waits until the connection is lost; regain starts it again.
+func (c *client) lose(srv *zktest.Server) {
+	c.t.Helper()
+	srv.Stop()
+	c.await(Disconnected)
+}
+
+func (c *client) regain(srv *zktest.Server) {
+	c.t.Helper()
+	require.NoError(c.t, srv.Start())
+	c.await(Connected)
+}
+
 // await skips events until the next of this kind.
 func (c *client) await(kind EventKind) Event {
 	c.t.Helper()
@@ -215,6 +228,14 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
+// bubbled is a subtest in virtual time.
+func bubbled(f func(t *testing.T)) func(*testing.T) { return func(t *testing.T) { bubble(t, f) } }
+
+// served is a subtest of onServer.
+func served(cfg zktest.Config, f func(t *testing.T, srv *zktest.Server)) func(*testing.T) {
+	return func(t *testing.T) { onServer(t, cfg, f) }
+}
+
 // onServer runs f in virtual time with an in-process ZooKeeper.
 func onServer(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
@@ -246,6 +267,12 @@ func scripted(t *testing.T, serve func(n int, c *peer)) *fake {
 	f := &fake{t: t, serve: serve}
 	t.Cleanup(f.wg.Wait)
 	return f
+}
+
+// onScript runs test in virtual time with a server that is scripted.
+func onScript(t *testing.T, serve func(n int, p *peer), test func(t *testing.T, f *fake)) {
+	t.Helper()
+	bubble(t, func(t *testing.T) { test(t, scripted(t, serve)) })
 }
 
 func (f *fake) Dial(ctx context.Context, _, addr string) (net.Conn, error) {

@@ -120,18 +120,17 @@ func TestTheLibrarySurvivesAnyAnswer(t *testing.T) {
 // way, and returns why that has ended; nil if it has not.
 func broken(t *testing.T, say func(p *peer, read, create jute.RequestHeader), options ...option) (why error) {
 	t.Helper()
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			p.welcome(10 * time.Second)
-			if n == 1 {
-				h, _ := p.next()
-				p.reply(h, 1, 0, &jute.GetDataResponse{})
-				r, _ := p.next()
-				w, _ := p.next()
-				say(p, r, w)
-			}
-			p.obey()
-		})
+	onScript(t, func(n int, p *peer) {
+		p.welcome(10 * time.Second)
+		if n == 1 {
+			h, _ := p.next()
+			p.reply(h, 1, 0, &jute.GetDataResponse{})
+			r, _ := p.next()
+			w, _ := p.next()
+			say(p, r, w)
+		}
+		p.obey()
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial, options...)
 		c.watch(Recursive, "/a")
 		c.start(jute.OpGetData, read("/a"))
@@ -222,20 +221,19 @@ func TestALargeAnswerIsReadPast(t *testing.T) {
 
 // A refusal for want of a login is a connection's last word: one event, one end, however often it is said.
 func TestARefusalForWantOfALoginIsHeardOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			p.welcome(10 * time.Second)
-			if n > 1 {
-				p.obey()
-				return
-			}
-			h, _ := p.next()
-			all := say(h.Xid, 1, jute.CodeSessionClosedRequireSASL)
-			for range 10_000 {
-				all = append(all, say(jute.XidPing, 1, jute.CodeSessionClosedRequireSASL)...)
-			}
-			p.raw(all)
-		})
+	onScript(t, func(n int, p *peer) {
+		p.welcome(10 * time.Second)
+		if n > 1 {
+			p.obey()
+			return
+		}
+		h, _ := p.next()
+		all := say(h.Xid, 1, jute.CodeSessionClosedRequireSASL)
+		for range 10_000 {
+			all = append(all, say(jute.XidPing, 1, jute.CodeSessionClosedRequireSASL)...)
+		}
+		p.raw(all)
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial)
 		r := c.sync()
 		require.NoError(t, r.Err, "it is an answer, too")
@@ -281,28 +279,26 @@ func TestFramesWithoutEndMakeNoNoise(t *testing.T) {
 		"events of what is not there": say(jute.XidNotification, 1, 0,
 			jute.Marshal(&jute.WatcherEvent{Type: 3, State: 3, Path: "/b"})...),
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				log := &lines{}
-				f := scripted(t, func(n int, p *peer) {
-					p.welcome(10 * time.Second)
-					if n > 1 {
-						p.swallow()
-					}
-					h, _ := p.next()
-					p.reply(h, 1, 0, &jute.GetDataResponse{})
-					go p.swallow()
-					time.Sleep(time.Millisecond) // the library has its answer before the session may end
-					p.raw(bytes.Repeat(frame, many))
-				})
-				c := connected(t, f.Dial, func(cfg *Config) { cfg.Logger = slog.New(log) })
-				_, _, _, err := c.Conn().GetW("/a")
-				require.NoError(t, err)
-				time.Sleep(3 * time.Second)
-				assert.Less(t, log.n.Load(), int64(20))
-				assert.Less(t, len(c.events), 20)
+		t.Run(name, bubbled(func(t *testing.T) {
+			log := &lines{}
+			f := scripted(t, func(n int, p *peer) {
+				p.welcome(10 * time.Second)
+				if n > 1 {
+					p.swallow()
+				}
+				h, _ := p.next()
+				p.reply(h, 1, 0, &jute.GetDataResponse{})
+				go p.swallow()
+				time.Sleep(time.Millisecond) // the library has its answer before the session may end
+				p.raw(bytes.Repeat(frame, many))
 			})
-		})
+			c := connected(t, f.Dial, func(cfg *Config) { cfg.Logger = slog.New(log) })
+			_, _, _, err := c.Conn().GetW("/a")
+			require.NoError(t, err)
+			time.Sleep(3 * time.Second)
+			assert.Less(t, log.n.Load(), int64(20))
+			assert.Less(t, len(c.events), 20)
+		}))
 	}
 }
 
@@ -360,44 +356,42 @@ func TestATricklingServerIsLeftInTime(t *testing.T) {
 // Neither can it keep who connects, or logs in.
 func TestATricklingHandshakeEndsInTime(t *testing.T) {
 	for name, login := range map[string]bool{"handshake": false, "login": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(_ int, p *peer) {
-					if p.addr == "two:2181" {
-						p.welcome(10 * time.Second)
-						if login {
-							h, _ := p.next()
-							p.reply(h, 1, 0, token(nil))
-						}
-						p.obey()
-						return
-					}
-					all := jute.Frame(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession,
-						Password: make([]byte, 4000)})
-					p.hello()
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(_ int, p *peer) {
+				if p.addr == "two:2181" {
+					p.welcome(10 * time.Second)
 					if login {
-						p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16)})
-						p.next()
-						all = say(loginXid, 1, 0, make([]byte, 4000)...)
+						h, _ := p.next()
+						p.reply(h, 1, 0, token(nil))
 					}
-					go p.swallow()
-					for _, b := range all {
-						p.raw([]byte{b})
-						time.Sleep(500 * time.Millisecond)
-					}
-				})
-				start := time.Now()
-				c := open(t, f.Dial, func(cfg *Config) {
-					cfg.Servers = []string{"one:2181", "two:2181"}
-					if login {
-						cfg.Login = steps("hello")
-					}
-				})
-				c.await(Connected)
-				assert.Less(t, time.Since(start), 10*time.Second)
-				assert.Equal(t, "two:2181", c.Server())
+					p.obey()
+					return
+				}
+				all := jute.Frame(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession,
+					Password: make([]byte, 4000)})
+				p.hello()
+				if login {
+					p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16)})
+					p.next()
+					all = say(loginXid, 1, 0, make([]byte, 4000)...)
+				}
+				go p.swallow()
+				for _, b := range all {
+					p.raw([]byte{b})
+					time.Sleep(500 * time.Millisecond)
+				}
 			})
-		})
+			start := time.Now()
+			c := open(t, f.Dial, func(cfg *Config) {
+				cfg.Servers = []string{"one:2181", "two:2181"}
+				if login {
+					cfg.Login = steps("hello")
+				}
+			})
+			c.await(Connected)
+			assert.Less(t, time.Since(start), 10*time.Second)
+			assert.Equal(t, "two:2181", c.Server())
+		}))
 	}
 }
 
@@ -408,51 +402,49 @@ func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 		"pings only":     func(op int32) bool { return op == jute.OpPing },
 		"all but writes": func(op int32) bool { return op != jute.OpMulti },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				var cut atomic.Bool
-				f := scripted(t, func(_ int, p *peer) {
-					p.welcome(10 * time.Second)
-					for {
-						if h, _ := p.request(); !cut.Load() || p.addr != "one:2181" || answers(h.Op) {
-							p.reply(h, 1, 0)
-						}
-					}
-				})
-				rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond,
-					Margin: 250 * time.Millisecond}
-				every, _ := rule.pace(10 * time.Second)
-				beat := func(s *Session) {
-					s.Submit(&Call{Op: jute.OpMulti, Urgent: true, Patience: every,
-						Body: jute.Marshal(&jute.MultiRequest{})})
-				}
-				var s atomic.Pointer[Session]
-				c := connected(t, f.Dial, func(cfg *Config) {
-					tell := cfg.OnEvent
-					cfg.RuleFor, cfg.OnEvent = always(rule), func(ev Event) {
-						if tell(ev); ev.Kind == Connected && s.Load() != nil {
-							beat(s.Load())
-						}
-					}
-				})
-				s.Store(c.Session)
-				c.SetServers([]string{"one:2181", "two:2181"}, nil)
-				beats := func(n int) {
-					for range n {
-						beat(c.Session)
-						time.Sleep(every)
-						require.True(t, c.Validity().Valid() || !cut.Load())
+		t.Run(name, bubbled(func(t *testing.T) {
+			var cut atomic.Bool
+			f := scripted(t, func(_ int, p *peer) {
+				p.welcome(10 * time.Second)
+				for {
+					if h, _ := p.request(); !cut.Load() || p.addr != "one:2181" || answers(h.Op) {
+						p.reply(h, 1, 0)
 					}
 				}
-				beats(5)
-				require.True(t, c.Validity().Hold())
-				cut.Store(true)
-				beats(20)
-				assert.Equal(t, "two:2181", c.Server())
-				assert.ErrorIs(t, c.await(Disconnected).Err, errStuck)
-				assert.Equal(t, []EventKind{Connected}, c.seen())
 			})
-		})
+			rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond,
+				Margin: 250 * time.Millisecond}
+			every, _ := rule.pace(10 * time.Second)
+			beat := func(s *Session) {
+				s.Submit(&Call{Op: jute.OpMulti, Urgent: true, Patience: every,
+					Body: jute.Marshal(&jute.MultiRequest{})})
+			}
+			var s atomic.Pointer[Session]
+			c := connected(t, f.Dial, func(cfg *Config) {
+				tell := cfg.OnEvent
+				cfg.RuleFor, cfg.OnEvent = always(rule), func(ev Event) {
+					if tell(ev); ev.Kind == Connected && s.Load() != nil {
+						beat(s.Load())
+					}
+				}
+			})
+			s.Store(c.Session)
+			c.SetServers([]string{"one:2181", "two:2181"}, nil)
+			beats := func(n int) {
+				for range n {
+					beat(c.Session)
+					time.Sleep(every)
+					require.True(t, c.Validity().Valid() || !cut.Load())
+				}
+			}
+			beats(5)
+			require.True(t, c.Validity().Hold())
+			cut.Store(true)
+			beats(20)
+			assert.Equal(t, "two:2181", c.Server())
+			assert.ErrorIs(t, c.await(Disconnected).Err, errStuck)
+			assert.Equal(t, []EventKind{Connected}, c.seen())
+		}))
 	}
 }
 
@@ -463,23 +455,21 @@ func TestAGrantBeyondMeasureKeepsNobody(t *testing.T) {
 		"silent":  func(p *peer) { p.swallow() },
 		"forgets": func(p *peer) { p.next(); p.next() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(n int, p *peer) {
-					if n == 1 {
-						p.welcome(math.MaxInt32 * time.Millisecond)
-						serve(p)
-					}
-					p.welcome(10 * time.Second)
-					p.obey()
-				})
-				c := connected(t, f.Dial)
-				start := time.Now()
-				require.ErrorIs(t, c.sync().Err, ErrConnectionLost)
-				assert.LessOrEqual(t, time.Since(start), 12*time.Second)
-				assert.Contains(t, []string{"silent", "stuck"}, Reason(c.await(Disconnected).Err))
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(n int, p *peer) {
+				if n == 1 {
+					p.welcome(math.MaxInt32 * time.Millisecond)
+					serve(p)
+				}
+				p.welcome(10 * time.Second)
+				p.obey()
 			})
-		})
+			c := connected(t, f.Dial)
+			start := time.Now()
+			require.ErrorIs(t, c.sync().Err, ErrConnectionLost)
+			assert.LessOrEqual(t, time.Since(start), 12*time.Second)
+			assert.Contains(t, []string{"silent", "stuck"}, Reason(c.await(Disconnected).Err))
+		}))
 	}
 }
 
@@ -492,22 +482,20 @@ func TestTheLibrarysMultiHasItsResults(t *testing.T) {
 		"another's":      {{Op: jute.OpDelete}, {Op: jute.OpDelete}},
 		"no real errors": {{Op: jute.OpError}, {Op: jute.OpError}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(_ int, p *peer) {
-					p.welcome(10 * time.Second)
-					for {
-						h, _ := p.next()
-						p.reply(h, 1, 0, &jute.MultiResponse{Results: results})
-					}
-				})
-				c := connected(t, f.Dial)
-				_, err := c.Conn().Multi(&zk.CreateRequest{Path: "/a", Acl: zkWorld},
-					&zk.SetDataRequest{Path: "/a", Version: -1})
-				require.Error(t, err)
-				assert.ErrorIs(t, c.await(Disconnected).Err, ErrProtocol)
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(_ int, p *peer) {
+				p.welcome(10 * time.Second)
+				for {
+					h, _ := p.next()
+					p.reply(h, 1, 0, &jute.MultiResponse{Results: results})
+				}
 			})
-		})
+			c := connected(t, f.Dial)
+			_, err := c.Conn().Multi(&zk.CreateRequest{Path: "/a", Acl: zkWorld},
+				&zk.SetDataRequest{Path: "/a", Version: -1})
+			require.Error(t, err)
+			assert.ErrorIs(t, c.await(Disconnected).Err, ErrProtocol)
+		}))
 	}
 }
 

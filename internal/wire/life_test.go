@@ -47,24 +47,22 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 			"replies are lost":     func(s *zktest.Server) { s.BlackHole(0, zktest.ToClient) },
 			"stopped":              func(s *zktest.Server) { s.Stop() },
 		} {
-			t.Run(fmt.Sprint(name, rule), func(t *testing.T) {
-				onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-					c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
-					time.Sleep(33_333 * time.Millisecond)
-					require.Empty(t, c.seen())
-					ping, most := rule.pace(10 * time.Second)
-					assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.cut()-ping, "pinged at the pace")
-					silence(srv)
-					synctest.Wait()
-					at, start := c.deadline(), time.Now()
-					ev := c.await(Disconnected)
-					assert.LessOrEqual(t, time.Since(start), most+ping)
-					if name != "stopped" {
-						assert.ErrorIs(t, ev.Err, errSilent)
-					}
-					c.lapses(at)
-				})
-			})
+			t.Run(fmt.Sprint(name, rule), served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
+				time.Sleep(33_333 * time.Millisecond)
+				require.Empty(t, c.seen())
+				ping, most := rule.pace(10 * time.Second)
+				assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.cut()-ping, "pinged at the pace")
+				silence(srv)
+				synctest.Wait()
+				at, start := c.deadline(), time.Now()
+				ev := c.await(Disconnected)
+				assert.LessOrEqual(t, time.Since(start), most+ping)
+				if name != "stopped" {
+					assert.ErrorIs(t, ev.Err, errSilent)
+				}
+				c.lapses(at)
+			}))
 		}
 	}
 }
@@ -193,16 +191,14 @@ func TestHandshakesThatDoNotEndAreBounded(t *testing.T) {
 		"lost":   {Op: "connect", Action: zktest.DropRequest, Times: 2},
 		"cut":    {Op: "connect", Action: zktest.CutBefore, Times: 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				fault := srv.Inject(fault)
-				start := time.Now()
-				c := connected(t, srv.Dial)
-				assert.LessOrEqual(t, time.Since(start), 2*(10*time.Second/3)+300*time.Millisecond)
-				assert.Equal(t, 2, fault.Hits())
-				_ = c
-			})
-		})
+		t.Run(name, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			fault := srv.Inject(fault)
+			start := time.Now()
+			c := connected(t, srv.Dial)
+			assert.LessOrEqual(t, time.Since(start), 2*(10*time.Second/3)+300*time.Millisecond)
+			assert.Equal(t, 2, fault.Hits())
+			_ = c
+		}))
 	}
 }
 
@@ -301,34 +297,32 @@ func TestAnOutageIsNoRegression(t *testing.T) {
 			p.obey()
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				start := time.Now()
-				claims := make(chan int64, 1000)
-				var f *fake
-				f = scripted(t, func(_ int, p *peer) {
-					if time.Since(start) < 2*time.Minute {
-						outage(f, p)
-						return
-					}
-					claims <- p.welcome(10 * time.Second).LastZxidSeen
-					for {
-						h, _ := p.request()
-						p.reply(h, 600, 0)
-					}
-				})
-				c := open(t, f.Dial, func(cfg *Config) { cfg.LastZxid = 500 })
-				c.await(Connected)
-				time.Sleep(2*time.Minute + time.Second)
-				for len(claims) > 0 {
-					if claim := <-claims; claim != 0 { // a probe: its server was asked
-						assert.EqualValues(t, 500, claim)
-					}
+		t.Run(name, bubbled(func(t *testing.T) {
+			start := time.Now()
+			claims := make(chan int64, 1000)
+			var f *fake
+			f = scripted(t, func(_ int, p *peer) {
+				if time.Since(start) < 2*time.Minute {
+					outage(f, p)
+					return
 				}
-				assert.NotContains(t, c.seen(), Regressed)
-				assert.GreaterOrEqual(t, c.MaxZxid(), int64(500))
+				claims <- p.welcome(10 * time.Second).LastZxidSeen
+				for {
+					h, _ := p.request()
+					p.reply(h, 600, 0)
+				}
 			})
-		})
+			c := open(t, f.Dial, func(cfg *Config) { cfg.LastZxid = 500 })
+			c.await(Connected)
+			time.Sleep(2*time.Minute + time.Second)
+			for len(claims) > 0 {
+				if claim := <-claims; claim != 0 { // a probe: its server was asked
+					assert.EqualValues(t, 500, claim)
+				}
+			}
+			assert.NotContains(t, c.seen(), Regressed)
+			assert.GreaterOrEqual(t, c.MaxZxid(), int64(500))
+		}))
 	}
 }
 
@@ -373,17 +367,15 @@ func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
 		"silence":      {Op: "closeSession", Action: zktest.DropRequest},
 		"handshake":    {Op: "connect", Action: zktest.CutBefore, Times: 3},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				old := abandoned(t, srv, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
-				srv.Inject(fault)
-				next := connected(t, srv.Dial, old.fenced(time.Minute))
-				assert.False(t, srv.Exists("/e"))
-				assert.NotEqual(t, old.ID(), next.ID())
-				time.Sleep(15 * time.Second)
-				assert.Len(t, srv.Sessions(), 1, "those that were opened in vain are closed, or expire")
-			})
-		})
+		t.Run(name, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			old := abandoned(t, srv, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
+			srv.Inject(fault)
+			next := connected(t, srv.Dial, old.fenced(time.Minute))
+			assert.False(t, srv.Exists("/e"))
+			assert.NotEqual(t, old.ID(), next.ID())
+			time.Sleep(15 * time.Second)
+			assert.Len(t, srv.Sessions(), 1, "those that were opened in vain are closed, or expire")
+		}))
 	}
 }
 
@@ -395,20 +387,18 @@ func TestFencingAfterALongOutage(t *testing.T) {
 		"refused": {Op: "closeSession", Action: zktest.ReplyError, Err: zktest.ErrSystemError},
 		"cut":     {Op: "connect", Action: zktest.CutBefore, After: 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
-				old := abandoned(t, srv, long)
-				srv.Stop()
-				next := open(t, srv.Dial, long, old.fenced(time.Second))
-				time.Sleep(3 * time.Minute)
-				srv.Inject(fault)
-				require.NoError(t, srv.Start())
-				next.await(Connected)
-				assert.False(t, srv.Exists("/e"))
-				assert.NoError(t, next.Close(t.Context()))
-			})
-		})
+		t.Run(name, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
+			old := abandoned(t, srv, long)
+			srv.Stop()
+			next := open(t, srv.Dial, long, old.fenced(time.Second))
+			time.Sleep(3 * time.Minute)
+			srv.Inject(fault)
+			require.NoError(t, srv.Start())
+			next.await(Connected)
+			assert.False(t, srv.Exists("/e"))
+			assert.NoError(t, next.Close(t.Context()))
+		}))
 	}
 }
 
@@ -438,29 +428,27 @@ func TestFencingIsGivenUp(t *testing.T) {
 func TestCloseTriesWhatWasLeft(t *testing.T) {
 	for name, strikes := range map[string]int{"in time": fenceTries, "in vain": -1} {
 		for _, handedOn := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", handed on: ", handedOn), func(t *testing.T) {
-				onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-					long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
-					old := abandoned(t, srv, long)
-					srv.Inject(zktest.Fault{Session: old.ID(), Op: "closeSession", Times: strikes, Action: zktest.CutBefore})
-					next := connected(t, srv.Dial, long, old.fenced(0))
-					assert.True(t, srv.Exists("/e"), "left to expire")
-					if handedOn {
-						next.Abort(errors.New("given up, too"))
-						next.Wait()
-						spy := spyOn(srv.Dial)
-						next = connected(t, spy.Dial, long, func(cfg *Config) { cfg.Fences = next.Unfenced() })
-						assert.Equal(t, 1, spy.links(), "it holds nobody up any more")
-					}
-					err := next.within(t.Context(), time.Second)
-					if strikes > 0 {
-						assert.NoError(t, err)
-						assert.False(t, srv.Exists("/e"))
-					} else {
-						assert.ErrorIs(t, err, ErrUnacknowledged)
-					}
-				})
-			})
+			t.Run(fmt.Sprint(name, ", handed on: ", handedOn), served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
+				old := abandoned(t, srv, long)
+				srv.Inject(zktest.Fault{Session: old.ID(), Op: "closeSession", Times: strikes, Action: zktest.CutBefore})
+				next := connected(t, srv.Dial, long, old.fenced(0))
+				assert.True(t, srv.Exists("/e"), "left to expire")
+				if handedOn {
+					next.Abort(errors.New("given up, too"))
+					next.Wait()
+					spy := spyOn(srv.Dial)
+					next = connected(t, spy.Dial, long, func(cfg *Config) { cfg.Fences = next.Unfenced() })
+					assert.Equal(t, 1, spy.links(), "it holds nobody up any more")
+				}
+				err := next.within(t.Context(), time.Second)
+				if strikes > 0 {
+					assert.NoError(t, err)
+					assert.False(t, srv.Exists("/e"))
+				} else {
+					assert.ErrorIs(t, err, ErrUnacknowledged)
+				}
+			}))
 		}
 	}
 }
@@ -468,19 +456,18 @@ func TestCloseTriesWhatWasLeft(t *testing.T) {
 // A member without a quorum may have missed that the session was opened: that it does not know it says
 // nothing (found by the simulation).
 func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			switch n {
-			case 1:
-				p.welcome(10 * time.Second)
-			case 2:
-				p.hello()
-				p.send(&jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
-			default:
-				p.welcome(10 * time.Second)
-				p.obey()
-			}
-		})
+	onScript(t, func(n int, p *peer) {
+		switch n {
+		case 1:
+			p.welcome(10 * time.Second)
+		case 2:
+			p.hello()
+			p.send(&jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
+		default:
+			p.welcome(10 * time.Second)
+			p.obey()
+		}
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
 		c.await(Connected)
 		c.await(Disconnected)
@@ -518,18 +505,17 @@ func TestFencesAreHandedOn(t *testing.T) {
 // ---- what extends the validity, and what does not ----
 
 func TestPingsArePairedWithTheOldest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(_ int, p *peer) {
-			p.welcome(10 * time.Second)
-			var unanswered []jute.RequestHeader
-			for {
-				h, _ := p.request()
-				if unanswered = append(unanswered, h); len(unanswered) == 2 { // always one behind
-					p.reply(unanswered[0], 0, 0)
-					unanswered = unanswered[1:]
-				}
+	onScript(t, func(_ int, p *peer) {
+		p.welcome(10 * time.Second)
+		var unanswered []jute.RequestHeader
+		for {
+			h, _ := p.request()
+			if unanswered = append(unanswered, h); len(unanswered) == 2 { // always one behind
+				p.reply(unanswered[0], 0, 0)
+				unanswered = unanswered[1:]
 			}
-		})
+		}
+	}, func(t *testing.T, f *fake) {
 		start := time.Now()
 		c := connected(t, f.Dial)
 		ping, _ := Rule{}.pace(10 * time.Second)
@@ -565,37 +551,34 @@ func TestOnlyAnswersToOurRequestsExtendTheValidity(t *testing.T) {
 			p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionMoved})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(n int, p *peer) {
-					if n > 1 {
-						p.swallow()
-					}
-					p.welcome(10 * time.Second)
-					go p.swallow()
-					for {
-						say(p)
-						time.Sleep(500 * time.Millisecond)
-					}
-				})
-				c := connected(t, f.Dial)
-				at := c.deadline()
-				assert.Equal(t, 10*time.Second, time.Until(at))
-				c.lapses(at)
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(n int, p *peer) {
+				if n > 1 {
+					p.swallow()
+				}
+				p.welcome(10 * time.Second)
+				go p.swallow()
+				for {
+					say(p)
+					time.Sleep(500 * time.Millisecond)
+				}
 			})
-		})
+			c := connected(t, f.Dial)
+			at := c.deadline()
+			assert.Equal(t, 10*time.Second, time.Until(at))
+			c.lapses(at)
+		}))
 	}
 }
 
 func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			p.admit(10*time.Second, n > 1)
-			if n == 1 {
-				return // and the connection is cut
-			}
-			p.obey()
-		})
+	onScript(t, func(n int, p *peer) {
+		p.admit(10*time.Second, n > 1)
+		if n == 1 {
+			return // and the connection is cut
+		}
+		p.obey()
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
 		assert.False(t, c.await(Connected).ReadOnly)
 		at := c.deadline()
@@ -612,16 +595,15 @@ func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
 // Servers refuse a client that has seen more than they have. A session of a member without a quorum never
 // lapses: it would be refused for ever.
 func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			if n > 1 {
-				p.hello()
-				return // a hang-up
-			}
-			p.admit(10*time.Second, true)
-			h, _ := p.next()
-			p.reply(h, 1<<40, jute.CodeOK)
-		})
+	onScript(t, func(n int, p *peer) {
+		if n > 1 {
+			p.hello()
+			return // a hang-up
+		}
+		p.admit(10*time.Second, true)
+		h, _ := p.next()
+		p.reply(h, 1<<40, jute.CodeOK)
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
 		assert.True(t, c.await(Connected).ReadOnly)
 		require.NoError(t, c.do(jute.OpSync, read("/")).Err)
@@ -635,13 +617,12 @@ func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
 
 // A session at a member without a quorum holds nothing and never lapses, so it takes the client's consent.
 func TestAReadOnlyMemberThatWasNotAskedFor(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			assert.False(t, p.admit(10*time.Second, n == 1).ReadOnly)
-			if n > 1 {
-				p.obey()
-			}
-		})
+	onScript(t, func(n int, p *peer) {
+		assert.False(t, p.admit(10*time.Second, n == 1).ReadOnly)
+		if n > 1 {
+			p.obey()
+		}
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial)
 		assert.False(t, c.await(Connected).ReadOnly)
 		assert.Len(t, f.dials(), 2)
@@ -668,27 +649,25 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 			return l.s.replied(l, incoming{head: jute.ReplyHeader{Xid: c.xid}}) == nil
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				_, l := loose(t)
-				s := l.s
-				s.validity = newValidity(always(Rule{}), 10*time.Second)
-				s.validity.connected(now(), 10*time.Second, false)
-				l.window = newWindow(10)
-				l.pulse.pings = []instant{now()}
-				c, r := call(jute.OpGetData, read("/"))
-				s.Submit(c)
-				time.Sleep(10 * time.Second)
-				require.False(t, answer(l, c))
-				assert.True(t, s.validity.Lapsed())
-				assert.Zero(t, s.validity.Remaining())
-				if name == "call" {
-					reply := <-r
-					assert.ErrorIs(t, reply.Err, ErrConnectionLost)
-					assert.ErrorIs(t, reply.Err, ErrSessionLost)
-				}
-			})
-		})
+		t.Run(name, bubbled(func(t *testing.T) {
+			_, l := loose(t)
+			s := l.s
+			s.validity = newValidity(always(Rule{}), 10*time.Second)
+			s.validity.connected(now(), 10*time.Second, false)
+			l.window = newWindow(10)
+			l.pulse.pings = []instant{now()}
+			c, r := call(jute.OpGetData, read("/"))
+			s.Submit(c)
+			time.Sleep(10 * time.Second)
+			require.False(t, answer(l, c))
+			assert.True(t, s.validity.Lapsed())
+			assert.Zero(t, s.validity.Remaining())
+			if name == "call" {
+				reply := <-r
+				assert.ErrorIs(t, reply.Err, ErrConnectionLost)
+				assert.ErrorIs(t, reply.Err, ErrSessionLost)
+			}
+		}))
 	}
 }
 
@@ -709,19 +688,18 @@ func TestNothingRevivesALostSession(t *testing.T) {
 
 // Rule R4.
 func TestAMemberWithASmallerLimitShortensTheTimeEvenUnheard(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			switch n {
-			case 1:
-				p.welcome(4 * time.Second)
-				p.next() // cut
-			case 2:
-				p.welcome(20 * time.Second)
-				p.next() // cut
-			default:
-				p.swallow()
-			}
-		})
+	onScript(t, func(n int, p *peer) {
+		switch n {
+		case 1:
+			p.welcome(4 * time.Second)
+			p.next() // cut
+		case 2:
+			p.welcome(20 * time.Second)
+			p.next() // cut
+		default:
+			p.swallow()
+		}
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial, func(cfg *Config) { cfg.Timeout = 20 * time.Second })
 		c.start(jute.OpSync)
 		c.await(Connected)
@@ -766,36 +744,33 @@ func TestServersAreNotHammered(t *testing.T) {
 		"claims a huge response":     func(p *peer) { p.hello(); p.raw([]byte{0x7f, 0, 0, 0, 1, 2, 3}) },
 		"short response":             func(p *peer) { p.hello(); p.raw([]byte{0, 0, 0, 2, 1, 2}) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(_ int, p *peer) { serve(p) })
-				c := open(t, f.Dial, func(cfg *Config) { cfg.Servers = []string{"a:1", "b:1", "c:1"} })
-				time.Sleep(time.Minute)
-				dials := f.dials()
-				most := 90
-				if name == "closes at once" { // as servers do that are about to serve: each is asked once a second
-					most = 220
-				}
-				assert.Less(t, len(dials), most)
-				assert.Greater(t, len(dials), 10)
-				assert.NotContains(t, c.seen(), Lost)
-			})
-		})
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(_ int, p *peer) { serve(p) })
+			c := open(t, f.Dial, func(cfg *Config) { cfg.Servers = []string{"a:1", "b:1", "c:1"} })
+			time.Sleep(time.Minute)
+			dials := f.dials()
+			most := 90
+			if name == "closes at once" { // as servers do that are about to serve: each is asked once a second
+				most = 220
+			}
+			assert.Less(t, len(dials), most)
+			assert.Greater(t, len(dials), 10)
+			assert.NotContains(t, c.seen(), Lost)
+		}))
 	}
 }
 
 func TestAForeignSessionIsRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			if n == 1 {
-				p.welcome(10 * time.Second)
-				p.next()
-				return
-			}
-			p.hello()
-			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession + 1, Password: make([]byte, 16)})
-			p.swallow()
-		})
+	onScript(t, func(n int, p *peer) {
+		if n == 1 {
+			p.welcome(10 * time.Second)
+			p.next()
+			return
+		}
+		p.hello()
+		p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession + 1, Password: make([]byte, 16)})
+		p.swallow()
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial)
 		at := c.deadline()
 		r := c.do(jute.OpSync)

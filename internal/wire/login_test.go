@@ -80,21 +80,20 @@ func (c *client) awaitLost() Event {
 // server; and who comes back in time keeps it.
 func TestASessionThatIsRefusedLapses(t *testing.T) {
 	for _, good := range []int{3, 1000} {
-		bubble(t, func(t *testing.T) {
-			f := scripted(t, func(n int, p *peer) {
-				p.welcome(10 * time.Second)
-				for {
-					h, _ := p.request()
-					if h.Op == jute.OpAuth && n > 1 && n < good {
-						p.reply(h, 0, jute.CodeAuthFailed)
-						return
-					}
-					p.reply(h, 1, 0)
-					if h.Op == jute.OpSync {
-						return
-					}
+		onScript(t, func(n int, p *peer) {
+			p.welcome(10 * time.Second)
+			for {
+				h, _ := p.request()
+				if h.Op == jute.OpAuth && n > 1 && n < good {
+					p.reply(h, 0, jute.CodeAuthFailed)
+					return
 				}
-			})
+				p.reply(h, 1, 0)
+				if h.Op == jute.OpSync {
+					return
+				}
+			}
+		}, func(t *testing.T, f *fake) {
 			c := connected(t, f.Dial, func(cfg *Config) { cfg.Credentials = []Credential{{"digest", []byte("a:b")}} })
 			r := c.sync()
 			require.NoError(t, r.Err)
@@ -192,33 +191,31 @@ func TestRefusedLogins(t *testing.T) {
 		"without end":      step(func([]byte) ([]byte, bool, error) { return []byte("again"), false, nil }),
 		"without a word":   step(func([]byte) ([]byte, bool, error) { return nil, false, nil }),
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(_ int, p *peer) {
-					p.welcome(10 * time.Second)
-					for {
-						h, body := p.request()
-						if h.Op == jute.OpCloseSession { // nobody is going to use it
-							p.reply(h, 1, 0)
-							return
-						}
-						assert.Equal(t, jute.OpSASL, h.Op)
-						if string(body[4:]) == "no" {
-							p.reply(h, 0, jute.CodeAuthFailed, token(nil))
-							return
-						}
-						p.reply(h, 0, 0, token("more"))
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(_ int, p *peer) {
+				p.welcome(10 * time.Second)
+				for {
+					h, body := p.request()
+					if h.Op == jute.OpCloseSession { // nobody is going to use it
+						p.reply(h, 1, 0)
+						return
 					}
-				})
-				c := open(t, f.Dial, func(cfg *Config) { cfg.Login = login })
-				ev := c.await(AuthFailed)
-				assert.ErrorIs(t, ev.Err, ErrAuthFailed)
-				assert.Equal(t, name == "at the start", errors.Is(ev.Err, broken))
-				time.Sleep(time.Minute)
-				assert.NotContains(t, c.seen(), Connected)
-				assert.Less(t, len(f.dials()), 30)
+					assert.Equal(t, jute.OpSASL, h.Op)
+					if string(body[4:]) == "no" {
+						p.reply(h, 0, jute.CodeAuthFailed, token(nil))
+						return
+					}
+					p.reply(h, 0, 0, token("more"))
+				}
 			})
-		})
+			c := open(t, f.Dial, func(cfg *Config) { cfg.Login = login })
+			ev := c.await(AuthFailed)
+			assert.ErrorIs(t, ev.Err, ErrAuthFailed)
+			assert.Equal(t, name == "at the start", errors.Is(ev.Err, broken))
+			time.Sleep(time.Minute)
+			assert.NotContains(t, c.seen(), Connected)
+			assert.Less(t, len(f.dials()), 30)
+		}))
 	}
 }
 
@@ -226,11 +223,10 @@ func TestRefusedLogins(t *testing.T) {
 // than a silent handshake.
 func TestLoginsEnd(t *testing.T) {
 	for _, asks := range []bool{false, true} {
-		bubble(t, func(t *testing.T) {
-			f := scripted(t, func(_ int, p *peer) {
-				p.welcome(10 * time.Second)
-				p.swallow()
-			})
+		onScript(t, func(_ int, p *peer) {
+			p.welcome(10 * time.Second)
+			p.swallow()
+		}, func(t *testing.T, f *fake) {
 			c := open(t, f.Dial, func(cfg *Config) {
 				cfg.Login = steps("hello")
 				if asks {

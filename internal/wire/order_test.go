@@ -160,8 +160,7 @@ func TestCallsExpireInTheQueueAlone(t *testing.T) {
 		hold.Release()
 		require.NoError(t, (<-w).Err, "what is written does not expire")
 
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		start := time.Now()
 		late, l := call(jute.OpGetData, read("/"))
 		late.Patience = 3 * time.Second
@@ -181,15 +180,13 @@ func TestCallsExpireInTheQueueAlone(t *testing.T) {
 
 func TestAnExpiredCallTakesItsWatchAlong(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		h := listen(Data, "/")
 		x, r := arming(h)
 		x.Patience = time.Second
 		c.Submit(x)
 		require.ErrorIs(t, (<-r).Err, ErrNotSent)
-		require.NoError(t, srv.Start())
-		c.await(Connected)
+		c.regain(srv)
 		c.sync()
 		assert.Empty(t, srv.Watches())
 		assert.Empty(t, c.watches.entries)
@@ -247,19 +244,18 @@ func TestRepliesOfAnySize(t *testing.T) {
 
 // A reply that takes longer than a silent server is given is no silence.
 func TestASlowReplyIsNoSilence(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(_ int, p *peer) {
-			p.welcome(10 * time.Second)
-			h, _ := p.next()
-			go p.swallow()
-			frame := jute.Frame(&jute.ReplyHeader{Xid: h.Xid}, rawRecord(make([]byte, 1<<20)))
-			for len(frame) > 0 { // 7 s for all of it; silence is 3.3 s
-				n := min(len(frame), 150<<10)
-				p.raw(frame[:n])
-				frame = frame[n:]
-				time.Sleep(time.Second)
-			}
-		})
+	onScript(t, func(_ int, p *peer) {
+		p.welcome(10 * time.Second)
+		h, _ := p.next()
+		go p.swallow()
+		frame := jute.Frame(&jute.ReplyHeader{Xid: h.Xid}, rawRecord(make([]byte, 1<<20)))
+		for len(frame) > 0 { // 7 s for all of it; silence is 3.3 s
+			n := min(len(frame), 150<<10)
+			p.raw(frame[:n])
+			frame = frame[n:]
+			time.Sleep(time.Second)
+		}
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial)
 		r := c.do(jute.OpGetData, read("/"))
 		require.NoError(t, r.Err)

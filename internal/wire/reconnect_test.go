@@ -50,8 +50,7 @@ func TestACutFailsWhatIsInFlightAndSendsWhatIsQueued(t *testing.T) {
 func TestNothingCrossesSessions(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		id := c.ID()
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		var queued []chan Reply
 		for i := range 50 {
 			queued = append(queued, c.start(jute.OpCreate, creation(fmt.Sprintf("/n%d", i), jute.ModeEphemeral)))
@@ -101,8 +100,7 @@ func TestMissedEventsComeBeforeTheReplyOfAnyQueuedRead(t *testing.T) {
 			x, r := arming(h)
 			c.Submit(x)
 			require.NoError(t, (<-r).Err)
-			srv.Stop()
-			c.await(Disconnected)
+			c.lose(srv)
 			var wg sync.WaitGroup
 			for range 40 {
 				wg.Add(1)
@@ -142,12 +140,10 @@ func TestMissedEventsComeInTheOrderOfArming(t *testing.T) {
 				c.Submit(x)
 				require.NoError(t, (<-r).Err)
 			}
-			srv.Stop()
-			c.await(Disconnected)
+			c.lose(srv)
 			require.NoError(t, srv.Delete(names[1]))
 			require.NoError(t, srv.Delete(names[0]))
-			require.NoError(t, srv.Start())
-			c.await(Connected)
+			c.regain(srv)
 			c.sync()
 			assert.Equal(t, names[:], order)
 		}
@@ -171,14 +167,12 @@ func TestWatchesFireForWhatHappenedInTheGap(t *testing.T) {
 		created, stillAbsent := absent("/created"), absent("/never")
 		existed := absent("/deleted") // exists() that found the node
 		changed, dir, quiet := c.watch(Data, "/changed"), c.watch(Child, "/dir"), c.watch(Data, "/quiet")
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		require.NoError(t, srv.Create("/created", nil))
 		require.NoError(t, srv.Set("/changed", nil))
 		require.NoError(t, srv.Delete("/deleted"))
 		require.NoError(t, srv.Create("/dir/x", nil))
-		require.NoError(t, srv.Start())
-		c.await(Connected)
+		c.regain(srv)
 		c.sync()
 		assert.Equal(t, []int32{jute.EventNodeCreated}, created.types())
 		assert.Equal(t, []int32{jute.EventNodeDataChanged}, changed.types())
@@ -202,12 +196,10 @@ func TestWatchesFireForTheWholeGapWhenArmingWasDropped(t *testing.T) {
 		require.NoError(t, srv.Create("/changed", nil))
 		c := connected(t, srv.Dial)
 		changed := c.watch(Data, "/changed")
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		require.NoError(t, srv.Set("/changed", nil))
 		drop := srv.Inject(zktest.Fault{Op: "setWatches", Action: zktest.DropRequest})
-		require.NoError(t, srv.Start())
-		c.await(Connected)
+		c.regain(srv)
 		c.do(jute.OpCreate, creation("/seen", 0)) // we have seen what is newer than the change
 		require.Equal(t, 1, drop.Hits())
 		require.Empty(t, changed.types())
@@ -226,8 +218,7 @@ func TestPersistentWatchesAreToldToReadAgain(t *testing.T) {
 		p, deep := c.watch(Persistent, "/p"), c.watch(Recursive, "/p")
 		stopped := c.watch(Recursive, "/gone")
 		one := c.watch(Data, "/p")
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		hold := srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.HoldReply})
 		queued := c.start(jute.OpGetData, read("/p"))
 		require.NoError(t, srv.Set("/p", nil))
@@ -270,8 +261,7 @@ func TestCredentialsThenWatchesThenRequests(t *testing.T) {
 		c.create("/a", 0)
 		c.watch(Data, "/a")
 		c.watch(Recursive, "/a")
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		queued := c.start(jute.OpGetData, read("/a"))
 		require.NoError(t, srv.Start())
 		require.NoError(t, (<-queued).Err)
@@ -444,11 +434,9 @@ func TestUnwatchTakesTheLastWatchOffTheServer(t *testing.T) {
 
 		// While disconnected.
 		h = c.watch(Data, "/x")
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		c.Unwatch(&h.Watch)
-		require.NoError(t, srv.Start())
-		c.await(Connected)
+		c.regain(srv)
 		c.sync()
 		assert.Empty(t, srv.Watches())
 		assert.Equal(t, 0, srv.Counts()["setWatches"])
@@ -480,57 +468,55 @@ func TestEveryKindOnOnePath(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384, zktest.V39} {
 		for _, order := range [][]WatchKind{{Data, Child, Persistent, Recursive},
 			{Recursive, Persistent, Child, Data}, {Persistent, Data, Recursive, Child}} {
-			t.Run(fmt.Sprint(profile, order), func(t *testing.T) {
-				onServer(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
-					require.NoError(t, srv.Create("/x", nil))
-					c := connected(t, srv.Dial)
-					for round := range 3 {
-						h := map[WatchKind]*heard{}
-						for _, kind := range order {
-							h[kind] = c.watch(kind, "/x")
-						}
-						if round == 1 {
-							c.reconnect(srv)
-							c.sync()
-							assert.Equal(t, []int32{EventReset}, h[Persistent].types())
-							assert.Equal(t, []int32{EventReset}, h[Recursive].types())
-						}
-						require.NoError(t, srv.Create("/x/c", nil))
-						c.sync()
-						assert.Equal(t, []int32{jute.EventNodeChildrenChanged}, h[Child].types())
-						assert.Contains(t, h[Persistent].types(), jute.EventNodeChildrenChanged)
-						assert.Equal(t, []int32{jute.EventNodeCreated}, h[Recursive].types())
-						assert.Empty(t, h[Data].types())
-						require.NoError(t, srv.Set("/x", nil))
-						require.NoError(t, srv.Set("/x", nil))
-						require.NoError(t, srv.Set("/x/c", nil))
-						c.sync()
-						assert.Equal(t, []int32{jute.EventNodeDataChanged}, h[Data].types())
-						assert.Equal(t, []int32{jute.EventNodeDataChanged, jute.EventNodeDataChanged}, h[Persistent].types())
-						assert.Equal(t, []int32{jute.EventNodeDataChanged, jute.EventNodeDataChanged,
-							jute.EventNodeDataChanged}, h[Recursive].types())
-						c.Unwatch(&h[Recursive].Watch)
-						c.sync()
-						require.NoError(t, srv.Delete("/x/c"))
-						c.sync()
-						assert.Contains(t, h[Persistent].types(), jute.EventNodeChildrenChanged)
-						assert.Empty(t, h[Recursive].types())
-						// One-shots come and go beside the persistent one without harming it.
-						for _, kind := range []WatchKind{Data, Child} {
-							one := c.watch(kind, "/x")
-							c.Unwatch(&one.Watch)
-							c.sync()
-						}
-						require.NoError(t, srv.Set("/x", nil))
-						c.sync()
-						assert.Equal(t, []int32{jute.EventNodeDataChanged}, h[Persistent].types())
-						c.Unwatch(&h[Persistent].Watch)
-						c.sync()
-						require.Empty(t, srv.Watches())
-						require.Empty(t, c.watches.entries)
+			t.Run(fmt.Sprint(profile, order), served(zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
+				require.NoError(t, srv.Create("/x", nil))
+				c := connected(t, srv.Dial)
+				for round := range 3 {
+					h := map[WatchKind]*heard{}
+					for _, kind := range order {
+						h[kind] = c.watch(kind, "/x")
 					}
-				})
-			})
+					if round == 1 {
+						c.reconnect(srv)
+						c.sync()
+						assert.Equal(t, []int32{EventReset}, h[Persistent].types())
+						assert.Equal(t, []int32{EventReset}, h[Recursive].types())
+					}
+					require.NoError(t, srv.Create("/x/c", nil))
+					c.sync()
+					assert.Equal(t, []int32{jute.EventNodeChildrenChanged}, h[Child].types())
+					assert.Contains(t, h[Persistent].types(), jute.EventNodeChildrenChanged)
+					assert.Equal(t, []int32{jute.EventNodeCreated}, h[Recursive].types())
+					assert.Empty(t, h[Data].types())
+					require.NoError(t, srv.Set("/x", nil))
+					require.NoError(t, srv.Set("/x", nil))
+					require.NoError(t, srv.Set("/x/c", nil))
+					c.sync()
+					assert.Equal(t, []int32{jute.EventNodeDataChanged}, h[Data].types())
+					assert.Equal(t, []int32{jute.EventNodeDataChanged, jute.EventNodeDataChanged}, h[Persistent].types())
+					assert.Equal(t, []int32{jute.EventNodeDataChanged, jute.EventNodeDataChanged,
+						jute.EventNodeDataChanged}, h[Recursive].types())
+					c.Unwatch(&h[Recursive].Watch)
+					c.sync()
+					require.NoError(t, srv.Delete("/x/c"))
+					c.sync()
+					assert.Contains(t, h[Persistent].types(), jute.EventNodeChildrenChanged)
+					assert.Empty(t, h[Recursive].types())
+					// One-shots come and go beside the persistent one without harming it.
+					for _, kind := range []WatchKind{Data, Child} {
+						one := c.watch(kind, "/x")
+						c.Unwatch(&one.Watch)
+						c.sync()
+					}
+					require.NoError(t, srv.Set("/x", nil))
+					c.sync()
+					assert.Equal(t, []int32{jute.EventNodeDataChanged}, h[Persistent].types())
+					c.Unwatch(&h[Persistent].Watch)
+					c.sync()
+					require.Empty(t, srv.Watches())
+					require.Empty(t, c.watches.entries)
+				}
+			}))
 		}
 	}
 }
@@ -602,29 +588,28 @@ func TestDialsWaitForTheEndOfTheLastConnection(t *testing.T) {
 // The library can give a connection up before we do: here because credentials of its user are refused when it
 // sends them again.
 func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			p.welcome(10 * time.Second)
-			var auth jute.RequestHeader
-			asked := false
-			for {
-				h, _ := p.next()
-				switch {
-				case n != 2:
-					p.reply(h, 1, 0)
-				case h.Op == jute.OpAuth:
-					auth = h
-				case h.Op == jute.OpGetData:
-					asked = true
-				}
-				if asked && auth.Op != 0 {
-					p.reply(auth, 1, jute.CodeAuthFailed)
-				}
-				if h.Op == jute.OpSync {
-					return
-				}
+	onScript(t, func(n int, p *peer) {
+		p.welcome(10 * time.Second)
+		var auth jute.RequestHeader
+		asked := false
+		for {
+			h, _ := p.next()
+			switch {
+			case n != 2:
+				p.reply(h, 1, 0)
+			case h.Op == jute.OpAuth:
+				auth = h
+			case h.Op == jute.OpGetData:
+				asked = true
 			}
-		})
+			if asked && auth.Op != 0 {
+				p.reply(auth, 1, jute.CodeAuthFailed)
+			}
+			if h.Op == jute.OpSync {
+				return
+			}
+		}
+	}, func(t *testing.T, f *fake) {
 		for range 20 {
 			c := connected(t, f.Dial)
 			require.NoError(t, c.Conn().AddAuth("digest", []byte("a:b")))
@@ -736,28 +721,26 @@ func TestASilentServerHoldsAnAttemptNoLongerThanTheDialTimeout(t *testing.T) {
 		"within it":            func(p *peer) { p.hello(); p.raw([]byte{0, 0, 0}); p.swallow() },
 		"at the credentials":   func(p *peer) { p.welcome(40 * time.Second); p.swallow() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(n int, p *peer) {
-					if n < 3 {
-						serve(p)
-					}
-					p.welcome(40 * time.Second)
-					p.obey()
-				})
-				slow := func(ctx context.Context, network, addr string) (net.Conn, error) {
-					time.Sleep(time.Second) // of the same two seconds
-					return f.Dial(ctx, network, addr)
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(n int, p *peer) {
+				if n < 3 {
+					serve(p)
 				}
-				c := open(t, slow, func(cfg *Config) {
-					cfg.Timeout, cfg.ConnectTimeout = time.Minute, 2*time.Second
-					cfg.RuleFor = always(Rule{Bound: 13 * time.Second})
-					cfg.Credentials = []Credential{{"digest", []byte("a:b")}}
-				})
-				start := time.Now()
-				c.await(Connected)
-				assert.Less(t, time.Since(start), 2*2*time.Second+time.Second+500*time.Millisecond)
+				p.welcome(40 * time.Second)
+				p.obey()
 			})
-		})
+			slow := func(ctx context.Context, network, addr string) (net.Conn, error) {
+				time.Sleep(time.Second) // of the same two seconds
+				return f.Dial(ctx, network, addr)
+			}
+			c := open(t, slow, func(cfg *Config) {
+				cfg.Timeout, cfg.ConnectTimeout = time.Minute, 2*time.Second
+				cfg.RuleFor = always(Rule{Bound: 13 * time.Second})
+				cfg.Credentials = []Credential{{"digest", []byte("a:b")}}
+			})
+			start := time.Now()
+			c.await(Connected)
+			assert.Less(t, time.Since(start), 2*2*time.Second+time.Second+500*time.Millisecond)
+		}))
 	}
 }

@@ -221,39 +221,37 @@ func TestTheRuleTurns(t *testing.T) {
 // the member adds to it.
 func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 	for name, commits := range map[string]bool{"commits": true, "no commit": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const T = 4 * time.Second
-				v := newValidity(byServer, T)
-				require.True(t, v.connected(now(), T, false))
-				require.False(t, v.Answered(Alone))
-				require.True(t, v.Hold())
-				time.Sleep(time.Second)
-				v.connecting(now())
-				require.True(t, v.connected(now(), T, false))
-				assert.Equal(t, T-time.Second, v.Remaining(), "the handshake proves nothing yet")
-				time.Sleep(time.Second)
-				require.True(t, v.answer(now()))
-				require.False(t, v.Answered(Member))
-				assert.Equal(t, T-2*time.Second, v.Remaining())
-				if commits {
-					for range 2 {
-						require.True(t, v.answer(now()))
-						v.committed(now())
-					}
-					assert.Greater(t, v.Remaining(), T-2*time.Second)
-					return
+		t.Run(name, bubbled(func(t *testing.T) {
+			const T = 4 * time.Second
+			v := newValidity(byServer, T)
+			require.True(t, v.connected(now(), T, false))
+			require.False(t, v.Answered(Alone))
+			require.True(t, v.Hold())
+			time.Sleep(time.Second)
+			v.connecting(now())
+			require.True(t, v.connected(now(), T, false))
+			assert.Equal(t, T-time.Second, v.Remaining(), "the handshake proves nothing yet")
+			time.Sleep(time.Second)
+			require.True(t, v.answer(now()))
+			require.False(t, v.Answered(Member))
+			assert.Equal(t, T-2*time.Second, v.Remaining())
+			if commits {
+				for range 2 {
+					require.True(t, v.answer(now()))
+					v.committed(now())
 				}
-				time.Sleep(T - 2*time.Second - time.Nanosecond)
-				require.True(t, v.answer(now()))
-				assert.True(t, v.Valid())
-				left, _ := v.lapseIn()
-				assert.Equal(t, time.Nanosecond, left, "the session lapses with its hold")
-				time.Sleep(time.Nanosecond)
-				assert.False(t, v.Valid())
-				assert.True(t, v.Lapsed())
-			})
-		})
+				assert.Greater(t, v.Remaining(), T-2*time.Second)
+				return
+			}
+			time.Sleep(T - 2*time.Second - time.Nanosecond)
+			require.True(t, v.answer(now()))
+			assert.True(t, v.Valid())
+			left, _ := v.lapseIn()
+			assert.Equal(t, time.Nanosecond, left, "the session lapses with its hold")
+			time.Sleep(time.Nanosecond)
+			assert.False(t, v.Valid())
+			assert.True(t, v.Lapsed())
+		}))
 	}
 }
 
@@ -288,44 +286,40 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 		"Hold":      func(v *Validity) bool { return !v.Hold() },
 		"Unhold":    func(v *Validity) bool { v.Unhold(); return true },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				v := connectedNow(t, byServer(4*time.Second, false), 4*time.Second)
-				v.committed(now())
-				v.committed(now())
-				require.True(t, v.Hold())
-				for v.Remaining() > time.Nanosecond {
-					time.Sleep(v.Remaining() - time.Nanosecond)
-					require.True(t, v.answer(now()))
-				}
-				_, changed, _ := v.watch()
-				time.Sleep(time.Nanosecond)
-				require.True(t, look(v))
-				<-changed // whoever waits for the time's end hears of it
-				left, _ := v.lapseIn()
-				assert.Zero(t, left)
-				assert.False(t, v.answer(now()))
-			})
-		})
+		t.Run(name, bubbled(func(t *testing.T) {
+			v := connectedNow(t, byServer(4*time.Second, false), 4*time.Second)
+			v.committed(now())
+			v.committed(now())
+			require.True(t, v.Hold())
+			for v.Remaining() > time.Nanosecond {
+				time.Sleep(v.Remaining() - time.Nanosecond)
+				require.True(t, v.answer(now()))
+			}
+			_, changed, _ := v.watch()
+			time.Sleep(time.Nanosecond)
+			require.True(t, look(v))
+			<-changed // whoever waits for the time's end hears of it
+			left, _ := v.lapseIn()
+			assert.Zero(t, left)
+			assert.False(t, v.answer(now()))
+		}))
 	}
 }
 
 // A member without a quorum has no say, whatever it grants: not about the session's time either.
 func TestAReadOnlyMemberGrantsNothing(t *testing.T) {
 	for name, granted := range map[string]time.Duration{"more": 40 * time.Second, "less": 5 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				v := connectedNow(t, Rule{Bound: 10 * time.Second}, 30*time.Second)
-				require.True(t, v.Hold())
-				time.Sleep(4 * time.Second)
-				require.True(t, v.connected(now(), granted, true))
-				assert.Equal(t, 16*time.Second, v.Remaining())
-				require.False(t, v.Answered(Member))
-				assert.Equal(t, 16*time.Second, v.Remaining())
-				left, _ := v.lapseIn()
-				assert.Equal(t, 16*time.Second, left)
-				assert.Equal(t, 30*time.Second, v.Standing().Timeout)
-			})
-		})
+		t.Run(name, bubbled(func(t *testing.T) {
+			v := connectedNow(t, Rule{Bound: 10 * time.Second}, 30*time.Second)
+			require.True(t, v.Hold())
+			time.Sleep(4 * time.Second)
+			require.True(t, v.connected(now(), granted, true))
+			assert.Equal(t, 16*time.Second, v.Remaining())
+			require.False(t, v.Answered(Member))
+			assert.Equal(t, 16*time.Second, v.Remaining())
+			left, _ := v.lapseIn()
+			assert.Equal(t, 16*time.Second, left)
+			assert.Equal(t, 30*time.Second, v.Standing().Timeout)
+		}))
 	}
 }
