@@ -112,7 +112,12 @@ func alone(t *testing.T, dial dialer,
 	return l
 }
 
-// ended waits for the end of the library's loop.
+// end closes the library, ended waits for the end of its loop.
+func (l *library) end() {
+	l.Close()
+	l.ended()
+}
+
 func (l *library) ended() {
 	for range l.events {
 	}
@@ -136,8 +141,7 @@ func TestAssumeOneFramePerWriteAndTheHandshakeFirst(t *testing.T) {
 		_, _ = l.Multi(&zk.CheckVersionRequest{Path: "/a", Version: -1})
 		require.NoError(t, l.AddAuth("digest", []byte("u:p")))
 		time.Sleep(time.Minute)
-		l.Close()
-		l.ended()
+		l.end()
 		pings := 0
 		for i, b := range l.frames() {
 			require.Equal(t, len(b)-4, int(binary.BigEndian.Uint32(b)), "write %d", i)
@@ -170,8 +174,7 @@ func TestAssumeTheOrderOfItsHooks(t *testing.T) {
 		synctest.Wait()
 		_, _, err = l.Get("/")
 		require.NoError(t, err)
-		l.Close()
-		l.ended()
+		l.end()
 		synctest.Wait()
 		// A connection may be closed only after the next has been dialled.
 		closed := 0
@@ -207,8 +210,7 @@ func TestAssumeXidsAndZxidGoOnAcrossConnections(t *testing.T) {
 		var h jute.RequestHeader
 		require.NoError(t, jute.Unmarshal(frames[3][4:], &h))
 		assert.EqualValues(t, 2, h.Xid)
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }
 
@@ -223,8 +225,7 @@ func TestAssumeRetryStartCostsASecondAndFailsWhatWaits(t *testing.T) {
 		_, _, err = l.Get("/")
 		require.NoError(t, err, "it waits through the pause")
 		assert.Equal(t, time.Second, time.Since(start))
-		l.Close()
-		l.ended()
+		l.end()
 	})
 	bubble(t, func(t *testing.T) {
 		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
@@ -235,8 +236,7 @@ func TestAssumeRetryStartCostsASecondAndFailsWhatWaits(t *testing.T) {
 		_, _, err := l.Get("/")
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		assert.Equal(t, time.Second, time.Since(start), "failed when retryStart is said")
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }
 
@@ -281,8 +281,7 @@ func TestAssumeAConnectionThatAnswersEverythingEndsIt(t *testing.T) {
 		_, _, err := l.Get("/")
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
 		start := time.Now()
-		l.Close()
-		l.ended()
+		l.end()
 		assert.Zero(t, time.Since(start))
 		synctest.Wait() // the connection may be closed behind
 		assert.ElementsMatch(t, []string{"close", "StateDisconnected"}, l.logged()[len(l.logged())-2:])
@@ -306,8 +305,7 @@ func TestAssumeSessionZeroMeansExpired(t *testing.T) {
 			"StateConnected", "StateExpired", "StateDisconnected",
 			"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession", "connected"},
 			l.logged())
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }
 
@@ -328,8 +326,7 @@ func TestAssumeForeignXidsAreIgnored(t *testing.T) {
 		l := alone(t, f.Dial, nil)
 		_, _, err := l.Get("/")
 		require.NoError(t, err)
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }
 
@@ -352,8 +349,7 @@ func TestAssumeWhatItSendsAgain(t *testing.T) {
 			ops = append(ops, h.Op)
 		}
 		assert.Equal(t, []int32{jute.OpAuth, jute.OpSetWatches}, ops)
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }
 
@@ -368,7 +364,6 @@ func TestAssumeAReadErrorMeansANewConnection(t *testing.T) {
 		l := alone(t, f.Dial, nil)
 		time.Sleep(time.Second)
 		assert.Len(t, f.dials(), 2)
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }

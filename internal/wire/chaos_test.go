@@ -174,7 +174,8 @@ func (c *chaos) told() {
 func TestChaos(t *testing.T) {
 	for seed := range uint64(40) {
 		profile := []zktest.Profile{zktest.V38, zktest.V39}[seed%2]
-		t.Run(fmt.Sprint(profile, " seed ", seed), served(zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
+		cfg := zktest.Config{Profile: profile}
+		t.Run(fmt.Sprint(profile, " seed ", seed), served(cfg, func(t *testing.T, srv *zktest.Server) {
 			c := &chaos{client: connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 3 }), t: t, srv: srv,
 				random: rand.New(rand.NewPCG(seed, 0))}
 			for range 5 {

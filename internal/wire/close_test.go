@@ -330,9 +330,8 @@ func TestAbortTellsTheServerNothing(t *testing.T) {
 
 // The end of a watch is its last event, also when another one is being delivered at that moment.
 func TestTheEndOfAWatchIsItsLastEvent(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/x", nil))
-		c := connected(t, srv.Dial)
 		w := listen(Persistent, "/x")
 		w.Fn = func(ev WatchEvent) {
 			if ev.Type != EventEnd {
@@ -404,7 +403,7 @@ func TestEndAtAnyMoment(t *testing.T) {
 		srv.Delay(0, 3*time.Millisecond)
 		for i := range 60 {
 			c := open(t, srv.Dial, func(cfg *Config) { cfg.Credentials = []Credential{{"digest", []byte("a:b")}} })
-			go c.watch2(t, "/")
+			go c.arm(Data, "/")
 			go func() { _, _, _ = c.Conn().Get("/") }()
 			time.Sleep(time.Duration(i) * 300 * time.Microsecond)
 			switch i % 4 {

@@ -124,9 +124,8 @@ func TestLibraryWatchesAreRearmedAsOfTheDisconnect(t *testing.T) {
 }
 
 func TestLibraryWatchesAreNotLostBehindQueuedRequests(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/a", nil))
-		c := connected(t, srv.Dial)
 		for round := range 30 {
 			_, _, changed, err := c.Conn().GetW("/a")
 			require.NoError(t, err)
@@ -193,9 +192,8 @@ func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 }
 
 func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/x", nil))
-		c := connected(t, srv.Dial)
 		hold := srv.Inject(zktest.Fault{Op: "addWatch", Action: zktest.Hold})
 		p, r := c.arm(Persistent, "/x")
 		<-hold.Struck()
@@ -225,9 +223,8 @@ func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
 
 func TestOurUnwatchLeavesTheLibraryItsWatch(t *testing.T) {
 	for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
-		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 			require.NoError(t, srv.Create("/x", nil))
-			c := connected(t, srv.Dial)
 			ours := c.watch(kind, "/x")
 			var events <-chan zk.Event
 			var err error

@@ -148,6 +148,13 @@ func (c *client) do(op int32, records ...jute.Record) Reply {
 // sync returns when everything that the server has said before is known.
 func (c *client) sync() Reply { return c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) }
 
+// answered insists on an answer with this code.
+func answered(t *testing.T, r Reply, code int32) {
+	t.Helper()
+	require.NoError(t, r.Err)
+	require.Equal(t, code, r.Code)
+}
+
 var anybody = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
 func creation(path string, mode int32) *jute.CreateRequest {
@@ -160,8 +167,7 @@ func read(path string) *jute.PathWatchRequest { return &jute.PathWatchRequest{Pa
 func (c *client) create(path string, mode int32) {
 	c.t.Helper()
 	r := c.do(jute.OpCreate, creation(path, mode))
-	require.NoError(c.t, r.Err)
-	require.Equal(c.t, jute.CodeOK, r.Code)
+	answered(c.t, r, jute.CodeOK)
 }
 
 // heard is a watch and what it has heard.
@@ -217,8 +223,7 @@ func (c *client) watch(kind WatchKind, path string) *heard {
 	c.t.Helper()
 	h, r := c.arm(kind, path)
 	reply := <-r
-	require.NoError(c.t, reply.Err)
-	require.Equal(c.t, jute.CodeOK, reply.Code)
+	answered(c.t, reply, jute.CodeOK)
 	return h
 }
 

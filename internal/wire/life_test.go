@@ -428,7 +428,8 @@ func TestFencingIsGivenUp(t *testing.T) {
 func TestCloseTriesWhatWasLeft(t *testing.T) {
 	for name, strikes := range map[string]int{"in time": fenceTries, "in vain": -1} {
 		for _, handedOn := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", handed on: ", handedOn), served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			title := fmt.Sprint(name, ", handed on: ", handedOn)
+			t.Run(title, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 				long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
 				old := abandoned(t, srv, long)
 				srv.Inject(zktest.Fault{Session: old.ID(), Op: "closeSession", Times: strikes, Action: zktest.CutBefore})
@@ -740,7 +741,7 @@ func TestServersAreNotHammered(t *testing.T) {
 		"closes after the handshake": func(p *peer) { p.welcome(10 * time.Second) },
 		"gives no session":           func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{Timeout: 10_000}) },
 		"gives no time":              func(p *peer) { p.admit(time.Millisecond, false) },
-		"speaks nonsense":            func(p *peer) { p.hello(); p.raw([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) },
+		"speaks nonsense":            func(p *peer) { p.hello(); p.raw([]byte("HTTP/1.1 400 Bad\r\n\r\n")) },
 		"claims a huge response":     func(p *peer) { p.hello(); p.raw([]byte{0x7f, 0, 0, 0, 1, 2, 3}) },
 		"short response":             func(p *peer) { p.hello(); p.raw([]byte{0, 0, 0, 2, 1, 2}) },
 	} {

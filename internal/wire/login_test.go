@@ -43,7 +43,7 @@ func TestRefusedCredentialsAreToldAndDoNotSpin(t *testing.T) {
 func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
 	onServer(t, zktest.Config{RequireAuth: true}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
-		c.watch2(t, "/")
+		c.arm(Data, "/")
 		ev := c.await(AuthFailed)
 		assert.ErrorIs(t, ev.Err, ErrAuthFailed)
 		c.await(Disconnected)
@@ -54,26 +54,10 @@ func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
 		}
 		assert.Less(t, srv.Counts()["connect"], 20)
 		assert.Empty(t, r, "it is not sent where it would be lost")
-		lost := c.awaitLost()
+		lost := c.await(Lost)
 		assert.ErrorIs(t, lost.Err, ErrLapsed)
 		assert.ErrorIs(t, (<-r).Err, ErrNotSent)
 	})
-}
-
-// awaitLost skips events until the last one.
-func (c *client) awaitLost() Event {
-	c.t.Helper()
-	timeout := time.After(time.Hour)
-	for {
-		select {
-		case ev := <-c.events:
-			if ev.Kind == Lost {
-				return ev
-			}
-		case <-timeout:
-			c.t.Fatal("the session does not end")
-		}
-	}
 }
 
 // A session whose credential is not accepted any more ends in time, although each attempt touches it at the
@@ -103,7 +87,7 @@ func TestASessionThatIsRefusedLapses(t *testing.T) {
 				c.await(Connected)
 				return
 			}
-			ev := c.awaitLost()
+			ev := c.await(Lost)
 			assert.ErrorIs(t, ev.Err, ErrLapsed)
 			assert.LessOrEqual(t, time.Since(start), 10*time.Second)
 		})

@@ -215,8 +215,7 @@ func TestATooLargeRequestIsRefusedAndItsNeighboursLive(t *testing.T) {
 		assert.ErrorIs(t, reply.Err, ErrNotSent)
 		for _, r := range []chan Reply{b, e, a} {
 			reply := <-r
-			require.NoError(t, reply.Err)
-			assert.Equal(t, jute.CodeOK, reply.Code)
+			answered(t, reply, jute.CodeOK)
 		}
 		assert.True(t, srv.Exists("/exact"))
 		assert.Empty(t, c.seen(), "the connection stands")
@@ -317,14 +316,12 @@ func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
 	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
 		r := c.do(jute.OpMultiRead, &jute.MultiRequest{})
-		require.NoError(t, r.Err)
-		require.Equal(t, jute.CodeUnimplemented, r.Code)
+		answered(t, r, jute.CodeUnimplemented)
 		c.await(Disconnected)
 		c.await(Connected)
 		for range 3 {
 			r = c.do(jute.OpMultiRead, &jute.MultiRequest{})
-			require.NoError(t, r.Err)
-			require.Equal(t, jute.CodeUnimplemented, r.Code)
+			answered(t, r, jute.CodeUnimplemented)
 			assert.True(t, r.Sent.IsZero())
 		}
 		h := listen(Recursive, "/")
@@ -364,8 +361,7 @@ func TestATTLInsideAMultiDoesNotTakeMultiAway(t *testing.T) {
 		require.NoError(t, r.Err)
 		r = c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreate,
 			Request: creation("/m", 0)}}})
-		require.NoError(t, r.Err)
-		require.Equal(t, jute.CodeOK, r.Code)
+		answered(t, r, jute.CodeOK)
 		assert.True(t, srv.Exists("/m"))
 	})
 }

@@ -83,9 +83,8 @@ func TestNothingCrossesSessions(t *testing.T) {
 
 // A read that was waiting for the connection must not show a change before the watch event that announces it.
 func TestMissedEventsComeBeforeTheReplyOfAnyQueuedRead(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/w", nil))
-		c := connected(t, srv.Dial)
 		c.watch(Persistent, "/other")
 		for round := range 30 {
 			var mu sync.Mutex
@@ -192,9 +191,8 @@ func TestWatchesFireForWhatHappenedInTheGap(t *testing.T) {
 // that strikes the request that arms the watches again, the next connection has to ask for what happened
 // since the time before, and not since what was seen in between.
 func TestWatchesFireForTheWholeGapWhenArmingWasDropped(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/changed", nil))
-		c := connected(t, srv.Dial)
 		changed := c.watch(Data, "/changed")
 		c.lose(srv)
 		require.NoError(t, srv.Set("/changed", nil))
@@ -212,9 +210,8 @@ func TestWatchesFireForTheWholeGapWhenArmingWasDropped(t *testing.T) {
 }
 
 func TestPersistentWatchesAreToldToReadAgain(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/p", nil))
-		c := connected(t, srv.Dial)
 		p, deep := c.watch(Persistent, "/p"), c.watch(Recursive, "/p")
 		stopped := c.watch(Recursive, "/gone")
 		one := c.watch(Data, "/p")
@@ -275,13 +272,6 @@ func TestCredentialsThenWatchesThenRequests(t *testing.T) {
 		assert.Contains(t, who.Info, jute.ClientInfo{Scheme: "digest", User: "u"})
 		assert.Contains(t, who.Info, jute.ClientInfo{Scheme: "digest", User: "v"})
 	})
-}
-
-// watch2 asks for a watch and does not care what becomes of it.
-func (c *client) watch2(t *testing.T, path string) {
-	t.Helper()
-	x, _ := arming(listen(Data, path))
-	c.Submit(x)
 }
 
 func TestTheConnectRequestCarriesWhatWeHaveSeen(t *testing.T) {
@@ -404,9 +394,8 @@ func TestManyWatchesFitASmallPacketLimit(t *testing.T) {
 }
 
 func TestUnwatchTakesTheLastWatchOffTheServer(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/x", nil))
-		c := connected(t, srv.Dial)
 		for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
 			a, b := c.watch(kind, "/x"), listen(kind, "/x")
 			require.True(t, c.Join(&b.Watch))
@@ -445,9 +434,8 @@ func TestUnwatchTakesTheLastWatchOffTheServer(t *testing.T) {
 
 // The first subscriber leaves while a second one's read is under way, which then fails.
 func TestAFailedReadDoesNotKeepAnothersWatch(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/x", nil))
-		c := connected(t, srv.Dial)
 		first := c.watch(Data, "/x")
 		require.NoError(t, srv.SetACL("/x", zktest.ACL{Perms: jute.PermWrite, Scheme: "world", ID: "anyone"}))
 		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
@@ -468,7 +456,8 @@ func TestEveryKindOnOnePath(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384, zktest.V39} {
 		for _, order := range [][]WatchKind{{Data, Child, Persistent, Recursive},
 			{Recursive, Persistent, Child, Data}, {Persistent, Data, Recursive, Child}} {
-			t.Run(fmt.Sprint(profile, order), served(zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
+			cfg := zktest.Config{Profile: profile}
+			t.Run(fmt.Sprint(profile, order), served(cfg, func(t *testing.T, srv *zktest.Server) {
 				require.NoError(t, srv.Create("/x", nil))
 				c := connected(t, srv.Dial)
 				for round := range 3 {
@@ -525,10 +514,9 @@ func TestEveryKindOnOnePath(t *testing.T) {
 func TestCutsWhileArming(t *testing.T) {
 	for _, op := range []string{"getData", "getChildren2", "addWatch", "setWatches", "setWatches2"} {
 		for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 				require.NoError(t, srv.Create("/x", nil))
 				require.NoError(t, srv.Create("/keep", nil))
-				c := connected(t, srv.Dial)
 				c.watch(Data, "/keep")
 				srv.Inject(zktest.Fault{Op: op, Action: action, Times: 2, After: 1})
 				for range 6 {

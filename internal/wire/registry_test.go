@@ -34,6 +34,20 @@ func (r *table) written(h *heard) *Call {
 	return c
 }
 
+func (r *table) write(kind WatchKind, path string) (*heard, *Call) {
+	h := listen(kind, path)
+	return h, r.written(h)
+}
+
+// exists is a call of exists that is written.
+func (r *table) exists(path string) (*heard, *Call) {
+	h := listen(Data, path)
+	c := &Call{Op: jute.OpExists, Body: jute.Marshal(read(path)), Watch: &h.Watch}
+	r.submitted(&h.Watch)
+	r.writing(c)
+	return h, c
+}
+
 func (r *table) armed(kind WatchKind, path string) *heard {
 	h := listen(kind, path)
 	require.Empty(r.t, r.answered(r.written(h), jute.CodeOK))
@@ -126,8 +140,7 @@ func TestJoinNeedsAnArmedWatch(t *testing.T) {
 	r := newTable(t)
 	late := listen(Data, "/x")
 	assert.False(t, r.join(&late.Watch))
-	first := listen(Data, "/x")
-	call := r.written(first)
+	_, call := r.write(Data, "/x")
 	assert.False(t, r.join(&late.Watch), "not before the reply")
 	r.answered(call, jute.CodeOK)
 	assert.True(t, r.join(&late.Watch))
@@ -160,8 +173,7 @@ func TestTheLastSubscriberRemovesTheWatch(t *testing.T) {
 func TestAWatchIsNotRemovedWhileItIsBeingArmed(t *testing.T) {
 	r := newTable(t)
 	a := r.armed(Data, "/x")
-	b := listen(Data, "/x")
-	c := r.written(b)
+	b, c := r.write(Data, "/x")
 	assert.Empty(t, r.unwatch(a), "b arms it at this moment")
 	require.Empty(t, r.answered(c, jute.CodeOK))
 	assert.Equal(t, watches(b), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
@@ -170,8 +182,7 @@ func TestAWatchIsNotRemovedWhileItIsBeingArmed(t *testing.T) {
 
 func TestStopBeforeTheReply(t *testing.T) {
 	r := newTable(t)
-	a := listen(Data, "/x")
-	c := r.written(a)
+	a, c := r.write(Data, "/x")
 	require.Empty(t, r.unwatch(a))
 	require.Empty(t, r.answered(c, jute.CodeOK))
 	calls := r.unneeded("/x")
@@ -225,10 +236,7 @@ func TestAFailedSecondCallLeavesNoWatchBehind(t *testing.T) {
 
 func TestExistsOfAnAbsentNodeArms(t *testing.T) {
 	r := newTable(t)
-	h := listen(Data, "/x")
-	c := &Call{Op: jute.OpExists, Body: jute.Marshal(read("/x")), Watch: &h.Watch}
-	r.submitted(&h.Watch)
-	r.writing(c)
+	h, c := r.exists("/x")
 	assert.EqualValues(t, 1, flagOf(c))
 	require.Empty(t, r.answered(c, jute.CodeNoNode))
 	assert.Equal(t, watches(h), heardBy(r.fired(jute.EventNodeCreated, "/x")))
@@ -240,8 +248,7 @@ func TestExistsOfAnAbsentNodeArms(t *testing.T) {
 func TestPersistentAndRecursiveShareOneServerWatch(t *testing.T) {
 	r := newTable(t)
 	p := r.armed(Persistent, "/x")
-	deep := listen(Recursive, "/x")
-	c := r.written(deep)
+	deep, c := r.write(Recursive, "/x")
 	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(c))
 	require.Empty(t, r.answered(c, jute.CodeOK))
 	again := r.written(listen(Persistent, "/x"))
@@ -300,8 +307,7 @@ func TestAOneShotOnAPersistentPathIsServedFromIt(t *testing.T) {
 		for _, kind := range []WatchKind{Data, Child} {
 			r := newTable(t)
 			p := r.armed(persistent, "/x")
-			h := listen(kind, "/x")
-			c := r.written(h)
+			h, c := r.write(kind, "/x")
 			assert.Zero(t, flagOf(c), "not armed on the server")
 			require.Empty(t, r.answered(c, jute.CodeOK))
 			if kind == Data {
@@ -353,8 +359,7 @@ func TestAOneShotInFrontOfAPersistentWatchIsArmed(t *testing.T) {
 func TestAServedOneShotHearsOfARefusedPersistentWatch(t *testing.T) {
 	r := newTable(t)
 	p := r.written(listen(Persistent, "/x"))
-	h := listen(Data, "/x")
-	c := r.written(h)
+	h, c := r.write(Data, "/x")
 	require.Zero(t, flagOf(c))
 	require.Empty(t, r.answered(p, jute.CodeUnimplemented))
 	assert.Equal(t, watches(h), heardBy(r.answered(c, jute.CodeOK)), "read again")
@@ -391,16 +396,10 @@ func setWatchesOf(t *testing.T, c *Call) (sw jute.SetWatches2) {
 func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	r := newTable(t)
 	r.armed(Data, "/own")
-	absent := listen(Data, "/absent")
-	c := &Call{Op: jute.OpExists, Body: jute.Marshal(read("/absent")), Watch: &absent.Watch}
-	r.submitted(&absent.Watch)
-	r.writing(c)
-	r.answered(c, jute.CodeNoNode)
-	present := listen(Data, "/predecessor")
-	c = &Call{Op: jute.OpExists, Body: jute.Marshal(read("/predecessor")), Watch: &present.Watch}
-	r.submitted(&present.Watch)
-	r.writing(c)
-	r.answered(c, jute.CodeOK)
+	_, absent := r.exists("/absent")
+	r.answered(absent, jute.CodeNoNode)
+	_, present := r.exists("/predecessor")
+	r.answered(present, jute.CodeOK)
 	r.armed(Child, "/dir")
 	pending := r.written(listen(Data, "/pending"))
 
@@ -408,10 +407,11 @@ func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	require.Len(t, calls, 1)
 	assert.Empty(t, gaps)
 	assert.Equal(t, jute.OpSetWatches, calls[0].Op, "servers before 3.6 know no other")
-	assert.Equal(t, jute.SetWatches{RelativeZxid: 77, Data: []string{"/own", "/predecessor"},
-		Exist: []string{"/absent"}, Child: []string{"/dir"}},
-		setWatchesOf(t, calls[0]).SetWatches,
-		"a node that exists() found goes to the data list, else its deletion in the gap is lost; the own node comes first")
+	// A node that exists() found goes to the data list, else its deletion in the gap is lost. The own node comes
+	// first.
+	want := jute.SetWatches{RelativeZxid: 77, Data: []string{"/own", "/predecessor"},
+		Exist: []string{"/absent"}, Child: []string{"/dir"}}
+	assert.Equal(t, want, setWatchesOf(t, calls[0]).SetWatches)
 	r.failed(pending)
 }
 
