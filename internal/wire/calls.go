@@ -114,13 +114,6 @@ func (p *patience) add(c *Call) (earlier bool) {
 	return earlier
 }
 
-func (p *patience) wakeWatcher() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
 // expireQueued fails the calls that have waited too long for a connection, and returns how long until the
 // next ones have. down is false if there is a connection: then the goroutine that asks ends.
 func (s *Session) expireQueued() (wait time.Duration, down bool) {

@@ -21,7 +21,7 @@ type Config struct {
 	// Spread is the longest random pause between the loss of a connection that held and the next dial, if there
 	// is another server.
 	Spread time.Duration
-	// Dial opens a connection; nil means TCP with keepalive. TLS belongs here.
+	// Dial opens a connection. TLS belongs here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout is the session timeout asked for; the server answers with its own.
 	Timeout time.Duration
@@ -37,9 +37,8 @@ type Config struct {
 	// Fences are earlier sessions, to be closed before this one is announced. Only the latest few count, see
 	// maxFences.
 	Fences []Fence
-	// RuleFor says how promise P1 is kept, by the session timeout and whether the server stands alone; nil for
-	// the zero Rule. A pure function.
-	RuleFor func(timeout time.Duration, alone bool) Rule
+	// RuleFor says how promise P1 is kept, by the session timeout and whether the server stands alone.
+	RuleFor planner
 	Logger  *slog.Logger
 	// Chance is the source of random pauses and orders; nil for the package's own.
 	Chance *chance.Source
@@ -86,18 +85,12 @@ func (cfg *Config) complete() error {
 	if cfg.Timeout < time.Millisecond || cfg.Timeout > math.MaxInt32*time.Millisecond {
 		return fmt.Errorf("wire: session timeout %v", cfg.Timeout)
 	}
-	if cfg.Dial == nil {
-		cfg.Dial = DialTCP
-	}
 	cfg.MaxFrame = cmp.Or(cfg.MaxFrame, 0xfffff)
 	// What can be written can be read.
 	cfg.MaxReply = max(cmp.Or(cfg.MaxReply, defaultMaxReply), cfg.MaxFrame+maxPlain)
 	cfg.Window = cmp.Or(cfg.Window, 1000)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	if cfg.RuleFor == nil {
-		cfg.RuleFor = always(Rule{})
-	}
 	return nil
 }
 

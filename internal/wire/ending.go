@@ -70,7 +70,7 @@ func (s *Session) awaitConnection() {
 		p.watched = true
 		s.wg.Go(s.watchPatience)
 	} else {
-		p.wakeWatcher()
+		wake(p.wake)
 	}
 }
 

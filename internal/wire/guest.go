@@ -84,14 +84,6 @@ func (s *Session) newGuest() *guest {
 
 var errConnClosed = errors.New("the library's connection was closed")
 
-// linked says that there is a new link. It does not block.
-func (g *guest) linked() {
-	select {
-	case g.news <- struct{}{}:
-	default:
-	}
-}
-
 // dial is the library's dialer: it waits for a link.
 func (g *guest) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	<-g.made
@@ -142,12 +134,11 @@ func (g *guest) take(server string) (net.Conn, error) {
 
 // deadEnd is a connection to nowhere, for a library whose session has ended.
 func (g *guest) deadEnd() net.Conn {
-	if errors.Is(g.s.Err(), ErrExpired) && !g.expired {
-		g.expired = true
-		return g.s.deadEndConn(true) // the library dials again
+	expired := errors.Is(g.s.Err(), ErrExpired) && !g.expired // the library dials again
+	if g.expired = g.expired || expired; !expired {
+		g.close(&g.wg)
 	}
-	g.close(&g.wg)
-	return g.s.deadEndConn(false)
+	return g.s.deadEndConn(expired)
 }
 
 // deadEndConn returns a connection to nowhere for the library after the session's end.

@@ -273,7 +273,7 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	s.identity.connected(resp.SessionID, resp.Password, timeout, !resp.ReadOnly)
 	l := s.newLink(a, resp.ReadOnly)
 	s.links.add(l)
-	s.calls.patience.wakeWatcher() // it ends
+	wake(s.calls.patience.wake) // nobody waits for a connection now
 	l.prime()
 	return l, nil
 }

@@ -38,7 +38,7 @@ func open(t *testing.T, dial dialer, options ...option) *client {
 	t.Helper()
 	c := &client{t: t, events: make(chan Event, 1000)}
 	cfg := Config{Servers: []string{"one:2181"}, Dial: dial, Timeout: 10 * time.Second}
-	cfg.OnEvent = func(ev Event) { c.events <- ev }
+	cfg.OnEvent, cfg.RuleFor = func(ev Event) { c.events <- ev }, always(Rule{})
 	for _, o := range options {
 		o(&cfg)
 	}

@@ -76,10 +76,7 @@ func (o *output) add(xid, op int32, body []byte) {
 	o.buf = binary.BigEndian.AppendUint32(o.buf, uint32(xid))
 	o.buf = binary.BigEndian.AppendUint32(o.buf, uint32(op))
 	o.buf = append(o.buf, body...)
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
+	wake(o.wake)
 }
 
 // newLink makes the session's next link of an attempt that has succeeded. Session.mu is held.

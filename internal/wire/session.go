@@ -39,7 +39,7 @@ type links struct {
 func (ls *links) add(l *link) {
 	ls.live, ls.last, ls.n = l, l, l.n
 	if ls.guest != nil {
-		ls.guest.linked()
+		wake(ls.guest.news)
 	}
 }
 
@@ -127,7 +127,5 @@ func (e *events) emit(ev Event) {
 		return
 	}
 	e.lost = ev.Kind == Lost
-	if e.to != nil {
-		e.to(ev)
-	}
+	e.to(ev)
 }

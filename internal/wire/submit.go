@@ -28,6 +28,14 @@ func (t todo) run() {
 	}
 }
 
+// wake puts a value into a channel with one slot, if it is empty.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
 // locked runs f under the session's mutex, and what f returns after it.
 func (s *Session) locked(f func() todo) {
 	s.mu.Lock()
@@ -55,7 +63,7 @@ func (s *Session) submit(last bool, calls ...*Call) {
 			c.queued = at
 			s.calls.queue.push(c)
 			if s.links.live == nil && s.calls.patience.add(c) {
-				s.calls.patience.wakeWatcher()
+				wake(s.calls.patience.wake)
 			}
 		}
 		s.pump(&t)
