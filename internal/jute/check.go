@@ -7,8 +7,7 @@ import "fmt"
 // of a decoder that believes what a count says. A null is refused where it is no empty value to everybody:
 // only a buffer may be null. asked are the operations that a multi or multiRead consisted of: it has a result
 // for each, which is of its kind or an error, and if there are errors one at least says what it is. Bytes
-// behind the last field are ignored, as by every decoder. An operation that is not known here has no right
-// reply.
+// after the last field are ignored, as by every decoder. No reply to an unknown operation is right.
 func CheckReply(op int32, asked []int32, body []byte) error {
 	d := NewDecoder(body)
 	switch op {

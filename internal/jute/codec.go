@@ -28,7 +28,7 @@ func Marshal(records ...Record) []byte {
 	return e.buf
 }
 
-// Unmarshal reads one record from the front of b; bytes behind it are ignored, as every ZooKeeper
+// Unmarshal reads one record from the front of b and ignores the bytes after it, as every ZooKeeper
 // implementation does.
 func Unmarshal(b []byte, r Decodable) error {
 	d := NewDecoder(b)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// MultiHeader stands in front of each operation of a multi and, with Done, behind the last.
+// MultiHeader comes before each operation of a multi and, with Done, after the last.
 type MultiHeader struct {
 	Type int32
 	Done bool

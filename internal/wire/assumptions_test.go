@@ -330,7 +330,7 @@ func TestAssumeForeignXidsAreIgnored(t *testing.T) {
 	})
 }
 
-// Credentials come before anything else, watches behind what was waiting.
+// Credentials come before anything else, watches after the requests that were waiting.
 func TestAssumeWhatItSendsAgain(t *testing.T) {
 	assumed(t, func(t *testing.T, srv *zktest.Server) {
 		l := alone(t, srv.Dial, func(n int) bool { return false })
@@ -353,7 +353,7 @@ func TestAssumeWhatItSendsAgain(t *testing.T) {
 	})
 }
 
-// The tap hands out a connection whose reads end when it ends: the library then closes it and dials anew.
+// If a read fails, the library closes the connection and dials again.
 func TestAssumeAReadErrorMeansANewConnection(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		p.welcome(9 * time.Second)

@@ -17,8 +17,8 @@ import (
 )
 
 // Random histories of watches, changes and faults. What must hold however they mix: every call ends once;
-// whoever watches learns that something has changed; who has left hears nothing; nothing stays on the server
-// that nobody needs.
+// every watch learns that something has changed; a stopped watch hears nothing; no watch that nobody needs
+// stays on the server.
 
 type chaos struct {
 	*client
@@ -150,7 +150,7 @@ func (c *chaos) calm() {
 	c.t.Fatal("no connection")
 }
 
-// told insists that everybody who watches hears of a change.
+// told insists that every watch hears of a change.
 func (c *chaos) told() {
 	c.calm()
 	for _, p := range chaosPaths {

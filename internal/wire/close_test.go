@@ -37,7 +37,7 @@ func TestCloseIsAcknowledged(t *testing.T) {
 		watch := c.watch(Persistent, "/x")
 		last := c.start(jute.OpCreate, creation("/last", 0))
 		require.NoError(t, c.within(t.Context(), 5*time.Millisecond))
-		require.NoError(t, (<-last).Err, "behind everything submitted before")
+		require.NoError(t, (<-last).Err, "after everything submitted before")
 		assert.True(t, srv.Exists("/last"))
 		assert.False(t, srv.Exists("/e"))
 		assert.Empty(t, srv.Sessions())
@@ -217,7 +217,7 @@ func TestALostReplyToCloseIsUnacknowledged(t *testing.T) {
 	}
 }
 
-// The connection goes while Close waits its turn behind a full window: nobody will reconnect for it.
+// The connection is lost while Close waits for the window: nobody reconnects for it.
 func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 1 })
@@ -234,8 +234,8 @@ func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 	})
 }
 
-// Servers close the connection behind their answer to closeSession. What is written then breaks it, and the
-// answer may be lost with it.
+// A server closes the connection after its answer to closeSession. A later write breaks it, and the answer
+// may be lost with it.
 func TestNothingIsWrittenBehindTheCloseOfTheSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		closing, unwatched, behind := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -274,7 +274,7 @@ func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
 		<-hold.Struck()
 		time.Sleep(time.Second)
 		r := c.do(jute.OpGetData, read("/"))
-		assert.ErrorIs(t, r.Err, ErrClosed, "nothing is taken behind a farewell")
+		assert.ErrorIs(t, r.Err, ErrClosed, "nothing is accepted after closeSession")
 		assert.ErrorIs(t, r.Err, ErrNotSent)
 		hold.Release()
 		wg.Wait()
@@ -283,7 +283,7 @@ func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
 	})
 }
 
-// Who waits for the end finds that everybody has been told, also if somebody else ended the session.
+// When Wait returns everybody has been told, also if another goroutine ended the session.
 func TestWaitBehindAnAbort(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		for i := range 1000 {

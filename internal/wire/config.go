@@ -69,11 +69,11 @@ type Limits struct {
 type Hooks struct {
 	// OnEvent gets the session's events in order. It must not call Abort or Close.
 	OnEvent func(Event)
-	// OnLapse is called once, with the reason, when no hold of the session is certain any more: before, and
-	// independently of, the Lost event. Its goroutine waits for nothing but the clock. It must not call the
-	// session, except for its Validity.
+	// OnLapse, if set, is called once, with the reason, when no hold of the session is certain any more. It is
+	// independent of the Lost event, and comes before it if the time has run out. Its goroutine waits for
+	// nothing but the clock. It must not call the session, except for its Validity.
 	OnLapse func(why error)
-	// OnPong is called with the time between a ping and its answer.
+	// OnPong, if set, is called with the time between a ping and its answer.
 	OnPong func(time.Duration)
 }
 

@@ -262,7 +262,7 @@ func TestALibraryFrameOverTheLimitIsAnswered(t *testing.T) {
 }
 
 // Credentials that the user adds through the library are sent again by it. A write error while it does so
-// would block it for ever.
+// would block it without end.
 func TestLibraryCredentialsAreSentAgainAndDoNotDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var auths atomic.Int32
@@ -312,7 +312,7 @@ func TestRefusedLibraryCredentials(t *testing.T) {
 	})
 }
 
-// Whoever closes the library's connection ends the session; nobody would reconnect it.
+// Closing the library's connection ends the session; nobody would reconnect it.
 func TestClosingTheLibraryEndsTheSession(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		start := time.Now()

@@ -12,8 +12,8 @@ type delivery struct {
 	ev WatchEvent
 }
 
-// fired returns who hears of a notification, in order; one-shot watches are used up by it. parent is the
-// path's.
+// fired returns the subscribers of a notification, in order; it uses up one-shot watches. parent is the
+// parent of path.
 func (r *registry) fired(typ int32, path, parent string) (out []delivery) {
 	ev := WatchEvent{Type: typ, Path: path}
 	switch typ {
@@ -56,7 +56,7 @@ func (r *registry) fired(typ int32, path, parent string) (out []delivery) {
 	return out
 }
 
-// once appends what the event's one-shot subscribers hear, who are used up by it.
+// once appends the deliveries to the event's one-shot subscribers, and removes them.
 func (r *registry) once(out []delivery, kind WatchKind, ev WatchEvent) []delivery {
 	e := r.find(ev.Path, kind)
 	if e == nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// What a broken or hostile server can say. None of it may panic, block for ever or leave a goroutine; at the
-// end of a bubble there is none.
+// What a broken or hostile server can say. None of it may cause a panic, an endless wait or a leaked
+// goroutine; at the end of a bubble there is none.
 
-// suffer lets a session meet a server that says b, in the handshake or behind it, with everything under way
+// suffer lets a session meet a server that says b, in the handshake or after it, with everything under way
 // that a reply could be about.
 func suffer(t *testing.T, handshake bool, b []byte) {
 	onScript(t, func(n int, p *peer) {

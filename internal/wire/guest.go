@@ -26,7 +26,7 @@ type guest struct {
 	late      bool // it was made after the session's end
 
 	mu       sync.Mutex
-	timedOut bool // the last attempt was in vain: nobody can send the requests that wait in the library
+	timedOut bool // the last attempt has failed: the requests that wait in the library cannot be sent
 	pausing  bool // in the pause that follows
 
 	expired bool // the library has been told so; belongs to its dialer

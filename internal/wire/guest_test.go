@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whoever asks first finds a connection that is ready; the others find the same.
+// The first call makes a connection that is ready; later calls return the same.
 func TestTheGuestEntersALinkThatStands(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		time.Sleep(time.Minute)

@@ -267,7 +267,7 @@ type fake struct {
 }
 
 // scripted is a server whose n-th connection, counted from 1, is served by serve in a goroutine of its own;
-// the connection is closed behind it.
+// the connection is closed after it.
 func scripted(t *testing.T, serve func(n int, c *peer)) *fake {
 	f := &fake{t: t, serve: serve}
 	t.Cleanup(f.wg.Wait)

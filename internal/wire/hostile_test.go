@@ -353,7 +353,7 @@ func TestATricklingServerIsLeftInTime(t *testing.T) {
 	}
 }
 
-// Neither can it keep who connects, or logs in.
+// The same holds for a handshake and a login.
 func TestATricklingHandshakeEndsInTime(t *testing.T) {
 	for name, login := range map[string]bool{"handshake": false, "login": true} {
 		t.Run(name, bubbled(func(t *testing.T) {
@@ -395,7 +395,7 @@ func TestATricklingHandshakeEndsInTime(t *testing.T) {
 	}
 }
 
-// A member that has lost its leader goes on answering pings for a while, and whoever means harm for ever.
+// A member that has lost its leader goes on answering pings for a while, a hostile one without end.
 // What is held by committed writes outlives that, if there is another server.
 func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 	for name, answers := range map[string]func(op int32) bool{
@@ -473,7 +473,7 @@ func TestAGrantBeyondMeasureKeepsNobody(t *testing.T) {
 	}
 }
 
-// Who has sent a multi by the library looks at as many results as there were operations, and at the Stat of a
+// A caller of the library's Multi looks at as many results as there were operations, and at the Stat of a
 // write: both are there, or there is an error.
 func TestTheLibrarysMultiHasItsResults(t *testing.T) {
 	for name, results := range map[string][]jute.MultiResult{

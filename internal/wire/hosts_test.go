@@ -197,10 +197,10 @@ func TestHostsOfANewList(t *testing.T) {
 	}
 	h.set(names(1), nil)
 	_, pause = h.next()
-	assert.NotZero(t, pause, "these were tried in vain")
+	assert.NotZero(t, pause, "these have failed")
 }
 
-// Behind a pass in vain the further list has its turn, first and whole; a pass over the other is never longer
+// After a pass that failed the whole further list is tried first; a pass over the other is never longer
 // than maxPass.
 func TestHostsFallBack(t *testing.T) {
 	h := newHosts(names(1))
@@ -238,7 +238,7 @@ func TestHostsFallBack(t *testing.T) {
 	assert.Equal(t, []string{"e:1"}, next(1))
 }
 
-// A server that was given up is asked behind the others, once.
+// A server whose connection was closed for its fault is tried after the others, once.
 func TestHostsShun(t *testing.T) {
 	h := newHosts(names(5))
 	for range 20 {

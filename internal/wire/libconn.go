@@ -12,7 +12,7 @@ import (
 )
 
 // libConn is the connection that the library holds. Writes never fail and never block, deadlines do not
-// count: when the link behind it ends, Read says so, and that is all the library needs to know. (A write
+// count: when its link ends, Read says so, and that is all the library needs to know. (A write
 // error at the wrong moment deadlocks the library.)
 //
 // After the session has ended there is no link. Then libConn plays a server that answers everything, so that

@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// loose is a libConn without a session behind it, and a link that goes nowhere.
+// loose is a libConn with a link that goes nowhere, of a session that does not run.
 func loose(t *testing.T) (*libConn, *link) {
 	end, other := net.Pipe()
 	t.Cleanup(func() { end.Close(); other.Close() })
@@ -140,7 +140,7 @@ func TestLibConnAgreesToEverythingAfterTheEnd(t *testing.T) {
 	}
 }
 
-// The library waits for the answer to its farewell without end, and nobody else may be left to give it.
+// The library waits for the answer to closeSession without limit, and only libConn may be left to give it.
 func TestLibConnAnswersAFarewellThatNobodyElseCan(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		c, l := loose(t)

@@ -218,8 +218,8 @@ func TestADialThatHangsIsBounded(t *testing.T) {
 	})
 }
 
-// Whoever knows id and password can end a session: the one with the connection learns it by the connection's
-// end.
+// A second connection with the session's id and password can end it: the first learns it by the end of its
+// connection.
 func TestExpiryByASecondConnection(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/e", jute.ModeEphemeral)
@@ -374,7 +374,7 @@ func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
 			assert.False(t, srv.Exists("/e"))
 			assert.NotEqual(t, old.ID(), next.ID())
 			time.Sleep(15 * time.Second)
-			assert.Len(t, srv.Sessions(), 1, "those that were opened in vain are closed, or expire")
+			assert.Len(t, srv.Sessions(), 1, "sessions that nobody uses are closed, or expire")
 		}))
 	}
 }
@@ -426,7 +426,7 @@ func TestFencingIsGivenUp(t *testing.T) {
 // timeout again. Close does not say that nothing is left before it has closed that, too (found by the
 // simulation).
 func TestCloseTriesWhatWasLeft(t *testing.T) {
-	for name, strikes := range map[string]int{"in time": fenceTries, "in vain": -1} {
+	for name, strikes := range map[string]int{"in time": fenceTries, "too late": -1} {
 		for _, handedOn := range []bool{false, true} {
 			title := fmt.Sprint(name, ", handed on: ", handedOn)
 			t.Run(title, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
@@ -594,7 +594,7 @@ func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
 }
 
 // Servers refuse a client that has seen more than they have. A session of a member without a quorum never
-// lapses: it would be refused for ever.
+// lapses: it would be refused without end.
 func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		if n > 1 {

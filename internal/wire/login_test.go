@@ -15,7 +15,7 @@ import (
 )
 
 // A server that refuses a credential is no server: it is never announced, the owner is told why, and it is
-// left in peace.
+// not hammered.
 func TestRefusedCredentialsAreToldAndDoNotSpin(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := open(t, srv.Dial, func(cfg *Config) {
@@ -61,7 +61,7 @@ func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
 }
 
 // A session whose credential is not accepted any more ends in time, although each attempt touches it at the
-// server; and who comes back in time keeps it.
+// server; and if a credential is accepted in time the session lives on.
 func TestASessionThatIsRefusedLapses(t *testing.T) {
 	for _, good := range []int{3, 1000} {
 		onScript(t, func(n int, p *peer) {
@@ -203,7 +203,7 @@ func TestRefusedLogins(t *testing.T) {
 	}
 }
 
-// A login that the server never answers, or one whose mechanism asks somebody who is silent, takes no longer
+// A login that the server never answers, or whose mechanism waits for a third party, takes no longer
 // than a silent handshake.
 func TestLoginsEnd(t *testing.T) {
 	for _, asks := range []bool{false, true} {

@@ -61,7 +61,7 @@ func TestCallsOfOneSubmitAreNeighbours(t *testing.T) {
 					var list jute.Children2Response
 					assert.NoError(t, jute.Unmarshal(first.Body, &made))
 					assert.NoError(t, jute.Unmarshal(second.Body, &list))
-					assert.Contains(t, list.Children, made.Path[1:], "a list behind a create has the node")
+					assert.Contains(t, list.Children, made.Path[1:], "a list after a create has the node")
 				}
 			})
 		}

@@ -619,9 +619,8 @@ func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
 // refusing is a dialer to nowhere.
 func refusing(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
 
-// A server answers in order. When it has skipped a request the connection is given up, as in Java's client:
-// what was skipped may have been the watches to be armed again, and then an answer is not behind the events
-// of what it shows.
+// A server answers in order. When it has skipped a request the connection is closed, as in Java's client: the
+// request may have armed watches again, and then an answer may come before the events of what it shows.
 func TestAServerThatSkipsARequestIsLeft(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/a", jute.ModePersistent)
@@ -650,8 +649,8 @@ func (c lazy) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// A server that refuses to arm the watches again is left. What it has said behind that, and has arrived
-// already, is not believed: it is not behind the events of what it shows (found by the simulation).
+// The connection to a server that refuses to arm the watches again is closed. Later answers that have arrived
+// already are not believed: they come before the events of what they show (found by the simulation).
 func TestAServerThatDoesNotArmTheWatchesIsNotBelieved(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -223,7 +223,7 @@ func TestALostCallArmsNothing(t *testing.T) {
 	r.empty()
 }
 
-// The watch of somebody who left while another's call was failing must not stay.
+// A subscriber leaves while another's call is failing: its watch must not stay.
 func TestAFailedSecondCallLeavesNoWatchBehind(t *testing.T) {
 	r := newTable(t)
 	a := r.armed(Data, "/x")

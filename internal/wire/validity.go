@@ -90,7 +90,7 @@ func (v *Validity) Hold() bool {
 	return true
 }
 
-// Unhold undoes one Hold. A time that has run out before stays so.
+// Unhold undoes one Hold. It revives nothing that has lapsed.
 func (v *Validity) Unhold() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -278,7 +278,7 @@ func TestLessIsGranted(t *testing.T) {
 	})
 }
 
-// Whoever looks at the clock first: a hold that is lost by it takes the session with it.
+// A hold that is lost by the clock takes the session with it, whoever looks first.
 func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 	for name, look := range map[string]func(*Validity) bool{
 		"Remaining": func(v *Validity) bool { return v.Remaining() <= 0 },

@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// A protected name is "_c_", a UUID of 36 characters, "-" and the name that was asked for. Who creates a node
-// and loses the reply finds it by the UUID.
+// A protected name is "_c_", a UUID of 36 characters, "-" and the name that was asked for. A client that
+// creates a node and loses the reply finds it by the UUID.
 const (
 	protectedPrefix = "_c_"
 	guidLen         = 36
@@ -16,8 +16,8 @@ const (
 // Protect returns the protected form of a node's name: "_c_" + guid + "-" + name. The guid is one of NewGUID.
 func Protect(guid, name string) string { return protectedPrefix + guid + "-" + name }
 
-// ParseProtected takes a protected name apart. It is false for every other name, also for one with nothing
-// behind the prefix, exactly as in Curator. The UUID is returned as written; Curator writes lower case and
+// ParseProtected takes a protected name apart. ok is false for every other name, including one with nothing
+// after the prefix, exactly as in Curator. The UUID is returned as written; Curator writes lower case and
 // reads both.
 func ParseProtected(name string) (guid, rest string, ok bool) {
 	if len(name) <= protectedLen || name[:len(protectedPrefix)] != protectedPrefix ||

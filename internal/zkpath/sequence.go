@@ -17,8 +17,8 @@ const suffixLen = 10
 // The counter is signed and overflows. -1 to -999999999 are a sign and nine digits; the rest, down to
 // -2147483648, are a sign and ten digits, eleven characters in all. There the name alone is ambiguous:
 // "lock-1500000000" may be "lock-" and 1500000000 or "lock" and -1500000000. Names end in "-" nearly always,
-// so the answer is the positive number whenever one is possible. Who knows the name asks without doubt:
-// Sequence(SortKey(name, "lock-")), because a key holds nothing but the number.
+// so the answer is the positive number whenever one is possible. If the name is known, Sequence(SortKey(name,
+// "lock-")) is unambiguous: a key holds nothing but the number.
 func Sequence(name string) (n int64, ok bool) {
 	if len(name) < suffixLen {
 		return 0, false
