@@ -74,11 +74,11 @@ func (s *Session) loginRequired(server string) {
 	s.mu.Lock()
 	s.admission.askFirst = true
 	s.mu.Unlock()
-	s.failed(server, errLoginRequired)
+	s.attemptFailed(server, errLoginRequired)
 }
 
-// failed tells the owner that an attempt to connect has failed.
-func (s *Session) failed(server string, err error) {
+// attemptFailed tells the owner that an attempt to connect has failed.
+func (s *Session) attemptFailed(server string, err error) {
 	kind := Failed
 	if errors.Is(err, ErrAuthFailed) {
 		kind = AuthFailed

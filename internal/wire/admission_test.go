@@ -52,25 +52,25 @@ func TestAdmissionOfCredentials(t *testing.T) {
 func TestWhatHandshakesMayHaveLeft(t *testing.T) {
 	var b identity
 	assert.False(t, b.outlives(), "there was none")
-	b.begins()
+	b.beginHandshake()
 	assert.True(t, b.outlives(), "it may have opened one at this moment")
 	b.unsure = false
 	assert.False(t, b.outlives(), "the server has said that it has not")
 	handshake := b.handshake
-	b.ends()
+	b.endHandshake()
 	<-handshake
 	assert.Equal(t, identity{}, b)
 
-	b.begins()
-	b.ends()
+	b.beginHandshake()
+	b.endHandshake()
 	assert.True(t, b.outlives(), "nobody has said so")
-	b.begins()
+	b.beginHandshake()
 	b.connected(0, nil, 0, false)
-	b.ends()
+	b.endHandshake()
 	assert.True(t, b.outlives(), "a member without a quorum knows nothing of it")
-	b.begins()
+	b.beginHandshake()
 	b.connected(0, nil, 0, true)
-	b.ends()
+	b.endHandshake()
 	assert.Equal(t, identity{agreed: true}, b)
 	assert.True(t, b.outlives(), "this one")
 }

@@ -24,7 +24,7 @@ func elapsed(from, to instant) time.Duration { return to.t.Sub(from.t) + to.slep
 // sleeper counts how long the machine has slept: how far a clock that goes on meanwhile is ahead of one that
 // does not.
 type sleeper struct {
-	ahead func() time.Duration // of what it is at least; nil: the system has no such clock
+	ahead func() time.Duration // of the one clock before the other; 0 if the system has no such clock
 
 	mu    sync.Mutex
 	base  time.Duration // the farthest that it was ahead
@@ -33,9 +33,9 @@ type sleeper struct {
 	injected atomic.Int64 // by tests
 }
 
-// longest is the longest sleep that is believed: a machine that starts without a clock of its own is set from
-// 1970 to today.
-const longest = 10 * 365 * 24 * time.Hour
+// longestSleep is the longest sleep that is believed: a machine that starts without a clock of its own is set
+// from 1970 to today.
+const longestSleep = 10 * 365 * 24 * time.Hour
 
 var machine = newSleeper(ahead)
 
@@ -52,7 +52,7 @@ func (s *sleeper) slept() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch more := ahead - s.base; {
-	case more > longest:
+	case more > longestSleep:
 		s.base = ahead
 	case more > noise:
 		s.base, s.total = ahead, s.total+more

@@ -25,7 +25,7 @@ func (s *Session) connect(server string) (*link, error) {
 	}
 	stop := context.AfterFunc(s.ctx, func() { a.conn.Close() })
 	defer stop()
-	l, err := a.greet()
+	l, err := a.establish()
 	if err != nil {
 		a.conn.Close()
 		return nil, err
@@ -135,14 +135,14 @@ func declined(body []byte) error {
 // replyHeaderSize is the size of a reply without a body.
 const replyHeaderSize = 16
 
-// greet makes the attempt a link. While it runs the session's identity knows that its server may open a
+// establish makes the attempt a link. While it runs the session's identity knows that its server may open a
 // session. The error is ErrClosed if the session is being closed and has had no connection.
-func (a *attempt) greet() (*link, error) {
+func (a *attempt) establish() (*link, error) {
 	s := a.s
 	s.mu.Lock()
 	unwanted := s.identity.id == 0 && s.ending.closing
 	if !unwanted {
-		s.identity.begins()
+		s.identity.beginHandshake()
 	}
 	s.mu.Unlock()
 	if unwanted {
@@ -150,7 +150,7 @@ func (a *attempt) greet() (*link, error) {
 	}
 	l, err := a.handshake()
 	s.mu.Lock()
-	s.identity.ends()
+	s.identity.endHandshake()
 	s.mu.Unlock()
 	if err != nil && Reason(err) != "closed" { // a server that just hangs up does not serve yet
 		s.hosts.refused()

@@ -19,16 +19,16 @@ type identity struct {
 	agreed    bool          // a member with a quorum has confirmed the session
 }
 
-// begins is called before a handshake. Only those before the first connection can leave a session that nobody
+// beginHandshake is called before a handshake. Only those before the first connection can leave a session that nobody
 // uses.
-func (i *identity) begins() {
+func (i *identity) beginHandshake() {
 	if i.id == 0 {
 		i.unsure, i.handshake = true, make(chan struct{})
 	}
 }
 
-// ends is called after a handshake.
-func (i *identity) ends() {
+// endHandshake is called after a handshake.
+func (i *identity) endHandshake() {
 	if i.handshake == nil {
 		return
 	}

@@ -24,7 +24,7 @@ func (s *Session) dial() {
 		}
 		s.cfg.Logger.Debug("cannot connect", "server", server, "err", err)
 		if !errors.Is(err, ErrClosed) {
-			s.failed(server, err)
+			s.attemptFailed(server, err)
 		}
 	}
 }
