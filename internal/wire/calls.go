@@ -33,7 +33,7 @@ func newCalls() calls {
 // next takes the next call off the queue if the window is open for it; else it returns nil.
 func (cs *calls) next(w *window) *Call {
 	c := cs.queue.first()
-	if c == nil || !c.Urgent && !w.open() {
+	if c == nil || cs.queue.urgent.n == 0 && !w.open() {
 		return nil
 	}
 	cs.queue.remove(c)
