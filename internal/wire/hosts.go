@@ -16,9 +16,9 @@ import (
 // random pause before the first pass if a connection was lost, and a growing, jittered one before each later
 // pass. Names are resolved for every dial.
 type hosts struct {
-	limit  func(time.Duration) time.Duration // shortens a pause so that the session has time for another attempt
-	spread time.Duration                     // the longest pause before the first pass
-	chance *chance.Source
+	shorten func(time.Duration) time.Duration // a pause, so that there is time for another attempt
+	spread  time.Duration                     // the longest pause before the first pass
+	chance  *chance.Source
 
 	mu      sync.Mutex
 	servers []string        // never changed in place
@@ -39,7 +39,7 @@ type hosts struct {
 const steady = time.Second
 
 func newHosts(servers []string) *hosts {
-	h := &hosts{servers: servers, limit: func(pause time.Duration) time.Duration { return pause }}
+	h := &hosts{servers: servers, shorten: func(pause time.Duration) time.Duration { return pause }}
 	pauses := func(most time.Duration) backoff.BackOff {
 		return backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(most),
@@ -149,7 +149,7 @@ func (h *hosts) next() (server string, wait time.Duration) {
 		if elapsed(h.up, now()) >= steady {
 			h.resetPauses()
 			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
-				wait = h.limit(h.chance.Duration(h.spread + 1))
+				wait = h.shorten(h.chance.Duration(h.spread + 1))
 			}
 		}
 		h.refusal = h.refusal || h.passes > 0 // it has not held
@@ -158,7 +158,7 @@ func (h *hosts) next() (server string, wait time.Duration) {
 	if len(h.left) == 0 {
 		if h.passes > 0 {
 			pause := h.pause()
-			wait = h.limit(pause/2 + h.chance.Duration(pause+1))
+			wait = h.shorten(pause/2 + h.chance.Duration(pause+1))
 		}
 		var atOnce bool
 		if h.left, atOnce = h.pass(); atOnce {

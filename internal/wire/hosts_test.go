@@ -162,7 +162,7 @@ func TestHostsSpreadAfterALoss(t *testing.T) {
 		}
 		assert.Greater(t, len(seen), 40)
 
-		h.limit = func(d time.Duration) time.Duration { return min(d, time.Millisecond) }
+		h.shorten = func(d time.Duration) time.Duration { return min(d, time.Millisecond) }
 		h.connected()
 		time.Sleep(steady)
 		_, pause = h.next()

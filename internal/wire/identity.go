@@ -19,8 +19,8 @@ type identity struct {
 	agreed    bool          // a member with a quorum has confirmed the session
 }
 
-// beginHandshake is called before a handshake. Only those before the first connection can leave a session that nobody
-// uses.
+// beginHandshake is called before a handshake. Only those before the first connection can leave a session
+// that nobody uses.
 func (i *identity) beginHandshake() {
 	if i.id == 0 {
 		i.unsure, i.handshake = true, make(chan struct{})

@@ -54,7 +54,7 @@ func Open(cfg Config) (*Session, error) {
 		calls: newCalls(), watches: newRegistry(),
 	}
 	s.fences.keep(cfg.Fences)
-	s.hosts.limit, s.hosts.spread, s.hosts.chance = s.halfLeft, cfg.Spread, cfg.Chance
+	s.hosts.shorten, s.hosts.spread, s.hosts.chance = s.halfLeft, cfg.Spread, cfg.Chance
 	s.library = sync.OnceValue(s.newGuest)
 	s.ctx, s.ending.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.dial)
