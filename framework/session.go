@@ -226,7 +226,8 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		Fences:   fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		RuleFor: func(timeout time.Duration, alone bool) wire.Rule { return c.cfg.decide(timeout, alone).rule },
 		Hooks: wire.Hooks{
-			OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnLapse: e.lapsed, OnPong: c.pong(n),
+			OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) },
+			OnLapse: e.lapsed, OnPong: c.pong(n),
 		},
 	}
 	var notBefore time.Time
