@@ -16,7 +16,7 @@ func init() {
 
 func electionOptions(a *actor) (opts []leader.Option) {
 	if a.w.plan.Loss == framework.SessionOnly {
-		opts = append(opts, leader.WithSessionOnly())
+		opts = append(opts, leader.WithLossPolicy(framework.SessionOnly))
 	}
 	return opts
 }
@@ -76,15 +76,12 @@ type selectorWork struct {
 }
 
 func (k *selectorWork) turn(ctx context.Context, a *actor) error {
-	sel, err := leader.NewSelector(a.c, k.path, func(ctx context.Context) error {
+	sel := leader.NewSelector(a.c, k.path, func(ctx context.Context) error {
 		term := leader.TermOf(ctx)
 		a.w.witness.leads(term)
 		lead(a, k.l, term)
 		return nil
 	}, electionOptions(a)...)
-	if err != nil {
-		return err
-	}
 	return sel.RunOnce(ctx)
 }
 

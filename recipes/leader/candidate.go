@@ -15,6 +15,7 @@ import (
 // candidate is what a latch and a selector have in common: a place in line, and what others may know of it.
 type candidate struct {
 	line queue.Line
+	err  error // of NewSelector: what is wrong with its arguments
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced when term, refused or idle changes
@@ -149,7 +150,7 @@ func participant(p queue.Participant, first bool) Participant {
 
 // participants returns up to limit of them, all with 0.
 func (c *candidate) participants(ctx context.Context, limit int) ([]Participant, error) {
-	line, err := c.line.Participants(ctx, nil, limit)
+	line, err := c.line.Participants(ctx, c.err, limit)
 	if err != nil {
 		return nil, c.failed("participants", err)
 	}
@@ -182,7 +183,7 @@ func (c *candidate) Leader(ctx context.Context) (Participant, bool, error) {
 
 // Observe is [Observe] for this election.
 func (c *candidate) Observe(ctx context.Context) iter.Seq2[Observation, error] {
-	return observer{c.line.Client, c.line.Dir, c.line.Order}.observe(ctx)
+	return observer{c.line.Client, c.line.Dir, c.line.Order, c.err}.observe(ctx)
 }
 
 func (c *candidate) failed(verb string, err error) error { return failed(c.line.Dir, verb, err) }

@@ -59,7 +59,7 @@ func ExampleSelector_Run() {
 
 	ctx, stop := context.WithCancel(context.Background()) // signal.NotifyContext, in a service
 	terms := 0
-	selector, err := leader.NewSelector(client, "/leaders/billing", func(ctx context.Context) error {
+	selector := leader.NewSelector(client, "/leaders/billing", func(ctx context.Context) error {
 		terms++
 		fmt.Printf("term %d, with a token: %t\n", terms, leader.TermOf(ctx).FencingToken() > 0)
 		if terms == 2 {
@@ -68,10 +68,6 @@ func ExampleSelector_Run() {
 		}
 		return nil // resigns, and stands in line again
 	}, leader.WithID("host-1"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	fmt.Println(selector.Run(ctx))
 	// Output:
 	// term 1, with a token: true

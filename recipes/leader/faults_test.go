@@ -127,11 +127,11 @@ func TestReconnectVerifiesTheNode(t *testing.T) {
 	}
 }
 
-// With WithSessionOnly the restart of a server changes nothing, for nobody.
+// With SessionOnly the restart of a server changes nothing, for nobody.
 func TestSessionOnlyRidesOutRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		a, b := join(t, newClient(t, s), leader.WithSessionOnly()), join(t, newClient(t, s), leader.WithSessionOnly())
+		a, b := join(t, newClient(t, s), leader.WithLossPolicy(framework.SessionOnly)), join(t, newClient(t, s), leader.WithLossPolicy(framework.SessionOnly))
 		term := await(t, a)
 		for range 3 {
 			s.Stop()
@@ -155,7 +155,7 @@ func TestSessionOnlyRidesOutRestarts(t *testing.T) {
 // The leader is cut off without a sign. Its term ends before the next one begins, and that is within the session timeout and a second of the
 // last sign of life.
 func TestFailOverAfterACut(t *testing.T) {
-	for _, opts := range [][]leader.Option{nil, {leader.WithSessionOnly()}} {
+	for _, opts := range [][]leader.Option{nil, {leader.WithLossPolicy(framework.SessionOnly)}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{TickTime: 500 * time.Millisecond})
 			ca := newClient(t, s, framework.WithSessionTimeout(5*time.Second))

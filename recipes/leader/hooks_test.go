@@ -46,12 +46,11 @@ func TestHooksSeeTerms(t *testing.T) {
 		assert.Same(t, term, leader.TermOf(term.Context()))
 		require.NoError(t, latch.Leave(t.Context(), leader.Silent))
 
-		selector, err := leader.NewSelector(c, path, func(ctx context.Context) error {
+		selector := leader.NewSelector(c, path, func(ctx context.Context) error {
 			assert.Equal(t, "term", ctx.Value(spanKey{}))
 			assert.NotNil(t, leader.TermOf(ctx))
 			return nil
 		})
-		require.NoError(t, err)
 		require.NoError(t, selector.RunOnce(t.Context()))
 		assert.Equal(t, []string{
 			"acquire latch", "hold inside latch", "acquired latch: <nil>", "held latch: released",

@@ -45,11 +45,10 @@ func TestLayout(t *testing.T) {
 		for data, opts := range map[string][]leader.Option{
 			"10.0.0.1": nil, "": {leader.WithID("")}, "zürich-1": {leader.WithID("zürich-1")},
 		} {
-			sel, err := leader.NewSelector(c, "/selector", func(context.Context) error {
+			sel := leader.NewSelector(c, "/selector", func(context.Context) error {
 				check("/selector", "lock-", data)
 				return nil
 			}, opts...)
-			require.NoError(t, err)
 			require.NoError(t, sel.RunOnce(background))
 		}
 	})
@@ -312,8 +311,16 @@ func TestNewcomersMistakes(t *testing.T) {
 		} {
 			_, err := leader.NewLatch(mistake.client, mistake.path, mistake.opt)
 			require.ErrorContains(t, err, mistake.says)
-			_, also := leader.NewSelector(mistake.client, mistake.path, lead, mistake.opt)
+			selector := leader.NewSelector(mistake.client, mistake.path, lead, mistake.opt)
+			also := selector.Run(background)
 			require.ErrorContains(t, also, mistake.says)
+			require.Equal(t, leader.Idle, selector.Health().Role)
+			require.ErrorContains(t, selector.Health().Err, mistake.says)
+			_, _, also = selector.Leader(background)
+			require.ErrorContains(t, also, mistake.says)
+			for _, also := range selector.Observe(background) {
+				require.ErrorContains(t, also, mistake.says)
+			}
 			if mistake.is != nil {
 				require.ErrorIs(t, err, mistake.is)
 				require.ErrorIs(t, also, mistake.is)
@@ -325,9 +332,10 @@ func TestNewcomersMistakes(t *testing.T) {
 				break
 			}
 		}
-		_, err := leader.NewSelector(c, path, nil)
+		err := leader.NewSelector(c, path, nil).RunOnce(background)
+		require.ErrorIs(t, err, framework.ErrBadArguments)
 		require.ErrorContains(t, err, "function is nil")
-		_, err = leader.NewSelector(c, path, lead, calls("x", nil))
+		err = leader.NewSelector(c, path, lead, calls("x", nil)).Run(background)
 		require.ErrorContains(t, err, "for a Latch")
 	})
 }
@@ -338,7 +346,7 @@ func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
-		l := join(t, c, leader.WithSessionOnly())
+		l := join(t, c, leader.WithLossPolicy(framework.SessionOnly))
 		term := await(t, l)
 		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: term.Path(), Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: -1})
 		ctx, cancel := context.WithTimeout(background, 5*time.Second)

@@ -50,7 +50,7 @@ func (o Observation) same(p Observation) bool {
 // otherwise with one error: when ctx ends (it matches ctx.Err()), with framework.ErrClosed, or with ErrSessionLost when client is the view of a session that
 // has ended. Without READ on a leader's node its ID is not known, nor when it is too long, see [Participant].
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
-	return observer{client, path, queue.Order{Names: []string{latchName, lockName}}}.observe(ctx)
+	return observer{client, path, queue.Order{Names: []string{latchName, lockName}}, queue.Check(client, path)}.observe(ctx)
 }
 
 // observer works on the goroutine of whoever iterates.
@@ -58,11 +58,12 @@ type observer struct {
 	client *framework.Client
 	dir    string
 	order  queue.Order
+	err    error // what is wrong with client or dir
 }
 
 func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
 	return func(yield func(Observation, error) bool) {
-		err := queue.Ready(ctx, o.client, queue.Check(o.client, o.dir))
+		err := queue.Ready(ctx, o.client, o.err)
 		if err == nil {
 			err = o.follow(ctx, yield)
 		}

@@ -135,8 +135,7 @@ func TestObserveBothLayouts(t *testing.T) {
 			break
 		}
 		require.NoError(t, latch.Close())
-		sel, err := leader.NewSelector(c, path, func(context.Context) error { return nil }, leader.WithID("selector"))
-		require.NoError(t, err)
+		sel := leader.NewSelector(c, path, func(context.Context) error { return nil }, leader.WithID("selector"))
 		for who, err := range sel.Observe(background) {
 			require.NoError(t, err)
 			require.True(t, who.Nobody)

@@ -13,7 +13,7 @@ import (
 var (
 	// ErrReleased is the cause of a term that was given back: by Resign, by leaving the election, or because the function returned.
 	ErrReleased = framework.ErrReleased
-	// ErrSuspended is the cause when the connection is lost; not with [WithSessionOnly].
+	// ErrSuspended is the cause when the connection is lost; with the policy framework.SuspendedIsLoss.
 	ErrSuspended = framework.ErrSuspended
 	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
 	ErrSessionLost = framework.ErrSessionLost
@@ -37,9 +37,9 @@ var (
 type Option func(*config) error
 
 type config struct {
-	id          *string
-	sessionOnly bool
-	listener    *Listener
+	id       *string
+	loss     framework.LossPolicy
+	listener *Listener
 }
 
 // WithID names the participant, for [Participant] and [Observe]: a host name, or the address at which a leader can be reached. It need not be
@@ -54,11 +54,15 @@ func WithID(id string) Option {
 	}
 }
 
-// WithSessionOnly lets a term outlive a lost connection for as long as its session certainly lives, which the client's own clock decides
-// (framework.SessionOnly): the restart of one server ends no term. Default: a term ends with the connection (framework.SuspendedIsLoss, the
-// default of Curator, too).
-func WithSessionOnly() Option {
-	return func(c *config) error { c.sessionOnly = true; return nil }
+// WithLossPolicy says whether a term outlives a lost connection. Default [framework.SuspendedIsLoss], as in
+// Curator: it ends with the connection (cause ErrSuspended). With [framework.SessionOnly] it lasts as long as
+// its session certainly does, which the client's own clock decides, so that the restart of one server ends no
+// term.
+func WithLossPolicy(p framework.LossPolicy) Option {
+	return func(c *config) (err error) {
+		c.loss, err = queue.Policy(p)
+		return err
+	}
 }
 
 // WithListener has the functions called at the beginning and end of each term of a [Latch]. Default: nobody is told, but by the contexts.
@@ -74,19 +78,14 @@ func WithListener(l Listener) Option {
 
 // configure checks the arguments of a constructor and fills in the waiting line.
 func configure(line *queue.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
-	var c config
-	if err := queue.Configure(client, path, &c, opts); err != nil {
-		return c, err
-	}
+	c := config{loss: framework.SuspendedIsLoss}
 	line.Client, line.Dir, line.Name, line.Order = client, path, name, queue.Order{Names: []string{name}}
-	line.Loss = framework.SuspendedIsLoss
-	if c.sessionOnly {
-		line.Loss = framework.SessionOnly
-	}
+	err := queue.Configure(client, path, &c, opts)
+	line.Loss = c.loss
 	if c.id != nil {
 		line.Data = append([]byte{}, *c.id...)
 	}
-	return c, nil
+	return c, err
 }
 
 func failed(path, verb string, err error) error { return queue.Failed("leader", path, verb, err) }

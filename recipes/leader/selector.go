@@ -1,12 +1,14 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/mutant"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // lockName is what stands in front of the sequence number: a LeaderSelector is an InterProcessMutex.
@@ -28,23 +30,25 @@ type Selector struct {
 // return soon after: as long as it has not, this process takes no part in the election. While the session lives nobody else leads before it
 // has returned; when the session is lost somebody else does, which is what the context is for.
 //
-// Errors: a nil client, a nil function, framework.ErrInvalidPath (also for the root), framework.ErrInvalidOption.
-func NewSelector(client *framework.Client, path string, lead func(ctx context.Context) error, opts ...Option) (*Selector, error) {
+// A mistake in the arguments (a nil client or function, a path that cannot be one or is the root, an option) is
+// reported by every method that returns an error, before anything is sent, and by Health.
+func NewSelector(
+	client *framework.Client, path string, lead func(ctx context.Context) error, opts ...Option,
+) *Selector {
 	s := &Selector{call: lead}
+	s.line.Recipe = "selector"
 	cfg, err := configure(&s.line, client, path, lockName, opts)
 	switch {
 	case err != nil:
+		s.err = err
 	case lead == nil:
-		err = errors.New("the function is nil")
+		s.err = fmt.Errorf("%w: the function is nil", framework.ErrBadArguments)
 	case cfg.listener != nil:
-		err = fmt.Errorf("%w WithListener: it is for a Latch; the function of a Selector is its listener", framework.ErrInvalidOption)
+		s.err = fmt.Errorf("%w WithListener: it is for a Latch; the function of a Selector is its listener",
+			framework.ErrInvalidOption)
 	}
-	if err != nil {
-		return nil, failed(path, "new selector", err)
-	}
-	s.line.Recipe = "selector"
-	s.init(errNotRunning)
-	return s, nil
+	s.init(cmp.Or(s.err, errNotRunning))
+	return s
 }
 
 // Run stands in line, runs the function when it leads, gives the place up when the function has returned, and stands at the end of the line
@@ -70,14 +74,10 @@ func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run o
 func (s *Selector) Term() *Term { return s.current() }
 
 func (s *Selector) run(ctx context.Context, verb string, again bool) error {
-	switch {
-	case s.call == nil:
-		return s.failed(verb, framework.ErrNoClient)
-	case ctx == nil:
-		return s.failed(verb, framework.ErrNilContext)
-	case ctx.Err() != nil:
-		return s.failed(verb, s.line.Client.Left(ctx, nil))
-	case !s.start():
+	if err := queue.Ready(ctx, s.line.Client, s.err); err != nil {
+		return s.failed(verb, err)
+	}
+	if !s.start() {
 		return s.failed(verb, ErrRunning)
 	}
 	stop := s.attend()

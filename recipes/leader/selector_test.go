@@ -18,9 +18,7 @@ import (
 
 func newSelector(t *testing.T, c *framework.Client, lead func(context.Context) error, opts ...leader.Option) *leader.Selector {
 	t.Helper()
-	s, err := leader.NewSelector(c, path, lead, opts...)
-	require.NoError(t, err)
-	return s
+	return leader.NewSelector(c, path, lead, opts...)
 }
 
 // runs runs a selector on another goroutine until the test, or the function, ends it.
@@ -196,7 +194,7 @@ func TestHowTermsEnd(t *testing.T) {
 		err   error
 	}{
 		"suspended": {func(s *zktest.Server, c *framework.Client, _ *leader.Term) { s.Cut(0) }, nil, leader.ErrSuspended, leader.ErrSuspended},
-		"session":   {func(s *zktest.Server, c *framework.Client, _ *leader.Term) { s.Stop() }, []leader.Option{leader.WithSessionOnly()}, leader.ErrSessionLost, leader.ErrSessionLost},
+		"session":   {func(s *zktest.Server, c *framework.Client, _ *leader.Term) { s.Stop() }, []leader.Option{leader.WithLossPolicy(framework.SessionOnly)}, leader.ErrSessionLost, leader.ErrSessionLost},
 		"deleted": {func(s *zktest.Server, _ *framework.Client, term *leader.Term) { _ = s.Delete(term.Path()) }, nil,
 			leader.ErrNodeDeleted, leader.ErrNodeDeleted},
 		"closed":   {func(_ *zktest.Server, c *framework.Client, _ *leader.Term) { _ = c.Close() }, nil, framework.ErrClosed, framework.ErrClosed},
@@ -287,13 +285,12 @@ func TestNested(t *testing.T) {
 		outer := newSelector(t, c, func(ctx context.Context) error {
 			mine := leader.TermOf(ctx)
 			require.Equal(t, "v", ctx.Value(valueKey{}))
-			inner, err := leader.NewSelector(c, "/inner", func(ctx context.Context) error {
+			inner := leader.NewSelector(c, "/inner", func(ctx context.Context) error {
 				require.NotSame(t, mine, leader.TermOf(ctx), "the innermost")
 				require.NoError(t, mine.Resign(ctx), "the outer one's function is to return, and so does not wait")
 				<-ctx.Done()
 				return nil
 			})
-			require.NoError(t, err)
 			require.ErrorIs(t, inner.Run(ctx), leader.ErrReleased)
 			return nil
 		})

@@ -59,11 +59,11 @@ type Multi struct {
 func NewMulti(parts ...Part) *Multi {
 	m := &Multi{parts: append([]Part{}, parts...)}
 	if len(parts) == 0 {
-		m.err = errors.New("there is nothing to lock: name the parts")
+		m.err = fmt.Errorf("%w: there is nothing to lock; name the parts", framework.ErrBadArguments)
 	}
 	for i, part := range parts {
 		if part.acquire == nil && m.err == nil {
-			m.err = fmt.Errorf("part %d of %d is not one: make it with mutex.Of", i+1, len(parts))
+			m.err = fmt.Errorf("%w: part %d of %d is not one; make it with mutex.Of", framework.ErrBadArguments, i+1, len(parts))
 		}
 	}
 	return m

@@ -344,7 +344,7 @@ func TestGuard(t *testing.T) {
 		lease := acquire(t, semaphore.New(c, path, 2), 2)
 		write := func(data string) error {
 			other := newClient(t, s) // any client may use the guard
-			_, err := other.Transaction(background, append(lease.Guard(), other.TransactionOp().SetData().ForPath("/store", []byte(data)))...)
+			_, err := other.Transaction(background, append(lease.Guards(), other.TransactionOp().SetData().ForPath("/store", []byte(data)))...)
 			return err
 		}
 		require.NoError(t, write("1"))
@@ -433,9 +433,9 @@ func TestNewcomersMistakes(t *testing.T) {
 		}{
 			{semaphore.New(nil, path, 1), nil, "framework.New"},
 			{semaphore.New(c, "limits", 1), framework.ErrInvalidPath, `must start with "/"`},
-			{semaphore.New(c, path, 0), framework.ErrInvalidOption, "at least one"},
-			{semaphore.New(c, path, -1, semaphore.WithSharedCount("/n")), framework.ErrInvalidOption, "begins with"},
-			{semaphore.New(c, path, math.MaxInt32+1, semaphore.WithSharedCount("/n")), framework.ErrInvalidOption, "begins with"},
+			{semaphore.New(c, path, 0), framework.ErrBadArguments, "at least one"},
+			{semaphore.New(c, path, -1, semaphore.WithSharedCount("/n")), framework.ErrBadArguments, "begins with"},
+			{semaphore.New(c, path, math.MaxInt32+1, semaphore.WithSharedCount("/n")), framework.ErrBadArguments, "begins with"},
 			{semaphore.New(c, path, 1, semaphore.WithSharedCount("n")), framework.ErrInvalidPath, `must start with "/"`},
 			{semaphore.New(c, path, 1, nil), framework.ErrInvalidOption, "leave it out"},
 			{semaphore.New(c, path, 1, semaphore.OnWait(nil)), framework.ErrInvalidOption, "leave the option out"},

@@ -29,7 +29,7 @@
 // deletes the lease's node ends it within a delivery time.
 //
 // There is no fencing token: several hold leases at a time, and a store that refuses smaller numbers would
-// refuse rightful holders. [Lease.ID] only tells leases apart. [Lease.Guard] works: it checks only that the
+// refuse rightful holders. [Lease.ID] only tells leases apart. [Lease.Guards] work: they check only that the
 // lease exists.
 //
 // # Fairness

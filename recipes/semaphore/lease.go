@@ -136,9 +136,10 @@ func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 	return data, l.s.failed("lease data", err)
 }
 
-// Guard are operations for [framework.Client.Transaction], of any client of the same ensemble: the transaction is only executed while all the
-// leases are held, and otherwise fails with ErrNoNode. It decides at the server, at the moment of the commit: no clock is involved.
-func (l *Lease) Guard() []framework.TransactionOp {
+// Guards are operations for [framework.Client.Transaction], one for each lease, of any client of the same
+// ensemble: with all of them in it, the transaction is executed only while all the leases are held, and
+// otherwise fails with ErrNoNode. It decides at the server, at the moment of the commit: no clock is involved.
+func (l *Lease) Guards() []framework.TransactionOp {
 	ops := make([]framework.TransactionOp, len(l.nodes))
 	for i, n := range l.nodes {
 		ops[i] = l.s.client.TransactionOp().Check().ForPath(n.path)

@@ -28,6 +28,10 @@ type Lock struct{ *Lease }
 // earlier node is there.
 func (l *Lock) FencingToken() int64 { return l.ID() }
 
+// Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the transaction
+// is executed only while the lock is held, and otherwise fails with ErrNoNode.
+func (l *Lock) Guard() framework.TransactionOp { return l.Guards()[0] }
+
 // semaphore is that of the Mutex; one that nobody has made for the zero Mutex.
 func (m *Mutex) semaphore() *Semaphore {
 	if m.s == nil {

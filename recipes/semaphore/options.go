@@ -21,7 +21,8 @@ func WithSharedCount(path string) Option {
 		case s.what != semaphoreWhat:
 			return fmt.Errorf("%w WithSharedCount: a mutex has one lease", framework.ErrInvalidOption)
 		case s.max < 0 || s.max > math.MaxInt32:
-			return fmt.Errorf("%w max %d: a shared count begins with 0 to %d", framework.ErrInvalidOption, s.max, math.MaxInt32)
+			return fmt.Errorf("%w: max %d; a shared count begins with 0 to %d",
+				framework.ErrBadArguments, s.max, math.MaxInt32)
 		}
 		s.count = NewCount(s.client, path)
 		return s.count.err

@@ -85,7 +85,8 @@ func (s *Semaphore) configure(opts []Option) error {
 		return err
 	}
 	if s.count == nil && s.max < 1 {
-		return fmt.Errorf("%w max %d: a semaphore has at least one lease, or a WithSharedCount", framework.ErrInvalidOption, s.max)
+		return fmt.Errorf("%w: max %d; a semaphore has at least one lease, or a WithSharedCount",
+			framework.ErrBadArguments, s.max)
 	}
 	// The place in line outlives a lost connection whatever the leases do.
 	s.line.Client, s.line.Dir, s.line.Name, s.line.Loss = s.client, zkpath.Join(s.path, locksDir), lockName, framework.SessionOnly

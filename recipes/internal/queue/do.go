@@ -32,7 +32,7 @@ type Held interface {
 // puts the recipe's name in front of what is not f's.
 func Do[H Held](ctx context.Context, acquire func(context.Context) (H, error), failed func(verb string, err error) error, f func(context.Context) error) (err error) {
 	if f == nil {
-		return failed("do", errors.New("the function is nil"))
+		return failed("do", fmt.Errorf("%w: the function is nil", framework.ErrBadArguments))
 	}
 	held, err := acquire(ctx)
 	if err != nil {

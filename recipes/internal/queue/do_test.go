@@ -41,11 +41,7 @@ var doers = map[string]func(context.Context, *framework.Client, work) error{
 		return mutex.NewMulti(mutex.Of(mutex.New(c, "/one")), mutex.Of(rwlock.New(c, "/two").WriteLock()), mutex.Of(semaphore.NewMutex(c, "/three"))).Do(ctx, f)
 	},
 	"selector once": func(ctx context.Context, c *framework.Client, f work) error {
-		s, err := leader.NewSelector(c, "/held", f, leader.WithSessionOnly())
-		if err != nil {
-			return err
-		}
-		return s.RunOnce(ctx)
+		return leader.NewSelector(c, "/held", f, leader.WithLossPolicy(framework.SessionOnly)).RunOnce(ctx)
 	},
 	"nested": func(ctx context.Context, c *framework.Client, f work) error {
 		m := mutex.New(c, "/held")

@@ -25,10 +25,7 @@ import (
 func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 	holders := map[string]func(context.Context, *framework.Client, work) error{
 		"selector": func(ctx context.Context, c *framework.Client, f work) error {
-			s, err := leader.NewSelector(c, "/held", f)
-			if err != nil {
-				return err
-			}
+			s := leader.NewSelector(c, "/held", f)
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			_ = s.Run(ctx)

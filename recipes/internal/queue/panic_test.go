@@ -147,8 +147,7 @@ func TestUserCodeThatDoesNotReturn(t *testing.T) {
 		"selector": {
 			[]string{"/selector"},
 			func(c *framework.Client, s *saboteur) release {
-				selector, err := leader.NewSelector(c, "/selector", func(context.Context) error { return nil })
-				must(nil, err)
+				selector := leader.NewSelector(c, "/selector", func(context.Context) error { return nil })
 				return must(func(context.Context) error { return nil }, selector.RunOnce(bg))
 			},
 			[]string{"selector Hold", "selector acquired"}, nil, nil,

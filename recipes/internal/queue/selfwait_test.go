@@ -50,11 +50,7 @@ var (
 		return mutex.NewMulti(mutex.Of(semaphore.NewMutex(c, path)), mutex.Of(semaphore.NewMutex(c, path))).Do(ctx, f)
 	}
 	inTerm within = func(ctx context.Context, c *framework.Client, path string, f work) error {
-		s, err := leader.NewSelector(c, path, f)
-		if err != nil {
-			return err
-		}
-		return s.RunOnce(ctx)
+		return leader.NewSelector(c, path, f).RunOnce(ctx)
 	}
 	inDowngrade within = func(ctx context.Context, c *framework.Client, path string, f work) error {
 		write, err := rwlock.New(c, path).WriteLock().Acquire(ctx)

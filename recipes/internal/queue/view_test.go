@@ -30,9 +30,7 @@ func TestTheSessionOfAViewEnds(t *testing.T) {
 			return err
 		},
 		"selector": func(c *framework.Client) error {
-			s, err := leader.NewSelector(c, "/held", func(ctx context.Context) error { <-ctx.Done(); return nil })
-			require.NoError(t, err)
-			return s.Run(bg)
+			return leader.NewSelector(c, "/held", func(ctx context.Context) error { <-ctx.Done(); return nil }).Run(bg)
 		},
 		"latch": func(c *framework.Client) error {
 			l, err := leader.NewLatch(c, "/latch")

@@ -63,11 +63,7 @@ func TestARecipesDeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 			return err
 		},
 		"selector": func(ctx context.Context, c *framework.Client) error {
-			s, err := leader.NewSelector(c, "/r", idle)
-			if err != nil {
-				return err
-			}
-			return s.Run(ctx)
+			return leader.NewSelector(c, "/r", idle).Run(ctx)
 		},
 		"observe": func(ctx context.Context, c *framework.Client) (last error) {
 			for _, err := range leader.Observe(ctx, c, "/r") {
