@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -148,9 +147,6 @@ func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
 		unbind()
 		if !term.Valid() {
 			ended = term.cause()
-		}
-		if mutant.On("deleted before it ends") {
-			_ = giveUp(term.grant, nil)
 		}
 		defer func() { // also if a hook does not return
 			<-term.Context().Done()
