@@ -52,9 +52,9 @@ func (b *Barrier) Set(ctx context.Context) error {
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
 			_, err := queue.Result(create.ForPath(ctx, b.path, nil))
 			return unless(err, framework.ErrNodeExists)
-		}, retry.WithRetryable(queue.Passing(b.client)))
+		}, retry.WithRetryable(queue.Transient(b.client)))
 	}
-	return b.failed("set", err)
+	return b.wrap("set", err)
 }
 
 // Remove removes the barrier and lets those who wait go on. A barrier that is not set is fine. Errors as for Set, and ErrNotEmpty if
@@ -64,7 +64,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	if err == nil {
 		err = b.client.Delete().Quietly().ForPath(ctx, b.path)
 	}
-	return b.failed("remove", err)
+	return b.wrap("remove", err)
 }
 
 // Wait returns nil when the barrier is not set, or has been removed while it waited, even if it was set again at once. What was set before the call
@@ -78,7 +78,7 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	if err == nil {
 		err = b.wait(ctx)
 	}
-	return b.failed("wait", err)
+	return b.wrap("wait", err)
 }
 
 func (b *Barrier) wait(ctx context.Context) error {
@@ -90,10 +90,10 @@ func (b *Barrier) wait(ctx context.Context) error {
 			err = b.client.Retry(ctx, func(ctx context.Context) error {
 				node, err = b.look(ctx)
 				return err
-			}, retry.WithRetryable(queue.Passing(b.client)))
+			}, retry.WithRetryable(queue.Transient(b.client)))
 		} else {
 			// The first look was fresh, and no member that shows less is connected to after it.
-			err = queue.Patiently(ctx, b.client, func(ctx context.Context) error {
+			err = queue.ThroughOutages(ctx, b.client, func(ctx context.Context) error {
 				node, err = queue.Result(b.read(ctx))
 				return err
 			})
@@ -136,9 +136,9 @@ func (b *Barrier) look(ctx context.Context) (framework.DataResult, error) {
 	return framework.DataResult{}, stale
 }
 
-func (b *Barrier) failed(verb string, err error) error { return failed(b.path, verb, err) }
+func (b *Barrier) wrap(verb string, err error) error { return wrap(b.path, verb, err) }
 
-func failed(path, verb string, err error) error { return queue.Failed("barrier", path, verb, err) }
+func wrap(path, verb string, err error) error { return queue.Wrap("barrier", path, verb, err) }
 
 // next waits for a watch's event, and takes the watch back if it does not come. That it ended with its session is for the next request to deal
 // with. Events get lost for reasons that are nobody's fault here: a newer server drops those of nodes that we may not READ any more. So once in a while

@@ -79,7 +79,7 @@ func (d *Double) Enter(ctx context.Context) (*Member, error) {
 		m, err = d.enter(ctx)
 	}
 	if err != nil {
-		return nil, failed(d.path, "enter", err)
+		return nil, wrap(d.path, "enter", err)
 	}
 	return m, nil
 }
@@ -174,7 +174,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 			names = m.d.children(list.Names)
 		}
 		return nil
-	}, retry.WithRetryable(queue.Passing(m.view)))
+	}, retry.WithRetryable(queue.Transient(m.view)))
 	// The list came before the node if the directory had to be made first, and it may have been lost.
 	if err == nil && !slices.Contains(names, m.name) {
 		names, err = m.list(ctx)
@@ -184,7 +184,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 
 // list reads the directory, however long the connection is away.
 func (m *Member) list(ctx context.Context) (names []string, err error) {
-	err = queue.Patiently(ctx, m.view, func(ctx context.Context) error {
+	err = queue.ThroughOutages(ctx, m.view, func(ctx context.Context) error {
 		names, err = m.view.GetChildren().ForPath(ctx, m.d.path)
 		return unless(err, framework.ErrNoNode)
 	})
@@ -203,7 +203,7 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 		return open, nil
 	}
 	create := m.view.Create().InBackground()
-	err = queue.Patiently(ctx, m.view, func(ctx context.Context) error {
+	err = queue.ThroughOutages(ctx, m.view, func(ctx context.Context) error {
 		_, err := queue.Result(create.ForPath(ctx, m.d.ready(), nil))
 		return unless(err, framework.ErrNodeExists)
 	})
@@ -220,7 +220,7 @@ var errNotListed = fmt.Errorf("the member's node is gone: %w", ErrNodeDeleted)
 func (m *Member) await(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch
-	err = queue.Patiently(ctx, m.view, func(ctx context.Context) (err error) {
+	err = queue.ThroughOutages(ctx, m.view, func(ctx context.Context) (err error) {
 		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.ready())
 		return err
 	})

@@ -23,10 +23,10 @@ import (
 // They are not waited for then. A second Leave returns ErrReleased and does nothing. ErrClosed when the client is closed meanwhile.
 func (m *Member) Leave(ctx context.Context) error {
 	if ctx == nil {
-		return failed(m.d.path, "leave", framework.ErrNilContext)
+		return wrap(m.d.path, "leave", framework.ErrNilContext)
 	}
 	if m.left.Swap(true) {
-		return failed(m.d.path, "leave", ErrReleased)
+		return wrap(m.d.path, "leave", ErrReleased)
 	}
 	defer m.d.company.parted()
 	err := m.lost()
@@ -44,7 +44,7 @@ func (m *Member) Leave(ctx context.Context) error {
 		err = m.leave(ctx)
 	}
 	out = err == nil
-	return failed(m.d.path, "leave", err)
+	return wrap(m.d.path, "leave", err)
 }
 
 // leave follows Curator's order, on which both sides of a mixed barrier rely: the first by name stays and waits for the last, until it is
@@ -128,7 +128,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 		op := m.d.client.TransactionOp().Delete()
 		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.ready())
 		// The name is ours alone: a repeat of what was executed is refused as a whole.
-		err := queue.Patiently(ctx, m.d.client, func(ctx context.Context) error {
+		err := queue.ThroughOutages(ctx, m.d.client, func(ctx context.Context) error {
 			_, err := m.d.client.Transaction(ctx, own, ready)
 			return err
 		})
@@ -152,7 +152,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 // entered again, under the same name.
 func (d *Double) watch(ctx context.Context, name string, since int64) (watch *framework.Watch, gone bool, err error) {
 	var node framework.Stat
-	err = queue.Patiently(ctx, d.client, func(ctx context.Context) (err error) {
+	err = queue.ThroughOutages(ctx, d.client, func(ctx context.Context) (err error) {
 		// Of a node that is not there getData leaves no watch behind, unlike exists.
 		_, watch, err = d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch().ForPath(ctx, d.child(name))
 		return err
@@ -172,7 +172,7 @@ func (d *Double) watch(ctx context.Context, name string, since int64) (watch *fr
 // watchUnseen is watch for a node that we may not read: a server would not tell us of its deletion. The directory changes with it.
 func (d *Double) watchUnseen(ctx context.Context, name string) (watch *framework.Watch, gone bool, err error) {
 	var names []string
-	err = queue.Patiently(ctx, d.client, func(ctx context.Context) (err error) {
+	err = queue.ThroughOutages(ctx, d.client, func(ctx context.Context) (err error) {
 		names, watch, err = d.client.GetChildren().WithWatch().ForPath(ctx, d.path)
 		return err
 	})
@@ -188,7 +188,7 @@ func (d *Double) watchUnseen(ctx context.Context, name string) (watch *framework
 
 // list reads the directory for somebody who has nothing in any session.
 func (d *Double) list(ctx context.Context) (names []string, err error) {
-	err = queue.Patiently(ctx, d.client, func(ctx context.Context) error {
+	err = queue.ThroughOutages(ctx, d.client, func(ctx context.Context) error {
 		names, err = d.client.GetChildren().ForPath(ctx, d.path)
 		return unless(err, framework.ErrNoNode)
 	})
@@ -197,7 +197,7 @@ func (d *Double) list(ctx context.Context) (names []string, err error) {
 
 // remove deletes a node that may be gone already.
 func (d *Double) remove(ctx context.Context, path string) error {
-	return queue.Patiently(ctx, d.client, func(ctx context.Context) error {
+	return queue.ThroughOutages(ctx, d.client, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)
 	})
 }

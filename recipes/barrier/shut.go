@@ -18,7 +18,7 @@ import (
 // "ready" has to stay, however late our request, or its repeat, arrives. It cannot be told from the old one, unless the old one is marked first: by a change
 // of its data, and with that of its version, which is 0 for a new node. So: mark it, look behind the mark, and remove what has that mark.
 func (d *Double) shut(ctx context.Context, given ...string) error {
-	return queue.Patiently(ctx, d.client, func(ctx context.Context) error {
+	return queue.ThroughOutages(ctx, d.client, func(ctx context.Context) error {
 		for marked := 0; ; marked++ {
 			// Another one who has marked it after our mark is about to remove it. Nobody returns before that is done, so look again. Not all at the same
 			// time: whoever marks it again too soon keeps the other from removing it.
@@ -96,12 +96,12 @@ func (d *Double) shutForGiven(ctx context.Context) {
 		returned := apart.Call(func() { err = d.shut(ctx, given...) })
 		if d.client.Over() == nil && !returned {
 			failures++ // a hook has ended the goroutine
-			_ = queue.Pause(ctx, d.client, failures)
+			_ = queue.Backoff(ctx, d.client, failures)
 			continue
 		}
 		if d.client.Over() == nil && (errors.Is(err, framework.ErrAuthFailed) || errors.Is(err, framework.ErrNotReadOnly)) {
 			failures++ // it passes when the credentials are right again, or a member with a quorum is found
-			_ = queue.Pause(ctx, d.client, failures)
+			_ = queue.Backoff(ctx, d.client, failures)
 			continue
 		}
 		if err != nil && !errors.Is(err, framework.ErrClosed) {

@@ -58,7 +58,7 @@ func (c *candidate) join(ctx context.Context) (*Term, error) {
 	in := &cell{}
 	ctx, acquired := c.line.Begin(ctx)
 	grant, err := c.line.Acquire(ctx, carrier{ctx, in})
-	queue.Announce(acquired, err, grant.Leave)
+	queue.Finish(acquired, err, grant.Abandon)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func participant(p queue.Participant, first bool) Participant {
 func (c *candidate) participants(ctx context.Context, limit int) ([]Participant, error) {
 	line, err := c.line.Participants(ctx, c.err, limit)
 	if err != nil {
-		return nil, c.failed("participants", err)
+		return nil, c.wrap("participants", err)
 	}
 	all := make([]Participant, len(line))
 	for i, p := range line {
@@ -186,4 +186,4 @@ func (c *candidate) Observe(ctx context.Context) iter.Seq2[Observation, error] {
 	return observer{c.line.Client, c.line.Dir, c.line.Order, c.err}.observe(ctx)
 }
 
-func (c *candidate) failed(verb string, err error) error { return failed(c.line.Dir, verb, err) }
+func (c *candidate) wrap(verb string, err error) error { return wrap(c.line.Dir, verb, err) }

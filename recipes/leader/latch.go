@@ -72,7 +72,7 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 	l := &Latch{done: make(chan struct{})}
 	cfg, err := configure(&l.line, client, path, latchName, opts)
 	if err != nil {
-		return nil, failed(path, "new latch", err)
+		return nil, wrap(path, "new latch", err)
 	}
 	if l.line.Data == nil {
 		l.line.Data = []byte{} // not the client's default data, as in Curator
@@ -96,10 +96,10 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 // errors: ErrLeft; framework.ErrClosed.
 func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	if ctx == nil {
-		return nil, l.failed("await", framework.ErrNilContext)
+		return nil, l.wrap("await", framework.ErrNilContext)
 	}
 	if l.done == nil {
-		return nil, l.failed("await", framework.ErrNoClient)
+		return nil, l.wrap("await", framework.ErrNoClient)
 	}
 	for before := -1; ; {
 		l.mu.Lock()
@@ -110,16 +110,16 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 		}
 		switch {
 		case idle != nil:
-			return nil, l.failed("await", idle)
+			return nil, l.wrap("await", idle)
 		case ctx.Err() != nil:
 			if joinErr != nil {
 				joinErr = fmt.Errorf("it cannot join: %w", joinErr)
 			}
-			return nil, l.failed("await", l.line.Client.Left(ctx, joinErr))
+			return nil, l.wrap("await", l.line.Client.Left(ctx, joinErr))
 		case term != nil && term.Valid():
 			return term, nil
 		case refusals != before && joinErr != nil:
-			return nil, l.failed("await", joinErr)
+			return nil, l.wrap("await", joinErr)
 		}
 		select {
 		case <-changed:
@@ -136,19 +136,19 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
-		return l.failed("leave", framework.ErrNilContext)
+		return l.wrap("leave", framework.ErrNilContext)
 	case l.done == nil:
-		return l.failed("leave", framework.ErrNoClient)
+		return l.wrap("leave", framework.ErrNoClient)
 	case mode != Silent && mode != NotifyLeader:
-		return l.failed("leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader", framework.ErrInvalidOption, mode))
+		return l.wrap("leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader", framework.ErrInvalidOption, mode))
 	}
 	l.leave(mode)
 	select {
 	case <-l.done:
 	case <-ctx.Done():
-		return l.failed("leave", l.line.Client.Left(ctx, nil))
+		return l.wrap("leave", l.line.Client.Left(ctx, nil))
 	}
-	return l.failed("leave", l.gone(ctx))
+	return l.wrap("leave", l.gone(ctx))
 }
 
 // gone waits until the place that led last is certainly given up. Those that led before it were, or it could not have. When the removal was not
@@ -169,7 +169,7 @@ func (l *Latch) gone(ctx context.Context) error {
 // for as long as the session lives. It waits only for a call of the listener that is under way. It never fails (but with framework.ErrNoClient for the zero Latch); calling it again does nothing.
 func (l *Latch) Close() error {
 	if l.done == nil {
-		return l.failed("close", framework.ErrNoClient)
+		return l.wrap("close", framework.ErrNoClient)
 	}
 	l.leave(Silent)
 	<-l.done
@@ -291,7 +291,7 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 		}
 		var stat *framework.Stat
 		var watch *framework.Watch
-		err := queue.Patiently(l.ctx, view, func(ctx context.Context) (err error) {
+		err := queue.ThroughOutages(l.ctx, view, func(ctx context.Context) (err error) {
 			stat, watch, err = view.CheckExists().WithWatch().ForPath(ctx, grant.Path)
 			return err
 		})

@@ -68,7 +68,7 @@ func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
 			err = o.follow(ctx, yield)
 		}
 		if err != nil {
-			yield(Observation{}, failed(o.dir, "observe", err))
+			yield(Observation{}, wrap(o.dir, "observe", err))
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 			if over := o.client.Over(); over != nil { // the view of a session has no other one to go on in
 				return over
 			}
-			if !queue.Passing(o.client)(err) && !yield(Observation{}, failed(o.dir, "observe", err)) {
+			if !queue.Transient(o.client)(err) && !yield(Observation{}, wrap(o.dir, "observe", err)) {
 				return nil
 			}
 			failures++

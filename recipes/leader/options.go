@@ -88,4 +88,4 @@ func configure(line *queue.Line, client *framework.Client, path, name string, op
 	return c, err
 }
 
-func failed(path, verb string, err error) error { return queue.Failed("leader", path, verb, err) }
+func wrap(path, verb string, err error) error { return queue.Wrap("leader", path, verb, err) }

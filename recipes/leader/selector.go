@@ -74,17 +74,17 @@ func (s *Selector) Term() *Term { return s.current() }
 
 func (s *Selector) run(ctx context.Context, verb string, again bool) error {
 	if err := queue.Ready(ctx, s.line.Client, s.err); err != nil {
-		return s.failed(verb, err)
+		return s.wrap(verb, err)
 	}
 	if !s.start() {
-		return s.failed(verb, ErrRunning)
+		return s.wrap(verb, ErrRunning)
 	}
 	stop := s.attend()
 	defer func() {
 		stop()
 		s.rest(errNotRunning)
 	}()
-	return s.failed(verb, s.elect(ctx, again))
+	return s.wrap(verb, s.elect(ctx, again))
 }
 
 // start is true for one caller at a time.

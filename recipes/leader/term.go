@@ -110,15 +110,15 @@ func (t *Term) Node() string { return t.grant.Name }
 // place: Leave gives it up.)
 func (t *Term) Resign(ctx context.Context) error {
 	if ctx == nil {
-		return failed(t.dir, "resign", framework.ErrNilContext)
+		return wrap(t.dir, "resign", framework.ErrNilContext)
 	}
 	if !t.hold.Valid() {
-		return failed(t.dir, "resign", t.cause())
+		return wrap(t.dir, "resign", t.cause())
 	}
 	t.hold.End(ErrReleased)
 	<-t.Context().Done()
 	if cause := t.cause(); !errors.Is(cause, ErrReleased) {
-		return failed(t.dir, "resign", cause) // that was at the same time
+		return wrap(t.dir, "resign", cause) // that was at the same time
 	}
 	if ctx.Value(cellKey{t.cell}) != nil {
 		return nil
@@ -126,9 +126,9 @@ func (t *Term) Resign(ctx context.Context) error {
 	select {
 	case <-t.given:
 	case <-ctx.Done():
-		return failed(t.dir, "resign", t.client.Left(ctx, nil))
+		return wrap(t.dir, "resign", t.client.Left(ctx, nil))
 	}
-	return failed(t.dir, "resign", wait(ctx, t.deleted))
+	return wrap(t.dir, "resign", wait(ctx, t.deleted))
 }
 
 // cause is why the term has ended.
@@ -162,5 +162,5 @@ func wait(ctx context.Context, deleted *framework.Pending[struct{}]) error {
 
 // givenBack waits, for a little, until the removal is confirmed, when the leader's work is done. It returns only a refusal.
 func (t *Term) givenBack(ctx context.Context) error {
-	return queue.GiveBack(ctx, func(ctx context.Context) error { return wait(ctx, t.deleted) })
+	return queue.ReleaseAfterWork(ctx, func(ctx context.Context) error { return wait(ctx, t.deleted) })
 }

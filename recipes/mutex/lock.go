@@ -56,5 +56,5 @@ func (l *Lock) Node() string { return l.handle.Grant().Name }
 // how (ErrSessionLost, …): what was done under the lock may not have been protected to its end. Release is needed then, too: the node
 // may still be there.
 func (l *Lock) Release(ctx context.Context) error {
-	return l.m.failed("release", l.handle.Release(ctx))
+	return l.m.wrap("release", l.handle.Release(ctx))
 }

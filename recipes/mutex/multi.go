@@ -86,11 +86,11 @@ func (m *Multi) TryAcquire(ctx context.Context) (*MultiLock, error) {
 func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(context.Context) (Held, error)) (*MultiLock, error) {
 	switch {
 	case m.err != nil:
-		return nil, failed(verb, m.err)
+		return nil, wrap(verb, m.err)
 	case len(m.parts) == 0:
-		return nil, failed(verb, framework.ErrNoClient)
+		return nil, wrap(verb, framework.ErrNoClient)
 	case ctx == nil:
-		return nil, failed(verb, framework.ErrNilContext)
+		return nil, wrap(verb, framework.ErrNilContext)
 	}
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	l := &MultiLock{ctx: &multiContext{life, end, nil}}
@@ -117,7 +117,7 @@ func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error
 		lock, err := m.Acquire(ctx)
 		return allHeld{lock}, err
 	}
-	return queue.Do(ctx, wait, failed, f)
+	return queue.Do(ctx, wait, wrap, f)
 }
 
 // allHeld is a MultiLock that says how it was lost, and of whose parts each is given back for itself.
@@ -126,10 +126,10 @@ type allHeld struct{ *MultiLock }
 func (h allHeld) Lost() error { return lost(h.parts) }
 
 func (h allHeld) Release(ctx context.Context) error {
-	return h.release(func(part Held) error { return queue.GiveBack(ctx, part.Release) })
+	return h.release(func(part Held) error { return queue.ReleaseAfterWork(ctx, part.Release) })
 }
 
-func failed(verb string, err error) error { return queue.Failed("multi-lock", "", verb, err) }
+func wrap(verb string, err error) error { return queue.Wrap("multi-lock", "", verb, err) }
 
 // MultiLock is all locks of a [Multi] in the caller's hand. Safe for concurrent use.
 type MultiLock struct {
@@ -141,7 +141,7 @@ type MultiLock struct {
 
 // add acquires one more.
 func (l *MultiLock) add(ctx context.Context, acquire func(context.Context) (Held, error)) error {
-	wait, stop := queue.Work(ctx, l.Context()) // for as long as all before are held
+	wait, stop := queue.WorkContext(ctx, l.Context()) // for as long as all before are held
 	defer stop()
 	part, err := acquire(wait)
 	if lost := lost(l.parts); lost != nil { // acquire may have been ended by that, and then its error would look like that of ctx
@@ -214,14 +214,14 @@ func (l *MultiLock) Remaining() time.Duration {
 // becomes of one. The error is joined of theirs. A second Release returns ErrReleased and does nothing.
 func (l *MultiLock) Release(ctx context.Context) error {
 	if ctx == nil {
-		return failed("release", framework.ErrNilContext)
+		return wrap("release", framework.ErrNilContext)
 	}
 	return l.release(func(part Held) error { return part.Release(ctx) })
 }
 
 func (l *MultiLock) release(give func(Held) error) error {
 	if l.released.Swap(true) {
-		return failed("release", ErrReleased)
+		return wrap("release", ErrReleased)
 	}
 	l.ctx.end(ErrReleased)
 	for _, unhook := range l.unhook {

@@ -14,7 +14,7 @@ const lockName = "lock-"
 var (
 	// ErrNotAcquired is TryAcquire's answer when somebody else holds the lock, or waits for it: at some moment before the answer, possibly
 	// just before the call. It is no proof that the lock is held now. It is the same value in all recipes.
-	ErrNotAcquired = queue.ErrTaken
+	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
 	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
@@ -86,13 +86,13 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*queue.Handle, error) {
 	err := queue.Ready(ctx, m.line.Client, m.err)
 	if err != nil {
-		return nil, m.failed(verb, err)
+		return nil, m.wrap(verb, err)
 	}
 	if again := m.line.Reenter(ctx); again != nil {
 		return again, nil
 	}
 	handle, err := m.line.Enter(ctx, wait)
-	return handle, m.failed(verb, err)
+	return handle, m.wrap(verb, err)
 }
 
 func (m *Mutex) lock(handle *queue.Handle, err error) (*Lock, error) {
@@ -102,8 +102,8 @@ func (m *Mutex) lock(handle *queue.Handle, err error) (*Lock, error) {
 	return &Lock{m, handle}, nil
 }
 
-func (m *Mutex) failed(verb string, err error) error {
-	return queue.Failed("mutex", m.line.Dir, verb, err)
+func (m *Mutex) wrap(verb string, err error) error {
+	return queue.Wrap("mutex", m.line.Dir, verb, err)
 }
 
 // Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and re-enters; it ends with ctx
@@ -116,7 +116,7 @@ func (m *Mutex) failed(verb string, err error) error {
 // the error is joined with ErrNotReleased and the reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	wait := func(ctx context.Context) (*queue.Handle, error) { return m.acquire(ctx, "acquire", m.line.Acquire) }
-	return queue.Do(ctx, wait, m.failed, f)
+	return queue.Do(ctx, wait, m.wrap, f)
 }
 
 // Participant is somebody who holds the lock or waits for it, with any client.
@@ -142,5 +142,5 @@ func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
 
 func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, error) {
 	line, err := m.line.Participants(ctx, m.err, limit)
-	return line, m.failed("participants", err)
+	return line, m.wrap("participants", err)
 }

@@ -39,14 +39,14 @@ func WithStaleTry() Option {
 //
 // Corresponds to Curator's makeRevocable.
 func WithRevocation() Option {
-	return func(m *Mutex) error { m.line.Listen(); return nil }
+	return func(m *Mutex) error { m.line.MakeRevocable(); return nil }
 }
 
 // WithoutReentry has each Acquire stand in line, whatever context it gets: one that is called under the lock waits until somebody else, who
 // has the [Lock] in hand, releases it; when its context ends before that, the error matches ErrSelfWait, too. Default: Acquire with the lock's
 // context re-enters.
 func WithoutReentry() Option {
-	return func(m *Mutex) error { m.line.Stubborn = true; return nil }
+	return func(m *Mutex) error { m.line.NoReentry = true; return nil }
 }
 
 // OnWait has f called each time [Mutex.Acquire] finds out how many are ahead: first when it begins to wait, then whenever it looks again

@@ -17,7 +17,7 @@ import (
 //
 // Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
-	return queue.Failed("mutex", "", "revoke", queue.Revoke(ctx, client, path))
+	return queue.Wrap("mutex", "", "revoke", queue.Revoke(ctx, client, path))
 }
 
 // Revoked is closed when somebody has asked for the lock with [Revoke], or Curator's Revoker, if it was made with [WithRevocation]; else it is

@@ -69,5 +69,5 @@ func (l *Lock) Node() string { return l.handle.Grant().Name }
 // how (ErrSessionLost, …): what was done under the lock may not have been protected to its end. Release is needed then, too: the node
 // may still be there.
 func (l *Lock) Release(ctx context.Context) error {
-	return l.s.failed("release", l.handle.Release(ctx))
+	return l.s.wrap("release", l.handle.Release(ctx))
 }

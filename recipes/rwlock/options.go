@@ -40,7 +40,7 @@ func WithStaleTry() Option {
 //
 // Corresponds to Curator's makeRevocable.
 func WithRevocation() Option {
-	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.Listen() }) }
+	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.MakeRevocable() }) }
 }
 
 // OnWait has f called each time [Side.Acquire] finds out how many have to go first: when it begins to wait, and whenever it looks again. It is called

@@ -24,7 +24,7 @@ var both = []string{readName, writeName}
 var (
 	// ErrNotAcquired is TryAcquire's answer when somebody is in the way, who holds the lock or waits for it: at some moment before the
 	// answer, possibly just before the call. It is no proof that the lock is held now. It is the same value in all recipes.
-	ErrNotAcquired = queue.ErrTaken
+	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrUpgrade refuses the write lock to who holds the read lock, by the context that was passed.
 	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers who both wanted that would wait for each other for ever: " +
 		"release the read lock, and acquire with a context that is not of it; or take the write lock from the beginning, and downgrade")
@@ -158,7 +158,7 @@ func (rw *RWLock) participants(ctx context.Context, names []string) ([]Participa
 	those := queue.Line{Client: rw.client(), Dir: rw.Path(), Order: queue.Order{Names: names}}
 	line, err := those.Participants(ctx, rw.err, 0)
 	if err != nil {
-		return nil, rw.failed("participants", err)
+		return nil, rw.wrap("participants", err)
 	}
 	all := make([]Participant, len(line))
 	for i, p := range line {
@@ -174,6 +174,6 @@ func kindOf(name string) Kind {
 	return Read
 }
 
-func (rw *RWLock) failed(verb string, err error) error {
-	return queue.Failed("rwlock", rw.Path(), verb, err)
+func (rw *RWLock) wrap(verb string, err error) error {
+	return queue.Wrap("rwlock", rw.Path(), verb, err)
 }

@@ -51,13 +51,13 @@ func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 func (s *Side) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*queue.Handle, error) {
 	err := s.ready(ctx)
 	if err != nil {
-		return nil, s.failed(verb, err)
+		return nil, s.wrap(verb, err)
 	}
 	if again := s.line.Reenter(ctx); again != nil {
 		return again, nil
 	}
 	if s.kind == Write && s.rw.read.line.Holds(ctx) {
-		return nil, s.failed(verb, ErrUpgrade)
+		return nil, s.wrap(verb, ErrUpgrade)
 	}
 	handle, err := s.line.Enter(ctx, func(ctx, values context.Context) (*queue.Grant, error) {
 		if w := s.rw.write.line.Reenter(ctx); w != nil {
@@ -65,7 +65,7 @@ func (s *Side) acquire(ctx context.Context, verb string, wait func(ctx, values c
 		}
 		return wait(ctx, values)
 	})
-	return handle, s.failed(verb, err)
+	return handle, s.wrap(verb, err)
 }
 
 func (s *Side) ready(ctx context.Context) error {
@@ -92,18 +92,18 @@ func (s *Side) lock(handle *queue.Handle, err error) (*Lock, error) {
 // the error is joined with ErrNotReleased and the reason.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	wait := func(ctx context.Context) (*queue.Handle, error) { return s.acquire(ctx, "acquire", s.line.Acquire) }
-	return queue.Do(ctx, wait, s.failed, f)
+	return queue.Do(ctx, wait, s.wrap, f)
 }
 
 // Participants returns who holds this lock, or waits for it, in the order of the line; of the others there is no word, see
 // [RWLock.Participants] and [RWLock.Holders].
 func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
 	if s.rw == nil {
-		return nil, s.failed("participants", framework.ErrNoClient)
+		return nil, s.wrap("participants", framework.ErrNoClient)
 	}
 	return s.rw.participants(ctx, []string{s.line.Name})
 }
 
-func (s *Side) failed(verb string, err error) error {
-	return queue.Failed("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
+func (s *Side) wrap(verb string, err error) error {
+	return queue.Wrap("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
 }

@@ -204,8 +204,8 @@ func TestLineIsNotPassed(t *testing.T) {
 	})
 }
 
-// Two takers of several leases: neither holds some while it waits for the rest. (In Curator's InterProcessSemaphoreV2 each has one and waits for
-// the other.)
+// Two takers of several leases: neither holds some while it waits for the rest. (In Curator's
+// InterProcessSemaphoreV2 each has one and waits for the other.)
 func TestTwoTakersOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

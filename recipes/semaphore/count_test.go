@@ -69,7 +69,8 @@ func TestCount(t *testing.T) {
 	})
 }
 
-// What was seen is a number of one node. One that was deleted and made anew since is another, whatever its version; and what was never seen is none.
+// What was seen is a number of one node. One that was deleted and made anew since is another, whatever its
+// version; and what was never seen is none.
 func TestCountIsNotOverwritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -110,7 +111,8 @@ func TestCountIsNotOverwritten(t *testing.T) {
 	})
 }
 
-// Many want to be the first. All get the number of the one that was, also when the reply to the create is lost.
+// Many want to be the first. All get the number of the one that was, also when the reply to the create is
+// lost.
 func TestCountIsCreatedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -221,7 +223,8 @@ func TestSharedCountIsMadeWhenMissing(t *testing.T) {
 	})
 }
 
-// The count changes while somebody waits: growing wakes the first in line, and through it the others; shrinking lets holders finish.
+// The count changes while somebody waits: growing wakes the first in line, and through it the others;
+// shrinking lets holders finish.
 func TestSharedCountChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -296,8 +299,9 @@ func TestSharedCountTurnsBadWhileWaiting(t *testing.T) {
 	})
 }
 
-// A server that drops events for want of rights, as newer ones do, drops the one that matters. The count is looked at again after a session timeout or so,
-// with one read, and that is all that goes on while nothing happens.
+// A server that drops events for want of rights, as newer ones do, drops the one that matters. The count is
+// looked at again after a session timeout or so, with one read, and that is all that goes on while nothing
+// happens.
 func TestCountWatchWithoutTheEvent(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39, zktest.V38} {
 		synctest.Test(t, func(t *testing.T) {

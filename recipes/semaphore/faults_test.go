@@ -24,7 +24,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// In 1,000 acquires that are cancelled at random moments, some while leases change hands, nothing is left and nobody is stuck.
+// In 1,000 acquires that are cancelled at random moments, some while leases change hands, nothing is left and
+// nobody is stuck.
 func TestCancelAtRandomMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -192,7 +193,8 @@ func TestContainersReaped(t *testing.T) {
 	})
 }
 
-// An administrator deletes the node of a lease, one of several: the whole lease is lost, and what is left of it goes with Release.
+// An administrator deletes the node of a lease, one of several: the whole lease is lost, and what is left of
+// it goes with Release.
 func TestAdministratorDeletesALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -266,7 +268,8 @@ func TestPlaceDeletedWhileWaiting(t *testing.T) {
 	})
 }
 
-// The server has done it and the connection breaks before the reply, with each request of an acquire and a release.
+// The server has done it and the connection breaks before the reply, with each request of an acquire and a
+// release.
 func TestReplyLostAfterCommit(t *testing.T) {
 	for _, fault := range []zktest.Fault{
 		{Op: "sync"}, {Op: "getChildren2"}, {Op: "getChildren2", After: 1}, {Op: "getChildren2", After: 2}, {Op: "getData"}, {Op: "getData", After: 1},
@@ -322,7 +325,8 @@ func TestRepliesLostInLine(t *testing.T) {
 	}
 }
 
-// Leases are released while the first in line is disconnected: it finds out when it is back, and keeps its place until then.
+// Leases are released while the first in line is disconnected: it finds out when it is back, and keeps its
+// place until then.
 func TestReleaseWhileTheFirstIsDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -367,7 +371,8 @@ func TestExpiryWhileWaiting(t *testing.T) {
 	})
 }
 
-// The session ends again and again while the leases are taken, more often than the retry policy repeats anything: Acquire goes on.
+// The session ends again and again while the leases are taken, more often than the retry policy repeats
+// anything: Acquire goes on.
 func TestExpiryWhileTaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -420,8 +425,8 @@ func TestExpiryWhileHolding(t *testing.T) {
 	})
 }
 
-// As CURATOR-604 for the mutex: the session is over for the client, which is connected again, while the server still has its leases. They are
-// nobody's, and count until they are gone.
+// As CURATOR-604 for the mutex: the session is over for the client, which is connected again, while the
+// server still has its leases. They are nobody's, and count until they are gone.
 func TestLeasesOfADeadSessionCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -495,8 +500,8 @@ func TestLossPolicies(t *testing.T) {
 	})
 }
 
-// The connection goes at the very moment of the grant: with SuspendedIsLoss that is no error of Acquire, and no lease that is over at once
-// without its context saying so.
+// The connection goes at the very moment of the grant: with SuspendedIsLoss that is no error of Acquire, and
+// no lease that is over at once without its context saying so.
 func TestSuspendedAtTheMomentOfTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -520,7 +525,8 @@ func TestSuspendedAtTheMomentOfTheGrant(t *testing.T) {
 	})
 }
 
-// On servers that drop events for want of rights, or for any other reason: the first in line looks again after a session timeout or so.
+// On servers that drop events for want of rights, or for any other reason: the first in line looks again
+// after a session timeout or so.
 func TestEventThatNeverComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Profile: zktest.V384})
@@ -672,7 +678,8 @@ func TestForgottenReleaseAfterTheEnd(t *testing.T) {
 	require.Equal(t, 5, strings.Count(log.String(), "without Release"), log.String())
 }
 
-// In an ensemble with a short session timeout holds live by committed writes: the leases of one Acquire share them.
+// In an ensemble with a short session timeout holds live by committed writes: the leases of one Acquire share
+// them.
 func TestHeartbeatRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{EnsembleConfig: "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n"})

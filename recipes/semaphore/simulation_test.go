@@ -43,8 +43,9 @@ func (l *ledger) granted(t *testing.T, ctx context.Context, n int) {
 	assert.LessOrEqual(t, live, l.max, "leases held at a time")
 }
 
-// Many clients, some of them in Curator's way, a count that changes, and a network and a server that misbehave at random. Whatever happens: never
-// more holders than leases, everybody gets a turn in the end, and nothing is left. A failing seed fails again.
+// Many clients, some of them in Curator's way, a count that changes, and a network and a server that
+// misbehave at random. Whatever happens: never more holders than leases, everybody gets a turn in the end,
+// and nothing is left. A failing seed fails again.
 func TestSimulation(t *testing.T) { recipetest.Seeds(t, 40, simulate) }
 
 func simulate(t *testing.T, seed uint64) {

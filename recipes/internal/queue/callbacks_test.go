@@ -19,8 +19,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A callback of the user's that waits delays the callbacks behind it, and none of the library's own work: caches, requests to give up a lock, the closing of
-// a barrier.
+// A callback of the user's that waits delays the callbacks behind it, and none of the library's own work:
+// caches, requests to give up a lock, the closing of a barrier.
 func TestACallbackThatWaits(t *testing.T) {
 	bg := context.Background()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestGoexitInAHookOfALatch(t *testing.T) {
 	}
 }
 
-// What happens when a lock is released, or listens for requests to give it up, is told to hooks, too. Whoever does not return from there, and lives on, holds
-// nothing.
+// What happens when a lock is released, or listens for requests to give it up, is told to hooks, too. Whoever
+// does not return from there, and lives on, holds nothing.
 func TestHooksThatDoNotReturnFromARelease(t *testing.T) {
 	bg := context.Background()
 	for exit, how := range map[string]func(){"panic": func() { panic("hook") }, "Goexit": runtime.Goexit} {
@@ -183,7 +183,8 @@ func TestGoexitInADecoder(t *testing.T) {
 	})
 }
 
-// The context that the hook of a hold is given carries the lock that is not there yet. Whoever acquires with it stands in line as anybody does.
+// The context that the hook of a hold is given carries the lock that is not there yet. Whoever acquires with
+// it stands in line as anybody does.
 func TestAcquireInTheHookOfTheHold(t *testing.T) {
 	bg := context.Background()
 	for name, acquire := range map[string]func(context.Context, *framework.Client, any) (any, func(context.Context) error, error){

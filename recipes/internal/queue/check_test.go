@@ -17,7 +17,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// No recipe puts its nodes into the root, that of a chroot included: everything else is there, too. In a namespace the root is the namespace's node.
+// No recipe puts its nodes into the root, that of a chroot included: everything else is there, too. In a
+// namespace the root is the namespace's node.
 func TestNoRecipeAtTheRoot(t *testing.T) {
 	bg := context.Background()
 	for name, use := range map[string]func(*framework.Client) error{

@@ -138,7 +138,7 @@ func TestTaken(t *testing.T) {
 		{readOrder, []string{node('b', "__READ__", 1), node('c', "__WRIT__", 2)}, node('c', "__WRIT__", 2)},
 		{writeOrder, []string{node('b', "__READ__", 1)}, node('b', "__READ__", 1)},
 	} {
-		assert.Equal(t, c.want, c.order.Taken(c.children), "%v", c.children)
+		assert.Equal(t, c.want, c.order.FirstBlocker(c.children), "%v", c.children)
 	}
 }
 
@@ -150,7 +150,8 @@ func TestContenders(t *testing.T) {
 	assert.EqualValues(t, 41, number)
 }
 
-// Whatever the names, Decide agrees with the slow way of saying it: sort everything as Java does and look who stands in front.
+// Whatever the names, Decide agrees with the slow way of saying it: sort everything as Java does and look who
+// stands in front.
 func FuzzDecide(f *testing.F) {
 	f.Add(uint8(0), node('a', "lock-", 7), node('b', "lock-", 3)+"\n"+node('a', "lock-", 7)+"\n0")
 	f.Add(uint8(1), node('a', "__WRIT__", 7), node('b', "__READ__", 7)+"\n"+node('a', "__WRIT__", 7)+"\nlock-")
@@ -163,7 +164,7 @@ func FuzzDecide(f *testing.F) {
 		slices.Sort(children)
 		children = slices.Compact(children) // names in a directory are unique
 		d := order.Decide(own, children)
-		order.Taken(children)
+		order.FirstBlocker(children)
 
 		sorted := slices.Clone(children)
 		zkpath.Sort(sorted, order.Names...)

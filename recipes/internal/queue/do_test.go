@@ -74,8 +74,9 @@ func requireNobodyLeft(t *testing.T, s *zktest.Server) {
 	}
 }
 
-// The server goes away when the work has been done, under the lock to its end. What becomes of the release is no matter of the work: who repeats what
-// has failed does not repeat this. And Do does not wait for the server for longer than it says.
+// The server goes away when the work has been done, under the lock to its end. What becomes of the release is
+// no matter of the work: who repeats what has failed does not repeat this. And Do does not wait for the
+// server for longer than it says.
 func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
 	mine := errors.New("mine")
 	for _, says := range []error{nil, mine} {
@@ -151,8 +152,8 @@ func TestDoWhenTheReleaseIsRefused(t *testing.T) {
 	})
 }
 
-// A refusal with which the client goes on behind the caller's back is none: the member has lost its quorum for a moment, or a server has come up that does
-// not know the client yet.
+// A refusal with which the client goes on behind the caller's back is none: the member has lost its quorum
+// for a moment, or a server has come up that does not know the client yet.
 func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
 	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
 		err := do(t.Context(), func(context.Context) error {
@@ -165,7 +166,7 @@ func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
 		requireNobodyLeft(t, s)
 	})
 	for _, says := range []error{framework.ErrNotReadOnly, fmt.Errorf("%w: %w", framework.ErrNotConnected, framework.ErrAuthFailed)} {
-		require.NoError(t, queue.GiveBack(t.Context(), func(context.Context) error { return says }))
+		require.NoError(t, queue.ReleaseAfterWork(t.Context(), func(context.Context) error { return says }))
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// rig is a directory with readers and writers, the more demanding kind of line; recipes/mutex tests the plain one.
+// rig is a directory with readers and writers, the more demanding kind of line; recipes/mutex tests the plain
+// one.
 type rig struct {
 	t *testing.T
 	s *zktest.Server

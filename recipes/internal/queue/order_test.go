@@ -20,8 +20,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A hold ends before its node is asked to be deleted: whoever is next may have the right as soon as the node is gone. Between the two there is no time to be
-// measured, so the hooks are asked for the order.
+// A hold ends before its node is asked to be deleted: whoever is next may have the right as soon as the node
+// is gone. Between the two there is no time to be measured, so the hooks are asked for the order.
 func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 	holders := map[string]func(context.Context, *framework.Client, work) error{
 		"selector": func(ctx context.Context, c *framework.Client, f work) error {
@@ -124,7 +124,8 @@ func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 	}
 }
 
-// What a look shows is worth nothing when the sync in front of it has failed. Who tries to acquire hears of that, and acquires nothing.
+// What a look shows is worth nothing when the sync in front of it has failed. Who tries to acquire hears of
+// that, and acquires nothing.
 func TestTryAcquireWithoutASync(t *testing.T) {
 	bg := context.Background()
 	for name, try := range map[string]func(*framework.Client) error{

@@ -56,7 +56,8 @@ func (s *saboteur) hooks() framework.Option {
 
 const never = 1 << 40
 
-// strike has it end an acquire, which must not return, at one of the calls. meanwhile is called when nothing moves any more.
+// strike has it end an acquire, which must not return, at one of the calls. meanwhile is called when nothing
+// moves any more.
 func (s *saboteur) strike(t *testing.T, after int64, acquire, meanwhile func()) {
 	t.Helper()
 	s.calls.Store(after)
@@ -89,8 +90,9 @@ func nodes(t *testing.T, s *zktest.Server, dirs []string) (all []string) {
 	return all
 }
 
-// OnWait, or a hook, panics or ends the goroutine, and the caller lives on, as a server's handler does: nothing of the acquire is left behind. A node that
-// stayed would keep everybody from the lock until the session ends.
+// OnWait, or a hook, panics or ends the goroutine, and the caller lives on, as a server's handler does:
+// nothing of the acquire is left behind. A node that stayed would keep everybody from the lock until the
+// session ends.
 func TestUserCodeThatDoesNotReturn(t *testing.T) {
 	type release func(context.Context) error
 	must := func(release release, err error) release {

@@ -15,8 +15,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A contender is first in line, but reads that from a member without a quorum, as its client allows. There it cannot have the right. It waits for a
-// member with a quorum and does not ask again and again (found by the simulation: it did, without a pause).
+// A contender is first in line, but reads that from a member without a quorum, as its client allows. There it
+// cannot have the right. It waits for a member with a quorum and does not ask again and again (found by the
+// simulation: it did, without a pause).
 func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 	type release func(context.Context) error
 	for name, tc := range map[string]struct {

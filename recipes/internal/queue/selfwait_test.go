@@ -18,7 +18,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// within has something done under what is acquired, always with recipes made anew, as those do who keep none of them.
+// within has something done under what is acquired, always with recipes made anew, as those do who keep none
+// of them.
 type within func(ctx context.Context, c *framework.Client, path string, f work) error
 
 var (
@@ -69,7 +70,8 @@ var (
 	}
 )
 
-// One acquires with the context of what it holds. It enters once more, or gets more, or is refused at once; it never waits for itself.
+// One acquires with the context of what it holds. It enters once more, or gets more, or is refused at once;
+// it never waits for itself.
 func TestNobodyWaitsForItself(t *testing.T) {
 	nothing := func(ctx context.Context, c *framework.Client, path string, f work) error { return f(ctx) }
 	for name, tc := range map[string]struct {
@@ -125,7 +127,8 @@ func TestNobodyWaitsForItself(t *testing.T) {
 	}
 }
 
-// Not the same: another place, another namespace, another client. Who holds the one waits for the other only if somebody else has it.
+// Not the same: another place, another namespace, another client. Who holds the one waits for the other only
+// if somebody else has it.
 func TestOtherPlacesAreNotEntered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -147,7 +150,8 @@ func TestOtherPlacesAreNotEntered(t *testing.T) {
 	})
 }
 
-// Who insists on standing in line behind itself does; when it gives up, the error says what it has waited for.
+// Who insists on standing in line behind itself does; when it gives up, the error says what it has waited
+// for.
 func TestWithoutReentryOneMayWaitForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -166,7 +170,8 @@ func TestWithoutReentryOneMayWaitForItself(t *testing.T) {
 	})
 }
 
-// The view of a session that is over enters nothing, even if the context carries what is held in the next one.
+// The view of a session that is over enters nothing, even if the context carries what is held in the next
+// one.
 func TestTheViewOfAnEndedSessionEntersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -188,7 +193,8 @@ func TestTheViewOfAnEndedSessionEntersNothing(t *testing.T) {
 	})
 }
 
-// The hook of a hold is given a context that carries what is not acquired yet: there is nothing to enter, and nothing breaks.
+// The hook of a hold is given a context that carries what is not acquired yet: there is nothing to enter, and
+// nothing breaks.
 func TestTheContextOfTheHoldHookEntersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -14,8 +14,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server that is overloaded refuses to say what a waiter has to watch. The waiter asks again, with pauses, and not as fast as it can (found by the
-// simulation: it did); and goes on as usual when the server has recovered.
+// A server that is overloaded refuses to say what a waiter has to watch. The waiter asks again, with pauses,
+// and not as fast as it can (found by the simulation: it did); and goes on as usual when the server has
+// recovered.
 func TestWaitingAtAnOverloadedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})

@@ -18,8 +18,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Lost sessions are sat out, but by who uses the view of one session: for him there is no other one. He is told so, whether the session ends while he waits
-// or has ended before.
+// Lost sessions are sat out, but by who uses the view of one session: for him there is no other one. He is
+// told so, whether the session ends while he waits or has ended before.
 func TestTheSessionOfAViewEnds(t *testing.T) {
 	bg := context.Background()
 	for name, call := range map[string]func(*framework.Client) error{

@@ -38,12 +38,12 @@ func TestJudge(t *testing.T) {
 		{"beyond the end", []string{"lease--000000001"}, []string{"lease--000000001"}, 5, exhausted},
 		{"no number", []string{"lease-"}, []string{"lease-"}, 5, exhausted},
 	} {
-		require.Equal(t, c.want, sight{children: c.children, max: c.max}.judge(c.own), c.what)
+		require.Equal(t, c.want, snapshot{children: c.children, max: c.max}.judge(c.own), c.what)
 	}
 }
 
-// The rule by itself, without a line: contenders come, look and go at random, each by judge or, as Curator does, by the count of all children. Never
-// more than max hold leases.
+// The rule by itself, without a line: contenders come, look and go at random, each by judge or, as Curator
+// does, by the count of all children. Never more than max hold leases.
 func TestJudgeNeverMakesTooMany(t *testing.T) {
 	type contender struct {
 		names []string
@@ -74,7 +74,7 @@ func TestJudgeNeverMakesTooMany(t *testing.T) {
 				if c.java {
 					c.holds = c.holds || len(children) <= max
 				} else {
-					c.holds = c.holds || sight{children: children, max: max}.judge(c.names) == granted
+					c.holds = c.holds || snapshot{children: children, max: max}.judge(c.names) == granted
 				}
 			default:
 				i := random.IntN(len(all))
