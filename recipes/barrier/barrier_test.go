@@ -108,8 +108,8 @@ func TestBarrierWaitWithoutASync(t *testing.T) {
 	})
 }
 
-// The barrier is removed and set again, and then somebody waits at a member that has heard of neither and refuses to catch up for now: the
-// removal that he is told of is that of before.
+// The barrier is removed and set again, and then somebody waits at a member that has heard of neither and
+// refuses to catch up for now: the removal that he is told of is that of before.
 func TestBarrierWaitAtAMemberThatShowsTheNodeBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{Lag: time.Second})
@@ -168,7 +168,8 @@ func TestBarrierSpuriousWakeUp(t *testing.T) {
 	})
 }
 
-// Curator throws out of the wait when the connection is lost; here neither that nor the loss of the session ends it.
+// Curator throws out of the wait when the connection is lost; here neither that nor the loss of the session
+// ends it.
 func TestBarrierWaitSurvives(t *testing.T) {
 	for name, fault := range map[string]func(*zktest.Server, int64){
 		"cut":           func(s *zktest.Server, id int64) { s.Cut(id) },
@@ -195,7 +196,8 @@ func TestBarrierWaitSurvives(t *testing.T) {
 	}
 }
 
-// What happens while the connection is away is noticed when it is back: also that the barrier was removed and set again.
+// What happens while the connection is away is noticed when it is back: also that the barrier was removed and
+// set again.
 func TestBarrierRemovedMeanwhile(t *testing.T) {
 	for name, again := range map[string]bool{"removed": false, "removed and set again": true} {
 		t.Run(name, func(t *testing.T) {

@@ -80,8 +80,8 @@ func TestEnterOpenBarrier(t *testing.T) {
 	})
 }
 
-// "ready" is no member but the answer: it is enough however few are left, and wherever between two requests it appears. Curator counts it,
-// and one who finds it and too few others waits.
+// "ready" is no member but the answer: it is enough however few are left, and wherever between two requests
+// it appears. Curator counts it, and one who finds it and too few others waits.
 func TestEnterReadyIsEnough(t *testing.T) {
 	for _, op := range []string{"create2", "getChildren2", "exists"} {
 		t.Run("before "+op, func(t *testing.T) {
@@ -119,8 +119,8 @@ func TestEnterCountsMembersOnly(t *testing.T) {
 	})
 }
 
-// In Curator's newest version a member that wakes up when its peers have left already counts again, finds too few, and waits for ever. Here
-// the event itself is enough.
+// In Curator's newest version a member that wakes up when its peers have left already counts again, finds too
+// few, and waits for ever. Here the event itself is enough.
 func TestEnterSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -159,7 +159,8 @@ func TestEnterOpenedMeanwhile(t *testing.T) {
 	})
 }
 
-// Curator's enter returns at any wake-up, as if everybody had come: connection events, or another member's "ready" that comes and goes.
+// Curator's enter returns at any wake-up, as if everybody had come: connection events, or another member's
+// "ready" that comes and goes.
 func TestEnterSpuriousWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -266,7 +267,8 @@ func TestEnterCancelledInBetween(t *testing.T) {
 	}
 }
 
-// When the barrier opens in the moment in which the context ends, the others have counted on this member: it is in.
+// When the barrier opens in the moment in which the context ends, the others have counted on this member: it
+// is in.
 func TestEnterOpenedAndCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -341,7 +343,8 @@ func TestEnterSessionLost(t *testing.T) {
 	})
 }
 
-// Somebody deletes the node of a member that waits: the number would never be complete. Curator does not notice.
+// Somebody deletes the node of a member that waits: the number would never be complete. Curator does not
+// notice.
 func TestEnterNodeDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -47,8 +47,9 @@ func TestLeaveTogether(t *testing.T) {
 	}
 }
 
-// The same barrier, again and again: whoever is fast enters the next round before the slow ones know that the last is over. In Curator they
-// take the fast ones for members who have not left yet, and both wait for each other.
+// The same barrier, again and again: whoever is fast enters the next round before the slow ones know that the
+// last is over. In Curator they take the fast ones for members who have not left yet, and both wait for each
+// other.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -83,7 +84,8 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// Rounds over a network that cuts connections and loses requests and replies: everybody gets through, and nobody is a round ahead.
+// Rounds over a network that cuts connections and loses requests and replies: everybody gets through, and
+// nobody is a round ahead.
 func TestRoundsUnderFaults(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -137,7 +139,8 @@ func TestRoundsUnderFaults(t *testing.T) {
 	}
 }
 
-// A fast member is back for the next round, one with Curator for Java under its old name, while a slow one is still waking up.
+// A fast member is back for the next round, one with Curator for Java under its old name, while a slow one is
+// still waking up.
 func TestLeaveNotHeldByNextRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -163,7 +166,8 @@ func TestLeaveNotHeldByNextRound(t *testing.T) {
 	})
 }
 
-// The lowest crashes while the others wait for it and one is still at work. Curator lets those who wait go, and removes "ready".
+// The lowest crashes while the others wait for it and one is still at work. Curator lets those who wait go,
+// and removes "ready".
 func TestLeaveLowestCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -224,8 +228,9 @@ func TestLeaveTraffic(t *testing.T) {
 		third.OK()
 		first.OK()
 		second.OK()
-		// The third: list, watch, delete, and list to see that "ready" is gone. The lowest: list, and both deletes in one. The second: list. In Curator
-		// these are ten: list, watch, delete; then list and "ready" for each of the three, and the lowest's own delete.
+		// The third: list, watch, delete, and list to see that "ready" is gone. The lowest: list, and both deletes
+		// in one. The second: list. In Curator these are ten: list, watch, delete; then list and "ready" for each
+		// of the three, and the lowest's own delete.
 		counts(t, s, "the last, and what it sets free", map[string]int{"getChildren2": 4, "getData": 1, "delete": 1, "multi": 1})
 		clean(t, s)
 
@@ -260,7 +265,8 @@ func TestLeaveCancelled(t *testing.T) {
 	}
 }
 
-// Also with a context that has ended before, and then nothing but the server's state decides who closes the barrier.
+// Also with a context that has ended before, and then nothing but the server's state decides who closes the
+// barrier.
 func TestLeaveDeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -392,7 +398,8 @@ func TestLeaveNodeDeleted(t *testing.T) {
 	})
 }
 
-// All members are cut off together and lose their sessions. The barrier must not stay open for the next round.
+// All members are cut off together and lose their sessions. The barrier must not stay open for the next
+// round.
 func TestLeaveAllSessionsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -43,7 +43,8 @@ func TestPlainDataOfOthers(t *testing.T) {
 	})
 }
 
-// The user's code runs inside Enter and Leave: ACL providers, hooks, retry policies. Whatever it does, no member is left that nobody knows of.
+// The user's code runs inside Enter and Leave: ACL providers, hooks, retry policies. Whatever it does, no
+// member is left that nobody knows of.
 func TestCallbackDoesNotReturn(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("out of order") }, "Goexit": runtime.Goexit} {
 		t.Run(name+" in Enter", func(t *testing.T) {
@@ -89,8 +90,8 @@ func TestCallbackDoesNotReturn(t *testing.T) {
 	}
 }
 
-// With a session's view the end of that session is the end of all waiting: there is no next one. With an expiry the watch tells, with an outage the
-// clock.
+// With a session's view the end of that session is the end of all waiting: there is no next one. With an
+// expiry the watch tells, with an outage the clock.
 func TestSessionViewEnds(t *testing.T) {
 	for name, end := range map[string]func(*zktest.Server, int64){
 		"expiry": func(s *zktest.Server, id int64) { s.Expire(id) },
@@ -128,7 +129,8 @@ func TestSessionViewEnds(t *testing.T) {
 	}
 }
 
-// From ZooKeeper 3.8.4 and 3.9.2 on a server drops the events of nodes that one may not READ. Whether they are there one may see all the same.
+// From ZooKeeper 3.8.4 and 3.9.2 on a server drops the events of nodes that one may not READ. Whether they
+// are there one may see all the same.
 func TestDroppedEvents(t *testing.T) {
 	const limit = 13 * time.Second // the session timeout and a quarter
 	unreadable := zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}

@@ -70,7 +70,8 @@ func TestNextRoundAndSlowMember(t *testing.T) {
 	})
 }
 
-// The lowest crashes, and two others find that the barrier is to be closed. The request of one takes its time, or is repeated, until the next round is on.
+// The lowest crashes, and two others find that the barrier is to be closed. The request of one takes its
+// time, or is repeated, until the next round is on.
 func TestNextRoundAndTwoWhoClose(t *testing.T) {
 	for _, op := range []string{"getChildren2", "setData", "delete"} {
 		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.LoseReply, "held reply": zktest.HoldReply} {
@@ -126,7 +127,8 @@ func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 	})
 }
 
-// Who finds that others are inside by the time it could close the barrier leaves it open: the last of them closes it.
+// Who finds that others are inside by the time it could close the barrier leaves it open: the last of them
+// closes it.
 func TestCloseLeftToTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -141,7 +143,8 @@ func TestCloseLeftToTheLast(t *testing.T) {
 	})
 }
 
-// Everybody gives up while no server can be reached. The barrier is closed when one can be again, in the same session or in a later one.
+// Everybody gives up while no server can be reached. The barrier is closed when one can be again, in the same
+// session or in a later one.
 func TestCloseAfterOutage(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"short": 5 * time.Second, "long": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +217,8 @@ func TestCloseBehindLostSession(t *testing.T) {
 	})
 }
 
-// "ready" is another's, who lets nobody write to it. It is removed all the same: that takes a right on the directory.
+// "ready" is another's, who lets nobody write to it. It is removed all the same: that takes a right on the
+// directory.
 func TestCloseWithoutRightToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -227,7 +231,8 @@ func TestCloseWithoutRightToWrite(t *testing.T) {
 	})
 }
 
-// Servers that are reached but only read, or do not accept the credentials, for a while: the barrier is closed when that is over.
+// Servers that are reached but only read, or do not accept the credentials, for a while: the barrier is
+// closed when that is over.
 func TestCloseBehindRefusals(t *testing.T) {
 	for name, refusal := range map[string]zktest.Error{"only reads": zktest.ErrNotReadOnly, "throttled": zktest.ErrThrottledOp} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +253,8 @@ func TestCloseBehindRefusals(t *testing.T) {
 	}
 }
 
-// Two give up, and the servers take the first one's request to delete its node late: each sees a node of the other's, and leaves the barrier to him.
+// Two give up, and the servers take the first one's request to delete its node late: each sees a node of the
+// other's, and leaves the barrier to him.
 func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -270,8 +276,9 @@ func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 	})
 }
 
-// Two give up. The servers take the first one's request to delete its node late, and its node, which was on its way, appears only behind the list of who
-// is in: that the list does not have it does not mean that nobody will see it, and leave the barrier to it.
+// Two give up. The servers take the first one's request to delete its node late, and its node, which was on
+// its way, appears only behind the list of who is in: that the list does not have it does not mean that
+// nobody will see it, and leave the barrier to it.
 func TestCloseByTwoWhoGiveUpWithANodeThatComesLate(t *testing.T) {
 	for name, refusals := range map[string]int{"first list": 0, "second list": 1} {
 		t.Run(name, func(t *testing.T) {
