@@ -39,9 +39,9 @@
 //
 // By default a term ends when the connection is lost, as in Curator. The node stays: when the connection
 // comes back within the session, the same participant goes on with a new [Term] on the same node, without an
-// election, and nobody else has led in between. With the policy framework.SessionOnly ([WithLossPolicy]) a term lasts as long as its session
-// certainly does, so that the restart of a server does not end it. That is as safe here, since the client's
-// own clock knows the end of the session in advance (see framework.Safety).
+// election, and nobody else has led in between. With the policy framework.SessionOnly ([WithLossPolicy]) a
+// term lasts as long as its session certainly does, so that the restart of a server does not end it. That is
+// as safe here, since the client's own clock knows the end of the session in advance (see framework.Safety).
 //
 // # Who leads
 //

@@ -209,7 +209,8 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// "Not leader" is never said to somebody who was not told to lead, and the close mode decides about the last one.
+// "Not leader" is never said to somebody who was not told to lead, and the close mode decides about the last
+// one.
 func TestListenerAndCloseModes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -233,8 +234,8 @@ func TestListenerAndCloseModes(t *testing.T) {
 	})
 }
 
-// The place is given up when the listener has returned, so that its work is over before somebody else's begins; and Leave does not outlive its
-// context for that.
+// The place is given up when the listener has returned, so that its work is over before somebody else's
+// begins; and Leave does not outlive its context for that.
 func TestSlowListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -340,8 +341,9 @@ func TestNewcomersMistakes(t *testing.T) {
 	})
 }
 
-// A latch resigns, and the server does not confirm that. It stands in line again, behind itself, when it leaves: Leave does not say that the place is given
-// up as long as the node is there, and when it says so it is gone.
+// A latch resigns, and the server does not confirm that. It stands in line again, behind itself, when it
+// leaves: Leave does not say that the place is given up as long as the node is there, and when it says so it
+// is gone.
 func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -106,7 +106,8 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// Both layouts, also with nodes that another client has made; and a change that happens while the observer is without a connection.
+// Both layouts, also with nodes that another client has made; and a change that happens while the observer is
+// without a connection.
 func TestObserveBothLayouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -182,7 +183,8 @@ func TestSlowObserver(t *testing.T) {
 	})
 }
 
-// Without READ on the leader's node it is told that somebody leads; without READ on the directory the error is told, until it passes.
+// Without READ on the leader's node it is told that somebody leads; without READ on the directory the error
+// is told, until it passes.
 func TestObserveWithoutRights(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384} {
 		synctest.Test(t, func(t *testing.T) {
@@ -212,7 +214,8 @@ func TestObserveWithoutRights(t *testing.T) {
 	}
 }
 
-// Whatever happens, what an observer reports is in order: tokens grow, successive reports differ, and in the end it knows who leads.
+// Whatever happens, what an observer reports is in order: tokens grow, successive reports differ, and in the
+// end it knows who leads.
 func TestObserveOrder(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
@@ -284,7 +287,8 @@ func TestObserveOrder(t *testing.T) {
 	}
 }
 
-// What the leader calls itself is packed or not, as its client does it: it is seen all the same, and with its name.
+// What the leader calls itself is packed or not, as its client does it: it is seen all the same, and with its
+// name.
 func TestObservePackedAndPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

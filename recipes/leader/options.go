@@ -11,21 +11,23 @@ import (
 
 // Errors of this package, and those that tell how a term ended. Use errors.Is.
 var (
-	// ErrReleased is the cause of a term that was given back: by Resign, by leaving the election, or because the function returned.
+	// ErrReleased is the cause of a term that was given back: by Resign, by leaving the election, or because the
+	// function returned.
 	ErrReleased = framework.ErrReleased
 	// ErrSuspended is the cause when the connection is lost; with the policy framework.SuspendedIsLoss.
 	ErrSuspended = framework.ErrSuspended
-	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
+	// ErrSessionLost is the cause when the session is lost, or may have expired.
 	ErrSessionLost = framework.ErrSessionLost
 	// ErrNodeDeleted is the cause when somebody else has deleted the leader's node.
 	ErrNodeDeleted = framework.ErrNodeDeleted
-	// ErrSequenceExhausted says that the sequence numbers of the directory are used up: delete it while nobody uses it.
+	// ErrSequenceExhausted says that the sequence numbers of the directory are used up: delete it while nobody
+	// uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
-	// ErrNotReleased is in the error of a [Selector] whose function has done its work, and only giving up the place was refused (ErrNoAuth): it
-	// stays first in line until the session ends.
+	// ErrNotReleased is in the error of a [Selector] whose function has done its work, and only giving up the
+	// place was refused (ErrNoAuth): it stays first in line until the session ends.
 	ErrNotReleased = queue.ErrNotReleased
-	// ErrSelfWait refuses to run a [Selector] with the context of something that would have to be given back first: the term of another Selector of the same
-	// election, or a mutex at its path.
+	// ErrSelfWait refuses to run a [Selector] with the context of something that would have to be released
+	// first: the term of another Selector of the same election, or a mutex at its path.
 	ErrSelfWait = queue.ErrSelfWait
 	// ErrLeft is what a [Latch] says that has left the election.
 	ErrLeft = errors.New("the latch has left the election: make a new one to join again")
@@ -42,12 +44,14 @@ type config struct {
 	listener *Listener
 }
 
-// WithID names the participant, for [Participant] and [Observe]: a host name, or the address at which a leader can be reached. It need not be
-// unique. Default: none, that is "" for a latch, and for a selector the client's default data, both as in Curator.
+// WithID names the participant, for [Participant] and [Observe]: a host name, or the address at which a
+// leader can be reached. It need not be unique. Default: none, that is "" for a latch, and for a selector the
+// client's default data, both as in Curator.
 func WithID(id string) Option {
 	return func(c *config) error {
 		if !utf8.ValidString(id) {
-			return fmt.Errorf("%w WithID: %q is not UTF-8, and participants in Java could not read it", framework.ErrInvalidOption, id)
+			return fmt.Errorf("%w WithID: %q is not UTF-8, and participants in Java could not read it",
+				framework.ErrInvalidOption, id)
 		}
 		c.id = &id
 		return nil
@@ -65,11 +69,12 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 	}
 }
 
-// WithListener has the functions called at the beginning and end of each term of a [Latch]. Default: nobody is told, but by the contexts.
+// WithListener has the functions called at the beginning and end of each term of a [Latch]. Default: none.
 func WithListener(l Listener) Option {
 	return func(c *config) error {
 		if l.OnLeader == nil && l.OnNotLeader == nil {
-			return fmt.Errorf("%w WithListener: both functions are nil; leave the option out", framework.ErrInvalidOption)
+			return fmt.Errorf("%w WithListener: both functions are nil; leave the option out",
+				framework.ErrInvalidOption)
 		}
 		c.listener = &l
 		return nil

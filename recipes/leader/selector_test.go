@@ -106,7 +106,8 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// A function that is slow to return keeps the next term from beginning: another process's as long as the session lives, its own in any case.
+// A function that is slow to return keeps the next term from beginning: another process's as long as the
+// session lives, its own in any case.
 func TestSlowFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{ReapInterval: time.Hour})

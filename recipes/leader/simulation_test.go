@@ -15,7 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// history has the interval of every term: from the moment at which the leader had it in hand to the end of its context.
+// history has the interval of every term: from the moment at which the leader had it in hand to the end of
+// its context.
 type history struct {
 	mu    sync.Mutex
 	terms []*interval
@@ -67,8 +68,9 @@ func (h *history) disjoint(t *testing.T) {
 	}
 }
 
-// Latches, and selectors with functions of all speeds, and a network and a server that misbehave at random. Whatever happens: terms never
-// overlap, tokens grow, somebody leads in the end, and nothing is left. A failing seed fails again.
+// Latches, and selectors with functions of all speeds, and a network and a server that misbehave at random.
+// Whatever happens: terms never overlap, tokens grow, somebody leads in the end, and nothing is left. A
+// failing seed fails again.
 func TestSimulation(t *testing.T) {
 	for _, kind := range []string{"latch", "selector"} {
 		t.Run(kind, func(t *testing.T) {

@@ -68,7 +68,8 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
-// A clean hand-over takes three times the way to the server and back, at most: the delete, the event, and perhaps a list.
+// A clean hand-over takes three times the way to the server and back, at most: the delete, the event, and
+// perhaps a list.
 func TestHandOverTime(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	for waiters, trips := range map[int]time.Duration{1: 1, 5: 1} {

@@ -69,7 +69,8 @@ func TestReadLockReleasedBeforeTheWriteLock(t *testing.T) {
 	})
 }
 
-// The other order of the equals, both ways round in the list: whoever of the two the writer watches, it looks again.
+// The other order of the equals, both ways round in the list: whoever of the two the writer watches, it looks
+// again.
 func TestEqualsInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -106,7 +107,8 @@ func guid(digit string) string {
 	return four + four + "-" + four + "-4" + four[:3] + "-8" + four[:3] + "-" + four + four + four
 }
 
-// A downgrade of Curator for Java up to 5.4 has a later number of its own. That of a peer is respected in its place in the line, as Java does.
+// A downgrade of Curator for Java up to 5.4 has a later number of its own. That of a peer is respected in its
+// place in the line, as Java does.
 func TestDowngradeOfAnOldPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -131,7 +133,8 @@ func TestDowngradeOfAnOldPeer(t *testing.T) {
 	})
 }
 
-// The write lock's node is deleted by an administrator and the next writer has its turn. The downgrade that comes too late must not be had.
+// The write lock's node is deleted by an administrator and the next writer has its turn. The downgrade that
+// comes too late must not be had.
 func TestDowngradeOfALostWriteLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -164,7 +167,8 @@ func TestDowngradeOfALostWriteLock(t *testing.T) {
 	})
 }
 
-// The reply to the downgrade is lost, once and again: the node is neither made twice nor taken for somebody else's.
+// The reply to the downgrade is lost, once and again: the node is neither made twice nor taken for somebody
+// else's.
 func TestReplyToTheDowngradeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -210,7 +214,8 @@ func TestDowngradeThatFails(t *testing.T) {
 	})
 }
 
-// A downgrade is cancelled at every moment, the server hangs, the write lock is released meanwhile: no call outlives its context, and nothing is left.
+// A downgrade is cancelled at every moment, the server hangs, the write lock is released meanwhile: no call
+// outlives its context, and nothing is left.
 func TestDowngradeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -19,7 +19,8 @@ import (
 
 func sides(rw *rwlock.RWLock) []*rwlock.Side { return []*rwlock.Side{rw.ReadLock(), rw.WriteLock()} }
 
-// Acquires that are cancelled at random moments, some while the lock changes hands: nothing is left and nobody is stuck.
+// Acquires that are cancelled at random moments, some while the lock changes hands: nothing is left and
+// nobody is stuck.
 func TestCancelAtRandomMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -148,7 +149,8 @@ func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 	})
 }
 
-// An administrator deletes the node of a reader in the middle: the writer that watched another one must not be let in too early or too late.
+// An administrator deletes the node of a reader in the middle: the writer that watched another one must not
+// be let in too early or too late.
 func TestAdministratorDeletesAReadersNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -173,7 +175,8 @@ func TestAdministratorDeletesAReadersNode(t *testing.T) {
 	})
 }
 
-// A writer in the middle of the line gives up: the readers behind it look again, and watch the writer before it.
+// A writer in the middle of the line gives up: the readers behind it look again, and watch the writer before
+// it.
 func TestWriterInTheMiddleGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -215,8 +218,8 @@ func TestExpiryWhileWaiting(t *testing.T) {
 	})
 }
 
-// CURATOR-604: the waiter's session is over for the client, which is connected again, while the server still has the old node in front. The
-// lock is granted to no node but the new session's.
+// CURATOR-604: the waiter's session is over for the client, which is connected again, while the server still
+// has the old node in front. The lock is granted to no node but the new session's.
 func TestNoGrantOnTheNodeOfADeadSession(t *testing.T) {
 	for _, kind := range []rwlock.Kind{rwlock.Read, rwlock.Write} {
 		synctest.Test(t, func(t *testing.T) {
@@ -249,7 +252,8 @@ func TestNoGrantOnTheNodeOfADeadSession(t *testing.T) {
 	}
 }
 
-// P1: a reader, or a writer with its read lock, is cut off without a sign. The contexts end before the next writer is granted the lock.
+// P1: a reader, or a writer with its read lock, is cut off without a sign. The contexts end before the next
+// writer is granted the lock.
 func TestBlackHoleWhileHolding(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {

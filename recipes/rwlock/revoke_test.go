@@ -49,7 +49,8 @@ func TestRevokeReaders(t *testing.T) {
 	})
 }
 
-// The write lock and the read lock beside it have a node each, and are asked for each for itself; also while they are waited for.
+// The write lock and the read lock beside it have a node each, and are asked for each for itself; also while
+// they are waited for.
 func TestRevokeDowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

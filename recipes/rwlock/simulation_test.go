@@ -17,8 +17,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// history watches over all locks of a simulation: a live writer is alone, but for its own read lock; and stores that go by the documented
-// rule for tokens never refuse who has just been granted a lock.
+// history watches over all locks of a simulation: a live writer is alone, but for its own read lock; and
+// stores that go by the documented rule for tokens never refuse who has just been granted a lock.
 type history struct {
 	mu      sync.Mutex
 	live    map[*rwlock.Lock]int // and whose it is
@@ -50,8 +50,9 @@ func (h *history) granted(t *testing.T, lock *rwlock.Lock, owner int) {
 	h.seen = max(h.seen, token)
 }
 
-// Many clients, and a network and a server that misbehave at random. Whatever happens: readers and writers exclude each other, no writer gets
-// between a write lock and its downgrade, everybody gets a turn in the end, and nothing is left. A failing seed fails again.
+// Many clients, and a network and a server that misbehave at random. Whatever happens: readers and writers
+// exclude each other, no writer gets between a write lock and its downgrade, everybody gets a turn in the
+// end, and nothing is left. A failing seed fails again.
 func TestSimulation(t *testing.T) {
 	beside := 0
 	recipetest.Seeds(t, 25, func(t *testing.T, seed uint64) { beside += simulate(t, seed) })

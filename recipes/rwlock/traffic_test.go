@@ -97,7 +97,8 @@ func TestFlights(t *testing.T) {
 	})
 }
 
-// Writer, writer, readers: in Curator the first writer's release wakes all readers for nothing. Here it wakes the second writer.
+// Writer, writer, readers: in Curator the first writer's release wakes all readers for nothing. Here it wakes
+// the second writer.
 func TestNoHerdOfReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

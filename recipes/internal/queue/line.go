@@ -18,8 +18,8 @@ var ErrNotAcquired = errors.New("not acquired")
 
 // ErrSequenceExhausted says that the sequence numbers of a directory are used up.
 var ErrSequenceExhausted = errors.New("the sequence numbers of the directory are used up: ZooKeeper would " +
-	"hand out ties, and the order would mean nothing; when nobody uses the directory, delete it, and the numbers " +
-	"begin again at 0")
+	"hand out ties, and the order would mean nothing; when nobody uses the directory, delete it, and the " +
+	"numbers begin again at 0")
 
 // errNodeLost says that somebody else has deleted the own node while it stood in line.
 var errNodeLost = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)

@@ -21,9 +21,9 @@ func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	return Unless(err, framework.ErrNoNode)
 }
 
-// Revoked returns a channel that is closed when somebody asks for the node to be given up, or has asked already.
-// It costs one read now, which is not waited for, and one with each change of the data. Nothing has to be
-// stopped: what it waits for ends with the hold, and the watch goes with the node.
+// Revoked returns a channel that is closed when somebody asks for the node to be given up, or has asked
+// already. It costs one read now, which is not waited for, and one with each change of the data. Nothing has
+// to be stopped: what it waits for ends with the hold, and the watch goes with the node.
 //
 // Nobody has the grant yet: if a hook does not return, the grant is abandoned.
 func (g *Grant) Revoked() <-chan struct{} {
@@ -70,8 +70,8 @@ func (r *revocation) seen(node framework.DataResult, err error) {
 	case err == nil:
 		r.unpack(node.Data)
 	case errors.Is(err, framework.ErrNoAuth):
-		r.grant.Session.Client().Logger().Warn("a lock may not read its own node: nobody can ask for it to be given up",
-			"path", r.grant.Path)
+		log := r.grant.Session.Client().Logger()
+		log.Warn("a lock may not read its own node: nobody can ask for it to be given up", "path", r.grant.Path)
 	default:
 		time.AfterFunc(readAgain, func() {
 			if !r.done() {
@@ -83,8 +83,9 @@ func (r *revocation) seen(node framework.DataResult, err error) {
 
 func (r *revocation) ask() { r.once.Do(func() { close(r.asked) }) }
 
-// unpack has the data unpacked on a goroutine, since the user's code that unpacks may be slow. Of data that come
-// meanwhile only the latest are unpacked next: the others have been overwritten. What is too large is no request.
+// unpack has the data unpacked on a goroutine, since the user's code that unpacks may be slow. Of data that
+// come meanwhile only the latest are unpacked next: the others have been overwritten. What is too large is no
+// request.
 func (r *revocation) unpack(data []byte) {
 	if len(data) == 0 || len(data) > framework.ContenderDataLimit {
 		return

@@ -144,7 +144,8 @@ func (p *place) ownSeen(node framework.DataResult, err error) error {
 		return nil
 	case errors.Is(err, framework.ErrNoNode):
 		return errNodeLost
-	case framework.Retryable(err), errors.Is(err, framework.ErrNoAuth), errors.Is(err, framework.ErrReplyTooLarge):
+	case errors.Is(err, framework.ErrNoAuth), errors.Is(err, framework.ErrReplyTooLarge),
+		framework.Retryable(err):
 		return nil // without the watch there is a list before the grant
 	}
 	return err

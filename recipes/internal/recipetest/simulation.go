@@ -27,8 +27,8 @@ func Seeds(t *testing.T, n uint64, simulate func(t *testing.T, seed uint64)) {
 // Worker is what somebody does again and again. A turn that came to nothing is false.
 type Worker func(id int, c *framework.Client, r *rand.Rand) (turn func() bool)
 
-// Simulate has workers, each with a client of its own, take turns while there is [Trouble], until each has had rounds of them. In the end nothing is left in
-// the directories.
+// Simulate has workers, each with a client of its own, take turns while there is [Trouble], until each has
+// had rounds of them. In the end nothing is left in the directories.
 func Simulate(t *testing.T, s *zktest.Server, seed uint64, workers, rounds int, dirs []string, worker Worker, further ...func()) {
 	t.Helper()
 	clients := make([]*framework.Client, workers)
