@@ -76,14 +76,13 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // is a session's view; ErrClosed; ErrNoAuth without READ on the barrier's node, since a server tells nobody
 // else of its removal. (If READ is taken away later, the removal is noticed within about a session timeout.)
 func (b *Barrier) Wait(ctx context.Context) error {
-	err := queue.Ready(ctx, b.client, b.err)
-	if err == nil {
-		err = b.wait(ctx)
-	}
-	return b.wrap("wait", err)
+	return b.wrap("wait", b.wait(ctx))
 }
 
 func (b *Barrier) wait(ctx context.Context) error {
+	if err := queue.Ready(ctx, b.client, b.err); err != nil {
+		return err
+	}
 	var first int64 // czxid of the node that we wait for
 	for {
 		var node framework.DataResult

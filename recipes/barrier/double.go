@@ -74,15 +74,8 @@ func (d *Double) Path() string { return d.path }
 // this member: enter again if that makes sense. Other errors: ErrNoAuth; ErrInvalidPath; ErrBadArguments;
 // ErrClosed; framework.ErrTimeoutTooShort. Whatever the error, the node is taken back.
 func (d *Double) Enter(ctx context.Context) (*Member, error) {
-	err := queue.Ready(ctx, d.client, d.err)
-	var m *Member
-	if err == nil {
-		m, err = d.enter(ctx)
-	}
-	if err != nil {
-		return nil, wrap(d.path, "enter", err)
-	}
-	return m, nil
+	m, err := d.enter(ctx)
+	return m, wrap(d.path, "enter", err)
 }
 
 // Member is a caller that is inside a double barrier. Safe for concurrent use: any goroutine may leave.

@@ -15,6 +15,9 @@ import (
 var errNotListed = fmt.Errorf("the member's node is gone: %w", ErrNodeDeleted)
 
 func (d *Double) enter(ctx context.Context) (*Member, error) {
+	if err := queue.Ready(ctx, d.client, d.err); err != nil {
+		return nil, err
+	}
 	if err := d.peers.awaitReentry(ctx, d.client); err != nil {
 		return nil, err
 	}

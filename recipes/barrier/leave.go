@@ -161,39 +161,25 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 func (d *Double) watch(
 	ctx context.Context, name string, since int64,
 ) (watch *framework.Watch, gone bool, err error) {
-	var node framework.Stat
 	err = queue.ThroughOutages(ctx, d.client, func(ctx context.Context) (err error) {
 		// Unlike exists, getData leaves no watch on a node that is not there.
+		var node framework.Stat
 		read := d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch()
 		_, watch, err = read.ForPath(ctx, d.child(name))
-		return err
-	})
-	switch {
-	case errors.Is(err, framework.ErrNoAuth):
-		return d.watchDirectory(ctx, name)
-	case errors.Is(err, framework.ErrNoNode):
-		return nil, true, nil
-	case err == nil && node.Czxid > since:
-		watch.Stop()
-		return nil, true, nil
-	}
-	return watch, false, err
-}
-
-// watchDirectory is watch for a node that we may not read: a server would not tell us of its deletion. The
-// directory changes with it.
-func (d *Double) watchDirectory(
-	ctx context.Context, name string,
-) (watch *framework.Watch, gone bool, err error) {
-	var names []string
-	err = queue.ThroughOutages(ctx, d.client, func(ctx context.Context) (err error) {
-		names, watch, err = d.client.GetChildren().WithWatch().ForPath(ctx, d.path)
+		gone = node.Czxid > since
+		if errors.Is(err, framework.ErrNoAuth) {
+			// A server does not tell of the deletion of a node that the client may not read. The directory changes
+			// with it.
+			var names []string
+			names, watch, err = d.client.GetChildren().WithWatch().ForPath(ctx, d.path)
+			gone = !slices.Contains(names, name)
+		}
 		return err
 	})
 	switch {
 	case errors.Is(err, framework.ErrNoNode):
 		return nil, true, nil
-	case err == nil && !slices.Contains(names, name):
+	case err == nil && gone:
 		watch.Stop()
 		return nil, true, nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // reentryDelay is how long a member that may share the barrier with Java stays away after it has left. A Java
@@ -57,12 +58,5 @@ func (p *peers) awaitReentry(ctx context.Context, client *framework.Client) erro
 	if wait <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return client.Left(ctx, nil)
-	}
+	return queue.Sleep(ctx, client, wait)
 }

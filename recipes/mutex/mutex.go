@@ -78,7 +78,7 @@ func (m *Mutex) Path() string { return m.line.Dir }
 // directory; ErrSequenceExhausted; framework.ErrTimeoutTooShort when the session timeout is too short to hold
 // anything safely.
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
-	return m.lock(m.acquire(ctx, "acquire", m.line.Acquire))
+	return m.lock(m.wait(ctx))
 }
 
 // TryAcquire does not wait: ErrNotAcquired as soon as it is known that somebody else holds the lock or waits
@@ -88,10 +88,13 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 	return m.lock(m.acquire(ctx, "try to acquire", m.line.TryAcquire))
 }
 
+// wait is Acquire without a Lock.
+func (m *Mutex) wait(ctx context.Context) (*queue.Handle, error) {
+	return m.acquire(ctx, "acquire", m.line.Acquire)
+}
+
 // acquire enters once more, or waits in line.
-func (m *Mutex) acquire(
-	ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error),
-) (*queue.Handle, error) {
+func (m *Mutex) acquire(ctx context.Context, verb string, wait queue.Waiter) (*queue.Handle, error) {
 	err := queue.Ready(ctx, m.line.Client, m.err)
 	if err != nil {
 		return nil, m.wrap(verb, err)
@@ -125,10 +128,7 @@ func (m *Mutex) wrap(verb string, err error) error {
 // the lock is free.) Only when the server refuses to delete the lock's node the error is joined with
 // ErrNotReleased and the reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	acquire := func(ctx context.Context) (*queue.Handle, error) {
-		return m.acquire(ctx, "acquire", m.line.Acquire)
-	}
-	return queue.Do(ctx, acquire, m.wrap, f)
+	return queue.Do(ctx, m.wait, m.wrap, f)
 }
 
 // Participant is a contender that holds the lock or waits for it, with any client.

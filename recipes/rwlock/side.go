@@ -41,7 +41,7 @@ func (s *Side) Path() string { return s.line.Dir }
 // framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely. Beside the
 // write lock also how that was lost.
 func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
-	return s.lock(s.acquire(ctx, "acquire", s.line.Acquire))
+	return s.lock(s.wait(ctx))
 }
 
 // TryAcquire does not wait: ErrNotAcquired as soon as it is known that somebody has to go first. It begins
@@ -51,10 +51,13 @@ func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 	return s.lock(s.acquire(ctx, "try to acquire", s.line.TryAcquire))
 }
 
+// wait is Acquire without a Lock.
+func (s *Side) wait(ctx context.Context) (*queue.Handle, error) {
+	return s.acquire(ctx, "acquire", s.line.Acquire)
+}
+
 // acquire does what the locks that ctx carries allow, and else waits in line.
-func (s *Side) acquire(
-	ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error),
-) (*queue.Handle, error) {
+func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*queue.Handle, error) {
 	err := s.ready(ctx)
 	if err != nil {
 		return nil, s.wrap(verb, err)
@@ -99,10 +102,7 @@ func (s *Side) lock(handle *queue.Handle, err error) (*Lock, error) {
 // the lock is free.) Only when the server refuses to delete the lock's node the error is joined with
 // ErrNotReleased and the reason.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	acquire := func(ctx context.Context) (*queue.Handle, error) {
-		return s.acquire(ctx, "acquire", s.line.Acquire)
-	}
-	return queue.Do(ctx, acquire, s.wrap, f)
+	return queue.Do(ctx, s.wait, s.wrap, f)
 }
 
 // Participants returns who holds this lock, or waits for it, in the order of the line, and nobody else: see

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +35,7 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 	all := false
 	defer func() { // also when a hook panics
 		if !all {
-			endAll(slices.DeleteFunc(slices.Clone(nodes), func(n node) bool { return n.hold == nil }), ErrReleased)
+			endAll(nodes, ErrReleased)
 		}
 	}()
 	held := &heldLeases{}
@@ -67,11 +66,13 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 	return l, nil
 }
 
-// endAll ends the holds of all nodes, also if a hook that hears of one does not return.
+// endAll ends the holds that nodes have, also if a hook that hears of one does not return.
 func endAll(nodes []node, why error) {
 	if len(nodes) > 0 {
 		defer endAll(nodes[1:], why)
-		nodes[0].hold.End(why)
+		if hold := nodes[0].hold; hold != nil {
+			hold.End(why)
+		}
 	}
 }
 

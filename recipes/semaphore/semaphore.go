@@ -240,15 +240,12 @@ func (s *Semaphore) participants(ctx context.Context, verb string, l *queue.Line
 // Usage returns how many leases are taken and how many there are. When a shared count has shrunk, more may be
 // taken than there are. A shared count that is missing is made.
 func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
+	var seen snapshot
 	if err = queue.Ready(ctx, s.client, s.err); err == nil {
-		var seen snapshot
 		err = s.client.Retry(ctx, func(ctx context.Context) (err error) {
 			seen, err = s.look(ctx, s.client, false)
 			return err
 		})
-		if err == nil {
-			return seen.taken(), seen.max, nil
-		}
 	}
-	return 0, 0, s.wrap("usage", err)
+	return seen.taken(), seen.max, s.wrap("usage", err)
 }

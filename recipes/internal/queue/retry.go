@@ -42,13 +42,17 @@ func ThroughOutages(ctx context.Context, client *framework.Client, op func(conte
 	}
 }
 
-// Backoff waits a random time, the longer the more failures there were in a row, at most about a second. It
-// returns early when the client closes, and with ctx's error when ctx ends.
+// Backoff is [Sleep] for a random time, the longer the more failures there were in a row, at most a second.
 func Backoff(ctx context.Context, client *framework.Client, failures int) error {
 	if failures == 0 {
 		return nil
 	}
-	client.Pause(ctx, chance.UpTo(min(10*time.Millisecond<<min(failures, 10), time.Second)))
+	return Sleep(ctx, client, chance.UpTo(min(10*time.Millisecond<<min(failures, 10), time.Second)))
+}
+
+// Sleep waits for d. It returns early when the client closes, and with ctx's error when ctx ends.
+func Sleep(ctx context.Context, client *framework.Client, d time.Duration) error {
+	client.Pause(ctx, d)
 	if ctx.Err() != nil {
 		return client.Left(ctx, nil)
 	}

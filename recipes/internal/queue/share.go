@@ -13,20 +13,21 @@ import (
 // Share is one grant and the callers that share it: one that acquires under it again joins, instead of
 // standing in line. The hold's context carries it (see [Carry]), and is made before there is a grant.
 type Share struct {
-	grant   atomic.Pointer[Grant] // set by begin; a hook that is told of the hold has its context before that
-	revoked <-chan struct{}       // set before begin
+	grant   atomic.Pointer[Grant] // set by Enter; a hook that is told of the hold has its context before that
+	revoked <-chan struct{}       // set before grant
 
 	mu    sync.Mutex
 	count int // Handles that were not released, guarded by mu
 }
 
+// Waiter waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
+type Waiter func(ctx, values context.Context) (*Grant, error)
+
 // Enter acquires with wait what can be shared. values, which wait gets, tells later callers of it, unless the
 // Line has NoReentry. Before it, [Line.Reenter] tells whether there is something to share already.
-func (l *Line) Enter(
-	ctx context.Context, wait func(ctx, values context.Context) (*Grant, error),
-) (*Handle, error) {
+func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
 	ctx, acquired := l.Begin(ctx)
-	s, values := &Share{}, ctx
+	s, values := &Share{count: 1}, ctx
 	if !l.NoReentry {
 		values = Carry(ctx, l.owner(), s)
 	}
@@ -38,7 +39,8 @@ func (l *Line) Enter(
 	if l.Revocable {
 		s.revoked = grant.Revoked()
 	}
-	return s.begin(grant), nil
+	s.grant.Store(grant)
+	return s.handle(), nil
 }
 
 // Reenter returns one more Handle on the Line's share that ctx carries. It is nil if ctx carries none that is
@@ -54,15 +56,6 @@ func (l *Line) Reenter(ctx context.Context) *Handle {
 func (l *Line) Holds(ctx context.Context) bool {
 	_, holds := Carried[*Share](ctx, l.owner())
 	return holds
-}
-
-// begin returns the first Handle.
-func (s *Share) begin(grant *Grant) *Handle {
-	s.mu.Lock()
-	s.count = 1
-	s.mu.Unlock()
-	s.grant.Store(grant)
-	return s.handle()
 }
 
 // Live implements [Carriable].
