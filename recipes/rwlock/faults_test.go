@@ -125,30 +125,6 @@ func TestRepliesLost(t *testing.T) {
 	}
 }
 
-func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
-		for _, side := range sides(b) {
-			lock := acquire(t, background, a.WriteLock())
-			waiter := waiting(t, background, side)
-			for range 5 { // an administrator deletes the waiter's node, again and again
-				line, err := a.Participants(background)
-				require.NoError(t, err)
-				require.Len(t, line, 2)
-				require.NoError(t, s.Delete(line[1].Path))
-				time.Sleep(2 * time.Second)
-				waiter.Waits()
-			}
-			release(t, lock)
-			o := waiter.OK()
-			require.True(t, o.Valid())
-			release(t, o)
-			clean(t, s)
-		}
-	})
-}
-
 // An administrator deletes the node of a reader in the middle: the writer that watched another one must not
 // be let in too early or too late.
 func TestAdministratorDeletesAReadersNode(t *testing.T) {
