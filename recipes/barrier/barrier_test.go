@@ -114,7 +114,8 @@ func TestBarrierWaitAtAMemberThatShowsTheNodeBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{Lag: time.Second})
 		behind := e.Member((e.Leader() + 1) % 3)
-		setter, waiter := barrier.New(memberClient(t, e, e.Member(e.Leader())), path), barrier.New(memberClient(t, e, behind), path)
+		setter, waiter := barrier.New(memberClient(t, e, e.Member(e.Leader())), path),
+			barrier.New(memberClient(t, e, behind), path)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, setter.Set(background))
 		time.Sleep(10 * time.Second)
@@ -181,7 +182,8 @@ func TestBarrierWaitSurvives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+					framework.WithConnectionTimeout(time.Second))
 				b := barrier.New(c, path)
 				require.NoError(t, b.Set(background))
 				w := waiting(t, background, b).Waits()
@@ -274,7 +276,8 @@ func TestBarrierErrors(t *testing.T) {
 func TestBarrierUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(3*time.Second))
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+			framework.WithConnectionTimeout(3*time.Second))
 		s.Stop()
 		synctest.Wait()
 		began := time.Now()

@@ -56,7 +56,8 @@ func TestNextRoundAndSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		members, clients := together(t, s, 3)
-		outs := []*call[struct{}]{leaving(t, background, members[0]).Waits(), leaving(t, background, members[1]).Waits()}
+		outs := []*call[struct{}]{leaving(t, background, members[0]).Waits(),
+			leaving(t, background, members[1]).Waits()}
 		s.Delay(session(t, clients[2]), time.Second)
 		slow := leaving(t, background, members[2])
 		time.Sleep(time.Second + time.Millisecond)
@@ -74,7 +75,8 @@ func TestNextRoundAndSlowMember(t *testing.T) {
 // time, or is repeated, until the next round is on.
 func TestNextRoundAndTwoWhoClose(t *testing.T) {
 	for _, op := range []string{"getChildren2", "setData", "delete"} {
-		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.LoseReply, "held reply": zktest.HoldReply} {
+		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.LoseReply,
+			"held reply": zktest.HoldReply} {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
@@ -88,7 +90,8 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 					s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: 2 * time.Second})
 					late := s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: ready, Action: action})
 					// The fast one is not done before that.
-					other := s.Inject(zktest.Fault{Session: session(t, clients[2]), Op: "delete", PathPrefix: path + "/ready", Action: zktest.Hold})
+					other := s.Inject(zktest.Fault{Session: session(t, clients[2]), Op: "delete", PathPrefix: path +
+						"/ready", Action: zktest.Hold})
 					s.Expire(session(t, clients[0]))
 					<-late.Struck()
 					synctest.Wait()
@@ -116,7 +119,8 @@ func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 		look := s.Inject(zktest.Fault{Session: session(t, clients[1]), Op: "getChildren2", Action: zktest.Hold})
 		require.ErrorIs(t, members[1].Leave(dead), context.Canceled)
 		<-look.Struck()
-		late := s.Inject(zktest.Fault{Session: session(t, clients[0]), Op: "delete", PathPrefix: path + "/ready", Action: zktest.Hold})
+		late := s.Inject(zktest.Fault{Session: session(t, clients[0]), Op: "delete", PathPrefix: path + "/ready",
+			Action: zktest.Hold})
 		require.ErrorIs(t, members[0].Leave(dead), context.Canceled)
 		<-late.Struck()
 		look.Release()
@@ -153,7 +157,8 @@ func TestCloseAfterOutage(t *testing.T) {
 				var calls []*call[*barrier.Member]
 				var clients []*framework.Client
 				for range 2 {
-					c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+					c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+						framework.WithConnectionTimeout(time.Second))
 					clients = append(clients, c)
 					calls = append(calls, entering(t, background, barrier.NewDouble(c, path, 2)))
 				}
@@ -234,16 +239,19 @@ func TestCloseWithoutRightToWrite(t *testing.T) {
 // Servers that are reached but only read, or do not accept the credentials, for a while: the barrier is
 // closed when that is over.
 func TestCloseBehindRefusals(t *testing.T) {
-	for name, refusal := range map[string]zktest.Error{"only reads": zktest.ErrNotReadOnly, "throttled": zktest.ErrThrottledOp} {
+	for name, refusal := range map[string]zktest.Error{"only reads": zktest.ErrNotReadOnly,
+		"throttled": zktest.ErrThrottledOp} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+					framework.WithConnectionTimeout(time.Second))
 				m := enter(t, barrier.NewDouble(c, path, 1))
 				s.Stop()
 				time.Sleep(time.Millisecond)
 				require.ErrorIs(t, m.Leave(background), framework.ErrNotConnected)
-				refused := s.Inject(zktest.Fault{Op: "setData", PathPrefix: path, Times: 5, Action: zktest.ReplyError, Err: refusal})
+				refused := s.Inject(zktest.Fault{Op: "setData", PathPrefix: path, Times: 5, Action: zktest.ReplyError,
+					Err: refusal})
 				require.NoError(t, s.Start())
 				time.Sleep(30 * time.Second)
 				<-refused.Struck()
@@ -263,7 +271,8 @@ func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 			calls = append(calls, entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)))
 		}
 		members := []*barrier.Member{calls[0].OK(), calls[1].OK()}
-		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3,
+			Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
 		for _, m := range members {
 			ctx, cancel := context.WithCancel(background)
 			cancel()
@@ -285,11 +294,13 @@ func TestCloseByTwoWhoGiveUpWithANodeThatComesLate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
 				members, clients := together(t, s, 2)
-				refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+				refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3,
+					Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
 				require.NoError(t, s.Delete(members[0].Path())) // not there yet
 				synctest.Wait()
 				if refusals > 0 {
-					s.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: path, Times: refusals, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+					s.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: path, Times: refusals, Action: zktest.ReplyError,
+						Err: zktest.ErrThrottledOp})
 				}
 				require.ErrorIs(t, members[0].Leave(background), barrier.ErrNodeDeleted)
 				synctest.Wait()

@@ -63,7 +63,8 @@ func TestLayout(t *testing.T) {
 			named.Path():    {zktest.Ephemeral, "host-7"},
 		}, got)
 		for _, m := range []*barrier.Member{plain, named} {
-			require.Regexp(t, `^/barriers/step/[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, m.Path())
+			require.Regexp(t, `^/barriers/step/[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`,
+				m.Path())
 		}
 	})
 }
@@ -202,7 +203,8 @@ func TestEnterTraffic(t *testing.T) {
 		first.OK()
 		second.OK()
 		// As many as in Curator's newest; and once for all rounds, to see whether there are others than ours.
-		counts(t, s, "the last enters and opens; those who waited look around", map[string]int{"create2": 2, "getChildren2": 3})
+		counts(t, s, "the last enters and opens; those who waited look around",
+			map[string]int{"create2": 2, "getChildren2": 3})
 		enter(t, barrier.NewDouble(d, path, 3))
 		counts(t, s, "enter, open", map[string]int{"create2": 1, "getChildren2": 1})
 	})
@@ -386,7 +388,8 @@ func TestEnterClientClosed(t *testing.T) {
 func TestEnterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(3*time.Second))
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+			framework.WithConnectionTimeout(3*time.Second))
 		for _, bad := range []struct {
 			d    *barrier.Double
 			want error
@@ -409,18 +412,21 @@ func TestEnterErrors(t *testing.T) {
 		require.NoError(t, s.Create("/barriers", nil))
 		require.NoError(t, s.Create(path, nil))
 		for _, op := range []string{"create2", "getChildren2"} {
-			refused := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Times: 2, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+			refused := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Times: 2, Action: zktest.ReplyError,
+				Err: zktest.ErrNoAuth})
 			_, err = d.Enter(background)
 			require.ErrorIs(t, err, framework.ErrNoAuth, op)
 			refused.Remove()
 			clean(t, s)
 		}
-		refused := s.Inject(zktest.Fault{Op: "create2", PathPrefix: path + "/ready", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		refused := s.Inject(zktest.Fault{Op: "create2", PathPrefix: path + "/ready", Action: zktest.ReplyError,
+			Err: zktest.ErrNoAuth})
 		_, err = d.Enter(background)
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.Equal(t, 1, refused.Hits())
 		clean(t, s)
-		refused = s.Inject(zktest.Fault{Op: "exists", PathPrefix: path + "/ready", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		refused = s.Inject(zktest.Fault{Op: "exists", PathPrefix: path + "/ready", Action: zktest.ReplyError,
+			Err: zktest.ErrNoAuth})
 		_, err = barrier.NewDouble(c, path, 2).Enter(background)
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.Equal(t, 1, refused.Hits())

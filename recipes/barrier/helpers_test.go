@@ -48,7 +48,9 @@ func enter(t *testing.T, d *barrier.Double) *barrier.Member {
 }
 
 // together brings n members in, each with a client of its own, in the order of their nodes' names.
-func together(t *testing.T, s *zktest.Server, n int) (members []*barrier.Member, clients []*framework.Client) {
+func together(
+	t *testing.T, s *zktest.Server, n int,
+) (members []*barrier.Member, clients []*framework.Client) {
 	t.Helper()
 	type pair struct {
 		m *barrier.Member

@@ -19,7 +19,8 @@ import (
 
 // Nobody is out before everybody is, in whatever order they come.
 func TestLeaveTogether(t *testing.T) {
-	for name, order := range map[string][]int{"lowest first": {0, 1, 2, 3}, "lowest last": {3, 2, 1, 0}, "mixed": {2, 0, 3, 1}} {
+	for name, order := range map[string][]int{"lowest first": {0, 1, 2, 3}, "lowest last": {3, 2, 1, 0},
+		"mixed": {2, 0, 3, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
@@ -122,7 +123,8 @@ func TestRoundsUnderFaults(t *testing.T) {
 					if random.IntN(3) == 0 {
 						s.Cut(id)
 					} else {
-						s.Inject(zktest.Fault{Session: id, Op: ops[random.IntN(len(ops))], PathPrefix: path, Action: actions[random.IntN(2)]})
+						s.Inject(zktest.Fault{Session: id, Op: ops[random.IntN(len(ops))], PathPrefix: path,
+							Action: actions[random.IntN(2)]})
 					}
 					time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
 				}
@@ -192,7 +194,8 @@ func TestLeaveAndLateMembers(t *testing.T) {
 		members, _ := together(t, s, 2)
 		client := newClient(t, s)
 		late := enter(t, barrier.NewDouble(client, path, 2))
-		for late.Path() < members[0].Path() { // the lowest is to be one that leaves, and closes the barrier with its node
+		// the lowest is to be one that leaves, and closes the barrier with its node
+		for late.Path() < members[0].Path() {
 			dead, cancel := context.WithCancel(background)
 			cancel()
 			require.ErrorIs(t, late.Leave(dead), context.Canceled)
@@ -223,7 +226,8 @@ func TestLeaveTraffic(t *testing.T) {
 		first := leaving(t, background, members[0]).Waits()
 		counts(t, s, "the lowest waits for the highest", map[string]int{"getChildren2": 1, "getData": 1})
 		second := leaving(t, background, members[1]).Waits()
-		counts(t, s, "another deletes its node and waits for the lowest", map[string]int{"getChildren2": 1, "getData": 1, "delete": 1})
+		counts(t, s, "another deletes its node and waits for the lowest",
+			map[string]int{"getChildren2": 1, "getData": 1, "delete": 1})
 		third := leaving(t, background, members[2])
 		third.OK()
 		first.OK()
@@ -231,7 +235,8 @@ func TestLeaveTraffic(t *testing.T) {
 		// The third: list, watch, delete, and list to see that "ready" is gone. The lowest: list, and both deletes
 		// in one. The second: list. In Curator these are ten: list, watch, delete; then list and "ready" for each
 		// of the three, and the lowest's own delete.
-		counts(t, s, "the last, and what it sets free", map[string]int{"getChildren2": 4, "getData": 1, "delete": 1, "multi": 1})
+		counts(t, s, "the last, and what it sets free",
+			map[string]int{"getChildren2": 4, "getData": 1, "delete": 1, "multi": 1})
 		clean(t, s)
 
 		m := enter(t, barrier.NewDouble(newClient(t, s), path, 1))
@@ -432,7 +437,8 @@ func TestLeaveErrors(t *testing.T) {
 
 		m = enter(t, d) // no right to remove "ready": it stays, and that is told
 		refused := s.Inject(zktest.Fault{Op: "multi", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
-		denied := s.Inject(zktest.Fault{Op: "delete", PathPrefix: path + "/ready", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		denied := s.Inject(zktest.Fault{Op: "delete", PathPrefix: path + "/ready", Times: -1,
+			Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
 		require.ErrorIs(t, m.Leave(background), framework.ErrNoAuth)
 		require.Equal(t, 1, refused.Hits())
 		require.Equal(t, []string{"ready"}, children(t, s))
@@ -449,7 +455,8 @@ func TestLeaveErrors(t *testing.T) {
 
 		// No right to remove its node: there is no point in waiting for the others, who wait for that node.
 		members, clients := together(t, s, 2)
-		stuck := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[1].Path(), Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		stuck := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[1].Path(), Times: -1,
+			Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
 		_, err := leaving(t, background, members[1]).Returned()
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		for _, w := range s.Watches() {

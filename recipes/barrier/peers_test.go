@@ -79,7 +79,9 @@ func TestNoHurryInJavaCompany(t *testing.T) {
 			}
 			first := leaving(t, background, members[0]).Waits()
 			require.NoError(t, s.Delete(path+"/java"))
-			slow := recipetest.Begin(t, func() (struct{}, error) { return struct{}{}, javaLeaver(ctx, j, 900*time.Millisecond) }).Waits()
+			slow := recipetest.Begin(t, func() (struct{}, error) {
+				return struct{}{}, javaLeaver(ctx, j, 900*time.Millisecond)
+			}).Waits()
 			second := leaving(t, background, members[1]).Waits()
 			leaving(t, background, members[2]).OK()
 			second.OK()

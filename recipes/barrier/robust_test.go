@@ -46,7 +46,8 @@ func TestPlainDataOfOthers(t *testing.T) {
 // The user's code runs inside Enter and Leave: ACL providers, hooks, retry policies. Whatever it does, no
 // member is left that nobody knows of.
 func TestCallbackDoesNotReturn(t *testing.T) {
-	for name, end := range map[string]func(){"panic": func() { panic("out of order") }, "Goexit": runtime.Goexit} {
+	panics := func() { panic("out of order") }
+	for name, end := range map[string]func(){"panic": panics, "Goexit": runtime.Goexit} {
 		t.Run(name+" in Enter", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
@@ -70,12 +71,13 @@ func TestCallbackDoesNotReturn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
 				type key struct{}
-				c := newClient(t, s, framework.WithHooks(framework.Hooks{Operation: func(ctx context.Context, _ framework.Operation) func(framework.OperationEnd) {
+				hook := func(ctx context.Context, _ framework.Operation) func(framework.OperationEnd) {
 					if ctx.Value(key{}) != nil {
 						end()
 					}
 					return nil
-				}}))
+				}
+				c := newClient(t, s, framework.WithHooks(framework.Hooks{Operation: hook}))
 				m := enter(t, barrier.NewDouble(c, path, 1))
 				struck := make(chan any, 1)
 				go func() {
@@ -140,7 +142,8 @@ func TestDroppedEvents(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t, zktest.Config{Profile: profile})
 					w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)).Waits()
-					opener := newClient(t, s, framework.WithAuth("digest", []byte("a:b")), framework.WithACLProvider(func(of string) []framework.ACL {
+					credentials := framework.WithAuth("digest", []byte("a:b"))
+					opener := newClient(t, s, credentials, framework.WithACLProvider(func(of string) []framework.ACL {
 						if of == path+"/ready" {
 							return framework.CreatorACL()
 						}

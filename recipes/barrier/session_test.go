@@ -33,7 +33,8 @@ func TestMemberIsCutOff(t *testing.T) {
 			ended := make(chan time.Time, 1)
 			context.AfterFunc(members[0].Context(), func() { ended <- time.Now() })
 			began := time.Now()
-			others := []*call[struct{}]{leaving(t, background, members[1]).Waits(), leaving(t, background, members[2]).Waits()}
+			others := []*call[struct{}]{leaving(t, background, members[1]).Waits(),
+				leaving(t, background, members[2]).Waits()}
 			<-others[0].Done
 			<-others[1].Done
 			require.LessOrEqual(t, time.Since(began), 12*time.Second, "the session timeout and a tick")
@@ -54,7 +55,8 @@ func TestMemberIsCutOff(t *testing.T) {
 func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		first := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2)).Waits()
+		first := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2)).
+			Waits()
 		second := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2))
 		a, b := first.OK(), second.OK()
 		out := leaving(t, background, a).Waits()

@@ -12,7 +12,8 @@ import (
 
 // connect gives the examples a client of the server, with a session of its own.
 func connect(server *zktest.Server) *framework.Client {
-	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial)) // framework.New("zk1:2181,zk2:2181")
+	// framework.New("zk1:2181,zk2:2181")
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
 	if err != nil {
 		panic(err)
 	}
@@ -174,7 +175,8 @@ func ExampleTerm_Guard() {
 	defer latch.Close()
 	term, _ := latch.Await(ctx)
 	// The server executes the transaction only for the leader, whatever our clock says.
-	_, err := client.Transaction(ctx, term.Guard(), client.TransactionOp().SetData().ForPath("/config", []byte("new")))
+	_, err := client.Transaction(ctx, term.Guard(),
+		client.TransactionOp().SetData().ForPath("/config", []byte("new")))
 	fmt.Println(err)
 	// Output:
 	// <nil>

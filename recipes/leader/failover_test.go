@@ -89,7 +89,8 @@ func TestFailOverAfterAKill(t *testing.T) {
 						time.Sleep(10*time.Second + phase)
 						gone := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 						died := time.Now()
-						s.BlackHole(session(t, dying), zktest.Both) // to the server it is as dead as can be, and here we see when it knows
+						// to the server it is as dead as can be, and here we see when it knows
+						s.BlackHole(session(t, dying), zktest.Both)
 						endedAt := make(chan time.Time, 1)
 						context.AfterFunc(term.Context(), func() { endedAt <- time.Now() })
 						next := <-second

@@ -133,7 +133,8 @@ func TestReconnectVerifiesTheNode(t *testing.T) {
 func TestSessionOnlyRidesOutRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		a, b := join(t, newClient(t, s), leader.WithLossPolicy(framework.SessionOnly)), join(t, newClient(t, s), leader.WithLossPolicy(framework.SessionOnly))
+		a, b := join(t, newClient(t, s), leader.WithLossPolicy(framework.SessionOnly)),
+			join(t, newClient(t, s), leader.WithLossPolicy(framework.SessionOnly))
 		term := await(t, a)
 		for range 3 {
 			s.Stop()

@@ -30,11 +30,13 @@ func TestHooksSeeTerms(t *testing.T) {
 		hooks := framework.Hooks{
 			Acquire: func(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
 				tell("acquire %s", a.Recipe)
-				return context.WithValue(ctx, spanKey{}, a.Recipe), func(err error) { tell("acquired %s: %v", a.Recipe, err) }
+				return context.WithValue(ctx, spanKey{}, a.Recipe),
+					func(err error) { tell("acquired %s: %v", a.Recipe, err) }
 			},
 			Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 				tell("hold inside %v", ctx.Value(spanKey{}))
-				return context.WithValue(ctx, spanKey{}, "term"), func(cause error) { tell("held %s: %v", h.Recipe, cause) }
+				return context.WithValue(ctx, spanKey{}, "term"),
+					func(cause error) { tell("held %s: %v", h.Recipe, cause) }
 			},
 		}
 		c := newClient(t, zktest.RunT(t), framework.WithHooks(hooks))

@@ -77,8 +77,9 @@ func TestJoinLeadLeave(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, list[0], first)
-		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(), SessionID: session(t, c),
-			Czxid: term.FencingToken(), Since: first.Since}, first)
+		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(),
+			SessionID: session(t, c),
+			Czxid:     term.FencingToken(), Since: first.Since}, first)
 		require.WithinDuration(t, time.Now(), first.Since, time.Second)
 
 		time.Sleep(time.Hour)
@@ -350,7 +351,8 @@ func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
 		c := newClient(t, s)
 		l := join(t, c, leader.WithLossPolicy(framework.SessionOnly))
 		term := await(t, l)
-		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: term.Path(), Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: -1})
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: term.Path(), Action: zktest.ReplyError,
+			Err: zktest.ErrThrottledOp, Times: -1})
 		ctx, cancel := context.WithTimeout(background, 5*time.Second)
 		defer cancel()
 		require.Error(t, term.Resign(ctx))

@@ -72,7 +72,8 @@ func TestObserve(t *testing.T) {
 		a := join(t, ca, leader.WithID("a"))
 		got := seen.next(t, `"a"`)
 		term := await(t, a)
-		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(), Czxid: term.FencingToken(),
+		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(),
+			Czxid:     term.FencingToken(),
 			SessionID: session(t, ca), Since: got.Leader.Since}, got.Leader)
 		b := join(t, cb, leader.WithID("b"))
 		seen.quiet(t)
@@ -117,9 +118,11 @@ func TestObserveBothLayouts(t *testing.T) {
 		for _, name := range []string{"latch-", "lock-"} {
 			dir := "/" + name + "election"
 			require.NoError(t, s.Create(dir+"/notes", nil))
-			first, err := s.CreateNode(dir+"/_c_"+uuid+"-"+name+"0000000007", []byte("java-1"), zktest.Ephemeral, session(t, other))
+			first, err := s.CreateNode(dir+"/_c_"+uuid+"-"+name+"0000000007", []byte("java-1"), zktest.Ephemeral,
+				session(t, other))
 			require.NoError(t, err)
-			_, err = s.CreateNode(dir+"/_c_00000000-b92f-47f8-97dd-71e653f1e8cf-"+name+"0000000008", []byte("java-2"), zktest.Ephemeral, session(t, other))
+			_, err = s.CreateNode(dir+"/_c_00000000-b92f-47f8-97dd-71e653f1e8cf-"+name+"0000000008", []byte("java-2"),
+				zktest.Ephemeral, session(t, other))
 			require.NoError(t, err)
 			seen := observe(t, c, dir)
 			seen.next(t, `"java-1"`)
@@ -190,7 +193,8 @@ func TestObserveWithoutRights(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{Profile: profile})
 			require.NoError(t, s.Create(path, nil))
-			private := newClient(t, s, framework.WithAuth("digest", []byte("a:a")), framework.WithDefaultACL(framework.CreatorACL()...))
+			private := newClient(t, s, framework.WithAuth("digest", []byte("a:a")),
+				framework.WithDefaultACL(framework.CreatorACL()...))
 			a := join(t, private, leader.WithID("a"))
 			b := join(t, private, leader.WithID("b"))
 			seen := observe(t, newClient(t, s), path)

@@ -16,7 +16,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-func newSelector(t *testing.T, c *framework.Client, lead func(context.Context) error, opts ...leader.Option) *leader.Selector {
+func newSelector(
+	t *testing.T, c *framework.Client, lead func(context.Context) error, opts ...leader.Option,
+) *leader.Selector {
 	t.Helper()
 	return leader.NewSelector(c, path, lead, opts...)
 }
@@ -44,7 +46,8 @@ func TestSelectorsTakeTurns(t *testing.T) {
 			return func(ctx context.Context) error {
 				turns <- name
 				term := leader.TermOf(ctx)
-				assert.True(t, term.Valid() || errors.Is(context.Cause(ctx), context.Canceled), "unless Run was stopped in the same instant")
+				assert.True(t, term.Valid() || errors.Is(context.Cause(ctx), context.Canceled),
+					"unless Run was stopped in the same instant")
 				assert.Greater(t, term.FencingToken(), token)
 				token = term.FencingToken()
 				time.Sleep(time.Second)
@@ -188,18 +191,37 @@ func join2(t *testing.T, s *zktest.Server) second {
 
 // Why a term ended is the cause of the function's context, and RunOnce says it.
 func TestHowTermsEnd(t *testing.T) {
+	type (
+		server = *zktest.Server
+		client = *framework.Client
+	)
+	session := []leader.Option{leader.WithLossPolicy(framework.SessionOnly)}
 	for name, c := range map[string]struct {
-		end   func(s *zktest.Server, c *framework.Client, term *leader.Term)
+		end   func(server, client, *leader.Term)
 		opts  []leader.Option
 		cause error
 		err   error
 	}{
-		"suspended": {func(s *zktest.Server, c *framework.Client, _ *leader.Term) { s.Cut(0) }, nil, leader.ErrSuspended, leader.ErrSuspended},
-		"session":   {func(s *zktest.Server, c *framework.Client, _ *leader.Term) { s.Stop() }, []leader.Option{leader.WithLossPolicy(framework.SessionOnly)}, leader.ErrSessionLost, leader.ErrSessionLost},
-		"deleted": {func(s *zktest.Server, _ *framework.Client, term *leader.Term) { _ = s.Delete(term.Path()) }, nil,
-			leader.ErrNodeDeleted, leader.ErrNodeDeleted},
-		"closed":   {func(_ *zktest.Server, c *framework.Client, _ *leader.Term) { _ = c.Close() }, nil, framework.ErrClosed, framework.ErrClosed},
-		"resigned": {func(_ *zktest.Server, _ *framework.Client, term *leader.Term) { _ = term.Resign(background) }, nil, leader.ErrReleased, nil},
+		"suspended": {
+			func(s server, _ client, _ *leader.Term) { s.Cut(0) },
+			nil, leader.ErrSuspended, leader.ErrSuspended,
+		},
+		"session": {
+			func(s server, _ client, _ *leader.Term) { s.Stop() },
+			session, leader.ErrSessionLost, leader.ErrSessionLost,
+		},
+		"deleted": {
+			func(s server, _ client, term *leader.Term) { _ = s.Delete(term.Path()) },
+			nil, leader.ErrNodeDeleted, leader.ErrNodeDeleted,
+		},
+		"closed": {
+			func(_ server, c client, _ *leader.Term) { _ = c.Close() },
+			nil, framework.ErrClosed, framework.ErrClosed,
+		},
+		"resigned": {
+			func(_ server, _ client, term *leader.Term) { _ = term.Resign(background) },
+			nil, leader.ErrReleased, nil,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)
@@ -265,7 +287,8 @@ func TestSelectorCannotJoin(t *testing.T) {
 		c := newClient(t, s)
 		s.Stop()
 		led := make(chan struct{}, 1)
-		stop := runs(t, newSelector(t, c, func(ctx context.Context) error { led <- struct{}{}; return untilOver(ctx) }))
+		stop := runs(t, newSelector(t, c,
+			func(ctx context.Context) error { led <- struct{}{}; return untilOver(ctx) }))
 		time.Sleep(20 * time.Minute)
 		require.NoError(t, s.Start())
 		<-led

@@ -57,7 +57,8 @@ func TestTraffic(t *testing.T) {
 		cut(t, s, cc)
 		time.Sleep(time.Second)
 		require.True(t, c.HasLeadership())
-		counts(t, s, "reconnect of a leader, session only", map[string]int{"connect": 1, "getData": 1, "setWatches": 1})
+		counts(t, s, "reconnect of a leader, session only",
+			map[string]int{"connect": 1, "getData": 1, "setWatches": 1})
 		left(t, c)
 
 		sel := leader.NewSelector(ca, path, func(context.Context) error { return nil })

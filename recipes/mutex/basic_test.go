@@ -29,7 +29,8 @@ func TestAcquireAndRelease(t *testing.T) {
 		require.NoError(t, err)
 
 		// The layout is Curator's, to the byte.
-		require.Regexp(t, regexp.MustCompile(`^_c_[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-lock-0000000000$`), lock.Node())
+		const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`
+		require.Regexp(t, regexp.MustCompile(`^_c_`+uuid+`-lock-0000000000$`), lock.Node())
 		require.Equal(t, path+"/"+lock.Node(), lock.Path())
 		tree := s.Tree()
 		node := tree[lock.Path()]
@@ -130,7 +131,8 @@ func TestReentry(t *testing.T) {
 		require.ErrorIs(t, err, mutex.ErrReleased)
 
 		// Another client, or another context, queues.
-		for ctx, other := range map[context.Context]*mutex.Mutex{again.Context(): mutex.New(newClient(t, s), path), background: m} {
+		stranger := mutex.New(newClient(t, s), path)
+		for ctx, other := range map[context.Context]*mutex.Mutex{again.Context(): stranger, background: m} {
 			limited, cancel := context.WithTimeout(ctx, time.Second)
 			_, err = other.Acquire(limited)
 			cancel()
@@ -145,7 +147,8 @@ func TestTryAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		m := mutex.New(newClient(t, s), path)
-		for _, other := range []*mutex.Mutex{mutex.New(newClient(t, s), path), mutex.New(newClient(t, s), path, mutex.WithStaleTry())} {
+		for _, other := range []*mutex.Mutex{mutex.New(newClient(t, s), path),
+			mutex.New(newClient(t, s), path, mutex.WithStaleTry())} {
 			lock, err := m.TryAcquire(background) // the directory is missing the first time
 			require.NoError(t, err)
 			_, err = other.TryAcquire(background)
@@ -247,14 +250,16 @@ func TestParticipants(t *testing.T) {
 
 		lock := acquire(t, m)
 		positions := make(chan mutex.Position, 10)
-		second := waiting(t, background, mutex.New(b, path, mutex.WithNodeData([]byte("b")), mutex.OnWait(func(p mutex.Position) { positions <- p })))
+		second := waiting(t, background, mutex.New(b, path, mutex.WithNodeData([]byte("b")),
+			mutex.OnWait(func(p mutex.Position) { positions <- p })))
 		third := waiting(t, background, mutex.New(b, path, mutex.OnWait(func(p mutex.Position) { positions <- p })))
 		require.NoError(t, s.Create(path+"/aaa", nil))
 
 		line, err = m.Participants(background)
 		require.NoError(t, err)
 		require.Len(t, line, 3)
-		require.Equal(t, mutex.Participant{Name: lock.Node(), Path: lock.Path(), Data: []byte("a"), SessionID: session(t, a), Czxid: lock.FencingToken(),
+		require.Equal(t, mutex.Participant{Name: lock.Node(), Path: lock.Path(), Data: []byte("a"),
+			SessionID: session(t, a), Czxid: lock.FencingToken(),
 			Since: line[0].Since}, line[0])
 		require.WithinDuration(t, time.Now(), line[0].Since, time.Second)
 		require.Equal(t, "b", string(line[1].Data))
@@ -289,11 +294,13 @@ func TestGuard(t *testing.T) {
 		// A revoker's setData on the lock's node does not matter, and any client may use the guard.
 		require.NoError(t, s.Set(lock.Path(), []byte("__REVOKE__")))
 		other := newClient(t, s)
-		_, err = other.Transaction(background, lock.Guard(), other.TransactionOp().SetData().ForPath("/store", []byte("1")))
+		_, err = other.Transaction(background, lock.Guard(),
+			other.TransactionOp().SetData().ForPath("/store", []byte("1")))
 		require.NoError(t, err)
 		require.True(t, lock.Valid())
 		release(t, lock)
-		_, err = other.Transaction(background, lock.Guard(), other.TransactionOp().SetData().ForPath("/store", []byte("2")))
+		_, err = other.Transaction(background, lock.Guard(),
+			other.TransactionOp().SetData().ForPath("/store", []byte("2")))
 		require.ErrorIs(t, err, framework.ErrNoNode)
 		data, err := c.GetData().ForPath(background, "/store")
 		require.NoError(t, err)
@@ -326,7 +333,8 @@ func TestNewcomersMistakes(t *testing.T) {
 			require.ErrorContains(t, err, mistake.says)
 			_, err = mistake.m.Participants(background)
 			require.ErrorContains(t, err, mistake.says)
-			require.ErrorContains(t, mistake.m.Do(background, func(context.Context) error { panic("called") }), mistake.says)
+			require.ErrorContains(t, mistake.m.Do(background, func(context.Context) error { panic("called") }),
+				mistake.says)
 		}
 		m := mutex.New(c, path)
 		var none context.Context

@@ -107,10 +107,12 @@ func ExampleLock_Guard() {
 		return
 	}
 	// The server executes the transaction only while the lock is held, whatever our clock says.
-	_, err = client.Transaction(ctx, lock.Guard(), client.TransactionOp().SetData().ForPath("/balance", []byte("90")))
+	_, err = client.Transaction(ctx, lock.Guard(),
+		client.TransactionOp().SetData().ForPath("/balance", []byte("90")))
 	fmt.Println("with the lock:", err)
 	_ = lock.Release(ctx)
-	_, err = client.Transaction(ctx, lock.Guard(), client.TransactionOp().SetData().ForPath("/balance", []byte("80")))
+	_, err = client.Transaction(ctx, lock.Guard(),
+		client.TransactionOp().SetData().ForPath("/balance", []byte("80")))
 	fmt.Println("without:", errors.Is(err, framework.ErrNoNode))
 	// Output:
 	// with the lock: <nil>

@@ -18,7 +18,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// In 1,000 acquires that are cancelled at random moments, some while the lock changes hands, nothing is left and nobody is stuck.
+// In 1,000 acquires that are cancelled at random moments, some while the lock changes hands, nothing is left
+// and nobody is stuck.
 func TestCancelAtRandomMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -80,8 +81,8 @@ func TestSequenceNearItsEnd(t *testing.T) {
 	})
 }
 
-// An administrator removes everything and somebody else takes number 0, while the waiter is disconnected: when it is back it hears that the
-// node ahead of it is gone, but so is its own. It must not take the lock.
+// An administrator removes everything and somebody else takes number 0, while the waiter is disconnected:
+// when it is back it hears that the node ahead of it is gone, but so is its own. It must not take the lock.
 func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -113,15 +114,16 @@ func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 	})
 }
 
-// The waiter's node is deleted and another one of the same name is there when it looks: it is not its own, not even if it is of the
-// same session.
+// The waiter's node is deleted and another one of the same name is there when it looks: it is not its own,
+// not even if it is of the same session.
 func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 	for owner := range 2 {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)
 			a, b := newClient(t, s), newClient(t, s)
 			lock := acquire(t, mutex.New(a, path))
-			look := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path, Action: zktest.Hold})
+			look := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path,
+				Action: zktest.Hold})
 			done := begin(t, background, mutex.New(b, path))
 			<-look.Struck()
 			line, err := mutex.New(a, path).Participants(background)
@@ -145,18 +147,19 @@ func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 	}
 }
 
-// The waiter's own node is deleted, and then the one ahead goes; of both it hears at once. Its own matters: without that the turn is not its own, but that of
-// the next.
+// The waiter's own node is deleted, and then the one ahead goes; of both it hears at once. Its own matters:
+// without that the turn is not its own, but that of the next.
 func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		waits, goOn := make(chan struct{}, 1), make(chan struct{})
 		a, c := newClient(t, s), newClient(t, s)
-		b := newClient(t, s, framework.WithHooks(framework.Hooks{Wait: func(context.Context, framework.Queue) func(error) {
+		wait := func(context.Context, framework.Queue) func(error) {
 			waits <- struct{}{}
 			<-goOn
 			return nil
-		}}))
+		}
+		b := newClient(t, s, framework.WithHooks(framework.Hooks{Wait: wait}))
 		for range 30 { // it took either event, as it came
 			first := acquire(t, mutex.New(a, path))
 			second := begin(t, background, mutex.New(b, path))
@@ -182,18 +185,20 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 	})
 }
 
-// The request that would arm the watch on the own node is lost with its connection. It is made again on the next one: the holder hears of the deletion of
-// its node, and the waiter, too, long before its turn.
+// The request that would arm the watch on the own node is lost with its connection. It is made again on the
+// next one: the holder hears of the deletion of its node, and the waiter, too, long before its turn.
 func TestOwnWatchIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		a, b := newClient(t, s), newClient(t, s)
-		looks := s.Inject(zktest.Fault{Session: session(t, a), Op: "exists", PathPrefix: path, Action: zktest.CutBefore, Times: 3})
+		looks := s.Inject(zktest.Fault{Session: session(t, a), Op: "exists", PathPrefix: path,
+			Action: zktest.CutBefore, Times: 3})
 		lock := acquire(t, mutex.New(a, path))
 		time.Sleep(20 * time.Second)
 		require.Equal(t, 3, looks.Hits())
 
-		armed := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path, Action: zktest.CutBefore, Times: 3})
+		armed := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path,
+			Action: zktest.CutBefore, Times: 3})
 		waiter := waiting(t, background, mutex.New(b, path))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 3, armed.Hits())
@@ -215,7 +220,8 @@ func TestOwnWatchIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// Somebody sets the data of a waiter's node (as a revoker does to a holder's): the waiter looks again and goes on waiting.
+// Somebody sets the data of a waiter's node (as a revoker does to a holder's): the waiter looks again and
+// goes on waiting.
 func TestOwnNodeChangedWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -274,7 +280,8 @@ func TestNoRightToReadThePredecessor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t, zktest.Config{Profile: profile})
 				require.NoError(t, s.Create(path, nil))
-				a := newClient(t, s, framework.WithAuth("digest", []byte("a:a")), framework.WithDefaultACL(framework.CreatorACL()...))
+				a := newClient(t, s, framework.WithAuth("digest", []byte("a:a")),
+					framework.WithDefaultACL(framework.CreatorACL()...))
 				b := newClient(t, s)
 				ma, mb := mutex.New(a, path), mutex.New(b, path)
 				for range 3 {
@@ -302,7 +309,8 @@ func TestNoRightToReadOwnNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		a := newClient(t, s)
-		b := newClient(t, s, framework.WithDefaultACL(framework.ACL{Perms: framework.PermWrite, Scheme: "world", ID: "anyone"}))
+		b := newClient(t, s, framework.WithDefaultACL(framework.ACL{Perms: framework.PermWrite, Scheme: "world",
+			ID: "anyone"}))
 		require.NoError(t, s.Create(path, nil))
 		lock := acquire(t, mutex.New(a, path))
 		waiter := waiting(t, background, mutex.New(b, path))
@@ -315,7 +323,8 @@ func TestNoRightToReadOwnNode(t *testing.T) {
 	})
 }
 
-// On servers that drop events for want of rights, an ACL that is set while somebody waits costs it the event. The slow check finds out.
+// On servers that drop events for want of rights, an ACL that is set while somebody waits costs it the event.
+// The slow check finds out.
 func TestEventThatNeverComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Profile: zktest.V384})
@@ -364,7 +373,8 @@ func TestPathRoot(t *testing.T) {
 	})
 }
 
-// The server has created the node and the connection breaks before the reply: the node is found again, not made twice.
+// The server has created the node and the connection breaks before the reply: the node is found again, not
+// made twice.
 func TestReplyLostAfterCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -392,7 +402,8 @@ func TestReplyLostAfterCommit(t *testing.T) {
 // Every request of a waiter may lose its reply, one after the other.
 func TestRepliesLostWhileWaiting(t *testing.T) {
 	for _, fault := range []zktest.Fault{
-		{Op: "create2"}, {Op: "getChildren2"}, {Op: "getData", PathPrefix: path}, {Op: "getData", PathPrefix: path, After: 1}, {Op: "getData", PathPrefix: path, Times: 3},
+		{Op: "create2"}, {Op: "getChildren2"}, {Op: "getData", PathPrefix: path},
+		{Op: "getData", PathPrefix: path, After: 1}, {Op: "getData", PathPrefix: path, Times: 3},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)
@@ -413,7 +424,8 @@ func TestRepliesLostWhileWaiting(t *testing.T) {
 	}
 }
 
-// The holder's node is deleted and another one of the same name is there when it first looks: it is not its own, not even if it is of the same session.
+// The holder's node is deleted and another one of the same name is there when it first looks: it is not its
+// own, not even if it is of the same session.
 func TestAdministratorReplacesTheHoldersNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -44,15 +44,17 @@ func TestGoZookeepersLock(t *testing.T) {
 	})
 }
 
-// What the client was given may lead back to a lock. It is collected all the same, and the client with it (found by the simulation).
+// What the client was given may lead back to a lock. It is collected all the same, and the client with it
+// (found by the simulation).
 func TestAForgottenLockIsCollected(t *testing.T) {
 	s := zktest.RunT(t)
 	gone := func() weak.Pointer[mutex.Lock] {
 		var held *mutex.Lock
-		c, err := framework.New(s.Addr(), framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 			_ = held
 			return s.Dial(ctx, network, addr)
-		}))
+		}
+		c, err := framework.New(s.Addr(), framework.WithDialer(dial))
 		require.NoError(t, err)
 		held = acquire(t, mutex.New(c, path))
 		require.NoError(t, c.Close())

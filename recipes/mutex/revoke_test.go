@@ -106,7 +106,8 @@ func TestRevokedWhileWaiting(t *testing.T) {
 
 // The request is made while the holder is disconnected, or before its first look; and every look may fail.
 func TestRevocationThroughTrouble(t *testing.T) {
-	for _, trouble := range []string{"disconnected", "first look lost", "later looks fail", "look refused for a while"} {
+	for _, trouble := range []string{"disconnected", "first look lost", "later looks fail",
+		"look refused for a while"} {
 		t.Run(trouble, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
@@ -175,7 +176,8 @@ func TestRevocationEndsWithTheLock(t *testing.T) {
 		require.ErrorIs(t, lock.Release(background), mutex.ErrSessionLost)
 		require.False(t, revoked(lock))
 
-		fault := s.Inject(zktest.Fault{Op: "getData", PathPrefix: path, Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		fault := s.Inject(zktest.Fault{Op: "getData", PathPrefix: path, Times: -1, Action: zktest.ReplyError,
+			Err: zktest.ErrThrottledOp})
 		lock = acquire(t, m)
 		time.Sleep(10 * time.Second)
 		release(t, lock)

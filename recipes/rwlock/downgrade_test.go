@@ -26,7 +26,8 @@ func TestDowngrade(t *testing.T) {
 		next := waiting(t, background, b.WriteLock())
 		behind := waiting(t, background, b.ReadLock())
 		reader := acquire(t, writer.Context(), a.ReadLock())
-		again, err := a.ReadLock().TryAcquire(writer.Context()) // a second one: the write lock's context does not carry the first
+		// a second one: the write lock's context does not carry the first
+		again, err := a.ReadLock().TryAcquire(writer.Context())
 		require.NoError(t, err)
 		require.NotEqual(t, reader.Node(), again.Node())
 		time.Sleep(time.Second)
@@ -80,9 +81,11 @@ func TestEqualsInAnyOrder(t *testing.T) {
 			for _, readerFirst := range []bool{true, false} {
 				// Somebody's write lock and its downgrade, as Curator for Java from 5.5 on makes them.
 				require.NoError(t, s.Create(path, nil))
-				write, err := s.CreateNode(path+"/_c_"+guid(guids[0])+"-__WRIT__", nil, zktest.EphemeralSequential, session(t, ca))
+				write, err := s.CreateNode(path+"/_c_"+guid(guids[0])+"-__WRIT__", nil, zktest.EphemeralSequential,
+					session(t, ca))
 				require.NoError(t, err)
-				read, err := s.CreateNode(path+"/_c_"+guid(guids[1])+"-__READ__"+write[len(write)-10:], nil, zktest.Ephemeral, session(t, ca))
+				read, err := s.CreateNode(path+"/_c_"+guid(guids[1])+"-__READ__"+write[len(write)-10:], nil,
+					zktest.Ephemeral, session(t, ca))
 				require.NoError(t, err)
 				next, reader := waiting(t, background, b.WriteLock()), waiting(t, background, b.ReadLock())
 				first, second := write, read
@@ -115,9 +118,11 @@ func TestDowngradeOfAnOldPeer(t *testing.T) {
 		ca, cb := newClient(t, s), newClient(t, s)
 		b := rwlock.New(cb, path)
 		require.NoError(t, s.Create(path, nil))
-		write, err := s.CreateNode(path+"/_c_"+guid("a")+"-__WRIT__", nil, zktest.EphemeralSequential, session(t, ca))
+		write, err := s.CreateNode(path+"/_c_"+guid("a")+"-__WRIT__", nil, zktest.EphemeralSequential,
+			session(t, ca))
 		require.NoError(t, err)
-		read, err := s.CreateNode(path+"/_c_"+guid("b")+"-__READ__", nil, zktest.EphemeralSequential, session(t, ca))
+		read, err := s.CreateNode(path+"/_c_"+guid("b")+"-__READ__", nil, zktest.EphemeralSequential,
+			session(t, ca))
 		require.NoError(t, err)
 		require.True(t, strings.HasSuffix(read, "__READ__0000000001"))
 		next := waiting(t, background, b.WriteLock())

@@ -75,7 +75,8 @@ func ExampleSide_Acquire_downgrade() {
 		return
 	}
 	_ = writer.Release(ctx)
-	fmt.Println("reading:", reader.Valid(), "with the writer's token:", reader.FencingToken() == writer.FencingToken())
+	fmt.Println("reading:", reader.Valid(), "with the writer's token:",
+		reader.FencingToken() == writer.FencingToken())
 
 	_, err = rw.WriteLock().Acquire(reader.Context())
 	fmt.Println("and back:", errors.Is(err, rwlock.ErrUpgrade))

@@ -105,7 +105,8 @@ func TestRepliesLost(t *testing.T) {
 				a, b := newClient(t, s), newClient(t, s)
 				require.NoError(t, s.Create(path, nil))
 				first := acquire(t, background, rwlock.New(a, path).WriteLock())
-				fault := s.Inject(zktest.Fault{Session: session(t, b), Op: op, PathPrefix: path, Action: zktest.LoseReply})
+				fault := s.Inject(zktest.Fault{Session: session(t, b), Op: op, PathPrefix: path,
+					Action: zktest.LoseReply})
 				side := sides(rwlock.New(b, path))[kind-rwlock.Read]
 				done := begin(t, background, side)
 				time.Sleep(30 * time.Second)
@@ -296,7 +297,8 @@ func TestNoRightToReadTheNodeAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Profile: zktest.V384})
 		require.NoError(t, s.Create(path, nil))
-		a := newClient(t, s, framework.WithAuth("digest", []byte("a:a")), framework.WithDefaultACL(framework.CreatorACL()...))
+		a := newClient(t, s, framework.WithAuth("digest", []byte("a:a")),
+			framework.WithDefaultACL(framework.CreatorACL()...))
 		ra, rb := rwlock.New(a, path), rwlock.New(newClient(t, s), path)
 		for _, side := range sides(rb) {
 			writer := acquire(t, background, ra.WriteLock())
@@ -316,7 +318,8 @@ func TestNoRightToReadOwnNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		require.NoError(t, s.Create(path, nil))
-		c := newClient(t, s, framework.WithDefaultACL(framework.ACL{Perms: framework.PermWrite, Scheme: "world", ID: "anyone"}))
+		c := newClient(t, s, framework.WithDefaultACL(framework.ACL{Perms: framework.PermWrite, Scheme: "world",
+			ID: "anyone"}))
 		rw := rwlock.New(c, path)
 		writer := acquire(t, background, rw.WriteLock())
 		_, err := rw.ReadLock().Acquire(writer.Context())

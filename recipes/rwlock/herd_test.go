@@ -39,7 +39,8 @@ func TestThousandReaders(t *testing.T) {
 		for _, done := range front {
 			locks = append(locks, done.OK())
 		}
-		counts(t, s, "the first writer goes: a list for each reader in front", map[string]int{"delete": 1, "getChildren2": half})
+		counts(t, s, "the first writer goes: a list for each reader in front",
+			map[string]int{"delete": 1, "getChildren2": half})
 		line, err := rwlock.New(clients[0], path).ReadLock().Participants(background)
 		require.NoError(t, err)
 		last := line[half-1].Name // the nearest one ahead of the second writer
@@ -60,6 +61,7 @@ func TestThousandReaders(t *testing.T) {
 		for _, done := range back {
 			defer release(t, done.OK())
 		}
-		counts(t, s, "the second writer goes: a list for each reader behind", map[string]int{"delete": 1, "getChildren2": half})
+		counts(t, s, "the second writer goes: a list for each reader behind",
+			map[string]int{"delete": 1, "getChildren2": half})
 	})
 }

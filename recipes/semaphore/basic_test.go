@@ -162,7 +162,9 @@ func TestTryAcquireAllAtOnce(t *testing.T) {
 		var calls []*call
 		for range tries {
 			sem := semaphore.New(newClient(t, s), path, max)
-			calls = append(calls, recipetest.Begin(t, func() (*semaphore.Lease, error) { return sem.TryAcquire(background, 1) }))
+			calls = append(calls, recipetest.Begin(t, func() (*semaphore.Lease, error) {
+				return sem.TryAcquire(background, 1)
+			}))
 		}
 		acquired := 0
 		for _, c := range calls {
@@ -303,8 +305,10 @@ func TestParticipants(t *testing.T) {
 		s := zktest.RunT(t)
 		a, b := newClient(t, s), newClient(t, s)
 		positions := make(chan semaphore.Position, 10)
-		sem := semaphore.New(a, path, 2, semaphore.WithLeaseData([]byte("a")), semaphore.OnWait(func(p semaphore.Position) { positions <- p }))
-		for _, list := range []func(context.Context) ([]semaphore.Participant, error){sem.Participants, sem.Waiting} {
+		sem := semaphore.New(a, path, 2, semaphore.WithLeaseData([]byte("a")),
+			semaphore.OnWait(func(p semaphore.Position) { positions <- p }))
+		type lists = []func(context.Context) ([]semaphore.Participant, error)
+		for _, list := range (lists{sem.Participants, sem.Waiting}) {
 			none, err := list(background)
 			require.NoError(t, err)
 			require.Empty(t, none, "no directory, nobody")
@@ -324,7 +328,8 @@ func TestParticipants(t *testing.T) {
 		holders, err := sem.Participants(background)
 		require.NoError(t, err)
 		require.Len(t, holders, 2)
-		require.Equal(t, semaphore.Participant{Name: lease.Nodes()[0], Path: lease.Paths()[0], Data: []byte("a"), SessionID: session(t, a), Czxid: lease.ID(),
+		require.Equal(t, semaphore.Participant{Name: lease.Nodes()[0], Path: lease.Paths()[0], Data: []byte("a"),
+			SessionID: session(t, a), Czxid: lease.ID(),
 			Since: holders[0].Since}, holders[0])
 		require.WithinDuration(t, time.Now(), holders[0].Since, time.Second)
 		require.Equal(t, "b", string(holders[1].Data))
@@ -344,7 +349,8 @@ func TestGuard(t *testing.T) {
 		lease := acquire(t, semaphore.New(c, path, 2), 2)
 		write := func(data string) error {
 			other := newClient(t, s) // any client may use the guard
-			_, err := other.Transaction(background, append(lease.Guards(), other.TransactionOp().SetData().ForPath("/store", []byte(data)))...)
+			_, err := other.Transaction(background, append(lease.Guards(),
+				other.TransactionOp().SetData().ForPath("/store", []byte(data)))...)
 			return err
 		}
 		require.NoError(t, write("1"))
@@ -410,7 +416,8 @@ func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
-		for prefix, view := range map[string]*framework.Client{"/team": c.UsingNamespace("team"), "/team/app": c.UsingNamespace("team/app")} {
+		for prefix, view := range map[string]*framework.Client{"/team": c.UsingNamespace("team"),
+			"/team/app": c.UsingNamespace("team/app")} {
 			lease := acquire(t, semaphore.New(view, "/", 1), 1)
 			require.Equal(t, "/leases/"+lease.Nodes()[0], lease.Paths()[0])
 			require.True(t, s.Exists(prefix+lease.Paths()[0]))
@@ -435,8 +442,10 @@ func TestNewcomersMistakes(t *testing.T) {
 			{semaphore.New(c, "limits", 1), framework.ErrInvalidPath, `must start with "/"`},
 			{semaphore.New(c, path, 0), framework.ErrBadArguments, "at least one"},
 			{semaphore.New(c, path, -1, semaphore.WithSharedCount("/n")), framework.ErrBadArguments, "begins with"},
-			{semaphore.New(c, path, math.MaxInt32+1, semaphore.WithSharedCount("/n")), framework.ErrBadArguments, "begins with"},
-			{semaphore.New(c, path, 1, semaphore.WithSharedCount("n")), framework.ErrInvalidPath, `must start with "/"`},
+			{semaphore.New(c, path, math.MaxInt32+1, semaphore.WithSharedCount("/n")), framework.ErrBadArguments,
+				"begins with"},
+			{semaphore.New(c, path, 1, semaphore.WithSharedCount("n")), framework.ErrInvalidPath,
+				`must start with "/"`},
 			{semaphore.New(c, path, 1, nil), framework.ErrInvalidOption, "leave it out"},
 			{semaphore.New(c, path, 1, semaphore.OnWait(nil)), framework.ErrInvalidOption, "leave the option out"},
 			{semaphore.New(c, path, 1, semaphore.WithLossPolicy(7)), framework.ErrInvalidOption, "SessionOnly"},
@@ -481,7 +490,8 @@ func TestNewcomersMistakes(t *testing.T) {
 		require.ErrorIs(t, lease.Release(none), framework.ErrNilContext)
 		require.True(t, lease.Valid())
 		release(t, lease)
-		require.True(t, strings.HasPrefix(fmt.Sprint(lease.Release(background)), "semaphore /limits/exports: release: "))
+		require.True(t, strings.HasPrefix(fmt.Sprint(lease.Release(background)),
+			"semaphore /limits/exports: release: "))
 		ended, cancel := context.WithCancel(background)
 		cancel()
 		_, err = sem.Acquire(ended, 1)
@@ -497,9 +507,11 @@ func TestNotAcquiredInAMulti(t *testing.T) {
 		s := zktest.RunT(t)
 		a, b := newClient(t, s), newClient(t, s)
 		held := acquire(t, semaphore.New(a, path, 1), 1)
-		_, err := mutex.NewMulti(mutex.Of(mutex.New(b, "/locks/one")), mutex.Of(semaphore.NewMutex(b, path))).TryAcquire(background)
+		_, err := mutex.NewMulti(mutex.Of(mutex.New(b, "/locks/one")), mutex.Of(semaphore.NewMutex(b, path))).
+			TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
-		require.ErrorContains(t, err, "try to acquire 2 of 2: semaphore mutex /limits/exports: try to acquire: not acquired: 1 wanted, 1 of 1 taken")
+		require.ErrorContains(t, err, "try to acquire 2 of 2: semaphore mutex /limits/exports: try to acquire: "+
+			"not acquired: 1 wanted, 1 of 1 taken")
 		waiter := waiting(t, background, semaphore.New(a, path, 1), 1)
 		_, err = mutex.NewMulti(mutex.Of(semaphore.NewMutex(b, path))).TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)

@@ -26,14 +26,16 @@ func TestCount(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrNoNode)
 
 		// The bytes are those of Curator's SharedCount.
-		for n, data := range map[int32]string{7: "\x00\x00\x00\x07", -2: "\xff\xff\xff\xfe", 1 << 30: "\x40\x00\x00\x00"} {
+		for n, data := range map[int32]string{7: "\x00\x00\x00\x07", -2: "\xff\xff\xff\xfe",
+			1 << 30: "\x40\x00\x00\x00"} {
 			require.NoError(t, count.Set(background, n))
 			node := s.Tree()[countPath]
 			require.Equal(t, data, string(node.Data))
 			require.Equal(t, zktest.Persistent, node.Mode)
 			seen, err := count.Get(background)
 			require.NoError(t, err)
-			require.Equal(t, semaphore.CountValue{N: n, Version: node.Stat.Version, Mzxid: node.Stat.Mzxid, Changed: time.UnixMilli(node.Stat.Mtime)}, seen)
+			require.Equal(t, semaphore.CountValue{N: n, Version: node.Stat.Version, Mzxid: node.Stat.Mzxid,
+				Changed: time.UnixMilli(node.Stat.Mtime)}, seen)
 		}
 		require.Equal(t, zktest.Container, s.Tree()["/limits"].Mode)
 
@@ -209,7 +211,8 @@ func TestSharedCountIsMadeWhenMissing(t *testing.T) {
 		first := semaphore.New(a, path, 2, semaphore.WithSharedCount(countPath))
 		lease := acquire(t, first, 1)
 		require.Equal(t, "\x00\x00\x00\x02", string(s.Tree()[countPath].Data))
-		second := semaphore.New(b, path, 100, semaphore.WithSharedCount(countPath)) // it is there: what is in it counts
+		// it is there: what is in it counts
+		second := semaphore.New(b, path, 100, semaphore.WithSharedCount(countPath))
 		_, err := second.TryAcquire(background, 2)
 		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
 
@@ -274,7 +277,8 @@ func TestSharedCountShrinksAtTheMomentOfTheGrant(t *testing.T) {
 		count := semaphore.NewCount(newClient(t, s), countPath)
 		lease := acquire(t, sem, 1)
 		waiter := waiting(t, background, sem, 1)
-		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "create2", PathPrefix: leases, Action: zktest.Hold})
+		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "create2", PathPrefix: leases,
+			Action: zktest.Hold})
 		require.NoError(t, count.Set(background, 2))
 		<-hold.Struck()
 		require.NoError(t, count.Set(background, 1))

@@ -107,7 +107,8 @@ func ExampleWithSharedCount() {
 	defer first.Release(ctx)
 
 	// An operator makes it three, while somebody waits for two more.
-	time.AfterFunc(10*time.Millisecond, func() { _ = semaphore.NewCount(client, "/limits/exports-max").Set(ctx, 3) })
+	time.AfterFunc(10*time.Millisecond,
+		func() { _ = semaphore.NewCount(client, "/limits/exports-max").Set(ctx, 3) })
 	more, err := s.Acquire(ctx, 2)
 	if err != nil {
 		fmt.Println(err)

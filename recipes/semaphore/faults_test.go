@@ -68,7 +68,8 @@ func TestCancelAtEachStep(t *testing.T) {
 					if held > 0 {
 						lease = acquire(t, sem, held)
 					}
-					fault := s.Inject(zktest.Fault{Session: session(t, b), Op: op, After: after, Action: zktest.HoldReply, Times: -1})
+					fault := s.Inject(zktest.Fault{Session: session(t, b), Op: op, After: after, Action: zktest.HoldReply,
+						Times: -1})
 					ctx, cancel := context.WithCancel(background)
 					done := begin(t, ctx, semaphore.New(b, path, 2, semaphore.WithSharedCount(countPath)), 2)
 					synctest.Wait()
@@ -202,7 +203,8 @@ func TestLeaseDeletedWhileItIsTaken(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
 		require.NoError(t, c.CreateContainers(background, leases))
-		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "getChildren2", PathPrefix: leases, After: 1, Action: zktest.Hold})
+		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "getChildren2", PathPrefix: leases, After: 1,
+			Action: zktest.Hold})
 		done := begin(t, background, semaphore.New(c, path, 1), 1)
 		<-hold.Struck()
 		children, err := s.Children(leases)
@@ -250,8 +252,10 @@ func TestPlaceDeletedWhileWaiting(t *testing.T) {
 // release.
 func TestReplyLostAfterCommit(t *testing.T) {
 	for _, fault := range []zktest.Fault{
-		{Op: "sync"}, {Op: "getChildren2"}, {Op: "getChildren2", After: 1}, {Op: "getChildren2", After: 2}, {Op: "getData"}, {Op: "getData", After: 1},
-		{Op: "create2"}, {Op: "create2", After: 1}, {Op: "create2", Times: 2}, {Op: "create2", Times: 4}, {Op: "delete"}, {Op: "delete", After: 1},
+		{Op: "sync"}, {Op: "getChildren2"}, {Op: "getChildren2", After: 1}, {Op: "getChildren2", After: 2},
+		{Op: "getData"}, {Op: "getData", After: 1},
+		{Op: "create2"}, {Op: "create2", After: 1}, {Op: "create2", Times: 2}, {Op: "create2", Times: 4},
+		{Op: "delete"}, {Op: "delete", After: 1},
 		{Op: "getChildren2", Times: 3}, {Op: "getChildren2", After: 2, Times: 8},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -417,7 +421,8 @@ func TestNoRights(t *testing.T) {
 // them.
 func TestHeartbeatRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t, zktest.Config{EnsembleConfig: "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n"})
+		const servers = "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n"
+		s := zktest.RunT(t, zktest.Config{EnsembleConfig: servers})
 		c := newClient(t, s)
 		lease := acquire(t, semaphore.New(c, path, 5), 5)
 		require.Equal(t, framework.RuleHeartbeat, c.Safety().Rule)

@@ -49,7 +49,8 @@ func TestHooksSeeAWaitForLeases(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 		synctest.Wait()
 		assert.Equal(t, []string{
-			"acquire semaphore", "hold semaphore-line", `semaphore waits behind ""`, "semaphore waited: <nil>", "hold semaphore",
+			"acquire semaphore", "hold semaphore-line", `semaphore waits behind ""`, "semaphore waited: <nil>",
+			"hold semaphore",
 			"held semaphore-line: released", "acquired semaphore: <nil>", "held semaphore: released",
 		}, told)
 	})

@@ -189,7 +189,8 @@ func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
 		require.NoError(t, err)
 		ours := waiting(t, background, sem, max)
 		for round := range 10 {
-			ctx, cancel := context.WithTimeout(background, 50*time.Second) // the longest patience is 30 s, more or less a quarter
+			// the longest patience is 30 s, more or less a quarter
+			ctx, cancel := context.WithTimeout(background, 50*time.Second)
 			next, err := theirs.acquire(ctx)
 			cancel()
 			require.NoError(t, err, "round %d", round)
@@ -231,13 +232,14 @@ func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
 		s := zktest.RunT(t)
 		const max = 3
 		deleted := false
-		hooks := framework.Hooks{Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+		hook := func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
 			if op.Name == "getChildren" && op.Path == locks && !op.Background && !deleted {
 				deleted = true
 				assert.NoError(t, s.DeleteAll(locks))
 			}
 			return nil
-		}}
+		}
+		hooks := framework.Hooks{Operation: hook}
 		part, err := peer{newClient(t, s), max}.acquire(background)
 		require.NoError(t, err)
 		ours := waiting(t, background, semaphore.New(newClient(t, s, framework.WithHooks(hooks)), path, max), max)

@@ -43,7 +43,8 @@ func (p peer) acquire(ctx context.Context) (*peerLease, error) {
 		return nil, err
 	}
 	defer unlock()
-	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().CreatingParentContainersIfNeeded().ForPath(ctx, leases+"/lease-", nil)
+	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
+		CreatingParentContainersIfNeeded().ForPath(ctx, leases+"/lease-", nil)
 	if err != nil {
 		return nil, err
 	}

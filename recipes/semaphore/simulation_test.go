@@ -17,8 +17,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// internal/sim has semaphores of a fixed size. Here are the two things that it does not have: clients that take
-// leases in Curator's way, and a count that changes.
+// internal/sim has semaphores of a fixed size. Here are the two things that it does not have: clients that
+// take leases in Curator's way, and a count that changes.
 
 // ledger checks all leases of a simulation: never more than max live ones.
 type ledger struct {
@@ -105,9 +105,9 @@ func (w *worker) take(ctx context.Context, n int) (
 	return lease.Context(), lease.Release, nil, nil
 }
 
-// Many clients, and a network and a server that misbehave at random; in even seeds some clients are Java's, in odd
-// ones the count changes. Whatever happens: never more holders than leases, everybody gets a turn in the end, and
-// nothing is left. A failing seed fails again.
+// Many clients, and a network and a server that misbehave at random; in even seeds some clients are Java's,
+// in odd ones the count changes. Whatever happens: never more holders than leases, everybody gets a turn in
+// the end, and nothing is left. A failing seed fails again.
 func TestSimulation(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -162,9 +162,9 @@ func simulate(t *testing.T, seed uint64) {
 	require.Equal(t, workers*rounds, l.grants)
 }
 
-// injectFaults injects faults for the clients, and calls further now and then, until stop is called, which waits
-// for the end and heals the server. It does not expire sessions: that is not covered by the promise, and such an end
-// could not be told from a bug.
+// injectFaults injects faults for the clients, and calls further now and then, until stop is called, which
+// waits for the end and heals the server. It does not expire sessions: that is not covered by the promise,
+// and such an end could not be told from a bug.
 func injectFaults(
 	t *testing.T, s *zktest.Server, r *rand.Rand, clients []*framework.Client, further func(),
 ) (stop func()) {

@@ -49,6 +49,7 @@ func TestPatience(t *testing.T) {
 	require.Equal(t, patience(lastPatience), p)
 	require.Less(t, total, 10*time.Minute)
 	for range 100 {
-		require.InDelta(t, float64(firstPatience), float64(patience(firstPatience).wait()), float64(firstPatience)/4)
+		require.InDelta(t, float64(firstPatience), float64(patience(firstPatience).wait()),
+			float64(firstPatience)/4)
 	}
 }

@@ -24,7 +24,9 @@ type work = func(context.Context) error
 
 // doers are all who run a function under what they have acquired.
 var doers = map[string]func(context.Context, *framework.Client, work) error{
-	"mutex": func(ctx context.Context, c *framework.Client, f work) error { return mutex.New(c, "/held").Do(ctx, f) },
+	"mutex": func(ctx context.Context, c *framework.Client, f work) error {
+		return mutex.New(c, "/held").Do(ctx, f)
+	},
 	"read lock": func(ctx context.Context, c *framework.Client, f work) error {
 		return rwlock.New(c, "/held").ReadLock().Do(ctx, f)
 	},
@@ -38,7 +40,8 @@ var doers = map[string]func(context.Context, *framework.Client, work) error{
 		return semaphore.NewMutex(c, "/held").Do(ctx, f)
 	},
 	"multi": func(ctx context.Context, c *framework.Client, f work) error {
-		return mutex.NewMulti(mutex.Of(mutex.New(c, "/one")), mutex.Of(rwlock.New(c, "/two").WriteLock()), mutex.Of(semaphore.NewMutex(c, "/three"))).Do(ctx, f)
+		return mutex.NewMulti(mutex.Of(mutex.New(c, "/one")), mutex.Of(rwlock.New(c, "/two").WriteLock()),
+			mutex.Of(semaphore.NewMutex(c, "/three"))).Do(ctx, f)
 	},
 	"selector once": func(ctx context.Context, c *framework.Client, f work) error {
 		return leader.NewSelector(c, "/held", f, leader.WithLossPolicy(framework.SessionOnly)).RunOnce(ctx)
@@ -49,7 +52,10 @@ var doers = map[string]func(context.Context, *framework.Client, work) error{
 	},
 }
 
-func eachDoer(t *testing.T, story func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error)) {
+// doer runs a function under what it has acquired.
+type doer = func(context.Context, work) error
+
+func eachDoer(t *testing.T, story func(t *testing.T, s *zktest.Server, c *framework.Client, do doer)) {
 	for name, do := range doers {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,7 +86,7 @@ func requireNobodyLeft(t *testing.T, s *zktest.Server) {
 func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
 	mine := errors.New("mine")
 	for _, says := range []error{nil, mine} {
-		eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+		eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 			var done time.Time
 			err := do(t.Context(), func(context.Context) error {
 				s.Stop()
@@ -106,7 +112,7 @@ func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
 
 // The session ends while the release is under way: that, too, is after the work.
 func TestDoWhenTheSessionEndsDuringTheRelease(t *testing.T) {
-	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		lost := s.Inject(zktest.Fault{Op: "delete", Action: zktest.DropRequest, Times: -1})
 		session := recipetest.Session(t, c)
 		go func() {
@@ -122,7 +128,7 @@ func TestDoWhenTheSessionEndsDuringTheRelease(t *testing.T) {
 func TestDoWhenTheLockIsLostDuringTheWork(t *testing.T) {
 	mine := errors.New("mine")
 	for _, says := range []error{nil, mine} {
-		eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+		eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 			err := do(t.Context(), func(ctx context.Context) error {
 				s.Expire(recipetest.Session(t, c))
 				<-ctx.Done()
@@ -139,10 +145,11 @@ func TestDoWhenTheLockIsLostDuringTheWork(t *testing.T) {
 
 // A lock that the servers refuse to take back stays taken: the error says that, and that the work is done.
 func TestDoWhenTheReleaseIsRefused(t *testing.T) {
-	for named, says := range map[string]error{"mutex": mutex.ErrNotReleased, "read lock": rwlock.ErrNotReleased, "semaphore": semaphore.ErrNotReleased, "selector once": leader.ErrNotReleased} {
+	for named, says := range map[string]error{"mutex": mutex.ErrNotReleased, "read lock": rwlock.ErrNotReleased,
+		"semaphore": semaphore.ErrNotReleased, "selector once": leader.ErrNotReleased} {
 		require.Equal(t, queue.ErrNotReleased, says, named)
 	}
-	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		err := do(t.Context(), func(context.Context) error {
 			s.Inject(zktest.Fault{Op: "delete", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
 			return nil
@@ -155,7 +162,7 @@ func TestDoWhenTheReleaseIsRefused(t *testing.T) {
 // A refusal with which the client goes on behind the caller's back is none: the member has lost its quorum
 // for a moment, or a server has come up that does not know the client yet.
 func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
-	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		err := do(t.Context(), func(context.Context) error {
 			s.Inject(zktest.Fault{Op: "delete", Action: zktest.ReplyError, Err: zktest.ErrNotReadOnly, Times: 3})
 			return nil
@@ -165,14 +172,15 @@ func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
 		require.Zero(t, c.PendingCleanups())
 		requireNobodyLeft(t, s)
 	})
-	for _, says := range []error{framework.ErrNotReadOnly, fmt.Errorf("%w: %w", framework.ErrNotConnected, framework.ErrAuthFailed)} {
+	for _, says := range []error{framework.ErrNotReadOnly,
+		fmt.Errorf("%w: %w", framework.ErrNotConnected, framework.ErrAuthFailed)} {
 		require.NoError(t, queue.ReleaseAfterWork(t.Context(), func(context.Context) error { return says }))
 	}
 }
 
 // Who does not wait any more is not made to: the nodes go behind the caller's back.
 func TestDoWhenTheCallerHasLeft(t *testing.T) {
-	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		slow := s.Inject(zktest.Fault{Op: "delete", Action: zktest.HoldReply, Times: -1})
 		began := time.Now()

@@ -75,7 +75,9 @@ func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 			}
 			return err
 		},
-		"downgrade": func(ctx context.Context, c *framework.Client, f work) error { return inDowngrade(ctx, c, "/held", f) },
+		"downgrade": func(ctx context.Context, c *framework.Client, f work) error {
+			return inDowngrade(ctx, c, "/held", f)
+		},
 	}
 	for name, do := range doers {
 		holders[name] = do
@@ -115,7 +117,8 @@ func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 						return nil
 					},
 				}))
-				require.NoError(t, hold(t.Context(), c, func(context.Context) error { time.Sleep(10 * time.Second); return nil }))
+				require.NoError(t, hold(t.Context(), c,
+					func(context.Context) error { time.Sleep(10 * time.Second); return nil }))
 				require.NoError(t, c.Close())
 				require.NotZero(t, ends)
 				require.Empty(t, held)
@@ -138,7 +141,9 @@ func TestTryAcquireWithoutASync(t *testing.T) {
 			_, err := rwlock.New(c, "/held").WriteLock().TryAcquire(bg)
 			return err
 		},
-		"semaphore": func(c *framework.Client) error { _, err := semaphore.New(c, "/held", 1).TryAcquire(bg, 1); return err },
+		"semaphore": func(c *framework.Client) error {
+			return second(semaphore.New(c, "/held", 1).TryAcquire(bg, 1))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -148,7 +153,8 @@ func TestTryAcquireWithoutASync(t *testing.T) {
 					if dir != "" {
 						require.NoError(t, s.Create(dir, nil))
 					}
-					refused := s.Inject(zktest.Fault{Op: "sync", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+					refused := s.Inject(zktest.Fault{Op: "sync", Action: zktest.ReplyError, Err: zktest.ErrNoAuth,
+						Times: -1})
 					s.ResetCounts()
 					require.ErrorIs(t, try(c), framework.ErrNoAuth)
 					for op := range s.Counts() {

@@ -115,12 +115,14 @@ func TestUserCodeThatDoesNotReturn(t *testing.T) {
 				lock, err := mutex.New(c, "/mutex", mutex.OnWait(func(mutex.Position) { s.at("OnWait") })).Acquire(bg)
 				return must(lock.Release, err)
 			},
-			[]string{"getChildren /mutex", "Queue", "mutex Hold", "mutex acquired"}, []string{"OnWait", "Wait"}, []string{"waited", "mutex Hold"},
+			[]string{"getChildren /mutex", "Queue", "mutex Hold", "mutex acquired"}, []string{"OnWait", "Wait"},
+			[]string{"waited", "mutex Hold"},
 		},
 		"several": {
 			[]string{"/first", "/mutex"},
 			func(c *framework.Client, s *saboteur) release {
-				lock, err := mutex.NewMulti(mutex.Of(mutex.New(c, "/first")), mutex.Of(mutex.New(c, "/mutex"))).Acquire(bg)
+				lock, err := mutex.NewMulti(mutex.Of(mutex.New(c, "/first")), mutex.Of(mutex.New(c, "/mutex"))).
+					Acquire(bg)
 				return must(lock.Release, err)
 			},
 			[]string{"getChildren /mutex"}, nil, nil,
@@ -140,10 +142,12 @@ func TestUserCodeThatDoesNotReturn(t *testing.T) {
 		"semaphore": {
 			[]string{"/semaphore/locks", "/semaphore/leases"},
 			func(c *framework.Client, s *saboteur) release {
-				lease, err := semaphore.New(c, "/semaphore", 2, semaphore.OnWait(func(semaphore.Position) { s.at("OnWait") })).Acquire(bg, 2)
+				lease, err := semaphore.New(c, "/semaphore", 2,
+					semaphore.OnWait(func(semaphore.Position) { s.at("OnWait") })).Acquire(bg, 2)
 				return must(lease.Release, err)
 			},
-			[]string{"semaphore Hold", "getChildren /semaphore/leases", "semaphore acquired"}, []string{"semaphore-line Hold", "OnWait", "Wait"},
+			[]string{"semaphore Hold", "getChildren /semaphore/leases", "semaphore acquired"},
+			[]string{"semaphore-line Hold", "OnWait", "Wait"},
 			[]string{"waited", "semaphore Hold"},
 		},
 		"selector": {

@@ -48,7 +48,8 @@ var (
 		return mutex.NewMulti(mutex.Of(mutex.New(c, path)), mutex.Of(mutex.New(c, path+"/other"))).Do(ctx, f)
 	}
 	inTwice within = func(ctx context.Context, c *framework.Client, path string, f work) error {
-		return mutex.NewMulti(mutex.Of(semaphore.NewMutex(c, path)), mutex.Of(semaphore.NewMutex(c, path))).Do(ctx, f)
+		return mutex.NewMulti(mutex.Of(semaphore.NewMutex(c, path)), mutex.Of(semaphore.NewMutex(c, path))).
+			Do(ctx, f)
 	}
 	inTerm within = func(ctx context.Context, c *framework.Client, path string, f work) error {
 		return leader.NewSelector(c, path, f).RunOnce(ctx)
@@ -91,7 +92,7 @@ func TestNobodyWaitsForItself(t *testing.T) {
 		"write in downgraded":          {inDowngrade, inWrite, rwlock.ErrUpgrade},
 		"semaphore, there are more":    {inOneOf3, inTwoOf3, nil},
 		"semaphore, there are no more": {inTwoOf3, inTwoOf3, semaphore.ErrSelfWait},
-		"semaphore, the third lease": {inOneOf3, func(ctx context.Context, c *framework.Client, path string, f work) error {
+		"the third lease": {inOneOf3, func(ctx context.Context, c *framework.Client, path string, f work) error {
 			return inOneOf3(ctx, c, path, func(ctx context.Context) error { return inTwoOf3(ctx, c, path, f) })
 		}, semaphore.ErrSelfWait},
 		"semaphore mutex":                   {inOneOf1, inOneOf1, semaphore.ErrSelfWait},
@@ -135,7 +136,8 @@ func TestOtherPlacesAreNotEntered(t *testing.T) {
 		c, other := recipetest.Client(t, s), recipetest.Client(t, s)
 		lock, err := mutex.New(c, "/m").Acquire(t.Context())
 		require.NoError(t, err)
-		for _, m := range []*mutex.Mutex{mutex.New(c, "/n"), mutex.New(c.UsingNamespace("m"), "/m"), mutex.New(c, "/m/m")} {
+		for _, m := range []*mutex.Mutex{mutex.New(c, "/n"), mutex.New(c.UsingNamespace("m"), "/m"),
+			mutex.New(c, "/m/m")} {
 			second, err := m.Acquire(lock.Context())
 			require.NoError(t, err)
 			require.NotEqual(t, lock.Node(), second.Node())
@@ -213,14 +215,15 @@ func TestTheContextOfTheHoldHookEntersNothing(t *testing.T) {
 			tried++
 		}
 		var inHook bool
-		c = recipetest.Client(t, s, framework.WithHooks(framework.Hooks{Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
+		hook := func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 			if !inHook {
 				inHook = true
 				try(ctx)
 				inHook = false
 			}
 			return ctx, nil
-		}}))
+		}
+		c = recipetest.Client(t, s, framework.WithHooks(framework.Hooks{Hold: hook}))
 		for _, take := range []func() error{
 			func() error { return inMutex(t.Context(), c, "/mutex", func(context.Context) error { return nil }) },
 			func() error { return inWrite(t.Context(), c, "/rw", func(context.Context) error { return nil }) },

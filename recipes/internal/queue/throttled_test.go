@@ -23,7 +23,8 @@ func TestWaitingAtAnOverloadedServer(t *testing.T) {
 		holder, waiter := recipetest.Client(t, s), recipetest.Client(t, s)
 		lock, err := mutex.New(holder, "/lock").Acquire(t.Context())
 		require.NoError(t, err)
-		refused := s.Inject(zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: -1})
+		refused := s.Inject(zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp,
+			Times: -1})
 		s.ResetCounts()
 		got := make(chan *mutex.Lock, 1)
 		go func() {

@@ -24,7 +24,7 @@ func TestTheSessionOfAViewEnds(t *testing.T) {
 	bg := context.Background()
 	for name, call := range map[string]func(*framework.Client) error{
 		"mutex":     func(c *framework.Client) error { _, err := mutex.New(c, "/held").Acquire(bg); return err },
-		"read lock": func(c *framework.Client) error { _, err := rwlock.New(c, "/rw").ReadLock().Acquire(bg); return err },
+		"read lock": func(c *framework.Client) error { return second(rwlock.New(c, "/rw").ReadLock().Acquire(bg)) },
 		"semaphore": func(c *framework.Client) error {
 			_, err := semaphore.New(c, "/semaphore", 1).Acquire(bg, 1)
 			return err

@@ -21,7 +21,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The stories here hold for everything that one holds at a time. What is special to a recipe is in its own tests.
+// The stories here hold for everything that one holds at a time. What is special to a recipe is in its own
+// tests.
 
 const lockPath = "/locks/shared"
 
@@ -69,8 +70,8 @@ var kinds = []kind{
 		w := rwlock.New(c, lockPath, rwlock.WithLossPolicy(loss)).WriteLock()
 		return of(w.Acquire), of(w.TryAcquire)
 	}},
-	{"semaphore", leases, leases[1], 0, 0, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
-		s := semaphore.New(c, lockPath, 2, semaphore.WithLossPolicy(loss))
+	{"semaphore", leases, leases[1], 0, 0, func(c *framework.Client, p framework.LossPolicy) (_, _ acquireFunc) {
+		s := semaphore.New(c, lockPath, 2, semaphore.WithLossPolicy(p))
 		return both(s.Acquire), both(s.TryAcquire)
 	}},
 	{"lease", leases, leases[1], 0, 0, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
@@ -98,7 +99,9 @@ func (k kind) acquire(t *testing.T, c *framework.Client) mutex.Held {
 }
 
 // begin begins to acquire on another goroutine.
-func (k kind) begin(t *testing.T, c *framework.Client, loss framework.LossPolicy) *recipetest.Call[mutex.Held] {
+func (k kind) begin(
+	t *testing.T, c *framework.Client, loss framework.LossPolicy,
+) *recipetest.Call[mutex.Held] {
 	acquire, _ := k.make(c, loss)
 	return recipetest.Begin(t, func() (mutex.Held, error) { return acquire(background) })
 }
@@ -221,7 +224,8 @@ func TestClientClosed(t *testing.T) {
 	})
 }
 
-// The node ahead goes while the waiter is disconnected: the event comes with the reconnect, and the list decides.
+// The node ahead goes while the waiter is disconnected: the event comes with the reconnect, and the list
+// decides.
 func TestHandOverWhileDisconnected(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
@@ -257,7 +261,8 @@ func TestExpiryWhileWaiting(t *testing.T) {
 		require.True(t, second.Pending() && third.Pending())
 		line := k.standing(t, s)
 		require.Len(t, line, 2)
-		require.Equal(t, recipetest.Session(t, b), owner(t, s, line[1]), "at the end of the line, in its new session")
+		require.Equal(t, recipetest.Session(t, b), owner(t, s, line[1]),
+			"at the end of the line, in its new session")
 		release(t, held)
 		next := third.End().OK()
 		second.Waits()
@@ -267,8 +272,8 @@ func TestExpiryWhileWaiting(t *testing.T) {
 	})
 }
 
-// CURATOR-604: the waiter's session is over for the client, which is connected again, while the server still has the
-// old node in line. The lock is granted to no node but the new session's.
+// CURATOR-604: the waiter's session is over for the client, which is connected again, while the server still
+// has the old node in line. The lock is granted to no node but the new session's.
 func TestNoGrantOnTheNodeOfADeadSession(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
@@ -377,8 +382,8 @@ func TestTurnComesWhileSuspended(t *testing.T) {
 	})
 }
 
-// The connection goes at the very moment of the grant: with SuspendedIsLoss that is no error of Acquire, and no hold
-// that is over at once without its context saying so.
+// The connection goes at the very moment of the grant: with SuspendedIsLoss that is no error of Acquire, and
+// no hold that is over at once without its context saying so.
 func TestSuspendedAtTheMomentOfTheGrant(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		c := recipetest.Client(t, s)
