@@ -40,7 +40,7 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
-// Curator reads twice for each waiter, and leaves the watch of the second read behind (CURATOR-654).
+// Curator reads twice for each waiter, and leaves the watch of the second read (CURATOR-654).
 func TestBarrierTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -155,7 +155,7 @@ func TestBarrierWaitCancelled(t *testing.T) {
 	})
 }
 
-// A change of the node's data wakes a waiter, who looks and goes on waiting.
+// A change of the node's data wakes a waiter, which looks and goes on waiting.
 func TestBarrierSpuriousWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -227,7 +227,7 @@ func TestBarrierRemovedMeanwhile(t *testing.T) {
 	}
 }
 
-// A lost reply is not an error of the caller: whoever wants it set finds it set.
+// A lost reply is no error: Set finds the barrier set, Remove finds it gone.
 func TestBarrierLostReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -51,7 +51,7 @@ func TestNextRoundAndLostReply(t *testing.T) {
 	})
 }
 
-// No fault at all: one of those who are not the lowest is slow to hear that the round is over.
+// No fault at all: a member that is not the lowest is slow to hear that the round is over.
 func TestNextRoundAndSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -109,7 +109,7 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 	}
 }
 
-// The same with two who give up.
+// The same with two members that give up.
 func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -222,8 +222,8 @@ func TestCloseBehindLostSession(t *testing.T) {
 	})
 }
 
-// "ready" is another's, who lets nobody write to it. It is removed all the same: that takes a right on the
-// directory.
+// "ready" is another client's, which lets nobody write to it. It is removed all the same: that takes a right
+// on the directory.
 func TestCloseWithoutRightToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -286,7 +286,7 @@ func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 }
 
 // Two give up. The servers take the first one's request to delete its node late, and its node, which was on
-// its way, appears only behind the list of who is in: that the list does not have it does not mean that
+// its way, appears only after the list of the members: that the list does not have it does not mean that
 // nobody will see it, and leave the barrier to it.
 func TestCloseByTwoWhoGiveUpWithANodeThatComesLate(t *testing.T) {
 	for name, refusals := range map[string]int{"first list": 0, "second list": 1} {

@@ -122,7 +122,7 @@ func (d *Double) list(ctx context.Context, client *framework.Client) (names []st
 }
 
 // split takes "ready" out of the children, in place: the rest, sorted, are members, for Curator and for us,
-// whoever made them.
+// of whatever client.
 func split(names []string) (open bool, members []string) {
 	members = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
 	slices.Sort(members)

@@ -69,7 +69,7 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// The number is a threshold, not a limit: who comes later is in at once, and one read tells.
+// The number is a threshold, not a limit: a member that comes later is in at once, and one read tells.
 func TestEnterOpenBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -82,7 +82,7 @@ func TestEnterOpenBarrier(t *testing.T) {
 }
 
 // "ready" is no member but the answer: it is enough however few are left, and wherever between two requests
-// it appears. Curator counts it, and one who finds it and too few others waits.
+// it appears. Curator counts it, and a member that finds it and too few others waits.
 func TestEnterReadyIsEnough(t *testing.T) {
 	for _, op := range []string{"create2", "getChildren2", "exists"} {
 		t.Run("before "+op, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestEnterCancelled(t *testing.T) {
 	})
 }
 
-// Wherever it was when its context ended, nothing is left behind once the server can be reached.
+// Wherever it was when its context ended, nothing is left once the server can be reached.
 func TestEnterCancelledInBetween(t *testing.T) {
 	for _, op := range []string{"create2", "createContainer", "getChildren2", "exists"} {
 		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.HoldReply} {

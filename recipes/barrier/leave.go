@@ -11,10 +11,10 @@ import (
 
 // Leave gives the membership back, and waits for the members that are inside when it begins, also those that
 // do not know yet that the barrier has opened. Members that crash have left when their sessions end. Later
-// arrivals are not waited for (unless somebody who is waits for them): they may be the next round already. If
-// "ready" is gone when Leave begins, another member, one with Curator for Java, has declared the round over,
-// and nobody is waited for. At the end "ready" is gone, or others are inside who have come meanwhile: the
-// last of them closes the barrier.
+// arrivals are not waited for (unless a member that is waited for waits for them): they may be the next round
+// already. If "ready" is gone when Leave begins, another member, one with Curator for Java, has declared the
+// round over, and nobody is waited for. At the end "ready" is gone, or others are inside that have come
+// meanwhile: the last of them closes the barrier.
 //
 // The member's context ends at once. When ctx ends first, the member is out all the same: the client deletes
 // its node, and closes the barrier if nobody is left in it, as soon as a server can be reached, unless the

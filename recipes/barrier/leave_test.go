@@ -48,8 +48,8 @@ func TestLeaveTogether(t *testing.T) {
 	}
 }
 
-// The same barrier, again and again: whoever is fast enters the next round before the slow ones know that the
-// last is over. In Curator they take the fast ones for members who have not left yet, and both wait for each
+// The same barrier, again and again: a fast member enters the next round before the slow ones know that the
+// last is over. In Curator they take the fast ones for members that have not left yet, and both wait for each
 // other.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestLeaveNotHeldByNextRound(t *testing.T) {
 	})
 }
 
-// The lowest crashes while the others wait for it and one is still at work. Curator lets those who wait go,
+// The lowest crashes while the others wait for it and one is still at work. Curator lets those that wait go,
 // and removes "ready".
 func TestLeaveLowestCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +187,8 @@ func TestLeaveLowestCrashes(t *testing.T) {
 	})
 }
 
-// Who came late is a member like everybody else; who comes when the round is ending is not waited for.
+// A member that came late is a member like all others; one that comes when the round is ending is not waited
+// for.
 func TestLeaveAndLateMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -270,7 +271,7 @@ func TestLeaveCancelled(t *testing.T) {
 	}
 }
 
-// Also with a context that has ended before, and then nothing but the server's state decides who closes the
+// Also with a context that has ended before, and then only the server's state decides which member closes the
 // barrier.
 func TestLeaveDeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -453,7 +454,7 @@ func TestLeaveErrors(t *testing.T) {
 		time.Sleep(time.Minute)
 		clean(t, s) // it is out all the same, and the barrier is closed
 
-		// No right to remove its node: there is no point in waiting for the others, who wait for that node.
+		// No right to remove its node: there is no point in waiting for the others, which wait for that node.
 		members, clients := together(t, s, 2)
 		stuck := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[1].Path(), Times: -1,
 			Action: zktest.ReplyError, Err: zktest.ErrNoAuth})

@@ -47,8 +47,8 @@ func javaLeaver(ctx context.Context, c *framework.Client, slow time.Duration) er
 	}
 }
 
-// Two members who are back at once would be taken by a slow Java member for members who have not left yet; it
-// would wait for them, and they for it.
+// Two members that are back at once would be taken by a slow Java member for members that have not left yet;
+// it would wait for them, and they for it.
 func TestNoHurryInJavaCompany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

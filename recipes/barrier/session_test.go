@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A member inside is cut off without a sign. Its context ends before the others, who wait for it to leave,
+// A member inside is cut off without a sign. Its context ends before the others, which wait for it to leave,
 // can go on without it; by either rule.
 func TestMemberIsCutOff(t *testing.T) {
 	for config, rule := range map[string]framework.Rule{

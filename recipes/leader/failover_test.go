@@ -36,7 +36,7 @@ var candidates = map[string]candidate{
 }
 
 // A leader resigns: the next one is in office within three times the way to the server and back. It is less:
-// the delete, and its event; and a list for those who had several in front of them when they came.
+// the delete, and its event; and a list for those that had several ahead when they came.
 func TestResignIsQuick(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	for name, join := range candidates {

@@ -104,7 +104,7 @@ func TestJoinLeadLeave(t *testing.T) {
 	})
 }
 
-// Who stands in line and leaves does not lead afterwards, and those behind close ranks.
+// A latch that leaves the line does not lead afterwards, and those after it close ranks.
 func TestLeaveTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -145,7 +145,7 @@ func TestAwaitAndItsContext(t *testing.T) {
 		require.Same(t, term, <-got)
 		require.Same(t, term, <-got)
 		require.True(t, term.Valid(), "not bound to a context of the wait")
-		// A latch that leaves does not leave those behind who wait for it.
+		// A latch that leaves wakes those that wait in Await.
 		a = join(t, newClient(t, s))
 		failed := make(chan error)
 		go func() { _, err := a.Await(background); failed <- err }()
@@ -342,9 +342,9 @@ func TestNewcomersMistakes(t *testing.T) {
 	})
 }
 
-// A latch resigns, and the server does not confirm that. It stands in line again, behind itself, when it
-// leaves: Leave does not say that the place is given up as long as the node is there, and when it says so it
-// is gone.
+// A latch resigns, and the server does not confirm that. It stands in line again, after its own old node,
+// when it leaves: Leave does not say that the place is given up as long as the node is there, and when it
+// says so it is gone.
 func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -208,7 +208,7 @@ func TestObserveWithoutRights(t *testing.T) {
 			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
 			node := await(t, b).Node()
 			time.Sleep(20 * time.Second)
-			if got := seen.next(t, ""); got.Nobody { // who of the two tries first is a matter of chance
+			if got := seen.next(t, ""); got.Nobody { // which of the two tries first is a matter of chance
 				require.Equal(t, node, seen.next(t, `""`).Leader.Name)
 			} else {
 				require.Equal(t, node, got.Leader.Name)

@@ -36,7 +36,8 @@ func runs(t *testing.T, s *leader.Selector) (stop func() error) {
 
 func untilOver(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 
-// Two selectors that are elected again and again take turns: whoever has led goes to the end of the line.
+// Two selectors that are elected again and again take turns: the one that has led goes to the end of the
+// line.
 func TestSelectorsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -96,7 +97,7 @@ func TestRunOnce(t *testing.T) {
 		clean(t, s)
 		require.Equal(t, 2, calls)
 
-		// Run ends with the function's error, too, and a panic leaves nothing behind.
+		// Run ends with the function's error, too, and a panic leaves nothing.
 		sel = newSelector(t, newClient(t, s), func(context.Context) error { return mine })
 		require.ErrorIs(t, sel.Run(background), mine)
 		clean(t, s)
@@ -172,7 +173,7 @@ func TestSlowFunction(t *testing.T) {
 	})
 }
 
-// second is a selector in line behind another, which leads until it is stopped.
+// second is a selector in line after another one, which leads until it is stopped.
 type second struct {
 	began chan struct{}
 	stop  func()

@@ -164,7 +164,7 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// Whoever queues between the look and the create is ahead, and the try leaves nothing behind.
+// One that joins the line between the look and the create is ahead, and the try leaves nothing.
 func TestTryAcquireBacksOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -132,7 +132,7 @@ func ExampleRevoke() {
 		return
 	}
 
-	// Somebody else, who is in more of a hurry.
+	// Somebody else, in more of a hurry.
 	holder, _, _ := m.Holder(ctx)
 	if err := mutex.Revoke(ctx, client, holder.Path); err != nil {
 		fmt.Println(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // A release hands the lock on within twice the time to the server and back: the delete, and its event; and a
-// list for those who had several in front of them when they came.
+// list for those that had several ahead when they came.
 func TestHandOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const trip = 10 * time.Millisecond

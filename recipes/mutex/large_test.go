@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What one participant has written, packed or not, does not keep anybody from knowing who else is there.
+// What one participant has written, packed or not, does not keep anybody from knowing the other participants.
 func TestParticipantsWithTooMuchData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -177,7 +177,7 @@ func TestMultiHasOneDeadline(t *testing.T) {
 	})
 }
 
-// The first failure ends it: the locks behind are not tried. Curator goes on.
+// The first failure ends it: the later locks are not tried. Curator goes on.
 func TestMultiStopsAtTheFirstFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -326,8 +326,8 @@ func TestMultisMistakes(t *testing.T) {
 	})
 }
 
-// Many who need overlapping sets of locks, in one order: everybody gets them, nobody holds a part without the
-// whole.
+// Many callers need overlapping sets of locks, in one order: everybody gets them, nobody holds a part without
+// the whole.
 func TestMultisContend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -44,8 +44,8 @@ func WithRevocation() Option {
 }
 
 // WithoutReentry has each Acquire wait in line, whatever context it gets. One that is called under the lock
-// waits until somebody else, who has the [Lock], releases it; when its context ends before that, the error
-// matches ErrSelfWait, too. Default: Acquire with the lock's context re-enters.
+// waits until another goroutine, which has the [Lock], releases it; when its context ends before that, the
+// error matches ErrSelfWait, too. Default: Acquire with the lock's context re-enters.
 func WithoutReentry() Option {
 	return func(m *Mutex) error { m.line.NoReentry = true; return nil }
 }

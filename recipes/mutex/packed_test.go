@@ -45,7 +45,7 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 			"packs: waits behind lock-0000000003 with \"packed\", inside <nil> acquire",
 		}, w.read())
 
-		// Asked for while it waits, raw, by somebody whom it is no business of.
+		// Asked for while it waits, raw, by a stranger.
 		require.NoError(t, mutex.Revoke(background, plain, line[1].Path))
 		second.Waits()
 		release(t, first)
@@ -56,8 +56,8 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 	})
 }
 
-// A request for a lock to be given up is written like all else, as Curator's; who packs what it writes hears
-// it from those, too, who do not.
+// A request for a lock to be given up is written like all else, as Curator's; a client that packs what it
+// writes hears it also from those that do not.
 func TestRevocationPackedAndPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Data that are larger than the client takes in an answer keep nobody from knowing who is there, nor from
-// waiting behind them.
+// Data that are larger than the client takes in an answer keep nobody from knowing the participants, nor from
+// waiting in line.
 func TestAContenderWhoseDataFitInNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{MaxFrame: 4 << 20})

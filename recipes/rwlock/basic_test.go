@@ -124,7 +124,7 @@ func TestReentry(t *testing.T) {
 		rw := rwlock.New(c, path)
 		for _, side := range []*rwlock.Side{rw.ReadLock(), rw.WriteLock()} {
 			outer := acquire(t, background, side)
-			other := waiting(t, background, rw.WriteLock()) // re-entry is not held up by those who wait
+			other := waiting(t, background, rw.WriteLock()) // waiters do not delay re-entry
 			time.Sleep(time.Second)
 			s.ResetCounts()
 			derived, cancel := context.WithCancel(outer.Context())
@@ -239,7 +239,7 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// Whoever queues between the look and the create is ahead, and the try leaves nothing behind.
+// One that joins the line between the look and the create is ahead, and the try leaves nothing.
 func TestTryAcquireBacksOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// CURATOR-621: the writer that waits does not get in between, and neither do the readers behind it.
+// CURATOR-621: the writer that waits does not get in between, and neither do the readers after it.
 func TestDowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -70,8 +70,8 @@ func TestReadLockReleasedBeforeTheWriteLock(t *testing.T) {
 	})
 }
 
-// The other order of the equals, both ways round in the list: whoever of the two the writer watches, it looks
-// again.
+// The other order of the equals, both ways round in the list: whichever of the two the writer watches, it
+// looks again.
 func TestEqualsInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -335,7 +335,7 @@ func TestBothLocksSuspended(t *testing.T) {
 	})
 }
 
-// An administrator who deletes one node of the two ends that lock and not the other.
+// An administrator that deletes one node of the two ends that lock and not the other.
 func TestAdministratorDeletesOneOfTheTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

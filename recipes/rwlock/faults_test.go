@@ -152,7 +152,7 @@ func TestAdministratorDeletesAReadersNode(t *testing.T) {
 	})
 }
 
-// A writer in the middle of the line gives up: the readers behind it look again, and watch the writer before
+// A writer in the middle of the line gives up: the readers after it look again, and watch the writer before
 // it.
 func TestWriterInTheMiddleGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A writer, 500 readers, a writer, 500 readers, in ten sessions: a release wakes those whose turn it is, each
-// of them lists once, and nobody else is woken.
+// A writer, 500 readers, a writer, 500 readers, in ten sessions: a release wakes those that have their turn,
+// each of them lists once, and nobody else is woken.
 func TestThousandReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const half, sessions = 500, 10

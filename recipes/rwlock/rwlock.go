@@ -27,7 +27,7 @@ var (
 	// is the same value in all recipes.
 	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrUpgrade refuses the write lock when the context that was passed holds the read lock.
-	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers who both wanted that would wait " +
+	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers that both wanted that would wait " +
 		"for each other for ever: release the read lock, and acquire with a context that is not of it; or take " +
 		"the write lock from the beginning, and downgrade")
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.

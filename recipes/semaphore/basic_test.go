@@ -130,7 +130,7 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// Two who race for the last lease: the one whose node is first has it, the other one leaves nothing.
+// Two race for the last lease: the one with the first node has it, the other one leaves nothing.
 func TestTryAcquireBacksOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -181,7 +181,8 @@ func TestTryAcquireAllAtOnce(t *testing.T) {
 	})
 }
 
-// First come, first served, whatever the numbers: who wants many is not passed by those who want few.
+// First come, first served, whatever the numbers: a caller that wants many is not passed by those that want
+// few.
 func TestLineIsNotPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -397,7 +398,7 @@ func TestMutex(t *testing.T) {
 		require.Len(t, line, 1+waiters)
 		require.Equal(t, lock.Nodes()[0], line[0].Name)
 		released := make(chan error)
-		go func() { released <- lock.Release(background) }() // by whoever has it
+		go func() { released <- lock.Release(background) }() // by any goroutine
 		require.NoError(t, <-released)
 		last := lock.FencingToken()
 		for i := range waiters {

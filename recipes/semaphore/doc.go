@@ -25,7 +25,7 @@
 // # What a lease is worth
 //
 // As with a lock: [Lease.Context] ends, with a cause, before the servers can give the lease to somebody else,
-// and [Lease.Valid] says the same from the clock at any moment; see package mutex. An administrator who
+// and [Lease.Valid] says the same from the clock at any moment; see package mutex. An administrator that
 // deletes the lease's node ends it within a delivery time.
 //
 // There is no fencing token: several hold leases at a time, and a store that refuses smaller numbers would

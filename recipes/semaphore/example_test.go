@@ -166,7 +166,7 @@ func ExampleNewMutex() {
 	_, err = m.TryAcquire(lock.Context())
 	fmt.Println("not re-entrant:", errors.Is(err, semaphore.ErrNotAcquired))
 	done := make(chan error)
-	go func() { done <- lock.Release(context.Background()) }() // whoever has it may release it
+	go func() { done <- lock.Release(context.Background()) }() // any goroutine may release it
 	fmt.Println(<-done)
 	// Output:
 	// not re-entrant: true

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Who is first in line waits for leases, behind nobody.
+// The first in line waits for leases, with nobody ahead.
 func TestHooksSeeAWaitForLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

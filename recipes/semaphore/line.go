@@ -22,7 +22,7 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 			return lease, nil
 		}
 		if errors.Is(err, errStepBack) {
-			s.client.Logger().Info("giving way to somebody in line who holds leases already",
+			s.client.Logger().Info("giving way to somebody in line that holds leases already",
 				"path", s.path, "wanted", n)
 			patience = patience.longer()
 			continue

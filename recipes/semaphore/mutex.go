@@ -6,9 +6,9 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Mutex is a lock that is a semaphore of one lease: it is not re-entrant, and whoever has the [Lock] may
-// release it. It is for locks that are shared with Java; else package mutex is the better choice, which needs
-// fewer requests to hand the lock on. Safe for concurrent use.
+// Mutex is a lock that is a semaphore of one lease: it is not re-entrant, and any goroutine that has the
+// [Lock] may release it. It is for locks that are shared with Java; else package mutex is the better choice,
+// which needs fewer requests to hand the lock on. Safe for concurrent use.
 //
 // Corresponds to Curator's InterProcessSemaphoreMutex.
 type Mutex struct{ s *Semaphore }

@@ -34,7 +34,7 @@ func returned(parts []*peerLease) {
 	}
 }
 
-// Curator's taker has one of the two leases that it wants and stands in line behind ours, who wants all
+// Curator's taker has one of the two leases that it wants and stands in line after ours, which wants all
 // three. Each waits for what the other one has; ours gives way.
 func TestGivesWayToParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestGivesWayAfterALongCalm(t *testing.T) {
 	})
 }
 
-// An administrator deletes the line just when its first wants to know who else is there. That is a place
+// An administrator deletes the line just when the first in line wants to know the others. That is a place
 // lost, and not the end of the acquire.
 func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

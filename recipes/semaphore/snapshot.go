@@ -32,7 +32,7 @@ func (s snapshot) stop() {
 	}
 }
 
-// taken counts the leases, whoever's.
+// taken counts the leases, of all clients.
 func (s snapshot) taken() (n int) {
 	for _, name := range s.children {
 		if isLease(name) {

@@ -20,7 +20,7 @@ import (
 // ours from its turn for ever.
 
 // errStepBack says that the first in line gives way.
-var errStepBack = errors.New("stepping back for somebody in line who holds leases already")
+var errStepBack = errors.New("stepping back for somebody in line that holds leases already")
 
 // errLineGone says that somebody has deleted the line's directory, and so the place of the first.
 var errLineGone = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)

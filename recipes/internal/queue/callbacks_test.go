@@ -19,7 +19,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A callback of the user's that waits delays the callbacks behind it, and none of the library's own work:
+// A callback of the user's that waits delays the callbacks after it, and none of the library's own work:
 // caches, requests to give up a lock, the closing of a barrier.
 func TestACallbackThatWaits(t *testing.T) {
 	bg := context.Background()

@@ -22,7 +22,7 @@ import (
 
 type work = func(context.Context) error
 
-// doers are all who run a function under what they have acquired.
+// doers are all recipes that run a function under what they have acquired.
 var doers = map[string]func(context.Context, *framework.Client, work) error{
 	"mutex": func(ctx context.Context, c *framework.Client, f work) error {
 		return mutex.New(c, "/held").Do(ctx, f)
@@ -81,8 +81,8 @@ func requireNobodyLeft(t *testing.T, s *zktest.Server) {
 }
 
 // The server goes away when the work has been done, under the lock to its end. What becomes of the release is
-// no matter of the work: who repeats what has failed does not repeat this. And Do does not wait for the
-// server for longer than it says.
+// no matter of the work: a caller that repeats what has failed does not repeat this. And Do does not wait for
+// the server for longer than it says.
 func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
 	mine := errors.New("mine")
 	for _, says := range []error{nil, mine} {
@@ -124,7 +124,7 @@ func TestDoWhenTheSessionEndsDuringTheRelease(t *testing.T) {
 	})
 }
 
-// A loss before the function returns is told, whatever the function says; by everybody who has run it.
+// A loss before the function returns is reported, whatever the function says, by every recipe.
 func TestDoWhenTheLockIsLostDuringTheWork(t *testing.T) {
 	mine := errors.New("mine")
 	for _, says := range []error{nil, mine} {
@@ -159,7 +159,7 @@ func TestDoWhenTheReleaseIsRefused(t *testing.T) {
 	})
 }
 
-// A refusal with which the client goes on behind the caller's back is none: the member has lost its quorum
+// A refusal after which the client goes on is no error: the member has lost its quorum
 // for a moment, or a server has come up that does not know the client yet.
 func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
 	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
@@ -178,7 +178,7 @@ func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
 	}
 }
 
-// Who does not wait any more is not made to: the nodes go behind the caller's back.
+// A caller whose context has ended is not made to wait: the client removes the nodes.
 func TestDoWhenTheCallerHasLeft(t *testing.T) {
 	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		ctx, cancel := context.WithCancel(t.Context())

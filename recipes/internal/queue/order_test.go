@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A hold ends before its node is asked to be deleted: whoever is next may have the right as soon as the node
+// A hold ends before its node is asked to be deleted: the next one may have the right as soon as the node
 // is gone. Between the two there is no time to be measured, so the hooks are asked for the order.
 func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 	holders := map[string]func(context.Context, *framework.Client, work) error{

@@ -91,7 +91,7 @@ func nodes(t *testing.T, s *zktest.Server, dirs []string) (all []string) {
 }
 
 // OnWait, or a hook, panics or ends the goroutine, and the caller lives on, as a server's handler does:
-// nothing of the acquire is left behind. A node that stayed would keep everybody from the lock until the
+// nothing of the acquire is left. A node that stayed would keep everybody from the lock until the
 // session ends.
 func TestUserCodeThatDoesNotReturn(t *testing.T) {
 	type release func(context.Context) error

@@ -21,7 +21,7 @@ import (
 func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 	type release func(context.Context) error
 	for name, tc := range map[string]struct {
-		lists   int // before that behind the create
+		lists   int // before that, after the create
 		acquire func(context.Context, *framework.Client) (release, error)
 	}{
 		"mutex": {0, func(ctx context.Context, c *framework.Client) (release, error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// within has something done under what is acquired, always with recipes made anew, as those do who keep none
-// of them.
+// within has something done under what is acquired, always with recipes made anew, as callers do that keep
+// none of them.
 type within func(ctx context.Context, c *framework.Client, path string, f work) error
 
 var (
@@ -152,7 +152,7 @@ func TestOtherPlacesAreNotEntered(t *testing.T) {
 	})
 }
 
-// Who insists on standing in line behind itself does; when it gives up, the error says what it has waited
+// A caller that insists on waiting for itself does; when it gives up, the error says what it has waited
 // for.
 func TestWithoutReentryOneMayWaitForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
