@@ -73,7 +73,6 @@ func (k Kind) String() string {
 // Corresponds to Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
-	err         error // of New: every method returns it
 }
 
 // New makes the locks at path, which is a directory of its own: nothing else should be put there. It sends
@@ -88,7 +87,8 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	}
 	side(&rw.read, Read, readName, writeName)
 	side(&rw.write, Write, writeName, "")
-	rw.err = queue.Configure(client, path, rw, opts)
+	err := queue.Configure(client, path, rw, opts)
+	rw.read.err, rw.write.err = err, err
 	return rw
 }
 
@@ -98,8 +98,6 @@ func (rw *RWLock) each(set func(*Side)) error {
 	set(&rw.write)
 	return nil
 }
-
-func (rw *RWLock) client() *framework.Client { return rw.read.line.Client }
 
 // Path returns the path of the locks.
 func (rw *RWLock) Path() string { return rw.read.line.Dir }
@@ -133,7 +131,7 @@ type Participant struct {
 // one read for each, 64 at a time. It may be outdated when it returns. Children of the path that belong to no
 // lock are left out. [Side.Participants] returns one kind.
 func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
-	return rw.participants(ctx, both)
+	return rw.read.participants(ctx, both)
 }
 
 // Holders returns those that hold a lock or are about to: one writer, or readers, or a writer that is about
@@ -163,11 +161,11 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 	return holders, nil
 }
 
-func (rw *RWLock) participants(ctx context.Context, names []string) ([]Participant, error) {
-	those := queue.Line{Client: rw.client(), Dir: rw.Path(), Order: queue.Order{Names: names}}
-	line, err := those.Participants(ctx, rw.err, 0)
+func (s *Side) participants(ctx context.Context, names []string) ([]Participant, error) {
+	those := queue.Line{Client: s.line.Client, Dir: s.line.Dir, Order: queue.Order{Names: names}}
+	line, err := those.Participants(ctx, s.err, 0)
 	if err != nil {
-		return nil, rw.wrap("participants", err)
+		return nil, queue.Wrap("rwlock", s.line.Dir, "participants", err)
 	}
 	all := make([]Participant, len(line))
 	for i, p := range line {
@@ -181,8 +179,4 @@ func kindOf(name string) Kind {
 		return Write
 	}
 	return Read
-}
-
-func (rw *RWLock) wrap(verb string, err error) error {
-	return queue.Wrap("rwlock", rw.Path(), verb, err)
 }

@@ -3,7 +3,6 @@ package rwlock
 import (
 	"context"
 
-	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -14,6 +13,7 @@ type Side struct {
 	rw   *RWLock
 	kind Kind
 	line queue.Line
+	err  error // of New: every method returns it
 }
 
 // Kind says which of the two.
@@ -58,7 +58,7 @@ func (s *Side) wait(ctx context.Context) (*queue.Handle, error) {
 
 // acquire does what the locks that ctx carries allow, and else waits in line.
 func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*queue.Handle, error) {
-	err := s.ready(ctx)
+	err := queue.Ready(ctx, s.line.Client, s.err)
 	if err != nil {
 		return nil, s.wrap(verb, err)
 	}
@@ -75,13 +75,6 @@ func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*qu
 		return wait(ctx, values)
 	})
 	return handle, s.wrap(verb, err)
-}
-
-func (s *Side) ready(ctx context.Context) error {
-	if s.rw == nil {
-		return framework.ErrNoClient
-	}
-	return queue.Ready(ctx, s.line.Client, s.rw.err)
 }
 
 func (s *Side) lock(handle *queue.Handle, err error) (*Lock, error) {
@@ -108,10 +101,7 @@ func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error 
 // Participants returns who holds this lock, or waits for it, in the order of the line, and nobody else: see
 // [RWLock.Participants] and [RWLock.Holders].
 func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
-	if s.rw == nil {
-		return nil, s.wrap("participants", framework.ErrNoClient)
-	}
-	return s.rw.participants(ctx, []string{s.line.Name})
+	return s.participants(ctx, []string{s.line.Name})
 }
 
 func (s *Side) wrap(verb string, err error) error {

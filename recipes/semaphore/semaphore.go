@@ -76,16 +76,13 @@ type Semaphore struct {
 // client, a path that cannot be one or is the root, a max below 1, an option) is reported by every method,
 // before anything is sent.
 func New(client *framework.Client, path string, max int, opts ...Option) *Semaphore {
-	return configured(semaphoreWhat, client, path, max, opts)
-}
-
-func configured(what string, client *framework.Client, path string, max int, opts []Option) *Semaphore {
-	s := &Semaphore{what: what, client: client, path: path, max: max, loss: framework.SessionOnly}
+	s := &Semaphore{what: semaphoreWhat, client: client, path: path, max: max}
 	s.err = s.configure(opts)
 	return s
 }
 
 func (s *Semaphore) configure(opts []Option) error {
+	s.loss = framework.SessionOnly
 	if err := queue.Configure(s.client, s.path, s, opts); err != nil {
 		return err
 	}
@@ -107,7 +104,7 @@ func (s *Semaphore) recipe() string {
 	if s.what != semaphoreWhat {
 		return "semaphore-mutex"
 	}
-	return "semaphore"
+	return semaphoreWhat
 }
 
 // Path returns the semaphore's path.
