@@ -71,8 +71,8 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // lags behind. (The exception is a leader that was deposed and does not know yet, with those that follow it:
 // see [framework.Client.Sync].)
 //
-// Before it waits, the retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss. While
-// it waits, lost connections and lost sessions are sat out. Other errors: ctx's; ErrSessionLost if the client
+// Before it waits, the retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss. After
+// that it waits through lost connections and lost sessions. Other errors: ctx's; ErrSessionLost if the client
 // is a session's view; ErrClosed; ErrNoAuth without READ on the barrier's node, since a server tells nobody
 // else of its removal. (If READ is taken away later, the removal is noticed within about a session timeout.)
 func (b *Barrier) Wait(ctx context.Context) error {

@@ -69,7 +69,7 @@ func (d *Double) Path() string { return d.path }
 // a Java member that sees the next round before it has noticed the end of the last gets stuck.
 //
 // Before its node is there the retry policy decides how long to try: then ErrNotConnected or
-// ErrConnectionLoss. After that a lost connection is sat out. ErrSessionLost when the session ends and
+// ErrConnectionLoss. After that it waits through a lost connection. ErrSessionLost when the session ends and
 // ErrNodeDeleted when somebody deletes the node, since the barrier may then have opened and closed without
 // this member: enter again if that makes sense. Other errors: ErrNoAuth; ErrInvalidPath; ErrBadArguments;
 // ErrClosed; framework.ErrTimeoutTooShort. Whatever the error, the node is taken back.

@@ -20,7 +20,7 @@ import (
 // its node, and closes the barrier if nobody is left in it, as soon as a server can be reached, unless the
 // client is closed before that. The error matches ctx.Err() and context.Cause(ctx). Before Leave waits the
 // retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss, and the member is out as
-// well. While it waits, lost connections and lost sessions are sat out (with a session's view that is the
+// well. After that it waits through lost connections and lost sessions (with a session's view that is the
 // end: ErrSessionLost).
 //
 // If the membership was lost before, the error says how (ErrSessionLost, ErrNodeDeleted): the others may have

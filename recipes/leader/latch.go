@@ -94,10 +94,10 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 // for the next. The term does not end with ctx.
 //
 // When ctx ends, Await returns at once and the latch stays in line; the error matches ctx.Err(),
-// context.Cause(ctx), and, if there is one, what keeps the latch from joining. Lost connections and sessions
-// are sat out. A try to join that is refused while Await waits ends it with the reason (ErrNoAuth,
-// ErrSequenceExhausted, framework.ErrTimeoutTooShort, …); the latch goes on trying, and so may the caller.
-// Other errors: ErrLeft; framework.ErrClosed.
+// context.Cause(ctx), and, if there is one, what keeps the latch from joining. It goes on through lost
+// connections and sessions. A try to join that is refused while Await waits ends it with the reason
+// (ErrNoAuth, ErrSequenceExhausted, framework.ErrTimeoutTooShort, …); the latch goes on trying, and so may
+// the caller. Other errors: ErrLeft; framework.ErrClosed.
 func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	if ctx == nil {
 		return nil, l.wrap("await", framework.ErrNilContext)

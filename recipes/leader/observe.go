@@ -49,12 +49,12 @@ func (o Observation) same(p Observation) bool {
 // directory while nobody is there. Participants that come, wait and go do not wake it. Every 30 s it makes
 // sure with one read that no event was lost.
 //
-// Lost connections and sessions are sat out. When the directory cannot be read for another reason (ErrNoAuth,
-// …) the error is yielded, and if the loop goes on so does the observer, less and less often, down to once
-// in about 10 s. The sequence ends with the loop's break, and otherwise with one error: when ctx ends (it
-// matches ctx.Err()), with framework.ErrClosed, or with ErrSessionLost when client is the view of a session
-// that has ended. A wrong path, or client, is an error at once. Without READ on a leader's node its ID is not
-// known, nor when it is too long, see [Participant].
+// It goes on through lost connections and sessions. When the directory cannot be read for another reason
+// (ErrNoAuth, …) the error is yielded, and if the loop goes on so does the observer, less and less often,
+// down to once in about 10 s. The sequence ends with the loop's break, and otherwise with one error: when ctx
+// ends (it matches ctx.Err()), with framework.ErrClosed, or with ErrSessionLost when client is the view of a
+// session that has ended. A wrong path, or client, is an error at once. Without READ on a leader's node its
+// ID is not known, nor when it is too long, see [Participant].
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
 	order := queue.Order{Names: []string{latchName, lockName}}
 	return observer{client, path, order, queue.Check(client, path)}.observe(ctx)

@@ -61,7 +61,7 @@ func NewSelector(
 // ctx ends, Run returns when the function has, and the client removes the node; the error matches ctx.Err()
 // and context.Cause(ctx).
 //
-// Lost connections and sessions are sat out. Other errors: ErrNoAuth without CREATE and READ on the
+// It goes on through lost connections and sessions. Other errors: ErrNoAuth without CREATE and READ on the
 // directory, ErrSequenceExhausted, framework.ErrTimeoutTooShort, and the like; framework.ErrClosed;
 // ErrRunning, since a Selector runs once at a time.
 func (s *Selector) Run(ctx context.Context) error { return s.run(ctx, "run", true) }

@@ -281,7 +281,7 @@ func TestCancelAtAnyMoment(t *testing.T) {
 	})
 }
 
-// Trouble with the connection is sat out; what does not pass by itself ends Run.
+// Run goes on through lost connections; what does not pass by itself ends it.
 func TestSelectorCannotJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -35,8 +35,8 @@ func (s *Side) Path() string { return s.line.Dir }
 //
 // When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error
 // matches ctx.Err(), and context.Cause(ctx). Before it has a place in line, the retry policy decides how long
-// to try: then ErrNotConnected or ErrConnectionLoss. While it waits, lost connections and lost sessions are
-// sat out. Other errors: ErrClosed as soon as the client is closed; ErrNoAuth without CREATE and READ on the
+// to try: then ErrNotConnected or ErrConnectionLoss. After that it waits through lost connections and lost
+// sessions. Other errors: ErrClosed as soon as the client is closed; ErrNoAuth without CREATE and READ on the
 // directory, or, beside the write lock, without READ on its node; ErrSequenceExhausted;
 // framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely. Beside the
 // write lock also how that was lost.

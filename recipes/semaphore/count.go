@@ -150,9 +150,10 @@ func (c *Count) unchanged(ctx context.Context, seen CountValue) error {
 }
 
 // Watch yields the count as it is, and again after each change, until the loop is left or ctx ends. Of
-// changes in quick succession only the last may be seen; it is always seen. Lost connections and lost
-// sessions are sat out, and while there is no node it waits for one. It runs on the caller's goroutine. It
-// costs one read per change, and one in about a session timeout to be safe from events that get lost.
+// changes in quick succession only the last may be seen; it is always seen. It goes on through lost
+// connections and lost sessions, and while there is no node it waits for one. It runs on the caller's
+// goroutine. It costs one read per change, and one in about a session timeout to be safe from events that get
+// lost.
 //
 // An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for
 // the view of a session that has ended. But a node that contains no number yields ErrBadCount, and Watch goes

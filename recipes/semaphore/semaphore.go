@@ -115,8 +115,8 @@ func (s *Semaphore) Path() string { return s.path }
 //
 // When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error
 // matches ctx.Err(), and context.Cause(ctx). Before it has a place in line, the retry policy decides how long
-// to try: then ErrNotConnected or ErrConnectionLoss. While it waits, lost connections and lost sessions are
-// sat out; after a lost session it is at the end of the line. (With the view of one session, which has no
+// to try: then ErrNotConnected or ErrConnectionLoss. After that it waits through lost connections and lost
+// sessions; after a lost session it is at the end of the line. (With the view of one session, which has no
 // other, that is ErrSessionLost.)
 //
 // With the context of a [Lease] of the same semaphore, or one derived from it, it takes further leases. When
@@ -143,8 +143,8 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 
 // TryAcquire does not wait: ErrNotAcquired as soon as it is known that fewer than n leases are free, or that
 // somebody stands in line for some, possibly only for the moment that it takes to get them. When that is so
-// from the start nothing is written. The loss of a session is sat out as often as the retry policy says; then
-// ErrSessionLost.
+// from the start nothing is written. After the loss of a session it begins again as often as the retry policy
+// says; then ErrSessionLost.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) {
 		return s.try(ctx, n)

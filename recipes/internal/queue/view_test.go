@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Lost sessions are sat out, but not with the view of one session, which has no other. Its caller is
+// Recipes go on in the next session, but not with the view of one session, which has no other. Its caller is
 // told so, whether the session ends while he waits or has ended before.
 func TestTheSessionOfAViewEnds(t *testing.T) {
 	bg := context.Background()
