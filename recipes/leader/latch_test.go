@@ -309,6 +309,7 @@ func TestNewcomersMistakes(t *testing.T) {
 			{c, "/leaders/", leader.WithID("x"), framework.ErrInvalidPath, "must not end"},
 			{c, path, nil, framework.ErrInvalidOption, "leave it out"},
 			{c, path, leader.WithID("\xff"), framework.ErrInvalidOption, "UTF-8"},
+			{c, path, leader.WithLossPolicy(7), framework.ErrInvalidOption, "SessionOnly"},
 			{c, path, leader.WithListener(leader.Listener{}), framework.ErrInvalidOption, "leave the option out"},
 		} {
 			_, err := leader.NewLatch(mistake.client, mistake.path, mistake.opt)

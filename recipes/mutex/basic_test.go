@@ -284,30 +284,6 @@ func TestParticipants(t *testing.T) {
 	})
 }
 
-func TestGuard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		_, err := c.Create().ForPath(background, "/store", nil)
-		require.NoError(t, err)
-		lock := acquire(t, mutex.New(c, path))
-		// A revoker's setData on the lock's node does not matter, and any client may use the guard.
-		require.NoError(t, s.Set(lock.Path(), []byte("__REVOKE__")))
-		other := newClient(t, s)
-		_, err = other.Transaction(background, lock.Guard(),
-			other.TransactionOp().SetData().ForPath("/store", []byte("1")))
-		require.NoError(t, err)
-		require.True(t, lock.Valid())
-		release(t, lock)
-		_, err = other.Transaction(background, lock.Guard(),
-			other.TransactionOp().SetData().ForPath("/store", []byte("2")))
-		require.ErrorIs(t, err, framework.ErrNoNode)
-		data, err := c.GetData().ForPath(background, "/store")
-		require.NoError(t, err)
-		require.Equal(t, "1", string(data))
-	})
-}
-
 func TestNewcomersMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

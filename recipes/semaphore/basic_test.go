@@ -342,27 +342,6 @@ func TestParticipants(t *testing.T) {
 	})
 }
 
-func TestGuard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		require.NoError(t, s.Create("/store", nil))
-		lease := acquire(t, semaphore.New(c, path, 2), 2)
-		write := func(data string) error {
-			other := newClient(t, s) // any client may use the guard
-			_, err := other.Transaction(background, append(lease.Guards(),
-				other.TransactionOp().SetData().ForPath("/store", []byte(data)))...)
-			return err
-		}
-		require.NoError(t, write("1"))
-		require.NoError(t, s.Delete(lease.Paths()[1]))
-		require.ErrorIs(t, write("2"), framework.ErrNoNode)
-		data, _, err := s.Get("/store")
-		require.NoError(t, err)
-		require.Equal(t, "1", string(data))
-	})
-}
-
 func TestMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

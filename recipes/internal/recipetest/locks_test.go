@@ -142,6 +142,21 @@ func pathOf(held mutex.Held) string {
 	panic("no path")
 }
 
+// guardsOf are the operations that make a transaction depend on what is held.
+func guardsOf(held mutex.Held) []framework.TransactionOp {
+	switch held := held.(type) {
+	case interface {
+		Guard() framework.TransactionOp
+	}:
+		return []framework.TransactionOp{held.Guard()}
+	case interface {
+		Guards() []framework.TransactionOp
+	}:
+		return held.Guards()
+	}
+	panic("no guard")
+}
+
 func release(t *testing.T, held mutex.Held) {
 	t.Helper()
 	require.NoError(t, held.Release(background))
@@ -456,6 +471,37 @@ func TestOutageWhileWaiting(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		k.clean(t, s)
+	})
+}
+
+// A transaction with the guard is executed only while the lock is held, for any client, also when the holder
+// does not know yet that it is not.
+func TestGuard(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		require.NoError(t, s.Create("/store", nil))
+		other := recipetest.Client(t, s)
+		write := func(held mutex.Held, data string) error {
+			set := other.TransactionOp().SetData().ForPath("/store", []byte(data))
+			_, err := other.Transaction(background, append(guardsOf(held), set)...)
+			return err
+		}
+		held := k.acquire(t, recipetest.Client(t, s))
+		require.NoError(t, s.Set(pathOf(held), []byte("x"))) // by a revoker, say: that does not matter
+		require.NoError(t, write(held, "1"))
+		last := pathOf(held)
+		if several, ok := held.(*semaphore.Lease); ok {
+			last = several.Paths()[1]
+		}
+		require.NoError(t, s.Delete(last))
+		require.ErrorIs(t, write(held, "2"), framework.ErrNoNode)
+		lostBy(t, held, framework.ErrNodeDeleted)
+		_ = held.Release(background)
+		held = k.acquire(t, recipetest.Client(t, s))
+		release(t, held)
+		require.ErrorIs(t, write(held, "3"), framework.ErrNoNode)
+		data, _, err := s.Get("/store")
+		require.NoError(t, err)
+		require.Equal(t, "1", string(data))
 	})
 }
 
