@@ -36,7 +36,7 @@ func leaveTogether(t *testing.T, s *zktest.Server, a, b *barrier.Member) {
 func TestNextRoundAndLostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 2)
+		members, clients := enterAll(t, s, 2)
 		id := session(t, clients[0])
 		s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: 2 * time.Second})
 		lost := s.Inject(zktest.Fault{Session: id, Op: "multi", Action: zktest.LoseReply})
@@ -55,7 +55,7 @@ func TestNextRoundAndLostReply(t *testing.T) {
 func TestNextRoundAndSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 3)
+		members, clients := enterAll(t, s, 3)
 		outs := []*call[struct{}]{leaving(t, background, members[0]).Waits(),
 			leaving(t, background, members[1]).Waits()}
 		s.Delay(session(t, clients[2]), time.Second)
@@ -80,7 +80,7 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
-					members, clients := together(t, s, 3)
+					members, clients := enterAll(t, s, 3)
 					ready := path + "/ready"
 					if op == "getChildren2" {
 						ready = path
@@ -113,7 +113,7 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 2)
+		members, clients := enterAll(t, s, 2)
 		dead, cancel := context.WithCancel(background)
 		cancel()
 		look := s.Inject(zktest.Fault{Session: session(t, clients[1]), Op: "getChildren2", Action: zktest.Hold})
@@ -136,7 +136,7 @@ func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 func TestCloseLeftToTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 2)
+		members, clients := enterAll(t, s, 2)
 		out := leaving(t, background, members[1]).Waits()
 		late := enter(t, barrier.NewDouble(newClient(t, s), path, 2))
 		s.Expire(session(t, clients[0]))
@@ -227,7 +227,7 @@ func TestCloseBehindLostSession(t *testing.T) {
 func TestCloseWithoutRightToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 2)
+		members, clients := enterAll(t, s, 2)
 		require.NoError(t, s.SetACL(path+"/ready", zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
 		out := leaving(t, background, members[1]).Waits()
 		s.Expire(session(t, clients[0]))
@@ -293,7 +293,7 @@ func TestCloseByTwoWhoGiveUpWithANodeThatComesLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				members, clients := together(t, s, 2)
+				members, clients := enterAll(t, s, 2)
 				refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3,
 					Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
 				require.NoError(t, s.Delete(members[0].Path())) // not there yet

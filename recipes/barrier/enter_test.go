@@ -73,7 +73,7 @@ func TestLayout(t *testing.T) {
 func TestEnterOpenBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		together(t, s, 2)
+		enterAll(t, s, 2)
 		for range 3 {
 			enter(t, barrier.NewDouble(newClient(t, s), path, 2))
 		}

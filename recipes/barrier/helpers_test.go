@@ -47,8 +47,8 @@ func enter(t *testing.T, d *barrier.Double) *barrier.Member {
 	return entering(t, background, d).OK()
 }
 
-// together brings n members in, each with a client of its own, in the order of their nodes' names.
-func together(
+// enterAll brings n members in, each with a client of its own, in the order of their nodes' names.
+func enterAll(
 	t *testing.T, s *zktest.Server, n int,
 ) (members []*barrier.Member, clients []*framework.Client) {
 	t.Helper()

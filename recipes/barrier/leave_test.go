@@ -24,7 +24,7 @@ func TestLeaveTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				members, _ := together(t, s, 4)
+				members, _ := enterAll(t, s, 4)
 				var outs []*call[struct{}]
 				for i, n := range order {
 					time.Sleep(time.Minute)
@@ -173,7 +173,7 @@ func TestLeaveNotHeldByNextRound(t *testing.T) {
 func TestLeaveLowestCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 4)
+		members, clients := enterAll(t, s, 4)
 		second, third := leaving(t, background, members[1]).Waits(), leaving(t, background, members[2]).Waits()
 		s.Expire(session(t, clients[0]))
 		second.Waits()
@@ -192,7 +192,7 @@ func TestLeaveLowestCrashes(t *testing.T) {
 func TestLeaveAndLateMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 2)
+		members, _ := enterAll(t, s, 2)
 		client := newClient(t, s)
 		late := enter(t, barrier.NewDouble(client, path, 2))
 		// the lowest is to be one that leaves, and closes the barrier with its node
@@ -221,7 +221,7 @@ func TestLeaveAndLateMembers(t *testing.T) {
 func TestLeaveTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 3)
+		members, _ := enterAll(t, s, 3)
 		time.Sleep(time.Minute)
 		s.ResetCounts()
 		first := leaving(t, background, members[0]).Waits()
@@ -254,7 +254,7 @@ func TestLeaveCancelled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				members, _ := together(t, s, 2)
+				members, _ := enterAll(t, s, 2)
 				ctx, cancel := context.WithTimeout(background, time.Minute)
 				defer cancel()
 				began := time.Now()
@@ -276,7 +276,7 @@ func TestLeaveCancelled(t *testing.T) {
 func TestLeaveDeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 3)
+		members, _ := enterAll(t, s, 3)
 		dead, cancel := context.WithCancel(background)
 		cancel()
 		for i, m := range members {
@@ -295,7 +295,7 @@ func TestLeaveCancelledInBetween(t *testing.T) {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
-					members, clients := together(t, s, 2)
+					members, clients := enterAll(t, s, 2)
 					m, other, id := members[1], members[0], session(t, clients[1])
 					if op == "multi" {
 						m, other, id = members[0], members[1], session(t, clients[0])
@@ -327,7 +327,7 @@ func TestLeaveLostReplies(t *testing.T) {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
-					members, _ := together(t, s, 2)
+					members, _ := enterAll(t, s, 2)
 					lost := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: action})
 					first, second := leaving(t, background, members[0]), leaving(t, background, members[1])
 					time.Sleep(time.Minute)
@@ -354,7 +354,7 @@ func TestLeaveSurvives(t *testing.T) {
 			t.Run(who+" "+what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
-					members, clients := together(t, s, 2)
+					members, clients := enterAll(t, s, 2)
 					out := leaving(t, background, members[n]).Waits()
 					fault(s, session(t, clients[n]))
 					time.Sleep(time.Minute)
@@ -372,7 +372,7 @@ func TestLeaveSurvives(t *testing.T) {
 func TestLeaveSpuriousWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 3)
+		members, _ := enterAll(t, s, 3)
 		outs := []*call[struct{}]{leaving(t, background, members[0]), leaving(t, background, members[1])}
 		for range 3 {
 			require.NoError(t, s.Set(members[0].Path(), []byte("x")))
@@ -393,7 +393,7 @@ func TestLeaveSpuriousWakeUps(t *testing.T) {
 func TestLeaveNodeDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 2)
+		members, _ := enterAll(t, s, 2)
 		for i, m := range members { // too soon for the watch on it to be set
 			require.NoError(t, s.Delete(m.Path()))
 			require.ErrorIs(t, m.Leave(background), barrier.ErrNodeDeleted)
@@ -409,7 +409,7 @@ func TestLeaveNodeDeleted(t *testing.T) {
 func TestLeaveAllSessionsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 3)
+		members, _ := enterAll(t, s, 3)
 		for _, info := range s.Sessions() {
 			s.Expire(info.ID)
 		}
@@ -455,7 +455,7 @@ func TestLeaveErrors(t *testing.T) {
 		clean(t, s) // it is out all the same, and the barrier is closed
 
 		// No right to remove its node: there is no point in waiting for the others, which wait for that node.
-		members, clients := together(t, s, 2)
+		members, clients := enterAll(t, s, 2)
 		stuck := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[1].Path(), Times: -1,
 			Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
 		_, err := leaving(t, background, members[1]).Returned()
@@ -469,7 +469,7 @@ func TestLeaveErrors(t *testing.T) {
 		leaving(t, background, members[0]).OK()
 		clean(t, s)
 
-		members, clients = together(t, s, 2)
+		members, clients = enterAll(t, s, 2)
 		out := leaving(t, background, members[0]).Waits()
 		require.NoError(t, clients[0].Close())
 		_, err = out.Returned()

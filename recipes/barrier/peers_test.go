@@ -49,7 +49,7 @@ func javaLeaver(ctx context.Context, c *framework.Client, slow time.Duration) er
 
 // Two members that are back at once would be taken by a slow Java member for members that have not left yet;
 // it would wait for them, and they for it.
-func TestNoHurryInJavaCompany(t *testing.T) {
+func TestJavaMembersAreGivenTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		j := newClient(t, s)

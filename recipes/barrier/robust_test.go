@@ -182,7 +182,7 @@ func TestDroppedEvents(t *testing.T) {
 				t.Run("Leave, "+who, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						s := zktest.RunT(t, zktest.Config{Profile: profile})
-						members, _ := together(t, s, 2)
+						members, _ := enterAll(t, s, 2)
 						out := leaving(t, background, members[n]).Waits()
 						require.NoError(t, s.SetACL(members[1-n].Path(), unreadable))
 						time.Sleep(time.Minute)
@@ -197,7 +197,7 @@ func TestDroppedEvents(t *testing.T) {
 			t.Run("Leave, without the right to list", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t, zktest.Config{Profile: profile})
-					members, _ := together(t, s, 2)
+					members, _ := enterAll(t, s, 2)
 					require.NoError(t, s.SetACL(members[1].Path(), unreadable))
 					out := leaving(t, background, members[0]).Waits() // for the directory to change
 					require.NoError(t, s.SetACL(path, unreadable))

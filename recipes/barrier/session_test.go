@@ -22,7 +22,7 @@ func TestMemberIsCutOff(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{EnsembleConfig: config})
-			members, clients := together(t, s, 3)
+			members, clients := enterAll(t, s, 3)
 			time.Sleep(time.Minute)
 			require.Equal(t, rule, clients[0].Safety().Rule)
 			for _, m := range members {

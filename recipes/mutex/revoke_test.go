@@ -106,9 +106,9 @@ func TestRevokedWhileWaiting(t *testing.T) {
 
 // The request is made while the holder is disconnected, or before its first look; and every look may fail.
 func TestRevocationThroughTrouble(t *testing.T) {
-	for _, trouble := range []string{"disconnected", "first look lost", "later looks fail",
+	for _, failure := range []string{"disconnected", "first look lost", "later looks fail",
 		"look refused for a while"} {
-		t.Run(trouble, func(t *testing.T) {
+		t.Run(failure, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
 				a, b := newClient(t, s), newClient(t, s)
@@ -116,7 +116,7 @@ func TestRevocationThroughTrouble(t *testing.T) {
 				fault := zktest.Fault{Session: session(t, a), Op: "getData", PathPrefix: path, Action: zktest.LoseReply}
 				var lock *mutex.Lock
 				var faults *zktest.Injection
-				switch trouble {
+				switch failure {
 				case "disconnected":
 					lock = acquire(t, m)
 					refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
