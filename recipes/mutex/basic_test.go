@@ -2,7 +2,6 @@ package mutex_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -185,54 +184,6 @@ func TestTryAcquireBacksOut(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{lock.Node()}, children)
 		release(t, lock)
-	})
-}
-
-func TestDo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		m := mutex.New(c, path)
-		mine := errors.New("mine")
-
-		require.NoError(t, m.Do(background, func(ctx context.Context) error {
-			inner, err := m.TryAcquire(ctx)
-			require.NoError(t, err)
-			return inner.Release(ctx)
-		}))
-		clean(t, s, path)
-
-		require.ErrorIs(t, m.Do(background, func(context.Context) error { return mine }), mine)
-		clean(t, s, path)
-
-		require.PanicsWithError(t, "mine", func() {
-			_ = m.Do(background, func(context.Context) error { panic(mine) })
-		})
-		clean(t, s, path)
-
-		// f's context ends with ctx, and has its deadline.
-		ctx, cancel := context.WithTimeoutCause(background, time.Second, mine)
-		defer cancel()
-		require.NoError(t, m.Do(ctx, func(ctx context.Context) error {
-			_, ok := ctx.Deadline()
-			require.True(t, ok)
-			<-ctx.Done()
-			require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
-			return nil
-		}))
-		synctest.Wait()
-		clean(t, s, path)
-
-		// f's context ends with the lock, and the error says so even if f does not care.
-		err := m.Do(background, func(ctx context.Context) error {
-			s.Expire(session(t, c))
-			<-ctx.Done()
-			require.ErrorIs(t, context.Cause(ctx), mutex.ErrSessionLost)
-			return mine
-		})
-		require.ErrorIs(t, err, mine)
-		require.ErrorIs(t, err, mutex.ErrSessionLost)
-		clean(t, s, path)
 	})
 }
 

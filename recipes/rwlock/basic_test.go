@@ -2,7 +2,6 @@ package rwlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -274,44 +273,13 @@ func TestTryAcquireBacksOut(t *testing.T) {
 func TestDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		c := newClient(t, s)
-		rw := rwlock.New(c, path)
-		mine := errors.New("mine")
+		rw := rwlock.New(newClient(t, s), path)
 		for _, side := range []*rwlock.Side{rw.ReadLock(), rw.WriteLock()} {
 			require.NoError(t, side.Do(background, func(ctx context.Context) error {
 				return side.Do(ctx, func(ctx context.Context) error {
 					return rw.ReadLock().Do(ctx, func(context.Context) error { return nil })
 				})
 			}))
-			clean(t, s)
-			require.ErrorIs(t, side.Do(background, func(context.Context) error { return mine }), mine)
-			clean(t, s)
-			require.PanicsWithError(t, "mine", func() {
-				_ = side.Do(background, func(context.Context) error { panic(mine) })
-			})
-			clean(t, s)
-
-			// f's context ends with ctx, and has its deadline.
-			ctx, cancel := context.WithTimeout(background, time.Second)
-			require.NoError(t, side.Do(ctx, func(ctx context.Context) error {
-				_, ok := ctx.Deadline()
-				require.True(t, ok)
-				<-ctx.Done()
-				require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
-				return nil
-			}))
-			cancel()
-			clean(t, s)
-
-			// f's context ends with the lock, and the error says so even if f does not care.
-			err := side.Do(background, func(ctx context.Context) error {
-				s.Expire(session(t, c))
-				<-ctx.Done()
-				require.ErrorIs(t, context.Cause(ctx), rwlock.ErrSessionLost)
-				return mine
-			})
-			require.ErrorIs(t, err, mine)
-			require.ErrorIs(t, err, rwlock.ErrSessionLost)
 			clean(t, s)
 		}
 	})

@@ -2,7 +2,6 @@ package semaphore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -263,40 +262,11 @@ func TestNotReentrant(t *testing.T) {
 func TestDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		c := newClient(t, s)
-		sem := semaphore.New(c, path, 3)
-		mine := errors.New("mine")
+		sem := semaphore.New(newClient(t, s), path, 3)
 		require.NoError(t, sem.Do(background, 2, func(context.Context) error {
 			require.Equal(t, 2, taken(t, s))
 			return nil
 		}))
-		clean(t, s)
-		require.ErrorIs(t, sem.Do(background, 1, func(context.Context) error { return mine }), mine)
-		clean(t, s)
-		require.PanicsWithError(t, "mine", func() {
-			_ = sem.Do(background, 1, func(context.Context) error { panic(mine) })
-		})
-		clean(t, s)
-
-		// f's context ends with ctx, and has its deadline.
-		ctx, cancel := context.WithTimeoutCause(background, time.Second, mine)
-		defer cancel()
-		require.NoError(t, sem.Do(ctx, 1, func(ctx context.Context) error {
-			<-ctx.Done()
-			require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
-			return nil
-		}))
-		clean(t, s)
-
-		// f's context ends with the lease, and the error says so even if f does not care.
-		err := sem.Do(background, 2, func(ctx context.Context) error {
-			s.Expire(session(t, c))
-			<-ctx.Done()
-			require.ErrorIs(t, context.Cause(ctx), semaphore.ErrSessionLost)
-			return mine
-		})
-		require.ErrorIs(t, err, mine)
-		require.ErrorIs(t, err, semaphore.ErrSessionLost)
 		clean(t, s)
 	})
 }

@@ -80,6 +80,48 @@ func requireNobodyLeft(t *testing.T, s *zktest.Server) {
 	}
 }
 
+// The error is the function's. Whatever it does, nothing is left.
+func TestDo(t *testing.T) {
+	mine := errors.New("mine")
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
+		require.NoError(t, do(t.Context(), func(context.Context) error { return nil }))
+		requireNobodyLeft(t, s)
+		require.ErrorIs(t, do(t.Context(), func(context.Context) error { return mine }), mine)
+		requireNobodyLeft(t, s)
+		require.PanicsWithError(t, "mine", func() {
+			_ = do(t.Context(), func(context.Context) error { panic(mine) })
+		})
+		synctest.Wait()
+		requireNobodyLeft(t, s)
+	})
+}
+
+// The function's context ends with the caller's, and, but for a leader's, has its deadline.
+func TestDoEndsWithTheCallersContext(t *testing.T) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
+		mine := errors.New("mine")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, mine)
+		defer cancel()
+		began := time.Now()
+		err := do(ctx, func(ctx context.Context) error {
+			<-ctx.Done()
+			require.Equal(t, time.Second, time.Since(began))
+			require.ErrorIs(t, context.Cause(ctx), mine)
+			if leader.TermOf(ctx) == nil {
+				_, ok := ctx.Deadline()
+				require.True(t, ok)
+				require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+			}
+			return nil
+		})
+		if err != nil { // a selector's
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		time.Sleep(time.Second)
+		requireNobodyLeft(t, s)
+	})
+}
+
 // The server goes away when the work has been done, under the lock to its end. What becomes of the release is
 // no matter of the work: a caller that repeats what has failed does not repeat this. And Do does not wait for
 // the server for longer than it says.
@@ -132,9 +174,11 @@ func TestDoWhenTheLockIsLostDuringTheWork(t *testing.T) {
 			err := do(t.Context(), func(ctx context.Context) error {
 				s.Expire(recipetest.Session(t, c))
 				<-ctx.Done()
+				require.ErrorIs(t, context.Cause(ctx), framework.ErrSessionLost)
 				return says
 			})
 			require.ErrorIs(t, err, framework.ErrSessionLost)
+			requireNobodyLeft(t, s)
 			require.NotErrorIs(t, err, queue.ErrNotReleased)
 			if says != nil {
 				require.ErrorIs(t, err, mine)
