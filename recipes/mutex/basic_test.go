@@ -163,30 +163,6 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// One that joins the line between the look and the create is ahead, and the try leaves nothing.
-func TestTryAcquireBacksOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		a, b := newClient(t, s), newClient(t, s)
-		require.NoError(t, a.CreateContainers(background, path))
-		hold := s.Inject(zktest.Fault{Session: session(t, b), Op: "create2", Action: zktest.Hold})
-		done := make(chan error, 1)
-		go func() {
-			_, err := mutex.New(b, path).TryAcquire(background)
-			done <- err
-		}()
-		<-hold.Struck()
-		lock := acquire(t, mutex.New(a, path))
-		hold.Release()
-		require.ErrorIs(t, <-done, mutex.ErrNotAcquired)
-		synctest.Wait()
-		children, err := s.Children(path)
-		require.NoError(t, err)
-		require.Equal(t, []string{lock.Node()}, children)
-		release(t, lock)
-	})
-}
-
 func TestParticipants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -129,29 +129,6 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// Two race for the last lease: the one with the first node has it, the other one leaves nothing.
-func TestTryAcquireBacksOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		a, b := newClient(t, s), newClient(t, s)
-		require.NoError(t, a.CreateContainers(background, leases))
-		hold := s.Inject(zktest.Fault{Session: session(t, b), Op: "create2", Action: zktest.Hold})
-		done := make(chan error, 1)
-		go func() {
-			_, err := semaphore.New(b, path, 1).TryAcquire(background, 1)
-			done <- err
-		}()
-		<-hold.Struck()
-		lease, err := semaphore.New(a, path, 1).TryAcquire(background, 1)
-		require.NoError(t, err)
-		hold.Release()
-		require.ErrorIs(t, <-done, semaphore.ErrNotAcquired)
-		require.Equal(t, 1, taken(t, s))
-		release(t, lease)
-		clean(t, s)
-	})
-}
-
 // However many try at a time: as many as there are leases get one.
 func TestTryAcquireAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

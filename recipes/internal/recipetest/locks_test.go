@@ -196,6 +196,32 @@ func TestCancelWhileTheServerHangs(t *testing.T) {
 	})
 }
 
+// Somebody is faster between the look and the create of a try: it leaves nothing.
+func TestTryAcquireBacksOut(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
+		require.NoError(t, a.CreateContainers(background, k.dirs[0]))
+		id := recipetest.Session(t, b)
+		hold := s.Inject(zktest.Fault{Session: id, Op: "create2", Times: -1, Action: zktest.Hold})
+		_, try := k.make(b, framework.SessionOnly)
+		call := recipetest.Begin(t, func() (mutex.Held, error) { return try(background) })
+		<-hold.Struck()
+		held := k.acquire(t, a)
+		before, err := s.Children(k.dirs[0])
+		require.NoError(t, err)
+		hold.Release()
+		hold.Remove()
+		_, err = call.Returned()
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		synctest.Wait()
+		after, err := s.Children(k.dirs[0])
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		release(t, held)
+		k.clean(t, s)
+	})
+}
+
 // An administrator deletes the waiter's node, again and again.
 func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
