@@ -325,7 +325,8 @@ func TestCountWatchWithoutTheEvent(t *testing.T) {
 			}()
 			require.EqualValues(t, 1, <-seen)
 			acl := s.Tree()[countPath].ACL
-			for n := range int32(3) { // it is armed again, too
+			s.Delay(0, time.Millisecond) // an event that 3.8 does send comes when the rights are back
+			for n := range int32(3) {    // it is armed again, too
 				require.NoError(t, s.SetACL(countPath, zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}))
 				require.NoError(t, s.Set(countPath, []byte{0, 0, 0, byte(n) + 2}))
 				require.NoError(t, s.SetACL(countPath, acl...))
@@ -336,6 +337,7 @@ func TestCountWatchWithoutTheEvent(t *testing.T) {
 					require.Fail(t, "not seen after 5/4 of the session timeout")
 				}
 			}
+			s.Delay(0, 0)
 			require.NoError(t, s.Set(countPath, []byte{0, 0, 0, 9}))
 			require.False(t, pending(seen), "an event that comes is not waited for")
 			<-seen
