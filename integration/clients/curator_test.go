@@ -184,8 +184,7 @@ func TestCuratorLeadersOnZktest(t *testing.T) {
 	_, err = theirs.AwaitLeader(ctx)
 	require.NoError(t, err)
 	led := make(chan struct{})
-	selector, err := leader.NewSelector(p.client, "/leaders/s", func(context.Context) error { close(led); return nil }, leader.WithID("go"))
-	require.NoError(t, err)
+	selector := leader.NewSelector(p.client, "/leaders/s", func(context.Context) error { close(led); return nil }, leader.WithID("go"))
 	ended := make(chan error, 1)
 	go func() { ended <- selector.RunOnce(ctx) }()
 	kit.Soon(t, "two candidates", func() bool {

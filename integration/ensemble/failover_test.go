@@ -31,7 +31,7 @@ func TestResignIsQuick(t *testing.T) {
 			var latches []*leader.Latch
 			for i, counter := range counters {
 				client, _ := kit.Connected(t, counter.Addr(), append(rules(), framework.WithRule(rule))...)
-				latch, err := leader.NewLatch(client, fmt.Sprintf("/resign-%v", rule), leader.WithID(fmt.Sprint(i)), leader.WithSessionOnly())
+				latch, err := leader.NewLatch(client, fmt.Sprintf("/resign-%v", rule), leader.WithID(fmt.Sprint(i)), leader.WithLossPolicy(framework.SessionOnly))
 				require.NoError(t, err)
 				t.Cleanup(func() { latch.Close() })
 				latches = append(latches, latch)

@@ -99,7 +99,7 @@ func hire(t *testing.T, servers *zkserver.Ensemble) *crew {
 	for who := range workers {
 		client, cable := client(t, servers)
 		c.clients, c.cables = append(c.clients, client), append(c.cables, cable)
-		latch, err := leader.NewLatch(client, "/story/leader", leader.WithID(fmt.Sprint(who)), leader.WithSessionOnly())
+		latch, err := leader.NewLatch(client, "/story/leader", leader.WithID(fmt.Sprint(who)), leader.WithLossPolicy(framework.SessionOnly))
 		require.NoError(t, err)
 		c.work.Go(func() { c.lock(ctx, who) })
 		c.work.Go(func() {
