@@ -1,10 +1,13 @@
 package zktest
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
 	"time"
+
+	"github.com/go-curator/curator/internal/plain"
 )
 
 // Host is a machine on which clients of an [Ensemble] run: they connect with its Dial, and its faults strike
@@ -18,11 +21,12 @@ type Host struct {
 	blocked map[*Server]Direction
 	delay   time.Duration
 	down    bool
+	owned   map[int64]bool // sessions that had a connection from here
 }
 
 // NewHost adds a machine for clients. The name stands in the members' traces.
 func (e *Ensemble) NewHost(name string) *Host {
-	h := &Host{e: e, name: name, blocked: map[*Server]Direction{}}
+	h := &Host{e: e, name: name, blocked: map[*Server]Direction{}, owned: map[int64]bool{}}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.hosts = append(e.hosts, h)
@@ -52,15 +56,19 @@ func (h *Host) Dialer() func(network, addr string, timeout time.Duration) (net.C
 }
 
 // Block drops silently what is sent in a direction between the host and the members, or all members when
-// none are given: no reset, no end, and new connections wait. What was sent arrives after Heal, if the
-// connection still exists.
+// none are given: no reset, no end, and new connections wait. What was sent arrives when the direction is open
+// again, if the connection still exists. Direction 0 opens both.
 func (h *Host) Block(dir Direction, members ...int) {
-	h.each(members, "blocked", func(s *Server) { h.blocked[s] |= dir })
+	note := "blocked"
+	if dir == 0 {
+		note = "open again"
+	}
+	h.each(members, note, func(s *Server) { h.blocked[s] = dir })
 }
 
-// Heal ends Block and Delay for the members, or for all members when none are given, and SetDown.
-func (h *Host) Heal(members ...int) {
-	h.each(members, "healed", func(s *Server) {
+// Heal opens all that Block and SetDown have closed, and ends Delay.
+func (h *Host) Heal() {
+	h.each(nil, "healed", func(s *Server) {
 		delete(h.blocked, s)
 		h.delay, h.down = 0, false
 	})
@@ -107,6 +115,48 @@ func (h *Host) Sessions() (ids []int64) {
 	return ids
 }
 
+// Owned says whether a session has had a connection from the host.
+func (h *Host) Owned(session int64) bool {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	return h.owned[session]
+}
+
+// HostEvent is something that a member has seen of a host.
+type HostEvent struct {
+	At      time.Duration // since the ensemble began
+	Member  int
+	Session int64
+	Op      Op     // the request that was answered, or "" for a Note
+	Path    string // of the request; a sequential node's is the one that it was given
+	Err     error  // the answer; nil if it was done
+	Note    string // the end of a connection, a fault
+}
+
+// Events lists the last that the members have seen of the host, in the order of time: about 4000 requests of
+// all clients are kept a member.
+func (h *Host) Events() (events []HostEvent) {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	for i, s := range h.e.members {
+		for _, entry := range s.trace.inOrder() {
+			if entry.from != h && (entry.from != nil || entry.kind != traceNote || !h.owned[entry.session]) {
+				continue
+			}
+			ev := HostEvent{At: entry.at + s.started.Sub(h.e.members[0].started), Member: i, Session: entry.session, Note: entry.note}
+			if entry.kind == traceReply {
+				ev.Op, ev.Path = opName(entry.op), plain.Text(entry.path)
+				if entry.err != ok {
+					ev.Err = entry.err
+				}
+			}
+			events = append(events, ev)
+		}
+	}
+	slices.SortStableFunc(events, func(a, b HostEvent) int { return cmp.Compare(a.At, b.At) })
+	return events
+}
+
 func (h *Host) each(members []int, note string, do func(*Server)) {
 	h.e.mu.Lock()
 	defer h.e.unlock()
@@ -117,6 +167,13 @@ func (h *Host) each(members []int, note string, do func(*Server)) {
 		s.trace.add(traceEntry{kind: traceNote, note: h.name + ": " + note})
 		do(s)
 		s.openGate()
+	}
+}
+
+// owns notes a session of the host's. The ensemble's lock is held.
+func (h *Host) owns(session int64) {
+	if h != nil {
+		h.owned[session] = true
 	}
 }
 

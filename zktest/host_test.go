@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,5 +101,40 @@ func TestAHostThatIsBlockedFromOneMember(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, id, c.SessionID())
 		require.NoError(t, e.Heal())
+	})
+}
+
+// What the members have seen of a host, and nothing of others.
+func TestAHostsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := RunEnsembleT(t, 3)
+		h, other := e.NewHost("h"), e.NewHost("other")
+		c := connectFrom(t, e, h)
+		id := c.SessionID()
+		_, err := connectFrom(t, e, other).Create("/other", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		_, err = c.Create("/mine-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		_, err = c.Create("/other", nil, 0, zk.WorldACL(zk.PermAll))
+		require.ErrorIs(t, err, zk.ErrNodeExists)
+		h.SetDown(true)
+		h.Cut()
+		time.Sleep(time.Minute)
+		h.SetDown(false)
+		var seen []string
+		for _, ev := range h.Events() {
+			if ev.Session != id || ev.Op == OpPing {
+				continue
+			}
+			switch {
+			case ev.Note != "":
+				seen = append(seen, ev.Note)
+			case ev.Err != nil:
+				seen = append(seen, ev.Op+" "+ev.Path+": "+ev.Err.Error())
+			default:
+				seen = append(seen, ev.Op+" "+ev.Path)
+			}
+		}
+		assert.Equal(t, []string{"connect ", "create /mine-0000000001", "create /other: zktest: node exists (-110)", "session expires"}, slices.DeleteFunc(seen, func(s string) bool { return s == "setWatches " }))
 	})
 }

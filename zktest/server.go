@@ -190,7 +190,7 @@ func (s *Server) lose(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.closed {
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "connection closed"})
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "connection closed", from: c.from})
 	}
 	c.end(false)
 }
