@@ -18,7 +18,7 @@ func (h *hunt) report(failed *Result) (text string, best *Result) {
 	play := func(p *Plan) *Result { return w.play(h.t, p) }
 	again := replays(failed.Plan, play)
 	best, tries := failed, 0
-	if again.took < slow {
+	if !failed.circles { // that would take long
 		best, tries = shrink(failed, again.failed == again.n, play)
 	}
 	short := replays(best.Plan, play)
@@ -47,28 +47,21 @@ func (h *hunt) report(failed *Result) (text string, best *Result) {
 	return b.String(), best
 }
 
-// slow is how long the replays of a plan may take that is to be made shorter.
-const slow = 20 * time.Second
-
 // replayed says how often a plan has failed again.
-type replayed struct {
-	failed, n int
-	took      time.Duration
-}
+type replayed struct{ failed, n int }
 
 func (r replayed) String() string { return fmt.Sprintf("%d of %d replays fail", r.failed, r.n) }
 
-// replays plays a plan ten times, or less often if that takes long.
+// replays plays a plan ten times, or once if it has to be ended by the wall clock.
 func replays(p *Plan, play func(*Plan) *Result) (r replayed) {
-	start := time.Now()
-	for ; r.n < 10 && r.took < slow/4; r.took = time.Since(start) {
-		if len(play(p).Violations) > 0 {
+	for r.n < 10 {
+		result := play(p)
+		if r.n++; len(result.Violations) > 0 {
 			r.failed++
 		}
-		r.n++
-	}
-	if r.n < 10 {
-		r.took = slow
+		if result.circles {
+			break
+		}
 	}
 	return r
 }

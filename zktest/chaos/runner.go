@@ -35,7 +35,8 @@ type Result struct {
 	Coverage   map[string]int `json:"coverage,omitempty"`
 	Replicas   int            `json:"replicas"`
 	Took       time.Duration  `json:"took"` // virtual
-	Unfit      bool           `json:"unfit,omitempty"`
+	Unfit      bool           `json:"unfit,omitempty"` // its goroutines are still there
+	circles    bool           // it was ended by the wall clock
 }
 
 // Test runs the scenario under many schedules of faults, and fails the test at the first that violates what
@@ -141,7 +142,7 @@ func (h *hunt) took(r *Result) {
 	h.runs++
 	h.virtual += r.Took
 	h.covered.add(r.Coverage)
-	if len(r.Violations) > 0 && h.failed == nil {
+	if len(r.Violations) > 0 && (h.failed == nil || r.Plan.Seed < h.failed.Plan.Seed) { // what several workers find does not depend on who is first
 		h.failed = r
 	}
 }

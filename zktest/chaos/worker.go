@@ -111,10 +111,13 @@ func (w *worker) play(t *testing.T, p *Plan) *Result {
 		}
 		w.log.write(line)
 		if err != nil {
-			if !circles.Stop() {
-				err = fmt.Errorf("has not ended within %v: somebody tries again without a pause", standstill)
+			ended := !circles.Stop()
+			if ended {
+				err = fmt.Errorf("it has not ended within %v: somebody tries again without a pause", standstill)
 			}
-			return w.dead(p, err)
+			r := w.dead(p, err)
+			r.circles = ended
+			return r
 		}
 	}
 }
