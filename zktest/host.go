@@ -56,8 +56,8 @@ func (h *Host) Dialer() func(network, addr string, timeout time.Duration) (net.C
 }
 
 // Block drops silently what is sent in a direction between the host and the members, or all members when
-// none are given: no reset, no end, and new connections wait. What was sent arrives when the direction is open
-// again, if the connection still exists. Direction 0 opens both.
+// none are given: no reset, no end, and new connections wait. What was sent arrives when the direction is
+// open again, if the connection still exists. Direction 0 opens both.
 func (h *Host) Block(dir Direction, members ...int) {
 	note := "blocked"
 	if dir == 0 {
@@ -143,7 +143,12 @@ func (h *Host) Events() (events []HostEvent) {
 			if entry.from != h && (entry.from != nil || entry.kind != traceNote || !h.owned[entry.session]) {
 				continue
 			}
-			ev := HostEvent{At: entry.at + s.started.Sub(h.e.members[0].started), Member: i, Session: entry.session, Note: entry.note}
+			ev := HostEvent{
+				At:      entry.at + s.started.Sub(h.e.members[0].started),
+				Member:  i,
+				Session: entry.session,
+				Note:    entry.note,
+			}
 			if entry.kind == traceReply {
 				ev.Op, ev.Path = opName(entry.op), plain.Text(entry.path)
 				if entry.err != ok {

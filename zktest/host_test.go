@@ -13,10 +13,21 @@ import (
 
 func connectFrom(t *testing.T, e *Ensemble, h *Host) *zk.Conn {
 	t.Helper()
-	c, _, err := zk.Connect(e.Addrs(), 4*time.Second, zk.WithDialer(h.Dialer()), zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	c, _, err := zk.Connect(
+		e.Addrs(),
+		4*time.Second,
+		zk.WithDialer(h.Dialer()),
+		zk.WithLogInfo(false),
+		zk.WithLogger(quiet{}),
+	)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	require.Eventually(t, func() bool { return c.State() == zk.StateHasSession }, time.Minute, 10*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return c.State() == zk.StateHasSession },
+		time.Minute,
+		10*time.Millisecond,
+	)
 	return c
 }
 
@@ -80,7 +91,12 @@ func TestAHostIsDown(t *testing.T) {
 		_, err = h.Dial(t.Context(), "tcp", "10.9.9.9:1")
 		assert.ErrorContains(t, err, "no member of the ensemble")
 		h.SetDown(false)
-		require.Eventually(t, func() bool { return c.State() == zk.StateHasSession }, time.Minute, 10*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return c.State() == zk.StateHasSession },
+			time.Minute,
+			10*time.Millisecond,
+		)
 	})
 }
 
@@ -135,6 +151,15 @@ func TestAHostsEvents(t *testing.T) {
 				seen = append(seen, ev.Op+" "+ev.Path)
 			}
 		}
-		assert.Equal(t, []string{"connect ", "create /mine-0000000001", "create /other: zktest: node exists (-110)", "session expires"}, slices.DeleteFunc(seen, func(s string) bool { return s == "setWatches " }))
+		assert.Equal(
+			t,
+			[]string{
+				"connect ",
+				"create /mine-0000000001",
+				"create /other: zktest: node exists (-110)",
+				"session expires",
+			},
+			slices.DeleteFunc(seen, func(s string) bool { return s == "setWatches " }),
+		)
 	})
 }

@@ -27,8 +27,8 @@ type failure struct {
 	err  error
 }
 
-// Always names something that holds at every quiescent moment, when all goroutines wait: f is called after each
-// fault and each second, and until all has settled after the last. It must not wait for anything.
+// Always names something that holds at every quiescent moment, when all goroutines wait: f is called after
+// each fault and each second, and until all has settled after the last. It must not wait for anything.
 func (w *World) Always(name string, f func() error) {
 	w.checks = append(w.checks, check{name, always, f})
 }
@@ -78,8 +78,8 @@ type Progress struct {
 	made map[string]time.Duration
 }
 
-// Progress names something that the service has to go on doing: after the faults are over it must be made once
-// more, by any process, within [Config.Patience].
+// Progress names something that the service has to go on doing: after the faults are over it must be made
+// once more, by any process, within [Config.Patience].
 func (w *World) Progress(name string) *Progress { return w.progress(name, false) }
 
 // ProgressOfEach is the same for each process that has made it before or was started.
@@ -104,7 +104,10 @@ func (w *World) progress(name string, each bool) *Progress {
 			}
 		}
 		if late > 0 && late == len(w.slots) {
-			return fmt.Errorf("no progress by anybody, the last at %v", slices.Max(append(slices.Collect(maps.Values(m.made)), 0)).Round(time.Millisecond))
+			return fmt.Errorf(
+				"no progress by anybody, the last at %v",
+				slices.Max(append(slices.Collect(maps.Values(m.made)), 0)).Round(time.Millisecond),
+			)
 		}
 		return nil
 	})
@@ -121,8 +124,8 @@ func (m *Progress) Made(p *Process) {
 	m.made[p.Name()] = m.w.Elapsed()
 }
 
-// SameAsTree says how a copy of the nodes below a path, data by path, differs from the tree at the leader; nil
-// if not at all. It is for [World.Eventually], and for caches.
+// SameAsTree says how a copy of the nodes below a path, data by path, differs from the tree at the leader;
+// nil if not at all. It is for [World.Eventually], and for caches.
 func (w *World) SameAsTree(root string, copied map[string][]byte) error {
 	leader := w.ens.Leader()
 	if leader < 0 {

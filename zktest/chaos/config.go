@@ -8,6 +8,8 @@ import (
 
 // Config says among which plans [Test] chooses. The zero value means the defaults.
 type Config struct {
+	// Count is how many schedules are played unless a flag says otherwise; with -short a fifth. Default 100.
+	Count uint64
 	// Members are the sizes of ensembles to choose from. Default 1, 3, 3, 5.
 	Members []int
 	// Profiles are the versions of ZooKeeper to choose from. Default all.
@@ -24,8 +26,8 @@ type Config struct {
 	// Patience is how long after the last fault the service has to make progress, and each of its processes
 	// to stop. Default 2 minutes and four session timeouts.
 	Patience time.Duration
-	// Faults are the kinds to choose from, each as often as it stands there. Default [Usual]; add [PauseProcess] if
-	// what the service writes to is fenced.
+	// Faults are the kinds to choose from, each as often as it stands there. Default [Usual]; add
+	// [PauseProcess] if what the service writes to is fenced.
 	Faults []Kind
 	// Every is the mean time between two faults. Default 1 to 4 s, by the seed.
 	Every time.Duration
@@ -39,6 +41,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Count == 0 {
+		c.Count = 100
+	}
 	defaults(&c.Members, 1, 3, 3, 5)
 	defaults(&c.Profiles, zktest.V38, zktest.V38, zktest.V384, zktest.V39, zktest.V35)
 	defaults(&c.SessionTimeouts, 6*time.Second, 10*time.Second, 20*time.Second, 30*time.Second)

@@ -17,7 +17,7 @@ const (
 	Silence      Kind = "silence"       // nothing arrives from a process, or at it, for a while
 	Away         Kind = "away"          // the same both ways, and for so long that its session may end
 	Slow         Kind = "slow"          // answers for a process come late
-	Strike       Kind = "strike"        // some of a process's requests, or of all, are lost, parked, refused, or their answers are
+	Strike       Kind = "strike"        // requests of a process, or of all, or their answers, are lost, parked, refused
 	Kill         Kind = "kill"          // a process ends without a word, and starts again later
 	Restart      Kind = "restart"       // a process is asked to stop, and starts again
 	PauseProcess Kind = "pause process" // nothing leaves or reaches a process; then it goes on. Not in [Usual].
@@ -31,7 +31,7 @@ const (
 	Reset        Kind = "reset"     // a member's connections to others break
 	Lag          Kind = "lag"       // a member shows old data
 	PeerDelay    Kind = "peer delay"
-	Shrink       Kind = "shrink timeouts" // from now on servers grant half the session timeout, to those that connect
+	Shrink       Kind = "shrink timeouts" // servers grant half the session timeout to those that connect
 	SkewServer   Kind = "skew server"     // a server's clock jumps ahead: sessions end early. Not in [Usual].
 )
 
@@ -39,8 +39,31 @@ const (
 // victim may write what it had checked before, and [SkewServer], which ends sessions that their clients
 // rightly believe to live.
 func Usual() []Kind {
-	return []Kind{Cut, Silence, Silence, Slow, Away, Strike, Strike, Strike, Strike, Kill, Restart, ClockStep, StopMember, PauseMember, StopLeader, PauseLeader, Partition,
-		Partition, OneWay, OneWay, Reset, Lag, PeerDelay}
+	return []Kind{
+		Cut,
+		Silence,
+		Silence,
+		Slow,
+		Away,
+		Strike,
+		Strike,
+		Strike,
+		Strike,
+		Kill,
+		Restart,
+		ClockStep,
+		StopMember,
+		PauseMember,
+		StopLeader,
+		PauseLeader,
+		Partition,
+		Partition,
+		OneWay,
+		OneWay,
+		Reset,
+		Lag,
+		PeerDelay,
+	}
 }
 
 // Fault is one fault and when it happens. Which fields count depends on the kind.
@@ -105,7 +128,13 @@ func (f Fault) String() string {
 	case Silence:
 		return fmt.Sprintf("%v: silence, process %d, %s, for %v", at, f.Process, direction(f.Dir), lasts)
 	case Slow:
-		return fmt.Sprintf("%v: slow, process %d, by %v, for %v", at, f.Process, f.Delay.Round(time.Millisecond), lasts)
+		return fmt.Sprintf(
+			"%v: slow, process %d, by %v, for %v",
+			at,
+			f.Process,
+			f.Delay.Round(time.Millisecond),
+			lasts,
+		)
 	case ClockStep:
 		return fmt.Sprintf("%v: process %d's wall clock is set by %v", at, f.Process, f.Delay)
 	case Cut:

@@ -16,8 +16,8 @@ type Op struct {
 	Called, Returned time.Duration // Returned is Never if the outcome is unknown
 }
 
-// History is what was done to one thing, for a checker of linearizability. Its methods are safe for concurrent
-// use.
+// History is what was done to one thing, for a checker of linearizability. Its methods are safe for
+// concurrent use.
 type History struct {
 	w *World
 

@@ -123,7 +123,20 @@ func (s *slot) strike(f Fault) (undo func()) {
 	var struck []*zktest.Injection
 	for _, m := range s.w.ens.Members() {
 		for _, id := range sessions {
-			struck = append(struck, m.Inject(zktest.Fault{Session: id, Op: f.Op, Action: f.Action, After: f.After, Delay: f.Delay, Err: f.Err, Times: f.Times}))
+			struck = append(
+				struck,
+				m.Inject(
+					zktest.Fault{
+						Session: id,
+						Op:      f.Op,
+						Action:  f.Action,
+						After:   f.After,
+						Delay:   f.Delay,
+						Err:     f.Err,
+						Times:   f.Times,
+					},
+				),
+			)
 		}
 	}
 	return func() {

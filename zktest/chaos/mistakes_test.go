@@ -178,7 +178,8 @@ func told(mistake bool) func(*chaos.World) {
 			client := connect(w, p)
 			defer client.Close()
 			for n := 1; pause(p.Context(), 500*time.Millisecond); n++ {
-				if _, err := client.Create().OrSetData().ForPath(p.Context(), fmt.Sprintf("/message-%d", n%10), []byte("x")); err == nil {
+				node := fmt.Sprintf("/message-%d", n%10)
+				if _, err := client.Create().OrSetData().ForPath(p.Context(), node, []byte("x")); err == nil {
 					select {
 					case written <- n % 10:
 					default:
@@ -209,13 +210,18 @@ func told(mistake bool) func(*chaos.World) {
 	}
 }
 
-// bare leads with go-zookeeper alone, by an ephemeral node. Its library says that a session has expired only when a
-// server has said so.
+// bare leads with go-zookeeper alone, by an ephemeral node. Its library says that a session has expired
+// only when a server has said so.
 func bare(w *chaos.World) {
 	right := w.Exclusive("lead")
 	for range 2 {
 		w.Start("worker", func(p *chaos.Process) {
-			conn, events, err := zk.Connect(w.Servers(), w.SessionTimeout(), zk.WithDialer(p.Dialer()), zk.WithLogger(quiet{}))
+			conn, events, err := zk.Connect(
+				w.Servers(),
+				w.SessionTimeout(),
+				zk.WithDialer(p.Dialer()),
+				zk.WithLogger(quiet{}),
+			)
 			if err != nil {
 				w.Errorf("%v", err)
 				return
@@ -245,7 +251,11 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 func connect(w *chaos.World, p *chaos.Process) *framework.Client {
-	client, err := framework.New(w.ConnectString(), framework.WithDialer(p.Dial), framework.WithSessionTimeout(w.SessionTimeout()))
+	client, err := framework.New(
+		w.ConnectString(),
+		framework.WithDialer(p.Dial),
+		framework.WithSessionTimeout(w.SessionTimeout()),
+	)
 	require.NoError(w, err)
 	return client
 }
@@ -291,10 +301,10 @@ func TestMistakesAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			best, report := chaos.Find(t, 5000, service)
-			require.NotNil(t, best, "not found")
-			t.Logf("found within %v:\n%s", time.Since(start).Round(time.Millisecond), report)
-			assert.LessOrEqual(t, len(best.Plan.Faults), 3)
+			found := chaos.Find(t, service, chaos.Config{Count: 10_000, Patience: 90 * time.Second})
+			require.NotNil(t, found, "not found")
+			t.Logf("found within %v:\n%s", time.Since(start).Round(time.Millisecond), found.Report)
+			assert.LessOrEqual(t, len(found.Plan.Faults), 3)
 			assert.Less(t, time.Since(start), time.Minute)
 		})
 	}
@@ -308,6 +318,6 @@ func TestNoMistakes(t *testing.T) {
 		"heeds-the-context":     suspended(false),
 		"syncs-before-it-reads": told(false),
 	} {
-		t.Run(name, func(t *testing.T) { chaos.Test(t, service) })
+		t.Run(name, func(t *testing.T) { chaos.Test(t, service, chaos.Config{Count: 50}) })
 	}
 }

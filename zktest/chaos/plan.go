@@ -30,15 +30,37 @@ type Plan struct {
 }
 
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: ZooKeeper %v, %d members (tick %v, syncLimit %d, election %v, lag %v, peer delay %v, pace %v), session timeout %v, %d faults in %v", p.Seed, p.Profile,
-		p.Members, p.TickTime, p.SyncLimit, p.Election, p.Lag, p.PeerDelay, p.Pace, p.SessionTimeout, len(p.Faults), p.Trouble)
+	return fmt.Sprintf(
+		"seed %d: ZooKeeper %v, %d members (tick %v, syncLimit %d, election %v, lag %v, peer delay %v, pace %v), "+
+			"session timeout %v, %d faults in %v",
+		p.Seed,
+		p.Profile,
+		p.Members,
+		p.TickTime,
+		p.SyncLimit,
+		p.Election,
+		p.Lag,
+		p.PeerDelay,
+		p.Pace,
+		p.SessionTimeout,
+		len(p.Faults),
+		p.Trouble,
+	)
 }
 
 // draw makes the plan of a seed.
 func draw(seed uint64, c Config) *Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
-	p := &Plan{Seed: seed, Members: pick(r, c.Members...), Profile: pick(r, c.Profiles...), TickTime: c.TickTime, SyncLimit: c.SyncLimit,
-		SessionTimeout: pick(r, c.SessionTimeouts...), Latency: c.Latency, Patience: c.Patience}
+	p := &Plan{
+		Seed:           seed,
+		Members:        pick(r, c.Members...),
+		Profile:        pick(r, c.Profiles...),
+		TickTime:       c.TickTime,
+		SyncLimit:      c.SyncLimit,
+		SessionTimeout: pick(r, c.SessionTimeouts...),
+		Latency:        c.Latency,
+		Patience:       c.Patience,
+	}
 	p.Election = pick(r, 400*time.Millisecond, 400*time.Millisecond, 100*time.Millisecond, 3*time.Second)
 	p.Pace = pick(r, 0, 0, below(r, time.Millisecond))
 	if p.Members > 1 {
@@ -49,7 +71,10 @@ func draw(seed uint64, c Config) *Plan {
 	if p.Patience <= 0 {
 		p.Patience = 2*time.Minute + 4*p.SessionTimeout
 	}
-	kinds := slices.DeleteFunc(slices.Clone(c.Faults), func(k Kind) bool { return k.ofPeers() && p.Members == 1 })
+	kinds := slices.DeleteFunc(
+		slices.Clone(c.Faults),
+		func(k Kind) bool { return k.ofPeers() && p.Members == 1 },
+	)
 	every := c.Every
 	if every <= 0 {
 		every = pick(r, time.Second, 2*time.Second, 4*time.Second)
@@ -63,10 +88,39 @@ func draw(seed uint64, c Config) *Plan {
 }
 
 var (
-	struckOps = []zktest.Op{zktest.OpCreate2, zktest.OpCreate2, zktest.OpCreate, zktest.OpGetChildren2, zktest.OpGetData, zktest.OpDelete, zktest.OpExists, zktest.OpPing, zktest.OpPing,
-		zktest.OpConnect, zktest.OpMulti, zktest.OpSetData, zktest.OpSetWatches, zktest.OpSetWatches2, zktest.OpAddWatch, zktest.OpMultiRead, zktest.OpSync, zktest.OpCloseSession}
-	strikes = []zktest.Action{zktest.DropRequest, zktest.CutBefore, zktest.LoseReply, zktest.LoseReply, zktest.LoseReply, zktest.Hold, zktest.HoldReply, zktest.DelayReply, zktest.DelayReply,
-		zktest.ReplyError, zktest.HalfHandshake}
+	struckOps = []zktest.Op{
+		zktest.OpCreate2,
+		zktest.OpCreate2,
+		zktest.OpCreate,
+		zktest.OpGetChildren2,
+		zktest.OpGetData,
+		zktest.OpDelete,
+		zktest.OpExists,
+		zktest.OpPing,
+		zktest.OpPing,
+		zktest.OpConnect,
+		zktest.OpMulti,
+		zktest.OpSetData,
+		zktest.OpSetWatches,
+		zktest.OpSetWatches2,
+		zktest.OpAddWatch,
+		zktest.OpMultiRead,
+		zktest.OpSync,
+		zktest.OpCloseSession,
+	}
+	strikes = []zktest.Action{
+		zktest.DropRequest,
+		zktest.CutBefore,
+		zktest.LoseReply,
+		zktest.LoseReply,
+		zktest.LoseReply,
+		zktest.Hold,
+		zktest.HoldReply,
+		zktest.DelayReply,
+		zktest.DelayReply,
+		zktest.ReplyError,
+		zktest.HalfHandshake,
+	}
 	// answers are what a server may say that has done nothing.
 	answers = []zktest.Error{zktest.ErrThrottledOp, zktest.ErrRequestTimeout, zktest.ErrSessionMoved}
 )
@@ -74,11 +128,32 @@ var (
 // fault draws one.
 func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
 	// Everything is drawn, whatever the kind needs: so a plan changes little when a kind does.
-	f := Fault{Kind: kind, At: at.Round(time.Millisecond), Process: r.IntN(1 << 10), Member: r.IntN(p.Members), Other: r.IntN(p.Members),
-		Dir: pick(r, zktest.Both, zktest.FromClient, zktest.ToClient), Op: pick(r, struckOps...), Action: pick(r, strikes...), Err: pick(r, answers...), After: r.IntN(3),
-		Times: pick(r, 1, 1, 2, -1), All: r.IntN(3) == 0}
+	f := Fault{
+		Kind:    kind,
+		At:      at.Round(time.Millisecond),
+		Process: r.IntN(1 << 10),
+		Member:  r.IntN(p.Members),
+		Other:   r.IntN(p.Members),
+		Dir: pick(
+			r,
+			zktest.Both,
+			zktest.FromClient,
+			zktest.ToClient,
+		),
+		Op:     pick(r, struckOps...),
+		Action: pick(r, strikes...),
+		Err:    pick(r, answers...),
+		After:  r.IntN(3),
+		Times:  pick(r, 1, 1, 2, -1),
+		All:    r.IntN(3) == 0,
+	}
 	f.Delay = below(r, pick(r, 100*time.Millisecond, time.Second, 3*time.Second)).Round(time.Millisecond)
-	f.Lasts = below(r, pick(r, time.Second, p.SessionTimeout, 2*p.SessionTimeout+p.stale())).Round(time.Millisecond)
+	f.Lasts = below(
+		r,
+		pick(r, time.Second, p.SessionTimeout, 2*p.SessionTimeout+p.stale()),
+	).Round(
+		time.Millisecond,
+	)
 	if f.Other == f.Member && p.Members > 1 {
 		f.Other = (f.Other + 1) % p.Members
 	}
@@ -119,8 +194,20 @@ func (p *Plan) end() (end time.Duration) {
 
 // server is the members' configuration.
 func (p *Plan) server() zktest.Config {
-	cfg := zktest.Config{TickTime: p.TickTime, SyncLimit: p.SyncLimit, Lag: p.Lag, PeerDelay: p.PeerDelay, Profile: p.Profile, Pace: p.Pace, ElectionTime: p.Election,
-		MinSessionTimeout: min(2*p.TickTime, p.SessionTimeout), MaxSessionTimeout: max(20*p.TickTime, p.SessionTimeout)}
+	cfg := zktest.Config{
+		TickTime:     p.TickTime,
+		SyncLimit:    p.SyncLimit,
+		Lag:          p.Lag,
+		PeerDelay:    p.PeerDelay,
+		Profile:      p.Profile,
+		Pace:         p.Pace,
+		ElectionTime: p.Election,
+		MinSessionTimeout: min(
+			2*p.TickTime,
+			p.SessionTimeout,
+		),
+		MaxSessionTimeout: max(20*p.TickTime, p.SessionTimeout),
+	}
 	if p.Members == 1 { // it says that it stands alone
 		cfg.EnsembleConfig = "version=0"
 	}

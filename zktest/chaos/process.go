@@ -48,9 +48,9 @@ type slot struct {
 }
 
 // Start adds a process to the service. Its function runs until it returns by itself, which it must, within
-// [Config.Patience], when the process's context ends; it runs again if the process is killed or restarted by a
-// fault. The name, with a number, stands in the story. It is for the scenario: the process starts when that
-// returns.
+// [Config.Patience], when the process's context ends; it runs again if the process is killed or restarted
+// by a fault. The name, with a number, stands in the story. It is for the scenario: the process starts when
+// that returns.
 func (w *World) Start(name string, body func(p *Process)) {
 	n := len(w.slots)
 	s := &slot{w: w, n: n, name: fmt.Sprintf("%s-%d", name, n), body: body}
@@ -85,7 +85,15 @@ func (s *slot) seen() (lines []Line) {
 		text := ev.Note
 		switch ev.Op {
 		case "":
-		case zktest.OpConnect, zktest.OpCreate, zktest.OpCreate2, zktest.OpCreateContainer, zktest.OpCreateTTL, zktest.OpDelete, zktest.OpSetData, zktest.OpMulti, zktest.OpCloseSession:
+		case zktest.OpConnect,
+			zktest.OpCreate,
+			zktest.OpCreate2,
+			zktest.OpCreateContainer,
+			zktest.OpCreateTTL,
+			zktest.OpDelete,
+			zktest.OpSetData,
+			zktest.OpMulti,
+			zktest.OpCloseSession:
 			text = strings.TrimSpace(ev.Op + " " + ev.Path)
 			if ev.Err != nil {
 				text += ": " + ev.Err.Error()
@@ -93,7 +101,10 @@ func (s *slot) seen() (lines []Line) {
 		default:
 			continue
 		}
-		lines = append(lines, Line{ev.At, s.name, fmt.Sprintf("[server %d, session %#x] %s", ev.Member, ev.Session, text)})
+		lines = append(
+			lines,
+			Line{ev.At, s.name, fmt.Sprintf("[server %d, session %#x] %s", ev.Member, ev.Session, text)},
+		)
 	}
 	return lines
 }

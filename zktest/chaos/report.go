@@ -12,7 +12,7 @@ import (
 )
 
 // report makes the failing plan shorter, and tells its story.
-func (h *hunt) report(failed *Result) (text string, best *Result) {
+func (h *hunt) report(failed *Result) *Failure {
 	var w worker
 	defer w.close()
 	play := func(p *Plan) *Result { return w.play(h.t, p) }
@@ -31,20 +31,37 @@ func (h *hunt) report(failed *Result) (text string, best *Result) {
 	for _, node := range v.Nodes {
 		fmt.Fprintf(&b, "  at that moment there was the ephemeral node %s\n", node)
 	}
-	fmt.Fprintf(&b, "found with seed %d (%d faults; %v). The shortest plan that still fails, after %d tries (%v):\n%v\n%s", failed.Plan.Seed,
-		len(failed.Plan.Faults), again, tries, short, best.Plan, best.Plan.schedule())
+	fmt.Fprintf(
+		&b,
+		"found with seed %d (%d faults; %v). The shortest plan that still fails, after %d tries (%v):\n%v\n%s",
+		failed.Plan.Seed,
+		len(failed.Plan.Faults),
+		again,
+		tries,
+		short,
+		best.Plan,
+		best.Plan.schedule(),
+	)
 	if again.failed < again.n || short.failed < short.n {
-		b.WriteString("Where replays differ, the order counts in which Go runs goroutines that are ready at one instant.\n")
+		b.WriteString(
+			"Where replays differ, the order counts in which Go runs goroutines that are ready at one instant.\n",
+		)
 	}
 	fmt.Fprintf(&b, "its story, in virtual time:\n%s", story(best))
 	if dir, err := keep(h.t.Name(), best); err != nil {
 		fmt.Fprintf(&b, "its files cannot be kept: %v\n", err)
 	} else {
-		fmt.Fprintf(&b, "kept in %s: plan.json, story.txt, trace.txt (the servers'), sequence.mmd (a Mermaid diagram)\n", dir)
-		fmt.Fprintf(&b, "again: go test -run '^%s$' -args -chaos.plan=%s\n", h.t.Name(), filepath.Join(dir, "plan.json"))
+		fmt.Fprintf(&b, "kept in %s: plan.json, story.txt, trace.txt (the servers'), sequence.mmd (Mermaid)\n", dir)
+		fmt.Fprintf(&b, "again: go test -run '^%s$' -args -chaos.plan=%s\n", h.t.Name(),
+			filepath.Join(dir, "plan.json"))
 	}
-	fmt.Fprintf(&b, "the seed as it was found: go test -run '^%s$' -args -chaos.seed=%d\n", h.t.Name(), failed.Plan.Seed)
-	return b.String(), best
+	fmt.Fprintf(
+		&b,
+		"the seed as it was found: go test -run '^%s$' -args -chaos.seed=%d\n",
+		h.t.Name(),
+		failed.Plan.Seed,
+	)
+	return &Failure{Violation: v, Plan: best.Plan, Report: b.String()}
 }
 
 // replayed says how often a plan has failed again.
@@ -114,7 +131,8 @@ func story(r *Result) string {
 func brief(lines []Line) (short []Line) {
 	searching := map[string]bool{}
 	for _, l := range lines {
-		vain := strings.HasPrefix(l.Text, "[server") && (strings.HasSuffix(l.Text, "connection closed") || strings.Contains(l.Text, "refused: "))
+		vain := strings.HasPrefix(l.Text, "[server") &&
+			(strings.HasSuffix(l.Text, "connection closed") || strings.Contains(l.Text, "refused: "))
 		if vain && searching[l.Actor] {
 			continue
 		}
@@ -147,7 +165,10 @@ func keep(name string, r *Result) (dir string, err error) {
 	for _, l := range r.Story {
 		fmt.Fprintf(&all, "%9.3fs %-16s %s\n", l.At.Seconds(), l.Actor, l.Text)
 	}
-	for file, text := range map[string]string{"plan.json": string(plan), "story.txt": all.String(), "trace.txt": strings.Join(r.Trace, "\n"), "sequence.mmd": sequence(r)} {
+	for file, text := range map[string]string{
+		"plan.json": string(plan), "story.txt": all.String(), "trace.txt": strings.Join(r.Trace, "\n"),
+		"sequence.mmd": sequence(r),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o644); err != nil {
 			return "", err
 		}

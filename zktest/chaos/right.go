@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// Right is something that only so many processes may have at a time: a lock, an election, a lease. The service
-// reports to it what its processes believe; it reports two that believe it at one instant, acts under a right
-// that was lost or has passed on, and tokens that do not grow. Its methods are safe for concurrent use.
+// Right is something that only so many processes may have at a time: a lock, an election, a lease. The
+// service reports to it what its processes believe; it reports two that believe it at one instant, acts
+// under a right that was lost or has passed on, and tokens that do not grow. Its methods are safe for
+// concurrent use.
 type Right struct {
 	w     *World
 	name  string
@@ -29,7 +30,13 @@ func (w *World) Exclusive(name string) *Right { return w.Shared(name, 1) }
 
 // Shared names a right that so many may have at a time: the leases of a semaphore.
 func (w *World) Shared(name string, limit int) *Right {
-	r := &Right{w: w, name: name, limit: max(limit, 1), wants: map[*Process]int{}, last: map[*slot]time.Duration{}}
+	r := &Right{
+		w:     w,
+		name:  name,
+		limit: max(limit, 1),
+		wants: map[*Process]int{},
+		last:  map[*slot]time.Duration{},
+	}
 	w.rights = append(w.rights, r)
 	return r
 }
@@ -44,11 +51,12 @@ type Grant struct {
 	ctx    context.Context // ends with the right; nil: the service says Done
 	lost   time.Duration   // when ctx had ended; guarded by the right's lock, like the following
 	done   bool
-	passed bool // somebody else has got it since
+	given  time.Duration // when it was done
+	passed bool          // somebody else has got it since
 }
 
-// Wants says that a process begins to wait for the right, for the story and the coverage. The returned function
-// says that it waits no longer.
+// Wants says that a process begins to wait for the right, for the story and the coverage. The returned
+// function says that it waits no longer.
 func (r *Right) Wants(p *Process) (done func()) {
 	r.mu.Lock()
 	r.wants[p]++
@@ -167,15 +175,27 @@ func (g *Grant) Use(format string, args ...any) {
 	r := g.right
 	r.mu.Lock()
 	ended, lost := g.ctx != nil && g.ctx.Err() != nil && g.lost != 0 && r.w.Elapsed() > g.lost, g.lost
-	passed, done := g.passed, g.done
+	passed, done := g.passed, g.done && r.w.Elapsed() > g.given
 	r.mu.Unlock()
 	switch {
 	case done:
-		r.w.Violate(r.name, "%v does %q, and has said that it is done", g.who, what)
+		r.w.Violate(
+			r.name,
+			"%v does %q, %v after it has given the right up",
+			g.who,
+			what,
+			(r.w.Elapsed() - g.given).Round(time.Millisecond),
+		)
 	case passed:
 		r.w.Violate(r.name, "%v does %q, and the right has passed to another since", g.who, what)
 	case ended:
-		r.w.Violate(r.name, "%v does %q, %v after its right has ended", g.who, what, (r.w.Elapsed() - lost).Round(time.Millisecond))
+		r.w.Violate(
+			r.name,
+			"%v does %q, %v after its right has ended",
+			g.who,
+			what,
+			(r.w.Elapsed() - lost).Round(time.Millisecond),
+		)
 	}
 }
 
@@ -197,7 +217,7 @@ func (g *Grant) Done() {
 		r.mu.Unlock()
 		return
 	}
-	g.done = true
+	g.done, g.given = true, r.w.Elapsed()
 	r.held = slices.DeleteFunc(r.held, func(other *Grant) bool { return other == g })
 	r.last[g.who.slot] = r.w.Elapsed()
 	r.mu.Unlock()
@@ -217,7 +237,16 @@ func (r *Right) beliefs() (all []string) {
 	defer r.mu.Unlock()
 	for _, g := range r.held {
 		if g.believes() {
-			all = append(all, fmt.Sprintf("%v believes to have %s%s, since %v", g.who, r.name, g.tokenText(), g.since.Round(time.Millisecond)))
+			all = append(
+				all,
+				fmt.Sprintf(
+					"%v believes to have %s%s, since %v",
+					g.who,
+					r.name,
+					g.tokenText(),
+					g.since.Round(time.Millisecond),
+				),
+			)
 		}
 	}
 	return all

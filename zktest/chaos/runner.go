@@ -14,7 +14,11 @@ import (
 var (
 	seedFlag  = flag.Uint64("chaos.seed", 0, "play this seed again, and tell its story")
 	planFlag  = flag.String("chaos.plan", "", "play the plan in this file again, and tell its story")
-	countFlag = flag.Uint64("chaos.count", 0, "how many schedules; 0: 100, 20 with -short, or as many as -chaos.time allows")
+	countFlag = flag.Uint64(
+		"chaos.count",
+		0,
+		"how many schedules; 0: what Config.Count says, or as many as -chaos.time allows",
+	)
 	timeFlag  = flag.Duration("chaos.time", 0, "how long to go on with new schedules")
 	fromFlag  = flag.Uint64("chaos.from", 1, "the first seed")
 	jobsFlag  = flag.Int("chaos.jobs", runtime.NumCPU(), "how many schedules at a time")
@@ -34,15 +38,58 @@ type Result struct {
 	Actors     []string       `json:"actors,omitempty"`
 	Coverage   map[string]int `json:"coverage,omitempty"`
 	Replicas   int            `json:"replicas"`
-	Took       time.Duration  `json:"took"` // virtual
+	Took       time.Duration  `json:"took"`            // virtual
 	Unfit      bool           `json:"unfit,omitempty"` // its goroutines are still there
 	circles    bool           // it was ended by the wall clock
 }
 
 // Test runs the scenario under many schedules of faults, and fails the test at the first that violates what
 // must hold, with the shortest schedule that still does. See the package's documentation for what a scenario
-// does and for the flags. Only the first Config counts. A test function calls it once, outside a bubble.
+// does and for the flags. Only the first Config counts. A test function calls it, or [Find], once, outside a
+// bubble.
 func Test(t *testing.T, scenario func(w *World), cfg ...Config) {
+	t.Helper()
+	h := newHunt(t, scenario, cfg)
+	var p *Plan
+	switch {
+	case *planFlag != "":
+		data, err := os.ReadFile(*planFlag)
+		if err == nil {
+			err = json.Unmarshal(data, &p)
+		}
+		if err != nil {
+			t.Fatalf("chaos: %v", err)
+		}
+	case *seedFlag != 0:
+		p = draw(*seedFlag, h.cfg)
+	}
+	if p != nil {
+		h.replay(p)
+	} else if failed := h.search(); failed != nil {
+		t.Error(h.report(failed).Report)
+	}
+}
+
+// Failure is a schedule that violates what must hold, made as short as it can be.
+type Failure struct {
+	Violation Violation
+	Plan      *Plan
+	Report    string // what Test prints
+}
+
+// Find is [Test] for a service that has a mistake: it returns the first schedule that fails, and nil if there
+// is none. It does not fail the test.
+func Find(t *testing.T, scenario func(w *World), cfg ...Config) *Failure {
+	t.Helper()
+	h := newHunt(t, scenario, cfg)
+	if failed := h.search(); failed != nil {
+		return h.report(failed)
+	}
+	return nil
+}
+
+// newHunt makes a hunt. In a child process it plays what the parent asks for instead, and does not return.
+func newHunt(t *testing.T, scenario func(w *World), cfg []Config) *hunt {
 	t.Helper()
 	var c Config
 	if len(cfg) > 0 {
@@ -51,35 +98,9 @@ func Test(t *testing.T, scenario func(w *World), cfg ...Config) {
 	c = c.withDefaults()
 	if os.Getenv(workerEnv) != "" {
 		work(t, c, scenario)
-		return
+		t.SkipNow() // what comes after it is the parent's
 	}
-	h := &hunt{t: t, cfg: c, covered: coverage{}, started: time.Now()}
-	switch {
-	case *planFlag != "":
-		var p Plan
-		data, err := os.ReadFile(*planFlag)
-		if err == nil {
-			err = json.Unmarshal(data, &p)
-		}
-		if err != nil {
-			t.Fatalf("chaos: %v", err)
-		}
-		h.replay(&p)
-	case *seedFlag != 0:
-		h.replay(draw(*seedFlag, c))
-	default:
-		count := *countFlag
-		if count == 0 && *timeFlag == 0 {
-			if count = 100; testing.Short() {
-				count = 20
-			}
-		}
-		h.search(*fromFlag, count, *timeFlag)
-		if h.failed != nil {
-			text, _ := h.report(h.failed)
-			t.Error(text)
-		}
-	}
+	return &hunt{t: t, cfg: c, covered: coverage{}, started: time.Now()}
 }
 
 // hunt looks for a schedule that fails.
@@ -97,10 +118,15 @@ type hunt struct {
 	failed  *Result
 }
 
-// search plays new seeds until there are enough (if count is not 0), or the time is over (if limit is not 0), or
-// one fails.
-func (h *hunt) search(from, count uint64, limit time.Duration) {
+// search plays new seeds until there are enough, or the time is over, or one fails, which it returns.
+func (h *hunt) search() *Result {
 	h.t.Helper()
+	from, count, limit := *fromFlag, *countFlag, *timeFlag
+	if count == 0 && limit == 0 {
+		if count = h.cfg.Count; testing.Short() {
+			count = max(count/5, 1)
+		}
+	}
 	h.from, h.next = from, from
 	more := func() (seed uint64, ok bool) {
 		h.mu.Lock()
@@ -134,6 +160,7 @@ func (h *hunt) search(from, count uint64, limit time.Duration) {
 		}
 	}
 	h.t.Logf("chaos: %s\n%v", h.summary(), h.covered)
+	return h.failed
 }
 
 func (h *hunt) took(r *Result) {
@@ -142,7 +169,8 @@ func (h *hunt) took(r *Result) {
 	h.runs++
 	h.virtual += r.Took
 	h.covered.add(r.Coverage)
-	if len(r.Violations) > 0 && (h.failed == nil || r.Plan.Seed < h.failed.Plan.Seed) { // what several workers find does not depend on who is first
+	// The lowest seed counts: what several workers find does not depend on which is first.
+	if len(r.Violations) > 0 && (h.failed == nil || r.Plan.Seed < h.failed.Plan.Seed) {
 		h.failed = r
 	}
 }
@@ -151,7 +179,16 @@ func (h *hunt) summary() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	took := time.Since(h.started)
-	return fmt.Sprintf("%s: %d schedules (seeds %d to %d) in %v, %.1f/s, %.1f virtual hours", h.t.Name(), h.runs, h.from, h.next-1, took.Round(time.Second/10), float64(h.runs)/took.Seconds(), h.virtual.Hours())
+	return fmt.Sprintf(
+		"%s: %d schedules (seeds %d to %d) in %v, %.1f/s, %.1f virtual hours",
+		h.t.Name(),
+		h.runs,
+		h.from,
+		h.next-1,
+		took.Round(time.Second/10),
+		float64(h.runs)/took.Seconds(),
+		h.virtual.Hours(),
+	)
 }
 
 // replay plays a plan again until it fails.

@@ -19,10 +19,16 @@ type shrinker struct {
 	best  *Result
 }
 
-// shrink leaves out what the failure does not need: faults, processes, servers, the exactness of times. What it
-// returns fails with the same violated check.
+// shrink leaves out what the failure does not need: faults, processes, servers, the exactness of times.
+// What it returns fails with the same violated check.
 func shrink(failed *Result, sure bool, play func(*Plan) *Result) (*Result, int) {
-	s := &shrinker{play: play, check: failed.Violations[0].Check, until: time.Now().Add(shrinkFor), best: failed, sure: sure}
+	s := &shrinker{
+		play:  play,
+		check: failed.Violations[0].Check,
+		until: time.Now().Add(shrinkFor),
+		best:  failed,
+		sure:  sure,
+	}
 	failed.Plan.name(failed.Replicas)
 	for changed := true; changed && s.going(); {
 		changed = s.faults()
@@ -35,8 +41,8 @@ func shrink(failed *Result, sure bool, play func(*Plan) *Result) (*Result, int) 
 
 func (s *shrinker) going() bool { return time.Now().Before(s.until) }
 
-// try keeps the plan if it fails: in each of three runs, or in one of three if the failing plan itself does not
-// always.
+// try keeps the plan if it fails: in each of three runs, or in one of three if the failing plan itself does
+// not always.
 func (s *shrinker) try(change func(p *Plan)) bool {
 	p := *s.best.Plan
 	p.Faults = slices.Clone(p.Faults)
@@ -73,15 +79,16 @@ func (s *shrinker) faults() (changed bool) {
 	return changed
 }
 
-// replicas starts fewer processes, from the end, but one of each name at least. A fault's process is taken modulo
-// their number, so it is named first.
+// replicas starts fewer processes, from the end, but one of each name at least. A fault's process is taken
+// modulo their number, so it is named first.
 func (s *shrinker) replicas() (changed bool) {
 	for s.going() {
 		n := s.best.Replicas
-		if n < 2 || !slices.Contains(roles(s.best.Actors[:n-1]), roles(s.best.Actors)[n-1]) || !s.try(func(p *Plan) {
-			p.name(n)
-			p.Replicas = n - 1
-		}) {
+		if n < 2 || !slices.Contains(roles(s.best.Actors[:n-1]), roles(s.best.Actors)[n-1]) ||
+			!s.try(func(p *Plan) {
+				p.name(n)
+				p.Replicas = n - 1
+			}) {
 			return changed
 		}
 		changed = true
@@ -151,7 +158,8 @@ func (s *shrinker) times() (changed bool) {
 			changed = true
 		}
 	}
-	if end := rounded(s.best.Plan.end() + time.Second); end < s.best.Plan.Trouble && s.try(func(p *Plan) { p.Trouble = end }) {
+	if end := rounded(s.best.Plan.end() + time.Second); end < s.best.Plan.Trouble &&
+		s.try(func(p *Plan) { p.Trouble = end }) {
 		changed = true
 	}
 	return changed

@@ -18,9 +18,9 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// A worker is a child process of the test binary, which plays one plan after the other: it reads them from its
-// standard input, a line each, and answers with a line that begins with marker. Everything else that it prints
-// is the service's own.
+// A worker is a child process of the test binary, which plays one plan after the other: it reads them from
+// its standard input, a line each, and answers with a line that begins with marker. Everything else that it
+// prints is the service's own.
 const (
 	workerEnv = "CURATOR_CHAOS_WORKER"
 	marker    = "\x01chaos "
@@ -145,7 +145,8 @@ func (w *worker) start(t *testing.T) (err error) {
 	}
 	args := []string{"-test.run=" + strings.Join(names, "/"), "-test.timeout=0", "-test.count=1"}
 	for _, arg := range os.Args[1:] { // flags of the test's own
-		if !strings.HasPrefix(arg, "-test.") && !strings.HasPrefix(arg, "-chaos.") && !strings.HasPrefix(arg, "--chaos.") {
+		if !strings.HasPrefix(arg, "-test.") && !strings.HasPrefix(arg, "-chaos.") &&
+			!strings.HasPrefix(arg, "--chaos.") {
 			args = append(args, arg)
 		}
 	}

@@ -138,8 +138,8 @@ func (w *World) owner(session int64) string {
 	return fmt.Sprintf("session %#x", session)
 }
 
-// Errorf, FailNow and Helper let assertions that are made for a testing.T take the world instead: a failed one
-// is a violation with the name "assertion".
+// Errorf, FailNow and Helper let assertions that are made for a testing.T take the world instead: a failed
+// one is a violation with the name "assertion".
 func (w *World) Errorf(format string, args ...any) { w.Violate("assertion", format, args...) }
 
 // FailNow ends the function that it is called in: the scenario, or that of a process.
@@ -162,7 +162,14 @@ func guarded(f func()) {
 
 // run plays a plan. It is called in a bubble.
 func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *Result {
-	w := &World{plan: plan, cfg: cfg, abandon: abandon, began: time.Now(), calmed: make(chan struct{}), coverage: map[string]int{}}
+	w := &World{
+		plan:     plan,
+		cfg:      cfg,
+		abandon:  abandon,
+		began:    time.Now(),
+		calmed:   make(chan struct{}),
+		coverage: map[string]int{},
+	}
 	server := plan.server()
 	if cfg.Server != nil {
 		cfg.Server(&server)
@@ -305,7 +312,15 @@ func (w *World) nothingLeft() {
 	}
 	for i, m := range w.ens.Members() {
 		if path, differ := differ(tree, m.Tree()); differ {
-			w.Violate("servers", "member %d and %d, which leads, differ in %s: %+v and %+v", i, leader, path, m.Tree()[path].Stat, tree[path].Stat)
+			w.Violate(
+				"servers",
+				"member %d and %d, which leads, differ in %s: %+v and %+v",
+				i,
+				leader,
+				path,
+				m.Tree()[path].Stat,
+				tree[path].Stat,
+			)
 		}
 	}
 }
@@ -329,7 +344,15 @@ func differ(a, b map[string]zktest.Node) (path string, differ bool) {
 func (w *World) result(trace []string) *Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := &Result{Plan: w.plan, Violations: w.violated, Story: w.story, Trace: trace, Coverage: w.coverage, Took: w.Elapsed(), Replicas: len(w.slots)}
+	r := &Result{
+		Plan:       w.plan,
+		Violations: w.violated,
+		Story:      w.story,
+		Trace:      trace,
+		Coverage:   w.coverage,
+		Took:       w.Elapsed(),
+		Replicas:   len(w.slots),
+	}
 	for _, s := range w.slots {
 		r.Actors = append(r.Actors, s.name)
 		if len(w.violated) > 0 {

@@ -23,10 +23,10 @@ import (
 // found runs a scenario that must violate something, and returns the first violation.
 func found(t *testing.T, scenario func(w *chaos.World), cfg ...chaos.Config) chaos.Violation {
 	t.Helper()
-	best, report := chaos.Find(t, 50, scenario, cfg...)
-	require.NotNil(t, best, "nothing was violated")
-	assert.Contains(t, report, "-chaos.seed=")
-	return best.Violations[0]
+	failure := chaos.Find(t, scenario, cfg...)
+	require.NotNil(t, failure, "nothing was violated")
+	assert.Contains(t, failure.Report, "-chaos.seed=")
+	return failure.Violation
 }
 
 // process starts a process without a client.
@@ -57,8 +57,13 @@ func TestWhatIsViolated(t *testing.T) {
 		}, "leases", "has it, and so has"},
 		"used when it is done": {func(w *chaos.World) {
 			r := w.Exclusive("right")
-			process(w, "p", func(p *chaos.Process) { g := r.Granted(p); g.Done(); g.Use("x") })
-		}, "right", `does "x", and has said that it is done`},
+			process(w, "p", func(p *chaos.Process) {
+				g := r.Granted(p)
+				g.Done()
+				time.Sleep(time.Second)
+				g.Use("x")
+			})
+		}, "right", `does "x", 1s after it has given the right up`},
 		"used after it has passed on": {func(w *chaos.World) {
 			r := w.Exclusive("right")
 			process(w, "p", func(p *chaos.Process) {
@@ -107,9 +112,16 @@ func TestWhatIsViolated(t *testing.T) {
 		"eventually": {func(w *chaos.World) {
 			w.Eventually("never", func() error { return errors.New("not yet") })
 		}, "never", "not yet"},
-		"finally":   {func(w *chaos.World) { w.Finally("end", func() error { return errors.New("no") }) }, "end", "no"},
-		"history":   {func(w *chaos.World) { w.History("ops", func([]chaos.Op) error { return errors.New("odd") }) }, "ops", "odd"},
-		"progress":  {func(w *chaos.World) { w.Progress("work"); process(w, "p", func(*chaos.Process) {}) }, "work", "no progress by anybody"},
+		"finally": {func(w *chaos.World) {
+			w.Finally("end", func() error { return errors.New("no") })
+		}, "end", "no"},
+		"history": {func(w *chaos.World) {
+			w.History("ops", func([]chaos.Op) error { return errors.New("odd") })
+		}, "ops", "odd"},
+		"progress": {func(w *chaos.World) {
+			w.Progress("work")
+			process(w, "p", func(*chaos.Process) {})
+		}, "work", "no progress by anybody"},
 		"assertion": {func(w *chaos.World) { require.Equal(w, 1, 2) }, "assertion", "Not equal"},
 		"an assertion in a process": {func(w *chaos.World) {
 			process(w, "p", func(*chaos.Process) { require.Equal(w, 1, 2) })
@@ -145,10 +157,12 @@ func TestASchedulesProcessDies(t *testing.T) {
 		body        func(p *chaos.Process)
 		check, text string
 	}{
-		"panic":              {func(*chaos.Process) { panic("oh") }, "panic", "oh"},
-		"panic elsewhere":    {func(*chaos.Process) { go panic("oh") }, "process", "panic: oh"},
-		"does not stop":      {func(*chaos.Process) { select {} }, "stop", "has not stopped within 1m0s"},
-		"leaves a goroutine": {func(p *chaos.Process) { go func() { select {} }() }, "goroutines", "blocked goroutines remain"},
+		"panic":           {func(*chaos.Process) { panic("oh") }, "panic", "oh"},
+		"panic elsewhere": {func(*chaos.Process) { go panic("oh") }, "process", "panic: oh"},
+		"does not stop":   {func(*chaos.Process) { select {} }, "stop", "has not stopped within 1m0s"},
+		"leaves a goroutine": {func(*chaos.Process) {
+			go func() { select {} }()
+		}, "goroutines", "blocked goroutines remain"},
 		"runs in circles": {func(p *chaos.Process) {
 			for p.Context().Err() == nil {
 				runtime.Gosched()
@@ -198,14 +212,18 @@ func TestAPausedProcess(t *testing.T) {
 			}
 		}
 	}
-	cfg := chaos.Config{Faults: append(chaos.Usual(), chaos.PauseProcess, chaos.PauseProcess, chaos.PauseProcess)}
+	cfg := chaos.Config{
+		Faults: append(chaos.Usual(), chaos.PauseProcess, chaos.PauseProcess, chaos.PauseProcess),
+	}
 	t.Run("fenced", func(t *testing.T) { chaos.Test(t, service(true), cfg) })
 	t.Run("not-fenced", func(t *testing.T) {
-		best, _ := chaos.Find(t, 2000, service(false), cfg)
-		require.NotNil(t, best)
-		assert.Equal(t, "job", best.Violations[0].Check)
-		assert.Len(t, best.Plan.Faults, 1)
-		assert.Equal(t, chaos.PauseProcess, best.Plan.Faults[0].Kind)
+		cfg := cfg
+		cfg.Count = 10_000
+		failure := chaos.Find(t, service(false), cfg)
+		require.NotNil(t, failure)
+		assert.Equal(t, "job", failure.Violation.Check)
+		assert.Len(t, failure.Plan.Faults, 1)
+		assert.Equal(t, chaos.PauseProcess, failure.Plan.Faults[0].Kind)
 	})
 }
 
