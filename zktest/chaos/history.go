@@ -50,8 +50,24 @@ func (h *History) Call(p *Process, input any) (returned func(output any)) {
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, op)
 	return func(output any) {
+		if p.killed() {
+			return
+		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		op.Output, op.Returned = output, h.w.Elapsed()
 	}
+}
+
+// Add notes an operation that was called at some time (see [World.Elapsed]) and has returned now. An operation of
+// which it turns out that nothing was done need not be added. If the process was killed meanwhile, the operation's
+// outcome is unknown.
+func (h *History) Add(p *Process, called time.Duration, input, output any) {
+	op := &Op{Process: p.Name(), Input: input, Output: output, Called: called, Returned: h.w.Elapsed()}
+	if p.killed() {
+		op.Output, op.Returned = nil, Never
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, op)
 }
