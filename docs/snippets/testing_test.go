@@ -89,7 +89,7 @@ func invoices(send func(context.Context, *framework.Client, func(int)) error) fu
 	}
 }
 
-func TestInvoices(t *testing.T) { chaos.Test(t, invoices(sendInvoices)) }
+func TestInvoices(t *testing.T) { chaos.Test(t, invoices(sendInvoices), chaos.Config{Count: 50}) }
 
 // bareInvoices is the same with go-zookeeper alone.
 func bareInvoices(w *chaos.World) {
