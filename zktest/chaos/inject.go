@@ -85,7 +85,7 @@ func (w *World) halt(m *zktest.Server) (undo func()) {
 	}
 }
 
-func (s *slot) inject(f Fault) (undo func()) {
+func (s *Replica) inject(f Fault) (undo func()) {
 	switch f.Kind {
 	case Cut:
 		s.host.Cut()
@@ -115,7 +115,7 @@ func (s *slot) inject(f Fault) (undo func()) {
 }
 
 // strike injects into the members: a session may move.
-func (s *slot) strike(f Fault) (undo func()) {
+func (s *Replica) strike(f Fault) (undo func()) {
 	sessions := s.host.Sessions()
 	if f.All || len(sessions) == 0 {
 		sessions = []int64{0}

@@ -23,7 +23,7 @@ var (
 // function is called again with a new one. Its methods are safe for concurrent use.
 type Process struct {
 	w    *World
-	slot *slot
+	slot *Replica
 	life int // how many came before it
 	ctx  context.Context
 	end  context.CancelCauseFunc
@@ -31,8 +31,9 @@ type Process struct {
 	done chan struct{} // closed when its function has returned
 }
 
-// slot is a place for a process: one runs there at a time.
-type slot struct {
+// Replica is a place for a process of the service: one runs there at a time. Its methods are faults by hand, on
+// top of the plan's or instead, for a script (see [World.Script]).
+type Replica struct {
 	w    *World
 	n    int
 	name string
@@ -51,14 +52,42 @@ type slot struct {
 // [Config.Patience], when the process's context ends; it runs again if the process is killed or restarted
 // by a fault. The name, with a number, stands in the story. It is for the scenario: the process starts when
 // that returns.
-func (w *World) Start(name string, body func(p *Process)) {
+func (w *World) Start(name string, body func(p *Process)) *Replica {
 	n := len(w.slots)
-	s := &slot{w: w, n: n, name: fmt.Sprintf("%s-%d", name, n), body: body}
+	s := &Replica{w: w, n: n, name: fmt.Sprintf("%s-%d", name, n), body: body}
 	s.host = w.ens.NewHost(s.name)
 	w.slots = append(w.slots, s)
+	return s
 }
 
-func (s *slot) start() {
+// Cut closes the process's connections.
+func (s *Replica) Cut() { s.host.Cut() }
+
+// Block keeps back what is sent in a direction between the process and the servers, until open is called.
+func (s *Replica) Block(dir zktest.Direction) (open func()) { return s.block(dir) }
+
+// Slow makes answers for the process come later by d; 0 ends it.
+func (s *Replica) Slow(d time.Duration) { s.host.Delay(d) }
+
+// Kill ends the process without a word, until start is called.
+func (s *Replica) Kill() (start func()) { return or(s.stop(ErrKilled)) }
+
+// Stop asks the process to stop, until start is called.
+func (s *Replica) Stop() (start func()) { return or(s.stop(ErrStopped)) }
+
+// Pause keeps back what the process sends and gets, and makes its calls of this package wait, until resume is
+// called.
+func (s *Replica) Pause() (resume func()) { return or(s.pause()) }
+
+// or is f, or a function that does nothing if there was nothing to do.
+func or(f func()) func() {
+	if f == nil {
+		return func() {}
+	}
+	return f
+}
+
+func (s *Replica) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &Process{w: s.w, slot: s, dead: make(chan struct{}), done: make(chan struct{})}
@@ -80,7 +109,7 @@ func (s *slot) start() {
 }
 
 // seen is what the servers have seen of the process, but for what changes nothing.
-func (s *slot) seen() (lines []Line) {
+func (s *Replica) seen() (lines []Line) {
 	for _, ev := range s.host.Events() {
 		text := ev.Note
 		switch ev.Op {
@@ -110,14 +139,14 @@ func (s *slot) seen() (lines []Line) {
 }
 
 // now is the process that runs, or ran last.
-func (s *slot) now() *Process {
+func (s *Replica) now() *Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.life
 }
 
 // stop ends the process, unless it has been ended, and returns what starts the next.
-func (s *slot) stop(cause error) (undo func()) {
+func (s *Replica) stop(cause error) (undo func()) {
 	s.mu.Lock()
 	p := s.life
 	if s.quiet {
@@ -150,7 +179,7 @@ func (s *slot) stop(cause error) (undo func()) {
 }
 
 // pause makes nothing leave or reach the process until the returned function is called.
-func (s *slot) pause() (resume func()) {
+func (s *Replica) pause() (resume func()) {
 	s.mu.Lock()
 	if s.paused != nil {
 		s.mu.Unlock()
@@ -169,28 +198,27 @@ func (s *slot) pause() (resume func()) {
 }
 
 // block keeps back what is sent in a direction until open is called. Blocks may overlap.
-func (s *slot) block(dir zktest.Direction) (open func()) {
+func (s *Replica) block(dir zktest.Direction) (open func()) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	n := len(s.blocks)
 	s.blocks = append(s.blocks, dir)
-	s.mu.Unlock()
 	s.setBlocked()
 	return func() {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.blocks[n] = 0
-		s.mu.Unlock()
 		s.setBlocked()
 	}
 }
 
-func (s *slot) setBlocked() {
-	s.mu.Lock()
+// setBlocked makes the host's network what the blocks say. mu is held: it is the last word that counts.
+func (s *Replica) setBlocked() {
 	var all zktest.Direction
 	for _, dir := range s.blocks {
 		all |= dir
 	}
-	s.mu.Unlock()
-	s.host.Block(all) // by the driver alone
+	s.host.Block(all)
 }
 
 // gate waits while the process is paused, unless it is killed.

@@ -22,7 +22,7 @@ type Right struct {
 	newest int      // number of the last grant
 	token  int64    // the largest
 	wants  map[*Process]int
-	last   map[*slot]time.Duration // when each got or gave it last
+	last   map[*Replica]time.Duration // when each got or gave it last
 }
 
 // Exclusive names a right that one process at a time may have.
@@ -35,7 +35,7 @@ func (w *World) Shared(name string, limit int) *Right {
 		name:  name,
 		limit: max(limit, 1),
 		wants: map[*Process]int{},
-		last:  map[*slot]time.Duration{},
+		last:  map[*Replica]time.Duration{},
 	}
 	w.rights = append(w.rights, r)
 	return r
@@ -253,7 +253,7 @@ func (r *Right) beliefs() (all []string) {
 }
 
 // moment is what a process is doing with the right, for the coverage.
-func (r *Right) moment(s *slot) string {
+func (r *Right) moment(s *Replica) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, recently := r.last[s]

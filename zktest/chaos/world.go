@@ -25,7 +25,7 @@ type World struct {
 	ens     *zktest.Ensemble
 
 	// Filled by the scenario, before the run.
-	slots   []*slot
+	slots   []*Replica
 	rights  []*Right
 	checks  []check
 	results []func() // what is looked at in the end, by the driver
@@ -37,6 +37,7 @@ type World struct {
 	violated []Violation
 	coverage map[string]int
 	starting sync.WaitGroup // of processes that start again
+	scripts  []func()
 }
 
 // Line is a line of a run's story.
@@ -83,6 +84,11 @@ func (w *World) Elapsed() time.Duration { return time.Since(w.began) }
 
 // Calm is closed when the faults are over.
 func (w *World) Calm() <-chan struct{} { return w.calmed }
+
+// Script adds faults by hand: f runs beside the plan's faults, from when the processes have been started, and the
+// faults are over when it has returned, too. It uses the methods of [Replica] and of [zktest.Ensemble], and
+// time.Sleep.
+func (w *World) Script(f func()) { w.scripts = append(w.scripts, f) }
 
 // Logf adds a line to the run's story.
 func (w *World) Logf(format string, args ...any) { w.tell("scenario", format, args...) }
@@ -188,7 +194,13 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 	for _, s := range w.slots {
 		s.start()
 	}
+	var scripts sync.WaitGroup
+	for _, f := range w.scripts {
+		scripts.Go(func() { guarded(f) })
+	}
 	w.torment()
+	scripts.Wait()
+	w.heal()
 	close(w.calmed)
 	w.tell("faults", "are over")
 	w.settle()
@@ -239,6 +251,10 @@ func (w *World) torment() {
 		}
 		w.look(always)
 	}
+}
+
+// heal undoes what can be undone, and waits for the processes that start again.
+func (w *World) heal() {
 	if err := w.ens.Heal(); err != nil {
 		w.Violate("servers", "do not heal: %v", err)
 	}

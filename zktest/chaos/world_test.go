@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
@@ -307,4 +308,67 @@ func TestWhatAWorldTells(t *testing.T) {
 			}
 		})
 	})
+}
+
+// Faults by hand, without any of a plan: each replica in turn.
+func TestAScript(t *testing.T) {
+	chaos.Test(t, func(w *chaos.World) {
+		right, made := w.Exclusive("job"), w.ProgressOfEach("jobs")
+		lives := map[string]int{}
+		var mu sync.Mutex
+		var replicas []*chaos.Replica
+		for range 2 {
+			replicas = append(replicas, w.Start("worker", func(p *chaos.Process) {
+				mu.Lock()
+				lives[p.Name()]++
+				mu.Unlock()
+				client := connect(w, p)
+				defer client.Close()
+				m := mutex.New(client, "/job", mutex.WithLossPolicy(framework.SessionOnly))
+				for p.Context().Err() == nil {
+					lock, err := m.Acquire(p.Context())
+					if err != nil {
+						pause(p.Context(), time.Second)
+						continue
+					}
+					held := right.Granted(p, lock.Context())
+					if looksAfterTheWait(lock) {
+						held.Use("a step")
+						made.Made(p)
+					}
+					held.Done()
+					release(p, lock)
+				}
+			}))
+		}
+		w.Script(func() {
+			for _, r := range replicas {
+				time.Sleep(2 * time.Second)
+				r.Cut()
+				r.Slow(time.Second)
+				time.Sleep(5 * time.Second)
+				r.Slow(0)
+				open := r.Block(zktest.FromClient)
+				time.Sleep(time.Minute)
+				open()
+				resume := r.Pause()
+				time.Sleep(time.Minute)
+				resume()
+				start := r.Kill()
+				r.Kill() // it is dead
+				time.Sleep(time.Second)
+				start()
+				time.Sleep(5 * time.Second)
+				start = r.Stop()
+				time.Sleep(5 * time.Second)
+				start()
+			}
+		})
+		w.Finally("lives", func() error {
+			if fmt.Sprint(lives) != "map[worker-0:3 worker-1:3]" {
+				return fmt.Errorf("%v", lives)
+			}
+			return nil
+		})
+	}, chaos.Config{Every: 1000 * time.Hour, Count: 5})
 }
