@@ -135,6 +135,9 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 func TestBareInvoices(t *testing.T) {
+	if slow {
+		return // scripts/test plays it without the race detector
+	}
 	found := chaos.Find(t, bareInvoices, chaos.Config{Count: 10_000})
 	require.NotNil(t, found, "go-zookeeper's lock cannot tell that it is lost")
 	t.Log(found.Report)
@@ -164,6 +167,9 @@ func careless(ctx context.Context, client *framework.Client, mail func(number in
 }
 
 func TestCarelessInvoices(t *testing.T) {
+	if slow {
+		return
+	}
 	found := chaos.Find(t, invoices(careless), chaos.Config{Count: 10_000})
 	require.NotNil(t, found)
 	assert.Equal(t, "sending", found.Violation.Check)

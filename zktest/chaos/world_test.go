@@ -214,10 +214,14 @@ func TestAPausedProcess(t *testing.T) {
 		}
 	}
 	cfg := chaos.Config{
+		Count:  few(60),
 		Faults: append(chaos.Usual(), chaos.PauseProcess, chaos.PauseProcess, chaos.PauseProcess),
 	}
 	t.Run("fenced", func(t *testing.T) { chaos.Test(t, service(true), cfg) })
 	t.Run("not-fenced", func(t *testing.T) {
+		if slow {
+			return // as TestMistakesAreFound
+		}
 		cfg := cfg
 		cfg.Count = 10_000
 		failure := chaos.Find(t, service(false), cfg)
@@ -230,7 +234,7 @@ func TestAPausedProcess(t *testing.T) {
 
 // A cache is the tree, an election has one leader, in a service that has both; and a custom fault is played.
 func TestCachesAndElections(t *testing.T) {
-	cfg := chaos.Config{Custom: map[chaos.Kind]func(*chaos.World, chaos.Fault) func(){
+	cfg := chaos.Config{Count: few(60), Custom: map[chaos.Kind]func(*chaos.World, chaos.Fault) func(){
 		"foreign write": func(w *chaos.World, f chaos.Fault) func() {
 			_ = w.Ensemble().Member(0).Set("/config", []byte(f.At.String()))
 			return nil
@@ -307,7 +311,7 @@ func TestWhatAWorldTells(t *testing.T) {
 			case <-p.Context().Done():
 			}
 		})
-	})
+	}, chaos.Config{Count: few(60)})
 }
 
 // Faults by hand, without any of a plan: each replica in turn.
