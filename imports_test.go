@@ -40,6 +40,7 @@ var rules = []rule{
 	{part: "cache", may: []string{"internal/plain", "framework", "internal/zkpath", "retry"}},
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/plain", "internal/zkpath"}},
+	{part: "zktest/chaos", may: []string{"internal/chance", "zktest"}},
 	{part: "internal/sim", may: []string{anything}},
 	{part: "internal/hostile", may: nil},                                        // nothing but tests
 	{part: "recipes/internal/recipetest", may: []string{"framework", "zktest"}}, // for tests

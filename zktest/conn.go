@@ -28,6 +28,7 @@ type conn struct {
 	id   int64    // immutable; grows with each connection
 	nc   net.Conn // immutable
 	host string   // immutable; the client's address without the port
+	from *Host    // immutable; nil: of no host in particular
 
 	session   *session // nil before the handshake and after the session's end
 	sessionID int64    // stays for the trace
@@ -115,7 +116,11 @@ func (c *conn) send(frame []byte) {
 		return
 	}
 	item := outItem{frame: frame, hold: c.holding}
-	if d := max(c.delay, c.s.delayAll) + c.late; d > 0 {
+	d := max(c.delay, c.s.delayAll)
+	if c.from != nil {
+		d = max(d, c.from.delay)
+	}
+	if d += c.late; d > 0 {
 		item.at = time.Now().Add(d)
 	}
 	c.sent++

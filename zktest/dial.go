@@ -26,13 +26,22 @@ var clientPort atomic.Int32
 // A stopped or closed server refuses (ECONNREFUSED); a paused one accepts and stays silent; a black hole for
 // all connections makes Dial wait until Heal or the end of ctx, whose error it then returns.
 func (s *Server) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return s.dial(ctx, network, nil)
+}
+
+// dial is Dial from a host, or from none in particular.
+func (s *Server) dial(ctx context.Context, network string, from *Host) (net.Conn, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, dialError(network, err)
 		}
 		s.mu.Lock()
-		blocked, gate := s.blockedAll != 0 && !s.closed, s.gate
+		blocked, gate := (s.blockedAll != 0 || from.holds(s, Both)) && !s.closed, s.gate
+		down := from != nil && from.down
 		s.mu.Unlock()
+		if down {
+			return nil, dialError(network, syscall.ECONNREFUSED)
+		}
 		if !blocked {
 			break
 		}
@@ -44,7 +53,7 @@ func (s *Server) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	client := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 32768 + int(clientPort.Add(1))&0x3fff}
 	clientEnd, serverEnd := newPipe(client, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2181})
-	if !s.serve(serverEnd) {
+	if !s.serve(serverEnd, from) {
 		return nil, dialError(network, syscall.ECONNREFUSED)
 	}
 	return clientEnd, nil
@@ -91,7 +100,7 @@ func (s *Server) listenLocked(addr string) error {
 			if err != nil {
 				return // closed by Stop or Close
 			}
-			if !s.serve(nc) {
+			if !s.serve(nc, nil) {
 				_ = nc.Close()
 			}
 		}

@@ -28,6 +28,7 @@ type Ensemble struct {
 	closed  bool
 	running bool // run is at work
 	links   [][]*link
+	hosts   []*Host
 	delay   time.Duration
 	epoch   int64
 	electAt time.Time // zero: nobody can be elected, or joined
@@ -211,9 +212,18 @@ func (e *Ensemble) Addrs() []string {
 // Dial connects in memory to the member with the address; see [Server.Dial]. An address of no member is
 // refused.
 func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	s, err := e.at(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return s.Dial(ctx, network, addr)
+}
+
+// at is the member with the address.
+func (e *Ensemble) at(network, addr string) (*Server, error) {
 	for _, s := range e.members {
 		if addr == s.name || addr == s.Addr() {
-			return s.Dial(ctx, network, addr)
+			return s, nil
 		}
 	}
 	return nil, dialError(network, &net.AddrError{Err: "no member of the ensemble", Addr: addr})

@@ -92,12 +92,18 @@ func (e *Ensemble) SetPeerDelay(d time.Duration) {
 	e.delay = max(d, 0)
 }
 
-// Heal undoes the faults that can be undone: cut links between members, pauses, stops, black holes, delays,
-// clock skews, lags beyond the configured one. Injections stay. The error is that of a TCP listener that
+// Heal undoes the faults that can be undone: cut links between members, pauses, stops, black holes, delays, hosts
+// that are down, clock skews, lags beyond the configured one. Injections stay. The error is that of a TCP listener that
 // cannot be opened again.
 func (e *Ensemble) Heal() error {
 	e.HealPeers()
 	e.SetPeerDelay(e.cfg.PeerDelay)
+	e.mu.Lock()
+	hosts := e.hosts
+	e.mu.Unlock()
+	for _, h := range hosts {
+		h.Heal()
+	}
 	var failed error
 	for i, s := range e.members {
 		e.SetLag(i, e.cfg.Lag)

@@ -219,14 +219,14 @@ func (s *Server) HealSession(session int64) {
 
 // blocked says whether the direction is closed by a pause or a black hole.
 func (s *Server) blocked(c *conn, dir Direction) bool {
-	return s.paused || (s.blockedAll|c.blocked)&dir != 0
+	return s.paused || (s.blockedAll|c.blocked)&dir != 0 || c.from.holds(s, dir)
 }
 
 // openGate makes all waiting goroutines look again.
 func (s *Server) openGate() {
 	faulty := s.paused || s.blockedAll != 0
 	for c := range s.running {
-		faulty = faulty || c.blocked != 0
+		faulty = faulty || c.blocked != 0 || c.from.holds(s, Both)
 	}
 	s.faulty.Store(faulty)
 	close(s.gate)

@@ -138,7 +138,7 @@ func (s *Server) inject(c *conn, op int32, session int64, body []byte) strike {
 		case i.struck <- struct{}{}:
 		default:
 		}
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: session, note: fmt.Sprintf("fault: %s strikes %s", f.Action, opName(op))})
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: session, note: fmt.Sprintf("fault: %s strikes %s", f.Action, opName(op)), from: c.from})
 		return s.strike(i, c)
 	}
 	return strike{}

@@ -149,7 +149,7 @@ func (s *Server) reply(r *request, err Error, rec jute.Record) {
 }
 
 func (s *Server) replyAt(r *request, zxid int64, err Error, rec jute.Record) {
-	s.trace.add(traceEntry{kind: traceReply, conn: r.conn.id, session: r.conn.sessionID, xid: r.xid, op: r.op, path: r.path, zxid: zxid, err: err})
+	s.trace.add(traceEntry{kind: traceReply, conn: r.conn.id, session: r.conn.sessionID, xid: r.xid, op: r.op, path: r.path, zxid: zxid, err: err, from: r.conn.from})
 	r.conn.lastXid, r.conn.lastZxid = r.xid, zxid
 	header := &jute.ReplyHeader{Xid: r.xid, Zxid: zxid, Err: int32(err)}
 	if rec == nil {

@@ -154,13 +154,14 @@ func (s *Server) Close() {
 
 // serve starts a connection's goroutines; it refuses when the server does not serve. A connection above an
 // address's limit is closed at once.
-func (s *Server) serve(nc net.Conn) bool {
+func (s *Server) serve(nc net.Conn, from *Host) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.stopped {
 		return false
 	}
 	c := s.newConn(nc)
+	c.from = from
 	if s.full(c.host) {
 		s.trace.add(traceEntry{kind: traceNote, conn: c.id, note: "refused: too many connections from " + c.host})
 		_ = nc.Close() // does not block
@@ -189,7 +190,7 @@ func (s *Server) lose(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.closed {
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "connection closed"})
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "connection closed", from: c.from})
 	}
 	c.end(false)
 }

@@ -206,12 +206,13 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 	strike.begin(c)
 	c.old = !req.HasReadOnly
 	response := &jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: req.HasReadOnly, ReadOnly: s.readOnly()}
-	entry := traceEntry{kind: traceReply, conn: c.id, session: req.SessionID, op: jute.OpCreateSession, zxid: s.zxid, err: ErrSessionExpired}
+	entry := traceEntry{kind: traceReply, conn: c.id, session: req.SessionID, op: jute.OpCreateSession, zxid: s.zxid, err: ErrSessionExpired, from: c.from}
 	if ses != nil {
 		c.session, c.sessionID, ses.conn, ses.timeout = ses, ses.id, c, c.timeout
 		s.touch(ses, c.timeout)
 		response = c.hello()
 		entry.session, entry.err = ses.id, ok
+		c.from.owns(ses.id)
 	}
 	s.trace.add(entry)
 	c.greeting(response, strike)

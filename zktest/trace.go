@@ -33,6 +33,7 @@ type traceEntry struct {
 	path, note    string
 	zxid          int64
 	err           Error
+	from          *Host // of the connection, if it has one
 }
 
 // trace is a ring, guarded by the server's lock.

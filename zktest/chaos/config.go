@@ -1,0 +1,70 @@
+package chaos
+
+import (
+	"time"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// Config says among which plans [Test] chooses. The zero value means the defaults.
+type Config struct {
+	// Count is how many schedules are played unless a flag says otherwise; with -short a fifth. Default 100.
+	Count uint64
+	// Members are the sizes of ensembles to choose from. Default 1, 3, 3, 5.
+	Members []int
+	// Profiles are the versions of ZooKeeper to choose from. Default all.
+	Profiles []zktest.Profile
+	// SessionTimeouts are those to choose from: the scenario gives its clients [World.SessionTimeout]. Default
+	// 6, 10, 20 and 30 s.
+	SessionTimeouts []time.Duration
+	// TickTime and SyncLimit are the servers'. Default 2 s and 5 ticks, which are ZooKeeper's; a client that
+	// is told how long a member may be out of date has to be told these.
+	TickTime  time.Duration
+	SyncLimit int
+	// Trouble is how long faults may happen: half of it to all of it. Default 2 minutes (virtual).
+	Trouble time.Duration
+	// Patience is how long after the last fault the service has to make progress, and each of its processes
+	// to stop. Default 2 minutes and four session timeouts.
+	Patience time.Duration
+	// Faults are the kinds to choose from, each as often as it stands there. Default [Usual]; add
+	// [PauseProcess] if what the service writes to is fenced.
+	Faults []Kind
+	// Every is the mean time between two faults. Default 1 to 4 s, by the seed.
+	Every time.Duration
+	// Latency is the longest time that a [Store] takes for a write. Default 50 ms.
+	Latency time.Duration
+	// Server changes the members' configuration, which the plan has made, before they start.
+	Server func(*zktest.Config)
+	// Custom are further kinds of faults, by name. A function injects its fault into the world and returns
+	// what undoes it, or nil. Name them in Faults as well.
+	Custom map[Kind]func(*World, Fault) (undo func())
+}
+
+func (c Config) withDefaults() Config {
+	if c.Count == 0 {
+		c.Count = 100
+	}
+	defaults(&c.Members, 1, 3, 3, 5)
+	defaults(&c.Profiles, zktest.V38, zktest.V38, zktest.V384, zktest.V39, zktest.V35)
+	defaults(&c.SessionTimeouts, 6*time.Second, 10*time.Second, 20*time.Second, 30*time.Second)
+	defaults(&c.Faults, Usual()...)
+	if c.TickTime <= 0 {
+		c.TickTime = 2 * time.Second
+	}
+	if c.SyncLimit <= 0 {
+		c.SyncLimit = 5
+	}
+	if c.Trouble <= 0 {
+		c.Trouble = 2 * time.Minute
+	}
+	if c.Latency <= 0 {
+		c.Latency = 50 * time.Millisecond
+	}
+	return c
+}
+
+func defaults[T any](list *[]T, values ...T) {
+	if len(*list) == 0 {
+		*list = values
+	}
+}

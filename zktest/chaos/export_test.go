@@ -1,0 +1,13 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+)
+
+// SetStandstill changes for how long a run may make no progress by the wall clock.
+func SetStandstill(t *testing.T, d time.Duration) {
+	before := standstill
+	standstill = d
+	t.Cleanup(func() { standstill = before })
+}

@@ -1,0 +1,161 @@
+package chaos
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// Kind is a kind of fault.
+type Kind string
+
+// Kinds of faults. Those of a process strike its network or itself, those of a member a server or the network
+// between servers.
+const (
+	Cut          Kind = "cut"           // a process's connections are closed
+	Silence      Kind = "silence"       // nothing arrives from a process, or at it, for a while
+	Away         Kind = "away"          // the same both ways, and for so long that its session may end
+	Slow         Kind = "slow"          // answers for a process come late
+	Strike       Kind = "strike"        // requests of a process, or of all, or their answers, are lost, parked, refused
+	Kill         Kind = "kill"          // a process ends without a word, and starts again later
+	Restart      Kind = "restart"       // a process is asked to stop, and starts again
+	PauseProcess Kind = "pause process" // nothing leaves or reaches a process; then it goes on. Not in [Usual].
+	ClockStep    Kind = "clock step"    // a process's wall clock ([Process.Now]) is set
+	StopMember   Kind = "stop member"   // a server stops, and starts again
+	PauseMember  Kind = "pause member"  // a server hangs
+	StopLeader   Kind = "stop leader"   // the same for whoever leads
+	PauseLeader  Kind = "pause leader"
+	Partition    Kind = "partition" // a member and some others cannot reach each other
+	OneWay       Kind = "one way"   // nothing that a member sends arrives at another
+	Reset        Kind = "reset"     // a member's connections to others break
+	Lag          Kind = "lag"       // a member shows old data
+	PeerDelay    Kind = "peer delay"
+	Shrink       Kind = "shrink timeouts" // servers grant half the session timeout to those that connect
+	SkewServer   Kind = "skew server"     // a server's clock jumps ahead: sessions end early. Not in [Usual].
+)
+
+// Usual are the faults that a correct service survives without a fenced store: all but [PauseProcess], whose
+// victim may write what it had checked before, and [SkewServer], which ends sessions that their clients
+// rightly believe to live.
+func Usual() []Kind {
+	return []Kind{
+		Cut,
+		Silence,
+		Silence,
+		Slow,
+		Away,
+		Strike,
+		Strike,
+		Strike,
+		Strike,
+		Kill,
+		Restart,
+		ClockStep,
+		StopMember,
+		PauseMember,
+		StopLeader,
+		PauseLeader,
+		Partition,
+		Partition,
+		OneWay,
+		OneWay,
+		Reset,
+		Lag,
+		PeerDelay,
+	}
+}
+
+// Fault is one fault and when it happens. Which fields count depends on the kind.
+type Fault struct {
+	Kind    Kind             `json:"kind"`
+	At      time.Duration    `json:"at"`    // since the run began
+	Lasts   time.Duration    `json:"lasts"` // then it is undone
+	Process int              `json:"process,omitempty"`
+	Member  int              `json:"member,omitempty"`
+	Other   int              `json:"other,omitempty"` // member
+	Dir     zktest.Direction `json:"dir,omitempty"`
+	Op      zktest.Op        `json:"op,omitempty"` // of a Strike: which requests,
+	Action  zktest.Action    `json:"action,omitempty"`
+	Err     zktest.Error     `json:"err,omitempty"`
+	After   int              `json:"after,omitempty"`
+	Times   int              `json:"times,omitempty"`
+	All     bool             `json:"all,omitempty"` // and of all processes
+	Delay   time.Duration    `json:"delay,omitempty"`
+}
+
+// ofProcess says whether a kind strikes a process.
+func (k Kind) ofProcess() bool {
+	switch k {
+	case Cut, Silence, Away, Slow, Strike, Kill, Restart, PauseProcess, ClockStep:
+		return true
+	}
+	return false
+}
+
+// ofPeers says whether a kind needs several members.
+func (k Kind) ofPeers() bool {
+	switch k {
+	case Partition, OneWay, Reset, Lag, PeerDelay:
+		return true
+	}
+	return false
+}
+
+func (f Fault) String() string {
+	at := f.At.Round(time.Millisecond)
+	lasts := f.Lasts.Round(time.Millisecond)
+	switch f.Kind {
+	case Strike:
+		whose, times := fmt.Sprintf("process %d's", f.Process), fmt.Sprintf("%d times", f.Times)
+		if f.All {
+			whose = "anybody's"
+		}
+		if f.Times < 0 {
+			times = "always"
+		}
+		s := fmt.Sprintf("%v: %s %s %s, %s, for %v", at, whose, f.Op, f.Action, times, lasts)
+		if f.After > 0 {
+			s += fmt.Sprintf(", after %d", f.After)
+		}
+		switch f.Action {
+		case zktest.ReplyError:
+			s += ": " + f.Err.Error()
+		case zktest.DelayReply:
+			s += ": by " + f.Delay.Round(time.Millisecond).String()
+		}
+		return s
+	case Silence:
+		return fmt.Sprintf("%v: silence, process %d, %s, for %v", at, f.Process, direction(f.Dir), lasts)
+	case Slow:
+		return fmt.Sprintf(
+			"%v: slow, process %d, by %v, for %v",
+			at,
+			f.Process,
+			f.Delay.Round(time.Millisecond),
+			lasts,
+		)
+	case ClockStep:
+		return fmt.Sprintf("%v: process %d's wall clock is set by %v", at, f.Process, f.Delay)
+	case Cut:
+		return fmt.Sprintf("%v: cut, process %d", at, f.Process)
+	case Partition, OneWay:
+		return fmt.Sprintf("%v: %s, member %d and %d, for %v", at, f.Kind, f.Member, f.Other, lasts)
+	case StopLeader, PauseLeader, PeerDelay, Shrink:
+		return fmt.Sprintf("%v: %s, for %v", at, f.Kind, lasts)
+	}
+	if f.Kind.ofProcess() {
+		return fmt.Sprintf("%v: %s, process %d, for %v", at, f.Kind, f.Process, lasts)
+	}
+	return fmt.Sprintf("%v: %s, member %d, for %v", at, f.Kind, f.Member, lasts)
+}
+
+func direction(d zktest.Direction) string {
+	switch d {
+	case zktest.FromClient:
+		return "what it sends"
+	case zktest.ToClient:
+		return "what it is sent"
+	}
+	return "both ways"
+}

@@ -1,0 +1,336 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest/chaos"
+)
+
+// The services below each make one mistake that a review lets pass, and a right version of each makes none.
+
+// worker works under a lock, in slow steps.
+func worker(step func(lock *mutex.Lock) bool) func(*chaos.World) {
+	return func(w *chaos.World) {
+		right, made := w.Exclusive("job"), w.Progress("jobs")
+		for range 3 {
+			w.Start("worker", func(p *chaos.Process) {
+				client := connect(w, p)
+				defer client.Close()
+				m := mutex.New(client, "/job", mutex.WithLossPolicy(framework.SessionOnly))
+				for p.Context().Err() == nil {
+					lock, err := m.Acquire(p.Context())
+					if err != nil {
+						pause(p.Context(), time.Second)
+						continue
+					}
+					held := right.GrantedWith(p, lock.FencingToken(), lock.Context())
+					for n := 0; n < 20 && step(lock); n++ {
+						held.Use("step %d", n)
+					}
+					made.Made(p)
+					held.Done()
+					release(p, lock)
+				}
+			})
+		}
+	}
+}
+
+// ownLock is a lock made by hand: an ephemeral sequential node, and a wait until it is the first.
+type ownLock struct {
+	unprotected bool // a create whose reply was lost is done again
+	leaks       bool // a wait that is given up leaves its node
+}
+
+func (l ownLock) acquire(ctx context.Context, client *framework.Client) (node string, err error) {
+	create := client.Create().WithMode(framework.EphemeralSequential).CreatingParentsIfNeeded()
+	if !l.unprotected {
+		create = create.WithProtection()
+	}
+	for {
+		node, err = create.ForPath(ctx, "/own/lock-", nil)
+		if err == nil || ctx.Err() != nil || !l.unprotected {
+			break
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	if err != nil {
+		return "", err
+	}
+	for {
+		names, err := client.GetChildren().ForPath(ctx, "/own")
+		if err == nil {
+			order := func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) }
+			if slices.MinFunc(names, order) == path.Base(node) {
+				return node, nil
+			}
+			if !slices.Contains(names, path.Base(node)) {
+				return "", framework.ErrNoNode
+			}
+		}
+		if !pause(ctx, 300*time.Millisecond) {
+			if !l.leaks {
+				give(client, node)
+			}
+			return "", ctx.Err()
+		}
+	}
+}
+
+func give(client *framework.Client, node string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = client.Delete().Guaranteed().Quietly().ForPath(ctx, node)
+}
+
+func (l ownLock) service(w *chaos.World) {
+	made := w.Progress("jobs")
+	for range 3 {
+		w.Start("worker", func(p *chaos.Process) {
+			client := connect(w, p)
+			defer client.Close()
+			for p.Context().Err() == nil {
+				ctx, cancel := context.WithTimeout(p.Context(), 5*time.Second)
+				node, err := l.acquire(ctx, client)
+				cancel()
+				if err != nil {
+					pause(p.Context(), time.Second)
+					continue
+				}
+				pause(p.Context(), 2*time.Second)
+				made.Made(p)
+				give(client, node)
+			}
+		})
+	}
+}
+
+// suspended gives its lock up for lost when the connection is suspended; the right version waits for what its
+// context says.
+func suspended(mistake bool) func(*chaos.World) {
+	return func(w *chaos.World) {
+		made := w.Progress("jobs")
+		for range 2 {
+			w.Start("worker", func(p *chaos.Process) {
+				client := connect(w, p)
+				defer client.Close()
+				trouble := make(chan struct{}, 1)
+				go func() { // until the client is closed
+					for s := range client.StateChanges(p.Context()) {
+						if s.State == framework.Suspended {
+							select {
+							case trouble <- struct{}{}:
+							default:
+							}
+						}
+					}
+				}()
+				m := mutex.New(client, "/job", mutex.WithLossPolicy(framework.SessionOnly))
+				for p.Context().Err() == nil {
+					lock, err := m.Acquire(p.Context())
+					if err != nil {
+						pause(p.Context(), time.Second)
+						continue
+					}
+					for range 5 {
+						select {
+						case <-trouble:
+							if mistake {
+								p.Logf("suspended: the lock is lost, so there is nothing to release")
+								lock = nil
+							}
+						case <-lock.Context().Done():
+						case <-time.After(time.Second):
+							made.Made(p)
+						}
+						if lock == nil || !lock.Valid() {
+							break
+						}
+					}
+					if lock != nil {
+						release(p, lock)
+					}
+				}
+			})
+		}
+	}
+}
+
+// told reads from ZooKeeper what somebody told it by another way to be there.
+func told(mistake bool) func(*chaos.World) {
+	return func(w *chaos.World) {
+		made := w.Progress("messages")
+		written := make(chan int, 1000)
+		w.Start("writer", func(p *chaos.Process) {
+			client := connect(w, p)
+			defer client.Close()
+			for n := 1; pause(p.Context(), 500*time.Millisecond); n++ {
+				node := fmt.Sprintf("/message-%d", n%10)
+				if _, err := client.Create().OrSetData().ForPath(p.Context(), node, []byte("x")); err == nil {
+					select {
+					case written <- n % 10:
+					default:
+					}
+				}
+			}
+		})
+		w.Start("reader", func(p *chaos.Process) {
+			client := connect(w, p)
+			defer client.Close()
+			for {
+				select {
+				case <-p.Context().Done():
+					return
+				case n := <-written:
+					node := fmt.Sprintf("/message-%d", n)
+					if !mistake && client.Sync().ForPath(p.Context(), node) != nil {
+						continue
+					}
+					_, err := client.GetData().ForPath(p.Context(), node)
+					if errors.Is(err, framework.ErrNoNode) {
+						w.Violate("a message is missing", "%v was told of %s, and there is none", p, node)
+					}
+					made.Made(p)
+				}
+			}
+		})
+	}
+}
+
+// bare leads with go-zookeeper alone, by an ephemeral node. Its library says that a session has expired
+// only when a server has said so.
+func bare(w *chaos.World) {
+	right := w.Exclusive("lead")
+	for range 2 {
+		w.Start("worker", func(p *chaos.Process) {
+			conn, events, err := zk.Connect(
+				w.Servers(),
+				w.SessionTimeout(),
+				zk.WithDialer(p.Dialer()),
+				zk.WithLogger(quiet{}),
+			)
+			if err != nil {
+				w.Errorf("%v", err)
+				return
+			}
+			defer conn.Close()
+			for p.Context().Err() == nil {
+				if _, err := conn.Create("/leader", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+					pause(p.Context(), time.Second)
+					continue
+				}
+				led := right.Granted(p)
+				for expired := false; !expired && p.Context().Err() == nil; {
+					select {
+					case e := <-events:
+						expired = e.State == zk.StateExpired
+					case <-p.Context().Done():
+					}
+				}
+				led.Done()
+			}
+		})
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+func connect(w *chaos.World, p *chaos.Process) *framework.Client {
+	client, err := framework.New(
+		w.ConnectString(),
+		framework.WithDialer(p.Dial),
+		framework.WithSessionTimeout(w.SessionTimeout()),
+	)
+	require.NoError(w, err)
+	return client
+}
+
+// pause waits, or less if the context ends, and says whether it was not.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func release(p *chaos.Process, lock *mutex.Lock) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := lock.Release(ctx); err != nil {
+		p.Logf("release: %v", err)
+	}
+}
+
+func looksAfterTheWait(lock *mutex.Lock) bool {
+	return pause(lock.Context(), time.Second) && lock.Valid()
+}
+
+// Each mistake is found soon, by a plan of few faults.
+func TestMistakesAreFound(t *testing.T) {
+	for name, service := range map[string]func(*chaos.World){
+		"ignores-its-context": worker(func(*mutex.Lock) bool { time.Sleep(time.Second); return true }),
+		"looks-before-a-wait-only": worker(func(lock *mutex.Lock) bool {
+			if !lock.Valid() {
+				return false
+			}
+			time.Sleep(time.Second)
+			return true
+		}),
+		"repeats-a-create":             ownLock{unprotected: true}.service,
+		"leaves-its-node":              ownLock{leaks: true}.service,
+		"takes-suspended-for-lost":     suspended(true),
+		"waits-for-the-server-to-tell": bare,
+		"trusts-a-stale-read":          told(true),
+	} {
+		if slow && name != "ignores-its-context" {
+			continue // scripts/test plays all, without the race detector
+		}
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			found := chaos.Find(t, service, chaos.Config{Count: 10_000, Patience: 90 * time.Second})
+			require.NotNil(t, found, "not found")
+			t.Logf("found within %v:\n%s", time.Since(start).Round(time.Millisecond), found.Report)
+			assert.LessOrEqual(t, len(found.Plan.Faults), 3)
+			if !slow {
+				assert.Less(t, time.Since(start), 2*time.Minute)
+			}
+		})
+	}
+}
+
+// few is how many schedules a test plays.
+func few(n uint64) uint64 {
+	if slow {
+		return max(n/10, 1)
+	}
+	return n
+}
+
+// The right versions are not.
+func TestNoMistakes(t *testing.T) {
+	for name, service := range map[string]func(*chaos.World){
+		"looks-after-the-wait":  worker(looksAfterTheWait),
+		"own-lock":              ownLock{}.service,
+		"heeds-the-context":     suspended(false),
+		"syncs-before-it-reads": told(false),
+	} {
+		t.Run(name, func(t *testing.T) { chaos.Test(t, service, chaos.Config{Count: few(50)}) })
+	}
+}

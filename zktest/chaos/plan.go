@@ -1,0 +1,230 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// Plan is all that a seed decides, before the run.
+type Plan struct {
+	Seed           uint64         `json:"seed"`
+	Members        int            `json:"members"`
+	Profile        zktest.Profile `json:"profile"`
+	TickTime       time.Duration  `json:"tickTime"`
+	SyncLimit      int            `json:"syncLimit"`
+	SessionTimeout time.Duration  `json:"sessionTimeout"`
+	Election       time.Duration  `json:"election"`
+	Lag            time.Duration  `json:"lag"`
+	PeerDelay      time.Duration  `json:"peerDelay"`
+	Pace           time.Duration  `json:"pace"`
+	Trouble        time.Duration  `json:"trouble"` // how long faults happen
+	Patience       time.Duration  `json:"patience"`
+	Latency        time.Duration  `json:"latency"`
+	Replicas       int            `json:"replicas,omitempty"` // only so many of the scenario's start; 0: all
+	Faults         []Fault        `json:"faults"`
+}
+
+func (p *Plan) String() string {
+	return fmt.Sprintf(
+		"seed %d: ZooKeeper %v, %d members (tick %v, syncLimit %d, election %v, lag %v, peer delay %v, pace %v), "+
+			"session timeout %v, %d faults in %v",
+		p.Seed,
+		p.Profile,
+		p.Members,
+		p.TickTime,
+		p.SyncLimit,
+		p.Election,
+		p.Lag,
+		p.PeerDelay,
+		p.Pace,
+		p.SessionTimeout,
+		len(p.Faults),
+		p.Trouble,
+	)
+}
+
+// draw makes the plan of a seed.
+func draw(seed uint64, c Config) *Plan {
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := &Plan{
+		Seed:           seed,
+		Members:        pick(r, c.Members...),
+		Profile:        pick(r, c.Profiles...),
+		TickTime:       c.TickTime,
+		SyncLimit:      c.SyncLimit,
+		SessionTimeout: pick(r, c.SessionTimeouts...),
+		Latency:        c.Latency,
+		Patience:       c.Patience,
+	}
+	p.Election = pick(r, 400*time.Millisecond, 400*time.Millisecond, 100*time.Millisecond, 3*time.Second)
+	p.Pace = pick(r, 0, 0, below(r, time.Millisecond))
+	if p.Members > 1 {
+		p.Lag = pick(r, 0, 0, below(r, 50*time.Millisecond), below(r, 500*time.Millisecond))
+		p.PeerDelay = pick(r, 0, 0, below(r, 20*time.Millisecond))
+	}
+	p.Trouble = (c.Trouble/2 + below(r, c.Trouble/2)).Round(time.Second)
+	if p.Patience <= 0 {
+		p.Patience = 2*time.Minute + 4*p.SessionTimeout
+	}
+	kinds := slices.DeleteFunc(
+		slices.Clone(c.Faults),
+		func(k Kind) bool { return k.ofPeers() && p.Members == 1 },
+	)
+	every := c.Every
+	if every <= 0 {
+		every = pick(r, time.Second, 2*time.Second, 4*time.Second)
+	}
+	for at := time.Second; at < p.Trouble && len(kinds) > 0; at += below(r, 2*every) {
+		if f, ok := p.fault(r, pick(r, kinds...), at); ok {
+			p.Faults = append(p.Faults, f)
+		}
+	}
+	return p
+}
+
+var (
+	struckOps = []zktest.Op{
+		zktest.OpCreate2,
+		zktest.OpCreate2,
+		zktest.OpCreate,
+		zktest.OpGetChildren2,
+		zktest.OpGetData,
+		zktest.OpDelete,
+		zktest.OpExists,
+		zktest.OpPing,
+		zktest.OpPing,
+		zktest.OpConnect,
+		zktest.OpMulti,
+		zktest.OpSetData,
+		zktest.OpSetWatches,
+		zktest.OpSetWatches2,
+		zktest.OpAddWatch,
+		zktest.OpMultiRead,
+		zktest.OpSync,
+		zktest.OpCloseSession,
+	}
+	strikes = []zktest.Action{
+		zktest.DropRequest,
+		zktest.CutBefore,
+		zktest.LoseReply,
+		zktest.LoseReply,
+		zktest.LoseReply,
+		zktest.Hold,
+		zktest.HoldReply,
+		zktest.DelayReply,
+		zktest.DelayReply,
+		zktest.ReplyError,
+		zktest.HalfHandshake,
+	}
+	// answers are what a server may say that has done nothing.
+	answers = []zktest.Error{zktest.ErrThrottledOp, zktest.ErrRequestTimeout, zktest.ErrSessionMoved}
+)
+
+// fault draws one.
+func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
+	// Everything is drawn, whatever the kind needs: so a plan changes little when a kind does.
+	f := Fault{
+		Kind:    kind,
+		At:      at.Round(time.Millisecond),
+		Process: r.IntN(1 << 10),
+		Member:  r.IntN(p.Members),
+		Other:   r.IntN(p.Members),
+		Dir: pick(
+			r,
+			zktest.Both,
+			zktest.FromClient,
+			zktest.ToClient,
+		),
+		Op:     pick(r, struckOps...),
+		Action: pick(r, strikes...),
+		Err:    pick(r, answers...),
+		After:  r.IntN(3),
+		Times:  pick(r, 1, 1, 2, -1),
+		All:    r.IntN(3) == 0,
+	}
+	f.Delay = below(r, pick(r, 100*time.Millisecond, time.Second, 3*time.Second)).Round(time.Millisecond)
+	f.Lasts = below(
+		r,
+		pick(r, time.Second, p.SessionTimeout, 2*p.SessionTimeout+p.stale()),
+	).Round(
+		time.Millisecond,
+	)
+	if f.Other == f.Member && p.Members > 1 {
+		f.Other = (f.Other + 1) % p.Members
+	}
+	switch kind {
+	case Away:
+		if f.Lasts *= 3; r.IntN(2) == 0 { // for its client the session is over, but for the servers perhaps not yet
+			f.Lasts = p.SessionTimeout*2/3 + below(r, p.SessionTimeout/3+p.TickTime).Round(time.Millisecond)
+		}
+	case ClockStep:
+		f.Delay = pick(r, -time.Hour, -time.Minute, -time.Second, time.Second, time.Minute, time.Hour)
+	case PeerDelay:
+		f.Delay /= 10
+	case Strike:
+		if f.Action == zktest.HalfHandshake {
+			f.Op = zktest.OpConnect
+		}
+		// "expired" is the answer to a handshake: only for a session that has ended may a server give it.
+		return f, !(f.Op == zktest.OpConnect && f.Action == zktest.ReplyError)
+	}
+	return f, true
+}
+
+// stale is how long a member may go on answering after it has lost the others.
+func (p *Plan) stale() time.Duration {
+	if p.Members == 1 {
+		return 0
+	}
+	return time.Duration(p.SyncLimit)*p.TickTime + p.TickTime*3/2
+}
+
+// end is when the last fault is undone.
+func (p *Plan) end() (end time.Duration) {
+	for _, f := range p.Faults {
+		end = max(end, f.At+f.Lasts)
+	}
+	return end
+}
+
+// server is the members' configuration.
+func (p *Plan) server() zktest.Config {
+	cfg := zktest.Config{
+		TickTime:     p.TickTime,
+		SyncLimit:    p.SyncLimit,
+		Lag:          p.Lag,
+		PeerDelay:    p.PeerDelay,
+		Profile:      p.Profile,
+		Pace:         p.Pace,
+		ElectionTime: p.Election,
+		MinSessionTimeout: min(
+			2*p.TickTime,
+			p.SessionTimeout,
+		),
+		MaxSessionTimeout: max(20*p.TickTime, p.SessionTimeout),
+	}
+	if p.Members == 1 { // it says that it stands alone
+		cfg.EnsembleConfig = "version=0"
+	}
+	return cfg
+}
+
+// schedule lists the faults, one a line.
+func (p *Plan) schedule() string {
+	var b strings.Builder
+	for _, f := range p.Faults {
+		fmt.Fprintf(&b, "  %v\n", f)
+	}
+	return b.String()
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+func below(r *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(max(d, time.Millisecond))))
+}

@@ -1,0 +1,200 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// report makes the failing plan shorter, and tells its story.
+func (h *hunt) report(failed *Result) *Failure {
+	var w worker
+	defer w.close()
+	play := func(p *Plan) *Result { return w.play(h.t, p) }
+	again := replays(failed.Plan, play)
+	best, tries := failed, 0
+	if !failed.circles { // that would take long
+		best, tries = shrink(failed, again.failed == again.n, play)
+	}
+	short := replays(best.Plan, play)
+	var b strings.Builder
+	v := best.Violations[0]
+	fmt.Fprintf(&b, "chaos: VIOLATION: %v\n", v)
+	for _, belief := range v.Beliefs {
+		fmt.Fprintf(&b, "  at that moment %s\n", belief)
+	}
+	for _, node := range v.Nodes {
+		fmt.Fprintf(&b, "  at that moment there was the ephemeral node %s\n", node)
+	}
+	fmt.Fprintf(
+		&b,
+		"found with seed %d (%d faults; %v). The shortest plan that still fails, after %d tries (%v):\n%v\n%s",
+		failed.Plan.Seed,
+		len(failed.Plan.Faults),
+		again,
+		tries,
+		short,
+		best.Plan,
+		best.Plan.schedule(),
+	)
+	if again.failed < again.n || short.failed < short.n {
+		b.WriteString(
+			"Where replays differ, the order counts in which Go runs goroutines that are ready at one instant.\n",
+		)
+	}
+	fmt.Fprintf(&b, "its story, in virtual time:\n%s", story(best))
+	if dir, err := keep(h.t.Name(), best); err != nil {
+		fmt.Fprintf(&b, "its files cannot be kept: %v\n", err)
+	} else {
+		fmt.Fprintf(&b, "kept in %s: plan.json, story.txt, trace.txt (the servers'), sequence.mmd (Mermaid)\n", dir)
+		fmt.Fprintf(&b, "again: go test -run '^%s$' -args -chaos.plan=%s\n", h.t.Name(),
+			filepath.Join(dir, "plan.json"))
+	}
+	fmt.Fprintf(
+		&b,
+		"the seed as it was found: go test -run '^%s$' -args -chaos.seed=%d\n",
+		h.t.Name(),
+		failed.Plan.Seed,
+	)
+	return &Failure{Violation: v, Plan: best.Plan, Report: b.String()}
+}
+
+// replayed says how often a plan has failed again.
+type replayed struct{ failed, n int }
+
+func (r replayed) String() string { return fmt.Sprintf("%d of %d replays fail", r.failed, r.n) }
+
+// replays plays a plan ten times, or once if it has to be ended by the wall clock.
+func replays(p *Plan, play func(*Plan) *Result) (r replayed) {
+	for r.n < 10 {
+		result := play(p)
+		if r.n++; len(result.Violations) > 0 {
+			r.failed++
+		}
+		if result.circles {
+			break
+		}
+	}
+	return r
+}
+
+// How many lines of a story are shown at its beginning, around each fault, and before and after the first
+// violation. All are in its file.
+const opening, around, before, after = 8, 4, 20, 6
+
+// story is what a reader needs of it.
+func story(r *Result) string {
+	lines := brief(r.Story)
+	wanted := make([]bool, len(lines))
+	want := func(from, to int) {
+		for i := max(from, 0); i < min(to, len(lines)); i++ {
+			wanted[i] = true
+		}
+	}
+	want(0, opening)
+	for i, l := range lines {
+		if l.Actor == "faults" {
+			want(i-around, i+around+1)
+		}
+		if l.Actor == "VIOLATION" {
+			want(i-before, i+after)
+			clear(wanted[min(i+after, len(lines)):])
+			break
+		}
+	}
+	var b strings.Builder
+	left := 0
+	gap := func() {
+		if left > 0 {
+			fmt.Fprintf(&b, "  %10s %-16s %d lines\n", "…", "", left)
+		}
+		left = 0
+	}
+	for i, l := range lines {
+		if !wanted[i] {
+			left++
+			continue
+		}
+		gap()
+		fmt.Fprintf(&b, "  %9.3fs %-16s %s\n", l.At.Seconds(), l.Actor, l.Text)
+	}
+	gap()
+	return b.String()
+}
+
+// brief leaves out what a process meets when it looks for a server, but for the first time of each search.
+func brief(lines []Line) (short []Line) {
+	searching := map[string]bool{}
+	for _, l := range lines {
+		vain := strings.HasPrefix(l.Text, "[server") &&
+			(strings.HasSuffix(l.Text, "connection closed") || strings.Contains(l.Text, "refused: "))
+		if vain && searching[l.Actor] {
+			continue
+		}
+		if vain || strings.HasPrefix(l.Text, "[server") {
+			searching[l.Actor] = vain
+		}
+		short = append(short, l)
+	}
+	return short
+}
+
+func plainName(r rune) rune {
+	if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' {
+		return r
+	}
+	return '-'
+}
+
+// keep writes a run's files.
+func keep(name string, r *Result) (dir string, err error) {
+	dir = filepath.Join(os.TempDir(), "chaos-"+strings.Map(plainName, name)+fmt.Sprintf("-%d", r.Plan.Seed))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	plan, err := json.MarshalIndent(r.Plan, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	for _, l := range r.Story {
+		fmt.Fprintf(&all, "%9.3fs %-16s %s\n", l.At.Seconds(), l.Actor, l.Text)
+	}
+	for file, text := range map[string]string{
+		"plan.json": string(plan), "story.txt": all.String(), "trace.txt": strings.Join(r.Trace, "\n"),
+		"sequence.mmd": sequence(r),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o644); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// sequence is the story as a Mermaid sequence diagram.
+func sequence(r *Result) string {
+	actors := append([]string{"faults"}, r.Actors...)
+	var b strings.Builder
+	b.WriteString("sequenceDiagram\n")
+	for i, a := range actors {
+		fmt.Fprintf(&b, "    participant p%d as %s\n", i, a)
+	}
+	text := strings.NewReplacer(";", ",", "#", "no. ", "\n", " ").Replace
+	for _, l := range r.Story {
+		at := l.At.Round(time.Millisecond)
+		if i := slices.Index(actors, l.Actor); i >= 0 {
+			fmt.Fprintf(&b, "    Note over p%d: %v %s\n", i, at, text(l.Text))
+		} else {
+			fmt.Fprintf(&b, "    Note over p0,p%d: %v %s: %s\n", len(actors)-1, at, l.Actor, text(l.Text))
+		}
+		if l.Actor == "VIOLATION" {
+			break
+		}
+	}
+	return b.String()
+}

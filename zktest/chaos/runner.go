@@ -1,0 +1,210 @@
+package chaos
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag  = flag.Uint64("chaos.seed", 0, "play this seed again, and tell its story")
+	planFlag  = flag.String("chaos.plan", "", "play the plan in this file again, and tell its story")
+	countFlag = flag.Uint64(
+		"chaos.count",
+		0,
+		"how many schedules; 0: what Config.Count says, or as many as -chaos.time allows",
+	)
+	timeFlag  = flag.Duration("chaos.time", 0, "how long to go on with new schedules")
+	fromFlag  = flag.Uint64("chaos.from", 1, "the first seed")
+	jobsFlag  = flag.Int("chaos.jobs", runtime.NumCPU(), "how many schedules at a time")
+	timesFlag = flag.Int("chaos.times", 10, "how often a seed or a plan is played again, until it fails")
+)
+
+// standstill is how long a run may take by the wall clock: one in which somebody tries again without a pause
+// never ends.
+var standstill = 2 * time.Minute
+
+// Result is what came of a run.
+type Result struct {
+	Plan       *Plan          `json:"plan"`
+	Violations []Violation    `json:"violations,omitempty"`
+	Story      []Line         `json:"story,omitempty"`
+	Trace      []string       `json:"trace,omitempty"` // the servers'
+	Actors     []string       `json:"actors,omitempty"`
+	Coverage   map[string]int `json:"coverage,omitempty"`
+	Replicas   int            `json:"replicas"`
+	Took       time.Duration  `json:"took"`            // virtual
+	Unfit      bool           `json:"unfit,omitempty"` // its goroutines are still there
+	circles    bool           // it was ended by the wall clock
+}
+
+// Test runs the scenario under many schedules of faults, and fails the test at the first that violates what
+// must hold, with the shortest schedule that still does. See the package's documentation for what a scenario
+// does and for the flags. Only the first Config counts. A test function calls it, or [Find], once, outside a
+// bubble.
+func Test(t *testing.T, scenario func(w *World), cfg ...Config) {
+	t.Helper()
+	h := newHunt(t, scenario, cfg)
+	var p *Plan
+	switch {
+	case *planFlag != "":
+		data, err := os.ReadFile(*planFlag)
+		if err == nil {
+			err = json.Unmarshal(data, &p)
+		}
+		if err != nil {
+			t.Fatalf("chaos: %v", err)
+		}
+	case *seedFlag != 0:
+		p = draw(*seedFlag, h.cfg)
+	}
+	if p != nil {
+		h.replay(p)
+	} else if failed := h.search(); failed != nil {
+		t.Error(h.report(failed).Report)
+	}
+}
+
+// Failure is a schedule that violates what must hold, made as short as it can be.
+type Failure struct {
+	Violation Violation
+	Plan      *Plan
+	Report    string // what Test prints
+}
+
+// Find is [Test] for a service that has a mistake: it returns the first schedule that fails, and nil if there
+// is none. It does not fail the test.
+func Find(t *testing.T, scenario func(w *World), cfg ...Config) *Failure {
+	t.Helper()
+	h := newHunt(t, scenario, cfg)
+	if failed := h.search(); failed != nil {
+		return h.report(failed)
+	}
+	return nil
+}
+
+// newHunt makes a hunt. In a child process it plays what the parent asks for instead, and does not return.
+func newHunt(t *testing.T, scenario func(w *World), cfg []Config) *hunt {
+	t.Helper()
+	var c Config
+	if len(cfg) > 0 {
+		c = cfg[0]
+	}
+	c = c.withDefaults()
+	if os.Getenv(workerEnv) != "" {
+		work(t, c, scenario)
+		t.SkipNow() // what comes after it is the parent's
+	}
+	return &hunt{t: t, cfg: c, covered: coverage{}, started: time.Now()}
+}
+
+// hunt looks for a schedule that fails.
+type hunt struct {
+	t       *testing.T
+	cfg     Config
+	started time.Time
+
+	mu      sync.Mutex
+	from    uint64
+	next    uint64
+	runs    uint64
+	virtual time.Duration
+	covered coverage
+	failed  *Result
+}
+
+// search plays new seeds until there are enough, or the time is over, or one fails, which it returns.
+func (h *hunt) search() *Result {
+	h.t.Helper()
+	from, count, limit := *fromFlag, *countFlag, *timeFlag
+	if count == 0 && limit == 0 {
+		if count = h.cfg.Count; testing.Short() {
+			count = max(count/5, 1)
+		}
+	}
+	h.from, h.next = from, from
+	more := func() (seed uint64, ok bool) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.failed != nil || count > 0 && h.next >= from+count || limit > 0 && time.Since(h.started) > limit {
+			return 0, false
+		}
+		h.next++
+		return h.next - 1, true
+	}
+	var wg sync.WaitGroup
+	for range max(*jobsFlag, 1) {
+		wg.Go(func() {
+			var w worker
+			defer w.close()
+			for seed, ok := more(); ok; seed, ok = more() {
+				h.took(w.play(h.t, draw(seed, h.cfg)))
+			}
+		})
+	}
+	finished := make(chan struct{})
+	go func() { wg.Wait(); close(finished) }()
+	progress := time.NewTicker(20 * time.Second)
+	defer progress.Stop()
+	for over := false; !over; {
+		select {
+		case <-progress.C:
+			fmt.Fprintf(os.Stderr, "  … %s\n", h.summary())
+		case <-finished:
+			over = true
+		}
+	}
+	h.t.Logf("chaos: %s\n%v", h.summary(), h.covered)
+	return h.failed
+}
+
+func (h *hunt) took(r *Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs++
+	h.virtual += r.Took
+	h.covered.add(r.Coverage)
+	// The lowest seed counts: what several workers find does not depend on which is first.
+	if len(r.Violations) > 0 && (h.failed == nil || r.Plan.Seed < h.failed.Plan.Seed) {
+		h.failed = r
+	}
+}
+
+func (h *hunt) summary() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	took := time.Since(h.started)
+	return fmt.Sprintf(
+		"%s: %d schedules (seeds %d to %d) in %v, %.1f/s, %.1f virtual hours",
+		h.t.Name(),
+		h.runs,
+		h.from,
+		h.next-1,
+		took.Round(time.Second/10),
+		float64(h.runs)/took.Seconds(),
+		h.virtual.Hours(),
+	)
+}
+
+// replay plays a plan again until it fails.
+func (h *hunt) replay(p *Plan) {
+	h.t.Helper()
+	var w worker
+	defer w.close()
+	var r *Result
+	for n := range max(*timesFlag, 1) {
+		if r = w.play(h.t, p); len(r.Violations) > 0 {
+			h.t.Logf("chaos: fails in replay %d", n+1)
+			break
+		}
+	}
+	h.t.Logf("chaos: %v\n%s%s", p, p.schedule(), story(r))
+	if len(r.Violations) > 0 {
+		h.t.Errorf("chaos: %v", r.Violations[0])
+	}
+}

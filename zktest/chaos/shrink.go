@@ -1,0 +1,179 @@
+package chaos
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// shrinkFor bounds how long a failing plan is made shorter, by the wall clock.
+const shrinkFor = time.Minute
+
+// shrinker makes a failing plan shorter.
+type shrinker struct {
+	play  func(*Plan) *Result
+	check string // what has to be violated, still
+	until time.Time
+	sure  bool // the plan fails nearly always: so shall a shorter one
+	tries int
+	best  *Result
+}
+
+// shrink leaves out what the failure does not need: faults, processes, servers, the exactness of times.
+// What it returns fails with the same violated check.
+func shrink(failed *Result, sure bool, play func(*Plan) *Result) (*Result, int) {
+	s := &shrinker{
+		play:  play,
+		check: failed.Violations[0].Check,
+		until: time.Now().Add(shrinkFor),
+		best:  failed,
+		sure:  sure,
+	}
+	failed.Plan.name(failed.Replicas)
+	for changed := true; changed && s.going(); {
+		changed = s.faults()
+		changed = s.replicas() || changed
+		changed = s.servers() || changed
+		changed = s.times() || changed
+	}
+	return s.best, s.tries
+}
+
+func (s *shrinker) going() bool { return time.Now().Before(s.until) }
+
+// try keeps the plan if it fails: in each of three runs, or in one of three if the failing plan itself does
+// not always.
+func (s *shrinker) try(change func(p *Plan)) bool {
+	p := *s.best.Plan
+	p.Faults = slices.Clone(p.Faults)
+	change(&p)
+	for n := range 3 {
+		if !s.going() {
+			return false
+		}
+		s.tries++
+		r := s.play(&p)
+		fails := len(r.Violations) > 0 && r.Violations[0].Check == s.check
+		if fails && (!s.sure || n == 2) {
+			s.best = r
+			return true
+		}
+		if !fails && s.sure {
+			return false
+		}
+	}
+	return false
+}
+
+// faults leaves out as many as it can: first halves, then smaller parts, then one by one.
+func (s *shrinker) faults() (changed bool) {
+	for size := (len(s.best.Plan.Faults) + 1) / 2; size >= 1; size /= 2 {
+		for i := 0; i < len(s.best.Plan.Faults) && s.going(); {
+			if s.try(func(p *Plan) { p.Faults = slices.Delete(p.Faults, i, min(i+size, len(p.Faults))) }) {
+				changed = true
+			} else {
+				i += size
+			}
+		}
+	}
+	return changed
+}
+
+// replicas starts fewer processes, from the end, but one of each name at least. A fault's process is taken
+// modulo their number, so it is named first.
+func (s *shrinker) replicas() (changed bool) {
+	for s.going() {
+		n := s.best.Replicas
+		if n < 2 || !slices.Contains(roles(s.best.Actors[:n-1]), roles(s.best.Actors)[n-1]) ||
+			!s.try(func(p *Plan) {
+				p.name(n)
+				p.Replicas = n - 1
+			}) {
+			return changed
+		}
+		changed = true
+	}
+	return changed
+}
+
+// roles are the actors' names without their numbers.
+func roles(actors []string) (names []string) {
+	for _, a := range actors {
+		names = append(names, a[:strings.LastIndexByte(a, '-')])
+	}
+	return names
+}
+
+// name gives faults the numbers of the processes that they strike.
+func (p *Plan) name(replicas int) {
+	for i := range p.Faults {
+		if p.Faults[i].Process %= max(replicas, 1); !p.Faults[i].Kind.ofProcess() {
+			p.Faults[i].Process = 0
+		}
+	}
+}
+
+func (s *shrinker) servers() (changed bool) {
+	for _, n := range []int{1, 3} {
+		if n < s.best.Plan.Members && s.try(func(p *Plan) {
+			p.Members = n
+			for i := range p.Faults {
+				p.Faults[i].Member %= n
+				p.Faults[i].Other %= n
+			}
+			if n == 1 {
+				p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { return f.Kind.ofPeers() })
+			}
+		}) {
+			changed = true
+		}
+	}
+	still := func(p *Plan) bool { return p.Lag == 0 && p.PeerDelay == 0 && p.Pace == 0 }
+	if !still(s.best.Plan) && s.try(func(p *Plan) { p.Lag, p.PeerDelay, p.Pace = 0, 0, 0 }) {
+		changed = true
+	}
+	return changed
+}
+
+// times makes faults happen sooner, their times round, and the time of trouble as short as they need.
+func (s *shrinker) times() (changed bool) {
+	if len(s.best.Plan.Faults) > 0 {
+		for first := s.best.Plan.Faults[0].At; first > 2*time.Second; first /= 2 {
+			sooner := first - first/2
+			if !s.try(func(p *Plan) {
+				for i := range p.Faults {
+					p.Faults[i].At -= sooner
+				}
+			}) {
+				break
+			}
+			changed = true
+		}
+	}
+	for i := range s.best.Plan.Faults {
+		f := s.best.Plan.Faults[i]
+		round := f
+		round.At, round.Lasts, round.Delay = rounded(f.At), rounded(f.Lasts), rounded(f.Delay)
+		if round != f && s.try(func(p *Plan) { p.Faults[i] = round }) {
+			changed = true
+		}
+	}
+	if end := rounded(s.best.Plan.end() + time.Second); end < s.best.Plan.Trouble &&
+		s.try(func(p *Plan) { p.Trouble = end }) {
+		changed = true
+	}
+	return changed
+}
+
+// rounded is a duration of which a reader keeps one or two digits in mind.
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(5 * time.Second)
+	case d >= time.Second:
+		return d.Round(time.Second)
+	case d >= 100*time.Millisecond:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(10 * time.Millisecond)
+}

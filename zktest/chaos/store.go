@@ -1,0 +1,69 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrFenced is a [Store]'s refusal of a token that is older than one it has seen.
+var ErrFenced = errors.New("chaos: the store has seen a newer token")
+
+// Store is what a service writes to under a right: a store that remembers the largest fencing token, and
+// refuses smaller ones. A write takes some time, as over a network. It is a violation if the store has to
+// refuse the process that has the right now. Its methods are safe for concurrent use.
+type Store struct {
+	w    *World
+	name string
+
+	mu      sync.Mutex
+	token   int64
+	entries []Entry
+}
+
+// Entry is a write that a [Store] has taken.
+type Entry struct {
+	At    time.Duration
+	By    string
+	Token int64
+	Value string
+}
+
+// Store makes a fenced store.
+func (w *World) Store(name string) *Store { return &Store{w: w, name: name} }
+
+// Write writes under a grant that has a token (see [Right.GrantedWith]). It fails with [ErrFenced], or with
+// [ErrKilled] if the process is dead.
+func (s *Store) Write(g *Grant, value string) error {
+	what := fmt.Sprintf("write %q to %s", value, s.name)
+	if !g.act(what) {
+		return ErrKilled
+	}
+	way := s.w.plan.Latency * time.Duration((g.number*7+len(value))%10) / 10
+	time.Sleep(way)
+	s.mu.Lock()
+	fenced := g.token < s.token
+	if s.token = max(s.token, g.token); !fenced {
+		s.entries = append(s.entries, Entry{s.w.Elapsed(), g.who.Name(), g.token, value})
+	}
+	s.mu.Unlock()
+	g.right.mu.Lock()
+	mine := !g.passed && g.believes()
+	g.right.mu.Unlock()
+	if !fenced {
+		return nil
+	}
+	if mine && g.right.limit == 1 {
+		s.w.Violate(s.name, "refuses %v, which has %s, its token %d", g.who, g.right.name, g.token)
+	}
+	g.who.Logf("%s has refused: %s", s.name, what)
+	return ErrFenced
+}
+
+// Entries lists the writes that the store has taken, in their order.
+func (s *Store) Entries() []Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Entry(nil), s.entries...)
+}

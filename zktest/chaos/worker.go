@@ -1,0 +1,204 @@
+package chaos
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-curator/curator/internal/chance"
+)
+
+// A worker is a child process of the test binary, which plays one plan after the other: it reads them from
+// its standard input, a line each, and answers with a line that begins with marker. Everything else that it
+// prints is the service's own.
+const (
+	workerEnv = "CURATOR_CHAOS_WORKER"
+	marker    = "\x01chaos "
+)
+
+// work is the child's part of Test.
+func work(t *testing.T, cfg Config, scenario func(*World)) {
+	in := bufio.NewReader(os.Stdin)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var p Plan
+		if err := json.Unmarshal(line, &p); err != nil {
+			t.Fatalf("chaos: a worker was given no plan: %v", err)
+		}
+		answer(play(t, &p, cfg, scenario))
+	}
+}
+
+// answer sends a run's result to the parent.
+func answer(r *Result) {
+	if len(r.Violations) == 0 {
+		r.Story, r.Trace = nil, nil
+	}
+	out, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("\n%s%s\n", marker, out)
+	if r.Unfit {
+		os.Exit(0) // its goroutines are still there
+	}
+}
+
+// play runs a plan in a bubble of its own, with all that is random from the seed.
+func play(t *testing.T, p *Plan, cfg Config, scenario func(*World)) (r *Result) {
+	defer chance.Seed(p.Seed)()
+	defer func() {
+		if left := recover(); left != nil {
+			if r == nil {
+				panic(left)
+			}
+			r.Violations = append(r.Violations, Violation{Check: "goroutines", At: r.Took, Text: fmt.Sprint(left)})
+			r.Unfit = true
+		}
+	}()
+	synctest.Test(t, func(*testing.T) { r = run(p, cfg, scenario, answer) })
+	return r
+}
+
+// worker is the parent's end. The zero value starts its process when it is needed.
+type worker struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	log *tail
+}
+
+// play has a plan played. A process that dies of it is a violation, and so is one that does not end.
+func (w *worker) play(t *testing.T, p *Plan) *Result {
+	if w.cmd == nil {
+		if err := w.start(t); err != nil {
+			return died(p, "worker", fmt.Sprintf("cannot be started: %v", err))
+		}
+	}
+	line, err := json.Marshal(p)
+	if err == nil {
+		_, err = w.in.Write(append(line, '\n'))
+	}
+	if err != nil {
+		return w.dead(p, err)
+	}
+	circles := time.AfterFunc(standstill, func() { _ = w.cmd.Process.Kill() })
+	defer circles.Stop()
+	for {
+		line, err := w.out.ReadString('\n')
+		if rest, is := strings.CutPrefix(line, marker); is && err == nil {
+			var r Result
+			if err := json.Unmarshal([]byte(rest), &r); err != nil {
+				return w.dead(p, err)
+			}
+			if r.Unfit {
+				w.close()
+			}
+			return &r
+		}
+		w.log.write(line)
+		if err != nil {
+			ended := !circles.Stop()
+			if ended {
+				err = fmt.Errorf("it has not ended within %v: somebody tries again without a pause", standstill)
+			}
+			r := w.dead(p, err)
+			r.circles = ended
+			return r
+		}
+	}
+}
+
+// dead is the result of a plan that the process has not survived.
+func (w *worker) dead(p *Plan, err error) *Result {
+	w.close()
+	text := w.log.text()
+	if i := strings.Index(text, "panic: "); i >= 0 {
+		text = text[i:]
+	} else if i := strings.Index(text, "fatal error: "); i >= 0 {
+		text = text[i:]
+	}
+	return died(p, "process", fmt.Sprintf("the test process has died (%v):\n%s", err, text))
+}
+
+func died(p *Plan, check, text string) *Result {
+	return &Result{Plan: p, Violations: []Violation{{Check: check, Text: text}}}
+}
+
+func (w *worker) start(t *testing.T) (err error) {
+	var names []string
+	for _, part := range strings.Split(t.Name(), "/") {
+		names = append(names, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	args := []string{"-test.run=" + strings.Join(names, "/"), "-test.timeout=0", "-test.count=1"}
+	for _, arg := range os.Args[1:] { // flags of the test's own
+		if !strings.HasPrefix(arg, "-test.") && !strings.HasPrefix(arg, "-chaos.") &&
+			!strings.HasPrefix(arg, "--chaos.") {
+			args = append(args, arg)
+		}
+	}
+	w.cmd = exec.Command(os.Args[0], args...)
+	// One processor, and a garbage collector that seldom takes turns: a seed's run is nearly the same each time.
+	w.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=1", "GOGC=1600")
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	w.out, w.log = bufio.NewReaderSize(out, 1<<16), &tail{}
+	w.cmd.Stderr = w.log
+	return w.cmd.Start()
+}
+
+// close ends the process.
+func (w *worker) close() {
+	if w.cmd == nil {
+		return
+	}
+	_ = w.in.Close() // it ends by itself
+	soon := time.AfterFunc(5*time.Second, func() { _ = w.cmd.Process.Kill() })
+	defer soon.Stop()
+	_, _ = io.Copy(io.Discard, w.out)
+	_ = w.cmd.Wait()
+	w.cmd = nil
+}
+
+// tail keeps the last of what a process prints.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const tailSize = 64 << 10
+
+func (b *tail) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.buf = append(b.buf, p...); len(b.buf) > tailSize {
+		b.buf = bytes.Clone(b.buf[len(b.buf)-tailSize:])
+	}
+	return len(p), nil
+}
+
+func (b *tail) write(s string) { _, _ = b.Write([]byte(s)) }
+
+func (b *tail) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.buf)
+}

@@ -1,0 +1,187 @@
+package zktest
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// Host is a machine on which clients of an [Ensemble] run: they connect with its Dial, and its faults strike
+// all their connections, present and future ones. A test gives each process that it plays a host of its own.
+// Its methods are safe for concurrent use.
+type Host struct {
+	e    *Ensemble
+	name string
+
+	// Guarded by the ensemble's lock.
+	blocked map[*Server]Direction
+	delay   time.Duration
+	down    bool
+	owned   map[int64]bool // sessions that had a connection from here
+}
+
+// NewHost adds a machine for clients. The name stands in the members' traces.
+func (e *Ensemble) NewHost(name string) *Host {
+	h := &Host{e: e, name: name, blocked: map[*Server]Direction{}, owned: map[int64]bool{}}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hosts = append(e.hosts, h)
+	return h
+}
+
+// Name returns the name that the host was made with.
+func (h *Host) Name() string { return h.name }
+
+// Dial connects to the member with the address, as [Ensemble.Dial] does, and is refused while the host is
+// down.
+func (h *Host) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	s, err := h.e.at(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return s.dial(ctx, network, h)
+}
+
+// Dialer returns Dial in the form that go-zookeeper's WithDialer wants.
+func (h *Host) Dialer() func(network, addr string, timeout time.Duration) (net.Conn, error) {
+	return func(network, addr string, timeout time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		return h.Dial(ctx, network, addr)
+	}
+}
+
+// Block drops silently what is sent in a direction between the host and the members, or all members when
+// none are given: no reset, no end, and new connections wait. What was sent arrives when the direction is
+// open again, if the connection still exists. Direction 0 opens both.
+func (h *Host) Block(dir Direction, members ...int) {
+	note := "blocked"
+	if dir == 0 {
+		note = "open again"
+	}
+	h.each(members, note, func(s *Server) { h.blocked[s] = dir })
+}
+
+// Heal opens all that Block and SetDown have closed, and ends Delay.
+func (h *Host) Heal() {
+	h.each(nil, "healed", func(s *Server) {
+		delete(h.blocked, s)
+		h.delay, h.down = 0, false
+	})
+}
+
+// Cut closes the host's connections to the members, or to all members when none are given. The sessions live
+// on until their time is over.
+func (h *Host) Cut(members ...int) {
+	h.each(members, "connections cut", func(s *Server) {
+		for c := range s.conns {
+			if c.from == h {
+				c.end(false)
+			}
+		}
+	})
+}
+
+// SetDown makes the members refuse all that the host dials, or ends that. Present connections stay: see Cut.
+func (h *Host) SetDown(down bool) {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	h.down = down
+}
+
+// Delay makes replies and events for the host arrive later by d. Zero ends it. The order is kept.
+func (h *Host) Delay(d time.Duration) {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	h.delay = max(d, 0)
+}
+
+// Sessions lists the sessions whose connection comes from the host at the moment.
+func (h *Host) Sessions() (ids []int64) {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	for _, s := range h.e.members {
+		for c := range s.conns {
+			if c.from == h && c.sessionID != 0 && !slices.Contains(ids, c.sessionID) {
+				ids = append(ids, c.sessionID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Owned says whether a session has had a connection from the host.
+func (h *Host) Owned(session int64) bool {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	return h.owned[session]
+}
+
+// HostEvent is something that a member has seen of a host.
+type HostEvent struct {
+	At      time.Duration // since the ensemble began
+	Member  int
+	Session int64
+	Op      Op     // the request that was answered, or "" for a Note
+	Path    string // of the request; a sequential node's is the one that it was given
+	Err     error  // the answer; nil if it was done
+	Note    string // the end of a connection, a fault
+}
+
+// Events lists the last that the members have seen of the host, in the order of time: about 4000 requests of
+// all clients are kept a member.
+func (h *Host) Events() (events []HostEvent) {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	for i, s := range h.e.members {
+		for _, entry := range s.trace.inOrder() {
+			if entry.from != h && (entry.from != nil || entry.kind != traceNote || !h.owned[entry.session]) {
+				continue
+			}
+			ev := HostEvent{
+				At:      entry.at + s.started.Sub(h.e.members[0].started),
+				Member:  i,
+				Session: entry.session,
+				Note:    entry.note,
+			}
+			if entry.kind == traceReply {
+				ev.Op, ev.Path = opName(entry.op), plain.Text(entry.path)
+				if entry.err != ok {
+					ev.Err = entry.err
+				}
+			}
+			events = append(events, ev)
+		}
+	}
+	slices.SortStableFunc(events, func(a, b HostEvent) int { return cmp.Compare(a.At, b.At) })
+	return events
+}
+
+func (h *Host) each(members []int, note string, do func(*Server)) {
+	h.e.mu.Lock()
+	defer h.e.unlock()
+	for i, s := range h.e.members {
+		if len(members) > 0 && !slices.Contains(members, i) {
+			continue
+		}
+		s.trace.add(traceEntry{kind: traceNote, note: h.name + ": " + note})
+		do(s)
+		s.openGate()
+	}
+}
+
+// owns notes a session of the host's. The ensemble's lock is held.
+func (h *Host) owns(session int64) {
+	if h != nil {
+		h.owned[session] = true
+	}
+}
+
+// holds says whether the host's network keeps back what a connection sends in a direction. The ensemble's
+// lock is held.
+func (h *Host) holds(s *Server, dir Direction) bool { return h != nil && h.blocked[s]&dir != 0 }
