@@ -75,6 +75,7 @@ func play(t *testing.T, s script) (o outcome) {
 
 // world is one run.
 type world struct {
+	guest  sync.WaitGroup // go-zookeeper's work
 	script script
 	srv    *zktest.Server
 	man    *man
@@ -223,6 +224,7 @@ func run(s script) outcome {
 	if !s.settings.has(early) {
 		w.closeVictim()
 	}
+	w.within(time.Minute, "go-zookeeper's work", w.guest.Wait)
 	w.within(5*time.Second, "closing the caches", closeCaches)
 	if err := w.honest.Close(); err != nil {
 		w.violate("the honest client: %v", err)

@@ -176,7 +176,7 @@ func (w *world) work(ctx context.Context, wg *sync.WaitGroup) {
 	wg.Go(func() { w.foreground(ctx) })
 	wg.Go(func() { w.background(ctx) })
 	if w.script.settings.has(library) {
-		wg.Go(func() { w.library(ctx) })
+		w.guest.Go(func() { w.library(ctx) })
 	}
 }
 
@@ -299,8 +299,8 @@ func (w *world) background(ctx context.Context) {
 	}
 }
 
-// library uses the connection of go-zookeeper's. Its calls have no context; they end with the client at the
-// latest.
+// library uses the connection of go-zookeeper's. Its calls have no context: one whose request is lost on a
+// connection that lives ends with the client.
 func (w *world) library(ctx context.Context) {
 	for ctx.Err() == nil {
 		conn := w.victim.Conn()
