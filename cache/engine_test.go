@@ -15,50 +15,40 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The callback of an answer is registered when the request is on its way, so that it may be called behind that of a later event. The server's zxid of
-// before the last gap must not be taken for that of behind it.
+// The callback of an answer is registered when the request is on its way, so that it may be called after that
+// of a later event. The server's zxid of before the last gap must not be taken for that of after it.
 func TestALateAnswerAboutAnEarlierGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.RunT(t, zktest.Config{})
-		require.NoError(t, srv.Create("/r", nil))
-		client, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
-		require.NoError(t, err)
-		defer client.Close()
-		c, err := New(client, "/r")
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.WaitSynced(t.Context()))
+		c, _ := overheard(t, serverWith(t, "/r"))
 		open := make(chan bool, 1)
 		c.e.post(func() {
-			c.e.gap()
-			late := c.e.probes
-			c.e.gap()
-			c.e.probed(late, c.e.zxid, nil)
-			open <- c.e.probing
+			w := c.e.way.(*persistentWay)
+			w.gap()
+			late := w.asked
+			w.gap()
+			w.answered(late, w.zxid, nil)
+			open <- w.open
 		})
 		assert.True(t, <-open, "it is still open what the last gap has hidden")
 		require.NoError(t, c.WaitSynced(t.Context()))
 	})
 }
 
-// A question that came to nothing is asked again, whether a reconnect follows or not.
-func TestAQuestionThatCameToNothing(t *testing.T) {
-	for _, err := range []error{framework.ErrNotConnected, framework.ErrConnectionLoss, fmt.Errorf("%w: %w", framework.ErrAuthFailed, framework.ErrNotConnected)} {
+// A question without an answer is asked again, whether a reconnect follows or not.
+func TestAQuestionWithoutAnAnswer(t *testing.T) {
+	for _, err := range []error{
+		framework.ErrNotConnected,
+		framework.ErrConnectionLoss,
+		fmt.Errorf("%w: %w", framework.ErrAuthFailed, framework.ErrNotConnected),
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.RunT(t, zktest.Config{})
-			require.NoError(t, srv.Create("/r", nil))
-			client, clientErr := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
-			require.NoError(t, clientErr)
-			defer client.Close()
-			c, cacheErr := New(client, "/r")
-			require.NoError(t, cacheErr)
-			defer c.Close()
-			require.NoError(t, c.WaitSynced(t.Context()))
+			c, _ := overheard(t, serverWith(t, "/r"))
 			asked := make(chan struct{})
 			c.e.post(func() {
-				c.e.gap()
-				c.e.probes++ // the true answer is to another question
-				c.e.probed(c.e.probes, 0, err)
+				w := c.e.way.(*persistentWay)
+				w.gap()
+				w.asked++ // the true answer is to another question
+				w.answered(w.asked, 0, err)
 				close(asked)
 			})
 			<-asked
@@ -69,38 +59,18 @@ func TestAQuestionThatCameToNothing(t *testing.T) {
 	}
 }
 
-// As long as it is open whether anything was missed, the cache does not say that it is in sync.
-func TestNotInSyncWhileItIsOpenWhatWasMissed(t *testing.T) {
+// What a connection has revealed waits for the word of that connection, but not for ever. Until then the cache
+// is not in sync.
+func TestAConnectionThatIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.RunT(t, zktest.Config{})
-		require.NoError(t, srv.Create("/r", nil))
-		c, events := overheard(t, srv)
-		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
-		srv.Cut(0)
-		require.NoError(t, srv.Create("/r/missed", nil))
-		<-hold.Struck()
-		synctest.Wait()
-		assert.False(t, c.Progress().Synced)
-		hold.Release()
-		require.NoError(t, c.WaitSynced(t.Context()))
-		_, there := c.Get("/r/missed")
-		assert.True(t, there)
-		assert.Equal(t, []string{"Created /r/missed"}, events())
-	})
-}
-
-// What a connection has brought waits for the word of that connection, but not for ever; until then the cache is not in sync with it.
-func TestAConnectionOfWhichNobodyTells(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.RunT(t, zktest.Config{})
-		require.NoError(t, srv.Create("/r", nil))
+		srv := serverWith(t, "/r")
 		c, events := overheard(t, srv)
 		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
 		srv.Cut(0)
 		require.NoError(t, srv.Create("/r/new", nil))
 		<-hold.Struck()
 		synctest.Wait()
-		c.e.post(func() { c.e.told.connections-- }) // as if the word were still on its way
+		c.e.post(func() { c.e.showing.told.connections-- }) // as if the word were still on its way
 		hold.Release()
 		assert.Empty(t, events())
 		assert.False(t, c.Progress().Synced, "what it has read cannot be seen yet")
@@ -110,9 +80,10 @@ func TestAConnectionOfWhichNobodyTells(t *testing.T) {
 	})
 }
 
-// Also when changes are shown as they are read, one by one: what is created below a node that was made anew while there was no connection was never below
-// the old one. The child's answer comes before it is known which node is above it, and may do so again: because a look at a node with much data has found no
-// more than that it must be read, because the node's own answer came too soon, or because a read was refused.
+// Also when changes are shown as they are read, one by one: what is created below a node that was made anew while
+// there was no connection was never below the old one. The child's answer comes before it is known which node
+// is above it, and may do so again: because a look at a node with much data has found no more than that it must
+// be read, because the node's own answer came too soon, or because a read was refused.
 func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 	for name, story := range map[string]struct {
 		root, above string // what is replaced, and the node of which there is another child
@@ -150,16 +121,14 @@ func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 				require.NoError(t, srv.Create(story.above+"/1", nil))
 				time.Sleep(10 * time.Millisecond)
 				synctest.Wait()
-				c.e.post(func() {
-					c.e.loose, c.e.reads.single = true, true
-					c.e.store.record(false)
-				})
+				c.e.post(c.e.oneByOne)
 				if story.refused >= 0 {
-					srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, After: story.refused})
+					srv.Inject(refused("/r", story.refused))
 				}
 				hold.Release()
 				time.Sleep(3 * time.Second)
-				gone, back := []string{"Deleted " + story.above + "/0", "Deleted " + story.above}, []string{"Created " + story.above, "Created " + story.above + "/1"}
+				gone := []string{"Deleted " + story.above + "/0", "Deleted " + story.above}
+				back := []string{"Created " + story.above, "Created " + story.above + "/1"}
 				if story.root != story.above {
 					gone, back = append(gone, "Deleted "+story.root), append([]string{"Created " + story.root}, back...)
 				}
@@ -169,18 +138,17 @@ func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 	}
 }
 
-// Nor is a child shown before its parent, when the parent's read was refused and comes behind it.
+// Nor is a child shown before its parent when the parent's read was refused and comes after it.
 func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
 		require.NoError(t, srv.Create("/r", nil))
 		c, events := overheard(t, srv)
 		c.e.post(func() {
-			c.e.loose, c.e.reads.single = true, true
-			c.e.store.record(false)
-			c.e.counted++ // there is something else to be read
+			c.e.oneByOne()
+			c.e.reads.awaited++ // there is something else to be read
 		})
-		srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/new", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		srv.Inject(refused("/r/new", 0))
 		srv.Delay(0, 50*time.Millisecond)
 		require.NoError(t, srv.Create("/r/new", nil))
 		time.Sleep(10 * time.Millisecond)
@@ -188,6 +156,25 @@ func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		assert.Equal(t, []string{"Created /r/new", "Created /r/new/kid"}, events())
 	})
+}
+
+// oneByOne has an engine read nodes one by one, and show them as they are read.
+func (e *engine) oneByOne() {
+	e.showing.loose, e.reads.sizes.single = true, true
+	e.store.record(false)
+}
+
+// refused refuses one read below prefix, after that many.
+func refused(prefix string, after int) zktest.Fault {
+	return zktest.Fault{
+		Op: "getData", PathPrefix: prefix, After: after, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp,
+	}
+}
+
+func serverWith(t *testing.T, path string) *zktest.Server {
+	srv := zktest.RunT(t, zktest.Config{})
+	require.NoError(t, srv.Create(path, nil))
+	return srv
 }
 
 // overheard is a cache of /r that is in sync, and what it has told of nodes since.
@@ -215,30 +202,34 @@ func overheard(t *testing.T, srv *zktest.Server) (c *Cache, events func() []stri
 	}
 }
 
-// The answer that shows a parent's Stat may be called for behind a later event, too: what the event has changed of the Stat is not in it.
+// The callback of the answer that shows a parent's Stat may be called after a later event, too. What the event
+// has changed of the Stat is not in that answer.
 func TestALateAnswerAboutAParent(t *testing.T) {
 	for what, change := range map[string]func(*zktest.Server) error{
-		"a creation":            func(srv *zktest.Server) error { return srv.Create("/r/new", nil) },
-		"a creation once more":  func(srv *zktest.Server) error { return errors.Join(srv.Delete("/r/old"), srv.Create("/r/old", nil)) },
-		"a deletion":            func(srv *zktest.Server) error { return srv.Delete("/r/old") },
-		"a deletion of unknown": func(srv *zktest.Server) error { return errors.Join(srv.Create("/r/new", nil), srv.Delete("/r/new")) },
+		"a creation": func(srv *zktest.Server) error { return srv.Create("/r/new", nil) },
+		"a creation once more": func(srv *zktest.Server) error {
+			return errors.Join(srv.Delete("/r/old"), srv.Create("/r/old", nil))
+		},
+		"a deletion": func(srv *zktest.Server) error { return srv.Delete("/r/old") },
+		"a deletion of unknown": func(srv *zktest.Server) error {
+			return errors.Join(srv.Create("/r/new", nil), srv.Delete("/r/new"))
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.RunT(t, zktest.Config{})
-				require.NoError(t, srv.Create("/r/old", nil))
+				srv := serverWith(t, "/r/old")
 				c, _ := overheard(t, srv)
 				var asked op
 				var answer framework.Stat
 				c.e.post(func() {
 					c.e.look(c.e.store.top)
-					asked, _ = c.e.take()
+					asked, _ = c.e.take(bigData)
 					answer = c.e.store.top.stat()
 				})
 				synctest.Wait()
 				require.NoError(t, change(srv))
 				synctest.Wait()
-				c.e.post(func() { c.e.got(asked, nil, &answer, nil, nil) })
+				c.e.post(func() { c.e.got(asked, &framework.ReadResult{Stat: answer}) })
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				_, want, err := srv.Get("/r")
@@ -250,7 +241,8 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 	}
 }
 
-// Where changes come as fast as they can be read the queue is never empty. It takes memory for what stands in it, and not for all that ever did.
+// When changes come as fast as they can be read the queue is never empty. It takes memory for what stands in it,
+// and not for all that ever did.
 func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
 	var r reads
 	nodes := make([]node, 100)

@@ -173,3 +173,31 @@ func TestReconnectedComesFirst(t *testing.T) {
 		}
 	})
 }
+
+// As long as it is open whether anything was missed, or what the one-shot watches have told is not read, the
+// cache does not say that it is in sync.
+func TestNotInSyncWhileItIsOpenWhatWasMissed(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		create(t, srv, "/r/a")
+		tree := open(t, c, "/r", opts...)
+		for _, path := range []string{"/r", "/r/a"} {
+			var holds []*zktest.Injection
+			for _, op := range []string{"multiRead", "getData"} {
+				hold := srv.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: zktest.Hold})
+				holds = append(holds, hold)
+			}
+			srv.Cut(0)
+			require.NoError(t, srv.Set("/r/a", []byte("missed, with "+path+" held")))
+			settle()
+			assert.False(t, tree.Progress().Synced, path)
+			for _, hold := range holds {
+				hold.Release()
+				hold.Remove()
+			}
+			require.NoError(t, tree.WaitSynced(t.Context()))
+			same(t, srv, tree)
+		}
+	})
+}

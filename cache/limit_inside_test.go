@@ -66,7 +66,7 @@ func TestFailuresOfNodesThatAreGoneAreNotKept(t *testing.T) {
 	sub := s.subscribe(1)
 	for i := range 100 {
 		n := s.insert(s.top, fmt.Sprint(i))
-		s.failed(n, assert.AnError)
+		s.failed(n, failure{err: assert.AnError})
 		s.publish()
 		s.remove(n)
 	}
@@ -74,4 +74,18 @@ func TestFailuresOfNodesThatAreGoneAreNotKept(t *testing.T) {
 	assert.Empty(t, sub.rest.nodes)
 	assert.Empty(t, s.failures)
 	assert.Empty(t, s.draft.nodes)
+}
+
+// A subscriber that comes while a failure is kept back hears of it once.
+func TestAFailureThatIsKeptBackIsReportedOnce(t *testing.T) {
+	s := newStore("/r", false)
+	s.record(true)
+	s.failed(s.insert(s.top, "a"), failure{err: assert.AnError})
+	sub := s.subscribe(10)
+	s.publish()
+	var got []EventType
+	for ev, ok, _ := sub.next(); ok; ev, ok, _ = sub.next() {
+		got = append(got, ev.Type)
+	}
+	assert.Equal(t, []EventType{Failed}, got)
 }

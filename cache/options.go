@@ -29,12 +29,13 @@ func (o treeOption) apply(c *config) error { return o(c) }
 
 // config is what the faces make the engine do.
 type config struct {
+	client     *framework.Client
 	root       string
 	hideRoot   bool
 	maxDepth   int // negative: none
 	accept     func(path string) bool
 	traverse   func(path string) bool
-	decode     func(path string, data []byte, room int) ([]byte, error) // room is how much there is room for
+	decode     func(path string, data []byte, room int) ([]byte, error) // room is in bytes
 	dataLimit  int                                                      // bytes of data, 0: by decode
 	noData     bool
 	createRoot bool
@@ -51,7 +52,7 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 	if err := zkpath.Validate(root, false); errors.As(err, &fault) {
 		return cfg, fmt.Errorf("cache: %w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
 	}
-	cfg.root, cfg.buffer = root, defaultBuffer
+	cfg.client, cfg.root, cfg.buffer = client, root, defaultBuffer
 	for _, opt := range opts {
 		if any(opt) == nil {
 			return cfg, invalid("an option is nil; leave it out")

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -221,5 +222,27 @@ func TestADeadlineOfWaitSynced(t *testing.T) {
 		}
 		assert.ErrorContains(t, errs[0], "0 of 1 nodes")
 		require.NoError(t, srv.Start())
+	})
+}
+
+// A root that may be read again after a reconnect is listed before the cache says that it is in sync.
+func TestARootThatIsReadableAgainAfterAReconnect(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a")
+		tree := open(t, c, "/r", cache.WithOneShotWatches())
+		revoke(t, srv, "/r")
+		require.NoError(t, srv.Delete("/r/a")) // the list cannot be read
+		settle()
+		require.ErrorIs(t, tree.WaitSynced(t.Context()), framework.ErrNoAuth)
+		hold := srv.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: "/r", Action: zktest.Hold})
+		srv.Cut(0)
+		grant(t, srv, "/r")
+		create(t, srv, "/r/b")
+		<-hold.Struck()
+		synctest.Wait()
+		assert.False(t, tree.Progress().Synced)
+		hold.Release()
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		same(t, srv, tree)
 	})
 }

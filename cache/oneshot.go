@@ -1,0 +1,175 @@
+package cache
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// oneShotWay watches with one-shot watches: one for each node's data and one for its children, set by the reads
+// themselves. After a reconnect the server tells these what they have missed.
+type oneShotWay struct {
+	e          *engine
+	shots      map[*node]shots
+	doomed     []shots // of nodes that are gone
+	catchingUp bool    // the watches may be telling what they have missed
+}
+
+// shot is a one-shot watch. It may fire before the answer of the read that set it has been seen.
+type shot struct {
+	n     *node
+	kind  kind // of the read
+	fired bool
+	watch *framework.Watch
+}
+
+// shots are a node's one-shot watches that have not fired.
+type shots struct{ data, child *shot }
+
+func newOneShotWay(e *engine) *oneShotWay { return &oneShotWay{e: e, shots: map[*node]shots{}} }
+
+func (w *oneShotWay) begin()                {} // reads set the watches
+func (w *oneShotWay) asking() bool          { return false }
+func (w *oneShotWay) caughtUp() bool        { return !w.catchingUp }
+func (w *oneShotWay) next() time.Time       { return time.Time{} }
+func (w *oneShotWay) timeHasCome(time.Time) {}
+
+func (w *oneShotWay) stop() {
+	for _, s := range w.shots {
+		s.stop()
+	}
+	clear(w.shots)
+}
+
+func (s shots) stop() {
+	for _, s := range []*shot{s.data, s.child} {
+		if s != nil {
+			s.watch.Stop()
+		}
+	}
+}
+
+func (w *oneShotWay) forget(n *node) {
+	if s, ok := w.shots[n]; ok {
+		delete(w.shots, n)
+		w.doomed = append(w.doomed, s)
+	}
+}
+
+func (w *oneShotWay) tidy() {
+	for _, s := range w.doomed {
+		s.stop()
+	}
+	w.doomed = nil
+}
+
+// reconnected reads the root: the server tells the watches what they have missed before it answers anything.
+func (w *oneShotWay) reconnected() {
+	if w.e.sync.is() {
+		w.e.sync.set(false)
+		w.catchingUp = true
+		w.e.count(w.e.store.top)
+		w.e.want(w.e.store.top)
+	}
+}
+
+// rootRead has those who wait for the cache to be in sync wait for what the watches have told meanwhile.
+func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
+	if w.catchingUp && !old {
+		w.catchingUp = false
+		w.e.store.walk(func(n *node) {
+			if n.flags&busy != 0 {
+				w.e.count(n)
+			}
+		})
+	}
+	return true
+}
+
+// children are listed for the sake of the watch, also those of leaves.
+func (w *oneShotWay) children(n *node, _ *framework.Stat, _ bool) {
+	if w.shots[n].child == nil {
+		w.e.wantList(n)
+	}
+}
+
+func (w *oneShotWay) pump() {
+	for r := &w.e.reads; r.weight < r.window(); {
+		o, ok := w.e.take(math.MaxInt32) // a look at the Stat alone would not save the read
+		if !ok {
+			return
+		}
+		w.read(o)
+	}
+}
+
+// read sends a read, with a watch unless there is one.
+func (w *oneShotWay) read(o op) {
+	s := &shot{n: o.n, kind: o.kind}
+	fired := w.firing(s)
+	if at := w.shots[o.n]; *at.of(o.kind) != nil {
+		fired = nil
+	}
+	w.e.send(o, fired, func(r framework.ReadResult, watch *framework.Watch) { w.got(o, s, &r, watch) })
+}
+
+// of is where the watch stands that a read of that kind sets.
+func (s *shots) of(k kind) **shot {
+	if k == readList {
+		return &s.child
+	}
+	return &s.data
+}
+
+// got takes the answer. A root that is not there is asked for once more, in the way that sets a watch for its
+// creation.
+func (w *oneShotWay) got(o op, s *shot, r *framework.ReadResult, watch *framework.Watch) {
+	w.keepWatch(s, watch)
+	if o.n == w.e.store.top && o.kind == readData && errors.Is(r.Err, framework.ErrNoNode) {
+		w.e.reads.delivered(0, 0)
+		w.read(op{o.n, readStat})
+		return
+	}
+	w.e.gotOne(o, r)
+}
+
+// keepWatch keeps the watch that a read has set.
+func (w *oneShotWay) keepWatch(s *shot, watch *framework.Watch) {
+	switch {
+	case watch == nil || s.fired:
+	case s.n.flags&gone != 0:
+		watch.Stop()
+	default:
+		s.watch = watch
+		at := w.shots[s.n]
+		*at.of(s.kind) = s
+		w.shots[s.n] = at
+	}
+}
+
+// firing is what the watch calls.
+func (w *oneShotWay) firing(s *shot) func(framework.Event) {
+	return func(ev framework.Event) {
+		w.e.postFor(w, func() {
+			s.fired = true
+			if ev.Type == framework.EventEnd || s.n.flags&gone != 0 {
+				return
+			}
+			at := w.shots[s.n]
+			if slot := at.of(s.kind); *slot == s {
+				*slot = nil
+			}
+			if w.shots[s.n] = at; at == (shots{}) {
+				delete(w.shots, s.n)
+			}
+			// After a reconnect the server says of a node that was deleted and made anew that it has changed.
+			if s.kind != readList || ev.Type == framework.EventNodeDeleted {
+				w.e.wantOther(s.n)
+			} else {
+				w.e.wantList(s.n)
+			}
+		})
+	}
+}

@@ -1,0 +1,111 @@
+package cache
+
+import (
+	"errors"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// send sends a read in a request of its own, with a watch that calls fired, unless that is nil.
+func (e *engine) send(o op, fired func(framework.Event), then func(framework.ReadResult, *framework.Watch)) {
+	e.reads.weight++
+	w, path := e.way, e.store.path(o.n)
+	answered := func(r framework.ReadResult, watch *framework.Watch) {
+		e.answer(w, watch, func() {
+			e.reads.weight--
+			then(r, watch)
+		})
+	}
+	switch o.kind {
+	case readData:
+		e.view.GetData().Undecompressed().Watching(fired).InBackground().ForPath(e.ctx, path).
+			Then(func(r framework.DataResult, err error) {
+				answered(framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, r.Watch)
+			})
+	case readList:
+		e.view.GetChildren().Watching(fired).InBackground().ForPath(e.ctx, path).
+			Then(func(r framework.ChildrenResult, err error) {
+				answered(framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, r.Watch)
+			})
+	case readStat:
+		e.view.CheckExists().Watching(fired).InBackground().ForPath(e.ctx, path).
+			Then(func(r framework.ExistsResult, err error) {
+				switch {
+				case err != nil:
+				case r.Stat == nil:
+					err = framework.ErrNoNode
+				default:
+					answered(framework.ReadResult{Stat: *r.Stat}, r.Watch)
+					return
+				}
+				answered(framework.ReadResult{Err: err}, r.Watch)
+			})
+	}
+}
+
+// answer posts what is to be done with an answer. A watch that nobody needs any more is stopped.
+func (e *engine) answer(w way, watch *framework.Watch, do func()) {
+	posted := e.post(func() {
+		if w == e.way {
+			do()
+		} else {
+			watch.Stop()
+		}
+	})
+	if !posted {
+		watch.Stop()
+	}
+}
+
+// gotOne takes the answer to a request for one node.
+func (e *engine) gotOne(o op, r *framework.ReadResult) {
+	if r.Err != nil && !errors.Is(r.Err, framework.ErrNoNode) && !errors.Is(r.Err, framework.ErrNoAuth) {
+		e.undelivered([]op{o}, false, r.Err)
+		return
+	}
+	e.reads.delivered(0, 0)
+	if o.kind == readList && r.Err == nil && o.n.live && o.n.czxid == r.Stat.Czxid {
+		e.store.putChildStat(o.n, r.Stat)
+	}
+	w := e.way
+	if anew := e.got(o, r); e.way == w {
+		e.answered(anew)
+	}
+}
+
+// undelivered puts reads back that came to nothing, for a reason that is not theirs.
+func (e *engine) undelivered(ops []op, many bool, err error) {
+	r := &e.reads
+	switch {
+	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed), e.ctx.Err() != nil:
+		r.halted = true
+	case errors.Is(err, framework.ErrAuthFailed): // which is ErrNotConnected, too, but comes at once
+		r.rest()
+	case errors.Is(err, framework.ErrNotConnected):
+		// They wait for the next connection in the client's queue.
+	case errors.Is(err, framework.ErrConnectionLoss):
+		// So do they. If it was the size of the answer that broke the connection, the next will be smaller;
+		// and there are servers that break it at any MultiRead.
+		if s := &r.sizes; many {
+			s.most = max(1, s.most/2)
+			if s.losses++; s.losses == mostReadLosses {
+				s.single, s.guessed = true, true
+			}
+		}
+	case framework.Retryable(err):
+		r.rest()
+	case errors.Is(err, framework.ErrUnimplemented) && !r.sizes.single:
+		e.log().Info("cache: the server has no multiRead: reading one by one")
+		r.sizes.single = true
+	case len(ops) > 1: // too large, perhaps
+		r.sizes.most = max(1, len(ops)/2)
+	default: // it would not get better by asking again at once
+		for _, o := range ops {
+			e.got(o, &framework.ReadResult{Err: err})
+		}
+		return
+	}
+	for _, o := range ops {
+		e.back(o)
+	}
+}
