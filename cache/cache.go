@@ -10,7 +10,8 @@ import (
 // Cache is a local copy of a node and everything below it. Safe for concurrent use. Reading it costs no
 // request and never waits for the network.
 //
-// [New] makes one that corresponds to Curator's CuratorCache, [NewTree] one that corresponds to its TreeCache.
+// [New] makes one that corresponds to Curator's CuratorCache, [NewTree] one that corresponds to its
+// TreeCache.
 type Cache struct{ common }
 
 // New makes a cache of root and everything below, begins to load it and returns at once. root need not exist:
@@ -55,9 +56,9 @@ func (c *Cache) Get(path string) (Node, bool) { return c.made().store.get(path) 
 // Len returns how many nodes the cache holds.
 func (c *Cache) Len() int { return c.made().store.len() }
 
-// All returns all nodes by path, as they were at one moment: the call of the iteration. A node comes before its
-// children, siblings are sorted by name. The iteration can be repeated, and each has a moment of its own. It
-// takes about 130 bytes per node while it lasts, and delays nobody.
+// All returns all nodes by path, as they were at one moment: the call of the iteration. A node comes before
+// its children, siblings are sorted by name. The iteration can be repeated, and each has a moment of its own.
+// It takes about 130 bytes per node while it lasts, and delays nobody.
 func (c *Cache) All() iter.Seq2[string, Node] { return c.made().store.all() }
 
 // Children returns the children of the node at path by name, sorted, as they were at one moment: the call of
@@ -81,9 +82,9 @@ func (c common) made() *engine { return c.e.made() }
 // may have changed meanwhile has been compared. It returns nil at once when that is so. What may not be read
 // is not waited for; but if that is the root, the error says so: framework.ErrNoAuth, for example.
 //
-// It ends with ctx: the error matches ctx.Err(), and says why there is no connection if there is none. It also
-// ends with ErrClosed, with framework.ErrClosed when the client is closed, and with framework.ErrSessionLost
-// when the client is the view of a session that is over.
+// It ends with ctx: the error matches ctx.Err(), and says why there is no connection if there is none. It
+// also ends with ErrClosed, with framework.ErrClosed when the client is closed, and with
+// framework.ErrSessionLost when the client is the view of a session that is over.
 //
 // A cache that is in sync may still be a moment behind: WaitSynced does not wait for writes that others have
 // just made, nor for what is being read because of them.
@@ -102,8 +103,8 @@ func (c common) WaitSynced(ctx context.Context) error { return c.made().waitSync
 // When more events than [WithBuffer], or 16 MiB, wait for a subscriber, those beyond are merged to the latest
 // state per path. Then a node may go from one state to a later one in one step, or never show up if it has
 // come and gone. Deletions come before creations. Of the changes of the connection only the last remains, and
-// comes before them; of the failures of a node the last. So a subscriber may be as slow as it likes: it delays
-// nobody, and what waits for it is never more than the buffer and a few states per node.
+// comes before them; of the failures of a node the last. So a subscriber may be as slow as it likes: it
+// delays nobody, and what waits for it is never more than the buffer and a few states per node.
 //
 // The stream ends with the loop's break, and otherwise with one error: when ctx ends (it matches ctx.Err()),
 // or when the cache does (as in WaitSynced). What has not been received by then is dropped.

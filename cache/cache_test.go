@@ -17,8 +17,10 @@ func TestLoadAndFollow(t *testing.T) {
 		l := listenTo(t, tree)
 		settle()
 		same(t, srv, tree)
-		assert.Equal(t, []string{"Created /r", "Created /r/a", "Created /r/a/x", "Created /r/a/y", "Created /r/a-b", "Created /r/b", "Initialized"}, l.take())
-		assert.Equal(t, []string{"/r", "/r/a", "/r/a/x", "/r/a/y", "/r/a-b", "/r/b"}, keys(tree.All()), "parents first, siblings by name")
+		assert.Equal(t, []string{"Created /r", "Created /r/a", "Created /r/a/x", "Created /r/a/y", "Created /r/a-b",
+			"Created /r/b", "Initialized"}, l.take())
+		assert.Equal(t, []string{"/r", "/r/a", "/r/a/x", "/r/a/y", "/r/a-b", "/r/b"}, keys(tree.All()),
+			"parents first, siblings by name")
 		assert.Equal(t, []string{"a", "a-b", "b"}, keys(tree.Children("/r")))
 
 		create(t, srv, "/r/c/d")

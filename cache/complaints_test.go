@@ -17,7 +17,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Who writes what cannot be decoded, again and again, does not fill the log; of each the cache knows all the same.
+// Who writes what cannot be decoded, again and again, does not fill the log; of each the cache knows all the
+// same.
 func TestNodesThatCannotBeDecodedDoNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

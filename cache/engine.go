@@ -15,9 +15,9 @@ import (
 // ErrClosed says that the cache was closed.
 var ErrClosed = errors.New("cache closed")
 
-// engine is the goroutine that owns a cache. Whatever happens elsewhere is posted to it as a function. It waits
-// for the next post, a change of the connection, the end of the session, or time, and for nothing else: what
-// it wants to know it asks for in the background.
+// engine is the goroutine that owns a cache. Whatever happens elsewhere is posted to it as a function. It
+// waits for the next post, a change of the connection, the end of the session, or time, and for nothing else:
+// what it wants to know it asks for in the background.
 //
 // It relies on this: events and answers come in the order in which the server sent them, except that an
 // answer may be late, because its callback is registered after the request was sent. So an answer to a
@@ -55,7 +55,7 @@ func start(cfg config) *engine {
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	e.way = e.newWay()
 	e.store.gone = e.forget
-	e.sync.progressed(1, 1)
+	e.sync.progressed(1, 1, failure{})
 	e.wg.Go(e.run)
 	return e
 }
@@ -150,12 +150,21 @@ func (e *engine) log() *slog.Logger { return e.cfg.client.Logger() }
 func (e *engine) post(f func()) bool { return e.inbox.Put(f) }
 
 // postFor is post for something that matters only as long as the cache hears of changes by w.
-func (e *engine) postFor(w way, f func()) {
-	e.post(func() {
+func (e *engine) postFor(w way, f func()) { e.answer(w, nil, f) }
+
+// answer is postFor for an answer that may have set a watch. If nobody needs the watch any more, it is
+// stopped.
+func (e *engine) answer(w way, watch *framework.Watch, f func()) {
+	posted := e.post(func() {
 		if w == e.way {
 			f()
+		} else {
+			watch.Stop()
 		}
 	})
+	if !posted {
+		watch.Stop()
+	}
 }
 
 // connect waits for a session, on another goroutine.
@@ -180,23 +189,18 @@ func (e *engine) connected(s *framework.Session, err error) {
 
 // begin watches and loads, in a new session or in another way.
 func (e *engine) begin(w way) {
-	e.renew(w)
+	e.way = w
+	e.reads.reset()
 	e.showing.since = time.Time{}
 	e.store.walk(func(n *node) { n.flags &= listed | counting })
 	e.way.begin()
 	e.load()
 }
 
-// renew forgets what is under way.
-func (e *engine) renew(w way) {
-	e.way = w
-	e.reads.reset()
-}
-
 // sessionOver keeps what the cache holds. It is compared in the next session.
 func (e *engine) sessionOver() {
-	e.session, e.view = nil, nil
-	e.renew(e.newWay())
+	e.session, e.view, e.way = nil, nil, e.newWay()
+	e.reads.reset()
 	e.sync.set(false)
 	e.connect()
 }
@@ -223,8 +227,7 @@ func (e *engine) pump() {
 
 // settled shows what is complete, and tells those who wait if there is nothing more to wait for.
 func (e *engine) settled() {
-	e.sync.progressed(e.store.known, e.reads.awaited)
-	e.sync.rootIs(e.store.failures[e.store.top])
+	e.sync.progressed(e.store.known, e.reads.awaited, e.store.failures[e.store.top])
 	switch kept := len(e.store.draft.nodes) > 0; {
 	case e.exact(0):
 		e.show(false)

@@ -59,8 +59,8 @@ func TestAQuestionWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// What a connection has revealed waits for the word of that connection, but not for ever. Until then the cache
-// is not in sync.
+// What a connection has revealed waits for the word of that connection, but not for ever. Until then the
+// cache is not in sync.
 func TestAConnectionThatIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := serverWith(t, "/r")
@@ -80,10 +80,10 @@ func TestAConnectionThatIsNotReported(t *testing.T) {
 	})
 }
 
-// Also when changes are shown as they are read, one by one: what is created below a node that was made anew while
-// there was no connection was never below the old one. The child's answer comes before it is known which node
-// is above it, and may do so again: because a look at a node with much data has found no more than that it must
-// be read, because the node's own answer came too soon, or because a read was refused.
+// Also when changes are shown as they are read, one by one: what is created below a node that was made anew
+// while there was no connection was never below the old one. The child's answer comes before it is known
+// which node is above it, and may do so again: because a look at a node with much data has found no more than
+// that it must be read, because the node's own answer came too soon, or because a read was refused.
 func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 	for name, story := range map[string]struct {
 		root, above string // what is replaced, and the node of which there is another child
@@ -202,8 +202,8 @@ func overheard(t *testing.T, srv *zktest.Server) (c *Cache, events func() []stri
 	}
 }
 
-// The callback of the answer that shows a parent's Stat may be called after a later event, too. What the event
-// has changed of the Stat is not in that answer.
+// The callback of the answer that shows a parent's Stat may be called after a later event, too. What the
+// event has changed of the Stat is not in that answer.
 func TestALateAnswerAboutAParent(t *testing.T) {
 	for what, change := range map[string]func(*zktest.Server) error{
 		"a creation": func(srv *zktest.Server) error { return srv.Create("/r/new", nil) },
@@ -241,8 +241,8 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 	}
 }
 
-// When changes come as fast as they can be read the queue is never empty. It takes memory for what stands in it,
-// and not for all that ever did.
+// When changes come as fast as they can be read the queue is never empty. It takes memory for what stands in
+// it, and not for all that ever did.
 func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
 	var r reads
 	nodes := make([]node, 100)

@@ -110,8 +110,8 @@ func (e *engine) retry() {
 	r.wait = min(2*r.wait, retryMost)
 }
 
-// undecoded notes that a node's data are not held. If there is no room for them, they are read again when there
-// is more; otherwise when they have changed.
+// undecoded notes that a node's data are not held. If there is no room for them, they are read again when
+// there is more; otherwise when they have changed.
 func (e *engine) undecoded(n *node, err error) {
 	if errors.Is(err, ErrDataLimit) {
 		e.retries.full = max(e.retries.full, e.store.bytes)

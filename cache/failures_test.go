@@ -13,12 +13,15 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whoever comes late hears of what cannot be read, too, before being told that this is all; and it can be asked for.
+// Whoever comes late hears of what cannot be read, too, before being told that this is all; and it can be
+// asked for.
 func TestFailuresForALateSubscriber(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a", "/r/secret", "/r/b")
-		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
-		tree := open(t, c, "/r", cache.WithBuffer(1), cache.WithDecoder(func(path string, data []byte) ([]byte, error) {
+		revoke(t, srv, "/r/secret")
+		tree := open(t, c, "/r", cache.WithBuffer(1), cache.WithDecoder(func(
+			path string, data []byte,
+		) ([]byte, error) {
 			if path == "/r/b" {
 				return nil, assert.AnError
 			}
@@ -38,7 +41,7 @@ func TestFailuresForALateSubscriber(t *testing.T) {
 		assert.Equal(t, []string{"/r/b", "/r/secret"}, keys(tree.Failures()))
 		assert.ErrorIs(t, maps.Collect(tree.Failures())["/r/secret"], framework.ErrNoAuth)
 
-		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		grant(t, srv, "/r/secret")
 		require.NoError(t, srv.Delete("/r/b"))
 		time.Sleep(time.Minute)
 		settle()
@@ -53,13 +56,9 @@ func TestFailuresForALateSubscriber(t *testing.T) {
 func TestFailuresOfChildrenAndOfOneNode(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a")
-		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
-		kids, err := cache.NewPathChildren(c, "/r")
-		require.NoError(t, err)
-		defer kids.Close()
-		node, err := cache.NewNode(c, "/r")
-		require.NoError(t, err)
-		defer node.Close()
+		revoke(t, srv, "/r")
+		kids := started(cache.NewPathChildren(c, "/r"))(t)
+		node := started(cache.NewNode(c, "/r"))(t)
 		settle()
 		assert.Equal(t, []string{"/r"}, keys(kids.Failures()))
 		assert.ErrorIs(t, node.Failure(), framework.ErrNoAuth)
@@ -67,7 +66,7 @@ func TestFailuresOfChildrenAndOfOneNode(t *testing.T) {
 		settle()
 		assert.Equal(t, []string{"Failed /r: getData /r: no permission", "Initialized"}, late.take())
 
-		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		grant(t, srv, "/r")
 		time.Sleep(time.Minute)
 		settle()
 		assert.Empty(t, keys(kids.Failures()))

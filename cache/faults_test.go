@@ -46,7 +46,8 @@ func TestAServerThatReportsWrongPaths(t *testing.T) {
 	}
 }
 
-// The right path in the event of somebody else's one-shot watch, which the cache hears of too, proves nothing.
+// The right path in the event of somebody else's one-shot watch, which the cache hears of too, proves
+// nothing.
 func TestAServerThatReportsWrongPathsToRecursiveWatches(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/a/y")
@@ -93,7 +94,9 @@ func kinds(srv *zktest.Server) (kinds []zktest.WatchKind) {
 func TestWithoutMultiRead(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		grow(t, srv, "/r", 500)
-		srv.Inject(zktest.Fault{Op: "multiRead", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrUnimplemented})
+		srv.Inject(zktest.Fault{
+			Op: "multiRead", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrUnimplemented,
+		})
 		settle()
 		srv.ResetCounts()
 		tree := open(t, c, "/r")
@@ -127,7 +130,8 @@ func TestSilentRefusals(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			settle()
 			same(t, srv, tree)
-			assert.Equal(t, []zktest.WatchKind{zktest.RecursiveWatch}, kinds(srv), "in the next session it is tried again")
+			assert.Equal(t, []zktest.WatchKind{zktest.RecursiveWatch}, kinds(srv),
+				"in the next session it is tried again")
 		})
 	}
 }
@@ -143,7 +147,7 @@ func TestARootThatCannotBeCreated(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		settle()
 		assert.Empty(t, l.take(), "what failed was told once")
-		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		grant(t, srv, "/r")
 		time.Sleep(2 * time.Minute)
 		settle()
 		assert.Equal(t, []string{"Created /r/root"}, l.take())
@@ -171,9 +175,7 @@ func TestTheWatchComesLate(t *testing.T) {
 			create(t, srv, "/r/a/x")
 			srv.Inject(zktest.Fault{Op: "addWatch", Times: 2, Action: action})
 			hold := srv.Inject(zktest.Fault{Op: "addWatch", Action: zktest.Hold, After: 2})
-			tree, err := cache.New(c, "/r")
-			require.NoError(t, err)
-			defer tree.Close()
+			tree := started(cache.New(c, "/r"))(t)
 			time.Sleep(30 * time.Second)
 			create(t, srv, "/r/a/y")
 			require.NoError(t, srv.Delete("/r/a/x"))
@@ -185,18 +187,17 @@ func TestTheWatchComesLate(t *testing.T) {
 	}
 }
 
-// The server refuses the watch for a while and answers the reads: what happens between those and the watch is found when that is set, and not before
-// has everything been read.
+// The server refuses the watch for a while and answers the reads: what happens between those and the watch is
+// found when that is set, and not before has everything been read.
 func TestTheWatchComesAfterTheLoad(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/b")
 		srv.Inject(zktest.Fault{Op: "addWatch", Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
-		tree, err := cache.New(c, "/r")
-		require.NoError(t, err)
-		defer tree.Close()
+		tree := started(cache.New(c, "/r"))(t)
 		l := listenTo(t, tree)
 		time.Sleep(2500 * time.Millisecond)
-		assert.ElementsMatch(t, []string{"Created /r", "Created /r/a", "Created /r/a/x", "Created /r/b"}, l.take(), "the load is over")
+		assert.ElementsMatch(t, []string{"Created /r", "Created /r/a", "Created /r/a/x", "Created /r/b"}, l.take(),
+			"the load is over")
 		assert.False(t, tree.Progress().Synced)
 		create(t, srv, "/r/a/y")
 		require.NoError(t, srv.Delete("/r/a/x"))
@@ -237,8 +238,8 @@ func TestCutsDuringTheLoad(t *testing.T) {
 	})
 }
 
-// The Stat of a node arrives, and shows that there are new children, but the session ends before the list does. In the next session the Stat is the
-// same as the one that is known, and still the children are not.
+// The Stat of a node arrives, and shows that there are new children, but the session ends before the list
+// does. In the next session the Stat is the same as the one that is known, and still the children are not.
 func TestAListThatNeverCame(t *testing.T) {
 	for after := range 4 {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
@@ -247,18 +248,12 @@ func TestAListThatNeverCame(t *testing.T) {
 				tree := open(t, c, "/r")
 				l := listenTo(t, tree)
 				settle()
-				expire := func() {
-					s, err := c.Session(t.Context())
-					require.NoError(t, err)
-					srv.Expire(s.ID())
-					<-s.Done()
-				}
 				create(t, srv, "/r/a/y")
-				expire()
+				expire(t, srv, c)
 				create(t, srv, "/r/a/z", "/r/b/1", "/r/c/2")
 				lost := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.DropRequest, After: after, Times: -1})
 				time.Sleep(time.Second)
-				expire()
+				expire(t, srv, c)
 				lost.Remove()
 				settle()
 				require.NoError(t, tree.WaitSynced(t.Context()))
@@ -269,8 +264,8 @@ func TestAListThatNeverCame(t *testing.T) {
 	}
 }
 
-// A server skips the request that arms the watch again, and answers the next: the Stat of a parent then shows a child that nobody has told of. It must
-// not be taken for one that is known.
+// A server skips the request that arms the watch again, and answers the next: the Stat of a parent then shows
+// a child that nobody has told of. It must not be taken for one that is known.
 func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/a/y")
@@ -284,10 +279,7 @@ func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
 		<-skipped.Struck()
 		create(t, srv, "/r/a/new")
 		settle()
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
-		srv.Expire(s.ID())
-		<-s.Done()
+		expire(t, srv, c)
 		settle()
 		require.NoError(t, tree.WaitSynced(t.Context()))
 		same(t, srv, tree)
@@ -295,12 +287,15 @@ func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
 	})
 }
 
-// In a new session the watch is refused for long. What has been read meanwhile is shown, though more may be missing.
+// In a new session the watch is refused for long. What has been read meanwhile is shown, though more may be
+// missing.
 func TestAWatchThatIsRefusedForLong(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a")
 		tree := open(t, c, "/r")
-		refused := srv.Inject(zktest.Fault{Op: "addWatch", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		refused := srv.Inject(zktest.Fault{
+			Op: "addWatch", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp,
+		})
 		srv.Expire(srv.Sessions()[0].ID)
 		create(t, srv, "/r/b")
 		time.Sleep(20 * time.Second)

@@ -1,9 +1,7 @@
 package cache_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"testing"
 	"time"
 
@@ -15,17 +13,23 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// bothWays are a cache with the persistent watch and one with one-shot watches.
-func bothWays(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption)) {
-	for name, opts := range map[string][]cache.TreeOption{"persistent": nil, "one-shot": {cache.WithOneShotWatches()}} {
+// watching are the options of a cache with the persistent watch and of one with one-shot watches.
+var watching = map[string][]cache.TreeOption{"persistent": nil, "one-shot": {cache.WithOneShotWatches()}}
+
+// optionStory is a test with options for the cache that it opens.
+type optionStory func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption)
+
+// bothWays runs f with each way of watching.
+func bothWays(t *testing.T, cfg zktest.Config, f optionStory) {
+	for name, opts := range watching {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, cfg, func(t *testing.T, srv *zktest.Server, c *framework.Client) { f(t, srv, c, opts...) })
 		})
 	}
 }
 
-// outage cuts the connection, has something happen meanwhile, and something else when the client is back and waits for the first answer to what it
-// asks.
+// outage cuts the connection, has something happen meanwhile, and something else when the client is back and
+// waits for the first answer to what it asks.
 func outage(t *testing.T, srv *zktest.Server, meanwhile, back func()) {
 	t.Helper()
 	var holds []*zktest.Injection
@@ -44,9 +48,12 @@ func outage(t *testing.T, srv *zktest.Server, meanwhile, back func()) {
 	settle()
 }
 
-// A node comes while there is no connection, and a child of it when there is one again, before the cache has asked what it has missed.
+// A node comes while there is no connection, and a child of it when there is one again, before the cache has
+// asked what it has missed.
 func TestAChildBeforeItsParentIsRead(t *testing.T) {
-	bothWays(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
 		tree := open(t, c, "/r", opts...)
 		l := listenTo(t, tree)
 		settle()
@@ -58,11 +65,14 @@ func TestAChildBeforeItsParentIsRead(t *testing.T) {
 	})
 }
 
-// A node is deleted and made anew while there is no connection. What is created below it when there is one again was never below the old one.
+// A node is deleted and made anew while there is no connection. What is created below it when there is one
+// again was never below the old one.
 func TestAChildOfAnotherNodeOfThatName(t *testing.T) {
 	for name, root := range map[string]string{"root": "/r", "below": "/r/dir"} {
 		t.Run(name, func(t *testing.T) {
-			bothWays(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+			bothWays(t, zktest.Config{}, func(
+				t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+			) {
 				create(t, srv, root+"/0")
 				tree := open(t, c, "/r", opts...)
 				l := listenTo(t, tree)
@@ -72,7 +82,8 @@ func TestAChildOfAnotherNodeOfThatName(t *testing.T) {
 					require.NoError(t, srv.DeleteAll(root))
 					create(t, srv, root)
 				}, func() { create(t, srv, root+"/1") })
-				assert.Equal(t, []string{"Deleted " + root + "/0", "Deleted " + root, "Created " + root, "Created " + root + "/1"}, l.take())
+				want := []string{"Deleted " + root + "/0", "Deleted " + root, "Created " + root, "Created " + root + "/1"}
+				assert.Equal(t, want, l.take())
 				l.replays(t, srv, "/r")
 				same(t, srv, tree)
 			})
@@ -82,22 +93,17 @@ func TestAChildOfAnotherNodeOfThatName(t *testing.T) {
 
 // The same, for one who reads slowly and drops all that is below a deleted node.
 func TestAChildOfAnotherNodeOfThatNameForASlowSubscriber(t *testing.T) {
-	bothWays(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
 		create(t, srv, "/r/0")
 		tree := open(t, c, "/r", append(opts, cache.WithBuffer(3))...)
 		stuck := make(chan struct{})
-		l := listenBelow(t, "/r", func(ctx context.Context) iter.Seq2[cache.Event, error] {
-			return func(yield func(cache.Event, error) bool) {
-				for ev, err := range tree.Events(ctx) {
-					if !yield(ev, err) {
-						return
-					}
-					if ev.Type == cache.Initialized {
-						<-stuck
-					}
-				}
+		l := listenBelow(t, "/r", slowed(tree.Events, func(ev cache.Event) {
+			if ev.Type == cache.Initialized {
+				<-stuck
 			}
-		})
+		}))
 		settle()
 		l.take()
 		outage(t, srv, func() { // two changes of the connection, and one event more has room
@@ -111,9 +117,11 @@ func TestAChildOfAnotherNodeOfThatNameForASlowSubscriber(t *testing.T) {
 	})
 }
 
-// A node and its child are replaced while the cache reads what there is for the first time: until there has been a moment at which all is known, what is
-// read is shown. The child that was asked for before counts only when it is known which node it is below: not while it is open whether anything was missed,
-// not when the look at a node with much data has found no more than that it must be read, and not when the node's own answer did not count.
+// A node and its child are replaced while the cache reads what there is for the first time: until there has
+// been a moment at which all is known, what is read is shown. The child that was asked for before counts only
+// when it is known which node it is below: not while it is open whether anything was missed, not when the
+// look at a node with much data has found no more than that it must be read, and not when the node's own
+// answer did not count.
 func TestAChildOfAnotherNodeOfThatNameInTheFirstLoad(t *testing.T) {
 	for _, big := range []string{"none", "/r", "/r/dir"} {
 		t.Run(big, func(t *testing.T) {
@@ -128,9 +136,7 @@ func TestAChildOfAnotherNodeOfThatNameInTheFirstLoad(t *testing.T) {
 				grow("/r/dir")
 				create(t, srv, "/r/dir/kid")
 				hold := srv.Inject(zktest.Fault{Op: "multiRead", PathPrefix: "/r/dir/kid", Action: zktest.Hold})
-				tree, err := cache.NewTree(c, "/r")
-				require.NoError(t, err)
-				defer tree.Close()
+				tree := started(cache.NewTree(c, "/r"))(t)
 				l := listenTo(t, tree)
 				settle()
 				assert.Equal(t, []string{"Created /r", "Created /r/dir"}, l.take())
@@ -143,7 +149,8 @@ func TestAChildOfAnotherNodeOfThatNameInTheFirstLoad(t *testing.T) {
 				srv.Delay(0, 50*time.Millisecond)
 				settle()
 				settle()
-				assert.Equal(t, []string{"Deleted /r/dir", "Created /r/dir", "Created /r/dir/kid", "Initialized"}, l.take())
+				assert.Equal(t, []string{"Deleted /r/dir", "Created /r/dir", "Created /r/dir/kid", "Initialized"},
+					l.take())
 				l.replays(t, srv, "/r")
 				same(t, srv, tree)
 			})
@@ -153,7 +160,9 @@ func TestAChildOfAnotherNodeOfThatNameInTheFirstLoad(t *testing.T) {
 
 // Whoever hears of what a reconnect has brought has heard of the reconnect.
 func TestReconnectedComesFirst(t *testing.T) {
-	bothWays(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
 		create(t, srv, "/r")
 		tree := open(t, c, "/r", opts...)
 		l := listenTo(t, tree)
@@ -169,7 +178,8 @@ func TestReconnectedComesFirst(t *testing.T) {
 			for _, ev := range l.all() {
 				got = append(got, ev.String())
 			}
-			require.Equal(t, []string{"ConnectionChanged: Suspended in epoch 1", "ConnectionChanged: Reconnected in epoch 1", "Created " + path}, got)
+			require.Equal(t, []string{"ConnectionChanged: Suspended in epoch 1",
+				"ConnectionChanged: Reconnected in epoch 1", "Created " + path}, got)
 		}
 	})
 }

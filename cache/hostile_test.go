@@ -78,13 +78,15 @@ func meddled(t *testing.T, edit func([]byte) []byte, f func(t *testing.T, m *med
 	})
 }
 
-// A server may tell of nodes that cannot be. They could never be read, so the cache would have them as failures for good.
+// A server may tell of nodes that cannot be. They could never be read, so the cache would have them as
+// failures for good.
 func TestAnEventOfANodeThatCannotBe(t *testing.T) {
 	meddled(t, as, func(t *testing.T, m *meddler, c *framework.Client) {
 		tree := open(t, c, "/r")
 		for _, path := range []string{"/r/\x00", "/r/..", "/r/a/\x1b[31m"} {
 			for _, what := range []int32{jute.EventNodeCreated, jute.EventNodeDataChanged, jute.EventNodeDeleted} {
-				m.say(jute.Frame(&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: -1}, &jute.WatcherEvent{Type: what, State: jute.StateSyncConnected, Path: path}))
+				m.say(jute.Frame(&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: -1},
+					&jute.WatcherEvent{Type: what, State: jute.StateSyncConnected, Path: path}))
 			}
 		}
 		time.Sleep(10 * time.Second)
@@ -97,14 +99,11 @@ func TestAnEventOfANodeThatCannotBe(t *testing.T) {
 
 // A name that is a path would make a node stand in two places.
 func TestAListWithAPathForAName(t *testing.T) {
-	meddled(t, func(b []byte) []byte { return bytes.ReplaceAll(slices.Clone(b), []byte("a_b"), []byte("a/b")) }, func(t *testing.T, m *meddler, c *framework.Client) {
+	rename := func(b []byte) []byte { return bytes.ReplaceAll(slices.Clone(b), []byte("a_b"), []byte("a/b")) }
+	meddled(t, rename, func(t *testing.T, m *meddler, c *framework.Client) {
 		require.NoError(t, m.srv.Create("/r/a_b", nil))
 		tree := open(t, c, "/r")
 		settle()
-		var paths []string
-		for path := range tree.All() {
-			paths = append(paths, path)
-		}
-		assert.Equal(t, []string{"/r", "/r/a", "/r/a/b"}, paths)
+		assert.Equal(t, []string{"/r", "/r/a", "/r/a/b"}, keys(tree.All()))
 	})
 }

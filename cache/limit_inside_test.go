@@ -22,14 +22,16 @@ func TestDataLimitByDefault(t *testing.T) {
 		return cfg.dataLimit
 	}
 	assert.Equal(t, 256<<20, limit(WithCompressedData()))
-	assert.Equal(t, 256<<20, limit(WithDecoder(func(_ string, data []byte) ([]byte, error) { return data, nil })))
+	asItIs := func(_ string, data []byte) ([]byte, error) { return data, nil }
+	assert.Equal(t, 256<<20, limit(WithDecoder(asItIs)))
 	assert.Equal(t, 10, limit(WithDataLimit(10), WithCompressedData()))
 	assert.Equal(t, math.MaxInt, limit())
 	_, err = configure(client, "/r", config{}, []Option{WithDataLimit(0)})
 	assert.ErrorIs(t, err, framework.ErrInvalidOption)
 }
 
-// A node that is set again and again keeps as much memory for a subscriber who does not read as there is room for, and not every state that it had.
+// A node that is set again and again keeps as much memory for a subscriber who does not read as there is room
+// for, and not every state that it had.
 func TestASubscriberBehindInBytes(t *testing.T) {
 	sub := newSubscription(1000)
 	stat := framework.Stat{Czxid: 1}
@@ -55,7 +57,8 @@ func TestASubscriberBehindInBytes(t *testing.T) {
 	assert.Less(t, events, 20)
 	assert.Zero(t, sub.bytes)
 
-	sub.put(Event{Type: Changed, Path: "/a", Old: old, New: &Node{Path: "/a", Data: make([]byte, bufferBytes), Stat: stat}})
+	sub.put(Event{Type: Changed, Path: "/a", Old: old,
+		New: &Node{Path: "/a", Data: make([]byte, bufferBytes), Stat: stat}})
 	assert.Len(t, sub.queue, 1, "the first one always has room")
 }
 

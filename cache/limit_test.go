@@ -23,16 +23,18 @@ func size(tree *cache.Cache) (sum int) {
 	return sum
 }
 
-// What there is no room for is said, everything else is held, and the room of what is deleted or becomes smaller is given back.
+// What there is no room for is said, everything else is held, and the room of what is deleted or becomes
+// smaller is given back.
 func TestDataLimit(t *testing.T) {
+	text := func(size int) string { return strings.Repeat("x", size) }
 	inflate := func(_ string, data []byte) ([]byte, error) { return bytes.Repeat(data, 400), nil }
 	for name, kind := range map[string]struct {
 		with cache.Option
 		data func(t *testing.T, size int) []byte
 	}{
-		"compressed": {cache.WithCompressedData(), func(t *testing.T, size int) []byte { return zip(t, strings.Repeat("x", size)) }},
-		"decoded":    {cache.WithDecoder(inflate), func(_ *testing.T, size int) []byte { return make([]byte, size/400) }},
-		"as it is":   {cache.WithDataLimit(1000), func(_ *testing.T, size int) []byte { return make([]byte, size) }},
+		"compressed": {cache.WithCompressedData(), func(t *testing.T, n int) []byte { return zip(t, text(n)) }},
+		"decoded":    {cache.WithDecoder(inflate), func(_ *testing.T, n int) []byte { return make([]byte, n/400) }},
+		"as it is":   {cache.WithDataLimit(1000), func(_ *testing.T, n int) []byte { return make([]byte, n) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {

@@ -16,11 +16,13 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// replacements has a node replaced 200 times, each time in one transaction, by one of the same or of another name, and every look in between find a
-// state that was.
+// replacements has a node replaced 200 times, each time in one transaction, by one of the same or of another
+// name, and every look in between find a state that was.
 func replacements(t *testing.T, names []string, rest func(i int) time.Duration) {
 	// What a server has to say of a transaction arrives piece by piece, and an answer takes its time.
-	bothWays(t, zktest.Config{Pace: 300 * time.Microsecond}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+	bothWays(t, zktest.Config{Pace: 300 * time.Microsecond}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
 		create(t, srv, "/r/d/"+names[0])
 		writer := dial(t, srv)
 		tree := open(t, c, "/r", opts...)
@@ -40,7 +42,8 @@ func replacements(t *testing.T, names []string, rest func(i int) time.Duration) 
 			for i := range 200 {
 				op := writer.TransactionOp()
 				from, to := names[i%len(names)], names[(i+1)%len(names)]
-				_, err := writer.Transaction(t.Context(), op.Delete().ForPath("/r/d/"+from), op.Create().ForPath("/r/d/"+to, fmt.Append(nil, i)))
+				_, err := writer.Transaction(t.Context(), op.Delete().ForPath("/r/d/"+from),
+					op.Create().ForPath("/r/d/"+to, fmt.Append(nil, i)))
 				assert.NoError(t, err)
 				time.Sleep(rest(i))
 			}
@@ -87,24 +90,21 @@ func replacements(t *testing.T, names []string, rest func(i int) time.Duration) 
 }
 
 func TestANodeReplacedByATransaction(t *testing.T) {
-	replacements(t, []string{"x"}, func(int) time.Duration { return 0 })
+	for _, names := range [][]string{{"x"}, {"x", "y"}} {
+		for _, pause := range []time.Duration{0, time.Millisecond} {
+			t.Run(fmt.Sprint(names, pause), func(t *testing.T) {
+				replacements(t, names, func(i int) time.Duration { return time.Duration(i%7) * pause })
+			})
+		}
+	}
 }
 
-func TestANodeReplacedByATransactionNowAndThen(t *testing.T) {
-	replacements(t, []string{"x"}, func(i int) time.Duration { return time.Duration(i%7) * time.Millisecond })
-}
-
-func TestANodeReplacedByAnotherInATransaction(t *testing.T) {
-	replacements(t, []string{"x", "y"}, func(int) time.Duration { return 0 })
-}
-
-func TestANodeReplacedByAnotherInATransactionNowAndThen(t *testing.T) {
-	replacements(t, []string{"x", "y"}, func(i int) time.Duration { return time.Duration(i%7) * time.Millisecond })
-}
-
-// Changes that come so fast that there never is a moment at which all is known are not kept back for long, and the cache stays in sync.
+// Changes that come so fast that there never is a moment at which all is known are not kept back for long,
+// and the cache stays in sync.
 func TestChangesWithoutAPause(t *testing.T) {
-	bothWays(t, zktest.Config{Pace: 100 * time.Microsecond}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+	bothWays(t, zktest.Config{Pace: 100 * time.Microsecond}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
 		grow(t, srv, "/r", 100)
 		require.NoError(t, srv.Create("/r/clock", []byte("0")))
 		tree := open(t, c, "/r", opts...)

@@ -57,12 +57,14 @@ func (m *meter) total() (size int) {
 	return size
 }
 
-// lying reports the events of recursive watches for the path of the watch, as some servers do, except for the paths of other watches.
+// lying reports the events of recursive watches for the path of the watch, as some servers do, except for the
+// paths of other watches.
 func lying(srv *zktest.Server, watch string, others ...string) dialer {
 	return rewriting(srv.Dial, func(frame []byte) []byte {
 		var h jute.ReplyHeader
 		var ev jute.WatcherEvent
-		if jute.Unmarshal(frame, &h) != nil || h.Xid != jute.XidNotification || jute.Unmarshal(frame[16:], &ev) != nil {
+		if jute.Unmarshal(frame, &h) != nil || h.Xid != jute.XidNotification ||
+			jute.Unmarshal(frame[16:], &ev) != nil {
 			return frame
 		}
 		if slices.Contains(kinds(srv), zktest.RecursiveWatch) && !slices.Contains(others, ev.Path) {

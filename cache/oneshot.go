@@ -8,27 +8,29 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// oneShotWay watches with one-shot watches: one for each node's data and one for its children, set by the reads
-// themselves. After a reconnect the server tells these what they have missed.
+// oneShotWay watches with one-shot watches: one for each node's data and one for its children, set by the
+// reads themselves. After a reconnect the server tells these what they have missed.
 type oneShotWay struct {
 	e          *engine
-	shots      map[*node]shots
-	doomed     []shots // of nodes that are gone
-	catchingUp bool    // the watches may be telling what they have missed
+	shots      map[target]*shot   // that have not fired
+	doomed     []*framework.Watch // of nodes that are gone
+	catchingUp bool               // the watches may be telling what they have missed
+}
+
+// target is what a one-shot watch watches: a node's children, or its data.
+type target struct {
+	n        *node
+	children bool
 }
 
 // shot is a one-shot watch. It may fire before the answer of the read that set it has been seen.
 type shot struct {
-	n     *node
-	kind  kind // of the read
+	at    target
 	fired bool
 	watch *framework.Watch
 }
 
-// shots are a node's one-shot watches that have not fired.
-type shots struct{ data, child *shot }
-
-func newOneShotWay(e *engine) *oneShotWay { return &oneShotWay{e: e, shots: map[*node]shots{}} }
+func newOneShotWay(e *engine) *oneShotWay { return &oneShotWay{e: e, shots: map[target]*shot{}} }
 
 func (w *oneShotWay) begin()                {} // reads set the watches
 func (w *oneShotWay) asking() bool          { return false }
@@ -38,29 +40,23 @@ func (w *oneShotWay) timeHasCome(time.Time) {}
 
 func (w *oneShotWay) stop() {
 	for _, s := range w.shots {
-		s.stop()
+		s.watch.Stop()
 	}
 	clear(w.shots)
 }
 
-func (s shots) stop() {
-	for _, s := range []*shot{s.data, s.child} {
-		if s != nil {
-			s.watch.Stop()
+func (w *oneShotWay) forget(n *node) {
+	for _, at := range []target{{n, false}, {n, true}} {
+		if s, ok := w.shots[at]; ok {
+			delete(w.shots, at)
+			w.doomed = append(w.doomed, s.watch)
 		}
 	}
 }
 
-func (w *oneShotWay) forget(n *node) {
-	if s, ok := w.shots[n]; ok {
-		delete(w.shots, n)
-		w.doomed = append(w.doomed, s)
-	}
-}
-
 func (w *oneShotWay) tidy() {
-	for _, s := range w.doomed {
-		s.stop()
+	for _, watch := range w.doomed {
+		watch.Stop()
 	}
 	w.doomed = nil
 }
@@ -90,7 +86,7 @@ func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
 
 // children are listed for the sake of the watch, also those of leaves.
 func (w *oneShotWay) children(n *node, _ *framework.Stat, _ bool) {
-	if w.shots[n].child == nil {
+	if w.shots[target{n, true}] == nil {
 		w.e.wantList(n)
 	}
 }
@@ -107,20 +103,12 @@ func (w *oneShotWay) pump() {
 
 // read sends a read, with a watch unless there is one.
 func (w *oneShotWay) read(o op) {
-	s := &shot{n: o.n, kind: o.kind}
+	s := &shot{at: target{o.n, o.kind == readList}}
 	fired := w.firing(s)
-	if at := w.shots[o.n]; *at.of(o.kind) != nil {
+	if w.shots[s.at] != nil {
 		fired = nil
 	}
 	w.e.send(o, fired, func(r framework.ReadResult, watch *framework.Watch) { w.got(o, s, &r, watch) })
-}
-
-// of is where the watch stands that a read of that kind sets.
-func (s *shots) of(k kind) **shot {
-	if k == readList {
-		return &s.child
-	}
-	return &s.data
 }
 
 // got takes the answer. A root that is not there is asked for once more, in the way that sets a watch for its
@@ -139,36 +127,31 @@ func (w *oneShotWay) got(o op, s *shot, r *framework.ReadResult, watch *framewor
 func (w *oneShotWay) keepWatch(s *shot, watch *framework.Watch) {
 	switch {
 	case watch == nil || s.fired:
-	case s.n.flags&gone != 0:
+	case s.at.n.flags&gone != 0:
 		watch.Stop()
 	default:
 		s.watch = watch
-		at := w.shots[s.n]
-		*at.of(s.kind) = s
-		w.shots[s.n] = at
+		w.shots[s.at] = s
 	}
 }
 
-// firing is what the watch calls.
+// firing is what the watch calls. After a reconnect the server says of a node that was deleted and made anew
+// that it has changed.
 func (w *oneShotWay) firing(s *shot) func(framework.Event) {
 	return func(ev framework.Event) {
 		w.e.postFor(w, func() {
+			n := s.at.n
 			s.fired = true
-			if ev.Type == framework.EventEnd || s.n.flags&gone != 0 {
+			if ev.Type == framework.EventEnd || n.flags&gone != 0 {
 				return
 			}
-			at := w.shots[s.n]
-			if slot := at.of(s.kind); *slot == s {
-				*slot = nil
+			if w.shots[s.at] == s {
+				delete(w.shots, s.at)
 			}
-			if w.shots[s.n] = at; at == (shots{}) {
-				delete(w.shots, s.n)
-			}
-			// After a reconnect the server says of a node that was deleted and made anew that it has changed.
-			if s.kind != readList || ev.Type == framework.EventNodeDeleted {
-				w.e.wantOther(s.n)
+			if s.at.children && ev.Type != framework.EventNodeDeleted {
+				w.e.wantList(n)
 			} else {
-				w.e.wantList(s.n)
+				w.e.wantOther(n)
 			}
 		})
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// persistentWay watches with one persistent recursive watch, and reads by MultiRead (multiread.go). The server
-// does not say what this watch has missed, so after a reconnect the cache asks whether anything has happened.
+// persistentWay watches with one persistent recursive watch, and reads by MultiRead (multiread.go). The
+// server does not say what this watch has missed, so after a reconnect the cache asks whether anything has
+// happened.
 type persistentWay struct {
 	e      *engine
 	unread unread

@@ -14,28 +14,31 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whoever has something else under way may keep a cache from asking what it has missed, for longer than a request waits for its turn. There is no
-// next reconnect to be waited for then.
+// Whoever has something else under way may keep a cache from asking what it has missed, for longer than a
+// request waits for its turn. There is no next reconnect to be waited for then.
 func TestAQuestionThatWasNotSent(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
 		create(t, srv, "/r/a", "/other")
 		gate := make(chan struct{}, 100)
 		gate <- struct{}{}
-		c := dial(t, srv, framework.WithWindow(1), framework.WithConnectionTimeout(time.Second), framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		gated := func(ctx context.Context, network, addr string) (net.Conn, error) {
 			select {
 			case <-gate:
 				return srv.Dial(ctx, network, addr)
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
-		}))
+		}
+		c := dial(t, srv, framework.WithWindow(1), framework.WithConnectionTimeout(time.Second),
+			framework.WithDialer(gated))
 		tree := open(t, c, "/r")
 		settle()
 		srv.Cut(0)
 		create(t, srv, "/r/missed")
 		time.Sleep(500 * time.Millisecond)
 		hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/other", Action: zktest.HoldReply})
-		first := c.GetData().InBackground().ForPath(t.Context(), "/other") // will be the first on the new connection
+		// will be the first on the new connection
+		first := c.GetData().InBackground().ForPath(t.Context(), "/other")
 		gate <- struct{}{}
 		<-hold.Struck()
 		time.Sleep(2 * time.Second)

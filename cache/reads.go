@@ -15,10 +15,11 @@ const (
 	listAgain                    // … and its answer may be older than what was heard since
 	listed                       // its children were listed; what happened to them since has been heard of
 	unproven                     // no, it may not: there was a gap since it was read last
-	doubted                      // it may be another node of that name: there was a gap, or word of it, since the last read
-	proving                      // … and a read that will tell is under way
-	counting                     // the load waits for it
-	gone                         // it has left the tree
+	// it may be another node of that name: nobody has looked since word of it, or a gap
+	doubted
+	proving  // … and a read that will tell is under way
+	counting // the load waits for it
+	gone     // it has left the tree
 
 	// busy says that something is to be read of the node, or under way.
 	busy = wanted | flying | listWanted | listFlying
@@ -65,7 +66,8 @@ func newReads() reads {
 	return reads{sizes: sizes{most: mostReads, average: 16 << 10}, pause: pauseFirst}
 }
 
-// rest makes a pause, longer with each until there is an answer. What fails during one was under way before it.
+// rest makes a pause, longer with each until there is an answer. What fails during one was under way before
+// it.
 func (r *reads) rest() {
 	if r.pausedUntil.IsZero() {
 		r.pausedUntil = time.Now().Add(r.pause)

@@ -29,20 +29,21 @@ func (l *ticket) Start(context.Context, string) (framework.SASLLogin, error) {
 
 func (*ticket) Step([]byte) (response []byte, done bool, err error) { return []byte{}, true, nil }
 
-// attempts counts what a client is asked for in the background, and says when that is more than anybody with sense asks for. In virtual time
-// nothing else would end a cache that asks without a pause.
+// attempts counts what a client is asked for in the background, and says when that is more than anybody with
+// sense asks for. In virtual time nothing else would end a cache that asks without a pause.
 type attempts struct {
 	n    atomic.Int64
 	many chan struct{}
 }
 
 func (a *attempts) hooks() framework.Hooks {
-	return framework.Hooks{Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+	count := func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
 		if op.Background && a.n.Add(1) == 20_000 {
 			close(a.many)
 		}
 		return nil
-	}}
+	}
+	return framework.Hooks{Operation: count}
 }
 
 // pass lets time pass.
@@ -55,14 +56,16 @@ func (a *attempts) pass(t *testing.T, d time.Duration) {
 	}
 }
 
-// While no server accepts the login every request is refused at once. The cache asks from time to time, and goes on when it is accepted.
+// While no server accepts the login every request is refused at once. The cache asks from time to time, and
+// goes on when it is accepted.
 func TestWhileTheLoginIsRefused(t *testing.T) {
-	for name, opts := range map[string][]cache.TreeOption{"persistent": nil, "one-shot": {cache.WithOneShotWatches()}} {
+	for name, opts := range watching {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
 				grow(t, srv, "/r", 500)
 				login, asked := &ticket{}, &attempts{many: make(chan struct{})}
-				c := dial(t, srv, framework.WithSASL(login), framework.WithHooks(asked.hooks()), framework.WithSessionTimeout(5*time.Minute))
+				c := dial(t, srv, framework.WithSASL(login), framework.WithHooks(asked.hooks()),
+					framework.WithSessionTimeout(5*time.Minute))
 				loaded := open(t, c, "/r", opts...)
 				// Something to read later, from a time when the login was in order.
 				require.NoError(t, srv.Delete("/r/dir-0001/node-00000100"))

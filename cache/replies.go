@@ -61,8 +61,8 @@ func (e *engine) gotNode(o op, r *framework.ReadResult) (anew int) {
 	return e.reads.waiting() - before
 }
 
-// fatherless says that it is not known yet whether the node above is the one that this one belongs to. That is
-// read first.
+// fatherless says that it is not known yet whether the node above is the one that this one belongs to. That
+// is read first.
 func (e *engine) fatherless(n *node) bool {
 	p := n.up
 	if p == nil {
@@ -126,8 +126,8 @@ func childless(stat *framework.Stat) bool {
 }
 
 // unreadable notes that a node cannot be read, for now. Newer servers tell nothing of a node to those who may
-// not READ it, and the one-shot watches that would have told are used up. So when it can be read again, nothing
-// that was known before counts.
+// not READ it, and the one-shot watches that would have told are used up. So when it can be read again,
+// nothing that was known before counts.
 func (e *engine) unreadable(n *node, err error) {
 	if errors.Is(err, framework.ErrNoAuth) {
 		n.flags &^= listed
@@ -200,8 +200,8 @@ func (e *engine) gotList(n *node, names []string, err error) {
 	}
 }
 
-// accepted returns the names that belong to the cache, sorted. What is no name, but a path, would be a node in
-// two places.
+// accepted returns the names that belong to the cache, sorted. What is no name, but a path, would be a node
+// in two places.
 func (e *engine) accepted(n *node, names []string) []string {
 	if !e.descends(n) {
 		return nil

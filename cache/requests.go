@@ -43,20 +43,6 @@ func (e *engine) send(o op, fired func(framework.Event), then func(framework.Rea
 	}
 }
 
-// answer posts what is to be done with an answer. A watch that nobody needs any more is stopped.
-func (e *engine) answer(w way, watch *framework.Watch, do func()) {
-	posted := e.post(func() {
-		if w == e.way {
-			do()
-		} else {
-			watch.Stop()
-		}
-	})
-	if !posted {
-		watch.Stop()
-	}
-}
-
 // gotOne takes the answer to a request for one node.
 func (e *engine) gotOne(o op, r *framework.ReadResult) {
 	if r.Err != nil && !errors.Is(r.Err, framework.ErrNoNode) && !errors.Is(r.Err, framework.ErrNoAuth) {
@@ -65,7 +51,9 @@ func (e *engine) gotOne(o op, r *framework.ReadResult) {
 	}
 	e.reads.delivered(0, 0)
 	if o.kind == readList && r.Err == nil && o.n.live && o.n.czxid == r.Stat.Czxid {
-		e.store.putChildStat(o.n, r.Stat)
+		stat := o.n.stat()
+		stat.Cversion, stat.NumChildren, stat.Pzxid = r.Stat.Cversion, r.Stat.NumChildren, r.Stat.Pzxid
+		e.store.putStat(o.n, stat)
 	}
 	w := e.way
 	if anew := e.got(o, r); e.way == w {

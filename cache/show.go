@@ -97,8 +97,8 @@ func (t *told) hear(state framework.StateChange) {
 	t.connections++
 }
 
-// begin takes a session. The cache's first may have had connections before, and the word of the last may be on
-// its way.
+// begin takes a session. The cache's first may have had connections before, and the word of the last may be
+// on its way.
 func (t *told) begin(s *framework.Session) {
 	if t.begun {
 		return

@@ -2,7 +2,8 @@ package cache
 
 import "time"
 
-// staleAfter is how long a node's Stat may stay behind when children have gone, so that many of them cost one read.
+// staleAfter is how long a node's Stat may stay behind when children have gone, so that many of them cost one
+// read.
 const staleAfter = time.Second
 
 // staleStats are the nodes whose Stat is to be read again soon, because children have come or gone.

@@ -8,7 +8,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// store is the copy, and its subscribers. Only the engine's goroutine changes it, holding mu; it may read without.
+// store is the copy, and its subscribers. Only the engine's goroutine changes it, holding mu; it may read
+// without.
 type store struct {
 	root     string // the path of top
 	hideRoot bool   // top is not for readers
@@ -151,8 +152,8 @@ func (s *store) merge(n *node, names []string) (added []*node) {
 	return added
 }
 
-// put is what a read has found: the node is there, with this data, which is new. If the node was there before,
-// it is the same one.
+// put is what a read has found: the node is there, with this data, which is new. If the node was there
+// before, it is the same one.
 func (s *store) put(n *node, data []byte, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,15 +185,6 @@ func (s *store) putStat(n *node, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.setStat(stat)
-}
-
-// putChildStat takes over what a listing tells of the node's own Stat.
-func (s *store) putChildStat(n *node, stat framework.Stat) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := n.stat()
-	now.Cversion, now.NumChildren, now.Pzxid = stat.Cversion, stat.NumChildren, stat.Pzxid
-	n.setFamily(n.offspring(), now)
 }
 
 // remove takes a node below the root, and all below it, out of the copy.

@@ -9,8 +9,9 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// subscription is one stream of events. It begins with what was there when it was made; what has happened since waits in a queue, and beyond the
-// limit of that as deltas. Who reads slowly delays nobody, and costs no more memory than that.
+// subscription is one stream of events. It begins with what was there when it was made; what has happened
+// since waits in a queue, and beyond the limit of that as deltas. Who reads slowly delays nobody, and costs
+// no more memory than that.
 type subscription struct {
 	limit int           // of queue, in events; bufferBytes is that in bytes
 	more  chan struct{} // 1 slot: there is something to be had
@@ -27,7 +28,8 @@ type subscription struct {
 	over  error   // guarded by mu
 }
 
-// bufferBytes is how much may wait for a subscriber before events are merged: a few events with much data are as much as many with little.
+// bufferBytes is how much may wait for a subscriber before events are merged: a few events with much data are
+// as much as many with little.
 const bufferBytes = 16 << 20
 
 // weight is how much memory an event keeps from being freed, about.
@@ -82,7 +84,8 @@ func (s *subscription) wake() {
 	}
 }
 
-// healed is for a node that is gone: that it cannot be read need not be told any more. Of nodes that never could be read nothing else would, however many there were.
+// healed is for a node that is gone: that it cannot be read need not be told any more. Of nodes that never
+// could be read nothing else would, however many there were.
 func (s *subscription) healed(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Who writes while a decoder takes its time fills no memory with that; and when the decoder is back, the cache is what the tree is.
+// Who writes while a decoder takes its time fills no memory with that; and when the decoder is back, the
+// cache is what the tree is.
 func TestNoticesThatWaitForADecoder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

@@ -35,19 +35,14 @@ func (s *syncState) set(synced bool) {
 	}
 }
 
-// progressed notes how many nodes are known, and how many of them are waited for.
-func (s *syncState) progressed(known, awaited int) {
+// progressed notes how many nodes are known, how many of them are waited for, and whether the root cannot be
+// read.
+func (s *syncState) progressed(known, awaited int, root failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at.Known, s.at.Loaded = known, max(0, known-awaited)
-}
-
-// rootIs notes whether the root can be read.
-func (s *syncState) rootIs(f failure) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.root = nil; f.again { // a root that cannot be decoded has been read
-		s.root = f.err
+	if s.root = nil; root.again { // a root that cannot be decoded has been read
+		s.root = root.err
 	}
 }
 

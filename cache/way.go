@@ -9,18 +9,34 @@ import (
 // way is how a cache hears of changes, in one session: by one persistent watch (persistent.go) or by one-shot
 // watches (oneshot.go). The rules in which the two differ stand there. The engine's goroutine calls it.
 type way interface {
-	begin()          // sets the watch for the whole tree, if there is one
-	stop()           // takes every watch off
-	forget(n *node)  // no watch of n is needed any more; called with the store's lock held
-	tidy()           // takes off what forget has left, without that lock
-	reconnected()    // the session has another connection
-	next() time.Time // when timeHasCome is to be called; zero: never
+	// begin sets the watch for the whole tree, if there is one.
+	begin()
+	// stop takes every watch off.
+	stop()
+	// forget is for a node whose watches are no longer needed. The store's lock may be held.
+	forget(n *node)
+	// tidy takes off the watches that forget has left. No lock is held.
+	tidy()
+
+	// reconnected says that the session has another connection.
+	reconnected()
+	// caughtUp says that every change until now was reported, and every one from now on will be.
+	caughtUp() bool
+	// asking says that it is open whether a gap has hidden changes: until then no answer proves anything.
+	asking() bool
+
+	// pump sends what may be sent now of what is to be read.
+	pump()
+	// rootRead takes the answer to a read of the root, before the engine does; old if it may be older than
+	// what was heard since. It returns false if the way has changed because of it.
+	rootRead(r *framework.ReadResult, old bool) bool
+	// children has the children of a node that was read listed, if they are not known. same says that its Stat
+	// tells the same of them as before.
+	children(n *node, stat *framework.Stat, same bool)
+
+	// next is when timeHasCome is to be called; zero for never.
+	next() time.Time
 	timeHasCome(now time.Time)
-	pump()                                             // sends what its rules allow of what is to be read
-	caughtUp() bool                                    // there is word of every change until now and from now on
-	asking() bool                                      // it has asked whether a gap has hidden anything: until it knows, no answer proves anything
-	children(n *node, stat *framework.Stat, same bool) // has a node's children listed if that is needed
-	rootRead(r *framework.ReadResult, old bool) bool   // the root was read; false if the way has changed because of it
 }
 
 // newWay is the way of watching for the next session.
