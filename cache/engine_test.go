@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,11 +179,11 @@ func serverWith(t *testing.T, path string) *zktest.Server {
 }
 
 // overheard is a cache of /r that is in sync, and what it has told of nodes since.
-func overheard(t *testing.T, srv *zktest.Server) (c *Cache, events func() []string) {
+func overheard(t *testing.T, srv *zktest.Server, opts ...Option) (c *Cache, events func() []string) {
 	client, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	c, err = New(client, "/r")
+	c, err = New(client, "/r", opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	require.NoError(t, c.WaitSynced(t.Context()))
@@ -257,4 +258,46 @@ func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
 		require.Equal(t, len(nodes), r.waiting())
 	}
 	assert.Less(t, cap(r.queue), 10*len(nodes))
+}
+
+// Who writes while a decoder takes its time fills no memory with that; and when the decoder is back, the
+// cache is what the tree is.
+func TestNoticesThatWaitForADecoder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serverWith(t, "/r")
+		free, slow := make(chan struct{}), sync.OnceFunc(func() {})
+		tree, _ := overheard(t, srv, WithDecoder(func(_ string, data []byte) ([]byte, error) {
+			if string(data) == "slow" {
+				slow()
+			}
+			return data, nil
+		}))
+		slow = sync.OnceFunc(func() { <-free })
+		require.NoError(t, srv.Create("/r/slow", []byte("slow")))
+		synctest.Wait()
+		for i := range 3 * framework.WatchBacklog {
+			require.NoError(t, srv.Set("/r", fmt.Append(nil, i)))
+			if i%1000 == 0 {
+				require.NoError(t, srv.Create(fmt.Sprintf("/r/n%d", i), nil))
+			}
+		}
+		require.NoError(t, srv.Delete("/r/n0"))
+		synctest.Wait()
+		waiting := tree.e.inbox.Take()
+		assert.LessOrEqual(t, len(waiting), framework.WatchBacklog+10)
+		for _, f := range waiting {
+			tree.e.post(f)
+		}
+		close(free)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		kids, err := tree.e.cfg.client.GetChildren().ForPath(t.Context(), "/r")
+		require.NoError(t, err)
+		assert.Equal(t, len(kids)+1, tree.Len())
+		root, _ := tree.Get("/r")
+		assert.Equal(t, fmt.Sprint(3*framework.WatchBacklog-1), string(root.Data))
+		w := tree.e.way.(*persistentWay)
+		assert.Zero(t, w.unread.events.Load())
+		assert.Zero(t, w.unread.bytes.Load())
+	})
 }

@@ -1,8 +1,13 @@
 package cache_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -307,4 +312,124 @@ func TestAWatchThatIsRefusedForLong(t *testing.T) {
 		settle()
 		same(t, srv, tree)
 	})
+}
+
+// Whoever has something else under way may keep a cache from asking what it has missed, for longer than a
+// request waits for its turn. There is no next reconnect to be waited for then.
+func TestAQuestionThatWasNotSent(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+		create(t, srv, "/r/a", "/other")
+		gate := make(chan struct{}, 100)
+		gate <- struct{}{}
+		gated := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			select {
+			case <-gate:
+				return srv.Dial(ctx, network, addr)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		c := dial(t, srv, framework.WithWindow(1), framework.WithConnectionTimeout(time.Second),
+			framework.WithDialer(gated))
+		tree := open(t, c, "/r")
+		settle()
+		srv.Cut(0)
+		create(t, srv, "/r/missed")
+		time.Sleep(500 * time.Millisecond)
+		hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/other", Action: zktest.HoldReply})
+		// will be the first on the new connection
+		first := c.GetData().InBackground().ForPath(t.Context(), "/other")
+		gate <- struct{}{}
+		<-hold.Struck()
+		time.Sleep(2 * time.Second)
+		hold.Release()
+		_, err := first.Wait(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, srv.Set("/r/a", []byte("new")))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.True(t, tree.Progress().Synced)
+		same(t, srv, tree)
+	})
+}
+
+// ticket is a login that fails while it has run out.
+type ticket struct{ out atomic.Bool }
+
+func (*ticket) Name() string { return "TICKET" }
+
+func (l *ticket) Start(context.Context, string) (framework.SASLLogin, error) {
+	if l.out.Load() {
+		return nil, errors.New("no ticket")
+	}
+	return l, nil
+}
+
+func (*ticket) Step([]byte) (response []byte, done bool, err error) { return []byte{}, true, nil }
+
+// attempts counts what a client is asked for in the background, and says when that is more than anybody with
+// sense asks for. In virtual time nothing else would end a cache that asks without a pause.
+type attempts struct {
+	n    atomic.Int64
+	many chan struct{}
+}
+
+func (a *attempts) hooks() framework.Hooks {
+	count := func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+		if op.Background && a.n.Add(1) == 20_000 {
+			close(a.many)
+		}
+		return nil
+	}
+	return framework.Hooks{Operation: count}
+}
+
+// pass lets time pass.
+func (a *attempts) pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-a.many:
+		require.Fail(t, "the cache asks without a pause")
+	case <-time.After(d):
+	}
+}
+
+// While no server accepts the login every request is refused at once. The cache asks from time to time, and
+// goes on when it is accepted.
+func TestWhileTheLoginIsRefused(t *testing.T) {
+	for name, opts := range watching {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+				grow(t, srv, "/r", 500)
+				login, asked := &ticket{}, &attempts{many: make(chan struct{})}
+				c := dial(t, srv, framework.WithSASL(login), framework.WithHooks(asked.hooks()),
+					framework.WithSessionTimeout(5*time.Minute))
+				loaded := open(t, c, "/r", opts...)
+				// Something to read later, from a time when the login was in order.
+				require.NoError(t, srv.Delete("/r/dir-0001/node-00000100"))
+				login.out.Store(true)
+				srv.Cut(0)
+				asked.pass(t, 2*time.Second)
+				require.ErrorIs(t, c.Health().Err(), framework.ErrAuthFailed)
+				late, err := cache.NewTree(c, "/r", opts...) // the session lives
+				require.NoError(t, err)
+				defer late.Close()
+				asked.n.Store(0)
+				asked.pass(t, time.Minute)
+				assert.Less(t, asked.n.Load(), int64(200), "requests in a minute")
+				create(t, srv, "/r/new")
+
+				login.out.Store(false)
+				asked.pass(t, 15*time.Second)
+				for _, tree := range []*cache.Cache{loaded, late} {
+					require.NoError(t, tree.WaitSynced(t.Context()))
+					same(t, srv, tree)
+				}
+				require.NoError(t, srv.Set("/r/new", []byte("newer")))
+				settle()
+				same(t, srv, late)
+				same(t, srv, loaded)
+			})
+		})
+	}
 }
