@@ -4,8 +4,8 @@ import "time"
 
 const (
 	// complaintsMost is how many lines about nodes that cannot be read, or decoded, a cache logs within
-	// complaintsTime: whoever may write where it looks decides how many there would be. Events and Failures
-	// tell of all.
+	// complaintsTime. Anyone who may write there could cause any number of them. Events and Failures tell of
+	// all.
 	complaintsMost = 16
 	complaintsTime = time.Minute
 )
@@ -16,7 +16,7 @@ type complaints struct {
 	n     int
 }
 
-// complain logs that a node cannot be read, or, once, that more of them are not logged for a while.
+// complain logs that a node cannot be read, or once that no more of them are logged for a while.
 func (e *engine) complain(path string, err error) {
 	c := &e.retries.complaints
 	if now := time.Now(); c.n == 0 || now.Sub(c.since) >= complaintsTime {

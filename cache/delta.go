@@ -131,8 +131,8 @@ func (d *deltas) events() []Event {
 	return events
 }
 
-// dead says which of the sorted paths are to be reported as deleted: whoever drops all that is below a
-// deleted node shall have been told, so a node that came back as it was counts when one above it is another
+// dead says which of the sorted paths are to be reported as deleted. A subscriber may drop everything below a
+// deleted node. So a node that is back as it was counts as deleted, too, if a node above it is another one
 // now.
 func (d *deltas) dead(paths []string) []bool {
 	dead := make([]bool, len(paths))

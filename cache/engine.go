@@ -128,7 +128,7 @@ func (e *engine) run() {
 var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook has ended the cache's goroutine "+
 	"(runtime.Goexit, as by t.FailNow)", ErrClosed)
 
-// over is the end: it removes what is on the server, and tells those who wait.
+// over is the end: it removes what is on the server, and ends all streams and waits.
 func (e *engine) over() {
 	e.cancel(errGoexit) // unless it has ended before
 	err := context.Cause(e.ctx)
@@ -225,7 +225,7 @@ func (e *engine) pump() {
 	}
 }
 
-// settled shows what is complete, and tells those who wait if there is nothing more to wait for.
+// settled shows what is complete, and ends the wait for sync if there is nothing more to wait for.
 func (e *engine) settled() {
 	e.sync.progressed(e.store.known, e.reads.awaited, e.store.failures[e.store.top])
 	switch kept := len(e.store.draft.nodes) > 0; {

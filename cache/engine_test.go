@@ -60,8 +60,8 @@ func TestAQuestionWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// What a connection has revealed waits for the word of that connection, but not for ever. Until then the
-// cache is not in sync.
+// What a connection has revealed waits until that connection is reported, but only for a while. Until then
+// the cache is not in sync.
 func TestAConnectionThatIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := serverWith(t, "/r")
@@ -260,8 +260,8 @@ func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
 	assert.Less(t, cap(r.queue), 10*len(nodes))
 }
 
-// Who writes while a decoder takes its time fills no memory with that; and when the decoder is back, the
-// cache is what the tree is.
+// Changes that come while a decoder takes its time do not fill the memory. When the decoder is back, the
+// cache becomes equal to the tree.
 func TestNoticesThatWaitForADecoder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := serverWith(t, "/r")

@@ -33,13 +33,13 @@ const (
 	Deleted
 	// Initialized says that all that was there has been reported. It comes once in a stream.
 	Initialized
-	// ConnectionChanged says that the state of the client's connection is State now. The cache keeps what it has
-	// through all of them.
+	// ConnectionChanged says that the state of the client's connection is State now. In every state the cache
+	// keeps what it has.
 	ConnectionChanged
 	// Failed says that the node at Path cannot be read or decoded; Err says why. The cache goes on holding what
-	// it had for it. What it may not read it tries again within a minute, what cannot be decoded when it has
-	// changed, and what there is no room for (ErrDataLimit) when there is. Failures lists what is so at present;
-	// that it is over is told by an event of the node only if it has changed.
+	// it had for it. A node that may not be read is tried again within a minute, one that cannot be decoded
+	// when it has changed, one for which there is no room (ErrDataLimit) when there is. Failures lists the
+	// nodes that fail at present. When a node recovers, there is an event only if it has changed.
 	Failed
 )
 

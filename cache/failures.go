@@ -13,7 +13,7 @@ const retryFirst, retryMost = time.Second, time.Minute
 // failure is why a node cannot be read or decoded.
 type failure struct {
 	err   error
-	again bool // it is tried again by and by
+	again bool // it is tried again
 }
 
 // failedNode is a node with its failure.

@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whoever comes late hears of what cannot be read, too, before being told that this is all; and it can be
+// A late subscriber hears of what cannot be read, too, before it is told that this is all; and it can be
 // asked for.
 func TestFailuresForALateSubscriber(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
@@ -160,8 +160,7 @@ func TestDataLimit(t *testing.T) {
 	}
 }
 
-// Who writes what cannot be decoded, again and again, does not fill the log; of each the cache knows all the
-// same.
+// Nodes that cannot be decoded, and change again and again, do not fill the log. The cache still knows each.
 func TestNodesThatCannotBeDecodedDoNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

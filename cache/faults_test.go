@@ -314,7 +314,7 @@ func TestAWatchThatIsRefusedForLong(t *testing.T) {
 	})
 }
 
-// Whoever has something else under way may keep a cache from asking what it has missed, for longer than a
+// Something else that is under way may keep a cache from asking what it has missed, for longer than a
 // request waits for its turn. There is no next reconnect to be waited for then.
 func TestAQuestionThatWasNotSent(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {

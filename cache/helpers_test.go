@@ -272,7 +272,7 @@ func (l *listener) hear(ev cache.Event) {
 			complain("old %v, new %v, known %v", ev.Old, ev.New, old)
 		}
 		delete(l.nodes, ev.Path)
-		for path := range l.nodes { // whoever drops all that is below must not lose anything by it
+		for path := range l.nodes { // a subscriber may drop all that is below
 			if ev.Path != "/" && strings.HasPrefix(path, ev.Path+"/") {
 				complain("%s is below it", path)
 			}

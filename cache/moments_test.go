@@ -206,7 +206,7 @@ func TestAChildOfAnotherNodeOfThatName(t *testing.T) {
 	}
 }
 
-// The same, for one who reads slowly and drops all that is below a deleted node.
+// The same for a subscriber that reads slowly and drops all that is below a deleted node.
 func TestAChildOfAnotherNodeOfThatNameForASlowSubscriber(t *testing.T) {
 	bothWays(t, zktest.Config{}, func(
 		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
@@ -273,7 +273,7 @@ func TestAChildOfAnotherNodeOfThatNameInTheFirstLoad(t *testing.T) {
 	}
 }
 
-// Whoever hears of what a reconnect has brought has heard of the reconnect.
+// A reconnect is reported before the changes that it revealed.
 func TestReconnectedComesFirst(t *testing.T) {
 	bothWays(t, zktest.Config{}, func(
 		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,

@@ -71,7 +71,7 @@ func (w *oneShotWay) reconnected() {
 	}
 }
 
-// rootRead has those who wait for the cache to be in sync wait for what the watches have told meanwhile.
+// rootRead: all that the watches have missed has been told now. The cache is in sync when that has been read.
 func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
 	if w.catchingUp && !old {
 		w.catchingUp = false

@@ -27,8 +27,8 @@ type persistentWay struct {
 	suspect *identity // the root, when the server said that it has changed
 }
 
-// unread counts the events that wait for the cache's goroutine, which may be with the user's decoder: whoever
-// may write where the cache looks decides how many there are.
+// unread counts the events that wait for the cache's goroutine, which may be in the user's decoder. Anyone
+// who may write where the cache looks could make it any number.
 type unread struct {
 	events, bytes atomic.Int64
 	missed        atomic.Bool // there were more, and a load is posted that makes up for them

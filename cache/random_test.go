@@ -55,7 +55,7 @@ type writer struct {
 	*rand.Rand
 	srv   *zktest.Server
 	root  string
-	nodes int // about how many there shall be
+	nodes int // about how many there are to be
 	have  int // about how many there are
 	large bool
 }

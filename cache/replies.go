@@ -125,9 +125,9 @@ func childless(stat *framework.Stat) bool {
 	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != container && uint64(stat.EphemeralOwner)>>56 != ttl
 }
 
-// unreadable notes that a node cannot be read, for now. Newer servers tell nothing of a node to those who may
-// not READ it, and the one-shot watches that would have told are used up. So when it can be read again,
-// nothing that was known before counts.
+// unreadable notes that a node cannot be read, for now. Newer servers send no events of a node to a client
+// that may not READ it, and the one-shot watches that would have told are used up. So when it can be read
+// again, nothing that was known before counts.
 func (e *engine) unreadable(n *node, err error) {
 	if errors.Is(err, framework.ErrNoAuth) {
 		n.flags &^= listed

@@ -84,8 +84,8 @@ func TestDataLimitByDefault(t *testing.T) {
 	assert.ErrorIs(t, err, framework.ErrInvalidOption)
 }
 
-// A node that is set again and again keeps as much memory for a subscriber who does not read as there is room
-// for, and not every state that it had.
+// A node that is set again and again takes as much memory for a subscriber that does not read as there is
+// room for, and not every state that it had.
 func TestASubscriberBehindInBytes(t *testing.T) {
 	sub := newSubscription(1000)
 	stat := framework.Stat{Czxid: 1}
@@ -116,7 +116,7 @@ func TestASubscriberBehindInBytes(t *testing.T) {
 	assert.Len(t, sub.queue, 1, "the first one always has room")
 }
 
-// Nodes that come, cannot be read, and go are not kept for a subscriber who does not read.
+// Nodes that come, cannot be read, and go are not kept for a subscriber that does not read.
 func TestFailuresOfNodesThatAreGoneAreNotKept(t *testing.T) {
 	s := newStore("/r", false)
 	s.gone = func(*node) {}

@@ -311,7 +311,7 @@ func TestCompressedDataOfAClientThatUnpacks(t *testing.T) {
 	})
 }
 
-// Whoever subscribes and never reads costs a few states per node, however much happens.
+// A subscriber that never reads costs a few states per node, however much happens.
 func TestASubscriberThatNeverReads(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		grow(t, srv, "/r", 100)

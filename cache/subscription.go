@@ -10,11 +10,11 @@ import (
 )
 
 // subscription is one stream of events. It begins with what was there when it was made; what has happened
-// since waits in a queue, and beyond the limit of that as deltas. Who reads slowly delays nobody, and costs
+// since waits in a queue, and beyond the limit of that as deltas. A slow reader delays nobody, and costs
 // no more memory than that.
 type subscription struct {
 	limit int           // of queue, in events; bufferBytes is that in bytes
-	more  chan struct{} // 1 slot: there is something to be had
+	more  chan struct{} // 1 slot: there may be something to take
 
 	// Of the reader only, and before the queue:
 	batch    []Event
@@ -24,7 +24,7 @@ type subscription struct {
 	queue []Event // guarded by mu
 	head  int     // queue[:head] has been read; guarded by mu
 	bytes int     // what waits in queue, about; guarded by mu
-	rest  *deltas // what has happened behind the queue; guarded by mu
+	rest  *deltas // what has happened after what is in queue; guarded by mu
 	over  error   // guarded by mu
 }
 
@@ -134,7 +134,7 @@ func (s *subscription) ended() error {
 	return s.over
 }
 
-// pop takes the first event of the queue, or when that is empty what there is behind it.
+// pop takes the first event of the queue, or, when that is empty, the deltas after it.
 func (s *subscription) pop() (ev Event, ok bool, rest *deltas) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// silent are the servers that do not tell of a node to those who may not READ it, by both ways of watching.
+// silent runs f with servers that send no events of a node to a client that may not READ it.
 func silent(t *testing.T, f optionStory) {
 	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
 		t.Run(profile.String(), func(t *testing.T) { bothWays(t, zktest.Config{Profile: profile}, f) })
@@ -155,7 +155,7 @@ func TestWhatNobodyTellsOfOneNode(t *testing.T) {
 	}
 }
 
-// Whoever waits for a cache hears that there is nothing to be had, instead of finding it empty.
+// WaitSynced says that the root cannot be read: an empty cache would look like a missing root.
 func TestARootThatMayNotBeReadIsNotInSync(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		createUnreadable(t, c, "/secret")
@@ -182,7 +182,8 @@ func TestARootThatMayNotBeReadIsNotInSync(t *testing.T) {
 	})
 }
 
-// Whoever has waited in vain for a cache hears for which one, how far it is, and why there is no connection.
+// The error of a wait that came to nothing says for which cache, how far it is, and why there is no
+// connection.
 func TestADeadlineOfWaitSynced(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		srv.Stop()

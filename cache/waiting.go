@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// syncState is whether the cache is in sync, and how far it is, for those who wait for it.
+// syncState is whether the cache is in sync, and how far it is.
 type syncState struct {
 	mu      sync.Mutex
 	at      Progress    // guarded by mu
