@@ -288,12 +288,7 @@ func TestCuratorThroughTroubleOnZktest(t *testing.T) {
 	assert.Equal(t, session, again)
 	requireWaits(t, p.client, "/locks/m")
 
-	granted := make(chan *mutex.Lock, 1)
-	go func() {
-		lock, err := mutex.New(p.client, "/locks/m").Acquire(ctx)
-		assert.NoError(t, err)
-		granted <- lock
-	}()
+	granted := kit.Call(t, ctx, mutex.New(p.client, "/locks/m").Acquire)
 	kit.Soon(t, "two in line", func() bool {
 		line, err := p.server.Children("/locks/m")
 		return err == nil && len(line) == 2

@@ -175,12 +175,7 @@ func TestKazooLockNextToCurators(t *testing.T) {
 		python.must(t, "lock", with{"name": "k", "path": "/locks/a", "layout": "curator"})
 		python.must(t, "acquire", with{"name": "k"})
 		requireWaits(t, client, "/locks/a")
-		granted := make(chan *mutex.Lock, 1)
-		go func() {
-			lock, err := mutex.New(client, "/locks/a").Acquire(ctx)
-			assert.NoError(t, err)
-			granted <- lock
-		}()
+		granted := kit.Call(t, ctx, mutex.New(client, "/locks/a").Acquire)
 		kit.Soon(t, "two in line", func() bool { return len(python.must(t, "contenders", with{"name": "k"}).([]any)) == 2 })
 		require.Empty(t, granted)
 		python.must(t, "release", with{"name": "k"})

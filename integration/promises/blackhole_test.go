@@ -24,8 +24,8 @@ import (
 type pair struct {
 	link    *proxy.Proxy
 	held    *mutex.Lock
-	ended   chan time.Time // when the holder's context was seen to have ended
-	granted chan grant
+	ended   <-chan time.Time // when the holder's context was seen to have ended
+	granted <-chan grant
 }
 
 type grant struct {
@@ -36,22 +36,19 @@ type grant struct {
 
 // newPair returns when the one holds and the other waits.
 func newPair(t *testing.T, ctx context.Context, node *zkserver.Node, path string) (*pair, error) {
-	p := &pair{link: proxy.New(t, node.Addr()), ended: make(chan time.Time, 1), granted: make(chan grant, 1)}
+	p := &pair{link: proxy.New(t, node.Addr())}
 	t.Cleanup(p.link.Heal) // so that the holder's client closes in peace
 	var err error
 	if p.held, err = mutex.New(kit.Dial(t, p.link.Addr()), path).Acquire(ctx); err != nil {
 		return nil, err
 	}
-	go func() {
-		<-p.held.Context().Done()
-		p.ended <- time.Now()
-	}()
+	p.ended = kit.EndOf(t, p.held.Context().Done())
 	queued := make(chan struct{})
 	waiter := mutex.New(kit.Dial(t, node.Addr()), path, mutex.OnWait(func(mutex.Position) { close(queued) }))
-	go func() {
+	p.granted = kit.Call(t, ctx, func(ctx context.Context) (grant, error) {
 		lock, err := waiter.Acquire(ctx)
-		p.granted <- grant{lock, time.Now(), err}
-	}()
+		return grant{lock, time.Now(), err}, nil
+	})
 	select {
 	case <-queued:
 		return p, nil

@@ -198,8 +198,8 @@ type holder struct {
 	link    *proxy.Proxy // its own way to the member
 	client  *framework.Client
 	lock    *mutex.Lock
-	ended   chan time.Time
-	granted chan grant
+	ended   <-chan time.Time
+	granted <-chan grant
 }
 
 type outcome struct {
@@ -229,8 +229,7 @@ func newField(t *testing.T, servers *zkserver.Ensemble, trouble trouble, round i
 		for i := range trouble.holders {
 			f.holders = append(f.holders, &holder{
 				kind: k, path: fmt.Sprintf("/p1/%d/%v/%d", round, strings.ReplaceAll(k.String(), " ", ""), i),
-				link:  proxy.New(t, servers.Addr(f.troubled)),
-				ended: make(chan time.Time, 1), granted: make(chan grant, 1),
+				link: proxy.New(t, servers.Addr(f.troubled)),
 			})
 		}
 	}
@@ -321,17 +320,14 @@ func (f *field) prepare(h *holder, contender *framework.Client) error {
 	if h.lock, err = f.acquire(mutex.New(h.client, h.path, mutex.WithLossPolicy(framework.SessionOnly))); err != nil {
 		return err
 	}
-	go func() {
-		<-h.lock.Context().Done()
-		h.ended <- time.Now()
-	}()
+	h.ended = kit.EndOf(f.t, h.lock.Context().Done())
 	queued := make(chan struct{})
 	var once sync.Once // it may have to queue again
 	waiter := mutex.New(contender, h.path, mutex.WithLossPolicy(framework.SessionOnly), mutex.OnWait(func(mutex.Position) { once.Do(func() { close(queued) }) }))
-	go func() {
+	h.granted = kit.Call(f.t, f.ctx, func(context.Context) (grant, error) {
 		lock, err := f.acquire(waiter)
-		h.granted <- grant{lock, time.Now(), err}
-	}()
+		return grant{lock, time.Now(), err}, nil
+	})
 	select {
 	case <-queued:
 		return nil

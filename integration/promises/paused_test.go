@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -36,14 +37,13 @@ func pausedHolder(t *testing.T, node *zkserver.Node, path string) {
 		return
 	}
 	waiter := mutex.New(kit.Dial(t, node.Addr()), path)
-	granted := make(chan time.Time, 1)
-	go func() {
+	granted := kit.Call(t, ctx, func(ctx context.Context) (time.Time, error) {
 		lock, err := waiter.Acquire(ctx)
-		if assert.NoError(t, err) {
+		if err == nil {
 			assert.Greater(t, lock.FencingToken(), held.Token)
 		}
-		granted <- time.Now()
-	}()
+		return time.Now(), err
+	})
 	time.Sleep(rand.N(time.Second))
 	assert.NoError(t, held.Signal(syscall.SIGSTOP))
 	at := <-granted

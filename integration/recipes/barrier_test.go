@@ -44,8 +44,8 @@ func TestBarrier(t *testing.T) {
 		require.NoError(t, theirs.Set(ctx), "set already")
 		assert.Equal(t, []string{` persistent "` + w.data + `"`}, w.nodes(t, path), step.name)
 		before := kit.Watches(t, w.node)
-		goWaits := call(t, func(ctx context.Context) (bool, error) { return true, ours.Wait(ctx) })
-		javaWaits := call(t, func(ctx context.Context) (bool, error) { return true, waiting.Wait(ctx, kit.Patience) })
+		goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (bool, error) { return true, ours.Wait(ctx) })
+		javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (bool, error) { return true, waiting.Wait(ctx, kit.Patience) })
 		kit.Soon(t, "both wait", func() bool { return kit.Watches(t, w.node) >= before+2 })
 		assert.Empty(t, goWaits, step.name)
 		assert.Empty(t, javaWaits, step.name)
@@ -176,14 +176,14 @@ func TestDoubleBarrierLosesAMember(t *testing.T) {
 		})
 	}
 	began := func(do func(ctx context.Context) error) <-chan time.Time {
-		return call(t, func(ctx context.Context) (time.Time, error) {
+		return kit.Call(t, kit.Context(t), func(ctx context.Context) (time.Time, error) {
 			err := do(ctx)
 			return time.Now(), err
 		})
 	}
 
 	// Waiting: the error says so, and its node does not count any more.
-	lost := call(t, func(ctx context.Context) (error, error) {
+	lost := kit.Call(t, kit.Context(t), func(ctx context.Context) (error, error) {
 		_, err := ours.Enter(ctx)
 		return err, nil
 	})
@@ -196,7 +196,7 @@ func TestDoubleBarrierLosesAMember(t *testing.T) {
 	link.Heal()
 
 	// In the next session it is a member again.
-	entered := call(t, ours.Enter)
+	entered := kit.Call(t, kit.Context(t), ours.Enter)
 	w.count(t, path, 2)
 	second := began(java[1].enter)
 	inside := kit.Receive(t, "our membership", entered)
@@ -204,9 +204,7 @@ func TestDoubleBarrierLosesAMember(t *testing.T) {
 	kit.Receive(t, "Java's second", second)
 
 	// Inside: the context ends before Java can have left.
-	ended := make(chan time.Time, 1)
-	stop := context.AfterFunc(inside.Context(), func() { ended <- time.Now() })
-	defer stop()
+	ended := kit.EndOf(t, inside.Context().Done())
 	died := time.Now()
 	link.Cut()
 	left := []<-chan time.Time{began(java[0].leave), began(java[1].leave)}

@@ -274,17 +274,11 @@ func TestLeadersDie(t *testing.T) {
 	kit.Receive(t, "the selector's term", led)
 	within("Java's selector", time.Since(died))
 
-	ends := make(chan time.Time, 2)
-	for _, term := range []*leader.Term{term, selected} {
-		owner.Go(func() {
-			<-term.Context().Done()
-			ends <- time.Now()
-		})
-	}
+	oneEnd, otherEnd := kit.EndOf(t, term.Context().Done()), kit.EndOf(t, selected.Context().Done())
 	link.Cut()
 	died = time.Now()
-	end := kit.Receive(t, "the end of a term", ends)
-	if other := kit.Receive(t, "the end of the other term", ends); other.After(end) {
+	end := kit.Receive(t, "the end of a term", oneEnd)
+	if other := kit.Receive(t, "the end of the other term", otherEnd); other.After(end) {
 		end = other
 	}
 	for name, c := range map[string]*javapeer.Candidate{"the latch": javaLatch, "the selector": javaSelector} {

@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -23,6 +22,7 @@ import (
 const tick = 200 * time.Millisecond
 
 func TestMain(m *testing.M) {
+	kit.Hold()
 	if server := os.Getenv(holderServer); server != "" {
 		if err := holdEverything(server); err != nil {
 			fmt.Println("error:", err)
@@ -155,21 +155,4 @@ func (d *diary) most() (sum int) {
 		sum = max(sum, here)
 	}
 	return sum
-}
-
-// call runs f on a goroutine of its own that ends with the test, at the latest with its context.
-func call[T any](t *testing.T, f func(ctx context.Context) (T, error)) <-chan T {
-	ctx := kit.Context(t)
-	got := make(chan T, 1)
-	var owner sync.WaitGroup
-	owner.Go(func() {
-		if v, err := f(ctx); err == nil {
-			got <- v
-		} else if ctx.Err() == nil {
-			assert.NoError(t, err)
-			close(got)
-		}
-	})
-	t.Cleanup(owner.Wait)
-	return got
 }

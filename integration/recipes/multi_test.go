@@ -52,7 +52,7 @@ func TestMultiLock(t *testing.T) {
 		require.NoError(t, lock.Release(ctx))
 		_, err = granted(ctx)
 		require.NoError(t, err)
-		waiting := call(t, both.Acquire)
+		waiting := kit.Call(t, kit.Context(t), both.Acquire)
 		w.count(t, first, 2)
 		assert.Empty(t, waiting)
 		require.NoError(t, theirs.Release(ctx))
@@ -109,7 +109,7 @@ func TestMultiLock(t *testing.T) {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		began := time.Now()
-		ended := call(t, func(context.Context) (time.Duration, error) {
+		ended := kit.Call(t, kit.Context(t), func(context.Context) (time.Duration, error) {
 			_, err := both.Acquire(limited)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			return time.Since(began), nil

@@ -29,7 +29,7 @@ func TestRevocation(t *testing.T) {
 	require.NoError(t, err)
 	revocable := []string{` persistent ""`, `/_c_GUID-lock-0000000000 ephemeral ""`}
 	assert.Equal(t, revocable, w.nodes(t, path))
-	waiting := call(t, ours.Acquire)
+	waiting := kit.Call(t, kit.Context(t), ours.Acquire)
 	w.count(t, path, 2)
 	holder, found, err := ours.Holder(ctx)
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestReadWriteRevocation(t *testing.T) {
 	reader, err := ours.ReadLock().Acquire(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, []string{` persistent ""`, `/_c_GUID-__READ__0000000000 ephemeral ""`, `/_c_GUID-__READ__0000000001 ephemeral ""`}, w.nodes(t, path))
-	writing := call(t, ours.WriteLock().Acquire)
+	writing := kit.Call(t, kit.Context(t), ours.WriteLock().Acquire)
 	w.count(t, path, 3)
 	holders, err := ours.Holders(ctx)
 	require.NoError(t, err)

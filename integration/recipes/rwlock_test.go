@@ -67,7 +67,7 @@ func TestReadersAndWritersInLine(t *testing.T) {
 	}
 	var line []*waiter
 	enqueue := func(g *guest, kind rwlock.Kind) {
-		line = append(line, &waiter{g, kind, call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return g.acquire(ctx, kind) })})
+		line = append(line, &waiter{g, kind, kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) { return g.acquire(ctx, kind) })})
 		w.count(t, path, len(line)+1)
 	}
 	golang := func(name string) *guest { return goGuest(w.client, path, "go "+name) }
@@ -174,7 +174,7 @@ func TestDowngrade(t *testing.T) {
 		write, err := rw.WriteLock().Acquire(ctx)
 		require.NoError(t, err)
 		waiting := javaGuest(t, w.peer, path, "waiting")
-		granted := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		granted := kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) {
 			return waiting.acquire(ctx, rwlock.Write)
 		})
 		w.count(t, path, 2)
@@ -202,7 +202,7 @@ func TestDowngrade(t *testing.T) {
 		write, err := rw.WriteLock().Acquire(ctx)
 		require.NoError(t, err)
 		reader := javaGuest(t, w.peer, path, "reader")
-		granted := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		granted := kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) {
 			return reader.acquire(ctx, rwlock.Read)
 		})
 		w.count(t, path, 2)
@@ -226,9 +226,9 @@ func TestDowngrade(t *testing.T) {
 		release, err := write.Downgrade(ctx, read)
 		require.NoError(t, err)
 		rw := rwlock.New(w.client, path)
-		reader := call(t, rw.ReadLock().Acquire)
+		reader := kit.Call(t, kit.Context(t), rw.ReadLock().Acquire)
 		w.count(t, path, 3)
-		writer := call(t, rw.WriteLock().Acquire)
+		writer := kit.Call(t, kit.Context(t), rw.WriteLock().Acquire)
 		w.count(t, path, 4)
 		_, err = rw.WriteLock().TryAcquire(ctx)
 		require.ErrorIs(t, err, rwlock.ErrNotAcquired)
@@ -253,7 +253,7 @@ func TestDowngrade(t *testing.T) {
 		_, err = write.Acquire(ctx, javapeer.Forever)
 		require.NoError(t, err)
 		rw := rwlock.New(w.client, path)
-		writer := call(t, rw.WriteLock().Acquire)
+		writer := kit.Call(t, kit.Context(t), rw.WriteLock().Acquire)
 		w.count(t, path, 2)
 		release, err := write.Downgrade(ctx, read)
 		require.NoError(t, err)

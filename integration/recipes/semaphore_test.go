@@ -68,11 +68,11 @@ func TestLeases(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int{leases, leases}, []int{taken, max})
 	// One of each waits, and hears of a release by the other language.
-	javaWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) {
 		return borrowers[4].acquire(ctx, 1)
 	})
 	w.count(t, path+"/locks", 1)
-	goWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) {
 		return borrowers[1].acquire(ctx, 1)
 	})
 	w.count(t, path+"/locks", 2)
@@ -138,7 +138,7 @@ func TestSharedCount(t *testing.T) {
 
 	first, err := ours.acquire(ctx, 1)
 	require.NoError(t, err)
-	javaWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) {
 		return javaBorrower(s, "java").acquire(ctx, 1)
 	})
 	w.count(t, path+"/leases", 2) // Java's is there while it waits
@@ -146,7 +146,7 @@ func TestSharedCount(t *testing.T) {
 	require.NoError(t, ourCount.Set(ctx, 2))
 	second := kit.Receive(t, "Java's lease when Go has set 2", javaWaits)
 
-	goWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, 1) })
+	goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, 1) })
 	w.count(t, path+"/locks", 1)
 	assert.Empty(t, goWaits)
 	require.NoError(t, theirCount.Set(ctx, 3))
@@ -162,7 +162,7 @@ func TestSharedCount(t *testing.T) {
 		n, err := theirCount.Get(ctx)
 		return assert.NoError(t, err) && n == 1
 	})
-	goWaits = call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, 1) })
+	goWaits = kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, 1) })
 	w.count(t, path+"/locks", 1)
 	require.NoError(t, first(ctx))
 	require.NoError(t, second(ctx))
@@ -247,9 +247,9 @@ func TestSeveralLeases(t *testing.T) {
 		require.NoError(t, err)
 		others, err := holder.acquire(ctx, leases-1)
 		require.NoError(t, err)
-		javaWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return theirs.acquire(ctx, 2) })
+		javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) { return theirs.acquire(ctx, 2) })
 		w.count(t, path+"/leases", leases+1) // the first in line, with a node
-		goWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, leases) })
+		goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, leases) })
 		w.count(t, path+"/locks", 2)
 		require.NoError(t, one(ctx)) // Java has a part now and goes to the end of the line
 		require.NoError(t, others(ctx))

@@ -33,12 +33,7 @@ func TestLockBetweenIdentities(t *testing.T) {
 
 	held, err := mutex.New(a, path).Acquire(ctx)
 	require.NoError(t, err)
-	granted := make(chan *mutex.Lock, 1)
-	go func() {
-		l, err := mutex.New(b, path).Acquire(ctx)
-		assert.NoError(t, err)
-		granted <- l
-	}()
+	granted := kit.Call(t, ctx, mutex.New(b, path).Acquire)
 	kit.Soon(t, "the other waits", func() bool {
 		names, err := a.GetChildren().ForPath(ctx, path)
 		return err == nil && len(names) == 2
@@ -75,11 +70,7 @@ func TestLockBetweenIdentities(t *testing.T) {
 	require.NoError(t, second.Release(ctx))
 	_, err = wait(ctx)
 	require.NoError(t, err)
-	go func() {
-		l, err := mutex.New(a, path).Acquire(ctx)
-		assert.NoError(t, err)
-		granted <- l
-	}()
+	granted = kit.Call(t, ctx, mutex.New(a, path).Acquire)
 	kit.Soon(t, "we wait for Java", func() bool {
 		names, err := b.GetChildren().ForPath(ctx, path)
 		return err == nil && len(names) == 2
@@ -87,7 +78,7 @@ func TestLockBetweenIdentities(t *testing.T) {
 	require.NoError(t, theirs.Release(ctx))
 	third := kit.Receive(t, "the grant after Java", granted)
 
-	// Who may leave the queue may delete others' nodes: the hold notices.
+	// A client that may leave the queue may delete the nodes of others, too. The hold notices.
 	require.NoError(t, b.Delete().ForPath(ctx, third.Path()))
 	kit.Closed(t, "the hold", third.Context().Done())
 	assert.ErrorIs(t, context.Cause(third.Context()), framework.ErrNodeDeleted)

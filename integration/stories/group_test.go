@@ -58,13 +58,19 @@ type group struct {
 	work    sync.WaitGroup
 }
 
+// rules tell a client what kind of servers it has.
+func rules() []framework.Option {
+	return []framework.Option{
+		framework.WithSessionTimeout(timeout), framework.WithStaleServerBound(stale), framework.WithServerTick(tick),
+	}
+}
+
 // assemble has clients connect and begin with all workloads. The last client's network never fails by itself.
 func assemble(t *testing.T, servers cluster.Cluster) *group {
 	t.Helper()
 	g := &group{t: t, servers: servers}
 	for who := range clients {
-		client, cable := kit.ConnectedTo(t, servers, who,
-			framework.WithSessionTimeout(timeout), framework.WithStaleServerBound(stale), framework.WithServerTick(tick))
+		client, cable := kit.ConnectedTo(t, servers, who, rules()...)
 		g.clients, g.cables = append(g.clients, client), append(g.cables, cable)
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())

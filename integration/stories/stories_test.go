@@ -26,9 +26,14 @@ func TestOnOneServer(t *testing.T) {
 	tell(t, zkserver.StartEnsemble(t, 1, zkserver.Options{TickTime: tick, SyncLimit: syncLimit}), false)
 }
 
+func threeServers(t *testing.T) *zkserver.Ensemble {
+	t.Helper()
+	return zkserver.StartEnsemble(t, 3, zkserver.Options{TickTime: tick, SyncLimit: syncLimit})
+}
+
 func TestOnThreeServers(t *testing.T) {
 	t.Parallel()
-	tell(t, zkserver.StartEnsemble(t, 3, zkserver.Options{TickTime: tick, SyncLimit: syncLimit}), false)
+	tell(t, threeServers(t), false)
 }
 
 func TestInContainers(t *testing.T) {

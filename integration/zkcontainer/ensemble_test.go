@@ -46,12 +46,7 @@ func TestLocksGoThrough(t *testing.T) {
 	second, _ := kit.Connected(t, e.ConnectString(), framework.WithSessionTimeout(timeout))
 	held, err := mutex.New(first, "/lock").Acquire(ctx)
 	require.NoError(t, err)
-	waiting := make(chan *mutex.Lock, 1)
-	go func() {
-		lock, err := mutex.New(second, "/lock").Acquire(ctx)
-		assert.NoError(t, err)
-		waiting <- lock
-	}()
+	waiting := kit.Call(t, ctx, mutex.New(second, "/lock").Acquire)
 	kit.Soon(t, "the second waits", func() bool {
 		children, err := first.GetChildren().ForPath(ctx, "/lock")
 		return err == nil && len(children) == 2

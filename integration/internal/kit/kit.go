@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
@@ -75,6 +76,40 @@ func Closed[T any](t testing.TB, what string, done <-chan T) time.Time {
 		require.FailNow(t, "it does not end", what)
 	}
 	return time.Now()
+}
+
+// Call runs f on a goroutine of its own and returns where its value will be. If f fails before ctx has ended, the
+// test fails, and the channel is closed. The test does not end before f does: f must return when its ctx ends,
+// which is also at the end of the test.
+func Call[T any](t testing.TB, ctx context.Context, f func(ctx context.Context) (T, error)) <-chan T {
+	ctx, cancel := context.WithCancel(ctx)
+	got, done := make(chan T, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(got)
+		if v, err := f(ctx); err == nil {
+			got <- v
+		} else if ctx.Err() == nil {
+			assert.NoError(t, err)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return got
+}
+
+// EndOf returns where the time will be at which done was seen to be closed.
+func EndOf(t testing.TB, done <-chan struct{}) <-chan time.Time {
+	return Call(t, t.Context(), func(ctx context.Context) (time.Time, error) {
+		select {
+		case <-done:
+			return time.Now(), nil
+		case <-ctx.Done():
+			return time.Time{}, ctx.Err()
+		}
+	})
 }
 
 // Soon waits until a condition holds.

@@ -1,4 +1,4 @@
-package ensemble
+package stories
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ import (
 // one after the other, is counted where the servers are.
 func TestResignIsQuick(t *testing.T) {
 	t.Parallel()
-	servers := start(t)
+	servers := threeServers(t)
 	for _, rule := range []framework.Rule{framework.RuleBound, framework.RuleHeartbeat} {
 		t.Run(fmt.Sprintf("%v rule", rule), func(t *testing.T) {
 			ctx := kit.Context(t)

@@ -1,4 +1,4 @@
-package ensemble
+package stories
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// hold is a time for which somebody certainly had something.
-type hold struct {
+// tenure is a time for which somebody certainly had something.
+type tenure struct {
 	who      int
 	token    int64
 	from, to time.Time
@@ -30,12 +30,12 @@ type hold struct {
 // diary takes down who held what when.
 type diary struct {
 	mu    sync.Mutex
-	holds []hold
+	holds []tenure
 }
 
 // keep watches a hold for as long as it is valid, at most for a while.
 func (d *diary) keep(who int, token int64, valid func() bool, while time.Duration) {
-	h := hold{who: who, token: token, from: time.Now()}
+	h := tenure{who: who, token: token, from: time.Now()}
 	for {
 		now := time.Now()
 		if !valid() { // before now it may have ended long ago
@@ -70,7 +70,7 @@ func (d *diary) count(who int) (n int) {
 // check makes sure that nobody held what another did, and that tokens grow.
 func (d *diary) check(t *testing.T) {
 	t.Helper()
-	slices.SortFunc(d.holds, func(a, b hold) int { return a.from.Compare(b.from) })
+	slices.SortFunc(d.holds, func(a, b tenure) int { return a.from.Compare(b.from) })
 	for i, h := range d.holds[1:] {
 		before := d.holds[i]
 		assert.False(t, h.from.Before(before.to), "%d and %d held at the same time for %v", before.who, h.who, before.to.Sub(h.from))
@@ -85,7 +85,7 @@ type crew struct {
 	t       *testing.T
 	servers *zkserver.Ensemble
 	clients []*framework.Client
-	cables  []cable
+	cables  []kit.Cable
 	locks   diary
 	terms   diary
 	stop    context.CancelFunc
@@ -97,7 +97,7 @@ func hire(t *testing.T, servers *zkserver.Ensemble) *crew {
 	c := &crew{t: t, servers: servers, stop: stop}
 	t.Cleanup(func() { stop(); c.work.Wait() })
 	for who := range workers {
-		client, cable := client(t, servers)
+		client, cable := kit.ConnectedTo(t, servers, who, rules()...)
 		c.clients, c.cables = append(c.clients, client), append(c.cables, cable)
 		latch, err := leader.NewLatch(client, "/story/leader", leader.WithID(fmt.Sprint(who)), leader.WithSessionOnly())
 		require.NoError(t, err)
@@ -166,7 +166,7 @@ func (c *crew) goOn(t *testing.T) time.Duration {
 // and whatever it was, everybody goes on when it is over. In the end nothing is left.
 func TestTurnsThroughTroubles(t *testing.T) {
 	t.Parallel()
-	servers := start(t)
+	servers := threeServers(t)
 	c := hire(t, servers)
 	c.goOn(t)
 	stale := time.Duration(syncLimit+2) * tick
@@ -221,9 +221,9 @@ func TestTurnsThroughTroubles(t *testing.T) {
 		}},
 		{"a session expires", func(t *testing.T) {
 			epoch := c.clients[0].State().Epoch
-			c.cables[0].hang()
+			c.cables[0].Hang()
 			time.Sleep(timeout + 2*tick)
-			c.cables[0].heal()
+			c.cables[0].Heal()
 			kit.Soon(t, "the next session", func() bool { return c.clients[0].State().Epoch > epoch })
 		}},
 		{"a session is ended by somebody else", func(t *testing.T) {
@@ -232,17 +232,17 @@ func TestTurnsThroughTroubles(t *testing.T) {
 			epoch := c.clients[1].State().Epoch
 			session, err := c.clients[1].Session(kit.Context(t))
 			require.NoError(t, err)
-			c.cables[1].hang()
-			time.Sleep(timeout - staleBound + tick)
+			c.cables[1].Hang()
+			time.Sleep(timeout - stale + tick)
 			kit.EndSession(t, servers.Addr(0), session.ID())
-			c.cables[1].heal()
+			c.cables[1].Heal()
 			kit.Soon(t, "the next session", func() bool { return c.clients[1].State().Epoch > epoch })
 		}},
 	} {
 		t.Run(trouble.name, func(t *testing.T) {
 			began := time.Now()
 			trouble.make(t)
-			serving(t, servers)
+			require.NoError(t, servers.AwaitServing(kit.Context(t)))
 			over := time.Now()
 			c.goOn(t)
 			kit.Figure(t, "%-40s lasted %5.2f s, everybody had held the lock and led again %5.2f s after", trouble.name, over.Sub(began).Seconds(), time.Since(over).Seconds())

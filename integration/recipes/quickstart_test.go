@@ -1,4 +1,4 @@
-package mutex
+package recipes
 
 import (
 	"bufio"
@@ -28,8 +28,8 @@ var (
 	stopLine   = regexp.MustCompile(`^\s*worker (\d+) stops, (\S+) later: (.*)$`)
 )
 
-// span is a time for which somebody had the lock, on the clock of this process.
-type span struct {
+// shift is a time for which somebody had the lock, on the clock of this process.
+type shift struct {
 	who      string
 	token    int64
 	from, to time.Time
@@ -58,7 +58,7 @@ func TestQuickstartWithJava(t *testing.T) {
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
 	// Java takes part until the program has ended.
-	var spans []span
+	var spans []shift
 	var together int
 	ended := make(chan struct{})
 	javaDone := make(chan struct{})
@@ -74,7 +74,7 @@ func TestQuickstartWithJava(t *testing.T) {
 			if !assert.NoError(t, err) {
 				return
 			}
-			s := span{who: "java", from: time.Now()}
+			s := shift{who: "java", from: time.Now()}
 			stat, err := observer.CheckExists().ForPath(ctx, path+"/"+name)
 			if assert.NoError(t, err) && assert.NotNil(t, stat) {
 				s.token = stat.Czxid
@@ -150,9 +150,9 @@ func TestQuickstartWithJava(t *testing.T) {
 			work = lasted - 10*time.Millisecond
 		}
 		from := began.Add(g.at)
-		spans = append(spans, span{"worker " + g.worker, g.token, from, from.Add(work)})
+		spans = append(spans, shift{"worker " + g.worker, g.token, from, from.Add(work)})
 	}
-	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
+	slices.SortFunc(spans, func(a, b shift) int { return a.from.Compare(b.from) })
 	for i, next := range spans[1:] {
 		assert.Greater(t, next.from.Sub(spans[i].to), -5*time.Millisecond, "%s holds while %s does", next.who, spans[i].who)
 		assert.Greater(t, next.token, spans[i].token, "%s after %s: the order of the line", next.who, spans[i].who)

@@ -1,4 +1,4 @@
-package mutex
+package recipes
 
 import (
 	"context"
@@ -209,11 +209,7 @@ func TestHolderIsKilled(t *testing.T) {
 			line, err := lock.Participants(ctx)
 			return assert.NoError(t, err) && len(line) == 2
 		})
-		ended := make(chan time.Time, 1)
-		go func() {
-			<-ours.Context().Done()
-			ended <- time.Now()
-		}()
+		ended := kit.EndOf(t, ours.Context().Done())
 		a.link.Cut()
 		_, err = granted(ctx)
 		at := time.Now()
@@ -295,7 +291,7 @@ func TestLockOfGoZookeeper(t *testing.T) {
 	require.NoError(t, err)
 	theirs := zk.NewLock(client.Conn(), path, zk.WorldACL(zk.PermAll)) // on the same session
 	locked := make(chan error, 1)
-	go func() { locked <- theirs.Lock() }()
+	go func() { locked <- theirs.Lock() }() // ends with the client
 	kit.Soon(t, "go-zookeeper is in line", func() bool {
 		line, err := m.Participants(ctx)
 		return assert.NoError(t, err) && len(line) == 2

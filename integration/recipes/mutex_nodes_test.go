@@ -1,9 +1,8 @@
-package mutex
+package recipes
 
 import (
 	"context"
 	"encoding/binary"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -63,8 +62,6 @@ func (c *creates) request(op int32, body []byte) {
 		c.list = append(c.list, entry)
 	}
 }
-
-var guid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[48][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
 // seen are the creates, each once, with what must differ made the same.
 func (c *creates) seen(root string) (list []created) {

@@ -1,4 +1,4 @@
-package ensemble
+package stories
 
 import (
 	"context"
@@ -16,20 +16,20 @@ import (
 	"github.com/go-curator/curator/recipes/leader"
 )
 
-// group is an election with three participants, each with a client and a cable of its own. The first leads.
-type group struct {
+// election is one with three participants, each with a client and a cable of its own. The first leads.
+type election struct {
 	latches []*leader.Latch
-	cables  []cable
+	cables  []kit.Cable
 	clients []*framework.Client
 	term    *leader.Term
 }
 
-func elect(t *testing.T, c cluster.Cluster, path string, opts ...framework.Option) *group {
+func elect(t *testing.T, c cluster.Cluster, path string, opts ...framework.Option) *election {
 	t.Helper()
 	ctx := kit.Context(t)
-	g := &group{}
+	g := &election{}
 	for i := range 3 {
-		client, cable := client(t, c, opts...)
+		client, cable := kit.ConnectedTo(t, c, i, append(rules(), opts...)...)
 		latch, err := leader.NewLatch(client, path, leader.WithID(fmt.Sprint(i)), leader.WithSessionOnly())
 		require.NoError(t, err)
 		t.Cleanup(func() { latch.Close() })
@@ -47,7 +47,7 @@ func elect(t *testing.T, c cluster.Cluster, path string, opts ...framework.Optio
 }
 
 // next waits until one of the others leads.
-func (g *group) next(t *testing.T) (*leader.Term, time.Time) {
+func (g *election) next(t *testing.T) (*leader.Term, time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(kit.Context(t))
 	defer cancel()
@@ -65,16 +65,6 @@ func (g *group) next(t *testing.T) (*leader.Term, time.Time) {
 	}
 	first := kit.Receive(t, "the next term", found)
 	return first.term, first.at
-}
-
-// ended takes down when the term's context was seen to have ended.
-func ended(term *leader.Term) <-chan time.Time {
-	at := make(chan time.Time, 1)
-	go func() {
-		<-term.Context().Done()
-		at <- time.Now()
-	}()
-	return at
 }
 
 // All servers are restarted, one after the other, as for an upgrade. Nobody notices: the leader leads on, in the same term.
@@ -118,11 +108,11 @@ func TestLeaderCutOff(t *testing.T) {
 	for _, rule := range []framework.Rule{framework.RuleBound, framework.RuleHeartbeat} {
 		t.Run(fmt.Sprintf("%v rule", rule), func(t *testing.T) {
 			t.Parallel()
-			servers := start(t)
+			servers := threeServers(t)
 			g := elect(t, servers, "/cut", framework.WithRule(rule))
-			over := ended(g.term)
+			over := kit.EndOf(t, g.term.Context().Done())
 			cut := time.Now()
-			g.cables[0].hang()
+			g.cables[0].Hang()
 			term, begun := g.next(t)
 			at := kit.Receive(t, "the end of the first term", over)
 			kit.Figure(t, "leader cut off, %v rule: its term ended %v after, the next began %v later", rule, at.Sub(cut).Round(time.Millisecond), begun.Sub(at).Round(time.Millisecond))
@@ -131,7 +121,7 @@ func TestLeaderCutOff(t *testing.T) {
 			assert.ErrorIs(t, context.Cause(g.term.Context()), framework.ErrSessionLost)
 			assert.Greater(t, term.FencingToken(), g.term.FencingToken())
 			assert.LessOrEqual(t, begun.Sub(cut), timeout+tick+tick/2+time.Second)
-			g.cables[0].heal()
+			g.cables[0].Heal()
 			kit.Soon(t, "the former leader stands at the end of the line", func() bool {
 				participants, err := g.latches[0].Participants(kit.Context(t))
 				return err == nil && len(participants) == 3 && participants[2].ID == "0"
