@@ -98,8 +98,10 @@ func start(dir string, flags ...string) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := append(append(jvm.FastStart(), flags...), "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-		"-Dorg.slf4j.simpleLogger.showShortLogName=true", "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper=warn", "-cp", classes+":"+classpath, "Peer")
+	args := append(append(jvm.FastStart(), flags...), "-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		"-Dorg.slf4j.simpleLogger.showShortLogName=true", "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper=warn",
+		"-cp", classes+":"+classpath, "Peer")
 	cmd := exec.Command(java, args...)
 
 	p := &Peer{log: filepath.Join(dir, "stderr"), pending: map[string]chan reply{}, more: make(chan struct{})}

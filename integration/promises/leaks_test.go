@@ -20,8 +20,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// P3: whoever leaves leaves nothing behind: no node, no watch, no goroutine. 1,000 acquires are cancelled at random moments, on a good
-// connection and on one that breaks now and then.
+// P3: whoever leaves leaves nothing behind: no node, no watch, no goroutine. 1,000 acquires are cancelled at
+// random moments, on a good connection and on one that breaks now and then.
 func TestNothingLeaks(t *testing.T) { // alone: it counts goroutines
 	for _, test := range []struct {
 		name   string

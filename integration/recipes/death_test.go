@@ -15,14 +15,13 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-// Read-write locks and leases of a holder that dies go to the other language when its session has expired, and a holder here that is cut off
-// knows before.
+// Read-write locks and leases of a holder that dies go to the other language when its session has expired,
+// and a holder here that is cut off knows before.
 func TestHoldersDie(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
 	w := newWorld(t)
 	ctx := kit.Context(t)
-	type release = func(ctx context.Context) error
 
 	t.Run("Java is killed", func(t *testing.T) {
 		kit.Interop(t, "read-write lock", kit.JavaToGo)
@@ -60,14 +59,21 @@ func TestHoldersDie(t *testing.T) {
 		lease, err := semaphore.New(cut, "/dead/go-leases", 1).Acquire(ctx, 1)
 		require.NoError(t, err)
 		heir := javaGuest(t, w.peer, "/dead/go-rw", "heir")
-		reader := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) { return heir.acquire(ctx, rwlock.Read) })
+		reader := kit.Call(t, kit.Context(t), func(ctx context.Context) (release,
+			error) {
+			return heir.acquire(ctx, rwlock.Read)
+		})
 		s, err := w.peer.Semaphore(ctx, "heir", "/dead/go-leases", 1)
 		require.NoError(t, err)
-		borrower := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) { return javaBorrower(s, "heir").acquire(ctx, 1) })
+		borrower := kit.Call(t, kit.Context(t), func(ctx context.Context) (release,
+			error) {
+			return javaBorrower(s, "heir").acquire(ctx, 1)
+		})
 		w.count(t, "/dead/go-rw", 2)
 		w.count(t, "/dead/go-leases/leases", 2)
 		link.Cut()
-		// Java has the read lock or the lease at the earliest when both contexts have ended, since they end with one session.
+		// Java has the read lock or the lease at the earliest when both contexts have ended, since they end with
+		// one session.
 		var giveBack []release
 		for range 2 {
 			select {

@@ -128,7 +128,8 @@ func javaSelector(peer *javapeer.Peer, path, id string) *candidate {
 	}
 }
 
-// Go and Java lead in turn, in the order of the line; all of them, and an observer, see the same leader and the same participants.
+// Go and Java lead in turn, in the order of the line; all of them, and an observer, see the same leader and
+// the same participants.
 func TestElections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -137,17 +138,21 @@ func TestElections(t *testing.T) {
 		kit.Interop(t, "leader latch", kit.Mixed)
 		const path = "/elections/latch"
 		elect(t, w, path, []string{
-			` persistent ""`, `/_c_GUID-latch-0000000000 ephemeral "go 1"`, `/_c_GUID-latch-0000000001 ephemeral "java 1"`,
+			` persistent ""`, `/_c_GUID-latch-0000000000 ephemeral "go 1"`,
+			`/_c_GUID-latch-0000000001 ephemeral "java 1"`,
 			`/_c_GUID-latch-0000000002 ephemeral "go 2"`, `/_c_GUID-latch-0000000003 ephemeral "java 2"`,
-		}, goLatch(w.client, path, "go 1"), javaLatch(w.peer, path, "java 1"), goLatch(second, path, "go 2"), javaLatch(w.peer, path, "java 2"))
+		}, goLatch(w.client, path, "go 1"), javaLatch(w.peer, path, "java 1"), goLatch(second, path, "go 2"),
+			javaLatch(w.peer, path, "java 2"))
 	})
 	t.Run("selector", func(t *testing.T) {
 		kit.Interop(t, "leader selector", kit.Mixed)
 		const path = "/elections/selector"
 		elect(t, w, path, []string{
-			` persistent ""`, `/_c_GUID-lock-0000000000 ephemeral "java 1"`, `/_c_GUID-lock-0000000001 ephemeral "go 1"`,
+			` persistent ""`, `/_c_GUID-lock-0000000000 ephemeral "java 1"`,
+			`/_c_GUID-lock-0000000001 ephemeral "go 1"`,
 			`/_c_GUID-lock-0000000002 ephemeral "java 2"`, `/_c_GUID-lock-0000000003 ephemeral "go 2"`,
-		}, javaSelector(w.peer, path, "java 1"), goSelector(t, w.client, path, "go 1"), javaSelector(w.peer, path, "java 2"), goSelector(t, second, path, "go 2"))
+		}, javaSelector(w.peer, path, "java 1"), goSelector(t, w.client, path, "go 1"),
+			javaSelector(w.peer, path, "java 2"), goSelector(t, second, path, "go 2"))
 	})
 }
 
@@ -204,8 +209,8 @@ func elect(t *testing.T, w *world, path string, layout []string, line ...*candid
 	w.gone(t, path)
 }
 
-// A leader whose process dies, or who is cut off, is followed by the other language when its session has expired; and not before a leader here
-// knows.
+// A leader whose process dies, or who is cut off, is followed by the other language when its session has
+// expired; and not before a leader here knows.
 func TestLeadersDie(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "leader latch", kit.GoToJava, kit.JavaToGo)
@@ -339,8 +344,8 @@ func TestJavaLatchLosesItsSession(t *testing.T) {
 	w.gone(t, "/lost")
 }
 
-// An administrator deletes the leader's node. Ours knows within a delivery time, and stands in line behind its successor; Java's goes on leading
-// beside it, for good.
+// An administrator deletes the leader's node. Ours knows within a delivery time, and stands in line behind
+// its successor; Java's goes on leading beside it, for good.
 func TestLeadersNodeIsDeleted(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "leader latch", kit.GoToJava)

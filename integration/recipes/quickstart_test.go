@@ -52,7 +52,8 @@ func TestQuickstartWithJava(t *testing.T) {
 	m := mutex.New(observer, path)
 	_, lock := javaLock(t, node.ConnectString(), path, 4*time.Second)
 
-	cmd := exec.Command(program, "-servers", node.Addr(), "-path", path, "-workers", strconv.Itoa(workers), "-rounds", strconv.Itoa(rounds))
+	cmd := exec.Command(program, "-servers", node.Addr(), "-path", path, "-workers", strconv.Itoa(workers),
+		"-rounds", strconv.Itoa(rounds))
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	var complaints strings.Builder
@@ -86,7 +87,8 @@ func TestQuickstartWithJava(t *testing.T) {
 			if assert.NotEmpty(t, line) {
 				assert.Equal(t, name, line[0].Name)
 			}
-			if len(line) > 1 && slices.Contains(theirs, line[1].Name) && strings.HasPrefix(string(line[1].Data), "worker ") {
+			if len(line) > 1 && slices.Contains(theirs, line[1].Name) &&
+				strings.HasPrefix(string(line[1].Data), "worker ") {
 				together++
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -137,7 +139,8 @@ func TestQuickstartWithJava(t *testing.T) {
 	}
 	require.NoError(t, exit, complaints.String())
 	require.NotEmpty(t, lines)
-	assert.Equal(t, fmt.Sprintf("quickstart: %d grants to %d workers, never two at once", workers*rounds, workers), lines[len(lines)-1])
+	assert.Equal(t, fmt.Sprintf("quickstart: %d grants to %d workers, never two at once", workers*rounds,
+		workers), lines[len(lines)-1])
 	assert.Len(t, grants, workers*rounds)
 	assert.True(t, slices.ContainsFunc(lines, unplugLine.MatchString), "one is unplugged")
 
@@ -154,10 +157,12 @@ func TestQuickstartWithJava(t *testing.T) {
 	}
 	slices.SortFunc(spans, func(a, b shift) int { return a.from.Compare(b.from) })
 	for i, next := range spans[1:] {
-		assert.Greater(t, next.from.Sub(spans[i].to), -5*time.Millisecond, "%s holds while %s does", next.who, spans[i].who)
+		assert.Greater(t, next.from.Sub(spans[i].to), -5*time.Millisecond, "%s holds while %s does", next.who,
+			spans[i].who)
 		assert.Greater(t, next.token, spans[i].token, "%s after %s: the order of the line", next.who, spans[i].who)
 	}
-	kit.Figure(t, "%d turns of Java among %d of the quickstart; %d times both were in the line that both saw", java, len(grants), together)
+	kit.Figure(t, "%d turns of Java among %d of the quickstart; %d times both were in the line that both saw",
+		java, len(grants), together)
 	assert.GreaterOrEqual(t, java, rounds-2)
 	assert.Positive(t, together)
 }

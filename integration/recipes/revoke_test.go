@@ -63,7 +63,8 @@ func TestRevocation(t *testing.T) {
 	w.gone(t, "/revoke")
 }
 
-// As before with the sides of a read-write lock: readers of either language are asked to go by a writer of the other one.
+// As before with the sides of a read-write lock: readers of either language are asked to go by a writer of
+// the other one.
 func TestReadWriteRevocation(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "revocation", kit.GoToJava, kit.JavaToGo)
@@ -81,7 +82,8 @@ func TestReadWriteRevocation(t *testing.T) {
 	require.NoError(t, err)
 	reader, err := ours.ReadLock().Acquire(ctx)
 	require.NoError(t, err)
-	assert.Equal(t, []string{` persistent ""`, `/_c_GUID-__READ__0000000000 ephemeral ""`, `/_c_GUID-__READ__0000000001 ephemeral ""`}, w.nodes(t, path))
+	assert.Equal(t, []string{` persistent ""`, `/_c_GUID-__READ__0000000000 ephemeral ""`,
+		`/_c_GUID-__READ__0000000001 ephemeral ""`}, w.nodes(t, path))
 	writing := kit.Call(t, kit.Context(t), ours.WriteLock().Acquire)
 	w.count(t, path, 3)
 	holders, err := ours.Holders(ctx)

@@ -24,7 +24,8 @@ import (
 func TestLockBetweenIdentities(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{}.WithSASL(t, users))
-	identities := []framework.Identity{framework.SASLIdentity("alice"), framework.SASLIdentity("bob"), framework.SASLIdentity("java")}
+	identities := []framework.Identity{framework.SASLIdentity("alice"), framework.SASLIdentity("bob"),
+		framework.SASLIdentity("java")}
 	acl := framework.WithDefaultACL(framework.ContenderACL(identities...)...)
 	a, _ := kit.Connected(t, node.Addr(), sasl("alice"), acl, framework.WithSessionTimeout(calm))
 	b, _ := kit.Connected(t, node.Addr(), sasl("bob"), acl, framework.WithSessionTimeout(calm))
@@ -85,7 +86,8 @@ func TestLockBetweenIdentities(t *testing.T) {
 	assert.False(t, third.Valid())
 }
 
-// Two logins that share a digest as well: what is common to them belongs to nobody, and a node to the login that has made it.
+// Two logins that share a digest as well: what is common to them belongs to nobody, and a node to the login
+// that has made it.
 func TestContendersWhoShareAnIdentity(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{}.WithSASL(t, users))
@@ -124,8 +126,9 @@ func TestContendersWhoShareAnIdentity(t *testing.T) {
 	require.NoError(t, kit.Receive(t, "the grant", granted))
 }
 
-// The password of a session follows from its id. Where logins are required it is not enough to end a session, but whoever has both can still throw its
-// owner's connection out: that needs a closed network, or certificates.
+// The password of a session follows from its id. Where logins are required it is not enough to end a session,
+// but whoever has both can still throw its owner's connection out: that needs a closed network, or
+// certificates.
 func TestAStrangerWithTheSessionsID(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{Config: []string{"sessionRequireClientSASLAuth=true"}}.WithSASL(t, users))
@@ -145,13 +148,15 @@ func TestAStrangerWithTheSessionsID(t *testing.T) {
 	assert.NoError(t, s.Context().Err())
 }
 
-// endSession attaches to a session with nothing but its id, asks for its end, and returns the server's answer to that.
+// endSession attaches to a session with nothing but its id, asks for its end, and returns the server's answer
+// to that.
 func endSession(t *testing.T, addr string, id int64) int32 {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, conn.SetDeadline(time.Now().Add(kit.Patience)))
-	hello := jute.Frame(&jute.ConnectRequest{Timeout: 15000, SessionID: id, Password: kit.SessionPassword(id), HasReadOnly: true})
+	hello := jute.Frame(&jute.ConnectRequest{Timeout: 15000, SessionID: id, Password: kit.SessionPassword(id),
+		HasReadOnly: true})
 	_, err = conn.Write(append(hello, jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCloseSession})...))
 	require.NoError(t, err)
 	frame := func(to jute.Decodable) {

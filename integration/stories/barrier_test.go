@@ -47,7 +47,8 @@ func barriers(g *group, s *scene) part {
 				}
 				// A member may be behind, and know nothing of the barrier yet. Behind a write of one's own it does.
 				do(func(ctx context.Context) error {
-					_, err := g.clients[who].Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, fmt.Sprintf("%s/mark-%d", s.path, who), nil)
+					_, err := g.clients[who].Create().CreatingParentContainersIfNeeded().OrSetData().
+						ForPath(ctx, fmt.Sprintf("%s/mark-%d", s.path, who), nil)
 					return err
 				})
 				do(b.Wait)

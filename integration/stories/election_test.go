@@ -33,7 +33,8 @@ func elect(t *testing.T, c cluster.Cluster, path string, opts ...framework.Optio
 		latch, err := leader.NewLatch(client, path, leader.WithID(fmt.Sprint(i)), leader.WithSessionOnly())
 		require.NoError(t, err)
 		t.Cleanup(func() { latch.Close() })
-		g.latches, g.cables, g.clients = append(g.latches, latch), append(g.cables, cable), append(g.clients, client)
+		g.latches, g.cables, g.clients = append(g.latches, latch), append(g.cables, cable),
+			append(g.clients, client)
 		if i == 0 {
 			g.term, err = latch.Await(ctx)
 			require.NoError(t, err)
@@ -67,7 +68,8 @@ func (g *election) next(t *testing.T) (*leader.Term, time.Time) {
 	return first.term, first.at
 }
 
-// All servers are restarted, one after the other, as for an upgrade. Nobody notices: the leader leads on, in the same term.
+// All servers are restarted, one after the other, as for an upgrade. Nobody notices: the leader leads on, in
+// the same term.
 func TestRollingRestartChangesNoLeader(t *testing.T) {
 	t.Parallel()
 	for _, orderly := range []bool{true, false} {
@@ -94,15 +96,16 @@ func TestRollingRestartChangesNoLeader(t *testing.T) {
 				require.NoError(t, err)
 				assert.Len(t, participants, 3)
 				assert.Equal(t, g.term.FencingToken(), participants[0].Czxid)
-				kit.Figure(t, "rolling restart (orderly=%t) of %s in %v: the same leader, the same term, under the %v rule",
+				kit.Figure(t, "rolling restart (orderly=%t) of %s in %v: the same leader, the same term, under the %v "+
+					"rule",
 					orderly, servers.Name(), took.Round(time.Millisecond), g.clients[0].Safety().Rule)
 			})
 		}
 	}
 }
 
-// The leader's network fails, and nobody tells it. Its term ends, another takes over, and the two terms do not overlap. When it is back it
-// stands at the end of the line.
+// The leader's network fails, and nobody tells it. Its term ends, another takes over, and the two terms do
+// not overlap. When it is back it stands at the end of the line.
 func TestLeaderCutOff(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []framework.Rule{framework.RuleBound, framework.RuleHeartbeat} {
@@ -115,7 +118,8 @@ func TestLeaderCutOff(t *testing.T) {
 			g.cables[0].Hang()
 			term, begun := g.next(t)
 			at := kit.Receive(t, "the end of the first term", over)
-			kit.Figure(t, "leader cut off, %v rule: its term ended %v after, the next began %v later", rule, at.Sub(cut).Round(time.Millisecond), begun.Sub(at).Round(time.Millisecond))
+			kit.Figure(t, "leader cut off, %v rule: its term ended %v after, the next began %v later", rule,
+				at.Sub(cut).Round(time.Millisecond), begun.Sub(at).Round(time.Millisecond))
 			assert.True(t, at.Before(begun), "two leaders for %v", at.Sub(begun))
 			assert.False(t, g.term.Valid())
 			assert.ErrorIs(t, context.Cause(g.term.Context()), framework.ErrSessionLost)

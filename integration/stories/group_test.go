@@ -61,7 +61,8 @@ type group struct {
 // rules tell a client what kind of servers it has.
 func rules() []framework.Option {
 	return []framework.Option{
-		framework.WithSessionTimeout(timeout), framework.WithStaleServerBound(stale), framework.WithServerTick(tick),
+		framework.WithSessionTimeout(timeout), framework.WithStaleServerBound(stale),
+		framework.WithServerTick(tick),
 	}
 }
 

@@ -73,8 +73,10 @@ func (d *diary) check(t *testing.T) {
 	slices.SortFunc(d.holds, func(a, b tenure) int { return a.from.Compare(b.from) })
 	for i, h := range d.holds[1:] {
 		before := d.holds[i]
-		assert.False(t, h.from.Before(before.to), "%d and %d held at the same time for %v", before.who, h.who, before.to.Sub(h.from))
-		assert.True(t, h.token > before.token || h.token == before.token && h.who == before.who, "token %#x after %#x", h.token, before.token)
+		assert.False(t, h.from.Before(before.to), "%d and %d held at the same time for %v", before.who, h.who,
+			before.to.Sub(h.from))
+		assert.True(t, h.token > before.token || h.token == before.token && h.who == before.who,
+			"token %#x after %#x", h.token, before.token)
 	}
 }
 
@@ -99,7 +101,8 @@ func hire(t *testing.T, servers *zkserver.Ensemble) *crew {
 	for who := range workers {
 		client, cable := kit.ConnectedTo(t, servers, who, rules()...)
 		c.clients, c.cables = append(c.clients, client), append(c.cables, cable)
-		latch, err := leader.NewLatch(client, "/story/leader", leader.WithID(fmt.Sprint(who)), leader.WithSessionOnly())
+		latch, err := leader.NewLatch(client, "/story/leader", leader.WithID(fmt.Sprint(who)),
+			leader.WithSessionOnly())
 		require.NoError(t, err)
 		c.work.Go(func() { c.lock(ctx, who) })
 		c.work.Go(func() {
@@ -157,13 +160,15 @@ func (c *crew) goOn(t *testing.T) time.Duration {
 	began := time.Now()
 	for who := range workers {
 		locks, terms := c.locks.count(who)+1, c.terms.count(who)+1 // one may have been under way
-		kit.Soon(t, fmt.Sprintf("%d goes on", who), func() bool { return c.locks.count(who) > locks && c.terms.count(who) > terms })
+		kit.Soon(t, fmt.Sprintf("%d goes on", who),
+			func() bool { return c.locks.count(who) > locks && c.terms.count(who) > terms })
 	}
 	return time.Since(began)
 }
 
-// Everybody takes turns at a lock and at leading, and one thing after the other goes wrong. Never do two hold at the same time, tokens grow,
-// and whatever it was, everybody goes on when it is over. In the end nothing is left.
+// Everybody takes turns at a lock and at leading, and one thing after the other goes wrong. Never do two hold
+// at the same time, tokens grow, and whatever it was, everybody goes on when it is over. In the end nothing
+// is left.
 func TestTurnsThroughTroubles(t *testing.T) {
 	t.Parallel()
 	servers := threeServers(t)
@@ -227,8 +232,8 @@ func TestTurnsThroughTroubles(t *testing.T) {
 			kit.Soon(t, "the next session", func() bool { return c.clients[0].State().Epoch > epoch })
 		}},
 		{"a session is ended by somebody else", func(t *testing.T) {
-			// Whoever does that may overlap with the next by a delivery time. Not here: the client has no connection and has given up what it
-			// held, but the servers still know the session.
+			// Whoever does that may overlap with the next by a delivery time. Not here: the client has no connection
+			// and has given up what it held, but the servers still know the session.
 			epoch := c.clients[1].State().Epoch
 			session, err := c.clients[1].Session(kit.Context(t))
 			require.NoError(t, err)
@@ -245,7 +250,8 @@ func TestTurnsThroughTroubles(t *testing.T) {
 			require.NoError(t, servers.AwaitServing(kit.Context(t)))
 			over := time.Now()
 			c.goOn(t)
-			kit.Figure(t, "%-40s lasted %5.2f s, everybody had held the lock and led again %5.2f s after", trouble.name, over.Sub(began).Seconds(), time.Since(over).Seconds())
+			kit.Figure(t, "%-40s lasted %5.2f s, everybody had held the lock and led again %5.2f s after",
+				trouble.name, over.Sub(began).Seconds(), time.Since(over).Seconds())
 		})
 		if t.Failed() {
 			return
@@ -255,7 +261,8 @@ func TestTurnsThroughTroubles(t *testing.T) {
 	c.work.Wait()
 	c.locks.check(t)
 	c.terms.check(t)
-	kit.Figure(t, "%d locks and %d terms through all troubles on %s, one after the other", len(c.locks.holds), len(c.terms.holds), servers.Name())
+	kit.Figure(t, "%d locks and %d terms through all troubles on %s, one after the other", len(c.locks.holds),
+		len(c.terms.holds), servers.Name())
 	ctx := kit.Context(t)
 	for _, path := range []string{"/story/lock", "/story/leader"} {
 		kit.Soon(t, "nothing is left in "+path, func() bool {

@@ -36,7 +36,8 @@ func TestContract(t *testing.T) {
 	clustertest.Run(t, ensemble(t, 3), clustertest.Timing{Tick: 500 * time.Millisecond, SyncLimit: 4})
 }
 
-// A service's story: the lock passes on while the leader of the servers dies, and a client that is cut off loses its lock in time.
+// A service's story: the lock passes on while the leader of the servers dies, and a client that is cut off
+// loses its lock in time.
 func TestLocksGoThrough(t *testing.T) {
 	t.Parallel()
 	ctx := kit.Context(t)
@@ -61,7 +62,8 @@ func TestLocksGoThrough(t *testing.T) {
 	}
 	lock := kit.Receive(t, "the lock", waiting)
 	require.NotNil(t, lock)
-	kit.Figure(t, "the lock passed on %v after the leader of the servers was killed", time.Since(killed).Round(10*time.Millisecond))
+	kit.Figure(t, "the lock passed on %v after the leader of the servers was killed",
+		time.Since(killed).Round(10*time.Millisecond))
 	require.NoError(t, e.Start(leader))
 	require.NoError(t, e.AwaitServing(ctx))
 
@@ -70,7 +72,8 @@ func TestLocksGoThrough(t *testing.T) {
 		e.HangClients(i, proxy.Both)
 	}
 	kit.Closed(t, "the lock is known to be lost", lock.Context().Done())
-	kit.Figure(t, "the holder of a session of %v knew after %v that it was cut off", timeout, time.Since(hung).Round(10*time.Millisecond))
+	kit.Figure(t, "the holder of a session of %v knew after %v that it was cut off", timeout,
+		time.Since(hung).Round(10*time.Millisecond))
 	assert.Less(t, time.Since(hung), timeout+time.Second)
 	for i := range e.Size() {
 		e.HealClients(i)
