@@ -54,7 +54,7 @@ func seed(t *testing.T) uint64 {
 
 // follower plays the events of a cache back, from the beginning.
 type follower struct {
-	pace time.Duration // it takes for an event; none for who keeps up
+	pace time.Duration // it takes for an event; 0 for a subscriber that keeps up
 
 	mu     sync.Mutex
 	nodes  map[string]cache.Node

@@ -133,8 +133,8 @@ func TestLoad(t *testing.T) {
 		for range 3 {
 			l.load(t, node)
 		}
-		// Whatever else the machine does for a moment costs the one who needs tenths of a second more than the one
-		// who needs seconds. A round that it may have spoilt is measured again.
+		// Other work of the machine costs a side that needs tenths of a second relatively more than one that needs
+		// seconds. A round that it may have spoilt is measured again.
 		for round := 0; round == 0 || round < 3 && ours.rate() < faster*javas.rate(); round++ {
 			var g, j []loading
 			for range times {

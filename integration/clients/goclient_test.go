@@ -161,7 +161,7 @@ func goWatches(a, b *golang) {
 	a.hears(kids, zk.EventNodeChildrenChanged, "/w")
 }
 
-// Its own lock, by two clients who add to a number as nobody may who does not hold it.
+// Its own lock, by two clients that add to a number, which only the holder may do.
 func goLock(a, b *golang) {
 	t := a.t
 	const rounds = 20

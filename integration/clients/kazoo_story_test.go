@@ -168,7 +168,7 @@ func kazooExpiry(t *testing.T, server target, a, b *kazoo) {
 }
 
 // Kazoo's nodes are named UUID__lock__0000000001. With Curator's pattern as an extra one kazoo waits for
-// Curator's nodes, but Curator, which sorts by what stands behind "lock-", does not find a number in kazoo's
+// Curator's nodes, but Curator, which sorts by what comes after "lock-", does not find a number in kazoo's
 // and takes the lock all the same. So extra_lock_patterns alone is not safe. A subclass with Curator's node
 // name is: two lines of Python, see CuratorLock in kazoopeer.py. Kazoo's Semaphore cannot meet Curator's: its
 // leases are not sequential, and lie beside the lock and not below /leases.
@@ -217,7 +217,7 @@ func TestKazooLockNextToCurators(t *testing.T) {
 	python.must(t, "close", nil)
 }
 
-// requireWaits shows that the lock is not to be had.
+// requireWaits checks that the lock is held.
 func requireWaits(t *testing.T, client *framework.Client, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(kit.Context(t), 300*time.Millisecond)

@@ -36,7 +36,7 @@ func TestWhatIsComparedDoesNotDependOnWhenAnExpiryStrikes(t *testing.T) {
 		for name, late := range map[string]func(inProcess) System{
 			"not listed": func(s inProcess) System { return unlisted{s} },
 			"before the answer": func(s inProcess) System {
-				// behind the host and two sessions
+				// after the host and two sessions
 				s.Inject(zktest.Fault{Op: zktest.OpConnect, After: 3, Action: zktest.HoldReply})
 				return s
 			},

@@ -137,11 +137,11 @@ func malformed() []struct {
 	} {
 		for op, kind := range map[int32]string{jute.OpMulti: "multi", jute.OpMultiRead: "multiRead"} {
 			add(kind+" of "+name, op, odd.add(wire{}.end()))
-			add(kind+" of "+name+" behind a create", op, good.add(odd).add(wire{}.end()))
-			add(kind+" of "+name+" behind what fails", op,
+			add(kind+" of "+name+" after a create", op, good.add(odd).add(wire{}.end()))
+			add(kind+" of "+name+" after one that fails", op,
 				wire{}.part(jute.OpDelete).str("/h/none").int(-1).add(odd).add(wire{}.end()))
 			add(kind+" of "+name+" before a create", op, odd.add(good).add(wire{}.end()))
-			add(kind+" of "+name+" behind a read", op,
+			add(kind+" of "+name+" after a read", op,
 				wire{}.part(jute.OpGetData).str("/h").byte(0).add(odd).add(wire{}.end()))
 			add(kind+" of "+name+" without an end", op, slices.Clone(odd))
 		}
@@ -156,7 +156,7 @@ func malformed() []struct {
 		add("no request", op, wire{})
 		add("no request", op, wire{}.int(4000))
 	}
-	add("bytes behind it", jute.OpExists, wire{}.str("/h").byte(0).str("more"))
+	add("bytes after it", jute.OpExists, wire{}.str("/h").byte(0).str("more"))
 	add("a body", jute.OpPing, wire{}.str("more"))
 	add("null scheme", jute.OpAuth, wire{}.int(0).null().str("u:p"))
 	for _, scheme := range []string{"digest", "ip", "sasl", "nosuch"} {
@@ -186,7 +186,7 @@ func requests() map[int32]bool {
 }
 
 // answers are the frames that come in reply to a request and, unless the connection is to be closed, up to
-// that of a ping behind it.
+// that of a ping after it.
 func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 	c := &client{}
 	hello, err := c.start(h.system)

@@ -65,7 +65,7 @@ const (
 var actions = []string{cut, attach, expire, vanish, reaped, restart}
 
 // alone tells whether an operation may not share the wire with others: what happens outside the request
-// pipeline, or ends it, and setACL, since the real server checks a write that stands right behind it against
+// pipeline, or ends it, and setACL, since the real server checks a write that comes right after it against
 // the old ACL, or the new one if it is slow.
 func (o Op) alone() bool {
 	return slices.Contains(actions, o.Kind) || o.Kind == "auth" || o.Kind == "closeSession" ||
@@ -152,7 +152,7 @@ func (o Op) acls() []jute.ACL {
 	return o.ACL
 }
 
-// request is the record behind the request header. zxid turns a zxid of the history into one of the server.
+// request is the record after the request header. zxid turns a zxid of the history into one of the server.
 func (o Op) request(op int32, zxid func(int64) int64) interface {
 	jute.Record
 	jute.Decodable

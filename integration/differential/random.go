@@ -52,7 +52,7 @@ func (g generator) limits() *string {
 		"count=-1,bytes=-1=;byteHardLimit=30;countHardLimit=4", "count=3,bytes=9=;countHardLimit=3"))
 }
 
-// Random is the history of a seed, with between 25 and 60 operations behind the making of a few nodes.
+// Random is the history of a seed, with between 25 and 60 operations after the making of a few nodes.
 func Random(seed uint64) []Op {
 	g := newGenerator(seed, 0x5eed)
 	return g.history(25+g.IntN(36), g.operation)

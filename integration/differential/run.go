@@ -79,7 +79,7 @@ func (h *Host) Run(ops []Op) (outcome Outcome, err error) {
 	return outcome, h.sweep()
 }
 
-// farewell ends a session for good, wherever it is: one left behind would expire in the middle of a later
+// farewell ends a session for good, wherever it is: one left over would expire in the middle of a later
 // history.
 func (r *run) farewell(number int) (string, error) {
 	c, text := r.clients[number], ""

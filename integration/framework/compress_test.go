@@ -67,9 +67,9 @@ func TestCompressionWithJava(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, theirs, ours)
 
-	// What is no gzip, or has something behind it, neither reads.
+	// Neither reads data that are no gzip, or have something after it.
 	for name, bad := range map[string][]byte{"plain": []byte("plain text"),
-		"behind": append(bytes.Clone(theirs), 1)} {
+		"after": append(bytes.Clone(theirs), 1)} {
 		_, err = c.Create().ForPath(ctx, "/bad-"+name, bad)
 		require.NoError(t, err)
 		_, err = c.GetData().Decompressed().ForPath(ctx, "/bad-"+name)

@@ -93,7 +93,7 @@ func TestDumpAndRestoreOfManyNodes(t *testing.T) {
 	assert.Nil(t, stat)
 }
 
-// What servers show of containers, of TTL nodes, and of ACLs to those who may not administer.
+// What servers show of containers, of TTL nodes, and of ACLs to clients without ADMIN.
 func TestDumpOfSpecialNodes(t *testing.T) {
 	t.Parallel()
 	node, c := serve(t, zkserver.Options{ExtendedTypes: true},

@@ -98,7 +98,7 @@ func TestHistories(t *testing.T) {
 	raging, calm := context.WithTimeout(ctx, lasts)
 	defer calm()
 	nemesis.rage(raging)
-	// Everybody is served again: who waited forever would be in no history.
+	// Everybody is served again: a client that waited forever would be in no history.
 	for _, h := range []*history{locks, terms, counter} {
 		for who := range clients {
 			theirs := func() int {

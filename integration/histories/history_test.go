@@ -36,7 +36,7 @@ type history struct {
 	name  string
 	model porcupine.Model
 	clock clock
-	// prey is who is about to hold for long, or nobody.
+	// prey is the client that is about to hold for long, or nobody.
 	prey atomic.Int32
 
 	mu  sync.Mutex

@@ -21,8 +21,8 @@ type held struct {
 	token int64
 }
 
-// exclusive is the model of what one at a time may hold, with tokens that grow. One who holds the same node
-// again has the same token.
+// exclusive is the model of what one at a time may hold, with tokens that grow. A client that holds the same
+// node again has the same token.
 var exclusive = porcupine.Model{
 	Init: func() any { return held{by: -1, last: -1} },
 	Step: func(state, input, _ any) (bool, any) {

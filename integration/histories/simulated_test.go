@@ -42,7 +42,7 @@ func simulate(t *testing.T, plan *sim.Plan) map[string]*history {
 	synctest.Test(t, func(*testing.T) { r = sim.Run(plan) })
 	require.Empty(t, r.Violations, "%v", plan)
 	histories := map[string]*history{}
-	made := map[int]bool{} // versions of the counter of which it is known who has made them
+	made := map[int]bool{} // versions of the counter whose maker is known
 	for _, op := range r.History {
 		made[op.Made] = made[op.Made] || op.Kind == sim.Sets
 	}

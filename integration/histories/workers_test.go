@@ -77,7 +77,7 @@ func (w worker) keep(
 		h.prey.Store(int32(w.who))
 	}
 	end := time.Now().Add(while)
-	// Who holds for long does not give it back while the servers are silent: either they are heard of again, or
+	// A long holder does not give it back while the servers are silent: either they are heard of again, or
 	// it is lost.
 	for first := true; time.Now().Before(end) || long && what.Remaining() < worry; first = false {
 		now := h.clock.now()

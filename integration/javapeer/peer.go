@@ -28,7 +28,7 @@ import (
 	"github.com/go-curator/curator/integration/internal/jvm"
 )
 
-// ErrTimeout is the answer to a wait that was in vain, as in an acquire with a
+// ErrTimeout is the answer to a wait that came to nothing, as in an acquire with a
 // time limit.
 var ErrTimeout = errors.New("javapeer: timeout")
 
@@ -68,7 +68,7 @@ type reply struct {
 
 // Start starts a peer that is not connected yet. It ends with the test. What
 // the program writes to stderr is shown if the test fails. Flags of the JVM come
-// behind those for a fast start, and so win.
+// after those for a fast start, and so win.
 func Start(t testing.TB, flags ...string) *Peer {
 	t.Helper()
 	p, err := start(t.TempDir(), flags...)

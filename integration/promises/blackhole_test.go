@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// pair is a holder behind a proxy and somebody who waits for the same lock on a good connection.
+// pair is a holder behind a proxy and a waiter for the same lock on a good connection.
 type pair struct {
 	link    *proxy.Proxy
 	held    *mutex.Lock
@@ -60,7 +60,7 @@ func newPair(t *testing.T, ctx context.Context, node *zkserver.Node, path string
 // P1: a holder falls into a black hole: nothing comes through any more, and nobody is told. Its context ends
 // before another gets the lock, every time: on a server as they usually are, and on one that expires sessions
 // almost as early as it may, which leaves the client's margin and nothing else.
-func TestBlackHoledHolder(t *testing.T) { // alone: whoever measures margins needs a processor
+func TestBlackHoledHolder(t *testing.T) { // alone: measuring margins needs a processor
 	t.Run("as servers usually are", func(t *testing.T) {
 		t.Parallel()
 		blackHoles(t, 100, 2*time.Second)

@@ -56,8 +56,8 @@ type trouble struct {
 	delay time.Duration
 	// elections is how many the fault brings about.
 	elections int
-	// fooled says that the member goes on answering for so long that whoever trusts answers overlaps with the
-	// next holder by seconds.
+	// fooled says that the member goes on answering for so long that a holder that trusts answers overlaps with
+	// the next holder by seconds.
 	fooled bool
 	// alone leaves out clients that know other members, since nothing is the matter with those.
 	alone bool
@@ -156,7 +156,7 @@ var kinds = []kind{
 // sent + T overlap with the next.
 //
 // Each trouble is made twice, or CURATOR_TEST_REPEAT times.
-func TestTroubleInAnEnsemble(t *testing.T) { // alone: whoever measures margins needs a processor
+func TestTroubleInAnEnsemble(t *testing.T) { // alone: measuring margins needs a processor
 	rounds := repeat(t)
 	for _, trouble := range troubles {
 		t.Run(trouble.name, func(t *testing.T) {
@@ -199,7 +199,7 @@ type field struct {
 	early            int // holds that have ended before
 }
 
-// holder is somebody who holds a lock, and what became of it. All instants are on one clock.
+// holder is a holder of a lock, and what became of it. All instants are on one clock.
 type holder struct {
 	outcome
 	kind    kind

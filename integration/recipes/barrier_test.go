@@ -71,7 +71,7 @@ type member struct {
 	enter, leave func(ctx context.Context) error
 }
 
-// Members of both languages begin each round together and end it together, whoever comes last.
+// Members of both languages begin each round together and end it together, whichever comes last.
 func TestDoubleBarrier(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "double barrier", kit.Mixed)
@@ -146,7 +146,7 @@ func TestDoubleBarrier(t *testing.T) {
 		stay = slices.DeleteFunc(stay,
 			func(name string) bool { return name != lowest && slices.Contains(first, name) })
 		last, left := all(func(m *member) error { return m.leave(ctx) }, func() {
-			// Who waits keeps its node only if it is the lowest. All others must be gone: a last member in Java that
+			// A waiter keeps its node only if it is the lowest. All others must be gone: a last member in Java that
 			// lists one and then finds it gone leaves a watch on its path behind, which may wake it in the next round,
 			// when a Java member is back under the same name.
 			kit.Soon(t, "the others leave", func() bool { return len(present()) == len(stay) })

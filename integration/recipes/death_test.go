@@ -82,7 +82,7 @@ func TestHoldersDie(t *testing.T) {
 			case r := <-borrower:
 				giveBack = append(giveBack, r)
 			case <-ctx.Done():
-				require.FailNow(t, "Java waits for ever")
+				require.FailNow(t, "Java waits forever")
 			}
 			assert.ErrorIs(t, context.Cause(lock.Context()), framework.ErrSessionLost)
 			assert.ErrorIs(t, context.Cause(lease.Context()), framework.ErrSessionLost)

@@ -254,8 +254,8 @@ func TestForeignChildren(t *testing.T) {
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		require.NoError(t, lock.Release(ctx))
 	}
-	// What sorts behind the numbers is behind everybody. (The nodes of kazoo begin with a random digit and would
-	// do as "0" does below.)
+	// A name that sorts after the numbers is behind all waiters. (The nodes of kazoo begin with a random digit
+	// and would do as "0" does below.)
 	for _, name := range []string{"config", "zookeeper", "ffffffffffffffffffffffffffffffff__lock__0000000000",
 		"größe"} {
 		create(name)

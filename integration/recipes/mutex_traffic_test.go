@@ -137,7 +137,7 @@ func TestTraffic(t *testing.T) {
 	leaving, leave := context.WithCancel(ctx)
 	left := b.queue(leaving, path)
 	b.costs("waiting", wire.Create2, wire.GetChildren2, wire.GetData, wire.GetData)
-	// behind the answers that set the watches: one that is on its way costs a request more
+	// after the answers that set the watches: one that is on its way costs a request more
 	require.NoError(t, b.client.Sync().ForPath(ctx, path))
 	b.begin()
 	leave()

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/recipes/rwlock"
 )
 
-// A revocable holder in either language hears of who wants the lock in the other, and gives it up.
+// A revocable holder in either language hears that the other wants the lock, and gives it up.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "revocation", kit.GoToJava, kit.JavaToGo)

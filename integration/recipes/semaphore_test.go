@@ -101,7 +101,7 @@ func TestLeases(t *testing.T) {
 			for round := range rounds {
 				n := 1 + (round+i)%2
 				if i > 3 {
-					n = 1 // Java takes them one by one: of three who want two each has one, and waits for ever
+					n = 1 // Java takes them one by one: of three who want two each has one, and waits forever
 				}
 				release, err := b.acquire(ctx, n)
 				if !assert.NoError(t, err, b.name) {

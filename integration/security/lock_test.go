@@ -127,7 +127,7 @@ func TestContendersWhoShareAnIdentity(t *testing.T) {
 }
 
 // The password of a session follows from its id. Where logins are required it is not enough to end a session,
-// but whoever has both can still throw its owner's connection out: that needs a closed network, or
+// but anyone who has both can still throw its owner's connection out: that needs a closed network, or
 // certificates.
 func TestAStrangerWithTheSessionsID(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ func unauthenticated(err error) bool { return errors.Is(err, framework.ErrAuthFa
 
 func noTLS(err error) bool { return errors.Is(err, framework.ErrTLS) }
 
-// because finds an error of the type behind ErrTLS.
+// because finds an error of the type within ErrTLS.
 func because[E error](err error) bool {
 	var e E
 	return noTLS(err) && errors.As(err, &e)
@@ -245,7 +245,7 @@ func TestEnforcedAuth(t *testing.T) {
 	}
 }
 
-// A server without a JAAS section knows no logins. That is said, instead of waiting for ever.
+// A server without a JAAS section knows no logins. The client says so instead of waiting forever.
 func TestNoSASL(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{})

@@ -82,7 +82,7 @@ func TestServerHangs(t *testing.T) {
 		second, err := a.Session(kit.Context(t))
 		require.NoError(t, err)
 		assert.NotEqual(t, a.first.ID(), second.ID())
-		// The new session came behind the end of the old one.
+		// The new session came after the end of the old one.
 		assert.False(t, there(t, a.Client, a.name+"/a"))
 		assert.False(t, there(t, a.Client, a.name+"/b"))
 		assert.False(t, a.states.Heard())

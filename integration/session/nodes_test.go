@@ -302,7 +302,7 @@ func TestBackgroundOrder(t *testing.T) {
 			}
 			listed, err := a.GetChildren().InBackground().ForPath(ctx, a.name).Wait(ctx)
 			assert.NoError(t, err)
-			assert.Len(t, listed.Names, count, "a read behind the writes sees them all")
+			assert.Len(t, listed.Names, count, "a read after the writes sees them all")
 			last := int64(0)
 			for i := range count {
 				created, err := creates[i].Wait(ctx)

@@ -52,7 +52,7 @@ type group struct {
 	clients []*framework.Client
 	cables  []kit.Cable
 	scenes  []*scene
-	cling   [clients]atomic.Bool // who gives nothing back
+	cling   [clients]atomic.Bool // clients that give nothing back
 	ctx     context.Context      // ends when they are to stop
 	stop    context.CancelFunc
 	work    sync.WaitGroup

@@ -16,7 +16,7 @@ type hold struct {
 	valid func() bool
 }
 
-// register knows who has something, and finds out when two have what only one may.
+// register knows the present holders of something, and finds out when there are more than there may be.
 type register struct {
 	capacity int // leases; 1 for all else
 
@@ -61,7 +61,7 @@ func (r *register) enter(h *hold) (valid bool, err error) {
 	if h.shared {
 		before = r.exclusive
 	}
-	// One who holds the same node again has the same token.
+	// A client that holds the same node again has the same token.
 	if before != nil && h.token != 0 && h.token <= before.token &&
 		(h.token != before.token || h.who != before.who) {
 		err = fmt.Errorf("%d has token %#x, after %d had %#x", h.who, h.token, before.who, before.token)

@@ -72,8 +72,8 @@ func (s *scene) fine(ctx context.Context, err error) bool {
 	return false
 }
 
-// keep is for somebody who has just been granted something: it is registered for a while, or until it is
-// lost. Who clings to things keeps it until then.
+// keep is for a client that has just been granted something: it is registered for a while, or until it is
+// lost. A client that clings keeps it until then.
 func (s *scene) keep(ctx context.Context, r *register, h *hold) {
 	s.t.Helper()
 	if h.weight == 0 {

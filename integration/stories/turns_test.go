@@ -232,7 +232,7 @@ func TestTurnsThroughTroubles(t *testing.T) {
 			kit.Soon(t, "the next session", func() bool { return c.clients[0].State().Epoch > epoch })
 		}},
 		{"a session is ended by somebody else", func(t *testing.T) {
-			// Whoever does that may overlap with the next by a delivery time. Not here: the client has no connection
+			// Such a holder may overlap with the next by a delivery time. Not here: the client has no connection
 			// and has given up what it held, but the servers still know the session.
 			epoch := c.clients[1].State().Epoch
 			session, err := c.clients[1].Session(kit.Context(t))

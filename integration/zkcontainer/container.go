@@ -27,7 +27,7 @@ const (
 	startTimeout = 5 * time.Minute
 )
 
-// ErrNoImage says that the image is neither on the machine nor to be had.
+// ErrNoImage says that the image is neither on the machine nor available.
 var ErrNoImage = errors.New("zkcontainer: no image of ZooKeeper: where no registry can be reached, export " +
 	"ZOOKEEPER_IMAGE=$(integration/image/build)")
 

@@ -90,7 +90,7 @@ func TestBadOptions(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// An image that is not to be had is an error at once that says what to do.
+// An image that is not available is an error at once that says what to do.
 func TestNoImage(t *testing.T) {
 	server, err := zkcontainer.Run(kit.Context(t), testcontainers.WithImage("127.0.0.1:1/zookeeper:none"))
 	testcontainers.CleanupContainer(t, server)

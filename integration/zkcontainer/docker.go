@@ -32,7 +32,7 @@ const (
 // preparing is a mutex that can be waited for under a context; prepared says that there is no more to do.
 var (
 	preparing = make(chan struct{}, 1)
-	prepared  bool // behind preparing
+	prepared  bool // guarded by preparing
 )
 
 // prepare looks, once for the process, whether Docker is there, arranges for what is to be done when the

@@ -41,10 +41,10 @@ type member struct {
 	port  int // on the host
 
 	mu          sync.Mutex
-	container   *testcontainers.DockerContainer // nil once wiped; behind mu
-	addr        string                          // where the host publishes it; behind mu
-	state       state                           // behind mu
-	partitioned bool                            // behind mu
+	container   *testcontainers.DockerContainer // nil once wiped; guarded by mu
+	addr        string                          // where the host publishes it; guarded by mu
+	state       state                           // guarded by mu
+	partitioned bool                            // guarded by mu
 }
 
 type state int

@@ -96,7 +96,7 @@ func (e *Ensemble) Start(i int) error {
 			if err == nil || !portTaken.MatchString(err.Error()) {
 				return err
 			}
-			// The address must stay, so wait for whoever borrowed it.
+			// The address must stay, so wait until it is free again.
 			if !pause(ctx) {
 				return err
 			}

@@ -36,7 +36,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		time.Since(killed).Round(10*time.Millisecond))
 }
 
-// When nobody has waited for its end, the next to come removes them, and nothing of those who live.
+// When nobody has waited for its end, the next process removes them, and nothing of processes that live.
 func TestNextProcessSweeps(t *testing.T) {
 	child, owner, watchdog := dying(t)
 	if watchdog == 0 {

@@ -52,7 +52,7 @@ func WithConfig(lines ...string) testcontainers.CustomizeRequestOption {
 	}
 }
 
-// WithJVMFlags adds flags for the server's JVM, behind those for a fast start. The image cannot take blanks
+// WithJVMFlags adds flags for the server's JVM, after those for a fast start. The image cannot take blanks
 // in them.
 func WithJVMFlags(flags ...string) testcontainers.CustomizeRequestOption {
 	return func(req *testcontainers.GenericContainerRequest) error {

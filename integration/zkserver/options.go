@@ -22,7 +22,7 @@ type Options struct {
 	// ContainerCheckInterval is the time between two looks for empty containers
 	// and outdated TTL nodes; 0 means ZooKeeper's own, one minute.
 	ContainerCheckInterval time.Duration
-	// JVMFlags are added behind the flags for a fast start.
+	// JVMFlags are added after the flags for a fast start.
 	JVMFlags []string
 	// Config are lines added to the configuration file.
 	Config []string

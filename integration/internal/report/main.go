@@ -1,5 +1,5 @@
 // Command report reads the output of go test -json, shows progress, the whole output of what failed, what
-// tests log behind "figure: ", the tables that they fill behind "cell: " (see kit.Cell), and a summary. It
+// tests log after "figure: ", the tables that they fill after "cell: " (see kit.Cell), and a summary. It
 // fails unless tests were run and all of them passed: a skipped test is a failure, since a missing server
 // must not look like success.
 package main
