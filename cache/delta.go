@@ -83,8 +83,8 @@ func (d *deltas) add(ev Event) {
 	}
 }
 
-// healed forgets that the node at path cannot be read.
-func (d *deltas) healed(path string) {
+// forgetFailure forgets that the node at path cannot be read.
+func (d *deltas) forgetFailure(path string) {
 	n, known := d.nodes[path]
 	if !known || n.err == nil {
 		return

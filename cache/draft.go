@@ -39,8 +39,8 @@ func (d *deltas) before(which func(path string) bool) (nodes []*Node) {
 	return nodes
 }
 
-// fewer is by how many nodes there were more before.
-func (d *deltas) fewer() (n int) {
+// hidden is by how many nodes readers see more than the tree has.
+func (d *deltas) hidden() (n int) {
 	for _, d := range d.nodes {
 		if d.old != nil {
 			n++

@@ -87,7 +87,7 @@ func (e *engine) run() {
 	e.connect()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer e.over() // also if a function of the user's ends the goroutine
+	defer e.finish() // also if a function of the user's ends the goroutine
 	for e.ctx.Err() == nil {
 		var lost <-chan struct{}
 		if e.session != nil {
@@ -118,7 +118,7 @@ func (e *engine) run() {
 		if e.ctx.Err() == nil {
 			e.pump()
 			e.settled()
-			e.makeUseOfRoom()
+			e.retryIfRoomier()
 			e.schedule(timer)
 		}
 	}
@@ -128,8 +128,8 @@ func (e *engine) run() {
 var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook has ended the cache's goroutine "+
 	"(runtime.Goexit, as by t.FailNow)", ErrClosed)
 
-// over is the end: it removes what is on the server, and ends all streams and waits.
-func (e *engine) over() {
+// finish is the end: it removes what is on the server, and ends all streams and waits.
+func (e *engine) finish() {
 	e.cancel(errGoexit) // unless it has ended before
 	err := context.Cause(e.ctx)
 	defer e.sync.end(err)

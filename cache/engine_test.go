@@ -25,10 +25,10 @@ func TestALateAnswerAboutAnEarlierGap(t *testing.T) {
 		c.e.post(func() {
 			w := c.e.way.(*persistentWay)
 			w.gap()
-			late := w.asked
+			late := w.questions
 			w.gap()
-			w.answered(late, w.zxid, nil)
-			open <- w.open
+			w.gotZxid(late, w.zxid, nil)
+			open <- w.gapOpen
 		})
 		assert.True(t, <-open, "it is still open what the last gap has hidden")
 		require.NoError(t, c.WaitSynced(t.Context()))
@@ -48,8 +48,8 @@ func TestAQuestionWithoutAnAnswer(t *testing.T) {
 			c.e.post(func() {
 				w := c.e.way.(*persistentWay)
 				w.gap()
-				w.asked++ // the true answer is to another question
-				w.answered(w.asked, 0, err)
+				w.questions++ // the true answer is to another question
+				w.gotZxid(w.questions, 0, err)
 				close(asked)
 			})
 			<-asked

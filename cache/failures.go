@@ -119,8 +119,8 @@ func (e *engine) undecoded(n *node, err error) {
 	e.fail(n, err, false)
 }
 
-// makeUseOfRoom has the nodes for which there was no room tried again when there is more.
-func (e *engine) makeUseOfRoom() {
+// retryIfRoomier has the nodes for which there was no room tried again when there is more.
+func (e *engine) retryIfRoomier() {
 	if e.store.bytes < e.retries.full {
 		e.retries.full, e.retries.roomier = 0, true
 		e.retrySoon()

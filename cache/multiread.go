@@ -5,9 +5,9 @@ import (
 )
 
 const (
-	// mostReads and replyTarget bound a MultiRead, by its reads and by the bytes that are expected of the
+	// maxNodesPerRead and replyTarget bound a MultiRead, by its reads and by the bytes that are expected of the
 	// answer; requestLimit bounds it by its own bytes.
-	mostReads, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
+	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
 	// manyWeight is how much of the window a MultiRead takes.
 	manyWeight = 32
 	// From bigData on a node is compared by its Stat, in a request of its own, rather than by reading it.
@@ -20,18 +20,18 @@ const (
 
 // sizes is how much is read by one request.
 type sizes struct {
-	single  bool // nodes are read one by one: the server has no MultiRead
-	guessed bool // single is a guess, for this session
-	losses  int  // connections lost in a row over a MultiRead
-	most    int  // reads in a request, at present
-	average int  // bytes of a node's data, of late
-	gauged  bool // average is more than a guess
+	single       bool // nodes are read one by one: the server has no MultiRead
+	guessed      bool // single is a guess, for this session
+	losses       int  // connections lost in a row over a MultiRead
+	nodesPerRead int  // reads in a request, at present
+	average      int  // bytes of a node's data, of late
+	gauged       bool // average is more than a guess
 }
 
 // pump: when the cache is in sync, reads that come up while a request is under way go together in the next.
 func (w *persistentWay) pump() {
 	e, r := w.e, &w.e.reads
-	if w.open || e.sync.is() && r.weight > 0 && r.waiting() < r.sizes.most {
+	if w.gapOpen || e.sync.is() && r.weight > 0 && r.waiting() < r.sizes.nodesPerRead {
 		return
 	}
 	for r.weight < r.window() && w.send() {
@@ -44,7 +44,7 @@ func (w *persistentWay) send() bool {
 	var ops, singles []op
 	var many []framework.Read
 	request, reply := 0, 0
-	for len(ops) < r.sizes.most && request < requestLimit && reply < replyTarget &&
+	for len(ops) < r.sizes.nodesPerRead && request < requestLimit && reply < replyTarget &&
 		r.weight+len(singles) < r.window() {
 		o, ok := e.take(bigData)
 		if !ok {
@@ -95,7 +95,7 @@ func (w *persistentWay) gotMany(ops []op, result framework.MultiReadResult, err 
 		}
 	}
 	e.reads.delivered(nodes, bytes)
-	if !w.open {
+	if !w.gapOpen {
 		w.zxid = max(w.zxid, result.Zxid)
 	}
 	anew := 0

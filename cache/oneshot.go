@@ -13,7 +13,7 @@ import (
 type oneShotWay struct {
 	e          *engine
 	shots      map[target]*shot   // that have not fired
-	doomed     []*framework.Watch // of nodes that are gone
+	unneeded   []*framework.Watch // of nodes that are gone
 	catchingUp bool               // the watches may be telling what they have missed
 }
 
@@ -49,16 +49,16 @@ func (w *oneShotWay) forget(n *node) {
 	for _, at := range []target{{n, false}, {n, true}} {
 		if s, ok := w.shots[at]; ok {
 			delete(w.shots, at)
-			w.doomed = append(w.doomed, s.watch)
+			w.unneeded = append(w.unneeded, s.watch)
 		}
 	}
 }
 
 func (w *oneShotWay) tidy() {
-	for _, watch := range w.doomed {
+	for _, watch := range w.unneeded {
 		watch.Stop()
 	}
-	w.doomed = nil
+	w.unneeded = nil
 }
 
 // reconnected reads the root: the server tells the watches what they have missed before it answers anything.
@@ -104,9 +104,9 @@ func (w *oneShotWay) pump() {
 // read sends a read, with a watch unless there is one.
 func (w *oneShotWay) read(o op) {
 	s := &shot{at: target{o.n, o.kind == readList}}
-	fired := w.firing(s)
-	if w.shots[s.at] != nil {
-		fired = nil
+	var fired func(framework.Event)
+	if w.shots[s.at] == nil {
+		fired = w.firing(s)
 	}
 	w.e.send(o, fired, func(r framework.ReadResult, watch *framework.Watch) { w.got(o, s, &r, watch) })
 }

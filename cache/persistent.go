@@ -16,15 +16,15 @@ type persistentWay struct {
 	e      *engine
 	unread unread
 
-	watch   *framework.Watch
-	armed   bool      // the server has confirmed the watch
-	missed  bool      // the watch could not be set at once: load when it is
-	losses  int       // connections lost in a row over setting it
-	zxid    int64     // the server's, with the last answer before which there was no gap; 0 if unknown
-	open    bool      // there was a gap, and the server has been asked for its zxid
-	asked   int       // how often it has been
-	againAt time.Time // set the watch, or ask, again
-	suspect *identity // the root, when the server said that it has changed
+	watch     *framework.Watch
+	armed     bool      // the server has confirmed the watch
+	missed    bool      // the watch could not be set at once: load when it is
+	losses    int       // connections lost in a row over setting it
+	zxid      int64     // the server's, with the last answer before which there was no gap; 0 if unknown
+	gapOpen   bool      // there was a gap, and the server has been asked for its zxid
+	questions int       // how often it has been
+	againAt   time.Time // set the watch, or ask, again
+	suspect   *identity // the root, when the server said that it has changed
 }
 
 // unread counts the events that wait for the cache's goroutine, which may be in the user's decoder. Anyone
@@ -44,8 +44,8 @@ const mostWatchLosses = 10
 func (w *persistentWay) forget(*node)    {}
 func (w *persistentWay) tidy()           {}
 func (w *persistentWay) reconnected()    {} // the watch tells of it, by EventReset
-func (w *persistentWay) asking() bool    { return w.open }
-func (w *persistentWay) caughtUp() bool  { return w.armed && !w.open }
+func (w *persistentWay) asking() bool    { return w.gapOpen }
+func (w *persistentWay) caughtUp() bool  { return w.armed && !w.gapOpen }
 func (w *persistentWay) next() time.Time { return w.againAt }
 
 func (w *persistentWay) timeHasCome(now time.Time) {
@@ -53,8 +53,8 @@ func (w *persistentWay) timeHasCome(now time.Time) {
 	case !due(&w.againAt, now):
 	case !w.armed:
 		w.begin()
-	case w.open:
-		w.ask()
+	case w.gapOpen:
+		w.askZxid()
 	}
 }
 
@@ -111,7 +111,7 @@ func (w *persistentWay) stop() {
 
 // compare has everything read or compared: events may have been missed.
 func (w *persistentWay) compare() {
-	w.open, w.suspect = false, nil
+	w.gapOpen, w.suspect = false, nil
 	w.e.load()
 }
 
@@ -207,7 +207,7 @@ func (w *persistentWay) deleted(path string) {
 // events prove nothing: they may be those of somebody else's one-shot watches.
 func (w *persistentWay) doubt() {
 	top := w.e.store.top
-	if top.live && top.flags&(wanted|flying|unproven) == 0 && !w.open && w.suspect == nil {
+	if top.live && top.flags&(wanted|flying|unproven) == 0 && !w.gapOpen && w.suspect == nil {
 		w.suspect = &identity{top.czxid, top.stat().Mzxid}
 	}
 }
@@ -244,31 +244,31 @@ func (w *persistentWay) gap() {
 		w.compare()
 		return
 	}
-	w.open = true
-	w.ask()
+	w.gapOpen = true
+	w.askZxid()
 }
 
-// ask asks for the server's zxid. The answer to an earlier question, which may come late, says nothing about
-// the last gap.
-func (w *persistentWay) ask() {
-	w.asked++
+// askZxid asks for the server's zxid. The answer to an earlier question, which may come late, says nothing
+// about the last gap.
+func (w *persistentWay) askZxid() {
+	w.questions++
 	w.againAt = time.Time{}
-	e, question := w.e, w.asked
+	e, question := w.e, w.questions
 	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).
 		Then(func(r framework.MultiReadResult, err error) {
-			e.postFor(w, func() { w.answered(question, r.Zxid, err) })
+			e.postFor(w, func() { w.gotZxid(question, r.Zxid, err) })
 		})
 }
 
-// answered is the answer. If there is none, the question is asked again: the connection may be there all the
+// gotZxid is the answer. If there is none, the question is asked again: the connection may be there all the
 // time, and the question not have had its turn. A reconnect meanwhile is a gap with a question of its own.
-func (w *persistentWay) answered(question int, zxid int64, err error) {
+func (w *persistentWay) gotZxid(question int, zxid int64, err error) {
 	switch {
-	case question != w.asked || !w.open:
+	case question != w.questions || !w.gapOpen:
 	case errors.Is(err, framework.ErrConnectionLoss), errors.Is(err, framework.ErrNotConnected):
 		w.againAt = time.Now().Add(retryFirst)
 	default:
-		if w.open = false; err != nil || zxid != w.zxid {
+		if w.gapOpen = false; err != nil || zxid != w.zxid {
 			w.compare()
 		}
 	}

@@ -27,7 +27,7 @@ func (s *store) get(path string) (Node, bool) {
 func (s *store) len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.live + s.draft.fewer()
+	return s.live + s.draft.hidden()
 }
 
 func (s *store) all() iter.Seq2[string, Node] {

@@ -14,12 +14,11 @@ const (
 	listFlying                   // a listing is under way
 	listAgain                    // … and its answer may be older than what was heard since
 	listed                       // its children were listed; what happened to them since has been heard of
-	unproven                     // no, it may not: there was a gap since it was read last
-	// it may be another node of that name: nobody has looked since word of it, or a gap
-	doubted
-	proving  // … and a read that will tell is under way
-	counting // the load waits for it
-	gone     // it has left the tree
+	unproven                     // … unless it was missed: there was a gap since the node was read
+	doubted                      // it may be another node of that name, and no read since has told
+	proving                      // … and a read that will tell is under way
+	counting                     // the load waits for it
+	gone                         // it has left the tree
 
 	// busy says that something is to be read of the node, or under way.
 	busy = wanted | flying | listWanted | listFlying
@@ -63,7 +62,7 @@ type reads struct {
 
 // newReads begins with a guess that is not small: the first answers must not be huge.
 func newReads() reads {
-	return reads{sizes: sizes{most: mostReads, average: 16 << 10}, pause: pauseFirst}
+	return reads{sizes: sizes{nodesPerRead: maxNodesPerRead, average: 16 << 10}, pause: pauseFirst}
 }
 
 // rest makes a pause, longer with each until there is an answer. What fails during one was under way before
@@ -95,7 +94,7 @@ func (r *reads) expect(n *node) int {
 func (r *reads) delivered(nodes, bytes int) {
 	r.pause = pauseFirst
 	if s := &r.sizes; nodes > 0 {
-		s.most = min(s.most+s.most/2+1, mostReads)
+		s.nodesPerRead = min(s.nodesPerRead+s.nodesPerRead/2+1, maxNodesPerRead)
 		s.average = (s.average + bytes/nodes) / 2
 		s.losses = 0
 		s.gauged = s.gauged || nodes >= enough

@@ -35,7 +35,7 @@ func (e *engine) gotNode(o op, r *framework.ReadResult) (anew int) {
 	switch {
 	case n == e.store.top && !e.way.rootRead(r, old):
 		return 0 // everything is read anew
-	case err == nil && e.fatherless(n):
+	case err == nil && e.parentUncertain(n):
 		n.flags |= doubted // this read has not told, or what is below would count
 		e.reread(o)
 		return 0
@@ -61,9 +61,9 @@ func (e *engine) gotNode(o op, r *framework.ReadResult) (anew int) {
 	return e.reads.waiting() - before
 }
 
-// fatherless says that it is not known yet whether the node above is the one that this one belongs to. That
+// parentUncertain says that it is not known yet whether the node above is the one that n belongs to. That
 // is read first.
-func (e *engine) fatherless(n *node) bool {
+func (e *engine) parentUncertain(n *node) bool {
 	p := n.up
 	if p == nil {
 		return false

@@ -75,7 +75,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 		// So do they. If it was the size of the answer that broke the connection, the next will be smaller;
 		// and there are servers that break it at any MultiRead.
 		if s := &r.sizes; many {
-			s.most = max(1, s.most/2)
+			s.nodesPerRead = max(1, s.nodesPerRead/2)
 			if s.losses++; s.losses == mostReadLosses {
 				s.single, s.guessed = true, true
 			}
@@ -86,7 +86,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 		e.log().Info("cache: the server has no multiRead: reading one by one")
 		r.sizes.single = true
 	case len(ops) > 1: // too large, perhaps
-		r.sizes.most = max(1, len(ops)/2)
+		r.sizes.nodesPerRead = max(1, len(ops)/2)
 	default: // it would not get better by asking again at once
 		for _, o := range ops {
 			e.got(o, &framework.ReadResult{Err: err})

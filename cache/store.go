@@ -222,7 +222,7 @@ func (s *store) drop(n *node) {
 	s.known--
 	if _, failed := s.failures[n]; failed {
 		delete(s.failures, n)
-		s.healed(s.path(n))
+		s.forgetFailure(s.path(n))
 	}
 	s.gone(n)
 }
@@ -291,11 +291,11 @@ func (s *store) recovered(n *node) {
 	delete(s.failures, n)
 }
 
-// healed takes back what is still to be told of a node that could not be read and is gone. mu is held.
-func (s *store) healed(path string) {
-	s.draft.healed(path)
+// forgetFailure takes back what is still to be told of a node that could not be read and is gone. mu is held.
+func (s *store) forgetFailure(path string) {
+	s.draft.forgetFailure(path)
 	for sub := range s.subs {
-		sub.healed(path)
+		sub.forgetFailure(path)
 	}
 }
 

@@ -84,13 +84,13 @@ func (s *subscription) wake() {
 	}
 }
 
-// healed is for a node that is gone: that it cannot be read need not be told any more. Of nodes that never
-// could be read nothing else would, however many there were.
-func (s *subscription) healed(path string) {
+// forgetFailure is for a node that is gone: that it cannot be read need not be told any more. Of nodes that
+// never could be read nothing else would, however many there were.
+func (s *subscription) forgetFailure(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rest != nil {
-		s.rest.healed(path)
+		s.rest.forgetFailure(path)
 	}
 }
 
