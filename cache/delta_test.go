@@ -184,7 +184,7 @@ func FuzzSubscription(f *testing.F) {
 			} else {
 				m.change(modelPaths[int(b/4)%len(modelPaths)], b%4)
 			}
-			waiting := len(m.sub.queue) - m.sub.head
+			waiting := m.sub.queue.len()
 			require.LessOrEqual(t, waiting, m.sub.limit, "events that wait")
 			require.LessOrEqual(t, len(m.sub.batch), 2*len(modelPaths), "events that were merged")
 			if m.sub.rest != nil {
@@ -203,8 +203,8 @@ func TestAStreamThatIsNotRead(t *testing.T) {
 	for i := range 200_000 {
 		m.change(modelPaths[i%len(modelPaths)], byte(i/len(modelPaths)%3))
 	}
-	assert.Len(t, m.sub.queue, 100)
-	assert.Less(t, cap(m.sub.queue), 200)
+	assert.Equal(t, 100, m.sub.queue.len())
+	assert.Less(t, cap(m.sub.queue.items), 200)
 	assert.LessOrEqual(t, len(m.sub.rest.nodes), len(modelPaths))
 	n := 0
 	for ; m.read(); n++ {

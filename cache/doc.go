@@ -110,5 +110,5 @@
 //	tree.go store.go               the nodes in memory, and who changes them; readers.go snapshot.go reading
 //	draft.go                       what is kept back; show.go until when
 //	failures.go                    what cannot be read; complaints.go its log lines; limit.go the data limit
-//	waiting.go                     waiting for sync
+//	waiting.go                     waiting for sync; fifo.go a queue
 package cache

@@ -31,7 +31,7 @@ type sizes struct {
 // pump: when the cache is in sync, reads that come up while a request is under way go together in the next.
 func (w *persistentWay) pump() {
 	e, r := w.e, &w.e.reads
-	if w.gapOpen || e.sync.is() && r.weight > 0 && r.waiting() < r.sizes.nodesPerRead {
+	if w.gapOpen || e.sync.is() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
 		return
 	}
 	for r.weight < r.window() && w.send() {

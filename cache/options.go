@@ -94,9 +94,7 @@ func WithBuffer(events int) Option {
 
 // WithoutData keeps no data, only each node's Stat; a node costs less memory then, and the events have no
 // data either. What is read from the server is the same. Default: data is kept.
-func WithoutData() Option {
-	return option(func(c *config) error { c.noData = true; return nil })
-}
+func WithoutData() Option { return option(func(c *config) error { c.noData = true; return nil }) }
 
 // WithDataLimit bounds the bytes of data that the cache holds, in sum over its nodes, as it holds them:
 // decoded. What waits for subscribers is not counted. A node for which there is no room is [Failed] with
@@ -142,10 +140,7 @@ func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 // Without this option a cache holds data as they are stored, also for a client with
 // framework.WithCompression. For another codec: WithDecoder(codec.Decompress).
 func WithCompressedData() Option {
-	return option(func(c *config) error {
-		c.decode = gunzip
-		return nil
-	})
+	return option(func(c *config) error { c.decode = gunzip; return nil })
 }
 
 // WithRootCreated creates the root, and missing nodes above it, as containers whenever the root is missing,

@@ -11,17 +11,14 @@ import (
 func (s *store) get(path string) (Node, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if before, changed := s.before(path); changed {
-		if before == nil {
-			return Node{}, false
-		}
-		return *before, true
+	n, changed := s.before(path)
+	if at := s.find(path); !changed && at != nil && s.seen(at) {
+		n = s.view(at)
 	}
-	n := s.find(path)
-	if n == nil || !s.seen(n) {
+	if n == nil {
 		return Node{}, false
 	}
-	return *s.view(n), true
+	return *n, true
 }
 
 func (s *store) len() int {

@@ -49,8 +49,7 @@ const (
 
 // reads is what is to be read, and what is under way.
 type reads struct {
-	queue   []op
-	head    int   // queue[:head] has been taken
+	queue   fifo[op]
 	weight  int   // of what is under way
 	awaited int   // nodes that the load, or the comparison after a gap, waits for
 	sizes   sizes // of requests
@@ -103,35 +102,10 @@ func (r *reads) delivered(nodes, bytes int) {
 
 // reset forgets what is under way: the answers will be ignored.
 func (r *reads) reset() {
-	r.queue, r.head, r.weight, r.halted, r.pausedUntil, r.sizes.losses = nil, 0, 0, false, time.Time{}, 0
+	r.queue, r.weight, r.halted, r.pausedUntil, r.sizes.losses = fifo[op]{}, 0, false, time.Time{}, 0
 	if r.sizes.guessed {
 		r.sizes.single, r.sizes.guessed = false, false
 	}
-}
-
-// waiting is how many reads stand in the queue.
-func (r *reads) waiting() int { return len(r.queue) - r.head }
-
-// push takes the room of what was sent before it takes more: while changes never pause, the queue may never
-// be empty.
-func (r *reads) push(o op) {
-	if 2*r.head > len(r.queue) {
-		n := copy(r.queue, r.queue[r.head:])
-		clear(r.queue[n:])
-		r.queue, r.head = r.queue[:n], 0
-	}
-	r.queue = append(r.queue, o)
-}
-
-func (r *reads) pop() (op, bool) {
-	if r.head == len(r.queue) {
-		r.queue, r.head = nil, 0
-		return op{}, false
-	}
-	o := r.queue[r.head]
-	r.queue[r.head] = op{}
-	r.head++
-	return o, true
 }
 
 // want has a node's data read, from now on.
@@ -144,7 +118,7 @@ func (e *engine) want(n *node) {
 		n.flags &^= lookOnly
 	default:
 		n.flags |= wanted
-		e.reads.push(op{n, readData})
+		e.reads.queue.push(op{n, readData})
 	}
 }
 
@@ -172,7 +146,7 @@ func (e *engine) wantList(n *node) {
 		n.flags |= listAgain
 	case n.flags&listWanted == 0:
 		n.flags |= listWanted
-		e.reads.push(op{n, readList})
+		e.reads.queue.push(op{n, readList})
 	}
 }
 
@@ -180,7 +154,7 @@ func (e *engine) wantList(n *node) {
 // bytes of data or more is a readStat.
 func (e *engine) take(statFrom int32) (op, bool) {
 	for {
-		o, ok := e.reads.pop()
+		o, ok := e.reads.queue.pop()
 		switch n := o.n; {
 		case !ok:
 			return o, false

@@ -56,9 +56,9 @@ func (e *engine) gotNode(o op, r *framework.ReadResult) (anew int) {
 	if !old {
 		return 0
 	}
-	before := e.reads.waiting()
+	before := e.reads.queue.len()
 	e.want(n)
-	return e.reads.waiting() - before
+	return e.reads.queue.len() - before
 }
 
 // parentUncertain says that it is not known yet whether the node above is the one that n belongs to. That

@@ -30,15 +30,13 @@ func (e *engine) send(o op, fired func(framework.Event), then func(framework.Rea
 	case readStat:
 		e.view.CheckExists().Watching(fired).InBackground().ForPath(e.ctx, path).
 			Then(func(r framework.ExistsResult, err error) {
-				switch {
-				case err != nil:
-				case r.Stat == nil:
-					err = framework.ErrNoNode
-				default:
-					answered(framework.ReadResult{Stat: *r.Stat}, r.Watch)
-					return
+				result := framework.ReadResult{Err: err}
+				if r.Stat != nil {
+					result.Stat = *r.Stat
+				} else if err == nil {
+					result.Err = framework.ErrNoNode
 				}
-				answered(framework.ReadResult{Err: err}, r.Watch)
+				answered(result, r.Watch)
 			})
 	}
 }

@@ -27,7 +27,7 @@ type showing struct {
 // nodes in that answer.
 func (e *engine) exact(anew int) bool {
 	r := &e.reads
-	return e.current() && !r.halted && r.weight == 0 && r.waiting() == anew
+	return e.current() && !r.halted && r.weight == 0 && r.queue.len() == anew
 }
 
 // current says that all that is there, or was there before a gap, has been read.
@@ -39,7 +39,7 @@ func (e *engine) current() bool {
 // may not be set yet.
 func (e *engine) idle() bool {
 	r := &e.reads
-	return e.session != nil && !e.way.asking() && !r.halted && r.weight == 0 && r.waiting() == 0
+	return e.session != nil && !e.way.asking() && !r.halted && r.weight == 0 && r.queue.len() == 0
 }
 
 // answered shows what an answer has made complete.

@@ -170,13 +170,12 @@ func (s *store) put(n *node, data []byte, stat framework.Stat) {
 	}
 	s.setData(n, data)
 	n.setStat(stat)
-	switch {
-	case !recording:
-	case old != nil:
-		s.note(Event{Type: Changed, Path: old.Path, Old: old, New: s.view(n)})
-	default:
-		now := s.view(n)
-		s.note(Event{Type: Created, Path: now.Path, New: now})
+	if recording {
+		ev := Event{Type: Created, Old: old, New: s.view(n)}
+		if ev.Path = ev.New.Path; old != nil {
+			ev.Type = Changed
+		}
+		s.note(ev)
 	}
 }
 

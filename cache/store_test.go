@@ -97,7 +97,7 @@ func TestASubscriberBehindInBytes(t *testing.T) {
 		sub.put(Event{Type: Changed, Path: "/a", Old: old, New: now})
 		old = now
 	}
-	assert.LessOrEqual(t, len(sub.queue), 16)
+	assert.LessOrEqual(t, sub.queue.len(), 16)
 	var last *Node
 	events := 0
 	for ev, ok, _ := sub.next(); ok; ev, ok, _ = sub.next() {
@@ -113,7 +113,7 @@ func TestASubscriberBehindInBytes(t *testing.T) {
 
 	sub.put(Event{Type: Changed, Path: "/a", Old: old,
 		New: &Node{Path: "/a", Data: make([]byte, bufferBytes), Stat: stat}})
-	assert.Len(t, sub.queue, 1, "the first one always has room")
+	assert.Equal(t, 1, sub.queue.len(), "the first one always has room")
 }
 
 // Nodes that come, cannot be read, and go are not kept for a subscriber that does not read.
