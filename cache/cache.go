@@ -76,7 +76,7 @@ func open[O TreeOption](client *framework.Client, root string, cfg config, opts 
 	return common{start(cfg)}, nil
 }
 
-func (c common) made() *engine { return c.e.made() }
+func (c *common) made() *engine { return c.e.made() }
 
 // WaitSynced waits until everything that is there has been read, and after a reconnect until everything that
 // may have changed meanwhile has been compared. It returns nil at once when that is so. What may not be read
@@ -88,7 +88,7 @@ func (c common) made() *engine { return c.e.made() }
 //
 // A cache that is in sync may still be a moment behind: WaitSynced does not wait for writes that others have
 // just made, nor for what is being read because of them.
-func (c common) WaitSynced(ctx context.Context) error { return c.made().waitSynced(ctx) }
+func (c *common) WaitSynced(ctx context.Context) error { return c.made().waitSynced(ctx) }
 
 // Events returns a stream of events. It begins, when the iteration does, with [ConnectionChanged] for the
 // present state of the connection, [Created] for every node that is there, parents first, and [Failed] for
@@ -108,12 +108,12 @@ func (c common) WaitSynced(ctx context.Context) error { return c.made().waitSync
 //
 // The stream ends with the loop's break, and otherwise with one error: when ctx ends (it matches ctx.Err()),
 // or when the cache does (as in WaitSynced). What has not been received by then is dropped.
-func (c common) Events(ctx context.Context) iter.Seq2[Event, error] { return c.made().events(ctx) }
+func (c *common) Events(ctx context.Context) iter.Seq2[Event, error] { return c.made().events(ctx) }
 
 // Close ends the cache: it stops watching, streams end with ErrClosed, and its goroutines have ended when
 // Close returns. What the cache held can still be read. Not to be called from an option's function. Closing
 // again does nothing. The error is always nil.
-func (c common) Close() error {
+func (c *common) Close() error {
 	c.made().close()
 	return nil
 }
