@@ -65,8 +65,7 @@ func setting[T any](t *testing.T, name string, parse func(string) (T, error), ot
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	lasts := setting(t, "CURATOR_TEST_HISTORIES", time.ParseDuration, 30*time.Second)
-	seed := setting(t, "CURATOR_TEST_SEED", func(s string) (uint64,
-		error) {
+	seed := setting(t, "CURATOR_TEST_SEED", func(s string) (uint64, error) {
 		return strconv.ParseUint(s, 10, 64)
 	}, rand.Uint64())
 	t.Logf("CURATOR_TEST_SEED=%d CURATOR_TEST_HISTORIES=%v", seed, lasts)

@@ -75,8 +75,7 @@ func simulate(t *testing.T, plan *sim.Plan) map[string]*history {
 // first of them.
 func TestSimulatedHistories(t *testing.T) {
 	seeds := setting(t, "CURATOR_TEST_SIMULATED", strconv.Atoi, 50)
-	from := setting(t, "CURATOR_TEST_SEED", func(s string) (uint64,
-		error) {
+	from := setting(t, "CURATOR_TEST_SEED", func(s string) (uint64, error) {
 		return strconv.ParseUint(s, 10, 64)
 	}, 1)
 	start, operations := time.Now(), map[string]int{}

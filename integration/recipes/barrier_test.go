@@ -44,12 +44,10 @@ func TestBarrier(t *testing.T) {
 		require.NoError(t, theirs.Set(ctx), "set already")
 		assert.Equal(t, []string{` persistent "` + w.data + `"`}, w.nodes(t, path), step.name)
 		before := kit.Watches(t, w.node)
-		goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (bool,
-			error) {
+		goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (bool, error) {
 			return true, ours.Wait(ctx)
 		})
-		javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (bool,
-			error) {
+		javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (bool, error) {
 			return true, waiting.Wait(ctx, kit.Patience)
 		})
 		kit.Soon(t, "both wait", func() bool { return kit.Watches(t, w.node) >= before+2 })

@@ -59,14 +59,12 @@ func TestHoldersDie(t *testing.T) {
 		lease, err := semaphore.New(cut, "/dead/go-leases", 1).Acquire(ctx, 1)
 		require.NoError(t, err)
 		heir := javaGuest(t, w.peer, "/dead/go-rw", "heir")
-		reader := kit.Call(t, kit.Context(t), func(ctx context.Context) (release,
-			error) {
+		reader := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
 			return heir.acquire(ctx, rwlock.Read)
 		})
 		s, err := w.peer.Semaphore(ctx, "heir", "/dead/go-leases", 1)
 		require.NoError(t, err)
-		borrower := kit.Call(t, kit.Context(t), func(ctx context.Context) (release,
-			error) {
+		borrower := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
 			return javaBorrower(s, "heir").acquire(ctx, 1)
 		})
 		w.count(t, "/dead/go-rw", 2)
