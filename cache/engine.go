@@ -28,11 +28,11 @@ type engine struct {
 	ctx    context.Context // ends with the cache; its cause is why
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
-	inbox  *flow.Queue[func()]
+	inbox  *flow.Queue[post]
 	sync   syncState
 
 	// Of the goroutine only.
-	batch   []func()           // taken from the inbox, to be done now
+	batch   []post             // taken from the inbox, to be done now
 	session *framework.Session // nil between sessions
 	view    *framework.Client  // of the session
 	way     way                // how it hears of changes; answers to another way's requests are ignored
@@ -46,7 +46,7 @@ func start(cfg config) *engine {
 	e := &engine{
 		cfg:     cfg,
 		store:   newStore(cfg.root, cfg.hideRoot),
-		inbox:   flow.NewQueue[func()](),
+		inbox:   flow.NewQueue[post](),
 		reads:   newReads(),
 		stale:   staleStats{nodes: map[*node]bool{}},
 		retries: retries{wait: retryFirst},
@@ -102,9 +102,9 @@ func (e *engine) run() {
 			default:
 			}
 			for e.batch = e.inbox.Take(); len(e.batch) > 0; {
-				f := e.batch[0]
+				p := e.batch[0]
 				e.batch = e.batch[1:]
-				f()
+				e.do(p)
 			}
 		case state, ok := <-states:
 			e.heard(state, ok)
@@ -138,31 +138,35 @@ func (e *engine) finish() {
 	last.stop()
 	// Answers that were not looked at may have set watches. They belong to another way now, and stop those.
 	e.way = e.newWay()
-	for _, f := range append(e.batch, e.inbox.Close()...) {
-		f()
+	for _, p := range append(e.batch, e.inbox.Close()...) {
+		e.do(p)
 	}
 	last.tidy()
 }
 
 func (e *engine) log() *slog.Logger { return e.cfg.client.Logger() }
 
-// post gives the goroutine something to do. It returns false when that has ended.
-func (e *engine) post(f func()) bool { return e.inbox.Put(f) }
+// post is something for the goroutine to do.
+type post struct {
+	f     func()
+	way   way              // f matters only as long as the cache hears of changes by this, unless nil
+	watch *framework.Watch // to be stopped otherwise
+}
 
-// postFor is post for something that matters only as long as the cache hears of changes by w.
-func (e *engine) postFor(w way, f func()) { e.answer(w, nil, f) }
+func (e *engine) do(p post) {
+	if p.way == nil || p.way == e.way {
+		p.f()
+	} else {
+		p.watch.Stop()
+	}
+}
 
-// answer is postFor for an answer that may have set a watch. If nobody needs the watch any more, it is
-// stopped.
+func (e *engine) post(f func())           { e.inbox.Put(post{f: f}) }
+func (e *engine) postFor(w way, f func()) { e.inbox.Put(post{f: f, way: w}) }
+
+// answer is postFor for an answer that may have set a watch.
 func (e *engine) answer(w way, watch *framework.Watch, f func()) {
-	posted := e.post(func() {
-		if w == e.way {
-			f()
-		} else {
-			watch.Stop()
-		}
-	})
-	if !posted {
+	if !e.inbox.Put(post{f, w, watch}) {
 		watch.Stop()
 	}
 }

@@ -284,8 +284,8 @@ func TestNoticesThatWaitForADecoder(t *testing.T) {
 		synctest.Wait()
 		waiting := tree.e.inbox.Take()
 		assert.LessOrEqual(t, len(waiting), framework.WatchBacklog+10)
-		for _, f := range waiting {
-			tree.e.post(f)
+		for _, p := range waiting {
+			tree.e.inbox.Put(p)
 		}
 		close(free)
 		time.Sleep(5 * time.Second)

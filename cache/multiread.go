@@ -75,7 +75,7 @@ func (w *persistentWay) send() bool {
 			})
 	}
 	for _, o := range singles {
-		e.send(o, nil, func(result framework.ReadResult, _ *framework.Watch) { e.gotOne(o, &result) })
+		e.send(o, nil)
 	}
 	return len(ops)+len(singles) > 0
 }

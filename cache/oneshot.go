@@ -25,6 +25,7 @@ type target struct {
 
 // shot is a one-shot watch. It may fire before the answer of the read that set it has been seen.
 type shot struct {
+	way   *oneShotWay
 	at    target
 	fired bool
 	watch *framework.Watch
@@ -103,12 +104,12 @@ func (w *oneShotWay) pump() {
 
 // read sends a read, with a watch unless there is one.
 func (w *oneShotWay) read(o op) {
-	s := &shot{at: target{o.n, o.kind == readList}}
-	var fired func(framework.Event)
-	if w.shots[s.at] == nil {
-		fired = w.firing(s)
+	at := target{o.n, o.kind == readList}
+	if w.shots[at] != nil {
+		w.e.send(o, nil)
+	} else {
+		w.e.send(o, &shot{way: w, at: at})
 	}
-	w.e.send(o, fired, func(r framework.ReadResult, watch *framework.Watch) { w.got(o, s, &r, watch) })
 }
 
 // got takes the answer. A root that is not there is asked for once more, in the way that sets a watch for its
@@ -126,7 +127,7 @@ func (w *oneShotWay) got(o op, s *shot, r *framework.ReadResult, watch *framewor
 // keepWatch keeps the watch that a read has set.
 func (w *oneShotWay) keepWatch(s *shot, watch *framework.Watch) {
 	switch {
-	case watch == nil || s.fired:
+	case watch == nil || s.fired: // none was asked for, or set; or it is used up
 	case s.at.n.flags&gone != 0:
 		watch.Stop()
 	default:
@@ -135,24 +136,22 @@ func (w *oneShotWay) keepWatch(s *shot, watch *framework.Watch) {
 	}
 }
 
-// firing is what the watch calls. After a reconnect the server says of a node that was deleted and made anew
+// hear is what the watch calls. After a reconnect the server says of a node that was deleted and made anew
 // that it has changed.
-func (w *oneShotWay) firing(s *shot) func(framework.Event) {
-	return func(ev framework.Event) {
-		w.e.postFor(w, func() {
-			n := s.at.n
-			s.fired = true
-			if ev.Type == framework.EventEnd || n.flags&gone != 0 {
-				return
-			}
-			if w.shots[s.at] == s {
-				delete(w.shots, s.at)
-			}
-			if s.at.children && ev.Type != framework.EventNodeDeleted {
-				w.e.wantList(n)
-			} else {
-				w.e.wantOther(n)
-			}
-		})
-	}
+func (s *shot) hear(ev framework.Event) {
+	w, n := s.way, s.at.n
+	w.e.postFor(w, func() {
+		s.fired = true
+		if ev.Type == framework.EventEnd || n.flags&gone != 0 {
+			return
+		}
+		if w.shots[s.at] == s {
+			delete(w.shots, s.at)
+		}
+		if s.at.children && ev.Type != framework.EventNodeDeleted {
+			w.e.wantList(n)
+		} else {
+			w.e.wantOther(n)
+		}
+	})
 }

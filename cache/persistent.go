@@ -48,6 +48,10 @@ func (w *persistentWay) asking() bool    { return w.gapOpen }
 func (w *persistentWay) caughtUp() bool  { return w.armed && !w.gapOpen }
 func (w *persistentWay) next() time.Time { return w.againAt }
 
+func (w *persistentWay) got(o op, _ *shot, r *framework.ReadResult, _ *framework.Watch) {
+	w.e.gotOne(o, r)
+}
+
 func (w *persistentWay) timeHasCome(now time.Time) {
 	switch {
 	case !due(&w.againAt, now):

@@ -6,39 +6,45 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// send sends a read in a request of its own, with a watch that calls fired, unless that is nil.
-func (e *engine) send(o op, fired func(framework.Event), then func(framework.ReadResult, *framework.Watch)) {
+// send sends a read in a request of its own, with a watch if s is not nil.
+func (e *engine) send(o op, s *shot) {
 	e.reads.weight++
 	w, path := e.way, e.store.path(o.n)
-	answered := func(r framework.ReadResult, watch *framework.Watch) {
-		e.answer(w, watch, func() {
-			e.reads.weight--
-			then(r, watch)
-		})
+	var fired func(framework.Event)
+	if s != nil {
+		fired = s.hear
 	}
 	switch o.kind {
 	case readData:
 		e.view.GetData().Undecompressed().Watching(fired).InBackground().ForPath(e.ctx, path).
 			Then(func(r framework.DataResult, err error) {
-				answered(framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, r.Watch)
+				e.arrived(w, o, s, &framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, r.Watch)
 			})
 	case readList:
 		e.view.GetChildren().Watching(fired).InBackground().ForPath(e.ctx, path).
 			Then(func(r framework.ChildrenResult, err error) {
-				answered(framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, r.Watch)
+				e.arrived(w, o, s, &framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, r.Watch)
 			})
 	case readStat:
 		e.view.CheckExists().Watching(fired).InBackground().ForPath(e.ctx, path).
 			Then(func(r framework.ExistsResult, err error) {
-				result := framework.ReadResult{Err: err}
+				result := &framework.ReadResult{Err: err}
 				if r.Stat != nil {
 					result.Stat = *r.Stat
 				} else if err == nil {
 					result.Err = framework.ErrNoNode
 				}
-				answered(result, r.Watch)
+				e.arrived(w, o, s, result, r.Watch)
 			})
 	}
+}
+
+// arrived posts the answer to send.
+func (e *engine) arrived(w way, o op, s *shot, r *framework.ReadResult, watch *framework.Watch) {
+	e.answer(w, watch, func() {
+		e.reads.weight--
+		w.got(o, s, r, watch)
+	})
 }
 
 // gotOne takes the answer to a request for one node.

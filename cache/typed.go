@@ -16,8 +16,8 @@ type Source interface {
 	Events(ctx context.Context) iter.Seq2[Event, error]
 }
 
-func (c *common) lookup(path string) (Node, bool)         { return c.made().store.get(path) }
-func (c *common) entries() iter.Seq2[string, Node]        { return c.made().store.all() }
+func (c *common) lookup(path string) (Node, bool)        { return c.made().store.get(path) }
+func (c *common) entries() iter.Seq2[string, Node]       { return c.made().store.all() }
 func (c *PathChildren) lookup(name string) (Node, bool)  { return c.Get(name) }
 func (c *PathChildren) entries() iter.Seq2[string, Node] { return c.All() }
 

@@ -27,6 +27,8 @@ type way interface {
 
 	// pump sends what may be sent now of what is to be read.
 	pump()
+	// got takes the answer to engine.send, with the watch that was set for s.
+	got(o op, s *shot, r *framework.ReadResult, watch *framework.Watch)
 	// rootRead takes the answer to a read of the root, before the engine does; old if it may be older than
 	// what was heard since. It returns false if the way has changed because of it.
 	rootRead(r *framework.ReadResult, old bool) bool
