@@ -145,9 +145,10 @@ func TestARootThatCannotBeCreated(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r")
 		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
-		tree := open(t, c, "/r/root", cache.WithRootCreated())
+		tree := started(cache.New(c, "/r/root", cache.WithRootCreated()))(t)
 		l := listenTo(t, tree)
 		settle()
+		require.ErrorIs(t, tree.WaitSynced(t.Context()), framework.ErrNoAuth)
 		l.take()
 		time.Sleep(5 * time.Minute)
 		settle()
