@@ -220,10 +220,15 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	cfg := wire.Config{
 		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout, ConnectTimeout: c.cfg.dialLimit(),
-		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName(), MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window,
-		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
+		ReadOnly: c.cfg.readOnly,
+		Auth:     wire.Auth{Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName()},
+		Limits:   wire.Limits{MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window},
+		Fences:   fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		RuleFor: func(timeout time.Duration, alone bool) wire.Rule { return c.cfg.decide(timeout, alone).rule },
-		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnLapse: e.lapsed, OnPong: c.pong(n),
+		Hooks: wire.Hooks{
+			OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) },
+			OnLapse: e.lapsed, OnPong: c.pong(n),
+		},
 	}
 	var notBefore time.Time
 	if old != nil {

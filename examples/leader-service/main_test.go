@@ -63,8 +63,7 @@ func TestWhoeverLeadsHasChosenItsAddress(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	c := &service{settings: settings{address: "http://here"}, client: client}
-	c.selector, err = leader.NewSelector(client, "/election", c.lead)
-	require.NoError(t, err)
+	c.selector = leader.NewSelector(client, "/election", c.lead)
 	for id, shown := range map[string]string{
 		"http://other:80":                 `"http://other:80"`,
 		"http://a/\u202e":                 `"http://a/\u202e"`,

@@ -44,10 +44,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		s.address = "http://" + listener.Addr().String()
 	}
 	c := &service{settings: s, client: client, out: out}
-	if c.selector, err = leader.NewSelector(client, s.path+"/election", c.lead, leader.WithID(s.address)); err != nil {
-		_ = listener.Close()
-		return err
-	}
+	c.selector = leader.NewSelector(client, s.path+"/election", c.lead, leader.WithID(s.address))
 	c.say("serving %s", s.address)
 
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -192,9 +192,8 @@ func TestCuratorLeadersOnZktest(t *testing.T) {
 	_, err = theirs.AwaitLeader(ctx)
 	require.NoError(t, err)
 	led := make(chan struct{})
-	selector, err := leader.NewSelector(p.client, "/leaders/s",
+	selector := leader.NewSelector(p.client, "/leaders/s",
 		func(context.Context) error { close(led); return nil }, leader.WithID("go"))
-	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- selector.RunOnce(ctx) }()
 	kit.Soon(t, "two candidates", func() bool {

@@ -139,7 +139,7 @@ func (w worker) lock(ctx context.Context, h, writes *history, path, fence string
 func (w worker) lead(ctx context.Context, h, writes *history, path, fence string) {
 	opts := []leader.Option{leader.WithID(fmt.Sprint(w.who))}
 	if w.who%2 == 0 {
-		opts = append(opts, leader.WithSessionOnly())
+		opts = append(opts, leader.WithLossPolicy(framework.SessionOnly))
 	}
 	latch, err := leader.NewLatch(w.client, path, opts...)
 	if !assert.NoError(w.t, err) {

@@ -46,14 +46,11 @@ func holdEverything(server string) error {
 		return err
 	}
 	selected := make(chan struct{})
-	selector, err := leader.NewSelector(client, "/killed/selector", func(ctx context.Context) error {
+	selector := leader.NewSelector(client, "/killed/selector", func(ctx context.Context) error {
 		close(selected)
 		<-ctx.Done()
 		return nil
 	}, leader.WithID("dying"))
-	if err != nil {
-		return err
-	}
 	go func() { _ = selector.Run(ctx) }()
 	<-selected
 	if _, err = rwlock.New(client, "/killed/rwlock").WriteLock().Acquire(ctx); err != nil {

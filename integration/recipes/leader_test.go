@@ -80,7 +80,7 @@ func javaLatch(peer *javapeer.Peer, path, id string) *candidate {
 func goSelector(t *testing.T, client *framework.Client, path, id string) *candidate {
 	var owner sync.WaitGroup
 	led, resign := make(chan time.Time, 1), make(chan struct{})
-	s, err := leader.NewSelector(client, path, func(ctx context.Context) error {
+	s := leader.NewSelector(client, path, func(ctx context.Context) error {
 		led <- time.Now()
 		select {
 		case <-resign:
@@ -88,7 +88,6 @@ func goSelector(t *testing.T, client *framework.Client, path, id string) *candid
 		}
 		return nil
 	}, leader.WithID(id))
-	require.NoError(t, err)
 	ctx, stop := context.WithCancel(kit.Context(t))
 	t.Cleanup(func() { stop(); owner.Wait() })
 	return &candidate{
@@ -231,7 +230,8 @@ func TestLeadersDie(t *testing.T) {
 	require.NoError(t, err)
 	_, err = javaSelects.AwaitLeader(ctx)
 	require.NoError(t, err)
-	latch, err := leader.NewLatch(cut, "/die/go-latch", leader.WithID("go"), leader.WithSessionOnly())
+	latch, err := leader.NewLatch(cut, "/die/go-latch", leader.WithID("go"),
+		leader.WithLossPolicy(framework.SessionOnly))
 	require.NoError(t, err)
 	defer latch.Close()
 	term, err := latch.Await(ctx)
@@ -242,15 +242,14 @@ func TestLeadersDie(t *testing.T) {
 	defer owner.Wait()
 	defer stop()
 	selectorAt := func(client *framework.Client, path string, opts ...leader.Option) {
-		s, err := leader.NewSelector(client, path, func(ctx context.Context) error {
+		s := leader.NewSelector(client, path, func(ctx context.Context) error {
 			led <- leader.TermOf(ctx)
 			<-ctx.Done()
 			return nil
 		}, opts...)
-		require.NoError(t, err)
 		owner.Go(func() { assert.ErrorIs(t, s.Run(run), context.Canceled) })
 	}
-	selectorAt(cut, "/die/go-selector", leader.WithSessionOnly())
+	selectorAt(cut, "/die/go-selector", leader.WithLossPolicy(framework.SessionOnly))
 	selected := kit.Receive(t, "the selector's term", led)
 
 	// The others wait.

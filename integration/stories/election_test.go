@@ -30,7 +30,8 @@ func elect(t *testing.T, c cluster.Cluster, path string, opts ...framework.Optio
 	g := &election{}
 	for i := range 3 {
 		client, cable := kit.ConnectedTo(t, c, i, append(rules(), opts...)...)
-		latch, err := leader.NewLatch(client, path, leader.WithID(fmt.Sprint(i)), leader.WithSessionOnly())
+		latch, err := leader.NewLatch(client, path, leader.WithID(fmt.Sprint(i)),
+			leader.WithLossPolicy(framework.SessionOnly))
 		require.NoError(t, err)
 		t.Cleanup(func() { latch.Close() })
 		g.latches, g.cables, g.clients = append(g.latches, latch), append(g.cables, cable),

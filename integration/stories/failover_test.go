@@ -32,7 +32,7 @@ func TestResignIsQuick(t *testing.T) {
 			for i, counter := range counters {
 				client, _ := kit.Connected(t, counter.Addr(), append(rules(), framework.WithRule(rule))...)
 				latch, err := leader.NewLatch(client, fmt.Sprintf("/resign-%v", rule), leader.WithID(fmt.Sprint(i)),
-					leader.WithSessionOnly())
+					leader.WithLossPolicy(framework.SessionOnly))
 				require.NoError(t, err)
 				t.Cleanup(func() { latch.Close() })
 				latches = append(latches, latch)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/leader"
 )
 
@@ -11,7 +12,7 @@ import (
 func participant(who int) []leader.Option {
 	opts := []leader.Option{leader.WithID(fmt.Sprint(who))}
 	if who%2 == 0 {
-		opts = append(opts, leader.WithSessionOnly())
+		opts = append(opts, leader.WithLossPolicy(framework.SessionOnly))
 	}
 	return opts
 }
@@ -48,10 +49,7 @@ func selectors(g *group, s *scene) part {
 			s.keep(ctx, r, &hold{who: who, token: term.FencingToken(), valid: term.Valid})
 			return nil
 		}
-		selector, err := leader.NewSelector(g.clients[who], s.path, lead, participant(who)...)
-		if !s.fine(ctx, err) {
-			return
-		}
+		selector := leader.NewSelector(g.clients[who], s.path, lead, participant(who)...)
 		for ctx.Err() == nil {
 			if s.fine(ctx, selector.RunOnce(ctx)) {
 				s.done(who)

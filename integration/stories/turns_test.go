@@ -102,7 +102,7 @@ func hire(t *testing.T, servers *zkserver.Ensemble) *crew {
 		client, cable := kit.ConnectedTo(t, servers, who, rules()...)
 		c.clients, c.cables = append(c.clients, client), append(c.cables, cable)
 		latch, err := leader.NewLatch(client, "/story/leader", leader.WithID(fmt.Sprint(who)),
-			leader.WithSessionOnly())
+			leader.WithLossPolicy(framework.SessionOnly))
 		require.NoError(t, err)
 		c.work.Go(func() { c.lock(ctx, who) })
 		c.work.Go(func() {

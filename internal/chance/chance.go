@@ -1,5 +1,5 @@
-// Package chance is where the moments come from at which something is tried again, and the order in which servers are tried: random ones, so that
-// clients do not move in step. A simulation has them from a seed, so that the same happens again.
+// Package chance is the source of random pauses before a retry and of the random order of servers, so that
+// clients do not move in step. A simulation draws them from a seed, so that a run can be repeated.
 package chance
 
 import (
@@ -17,7 +17,8 @@ var (
 	sources uint64     // how many there are beside it; guarded by mu
 )
 
-// Seed makes what follows depend on the seed, until end is called. It is for the whole process, and for one simulation at a time.
+// Seed makes all draws depend on the seed, until end is called. It acts on the whole process, so only one
+// simulation may run at a time.
 func Seed(seed uint64) (end func()) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -48,8 +49,9 @@ func shuffle(n int, swap func(i, j int), draw func(int64) int64) {
 	}
 }
 
-// Source is what one client draws from when it looks for a server or cleans up, which many do at one instant: in a simulation what they get does not depend on who
-// comes first. Otherwise it is as good as the functions of the package, which the other pauses come from, and so is a nil one.
+// Source is what one client draws from when it looks for a server or cleans up. Many clients do so at one
+// instant: in a simulation, sources of their own make the draws independent of which client comes first.
+// Otherwise a Source, nil included, draws like the package's functions.
 type Source struct {
 	name uint64
 
@@ -57,7 +59,7 @@ type Source struct {
 	r  *rand.Rand // nil: without a seed; guarded by mu
 }
 
-// New makes a source, which in a simulation depends on how many were made before.
+// New makes a source. In a simulation it depends on how many were made before.
 func New() *Source {
 	mu.Lock()
 	defer mu.Unlock()
@@ -87,7 +89,7 @@ func (s *Source) Duration(d time.Duration) time.Duration { return time.Duration(
 // Shuffle puts n elements into a random order.
 func (s *Source) Shuffle(n int, swap func(i, j int)) { shuffle(n, swap, s.draw) }
 
-// UpTo is as that of the package.
+// UpTo is like the package's UpTo.
 func (s *Source) UpTo(d time.Duration) time.Duration { return d/2 + s.Duration(d/2+1) }
 
 func (s *Source) draw(n int64) int64 {
@@ -99,8 +101,9 @@ func (s *Source) draw(n int64) int64 {
 	return s.r.Int64N(n)
 }
 
-// UpTo returns a random duration from half of d to d: the pause of those who try again and must not go on in step.
+// UpTo returns a random duration from half of d to d: the pause before a retry.
 func UpTo(d time.Duration) time.Duration { return d/2 + N(d/2+1) }
 
-// Around returns a random duration from three quarters to five quarters of d: it spreads what many do from time to time.
+// Around returns a random duration from three quarters to five quarters of d, for what many clients do
+// periodically.
 func Around(d time.Duration) time.Duration { return d*3/4 + N(d/2+1) }

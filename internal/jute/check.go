@@ -2,14 +2,17 @@ package jute
 
 import "fmt"
 
-// CheckReply walks over the body of a successful reply to op and says whether it is one: every field is there, and no length or count claims more than comes.
-// It allocates nothing, so that it can stand in front of a decoder that believes what a count says. A null is refused where it is no empty value to everybody:
-// only a buffer may be null. asked are the operations that a multi or multiRead consisted of: it has a result for each, which is of its kind or an error, and if there
-// are errors one at least says what it is. Bytes behind the last field are ignored, as by every decoder. An operation that is not known here has no right reply.
+// CheckReply walks over the body of a successful reply to op and says whether it is one: every field is
+// there, and no length or count claims more than comes. It allocates nothing, so that it can stand in front
+// of a decoder that believes what a count says. A null is refused where it is no empty value to everybody:
+// only a buffer may be null. asked are the operations that a multi or multiRead consisted of: it has a result
+// for each, which is of its kind or an error, and if there are errors one at least says what it is. Bytes
+// after the last field are ignored, as by every decoder. No reply to an unknown operation is right.
 func CheckReply(op int32, asked []int32, body []byte) error {
 	d := NewDecoder(body)
 	switch op {
-	case OpDelete, OpCheck, OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCheckWatches, OpRemoveWatches, OpDeleteContainer, OpCloseSession:
+	case OpDelete, OpCheck, OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCheckWatches, OpRemoveWatches,
+		OpDeleteContainer, OpCloseSession:
 	case OpCreate, OpSync:
 		d.skipString()
 	case OpCreate2, OpCreateContainer, OpCreateTTL:
@@ -134,7 +137,8 @@ func (d *Decoder) skipResults(asked []int32) {
 	}
 }
 
-// kind is what a result of op is like: which of the types a server gives to the result of a create depends on the node, and on the server.
+// kind is what a result of op is like: which of the types a server gives to the result of a create depends on
+// the node, and on the server.
 func kind(op int32) int32 {
 	switch op {
 	case OpCreate2, OpCreateContainer, OpCreateTTL:

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decodeFactor is how many bytes a decoded reply takes at most for each byte of the frame: a result of a multi, with its Stat, takes 144 for nine. All other
-// records take four and a half: an empty name takes a string's head, sixteen bytes, for the four of its length.
+// decodeFactor is how many bytes a decoded reply takes at most for each byte of the frame: a result of a
+// multi, with its Stat, takes 144 for nine. All other records take four and a half: an empty name takes a
+// string's head, sixteen bytes, for the four of its length.
 const decodeFactor = 17
 
 // operations are all that have a reply, in order.
@@ -94,7 +95,8 @@ func TestRecordedRepliesPassTheCheck(t *testing.T) {
 // What a decoder would allocate by a count, or take for one, never passes.
 func TestImpossibleCountsDoNotPassTheCheck(t *testing.T) {
 	for op, at := range map[int32]int{
-		OpGetChildren: 0, OpGetChildren2: 0, OpGetEphemerals: 0, OpGetACL: 0, OpWhoAmI: 0, OpGetData: 0, OpReconfig: 0, OpCreate: 0, OpCreate2: 0, OpCreateContainer: 0,
+		OpGetChildren: 0, OpGetChildren2: 0, OpGetEphemerals: 0, OpGetACL: 0, OpWhoAmI: 0, OpGetData: 0,
+		OpReconfig: 0, OpCreate: 0, OpCreate2: 0, OpCreateContainer: 0,
 		OpCreateTTL: 0, OpSync: 0,
 	} {
 		for _, count := range []uint32{math.MaxInt32, 1 << 31, math.MaxUint32, math.MaxUint32 - 1, 1000} {
@@ -134,7 +136,8 @@ func TestAMultisAnswerHasNoMoreResultsThanWereAskedFor(t *testing.T) {
 
 // Who has asked for a write looks at the Stat of its result, and has asked for as many as there are.
 func TestAMultisAnswerHasTheResultsThatWereAskedFor(t *testing.T) {
-	made, set, gone := MultiResult{Op: OpCreate, Path: "/a"}, MultiResult{Op: OpSetData}, MultiResult{Op: OpDelete}
+	made, set, gone := MultiResult{Op: OpCreate, Path: "/a"}, MultiResult{Op: OpSetData},
+		MultiResult{Op: OpDelete}
 	fine, bad := MultiResult{Op: OpError}, MultiResult{Op: OpError, Err: CodeNoNode}
 	ops := []int32{OpCreate, OpSetData, OpDelete}
 	for name, tt := range map[string]struct {
@@ -156,7 +159,8 @@ func TestAMultisAnswerHasTheResultsThatWereAskedFor(t *testing.T) {
 	}
 }
 
-// What a decoder allocates in all, garbage included, is a small multiple of the frame, whatever the frame says. The second figure is the factor.
+// What a decoder allocates in all, garbage included, is a small multiple of the frame, whatever the frame
+// says. The second figure is the factor.
 func TestDecodingTakesMemoryInProportionToTheFrame(t *testing.T) {
 	const size = 1 << 20
 	list := func(head []byte, count int, unit []byte) []byte {
@@ -169,14 +173,15 @@ func TestDecodingTakesMemoryInProportionToTheFrame(t *testing.T) {
 		body   []byte
 		factor float64
 	}{
-		"empty names":   {OpGetChildren, list(nil, size/4, make([]byte, 4)), 4.1},
-		"short names":   {OpGetChildren, list(nil, size/6, short), 5.5},
-		"ACLs":          {OpGetACL, append(list(nil, size/12, make([]byte, 12)), make([]byte, statSize)...), 3.5},
-		"identities":    {OpWhoAmI, list(nil, size/8, make([]byte, 8)), 4.1},
-		"data":          {OpGetData, append(list(nil, size, []byte{1}), make([]byte, statSize)...), 1.1},
-		"results":       {OpMulti, append(bytes.Repeat(result, size/9), Marshal(&multiEnd)...), 16.5},
-		"without end":   {OpMulti, bytes.Repeat(result, size/9), 16.5},
-		"a false count": {OpGetChildren, append(binary.BigEndian.AppendUint32(nil, size/4), bytes.Repeat([]byte{255}, size)...), 4.1},
+		"empty names": {OpGetChildren, list(nil, size/4, make([]byte, 4)), 4.1},
+		"short names": {OpGetChildren, list(nil, size/6, short), 5.5},
+		"ACLs":        {OpGetACL, append(list(nil, size/12, make([]byte, 12)), make([]byte, statSize)...), 3.5},
+		"identities":  {OpWhoAmI, list(nil, size/8, make([]byte, 8)), 4.1},
+		"data":        {OpGetData, append(list(nil, size, []byte{1}), make([]byte, statSize)...), 1.1},
+		"results":     {OpMulti, append(bytes.Repeat(result, size/9), Marshal(&multiEnd)...), 16.5},
+		"without end": {OpMulti, bytes.Repeat(result, size/9), 16.5},
+		"a false count": {OpGetChildren,
+			append(binary.BigEndian.AppendUint32(nil, size/4), bytes.Repeat([]byte{255}, size)...), 4.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := replyTo(tt.op, size)
@@ -187,7 +192,8 @@ func TestDecodingTakesMemoryInProportionToTheFrame(t *testing.T) {
 			factor := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(tt.body))
 			t.Logf("%.2f", factor)
 			assert.Less(t, factor, tt.factor)
-			assert.Less(t, testing.AllocsPerRun(1, func() { _ = CheckReply(tt.op, deletes, tt.body) }), 20.0, "the check takes none but for its error")
+			assert.Less(t, testing.AllocsPerRun(1, func() { _ = CheckReply(tt.op, deletes, tt.body) }), 20.0,
+				"the check takes none but for its error")
 		})
 	}
 	t.Run("more results than asked for", func(t *testing.T) {
@@ -200,7 +206,8 @@ func TestDecodingTakesMemoryInProportionToTheFrame(t *testing.T) {
 	})
 }
 
-// FuzzReply: what passes the check of an operation is decoded without an error, and what is decoded takes no more than so many times the frame.
+// FuzzReply: what passes the check of an operation is decoded without an error, and what is decoded takes no
+// more than so many times the frame.
 func FuzzReply(f *testing.F) {
 	ops := operations()
 	for _, g := range readGolden(f) {

@@ -28,7 +28,8 @@ func Marshal(records ...Record) []byte {
 	return e.buf
 }
 
-// Unmarshal reads one record from the front of b; bytes behind it are ignored, as every ZooKeeper implementation does.
+// Unmarshal reads one record from the front of b and ignores the bytes after it, as every ZooKeeper
+// implementation does.
 func Unmarshal(b []byte, r Decodable) error {
 	d := NewDecoder(b)
 	r.Decode(d)
@@ -106,8 +107,9 @@ func NewDecoder(b []byte) *Decoder { return &Decoder{buf: b} }
 // Null is a null string as a decoder of [NewRequestDecoder] reads it. No valid path, scheme or id is like it.
 const Null = "\x00null"
 
-// NewRequestDecoder is NewDecoder for a server that takes what clients send as Java's does: a null string is [Null], and not the empty one; null
-// strings are nil, and no strings are not; a count below -1 is that of an empty vector.
+// NewRequestDecoder is NewDecoder for a server that takes what clients send as Java's does: a null string is
+// [Null], and not the empty one; null strings are nil, and no strings are not; a count below -1 is that of an
+// empty vector.
 func NewRequestDecoder(b []byte) *Decoder { return &Decoder{buf: b, asJava: true} }
 
 // Err returns the first error, or nil.
@@ -161,7 +163,8 @@ func (d *Decoder) Bool() bool {
 	return b != nil && b[0] != 0
 }
 
-// Buffer reads bytes into a copy of their own. A length of -1 gives nil; any other negative length is an error.
+// Buffer reads bytes into a copy of their own. A length of -1 gives nil; any other negative length is an
+// error.
 func (d *Decoder) Buffer() []byte {
 	n := d.Int()
 	if d.err != nil || n == -1 {

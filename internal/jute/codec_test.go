@@ -15,8 +15,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	acls = []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}, {Perms: PermRead, Scheme: "digest", ID: "user:hash="}}
-	stat = Stat{Czxid: 1, Mzxid: math.MaxInt64, Ctime: 1e12, Mtime: 2e12, Version: 3, Cversion: -4, Aversion: math.MinInt32,
+	acls = []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"},
+		{Perms: PermRead, Scheme: "digest", ID: "user:hash="}}
+	stat = Stat{Czxid: 1, Mzxid: math.MaxInt64, Ctime: 1e12, Mtime: 2e12, Version: 3, Cversion: -4,
+		Aversion:       math.MinInt32,
 		EphemeralOwner: math.MinInt64, DataLength: 5, NumChildren: 6, Pzxid: 7}
 )
 
@@ -35,7 +37,8 @@ var samples = []struct {
 	{&CreateRequest{"/a", []byte("x"), acls, ModeEphemeralSequential}, fresh[CreateRequest]},
 	{&CreateRequest{Path: "/no data", Data: nil}, fresh[CreateRequest]},
 	{&CreateRequest{Path: "/empty data", Data: []byte{}}, fresh[CreateRequest]},
-	{&CreateTTLRequest{CreateRequest{"/t", nil, acls, ModePersistentTTL}, math.MaxInt64}, fresh[CreateTTLRequest]},
+	{&CreateTTLRequest{CreateRequest{"/t", nil, acls, ModePersistentTTL}, math.MaxInt64},
+		fresh[CreateTTLRequest]},
 	{&PathResponse{"/ä/𝄞/\x00"}, fresh[PathResponse]},
 	{&Create2Response{"/b", stat}, fresh[Create2Response]},
 	{&PathVersionRequest{"/c", -1}, fresh[PathVersionRequest]},
@@ -59,14 +62,19 @@ var samples = []struct {
 	{&WhoAmIResponse{[]ClientInfo{{"ip", "::1"}, {"digest", "u"}}}, fresh[WhoAmIResponse]},
 	{&MultiHeader{OpCheck, false, -1}, fresh[MultiHeader]},
 	{&MultiRequest{[]MultiOp{
-		{OpCheck, &PathVersionRequest{"/a", -1}}, {OpCreate2, &CreateRequest{"/a/b", nil, acls, 0}}, {OpDelete, &PathVersionRequest{"/c", 4}},
-		{OpSetData, &SetDataRequest{"/d", []byte("v"), 2}}, {OpCreateTTL, &CreateTTLRequest{CreateRequest{"/t", nil, nil, 5}, 60}},
-		{OpGetData, &PathWatchRequest{"/e", false}}, {OpGetChildren, &PathWatchRequest{"/f", false}}, {OpCreateContainer, &CreateRequest{Path: "/g"}},
+		{OpCheck, &PathVersionRequest{"/a", -1}}, {OpCreate2, &CreateRequest{"/a/b", nil, acls, 0}},
+		{OpDelete, &PathVersionRequest{"/c", 4}},
+		{OpSetData, &SetDataRequest{"/d", []byte("v"), 2}},
+		{OpCreateTTL, &CreateTTLRequest{CreateRequest{"/t", nil, nil, 5}, 60}},
+		{OpGetData, &PathWatchRequest{"/e", false}}, {OpGetChildren, &PathWatchRequest{"/f", false}},
+		{OpCreateContainer, &CreateRequest{Path: "/g"}},
 	}}, fresh[MultiRequest]},
 	{&MultiRequest{}, fresh[MultiRequest]},
 	{&MultiResponse{Asked: 8, Results: []MultiResult{
-		{Op: OpCreate, Path: "/a"}, {Op: OpCreate2, Path: "/b", Stat: stat}, {Op: OpSetData, Stat: stat}, {Op: OpDelete}, {Op: OpCheck},
-		{Op: OpGetData, Data: []byte("d"), Stat: stat}, {Op: OpGetChildren, Children: []string{"x", "y"}}, {Op: OpError, Err: CodeNoNode},
+		{Op: OpCreate, Path: "/a"}, {Op: OpCreate2, Path: "/b", Stat: stat}, {Op: OpSetData, Stat: stat},
+		{Op: OpDelete}, {Op: OpCheck},
+		{Op: OpGetData, Data: []byte("d"), Stat: stat}, {Op: OpGetChildren, Children: []string{"x", "y"}},
+		{Op: OpError, Err: CodeNoNode},
 	}}, func() record { return &MultiResponse{Asked: 8} }},
 }
 
@@ -169,7 +177,8 @@ func TestDecodedBuffersAreCopies(t *testing.T) {
 func TestCountsDoNotAllocateBeyondTheFrame(t *testing.T) {
 	frame := binary.BigEndian.AppendUint32(nil, math.MaxInt32)
 	frame = append(frame, make([]byte, 64)...)
-	for _, empty := range []func() record{fresh[ChildrenResponse], fresh[WhoAmIResponse], fresh[GetACLResponse]} {
+	for _, empty := range []func() record{fresh[ChildrenResponse], fresh[WhoAmIResponse],
+		fresh[GetACLResponse]} {
 		var before, after runtime.MemStats
 		r := empty()
 		runtime.ReadMemStats(&before)

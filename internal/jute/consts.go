@@ -40,13 +40,15 @@ const (
 )
 
 var opNames = map[int32]string{
-	OpNotification: "notification", OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "getData", OpSetData: "setData",
-	OpGetACL: "getACL", OpSetACL: "setACL", OpGetChildren: "getChildren", OpSync: "sync", OpPing: "ping", OpGetChildren2: "getChildren2",
-	OpCheck: "check", OpMulti: "multi", OpCreate2: "create2", OpReconfig: "reconfig", OpCheckWatches: "checkWatches",
-	OpRemoveWatches: "removeWatches", OpCreateContainer: "createContainer", OpDeleteContainer: "deleteContainer", OpCreateTTL: "createTTL",
-	OpMultiRead: "multiRead", OpAuth: "auth", OpSetWatches: "setWatches", OpSASL: "sasl", OpGetEphemerals: "getEphemerals",
-	OpGetAllChildrenNumber: "getAllChildrenNumber", OpSetWatches2: "setWatches2", OpAddWatch: "addWatch", OpWhoAmI: "whoAmI",
-	OpCreateSession: "createSession", OpCloseSession: "closeSession", OpError: "error",
+	OpNotification: "notification", OpCreate: "create", OpDelete: "delete", OpExists: "exists",
+	OpGetData: "getData", OpSetData: "setData", OpGetACL: "getACL", OpSetACL: "setACL",
+	OpGetChildren: "getChildren", OpSync: "sync", OpPing: "ping", OpGetChildren2: "getChildren2",
+	OpCheck: "check", OpMulti: "multi", OpCreate2: "create2", OpReconfig: "reconfig",
+	OpCheckWatches: "checkWatches", OpRemoveWatches: "removeWatches", OpCreateContainer: "createContainer",
+	OpDeleteContainer: "deleteContainer", OpCreateTTL: "createTTL", OpMultiRead: "multiRead", OpAuth: "auth",
+	OpSetWatches: "setWatches", OpSASL: "sasl", OpGetEphemerals: "getEphemerals",
+	OpGetAllChildrenNumber: "getAllChildrenNumber", OpSetWatches2: "setWatches2", OpAddWatch: "addWatch",
+	OpWhoAmI: "whoAmI", OpCreateSession: "createSession", OpCloseSession: "closeSession", OpError: "error",
 }
 
 // OpName returns the operation's name as ZooKeeper spells it, or "" for an unknown code.
@@ -97,15 +99,21 @@ const (
 )
 
 var codeNames = map[int32]string{
-	CodeOK: "success", CodeSystemError: "a system error", CodeRuntimeInconsistency: "a runtime inconsistency", CodeDataInconsistency: "a data inconsistency",
-	CodeConnectionLoss: "connection loss", CodeMarshallingError: "a request that it cannot read", CodeUnimplemented: "an operation that it does not know",
-	CodeOperationTimeout: "operation timed out", CodeBadArguments: "bad arguments", CodeNewConfigNoQuorum: "no quorum of the new configuration",
-	CodeReconfigInProgress: "a reconfiguration in progress", CodeUnknownSession: "unknown session", CodeAPIError: "an API error", CodeNoNode: "no node",
-	CodeNoAuth: "no permission", CodeBadVersion: "bad version", CodeNoChildrenForEphemerals: "no children for ephemeral nodes", CodeNodeExists: "node exists",
-	CodeNotEmpty: "not empty", CodeSessionExpired: "session expired", CodeInvalidCallback: "invalid callback", CodeInvalidACL: "invalid ACL",
-	CodeAuthFailed: "authentication failed", CodeSessionMoved: "session moved", CodeNotReadOnly: "a member that serves reads only",
-	CodeEphemeralOnLocalSession: "an ephemeral node in a local session", CodeNoWatcher: "no such watch", CodeRequestTimeout: "request timed out",
-	CodeReconfigDisabled: "reconfiguration disabled", CodeSessionClosedRequireSASL: "authentication required", CodeQuotaExceeded: "quota exceeded",
+	CodeOK: "success", CodeSystemError: "a system error", CodeRuntimeInconsistency: "a runtime inconsistency",
+	CodeDataInconsistency: "a data inconsistency", CodeConnectionLoss: "connection loss",
+	CodeMarshallingError: "a request that it cannot read",
+	CodeUnimplemented:    "an operation that it does not know", CodeOperationTimeout: "operation timed out",
+	CodeBadArguments: "bad arguments", CodeNewConfigNoQuorum: "no quorum of the new configuration",
+	CodeReconfigInProgress: "a reconfiguration in progress", CodeUnknownSession: "unknown session",
+	CodeAPIError: "an API error", CodeNoNode: "no node", CodeNoAuth: "no permission",
+	CodeBadVersion: "bad version", CodeNoChildrenForEphemerals: "no children for ephemeral nodes",
+	CodeNodeExists: "node exists", CodeNotEmpty: "not empty", CodeSessionExpired: "session expired",
+	CodeInvalidCallback: "invalid callback", CodeInvalidACL: "invalid ACL",
+	CodeAuthFailed: "authentication failed", CodeSessionMoved: "session moved",
+	CodeNotReadOnly:             "a member that serves reads only",
+	CodeEphemeralOnLocalSession: "an ephemeral node in a local session", CodeNoWatcher: "no such watch",
+	CodeRequestTimeout: "request timed out", CodeReconfigDisabled: "reconfiguration disabled",
+	CodeSessionClosedRequireSASL: "authentication required", CodeQuotaExceeded: "quota exceeded",
 	CodeThrottledOp: "throttled",
 }
 

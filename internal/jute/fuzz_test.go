@@ -7,7 +7,8 @@ import (
 
 // decodables are all records that a peer can send.
 func decodables() []record {
-	all := []record{&RequestHeader{}, &ReplyHeader{}, &ConnectRequest{}, &ConnectResponse{}, &WatcherEvent{}, &MultiHeader{}}
+	all := []record{&RequestHeader{}, &ReplyHeader{}, &ConnectRequest{}, &ConnectResponse{}, &WatcherEvent{},
+		&MultiHeader{}}
 	for _, s := range shapes {
 		all = append(all, s.request(), s.reply())
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// MultiHeader stands in front of each operation of a multi and, with Done, behind the last.
+// MultiHeader comes before each operation of a multi and, with Done, after the last.
 type MultiHeader struct {
 	Type int32
 	Done bool
@@ -26,7 +26,8 @@ type MultiOp struct {
 	}
 }
 
-// MultiRequest serves multi (create, create2, createContainer, createTTL, delete, setData, check) and multiRead (getData, getChildren).
+// MultiRequest serves multi (create, create2, createContainer, createTTL, delete, setData, check) and
+// multiRead (getData, getChildren).
 type MultiRequest struct{ Ops []MultiOp }
 
 func (r *MultiRequest) Encode(e *Encoder) {
@@ -65,7 +66,8 @@ func (r *MultiRequest) Decode(d *Decoder) {
 	}
 }
 
-// MultiResult is one operation's part of a multi's reply. Op is [OpError] where the operation failed or was not done; then Err says why.
+// MultiResult is one operation's part of a multi's reply. Op is [OpError] where the operation failed or was
+// not done; then Err says why.
 type MultiResult struct {
 	Op       int32
 	Err      int32
@@ -75,10 +77,12 @@ type MultiResult struct {
 	Children []string // getChildren
 }
 
-// MultiResponse is the reply of multi and multiRead. A failed multi has the error code 0 in its ReplyHeader: which operation failed, and how, is here.
+// MultiResponse is the reply of multi and multiRead. A failed multi has the error code 0 in its ReplyHeader:
+// which operation failed, and how, is here.
 type MultiResponse struct {
 	Results []MultiResult
-	// Asked is how many operations the request consisted of. Decode takes no more results than that: one of nine bytes takes 144 here.
+	// Asked is how many operations the request consisted of. Decode takes no more results than that: one of nine
+	// bytes takes 144 here.
 	Asked int
 }
 

@@ -39,13 +39,15 @@ func (r *ConnectRequest) Encode(e *Encoder) {
 }
 
 func (r *ConnectRequest) Decode(d *Decoder) {
-	r.ProtocolVersion, r.LastZxidSeen, r.Timeout, r.SessionID, r.Password = d.Int(), d.Long(), d.Int(), d.Long(), d.Buffer()
+	r.ProtocolVersion, r.LastZxidSeen, r.Timeout, r.SessionID, r.Password = d.Int(), d.Long(), d.Int(), d.Long(),
+		d.Buffer()
 	if r.HasReadOnly = d.Err() == nil && d.Len() > 0; r.HasReadOnly {
 		r.ReadOnly = d.Bool()
 	}
 }
 
-// ConnectResponse is a connection's first server frame. SessionID 0 and Timeout 0 say that the session has expired.
+// ConnectResponse is a connection's first server frame. SessionID 0 and Timeout 0 say that the session has
+// expired.
 type ConnectResponse struct {
 	ProtocolVersion int32
 	Timeout         int32 // milliseconds
@@ -194,7 +196,8 @@ type PathWatchRequest struct {
 func (r *PathWatchRequest) Encode(e *Encoder) { e.String(r.Path); e.Bool(r.Watch) }
 func (r *PathWatchRequest) Decode(d *Decoder) { r.Path, r.Watch = d.String(), d.Bool() }
 
-// PathRequest serves sync (9), getACL (6), getEphemerals (103, a prefix), getAllChildrenNumber (104) and deleteContainer (20).
+// PathRequest serves sync (9), getACL (6), getEphemerals (103, a prefix), getAllChildrenNumber (104) and
+// deleteContainer (20).
 type PathRequest struct{ Path string }
 
 func (r *PathRequest) Encode(e *Encoder) { e.String(r.Path) }
@@ -325,7 +328,8 @@ type PathIntRequest struct {
 func (r *PathIntRequest) Encode(e *Encoder) { e.String(r.Path); e.Int(r.Value) }
 func (r *PathIntRequest) Decode(d *Decoder) { r.Path, r.Value = d.String(), d.Int() }
 
-// IntResponse is the reply of getAllChildrenNumber (104), and the body of an operation's error inside a multi.
+// IntResponse is the reply of getAllChildrenNumber (104), and the body of an operation's error inside a
+// multi.
 type IntResponse struct{ Value int32 }
 
 func (r *IntResponse) Encode(e *Encoder) { e.Int(r.Value) }

@@ -1,5 +1,6 @@
-// Package plain makes text that comes from elsewhere fit to be printed: names of nodes, addresses of servers, what a server or a mechanism says. Whoever chose it may have
-// put in what moves a terminal's cursor, begins a new line in a log, or turns the order of what is read around.
+// Package plain makes text from outside safe to print: names of nodes, addresses of servers, messages of
+// servers and login mechanisms. Such text may contain characters that move a terminal's cursor, begin a new
+// line in a log, or reverse the direction of writing.
 package plain
 
 import (
@@ -14,8 +15,10 @@ const Limit = 2048
 // more stands for what is cut off.
 const more = "…"
 
-// Text is s with everything escaped, as in Go's string literals, that is not printable: control characters, line breaks, invisible ones, those that change the direction of
-// writing, what is no UTF-8. Printable text stays as it is, so that it may be given to Text again; what is longer than Limit is cut.
+// Text is s with everything that is not printable escaped as in Go's string literals: control characters,
+// line breaks, invisible characters, those that change the direction of writing, and bytes that are not
+// UTF-8. Printable text stays as it is, so Text may be applied twice. The result has at most Limit bytes;
+// longer text is cut.
 func Text(s string) string {
 	if len(s) <= Limit && Is(s) {
 		return s
@@ -48,7 +51,7 @@ func Is(s string) bool {
 	return true
 }
 
-// Error is err with a text that is fit to be printed; err itself if its text is, or if it is nil.
+// Error is err with a text that is safe to print; err itself if its text is, or if err is nil.
 func Error(err error) error {
 	if err == nil || Is(err.Error()) && len(err.Error()) <= Limit {
 		return err
@@ -61,7 +64,7 @@ type plainError struct{ err error }
 func (e *plainError) Error() string { return Text(e.err.Error()) }
 func (e *plainError) Unwrap() error { return e.err }
 
-// Lines is Text for each line of what may have several, as joined errors do.
+// Lines is Text for each line of s. Joined errors have several.
 func Lines(s string) string {
 	if Is(s) && len(s) <= Limit {
 		return s

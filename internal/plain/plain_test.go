@@ -30,7 +30,8 @@ func TestText(t *testing.T) {
 func TestTextIsBounded(t *testing.T) {
 	exact := strings.Repeat("x", Limit)
 	assert.Equal(t, exact, Text(exact))
-	for _, s := range []string{exact + "y", strings.Repeat("\x1b", Limit), strings.Repeat("ä", Limit), strings.Repeat("\xff", 1<<20)} {
+	for _, s := range []string{exact + "y", strings.Repeat("\x1b", Limit), strings.Repeat("ä", Limit),
+		strings.Repeat("\xff", 1<<20)} {
 		got := Text(s)
 		assert.LessOrEqual(t, len(got), Limit)
 		assert.True(t, strings.HasSuffix(got, "…"))

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 
-	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/leader"
 )
 
@@ -12,13 +11,6 @@ func init() {
 	kinds["selector"] = func(w *world) workload {
 		return &selectorWork{newLedger(w, "selector").oneAtATime(), root + "/selector"}
 	}
-}
-
-func electionOptions(a *actor) (opts []leader.Option) {
-	if a.w.plan.Loss == framework.SessionOnly {
-		opts = append(opts, leader.WithSessionOnly())
-	}
-	return opts
 }
 
 // lead does what a leader does.
@@ -35,7 +27,7 @@ type latchWork struct {
 }
 
 func (k *latchWork) turn(ctx context.Context, a *actor) (err error) {
-	latch, err := leader.NewLatch(a.c, k.path, electionOptions(a)...)
+	latch, err := leader.NewLatch(a.c, k.path, leader.WithLossPolicy(a.w.plan.Loss))
 	if err != nil {
 		return err
 	}
@@ -76,15 +68,12 @@ type selectorWork struct {
 }
 
 func (k *selectorWork) turn(ctx context.Context, a *actor) error {
-	sel, err := leader.NewSelector(a.c, k.path, func(ctx context.Context) error {
+	sel := leader.NewSelector(a.c, k.path, func(ctx context.Context) error {
 		term := leader.TermOf(ctx)
 		a.w.witness.leads(term)
 		lead(a, k.l, term)
 		return nil
-	}, electionOptions(a)...)
-	if err != nil {
-		return err
-	}
+	}, leader.WithLossPolicy(a.w.plan.Loss))
 	return sel.RunOnce(ctx)
 }
 

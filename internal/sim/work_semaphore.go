@@ -37,7 +37,7 @@ func (k *semaphoreWork) turn(ctx context.Context, a *actor) error {
 	}
 	paths := lease.Paths()
 	g := k.l.granted(a, &grant{hold: lease, path: paths[0], more: paths[1:], weight: lease.Count(), token: lease.ID()})
-	k.l.use(a, g, lease.Guard)
+	k.l.use(a, g, lease.Guards)
 	return release(a, k.l, g, lease.Release)
 }
 

@@ -8,21 +8,22 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Of three servers each has to refuse, and for the session timeout, before anything else is tried; then every other handshake claims nothing.
+// Of three servers each has to refuse, and for the session timeout, before anything else is tried; then every
+// other handshake claims nothing.
 func TestAdmissionAfterHandshakesThatWereClosed(t *testing.T) {
 	var a admission
 	at := instant{t: time.Now()}
 	step := func(d time.Duration, session bool) bool {
 		at.t = at.t.Add(d)
-		return a.closedOn(at, 3, 10*time.Second, session)
+		return a.hungUp(at, 3, 10*time.Second, session)
 	}
 	for range 3 {
 		assert.False(t, step(0, false), "not each of them")
 	}
 	assert.False(t, step(9*time.Second, false), "not for long enough")
-	for probe := true; a.closings < 10; probe = !probe {
+	for probe := true; a.hangUps < 10; probe = !probe {
 		assert.True(t, step(time.Second, false))
-		assert.Equal(t, probe, a.probe, "after %d", a.closings)
+		assert.Equal(t, probe, a.probe, "after %d", a.hangUps)
 	}
 	a.admitted()
 	assert.False(t, a.probe)
@@ -38,38 +39,38 @@ func TestAdmissionOfCredentials(t *testing.T) {
 	var a admission
 	all := func(set map[string]bool) bool { return len(set) == 2 }
 	why, last := errors.New("why"), errors.New("last")
-	assert.False(t, a.refusedBy("one", why, all))
-	assert.False(t, a.refusedBy("one", why, all), "the same one again")
+	assert.False(t, a.refuse("one", why, all))
+	assert.False(t, a.refuse("one", why, all), "the same one again")
 	assert.NoError(t, a.refused)
-	assert.True(t, a.refusedBy("two", last, all))
+	assert.True(t, a.refuse("two", last, all))
 	assert.Equal(t, last, a.refused)
-	a.wary = true
+	a.askFirst = true
 	a.admitted()
-	assert.Equal(t, admission{wary: true}, a, "what a server wants is not forgotten")
+	assert.Equal(t, admission{askFirst: true}, a, "what a server wants is not forgotten")
 }
 
 func TestWhatHandshakesMayHaveLeft(t *testing.T) {
-	var b birth
+	var b identity
 	assert.False(t, b.outlives(), "there was none")
-	b.begin()
+	b.beginHandshake()
 	assert.True(t, b.outlives(), "it may have opened one at this moment")
 	b.unsure = false
 	assert.False(t, b.outlives(), "the server has said that it has not")
-	greeting := b.greeting
-	b.over()
-	<-greeting
-	assert.Equal(t, birth{}, b)
+	handshake := b.handshake
+	b.endHandshake()
+	<-handshake
+	assert.Equal(t, identity{}, b)
 
-	b.begin()
-	b.over()
+	b.beginHandshake()
+	b.endHandshake()
 	assert.True(t, b.outlives(), "nobody has said so")
-	b.begin()
-	b.connected(false)
-	b.over()
+	b.beginHandshake()
+	b.connected(0, nil, 0, false)
+	b.endHandshake()
 	assert.True(t, b.outlives(), "a member without a quorum knows nothing of it")
-	b.begin()
-	b.connected(true)
-	b.over()
-	assert.Equal(t, birth{agreed: true}, b)
+	b.beginHandshake()
+	b.connected(0, nil, 0, true)
+	b.endHandshake()
+	assert.Equal(t, identity{agreed: true}, b)
 	assert.True(t, b.outlives(), "this one")
 }

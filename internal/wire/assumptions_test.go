@@ -20,7 +20,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What the tap assumes of go-zookeeper v1.0.4, without the tap. A new version of the library has to pass here first.
+// What the tap assumes of go-zookeeper v1.0.4, without the tap. A new version of the library has to pass here
+// first.
 
 // library is a client of the library alone, and what it did with its hooks.
 type library struct {
@@ -87,10 +88,12 @@ func (c *noted) Close() error {
 }
 
 // alone starts the library on dial.
-func alone(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), start func(n int) bool) *library {
+func alone(t *testing.T, dial dialer,
+	start func(n int) bool) *library {
 	t.Helper()
 	l := &library{t: t, start: start}
-	conn, events, err := zk.Connect([]string{"one"}, 9*time.Second, zk.WithHostProvider(l), zk.WithLogger(l), zk.WithLogInfo(false),
+	conn, events, err := zk.Connect([]string{"one"}, 9*time.Second, zk.WithHostProvider(l), zk.WithLogger(l),
+		zk.WithLogInfo(false),
 		zk.WithEventCallback(func(ev zk.Event) {
 			if ev.Type == zk.EventSession {
 				l.note("%s", ev.State)
@@ -109,7 +112,12 @@ func alone(t *testing.T, dial func(context.Context, string, string) (net.Conn, e
 	return l
 }
 
-// ended waits for the end of the library's loop.
+// end closes the library, ended waits for the end of its loop.
+func (l *library) end() {
+	l.Close()
+	l.ended()
+}
+
 func (l *library) ended() {
 	for range l.events {
 	}
@@ -133,8 +141,7 @@ func TestAssumeOneFramePerWriteAndTheHandshakeFirst(t *testing.T) {
 		_, _ = l.Multi(&zk.CheckVersionRequest{Path: "/a", Version: -1})
 		require.NoError(t, l.AddAuth("digest", []byte("u:p")))
 		time.Sleep(time.Minute)
-		l.Close()
-		l.ended()
+		l.end()
 		pings := 0
 		for i, b := range l.frames() {
 			require.Equal(t, len(b)-4, int(binary.BigEndian.Uint32(b)), "write %d", i)
@@ -167,8 +174,7 @@ func TestAssumeTheOrderOfItsHooks(t *testing.T) {
 		synctest.Wait()
 		_, _, err = l.Get("/")
 		require.NoError(t, err)
-		l.Close()
-		l.ended()
+		l.end()
 		synctest.Wait()
 		// A connection may be closed only after the next has been dialled.
 		closed := 0
@@ -178,8 +184,10 @@ func TestAssumeTheOrderOfItsHooks(t *testing.T) {
 			}
 			return note == "close"
 		})
-		once := []string{"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession", "connected", "StateDisconnected"}
-		assert.Equal(t, append(append([]string{"init one:2181"}, once...), once...), notes, "one Next per dial; no pause but what the dialer makes")
+		once := []string{"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession",
+			"connected", "StateDisconnected"}
+		assert.Equal(t, append(append([]string{"init one:2181"}, once...), once...), notes,
+			"one Next per dial; no pause but what the dialer makes")
 		assert.Equal(t, 2, closed, "each connection is closed, and once")
 	})
 }
@@ -202,8 +210,7 @@ func TestAssumeXidsAndZxidGoOnAcrossConnections(t *testing.T) {
 		var h jute.RequestHeader
 		require.NoError(t, jute.Unmarshal(frames[3][4:], &h))
 		assert.EqualValues(t, 2, h.Xid)
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }
 
@@ -218,8 +225,7 @@ func TestAssumeRetryStartCostsASecondAndFailsWhatWaits(t *testing.T) {
 		_, _, err = l.Get("/")
 		require.NoError(t, err, "it waits through the pause")
 		assert.Equal(t, time.Second, time.Since(start))
-		l.Close()
-		l.ended()
+		l.end()
 	})
 	bubble(t, func(t *testing.T) {
 		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
@@ -230,12 +236,12 @@ func TestAssumeRetryStartCostsASecondAndFailsWhatWaits(t *testing.T) {
 		_, _, err := l.Get("/")
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		assert.Equal(t, time.Second, time.Since(start), "failed when retryStart is said")
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }
 
-// Without retryStart nothing tells a dialling library to stop: so the dialer has to give it a connection that lets it.
+// Without retryStart nothing tells a dialling library to stop: so the dialer has to give it a connection that
+// lets it.
 func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -250,8 +256,8 @@ func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 				mu.Lock()
 				return nil, io.EOF
 			}
-			s := &Session{cfg: Config{Timeout: time.Second, MaxFrame: 100}}
-			return s.agreeable(false), nil
+			s := &Session{cfg: Config{Timeout: time.Second, Limits: Limits{MaxFrame: 100}}}
+			return s.deadEndConn(false), nil
 		}, nil)
 		time.Sleep(time.Second)
 		start := time.Now()
@@ -266,16 +272,16 @@ func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 	})
 }
 
-func TestAssumeAnAgreeableConnectionEndsIt(t *testing.T) {
+func TestAssumeAConnectionThatAnswersEverythingEndsIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := &Session{cfg: Config{Timeout: 9 * time.Second, MaxFrame: 100}}
-		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return s.agreeable(false), nil }, nil)
+		s := &Session{cfg: Config{Timeout: 9 * time.Second, Limits: Limits{MaxFrame: 100}}}
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return s.deadEndConn(false), nil },
+			nil)
 		time.Sleep(time.Minute)
 		_, _, err := l.Get("/")
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
 		start := time.Now()
-		l.Close()
-		l.ended()
+		l.end()
 		assert.Zero(t, time.Since(start))
 		synctest.Wait() // the connection may be closed behind
 		assert.ElementsMatch(t, []string{"close", "StateDisconnected"}, l.logged()[len(l.logged())-2:])
@@ -287,45 +293,44 @@ func TestAssumeSessionZeroMeansExpired(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		n := 0
-		s := &Session{cfg: Config{Timeout: 9 * time.Second, MaxFrame: 100}}
+		s := &Session{cfg: Config{Timeout: 9 * time.Second, Limits: Limits{MaxFrame: 100}}}
 		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			n++
-			return s.agreeable(n == 1), nil
+			return s.deadEndConn(n == 1), nil
 		}, nil)
 		time.Sleep(time.Second)
-		assert.Equal(t, []string{"init one:2181", "next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateExpired", "StateDisconnected",
-			"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession", "connected"}, l.logged())
-		l.Close()
-		l.ended()
+		assert.Equal(t, []string{"init one:2181", "next", "StateConnecting", "dial tcp one:2181 1s",
+			"StateConnected", "StateExpired", "StateDisconnected",
+			"next", "StateConnecting", "dial tcp one:2181 1s", "StateConnected", "StateHasSession", "connected"},
+			l.logged())
+		l.end()
 	})
 }
 
 // Frames of ours never reach the library, but if one did it would only say so.
 func TestAssumeForeignXidsAreIgnored(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(_ int, p *peer) {
-			p.welcome(9 * time.Second)
-			for {
-				h, _ := p.next()
-				p.send(&jute.ReplyHeader{Xid: firstXid - 1})
-				p.send(&jute.ReplyHeader{Xid: 4711})
-				p.reply(h, 1, 0, &jute.GetDataResponse{})
-				if h.Op == jute.OpCloseSession {
-					return
-				}
+	onScript(t, func(_ int, p *peer) {
+		p.welcome(9 * time.Second)
+		for {
+			h, _ := p.next()
+			p.send(&jute.ReplyHeader{Xid: firstXid - 1})
+			p.send(&jute.ReplyHeader{Xid: 4711})
+			p.reply(h, 1, 0, &jute.GetDataResponse{})
+			if h.Op == jute.OpCloseSession {
+				return
 			}
-		})
+		}
+	}, func(t *testing.T, f *fake) {
 		l := alone(t, f.Dial, nil)
 		_, _, err := l.Get("/")
 		require.NoError(t, err)
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }
 
-// Credentials come before anything else, watches behind what was waiting.
+// Credentials come before anything else, watches after the requests that were waiting.
 func TestAssumeWhatItSendsAgain(t *testing.T) {
 	assumed(t, func(t *testing.T, srv *zktest.Server) {
 		l := alone(t, srv.Dial, func(n int) bool { return false })
@@ -344,24 +349,21 @@ func TestAssumeWhatItSendsAgain(t *testing.T) {
 			ops = append(ops, h.Op)
 		}
 		assert.Equal(t, []int32{jute.OpAuth, jute.OpSetWatches}, ops)
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }
 
-// The tap hands out a connection whose reads end when it ends: the library then closes it and dials anew.
+// If a read fails, the library closes the connection and dials again.
 func TestAssumeAReadErrorMeansANewConnection(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			p.welcome(9 * time.Second)
-			if n > 1 {
-				p.obey()
-			}
-		})
+	onScript(t, func(n int, p *peer) {
+		p.welcome(9 * time.Second)
+		if n > 1 {
+			p.obey()
+		}
+	}, func(t *testing.T, f *fake) {
 		l := alone(t, f.Dial, nil)
 		time.Sleep(time.Second)
 		assert.Len(t, f.dials(), 2)
-		l.Close()
-		l.ended()
+		l.end()
 	})
 }

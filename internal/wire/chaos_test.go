@@ -16,8 +16,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Random histories of watches, changes and faults. What must hold however they mix: every call ends once; whoever watches learns that something
-// has changed; who has left hears nothing; nothing stays on the server that nobody needs.
+// Random histories of watches, changes and faults. What must hold however they mix: every call ends once;
+// every watch learns that something has changed; a stopped watch hears nothing; no watch that nobody needs
+// stays on the server.
 
 type chaos struct {
 	*client
@@ -66,7 +67,8 @@ func (c *chaos) arm() {
 	synctest.Wait()
 	select {
 	case reply := <-r:
-		if reply.Err == nil && (reply.Code == jute.CodeOK || reply.Code == jute.CodeNoNode && x.Op == jute.OpExists) {
+		if reply.Err == nil && (reply.Code == jute.CodeOK || reply.Code == jute.CodeNoNode &&
+			x.Op == jute.OpExists) {
 			c.live = append(c.live, h)
 		}
 	default: // the connection is away: the call is answered later, or expires
@@ -105,8 +107,10 @@ func (c *chaos) fault() {
 		c.change()
 		require.NoError(c.t, c.srv.Start())
 	default:
-		op := []string{"setWatches", "setWatches2", "getData", "addWatch", "removeWatches", "getChildren2"}[c.random.IntN(6)]
-		c.srv.Inject(zktest.Fault{Op: op, Action: []zktest.Action{zktest.CutBefore, zktest.LoseReply}[c.random.IntN(2)]})
+		op := []string{"setWatches", "setWatches2", "getData", "addWatch", "removeWatches",
+			"getChildren2"}[c.random.IntN(6)]
+		c.srv.Inject(zktest.Fault{Op: op,
+			Action: []zktest.Action{zktest.CutBefore, zktest.LoseReply}[c.random.IntN(2)]})
 	}
 }
 
@@ -139,14 +143,14 @@ func (c *chaos) leave() {
 func (c *chaos) calm() {
 	for range 100 {
 		time.Sleep(2 * steady)
-		if r := c.do(jute.OpSync, &jute.PathRequest{Path: "/"}); r.Err == nil && c.Connected() {
+		if r := c.sync(); r.Err == nil && c.Connected() {
 			return
 		}
 	}
 	c.t.Fatal("no connection")
 }
 
-// told insists that everybody who watches hears of a change.
+// told insists that every watch hears of a change.
 func (c *chaos) told() {
 	c.calm()
 	for _, p := range chaosPaths {
@@ -163,51 +167,53 @@ func (c *chaos) told() {
 	for _, h := range c.live {
 		assert.NotEmpty(c.t, h.types(), "kind %d of %s has heard nothing", h.Kind, h.Path)
 	}
-	c.live = slices.DeleteFunc(c.live, func(h *heard) bool { return h.Kind == Data || h.Kind == Child }) // used up
+	// used up
+	c.live = slices.DeleteFunc(c.live, func(h *heard) bool { return h.Kind == Data || h.Kind == Child })
 }
 
 func TestChaos(t *testing.T) {
 	for seed := range uint64(40) {
 		profile := []zktest.Profile{zktest.V38, zktest.V39}[seed%2]
-		t.Run(fmt.Sprint(profile, " seed ", seed), func(t *testing.T) {
-			onServer(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
-				c := &chaos{client: connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 3 }), t: t, srv: srv, random: rand.New(rand.NewPCG(seed, 0))}
-				for range 5 {
-					for range 30 {
-						switch n := c.random.IntN(20); {
-						case n < 9:
-							c.arm()
-						case n < 13:
-							c.change()
-						case n < 16:
-							c.leave()
-						case n < 17 && seed%4 >= 2:
-							c.library()
-						case n < 18:
-							c.fault()
-						default:
-							time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
-						}
+		cfg := zktest.Config{Profile: profile}
+		t.Run(fmt.Sprint(profile, " seed ", seed), served(cfg, func(t *testing.T, srv *zktest.Server) {
+			c := &chaos{client: connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 3 }), t: t, srv: srv,
+				random: rand.New(rand.NewPCG(seed, 0))}
+			for range 5 {
+				for range 30 {
+					switch n := c.random.IntN(20); {
+					case n < 9:
+						c.arm()
+					case n < 13:
+						c.change()
+					case n < 16:
+						c.leave()
+					case n < 17 && seed%4 >= 2:
+						c.library()
+					case n < 18:
+						c.fault()
+					default:
+						time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
 					}
-					c.told()
 				}
-				for len(c.live) > 0 {
-					c.leave()
-				}
-				c.calm()
-				for _, p := range chaosPaths { // what was kept for the library goes with its events
-					_ = c.srv.Delete(p + "/last")
-					require.NoError(t, c.srv.Set(p, nil))
-					require.NoError(t, c.srv.Create(p+"/last", nil))
-				}
-				c.calm()
-				assert.EqualValues(t, c.calls, c.ended.Load(), "every call ends once")
-				for key, e := range c.watches.entries { // a failed request of the library's is remembered until the next connection
-					assert.True(t, e.library && !e.armed && len(e.subs) == 0 && e.pending == 0, "%+v", key)
-				}
-				assert.Empty(t, srv.Watches())
-				assert.NotContains(t, c.seen(), Lost)
-			})
-		})
+				c.told()
+			}
+			for len(c.live) > 0 {
+				c.leave()
+			}
+			c.calm()
+			for _, p := range chaosPaths { // what was kept for the library goes with its events
+				_ = c.srv.Delete(p + "/last")
+				require.NoError(t, c.srv.Set(p, nil))
+				require.NoError(t, c.srv.Create(p+"/last", nil))
+			}
+			c.calm()
+			assert.EqualValues(t, c.calls, c.ended.Load(), "every call ends once")
+			// a failed request of the library's is remembered until the next connection
+			for key, e := range c.watches.entries {
+				assert.True(t, e.library && !e.armed && len(e.subs) == 0 && e.pending == 0, "%+v", key)
+			}
+			assert.Empty(t, srv.Watches())
+			assert.NotContains(t, c.seen(), Lost)
+		}))
 	}
 }

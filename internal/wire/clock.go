@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// instant is a reading of the clock by which sessions live (rule R8): Go's monotonic clock, which nobody sets, and how long the machine has slept by then.
-// Go's clock stands still in between on most systems, and it is virtual in a test's bubble, where the machine never sleeps but when the test says so.
+// instant is a reading of the clock by which sessions live (rule R8): Go's monotonic clock, which nobody
+// sets, and how long the machine has slept by then. On most systems Go's clock stands still while the machine
+// sleeps. In a test's bubble it is virtual, and the machine sleeps only if the test says so.
 type instant struct {
 	t     time.Time
 	slept time.Duration
@@ -17,12 +18,13 @@ func now() instant { return instant{time.Now(), machine.slept()} }
 
 func (i instant) zero() bool { return i.t.IsZero() }
 
-// elapsed is how much time has passed between two readings, sleep included.
+// elapsed is the time between two readings, sleep included.
 func elapsed(from, to instant) time.Duration { return to.t.Sub(from.t) + to.slept - from.slept }
 
-// sleeper counts for how long the machine has slept, by how far a clock that goes on meanwhile is ahead of one that does not.
+// sleeper counts how long the machine has slept: how far a clock that goes on meanwhile is ahead of one that
+// does not.
 type sleeper struct {
-	ahead func() time.Duration // of what it is at least; nil: the system has no such clock
+	ahead func() time.Duration // of the one clock before the other; 0 if the system has no such clock
 
 	mu    sync.Mutex
 	base  time.Duration // the farthest that it was ahead
@@ -31,14 +33,15 @@ type sleeper struct {
 	injected atomic.Int64 // by tests
 }
 
-// longest is the longest sleep that we believe in: a machine that starts without a clock of its own is set from 1970 to today.
-const longest = 10 * 365 * 24 * time.Hour
+// longestSleep is the longest sleep that is believed: a machine that starts without a clock of its own is set
+// from 1970 to today.
+const longestSleep = 10 * 365 * 24 * time.Hour
 
 var machine = newSleeper(ahead)
 
 func newSleeper(ahead func() time.Duration) *sleeper {
 	s := &sleeper{ahead: ahead}
-	for range 8 { // a process that is set aside between the two readings sees too little
+	for range 8 { // a process that is suspended between the two readings sees too little
 		s.base = max(s.base, ahead())
 	}
 	return s
@@ -49,7 +52,7 @@ func (s *sleeper) slept() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch more := ahead - s.base; {
-	case more > longest:
+	case more > longestSleep:
 		s.base = ahead
 	case more > noise:
 		s.base, s.total = ahead, s.total+more

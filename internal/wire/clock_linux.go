@@ -17,7 +17,8 @@ const (
 	clockBoottime  = 7 // goes on
 )
 
-// ahead reads the clock that goes on first: a process that is set aside between the two readings sees too little for once, never too much.
+// ahead reads the clock that goes on first: a process that is suspended between the two readings sees too
+// little once, never too much.
 func ahead() time.Duration {
 	on := readClock(clockBoottime)
 	if on == 0 {
@@ -28,7 +29,8 @@ func ahead() time.Duration {
 
 func readClock(clock uintptr) time.Duration {
 	var ts syscall.Timespec
-	if _, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0); err != 0 {
+	_, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0)
+	if err != 0 {
 		return 0
 	}
 	return time.Duration(ts.Nano())

@@ -29,7 +29,8 @@ func TestSleepIsCountedByTheClockThatGoesOn(t *testing.T) {
 	assert.Equal(t, 8*time.Hour+time.Minute+noise/2+time.Second, s.slept())
 }
 
-// The machine's own clocks: nothing is ever ahead in a bubble, and outside it sleeps for no longer than the test takes.
+// The machine's own clocks: nothing is ever ahead in a bubble, and outside it sleeps for no longer than the
+// test takes.
 func TestTheMachinesClocks(t *testing.T) {
 	before, wall := now(), time.Now()
 	for range 1000 {
@@ -45,11 +46,10 @@ func TestTheMachinesClocks(t *testing.T) {
 	})
 }
 
-// A machine that has slept finds the session's time run out, whoever looks first; and if nobody looks, the session does within a moment, though every
-// timer has stood still.
+// A machine that has slept finds the session's time run out, whoever looks first; and if nobody looks, the
+// session does within a moment, though every timer has stood still.
 func TestASessionEndsWhenTheMachineHasSlept(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		time.Sleep(time.Minute)
 		Sleep(9 * time.Second)
 		assert.True(t, c.Validity().Valid())

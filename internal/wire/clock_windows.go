@@ -19,8 +19,8 @@ var (
 	hasClocks = tickCount.Find() == nil && awake.Find() == nil
 )
 
-// ahead reads the clock that goes on first, which moves in steps of 16 ms: it sees too little for once, never too much. (Where Go's own clock goes on, too,
-// a sleep is counted twice, which is careful.)
+// ahead reads the clock that goes on first, which moves in steps of 16 ms: it sees too little once, never too
+// much. (If Go's own clock goes on, too, a sleep is counted twice, which is safe.)
 func ahead() time.Duration {
 	if !hasClocks {
 		return 0

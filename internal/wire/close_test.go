@@ -24,7 +24,7 @@ func (c *client) within(ctx context.Context, most time.Duration) error {
 	assert.LessOrEqual(c.t, time.Since(start), most)
 	assert.Error(c.t, c.Err())
 	select {
-	case <-c.Done():
+	case <-c.ctx.Done():
 	default:
 		c.t.Error("Done is not closed")
 	}
@@ -32,13 +32,12 @@ func (c *client) within(ctx context.Context, most time.Duration) error {
 }
 
 func TestCloseIsAcknowledged(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/e", jute.ModeEphemeral)
 		watch := c.watch(Persistent, "/x")
 		last := c.start(jute.OpCreate, creation("/last", 0))
 		require.NoError(t, c.within(t.Context(), 5*time.Millisecond))
-		require.NoError(t, (<-last).Err, "behind everything submitted before")
+		require.NoError(t, (<-last).Err, "after everything submitted before")
 		assert.True(t, srv.Exists("/last"))
 		assert.False(t, srv.Exists("/e"))
 		assert.Empty(t, srv.Sessions())
@@ -73,10 +72,8 @@ func TestCloseBehindAFullWindow(t *testing.T) {
 }
 
 func TestCloseWithoutAConnection(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
-		srv.Stop()
-		c.await(Disconnected)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		c.lose(srv)
 		waiting := c.start(jute.OpGetData, read("/"))
 		require.ErrorIs(t, c.within(t.Context(), time.Second), ErrUnacknowledged)
 		assert.ErrorIs(t, (<-waiting).Err, ErrNotSent)
@@ -93,8 +90,7 @@ func TestCloseOfAHungServerEndsWithItsContext(t *testing.T) {
 		"replies are lost":  func(s *zktest.Server) { s.BlackHole(0, zktest.ToClient) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				c := connected(t, srv.Dial)
+			onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 				flying := c.start(jute.OpGetData, read("/"))
 				<-flying
 				hang(srv)
@@ -104,13 +100,12 @@ func TestCloseOfAHungServerEndsWithItsContext(t *testing.T) {
 				require.ErrorIs(t, c.within(ctx, 1500*time.Millisecond), ErrUnacknowledged)
 				assert.ErrorIs(t, (<-flying).Err, ErrConnectionLost)
 			})
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				c := connected(t, srv.Dial)
+			onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 				hang(srv)
-				require.ErrorIs(t, c.within(context.Background(), 10*time.Second), ErrUnacknowledged, "without a deadline: when the server counts as silent")
+				require.ErrorIs(t, c.within(context.Background(), 10*time.Second), ErrUnacknowledged,
+					"without a deadline: when the server counts as silent")
 			})
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				c := connected(t, srv.Dial)
+			onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 				hang(srv)
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
@@ -128,26 +123,24 @@ func TestCloseWhileConnecting(t *testing.T) {
 		"silent handshake":         {func(p *peer) { p.swallow() }, true},
 		"half handshake":           {func(p *peer) { p.hello(); p.raw([]byte{0, 0}); p.swallow() }, true},
 		"closed without an answer": {func(p *peer) { p.hello() }, true},
-		"no session given":         {func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{Password: make([]byte, 16)}) }, false},
+		"no session given":         {func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{}) }, false},
 		"refused":                  {func(*peer) {}, false},
 	} {
 		for _, after := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, 30 * time.Second} {
-			t.Run(name+after.String(), func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					f := scripted(t, func(_ int, p *peer) { tc.serve(p) })
-					c := open(t, f.Dial)
-					time.Sleep(after)
-					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-					defer cancel()
-					err := c.within(ctx, time.Second)
-					switch {
-					case !tc.unsure:
-						require.NoError(t, err, "there is no session")
-					case after > 0:
-						require.ErrorIs(t, err, ErrUnacknowledged, "there may be one")
-					}
-				})
-			})
+			t.Run(name+after.String(), bubbled(func(t *testing.T) {
+				f := scripted(t, func(_ int, p *peer) { tc.serve(p) })
+				c := open(t, f.Dial)
+				time.Sleep(after)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := c.within(ctx, time.Second)
+				switch {
+				case !tc.unsure:
+					require.NoError(t, err, "there is no session")
+				case after > 0:
+					require.ErrorIs(t, err, ErrUnacknowledged, "there may be one")
+				}
+			}))
 		}
 	}
 	bubble(t, func(t *testing.T) {
@@ -171,45 +164,43 @@ func TestCloseDuringTheFirstHandshake(t *testing.T) {
 		"with a session to be closed": {opt: func(cfg *Config) {
 			cfg.Fences = []Fence{{SessionID: 4711, Password: make([]byte, 16), Until: time.Now().Add(time.Minute)}}
 		}},
-		"the answer is lost": {fault: &zktest.Fault{Op: "connect", Times: -1, Action: zktest.LoseReply}, err: ErrUnacknowledged},
+		"the answer is lost": {fault: &zktest.Fault{Op: "connect", Times: -1, Action: zktest.LoseReply},
+			err: ErrUnacknowledged},
 	} {
 		for at := time.Duration(0); at <= 6*way; at += way / 4 {
-			t.Run(name+" "+at.String(), func(t *testing.T) {
-				onServer(t, tc.cfg, func(t *testing.T, srv *zktest.Server) {
-					srv.Delay(0, way)
-					if tc.fault != nil {
-						srv.Inject(*tc.fault)
-					}
-					if tc.opt == nil {
-						tc.opt = func(*Config) {}
-					}
-					c := open(t, srv.Dial, tc.opt)
-					time.Sleep(at)
-					err := c.within(t.Context(), 5*time.Second)
-					if err == nil {
-						assert.Empty(t, srv.Sessions())
-					}
-					if len(srv.Sessions()) == 0 && tc.err == nil && name != "with a session to be closed" {
-						assert.NoError(t, err)
-					} else if at > 0 && tc.err != nil {
-						assert.ErrorIs(t, err, tc.err)
-					}
-				})
-			})
+			t.Run(name+" "+at.String(), served(tc.cfg, func(t *testing.T, srv *zktest.Server) {
+				srv.Delay(0, way)
+				if tc.fault != nil {
+					srv.Inject(*tc.fault)
+				}
+				if tc.opt == nil {
+					tc.opt = func(*Config) {}
+				}
+				c := open(t, srv.Dial, tc.opt)
+				time.Sleep(at)
+				err := c.within(t.Context(), 5*time.Second)
+				if err == nil {
+					assert.Empty(t, srv.Sessions())
+				}
+				if len(srv.Sessions()) == 0 && tc.err == nil && name != "with a session to be closed" {
+					assert.NoError(t, err)
+				} else if at > 0 && tc.err != nil {
+					assert.ErrorIs(t, err, tc.err)
+				}
+			}))
 		}
 	}
 }
 
 func TestCloseWhileReconnecting(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			if n == 1 {
-				p.welcome(10 * time.Second)
-				p.next()
-				return
-			}
-			p.swallow()
-		})
+	onScript(t, func(n int, p *peer) {
+		if n == 1 {
+			p.welcome(10 * time.Second)
+			p.next()
+			return
+		}
+		p.swallow()
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial)
 		c.do(jute.OpSync)
 		time.Sleep(time.Second)
@@ -219,15 +210,14 @@ func TestCloseWhileReconnecting(t *testing.T) {
 
 func TestALostReplyToCloseIsUnacknowledged(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
-		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-			c := connected(t, srv.Dial)
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 			srv.Inject(zktest.Fault{Op: "closeSession", Action: action})
 			require.ErrorIs(t, c.within(context.Background(), time.Second), ErrUnacknowledged)
 		})
 	}
 }
 
-// The connection goes while Close waits its turn behind a full window: nobody will reconnect for it.
+// The connection is lost while Close waits for the window: nobody reconnects for it.
 func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 1 })
@@ -244,7 +234,8 @@ func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 	})
 }
 
-// Servers close the connection behind their answer to closeSession. What is written then breaks it, and the answer may be lost with it.
+// A server closes the connection after its answer to closeSession. A later write breaks it, and the answer
+// may be lost with it.
 func TestNothingIsWrittenBehindTheCloseOfTheSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		closing, unwatched, behind := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -274,8 +265,7 @@ func TestNothingIsWrittenBehindTheCloseOfTheSession(t *testing.T) {
 }
 
 func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		hold := srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.Hold})
 		var wg sync.WaitGroup
 		for range 3 {
@@ -284,7 +274,7 @@ func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
 		<-hold.Struck()
 		time.Sleep(time.Second)
 		r := c.do(jute.OpGetData, read("/"))
-		assert.ErrorIs(t, r.Err, ErrClosed, "nothing is taken behind a farewell")
+		assert.ErrorIs(t, r.Err, ErrClosed, "nothing is accepted after closeSession")
 		assert.ErrorIs(t, r.Err, ErrNotSent)
 		hold.Release()
 		wg.Wait()
@@ -293,7 +283,7 @@ func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
 	})
 }
 
-// Who waits for the end finds that everybody has been told, also if somebody else ended the session.
+// When Wait returns everybody has been told, also if another goroutine ended the session.
 func TestWaitBehindAnAbort(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		for i := range 1000 {
@@ -306,7 +296,7 @@ func TestWaitBehindAnAbort(t *testing.T) {
 			wg.Go(func() { c.Abort(ErrClosed) })
 			for range 2 {
 				wg.Go(func() {
-					<-c.Done()
+					<-c.ctx.Done()
 					c.Wait()
 					assert.Len(t, w.events, 1, "the end")
 				})
@@ -317,8 +307,7 @@ func TestWaitBehindAnAbort(t *testing.T) {
 }
 
 func TestAbortTellsTheServerNothing(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/e", jute.ModeEphemeral)
 		flying := c.start(jute.OpGetData, read("/"))
 		why := errors.New("why")
@@ -341,9 +330,8 @@ func TestAbortTellsTheServerNothing(t *testing.T) {
 
 // The end of a watch is its last event, also when another one is being delivered at that moment.
 func TestTheEndOfAWatchIsItsLastEvent(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/x", nil))
-		c := connected(t, srv.Dial)
 		w := listen(Persistent, "/x")
 		w.Fn = func(ev WatchEvent) {
 			if ev.Type != EventEnd {
@@ -387,27 +375,25 @@ func TestTheEndIsPrompt(t *testing.T) {
 		},
 	}
 	for name, end := range moments {
-		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				for i := range 200 {
-					lost := make(chan time.Time, 1)
-					c := connected(t, srv.Dial, func(cfg *Config) {
-						cfg.Timeout = 40 * time.Second
-						tell := cfg.OnEvent
-						cfg.OnEvent = func(ev Event) {
-							if ev.Kind == Lost {
-								lost <- time.Now()
-							}
-							tell(ev)
+		t.Run(name, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			for i := range 200 {
+				lost := make(chan time.Time, 1)
+				c := connected(t, srv.Dial, func(cfg *Config) {
+					cfg.Timeout = 40 * time.Second
+					tell := cfg.OnEvent
+					cfg.OnEvent = func(ev Event) {
+						if ev.Kind == Lost {
+							lost <- time.Now()
 						}
-					})
-					end(i, srv, c)
-					ended := <-lost
-					c.Wait()
-					require.Equal(t, ended, time.Now())
-				}
-			})
-		})
+						tell(ev)
+					}
+				})
+				end(i, srv, c)
+				ended := <-lost
+				c.Wait()
+				require.Equal(t, ended, time.Now())
+			}
+		}))
 	}
 }
 
@@ -417,7 +403,7 @@ func TestEndAtAnyMoment(t *testing.T) {
 		srv.Delay(0, 3*time.Millisecond)
 		for i := range 60 {
 			c := open(t, srv.Dial, func(cfg *Config) { cfg.Credentials = []Credential{{"digest", []byte("a:b")}} })
-			go c.watch2(t, "/")
+			go c.arm(Data, "/")
 			go func() { _, _, _ = c.Conn().Get("/") }()
 			time.Sleep(time.Duration(i) * 300 * time.Microsecond)
 			switch i % 4 {

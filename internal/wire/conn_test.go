@@ -22,8 +22,7 @@ import (
 var zkWorld = zk.WorldACL(zk.PermAll)
 
 func TestTheLibraryKeepsWorking(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		conn := c.Conn()
 		_, err := conn.Create("/a", []byte("1"), zk.FlagEphemeral, zkWorld)
 		require.NoError(t, err)
@@ -47,8 +46,7 @@ func TestTheLibraryKeepsWorking(t *testing.T) {
 }
 
 func TestTheLibraryAndWeShareOneOrder(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/n", 0)
 		for i := range 200 {
 			x, r := call(jute.OpSetData, &jute.SetDataRequest{Path: "/n", Data: []byte{byte(i)}, Version: -1})
@@ -63,8 +61,7 @@ func TestTheLibraryAndWeShareOneOrder(t *testing.T) {
 
 // Pings at our own pace, whatever the library sends: its answers say nothing about when they were asked for.
 func TestABusyLibraryDoesNotKeepUsFromPinging(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		for range 600 {
 			_, _, err := c.Conn().Get("/")
 			require.NoError(t, err)
@@ -87,8 +84,7 @@ func TestLibraryWatchesSurviveReconnects(t *testing.T) {
 		require.NoError(t, err)
 		_, _, e, err := c.Conn().ExistsW("/e")
 		require.NoError(t, err)
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		require.NoError(t, srv.Set("/a", nil))
 		require.NoError(t, srv.Start())
 		assert.Equal(t, zk.EventNodeDataChanged, (<-a).Type)
@@ -99,7 +95,8 @@ func TestLibraryWatchesSurviveReconnects(t *testing.T) {
 	})
 }
 
-// The library claims the zxid of the last reply it has seen, which may be one of the new connection: then the server tells nothing of the gap.
+// The library claims the zxid of the last reply it has seen, which may be one of the new connection: then the
+// server tells nothing of the gap.
 func TestLibraryWatchesAreRearmedAsOfTheDisconnect(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		spy := spyOn(srv.Dial)
@@ -109,8 +106,7 @@ func TestLibraryWatchesAreRearmedAsOfTheDisconnect(t *testing.T) {
 		require.NoError(t, err)
 		c.create("/b", 0)
 		seen := c.MaxZxid()
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		require.NoError(t, srv.Set("/a", nil))
 		queued := c.start(jute.OpSetData, &jute.SetDataRequest{Path: "/b", Version: -1})
 		require.NoError(t, srv.Start())
@@ -128,14 +124,12 @@ func TestLibraryWatchesAreRearmedAsOfTheDisconnect(t *testing.T) {
 }
 
 func TestLibraryWatchesAreNotLostBehindQueuedRequests(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/a", nil))
-		c := connected(t, srv.Dial)
 		for round := range 30 {
 			_, _, changed, err := c.Conn().GetW("/a")
 			require.NoError(t, err)
-			srv.Stop()
-			c.await(Disconnected)
+			c.lose(srv)
 			var wg sync.WaitGroup
 			for range 20 {
 				wg.Go(func() { _, _ = c.Conn().Sync("/") })
@@ -151,8 +145,8 @@ func TestLibraryWatchesAreNotLostBehindQueuedRequests(t *testing.T) {
 	})
 }
 
-// A one-shot watch of the library's on a path where we have a persistent one would replace ours, before 3.9; and what takes ours off the server
-// would take the library's along.
+// A one-shot watch of the library's on a path where we have a persistent one would replace ours, before 3.9;
+// and what takes ours off the server would take the library's along.
 func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39} {
 		for _, kind := range []WatchKind{Persistent, Recursive} {
@@ -167,9 +161,7 @@ func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 					_, _, kids, err := conn.ChildrenW("/x")
 					require.NoError(t, err)
 					if reconnect {
-						srv.Cut(0)
-						c.await(Disconnected)
-						c.await(Connected)
+						c.reconnect(srv)
 						synctest.Wait()
 						time.Sleep(time.Second)
 					}
@@ -177,7 +169,7 @@ func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 						require.NoError(t, srv.Set("/x", nil))
 					}
 					require.NoError(t, srv.Create("/x/c", nil))
-					c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+					c.sync()
 					assert.Equal(t, zk.EventNodeDataChanged, (<-data).Type)
 					changes, children := 0, 0
 					for _, typ := range p.types() {
@@ -200,13 +192,10 @@ func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 }
 
 func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/x", nil))
-		c := connected(t, srv.Dial)
 		hold := srv.Inject(zktest.Fault{Op: "addWatch", Action: zktest.Hold})
-		p := listen(Persistent, "/x")
-		x, r := arming(p)
-		c.Submit(x)
+		p, r := c.arm(Persistent, "/x")
 		<-hold.Struck()
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -217,11 +206,11 @@ func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
 		hold.Release()
 		<-r
 		wg.Wait()
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		for range 3 {
 			require.NoError(t, srv.Set("/x", nil))
 		}
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		changes := 0
 		for _, typ := range p.types() {
 			if typ == jute.EventNodeDataChanged {
@@ -234,9 +223,8 @@ func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
 
 func TestOurUnwatchLeavesTheLibraryItsWatch(t *testing.T) {
 	for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
-		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 			require.NoError(t, srv.Create("/x", nil))
-			c := connected(t, srv.Dial)
 			ours := c.watch(kind, "/x")
 			var events <-chan zk.Event
 			var err error
@@ -247,14 +235,14 @@ func TestOurUnwatchLeavesTheLibraryItsWatch(t *testing.T) {
 			}
 			require.NoError(t, err)
 			c.Unwatch(&ours.Watch)
-			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			c.sync()
 			if kind == Child {
 				require.NoError(t, srv.Create("/x/c", nil))
 			} else {
 				require.NoError(t, srv.Set("/x", nil))
 			}
 			<-events
-			c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			c.sync()
 			assert.Empty(t, srv.Watches(), "what we kept for it goes with its event")
 			assert.Empty(t, c.watches.entries)
 		})
@@ -273,7 +261,8 @@ func TestALibraryFrameOverTheLimitIsAnswered(t *testing.T) {
 	})
 }
 
-// Credentials that the user adds through the library are sent again by it. A write error while it does so would block it for ever.
+// Credentials that the user adds through the library are sent again by it. A write error while it does so
+// would block it without end.
 func TestLibraryCredentialsAreSentAgainAndDoNotDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var auths atomic.Int32
@@ -297,7 +286,7 @@ func TestLibraryCredentialsAreSentAgainAndDoNotDeadlock(t *testing.T) {
 		for _, user := range []string{"a:a", "b:b", "c:c"} {
 			require.NoError(t, c.Conn().AddAuth("digest", []byte(user)))
 		}
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.sync()
 		for range 11 {
 			c.await(Connected)
 		}
@@ -314,8 +303,7 @@ func TestLibraryCredentialsAreSentAgainAndDoNotDeadlock(t *testing.T) {
 }
 
 func TestRefusedLibraryCredentials(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.ErrorIs(t, c.Conn().AddAuth("nosuchscheme", nil), zk.ErrAuthFailed)
 		c.await(Disconnected)
 		c.await(Connected)
@@ -324,10 +312,9 @@ func TestRefusedLibraryCredentials(t *testing.T) {
 	})
 }
 
-// Whoever closes the library's connection ends the session; nobody would reconnect it.
+// Closing the library's connection ends the session; nobody would reconnect it.
 func TestClosingTheLibraryEndsTheSession(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		start := time.Now()
 		c.Conn().Close()
 		ev := c.await(Lost)
@@ -339,7 +326,8 @@ func TestClosingTheLibraryEndsTheSession(t *testing.T) {
 	})
 }
 
-// Without a server the library's requests fail at the next long pause. Nothing ends that pause, but it is a second at the most.
+// Without a server the library's requests fail at the next long pause. Nothing ends that pause, but it is a
+// second at the most.
 func TestLibraryRequestsWithoutAServer(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		for i := range 20 {
@@ -365,8 +353,7 @@ func TestLibraryRequestsWithoutAServer(t *testing.T) {
 }
 
 func TestLibraryRequestsEndWithTheSession(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Pause()
 		errs := make(chan error, 40)
 		for range 40 {

@@ -6,22 +6,25 @@
 // connection beside ours. It sees a connection that never fails to write, never times out and ends when ours
 // has ended.
 //
-//	Session    one epoch: one ZooKeeper session over any number of connections        session.go
-//	run        dials, and watches the clock                                           run.go
-//	           requests: queue, window, answers                                       calls.go
-//	           how it ends                                                            ending.go
-//	handshake  from a dialled connection to one that is ready                         handshake.go
-//	birth      sessions that a handshake may have left at a server                    birth.go
-//	admission  servers that do not let us in                                          admission.go
-//	fences     sessions before this one that may live                                 fence.go
-//	link       one connection: reader, writer, watchdog                               link.go
-//	incoming   a frame from the server, and its limits                                incoming.go
-//	room       how much may be in flight on it, by the delay of answers               room.go
-//	guest      go-zookeeper's connection, and the net.Conn that it holds              guest.go, libconn.go
-//	registry   the watches: one on the server per path and kind, many subscribers     watches.go, watching.go
-//	Validity   until when the server cannot have expired the session (promise P1)     validity.go
-//	hosts      the server list and the back-off between passes over it                hosts.go
+//	Session    one epoch: one ZooKeeper session over any number of connections    session.go, config.go
+//	run        dials, and watches the clock                                       run.go
+//	submit     requests: from Submit to the answer                                submit.go
+//	ending     how it ends, and how holds end                                     ending.go
+//	calls      its requests without an answer                                     calls.go, queue.go
+//	identity   its id, and sessions that a handshake may have left at a server    identity.go
+//	registry   the watches: one on the server per path and kind                  watches.go, fired.go,
+//	                                                                              rearm.go, watching.go
+//	admission  servers that refuse us                                             admission.go
+//	fences     earlier sessions that may live                                     fence.go
+//	attempt    from a dialled connection to one that is ready                     handshake.go, login.go
+//	link       one connection: reader, writer, watchdog                           link.go, keeper.go
+//	incoming   a frame from the server, and its limits                            incoming.go, frame.go
+//	window     how much may be in flight on it, by the delay of answers           window.go
+//	guest      go-zookeeper's connection, and the net.Conn that it holds          guest.go, libconn.go,
+//	                                                                              share.go
+//	Validity   until when the session is certain to live (promise P1)             validity.go, rule.go
+//	hosts      the server list and the backoff between passes over it             hosts.go
 //
-// Locks: Session.mu guards a session's queue, calls in flight, watches and its link's output buffer. It is
-// never held across I/O, a channel wait or a callback.
+// Locks: Session.mu guards the owners that Session names below it, and a link's output, window, pulse and
+// share. It is never held across I/O, a channel wait or a callback.
 package wire

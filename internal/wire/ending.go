@@ -2,73 +2,114 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// detached ends a link: what was in flight on it has an unknown outcome. It returns whether the session is ending, too.
+// How holds end. A hold lives as long as its session's Validity, and every end goes the same way:
+//
+//   - the clock: Validity finds that the time has run out, whoever looks first;
+//   - a server's word: dispatch and the handshake end the session with ErrExpired, or with ErrLapsed if an
+//     answer came too late or nobody but members without a quorum knew the session;
+//   - the owner, or the library: Close, Abort and newGuest end it.
+//
+// All but the first call Session.end, which first ends the validity. Either way the validity has lapsed,
+// which is final, and guard sees it: it calls OnLapse, the only place that does, and then Session.end.
+
+// ending is how far the session's end has come. Session.mu guards all but cancel.
+type ending struct {
+	cancel  context.CancelFunc // of Session.ctx
+	closing bool               // Close was called
+	unclean error              // what Close returns
+	err     error              // set once: why the session has ended
+}
+
+// seen is the session's end as callers see it.
+func (e *ending) seen() error {
+	if errors.Is(e.err, ErrClosed) {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrSessionLost, e.err)
+}
+
+// detached ends a link: what was in flight on it has an unknown outcome. It returns whether the session is
+// ending, too.
 func (s *Session) detached(l *link, err error) (ending bool) {
 	var t todo
 	s.mu.Lock()
-	live := s.link == l
+	live := s.links.live == l
 	if live {
-		s.link, s.down = nil, time.Now()
-		up := make(chan struct{})
-		s.up = up
-		s.wg.Go(func() { s.watchWaiting(up) }) // those who wait begin to wait for a connection
-		large := s.suspicious(l, err)
-		for c := s.flight.pop(); c != nil; c = s.flight.pop() {
-			delete(s.byXid, c.xid)
-			s.failWatch(c, &t)
-			r := Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent.t, Link: l.n}
-			if c == large {
-				r.Suspect = len(c.Body) + 8
-			}
-			t.done(c, r)
+		s.links.live = nil
+		s.awaitConnection()
+		var large *Call
+		if (hungUp(err) || l.end.broken.Load()) && !errors.Is(err, net.ErrClosed) {
+			large = s.calls.suspect()
 		}
+		s.failFlight(l, err, large, &t)
 	}
-	if ending = s.closing || s.endErr != nil; ending {
-		s.queue.each(func(c *Call) { s.unqueue(c, ErrClosed, &t) }) // there will be no other connection
+	if ending = s.ending.closing || s.ending.err != nil; ending {
+		s.calls.queue.each(func(c *Call) { s.unqueue(c, ErrClosed, &t) }) // there will be no other connection
 	}
 	s.mu.Unlock()
 	if live {
-		s.emit(Event{Kind: Disconnected, SessionID: s.ID(), Server: l.server, Err: err})
+		s.events.emit(Event{Kind: Disconnected, SessionID: s.ID(), Server: l.server, Err: err})
 	}
 	t.run()
 	return ending
 }
 
-// end ends the session, once: first nothing is valid any more, then the owner hears of it, then calls and watches.
+// awaitConnection has the queued calls begin to wait for a connection. Session.mu is held.
+func (s *Session) awaitConnection() {
+	p := &s.calls.patience
+	p.since = time.Now()
+	if !p.watched {
+		p.watched = true
+		s.wg.Go(s.watchPatience)
+	} else {
+		wake(p.wake)
+	}
+}
+
+// failFlight fails the calls that were in flight on a link; large is the one whose size may be the reason, or
+// nil. Session.mu is held.
+func (s *Session) failFlight(l *link, err error, large *Call, t *todo) {
+	for c := s.calls.flight.pop(); c != nil; c = s.calls.flight.pop() {
+		s.failWatch(c, t)
+		r := Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent.t, Link: l.n}
+		if c == large {
+			r.Suspect = len(c.Body) + 8
+		}
+		t.done(c, r)
+	}
+}
+
+// end ends the session, once: first nothing is valid any more, then the owner hears of it, then calls and
+// watches.
 func (s *Session) end(err error) {
-	var t todo
+	var t, ends todo
 	s.validity.end(err)
 	s.mu.Lock()
-	if s.endErr != nil {
+	if s.ending.err != nil {
 		s.mu.Unlock()
 		return
 	}
-	s.endErr = err
+	s.ending.err = err
 	s.wg.Add(1) // whatever else has ended by then, Wait waits for what follows
-	seen := s.ended()
-	l := s.link
-	s.link = nil
-	for c := s.flight.pop(); c != nil; c = s.flight.pop() {
-		delete(s.byXid, c.xid)
-		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, seen), Sent: c.sent.t, Link: l.n})
-	}
-	for c := s.queue.pop(); c != nil; c = s.queue.pop() {
-		t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, seen)})
-	}
-	var ends todo
+	seen := s.ending.seen()
+	id, l, last, guest := s.identity.id, s.links.live, s.links.last, s.links.guest
+	s.links.live = nil
+	s.failFlight(l, seen, nil, &t)
+	s.calls.queue.each(func(c *Call) { s.unqueue(c, seen, &t) })
 	for _, w := range s.watches.end() {
-		ends.fire([]delivery{{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: seen}}})
+		ends.fire(delivery{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: seen}})
 	}
-	id, last, guest := s.id, s.lastLink, s.guest
 	s.mu.Unlock()
-	s.emit(Event{Kind: Lost, SessionID: id, Err: err})
-	s.cancel()
+	s.events.emit(Event{Kind: Lost, SessionID: id, Err: err})
+	s.ending.cancel()
 	if guest != nil {
 		guest.leave(last)
 	}
@@ -77,7 +118,7 @@ func (s *Session) end(err error) {
 	}
 	s.wg.Go(func() {
 		if last != nil {
-			<-last.gone // it may be delivering an event at this moment: the end comes last
+			<-last.end.gone // it may be delivering an event at this moment: the end comes last
 		}
 		ends.run()
 	})
@@ -85,67 +126,74 @@ func (s *Session) end(err error) {
 	t.run()
 }
 
-// Abort ends the session without telling the server; its ephemeral nodes stay until its timeout. The cause is what the Lost event says.
+// Abort ends the session without telling the server; its ephemeral nodes stay until its timeout. The cause is
+// what the Lost event says.
 func (s *Session) Abort(cause error) { s.end(cause) }
 
-// Close ends the session on the server behind everything submitted before, and here in any case, and waits for every goroutine. If ctx ends
-// first, or there is no connection to a member with a quorum, it returns ErrUnacknowledged. So it does when the session had ended before (a leader calls
-// it expired before the others have agreed, and it lives on if they do not), or has not been able to close those before it, or has had no connection, and
-// a handshake of which it does not know what the server has made of it. It waits for one that is going on. A second Close waits for the first, or for its
-// own ctx.
+// Close ends the session on the server after everything submitted before, and here in any case, and waits for
+// every goroutine. It returns ErrUnacknowledged if something may be left on a server:
+//
+//   - ctx ended first, or there is no connection to a member with a quorum;
+//   - the session had ended before: a leader calls a session expired before the others have agreed, and it
+//     lives on if they do not;
+//   - an earlier session could not be closed;
+//   - the session has had no connection, and a handshake may have opened one. Close waits for the one that is
+//     under way.
+//
+// A second Close waits for the first, or for its own ctx.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
-	first := !s.closing && s.endErr == nil
-	if !s.closing && s.outlives() {
-		s.closeErr = ErrUnacknowledged
+	first := !s.ending.closing && s.ending.err == nil
+	if !s.ending.closing && s.outlives() {
+		s.ending.unclean = ErrUnacknowledged
 	}
-	s.closing = true
-	greeting := s.birth.greeting
-	connected := s.link != nil && !s.link.readOnly // a member without a quorum cannot close a session, whatever it answers
-	server := ""
-	if connected {
-		server = s.link.server
-	}
+	s.ending.closing = true
+	handshake, l := s.identity.handshake, s.links.live
 	s.mu.Unlock()
+	clean := false
 	switch {
 	case !first:
 		select {
 		case <-s.ctx.Done():
 		case <-ctx.Done():
 		}
-	case connected:
+	case l != nil && !l.readOnly: // a member without a quorum cannot close a session, whatever it answers
 		answer := make(chan Reply, 1)
 		s.submit(true, &Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }})
 		select {
 		case r := <-answer:
-			if r.Err == nil && r.Code == jute.CodeOK && s.closeLeft(ctx, server) {
-				s.mu.Lock()
-				s.closeErr = nil
-				s.mu.Unlock()
-			}
+			clean = r.Err == nil && r.Code == jute.CodeOK && s.closeAbandoned(ctx, l.server)
 		case <-ctx.Done():
 		}
-	case greeting != nil: // what comes of it is closed at once
+	case handshake != nil: // what comes of it is closed at once
 		select {
-		case <-greeting:
+		case <-handshake:
 			s.mu.Lock()
-			if !s.outlives() {
-				s.closeErr = nil
-			}
+			clean = !s.outlives()
 			s.mu.Unlock()
 		case <-ctx.Done():
 		}
+	}
+	if clean {
+		s.mu.Lock()
+		s.ending.unclean = nil
+		s.mu.Unlock()
 	}
 	s.end(ErrClosed)
 	s.wg.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closeErr
+	return s.ending.unclean
 }
 
-// outlives says whether something of the session, or of those before it, may be left on the server. mu is held.
-func (s *Session) outlives() bool {
-	return len(s.fences.all()) > 0 || s.birth.outlives()
+// outlives says whether something of the session, or of those before it, may be left on a server. mu is held.
+func (s *Session) outlives() bool { return len(s.fences.all()) > 0 || s.identity.outlives() }
+
+// Err says why the session has ended; nil while it has not.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending.err
 }
 
 // Wait returns when the session has ended and every goroutine of it is gone.

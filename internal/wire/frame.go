@@ -33,7 +33,7 @@ func (m *meter) last() instant {
 	return m.at
 }
 
-// expect notes that so many bytes of a frame are to come, 0 that it is complete.
+// expect notes that so many bytes of a frame are to come; 0 says that it is complete.
 func (m *meter) expect(bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,7 +43,8 @@ func (m *meter) expect(bytes int) {
 // slowFrame is how many bytes a frame must have to be a reason to wait for it.
 const slowFrame = 64 << 10
 
-// rest is how long the frame that is coming in takes from at on, at the pace that it has had so far; false if none is, or nobody can tell, or it is short.
+// rest is how long the frame that is coming in takes from at on, at its present pace. It is false if none is
+// coming in, nothing of it has come, or it is short.
 func (m *meter) rest(at instant) (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,8 +54,8 @@ func (m *meter) rest(at instant) (time.Duration, bool) {
 	return time.Duration(float64(elapsed(m.begun, at)) * float64(max(m.want-m.got, 0)) / float64(m.got)), true
 }
 
-// progress is the connection as the meter's buffer reads it: every byte counts, for a large reply on a slow network is no silence. (That it comes to an end
-// is another matter: see keeper.)
+// progress is the connection as the meter's buffer reads it: every byte counts, since a large reply on a slow
+// network is no silence. (Whether the frame is ever complete is for the keeper to judge.)
 type progress struct{ m *meter }
 
 func (p progress) Read(b []byte) (int, error) {
@@ -76,7 +77,7 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 	}
 	n := int(int32(binary.BigEndian.Uint32(h[:])))
 	if n < 0 || n > limit {
-		return nil, stranger(h, limit)
+		return nil, notZooKeeper(h, limit)
 	}
 	return readBody(r, n)
 }

@@ -14,26 +14,27 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// What a broken or hostile server can say. None of it may panic, block for ever or leave a goroutine; at the end of a bubble there is none.
+// What a broken or hostile server can say. None of it may cause a panic, an endless wait or a leaked
+// goroutine; at the end of a bubble there is none.
 
-// suffer lets a session meet a server that says b, in the handshake or behind it, with everything under way that a reply could be about.
+// suffer lets a session meet a server that says b, in the handshake or after it, with everything under way
+// that a reply could be about.
 func suffer(t *testing.T, handshake bool, b []byte) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			if n > 1 {
-				p.swallow()
+	onScript(t, func(n int, p *peer) {
+		if n > 1 {
+			p.swallow()
+		}
+		if handshake {
+			p.hello()
+		} else {
+			p.welcome(10 * time.Second)
+			for range 4 {
+				p.next()
 			}
-			if handshake {
-				p.hello()
-			} else {
-				p.welcome(10 * time.Second)
-				for range 4 {
-					p.next()
-				}
-			}
-			go p.swallow()
-			p.raw(b)
-		})
+		}
+		go p.swallow()
+		p.raw(b)
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = len(b)%2 == 0 })
 		var replies []chan Reply
 		for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
@@ -56,16 +57,21 @@ func say(xid int32, zxid int64, code int32, body ...byte) []byte {
 }
 
 func garbage() (all [][]byte) {
-	event := jute.Marshal(&jute.WatcherEvent{Type: jute.EventNodeDeleted, State: jute.StateSyncConnected, Path: "/a"})
-	for _, xid := range []int32{jute.XidNotification, jute.XidPing, jute.XidAuth, jute.XidSetWatches, 0, 1, -1000, -1001, -1004, -1005, -1 << 31} {
+	event := jute.Marshal(&jute.WatcherEvent{Type: jute.EventNodeDeleted, State: jute.StateSyncConnected,
+		Path: "/a"})
+	for _, xid := range []int32{jute.XidNotification, jute.XidPing, jute.XidAuth, jute.XidSetWatches, 0, 1,
+		-1000, -1001, -1004, -1005, -1 << 31} {
 		for _, code := range []int32{0, jute.CodeNoNode, jute.CodeUnimplemented, jute.CodeSessionExpired, 1 << 30} {
-			all = append(all, say(xid, -1, code), say(xid, 1<<62, code, event...), say(xid, 0, code, 255, 255, 255, 255, 255, 255))
+			all = append(all, say(xid, -1, code), say(xid, 1<<62, code, event...),
+				say(xid, 0, code, 255, 255, 255, 255, 255, 255))
 		}
 	}
-	return append(all, nil, []byte{0}, []byte{0, 0, 0, 0}, []byte{255, 255, 255, 255}, []byte{0x7f, 255, 255, 255, 0}, []byte{0, 0, 0, 15},
+	return append(all, nil, []byte{0}, []byte{0, 0, 0, 0}, []byte{255, 255, 255, 255},
+		[]byte{0x7f, 255, 255, 255, 0}, []byte{0, 0, 0, 15},
 		append([]byte{0, 0, 0, 15}, make([]byte, 15)...), []byte("HTTP/1.1 200 OK\r\n\r\n"),
 		jute.Frame(&jute.ConnectResponse{Timeout: 1 << 30, SessionID: -1, Password: make([]byte, 4000)}),
-		jute.Frame(&jute.ConnectResponse{Timeout: -5, SessionID: 3}), jute.Frame(&jute.ConnectResponse{Timeout: 10, SessionID: 3}))
+		jute.Frame(&jute.ConnectResponse{Timeout: -5, SessionID: 3}),
+		jute.Frame(&jute.ConnectResponse{Timeout: 10, SessionID: 3}))
 }
 
 func TestGarbageFromTheServer(t *testing.T) {
@@ -105,7 +111,8 @@ func FuzzServer(f *testing.F) {
 func TestAClaimedLengthTakesNoMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	suffer(t, false, append([]byte{0x01, 0xf0, 0, 0}, jute.Marshal(&jute.ReplyHeader{Xid: firstXid - 1})...)) // 31 MiB
+	// 31 MiB
+	suffer(t, false, append([]byte{0x01, 0xf0, 0, 0}, jute.Marshal(&jute.ReplyHeader{Xid: firstXid - 1})...))
 	runtime.ReadMemStats(&after)
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
 }

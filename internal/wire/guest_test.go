@@ -15,10 +15,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whoever asks first finds a connection that is ready; the others find the same.
+// The first call makes a connection that is ready; later calls return the same.
 func TestTheGuestEntersALinkThatStands(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		time.Sleep(time.Minute)
 		var all [10]*zk.Conn
 		var wg sync.WaitGroup
@@ -70,7 +69,8 @@ func without(all []string, one string) (rest []string) {
 }
 
 func TestAGuestThatComesAfterTheEnd(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) { // whose bubble ends only when nothing of it is left
+	// whose bubble ends only when nothing of it is left
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		for _, ended := range []func(c *client){
 			func(c *client) { require.NoError(t, c.Close(t.Context())) },
 			func(c *client) { c.Abort(ErrExpired); c.Wait() },
@@ -111,10 +111,10 @@ func TestConnInsideCallbacks(t *testing.T) {
 			assert.Same(t, c.Conn(), <-got)
 		})
 	}
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		got := make(chan *zk.Conn, 1)
-		c.Submit(&Call{Op: jute.OpSync, Body: jute.Marshal(&jute.PathRequest{Path: "/"}), Done: func(Reply) { got <- c.Conn() }})
+		c.Submit(&Call{Op: jute.OpSync, Body: jute.Marshal(&jute.PathRequest{Path: "/"}),
+			Done: func(Reply) { got <- c.Conn() }})
 		assert.Equal(t, zk.StateHasSession, (<-got).State(), "also where answers are read")
 	})
 }
@@ -134,8 +134,7 @@ func TestAGuestBeforeTheFirstConnection(t *testing.T) {
 			require.ErrorIs(t, err, zk.ErrNoServer)
 			assert.LessOrEqual(t, time.Since(start), guestPatience+time.Second)
 		}
-		require.NoError(t, srv.Start())
-		c.await(Connected)
+		c.regain(srv)
 		time.Sleep(time.Second) // its pause
 		_, _, err := conn.Get("/")
 		require.NoError(t, err)
@@ -145,8 +144,7 @@ func TestAGuestBeforeTheFirstConnection(t *testing.T) {
 
 // When the session expires while there is no connection, the library's watches hear that it has.
 func TestTheGuestIsToldThatTheSessionHasExpired(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		_, _, events, err := c.Conn().GetW("/")
 		require.NoError(t, err)
 		srv.Expire(c.ID())
@@ -159,8 +157,7 @@ func TestTheGuestIsToldThatTheSessionHasExpired(t *testing.T) {
 
 // What the library has asked for goes over the connection that it was let in on, whatever stands between.
 func TestTheGuestIsLetInAgainAfterEachLoss(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		conn := c.Conn()
 		for range 30 {
 			srv.Cut(0)

@@ -4,108 +4,123 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// minTimeout is the shortest session timeout we believe a server to mean.
+// minTimeout is the shortest session timeout that a server can mean.
 const minTimeout = 10 * time.Millisecond
 
-// connect makes a link to the server: TCP, the handshake, credentials, the old session's end, watches; only then anything else.
-func (s *Session) connect(network, addr string) (*link, error) {
-	s.mu.Lock()
-	old := s.lacking[addr][jute.OpSetWatches2] && s.watches.persistent()
-	s.mu.Unlock()
-	if old {
+// connect makes a link to the server: the dial, the handshake, credentials, the earlier sessions' end,
+// watches; only then anything else.
+func (s *Session) connect(server string) (*link, error) {
+	if s.cannotRearm(server) {
 		return nil, errTooOld
 	}
-	conn, limit, err := s.dialOne(s.ctx, network, addr)
+	a, err := s.dialOne(s.ctx, server)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
+	stop := context.AfterFunc(s.ctx, func() { a.conn.Close() })
 	defer stop()
-	if !s.greet() {
-		conn.Close()
-		return nil, ErrClosed
-	}
-	l, first, err := s.handshake(conn, limit, network, addr)
-	s.greeted()
+	l, err := a.establish()
 	if err != nil {
-		conn.Close()
-		if Reason(err) != "closed" { // without a word: it is not serving yet, as members are that look for a leader
-			s.hosts.refused()
-		}
+		a.conn.Close()
 		return nil, err
 	}
-	if !stop() { // the session has ended meanwhile, the connection is closed
-		close(l.gone)
+	if !stop() { // the session has ended, and the connection is closed
+		close(l.end.gone)
 		return nil, ErrClosed // whatever ended the session, it was not this server's word
 	}
-	conn.SetDeadline(time.Time{})
-	l.start(Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: addr, ReadOnly: l.readOnly, Reattached: !first})
+	a.conn.SetDeadline(time.Time{})
+	l.start(Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: server, ReadOnly: l.readOnly,
+		Reattached: l.n > 1})
 	return l, nil
 }
 
-// patience is d, but of an established session at most half of the time that is left: so that there is time for another attempt.
-func (s *Session) patience(d time.Duration) time.Duration {
+// cannotRearm says that there are persistent watches, and that the server is too old to arm them again.
+func (s *Session) cannotRearm(server string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls.unknown[serverOp{server, jute.OpSetWatches2}] && s.watches.persistent()
+}
+
+// halfLeft is d, but at most half of the time that an established session has left: so that there is time for
+// another attempt.
+func (s *Session) halfLeft(d time.Duration) time.Duration {
 	if left, ok := s.validity.lapseIn(); ok {
 		d = min(d, max(left/2, 50*time.Millisecond))
 	}
 	return d
 }
 
-// dialOne begins an attempt to connect; limit is when all of it must be done, ZooKeeper's handshake included.
-func (s *Session) dialOne(ctx context.Context, network, addr string) (conn net.Conn, limit time.Time, err error) {
-	limit = time.Now().Add(s.patience(s.cfg.ConnectTimeout))
-	ctx, cancel := context.WithDeadline(ctx, limit)
-	defer cancel()
-	conn, err = s.cfg.Dial(ctx, network, addr)
-	return conn, limit, err
+// attempt is a connection before it is a link: nobody else uses it yet.
+type attempt struct {
+	s      *Session
+	server string
+	limit  time.Time // when ZooKeeper's handshake must be complete, a login included
+	conn   net.Conn
+	in     *meter
+
+	probe, askFirst bool // as admission says
 }
 
-// exchange writes a connect request and reads its response. From here to limit the connection has its deadline, at most for as long as a silent one is given.
-func (s *Session) exchange(conn net.Conn, limit time.Time, req *jute.ConnectRequest, behind ...byte) (resp jute.ConnectResponse, in *meter, err error) {
-	_, silence := s.validity.ruleNow().pace(s.cfg.Timeout)
-	if silent := time.Now().Add(s.patience(silence)); silent.Before(limit) {
+// dialOne begins an attempt to connect.
+func (s *Session) dialOne(ctx context.Context, server string) (*attempt, error) {
+	limit := time.Now().Add(s.halfLeft(s.cfg.ConnectTimeout))
+	ctx, cancel := context.WithDeadline(ctx, limit)
+	defer cancel()
+	conn, err := s.cfg.Dial(ctx, "tcp", server)
+	if err != nil {
+		return nil, err
+	}
+	return &attempt{s: s, server: server, limit: limit, conn: conn, in: newMeter(conn)}, nil
+}
+
+// exchange writes a connect request and reads its response. From here on the connection has a deadline: the
+// limit, or the time after which a silent connection is closed, if that is sooner.
+func (a *attempt) exchange(req *jute.ConnectRequest, more ...byte) (resp jute.ConnectResponse, err error) {
+	_, silence := a.s.validity.ruleNow().pace(a.s.cfg.Timeout)
+	limit := a.limit
+	if silent := time.Now().Add(a.s.halfLeft(silence)); silent.Before(limit) {
 		limit = silent
 	}
-	conn.SetDeadline(limit)
-	if n, err := conn.Write(append(jute.Frame(req), behind...)); err != nil {
+	a.conn.SetDeadline(limit)
+	if n, err := a.conn.Write(append(jute.Frame(req), more...)); err != nil {
 		if n == 0 {
-			err = unsaid{err}
+			err = unsent{err}
 		}
-		return resp, nil, err
+		return resp, err
 	}
-	in = newMeter(conn)
-	body, err := readFrame(in, maxPlain)
-	var timeout net.Error
+	body, err := readFrame(a.in, maxPlain)
 	switch {
 	case hungUp(err):
 		err = fmt.Errorf("%w: %w", ErrHungUp, err)
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case timedOut(err):
 		err = fmt.Errorf("%w: is it one of ZooKeeper? (%w)", errSilent, err)
+	case err == nil:
+		err = declined(body)
 	}
 	if err != nil {
-		return resp, nil, err
+		return resp, err
 	}
-	if err := declined(body); err != nil {
-		return resp, nil, err
-	}
-	err = jute.Unmarshal(body, &resp)
-	return resp, in, err
+	return resp, jute.Unmarshal(body, &resp)
 }
 
-// unsaid is a failed write of which nothing has left the house.
-type unsaid struct{ error }
+func timedOut(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
 
-func (e unsaid) Unwrap() error { return e.error }
+// unsent is a failed write of which no byte was sent.
+type unsent struct{ error }
 
-// declined reads a refusal in the form of a reply to a request, which is shorter than any connect response: so a member without a quorum tells that
-// it may open no sessions. They would be its own, and that has to be allowed.
+func (e unsent) Unwrap() error { return e.error }
+
+// declined reads a refusal in the form of a plain reply, which is shorter than any connect response. So a
+// member without a quorum says that it may not open sessions.
 func declined(body []byte) error {
 	var h jute.ReplyHeader
 	if len(body) != replyHeaderSize || jute.Unmarshal(body, &h) != nil {
@@ -117,198 +132,182 @@ func declined(body []byte) error {
 	return fmt.Errorf("%w: code %d", errRefused, h.Err)
 }
 
-// replyHeaderSize is that of a reply without a body.
+// replyHeaderSize is the size of a reply without a body.
 const replyHeaderSize = 16
 
-// handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches, then what is queued.
-func (s *Session) handshake(conn net.Conn, limit time.Time, network, addr string) (l *link, first bool, err error) {
+// establish makes the attempt a link. While it runs the session's identity knows that its server may open a
+// session. The error is ErrClosed if the session is being closed and has had no connection.
+func (a *attempt) establish() (*link, error) {
+	s := a.s
 	s.mu.Lock()
-	req := &jute.ConnectRequest{LastZxidSeen: s.maxZxid, Timeout: int32(s.cfg.Timeout / time.Millisecond), SessionID: s.id, Password: s.password,
-		HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
-	probe := s.admission.probe
-	s.mu.Unlock()
-	if probe {
-		req.LastZxidSeen = 0
+	unwanted := s.identity.id == 0 && s.ending.closing
+	if !unwanted {
+		s.identity.beginHandshake()
 	}
-	if probe { // only a member with a quorum speaks for the data of all
-		req.ReadOnly = false
+	s.mu.Unlock()
+	if unwanted {
+		return nil, ErrClosed
+	}
+	l, err := a.handshake()
+	s.mu.Lock()
+	s.identity.endHandshake()
+	s.mu.Unlock()
+	if err != nil && Reason(err) != "closed" { // a server that just hangs up does not serve yet
+		s.hosts.refused()
+	}
+	return l, err
+}
+
+// request is the connect request.
+func (a *attempt) request() *jute.ConnectRequest {
+	s := a.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.probe, a.askFirst = s.admission.probe, s.admission.askFirst
+	req := &jute.ConnectRequest{LastZxidSeen: s.identity.zxid, Timeout: int32(s.cfg.Timeout / time.Millisecond),
+		SessionID: s.identity.id, Password: s.identity.password, HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
+	if a.probe {
+		req.LastZxidSeen = 0
+		req.ReadOnly = false // only a member with a quorum speaks for the data of all
 	}
 	if len(req.Password) == 0 {
 		req.Password = make([]byte, 16)
 	}
+	return req
+}
+
+// handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches,
+// then what is queued.
+func (a *attempt) handshake() (*link, error) {
+	s := a.s
+	req := a.request()
 	sent := now()
 	s.validity.connecting(sent)
-	resp, in, err := s.exchange(conn, limit, req)
+	resp, err := a.exchange(req)
 	if err != nil {
-		if errors.As(err, new(unsaid)) || errors.Is(err, errRefused) || errors.Is(err, ErrNotReadOnly) {
+		if errors.As(err, new(unsent)) || isAny(err, errRefused, ErrNotReadOnly) {
 			s.noStray()
 		}
 		if !errors.Is(err, ErrNotReadOnly) { // which has nothing to do with what we have seen
-			s.noteRefusal(err)
+			s.handshakeFailed(err)
 		}
-		return nil, false, fmt.Errorf("handshake: %w", err)
+		return nil, fmt.Errorf("handshake: %w", err)
 	}
 	if resp.SessionID == 0 || resp.ReadOnly { // none, or one that nobody else knows of
 		s.noStray()
 	}
 	if resp.SessionID == 0 || resp.Timeout <= 0 {
 		if req.SessionID == 0 {
-			return nil, false, fmt.Errorf("%w: no session given", errRefused)
+			return nil, fmt.Errorf("%w: no session given", errRefused)
 		}
-		if resp.ReadOnly && s.Agreed() { // it speaks for nobody else, and may have missed that the session was opened
-			return nil, false, fmt.Errorf("%w: a member without a quorum does not know the session", errRefused)
+		if resp.ReadOnly && s.Agreed() { // it may have missed that the session was opened
+			return nil, fmt.Errorf("%w: a member without a quorum does not know the session", errRefused)
 		}
 		s.end(ErrExpired)
-		return nil, false, ErrExpired
+		return nil, ErrExpired
 	}
-	l, first, err = s.settle(conn, in, limit, network, addr, req, &resp, sent, probe)
-	if err != nil && req.SessionID == 0 && !resp.ReadOnly && s.farewell(conn, in) {
+	l, err := a.accept(req, &resp, sent)
+	if err != nil && req.SessionID == 0 && !resp.ReadOnly && a.closeUnused() {
 		s.noStray()
 	}
-	return l, first, err
+	return l, err
 }
 
-// settle takes what the server has granted: who we are, the old session's end, the rule, watches.
-func (s *Session) settle(conn net.Conn, in *meter, limit time.Time, network, addr string, req *jute.ConnectRequest, resp *jute.ConnectResponse,
-	sent instant, probe bool) (l *link, first bool, err error) {
-	timeout := time.Duration(resp.Timeout) * time.Millisecond
+// implausible says why a server's grant cannot be accepted.
+func implausible(req *jute.ConnectRequest, resp *jute.ConnectResponse, timeout time.Duration) error {
 	switch {
 	case req.SessionID != 0 && resp.SessionID != req.SessionID:
-		return nil, false, fmt.Errorf("%w: session %#x instead of %#x", errRefused, resp.SessionID, req.SessionID)
+		return fmt.Errorf("%w: session %#x instead of %#x", errRefused, resp.SessionID, req.SessionID)
 	case resp.ReadOnly && !req.ReadOnly:
-		return nil, false, fmt.Errorf("%w: a member without a quorum, which was not asked for", errRefused)
+		return fmt.Errorf("%w: a member without a quorum, which was not asked for", errRefused)
 	case timeout < minTimeout:
-		return nil, false, fmt.Errorf("%w: a session timeout of %v", errRefused, timeout)
+		return fmt.Errorf("%w: a session timeout of %v", errRefused, timeout)
 	}
-	// Before the answer counts: a session that cannot be used any more shall lapse.
-	if err := s.authenticate(conn, in, limit, addr); err != nil {
-		return nil, false, err
+	return nil
+}
+
+// accept takes what the server has granted: who we are, the earlier sessions' end, the rule, watches.
+func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, sent instant) (*link, error) {
+	s := a.s
+	timeout := time.Duration(resp.Timeout) * time.Millisecond
+	if err := implausible(req, resp, timeout); err != nil {
+		return nil, err
+	}
+	// Before the answer counts: a session that cannot be used any more has to lapse.
+	if err := a.authenticate(); err != nil {
+		return nil, err
 	}
 	if !resp.ReadOnly {
-		if err := s.fence(network, addr); err != nil {
-			return nil, false, err
+		if err := s.fence(a.server); err != nil {
+			return nil, err
 		}
 	}
 	if !s.validity.connected(sent, timeout, resp.ReadOnly) {
 		s.end(ErrLapsed)
-		return nil, false, ErrLapsed
+		return nil, ErrLapsed
 	}
-
 	behind := false
-	if probe {
-		if behind, err = s.behind(conn, in); err != nil {
-			return nil, false, err
+	if a.probe {
+		// A server that has accepted us without a claim says what the last change was that it has seen.
+		h, err := a.ask(jute.OpExists, &jute.PathWatchRequest{Path: "/"})
+		if err != nil {
+			return nil, err
 		}
-	}
-	if behind {
-		s.emit(Event{Kind: Regressed, Err: errBehind})
+		if behind = h.Zxid < s.MaxZxid(); behind {
+			s.events.emit(Event{Kind: Regressed, Err: errBehind})
+		}
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.endErr != nil {
-		return nil, false, s.endErr
+	switch {
+	case s.ending.err != nil:
+		return nil, s.ending.err
+	case s.identity.id == 0 && s.ending.closing:
+		return nil, ErrClosed // Close waits for what becomes of it
 	}
 	if behind {
-		s.maxZxid = 0
+		s.identity.zxid = 0
 	}
 	s.admission.admitted()
-	if first = s.id == 0; first && s.closing {
-		return nil, false, ErrClosed // Close waits for what becomes of it
-	}
-	s.birth.connected(!resp.ReadOnly)
-	s.id, s.password, s.timeout = resp.SessionID, resp.Password, timeout
-	s.links++
-	l = &link{s: s, n: s.links, server: addr, conn: conn, in: in, readOnly: resp.ReadOnly, quit: make(chan struct{}), gone: make(chan struct{}),
-		wake: make(chan struct{}, 1), room: newRoom(s.cfg.Window)}
-	s.link, s.lastLink = l, l
-	close(s.up)
-	if s.guest != nil {
-		s.guest.linked()
-	}
-	s.unremoved = map[string]bool{}
+	s.identity.connected(resp.SessionID, resp.Password, timeout, !resp.ReadOnly)
+	l := s.newLink(a, resp.ReadOnly)
+	s.links.add(l)
+	wake(s.calls.patience.wake) // nobody waits for a connection now
 	l.prime()
-	return l, first, nil
+	return l, nil
 }
 
-// prime queues what must come before anything else on a new connection. Session.mu is held.
-func (l *link) prime() {
-	s := l.s
-	l.since, l.sent, l.heard = s.maxZxid, now(), now()
-	if s.unarmed { // what happened before the connection in between has not been told
-		l.since = min(l.since, s.gapFrom)
-	}
-	calls, gaps := s.watches.rearm(l.since, s.cfg.MaxFrame)
-	left := len(calls)
-	s.unarmed, s.gapFrom = left > 0, l.since
-	for i, c := range calls {
-		last := i == len(calls)-1
-		c.Done = func(r Reply) {
-			switch {
-			case r.Err != nil:
-				return
-			case r.Code != jute.CodeOK:
-				l.close(fmt.Errorf("wire: watches not armed again: %s", jute.CodeName(r.Code)))
-				return
-			case last:
-				s.reset(gaps)
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if left--; left == 0 && s.link == l {
-				s.unarmed = false
-			}
-		}
-		s.write(l, c)
-	}
-	var t todo
-	s.pump(&t)
-	if len(t) > 0 {
-		s.wg.Go(t.run) // calls that this server is known to lack; nothing may be called back under the lock
-	}
-}
-
-// behind asks a server that has accepted us without a claim whether its last zxid is really smaller than what we have seen.
-func (s *Session) behind(conn net.Conn, in io.Reader) (bool, error) {
-	h, err := s.ask(conn, in, jute.OpExists, &jute.PathWatchRequest{Path: "/"})
-	if err != nil {
-		return false, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return h.Zxid < s.maxZxid, nil
-}
-
-// farewell closes a new session that nobody is going to use, and says whether the server has done that. Unless Close waits for it, the answer has to come
-// within the time of the attempt.
-func (s *Session) farewell(conn net.Conn, in *meter) bool {
-	s.mu.Lock()
-	closing := s.closing
-	s.mu.Unlock()
-	conn.SetWriteDeadline(time.Now().Add(drainTime))
+// closeUnused closes a new session that nobody is going to use, and says whether the server has done that.
+// Unless Close waits for it, the answer has to come within the time of the attempt.
+func (a *attempt) closeUnused() bool {
+	a.s.mu.Lock()
+	closing := a.s.ending.closing
+	a.s.mu.Unlock()
+	a.conn.SetWriteDeadline(time.Now().Add(drainTime))
 	if closing {
-		conn.SetReadDeadline(time.Now().Add(s.cfg.ConnectTimeout))
+		a.conn.SetReadDeadline(time.Now().Add(a.s.cfg.ConnectTimeout))
 	}
-	h, err := s.ask(conn, in, jute.OpCloseSession)
+	h, err := a.ask(jute.OpCloseSession)
 	return err == nil && h.Err == jute.CodeOK
 }
 
 // askXid is used by no other request of a session: members match replies to sessions by (session, xid).
 const askXid = firstXid + 1
 
-// ask makes one request on a connection that nobody else uses yet, and waits for its reply.
-func (s *Session) ask(conn net.Conn, in io.Reader, op int32, records ...jute.Record) (h jute.ReplyHeader, err error) {
+// ask makes one request and waits for its reply.
+func (a *attempt) ask(op int32, records ...jute.Record) (h jute.ReplyHeader, err error) {
 	request := jute.Frame(append([]jute.Record{&jute.RequestHeader{Xid: askXid, Op: op}}, records...)...)
-	if _, err := conn.Write(request); err != nil {
+	if _, err := a.conn.Write(request); err != nil {
 		return h, err
 	}
-	return answer(in)
+	return a.answer()
 }
 
 // answer waits for the reply to the request of ask.
-func answer(in io.Reader) (h jute.ReplyHeader, err error) {
+func (a *attempt) answer() (h jute.ReplyHeader, err error) {
 	for {
-		frame, err := readFrame(in, maxPlain)
+		frame, err := readFrame(a.in, maxPlain)
 		if err != nil {
 			return h, err
 		}
@@ -316,12 +315,4 @@ func answer(in io.Reader) (h jute.ReplyHeader, err error) {
 			return h, err
 		}
 	}
-}
-
-// credentials are the frames that go first on every connection.
-func (s *Session) credentials() (frames []byte) {
-	for _, a := range s.cfg.Credentials {
-		frames = append(frames, jute.Frame(&jute.RequestHeader{Xid: jute.XidAuth, Op: jute.OpAuth}, &jute.AuthPacket{Scheme: a.Scheme, Auth: a.Auth})...)
-	}
-	return frames
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"runtime"
@@ -27,13 +28,17 @@ type client struct {
 	events chan Event
 }
 
-type option func(*Config)
+type (
+	option = func(*Config)
+	dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+)
 
 // open starts a session on dial, which is aborted when the test ends.
-func open(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), options ...option) *client {
+func open(t *testing.T, dial dialer, options ...option) *client {
 	t.Helper()
 	c := &client{t: t, events: make(chan Event, 1000)}
-	cfg := Config{Servers: []string{"one:2181"}, Dial: dial, Timeout: 10 * time.Second, OnEvent: func(ev Event) { c.events <- ev }}
+	cfg := Config{Servers: []string{"one:2181"}, Dial: dial, Timeout: 10 * time.Second}
+	cfg.OnEvent, cfg.RuleFor = func(ev Event) { c.events <- ev }, always(Rule{})
 	for _, o := range options {
 		o(&cfg)
 	}
@@ -48,11 +53,49 @@ func open(t *testing.T, dial func(context.Context, string, string) (net.Conn, er
 }
 
 // connected is open, and waits for the session.
-func connected(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), options ...option) *client {
+func connected(t *testing.T, dial dialer, options ...option) *client {
 	t.Helper()
 	c := open(t, dial, options...)
 	c.await(Connected)
 	return c
+}
+
+// abandoned is a session that has ended, with an ephemeral node /e, and that the server takes for alive.
+func abandoned(t *testing.T, srv *zktest.Server, options ...option) *client {
+	t.Helper()
+	c := connected(t, srv.Dial, options...)
+	c.create("/e", jute.ModeEphemeral)
+	c.Abort(errors.New("given up"))
+	c.Wait()
+	return c
+}
+
+// fenced makes c the session before the one that is opened; a request of it may be under way for so long.
+func (c *client) fenced(until time.Duration) option {
+	id, password := c.Identity()
+	fence := Fence{SessionID: id, Password: password, Until: time.Now().Add(until)}
+	return func(cfg *Config) { cfg.Fences = []Fence{fence} }
+}
+
+// reconnect cuts the connection and waits for the next one.
+func (c *client) reconnect(srv *zktest.Server) {
+	c.t.Helper()
+	srv.Cut(0)
+	c.await(Disconnected)
+	c.await(Connected)
+}
+
+// lose stops the server and waits until the connection is lost; regain starts it again.
+func (c *client) lose(srv *zktest.Server) {
+	c.t.Helper()
+	srv.Stop()
+	c.await(Disconnected)
+}
+
+func (c *client) regain(srv *zktest.Server) {
+	c.t.Helper()
+	require.NoError(c.t, srv.Start())
+	c.await(Connected)
 }
 
 // await skips events until the next of this kind.
@@ -102,6 +145,16 @@ func (c *client) do(op int32, records ...jute.Record) Reply {
 	return <-c.start(op, records...)
 }
 
+// sync returns when everything that the server has said before is known.
+func (c *client) sync() Reply { return c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) }
+
+// answered insists on an answer with this code.
+func answered(t *testing.T, r Reply, code int32) {
+	t.Helper()
+	require.NoError(t, r.Err)
+	require.Equal(t, code, r.Code)
+}
+
 var anybody = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
 func creation(path string, mode int32) *jute.CreateRequest {
@@ -114,8 +167,7 @@ func read(path string) *jute.PathWatchRequest { return &jute.PathWatchRequest{Pa
 func (c *client) create(path string, mode int32) {
 	c.t.Helper()
 	r := c.do(jute.OpCreate, creation(path, mode))
-	require.NoError(c.t, r.Err)
-	require.Equal(c.t, jute.CodeOK, r.Code)
+	answered(c.t, r, jute.CodeOK)
 }
 
 // heard is a watch and what it has heard.
@@ -158,15 +210,20 @@ func arming(h *heard) (*Call, chan Reply) {
 	return x, r
 }
 
-// watch arms a watch and insists on it.
-func (c *client) watch(kind WatchKind, path string) *heard {
-	c.t.Helper()
+// arm submits the call that arms a watch.
+func (c *client) arm(kind WatchKind, path string) (*heard, chan Reply) {
 	h := listen(kind, path)
 	x, r := arming(h)
 	c.Submit(x)
+	return h, r
+}
+
+// watch arms a watch and insists on it.
+func (c *client) watch(kind WatchKind, path string) *heard {
+	c.t.Helper()
+	h, r := c.arm(kind, path)
 	reply := <-r
-	require.NoError(c.t, reply.Err)
-	require.Equal(c.t, jute.CodeOK, reply.Code)
+	answered(c.t, reply, jute.CodeOK)
 	return h
 }
 
@@ -176,10 +233,24 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
+// bubbled is a subtest in virtual time.
+func bubbled(f func(t *testing.T)) func(*testing.T) { return func(t *testing.T) { bubble(t, f) } }
+
+// served is a subtest of onServer.
+func served(cfg zktest.Config, f func(t *testing.T, srv *zktest.Server)) func(*testing.T) {
+	return func(t *testing.T) { onServer(t, cfg, f) }
+}
+
 // onServer runs f in virtual time with an in-process ZooKeeper.
 func onServer(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
 	bubble(t, func(t *testing.T) { f(t, zktest.RunT(t, cfg)) })
+}
+
+// onClient is onServer with a session.
+func onClient(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *client)) {
+	t.Helper()
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) { f(t, srv, connected(t, srv.Dial)) })
 }
 
 // ---- a server that plays a script ----
@@ -195,11 +266,18 @@ type fake struct {
 	dialled []time.Time
 }
 
-// scripted is a server whose n-th connection, counted from 1, is served by serve in a goroutine of its own; the connection is closed behind it.
+// scripted is a server whose n-th connection, counted from 1, is served by serve in a goroutine of its own;
+// the connection is closed after it.
 func scripted(t *testing.T, serve func(n int, c *peer)) *fake {
 	f := &fake{t: t, serve: serve}
 	t.Cleanup(f.wg.Wait)
 	return f
+}
+
+// onScript runs test in virtual time with a server that is scripted.
+func onScript(t *testing.T, serve func(n int, p *peer), test func(t *testing.T, f *fake)) {
+	t.Helper()
+	bubble(t, func(t *testing.T) { test(t, scripted(t, serve)) })
 }
 
 func (f *fake) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -258,9 +336,13 @@ func (p *peer) hello() (r jute.ConnectRequest) {
 const fakeSession = int64(0x1234)
 
 // welcome answers a connect request.
-func (p *peer) welcome(timeout time.Duration) jute.ConnectRequest {
+func (p *peer) welcome(timeout time.Duration) jute.ConnectRequest { return p.admit(timeout, false) }
+
+// admit is welcome, by a member without a quorum if it is so.
+func (p *peer) admit(timeout time.Duration, readOnly bool) jute.ConnectRequest {
 	r := p.hello()
-	p.send(&jute.ConnectResponse{Timeout: int32(timeout / time.Millisecond), SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true})
+	p.send(&jute.ConnectResponse{Timeout: int32(timeout / time.Millisecond), SessionID: fakeSession,
+		Password: make([]byte, 16), HasReadOnly: true, ReadOnly: readOnly})
 	return r
 }
 
@@ -327,7 +409,7 @@ type sentFrame struct {
 	body    []byte
 }
 
-func spyOn(dial func(context.Context, string, string) (net.Conn, error)) *spy {
+func spyOn(dial dialer) *spy {
 	return &spy{dial: dial}
 }
 

@@ -23,13 +23,13 @@ import (
 
 // libraryCalls are all that the library can ask a server, each by the operation that it sends.
 var libraryCalls = map[int32]func(c *zk.Conn) error{
-	jute.OpCreate: func(c *zk.Conn) error { _, err := c.Create("/n/a", nil, 0, zk.WorldACL(zk.PermAll)); return err },
+	jute.OpCreate: func(c *zk.Conn) error { _, err := c.Create("/n/a", nil, 0, zkWorld); return err },
 	jute.OpCreateContainer: func(c *zk.Conn) error {
-		_, err := c.CreateContainer("/n/c", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+		_, err := c.CreateContainer("/n/c", nil, zk.FlagContainer, zkWorld)
 		return err
 	},
 	jute.OpCreateTTL: func(c *zk.Conn) error {
-		_, err := c.CreateTTL("/n/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Hour)
+		_, err := c.CreateTTL("/n/t", nil, zk.FlagTTL, zkWorld, time.Hour)
 		return err
 	},
 	jute.OpDelete:       func(c *zk.Conn) error { return c.Delete("/n/gone", -1) },
@@ -37,16 +37,20 @@ var libraryCalls = map[int32]func(c *zk.Conn) error{
 	jute.OpGetData:      func(c *zk.Conn) error { _, _, _, err := c.GetW("/n"); return err },
 	jute.OpSetData:      func(c *zk.Conn) error { _, err := c.Set("/n", []byte("x"), -1); return err },
 	jute.OpGetACL:       func(c *zk.Conn) error { _, _, err := c.GetACL("/n"); return err },
-	jute.OpSetACL:       func(c *zk.Conn) error { _, err := c.SetACL("/n", zk.WorldACL(zk.PermAll), -1); return err },
+	jute.OpSetACL:       func(c *zk.Conn) error { _, err := c.SetACL("/n", zkWorld, -1); return err },
 	jute.OpGetChildren2: func(c *zk.Conn) error { _, _, _, err := c.ChildrenW("/n"); return err },
 	jute.OpSync:         func(c *zk.Conn) error { _, err := c.Sync("/n"); return err },
 	jute.OpAuth:         func(c *zk.Conn) error { return c.AddAuth("digest", []byte("a:b")) },
 	jute.OpMulti: func(c *zk.Conn) error {
-		_, err := c.Multi(&zk.CreateRequest{Path: "/n/m", Acl: zk.WorldACL(zk.PermAll)}, &zk.SetDataRequest{Path: "/n/m", Version: -1},
+		_, err := c.Multi(&zk.CreateRequest{Path: "/n/m", Acl: zkWorld},
+			&zk.SetDataRequest{Path: "/n/m", Version: -1},
 			&zk.CheckVersionRequest{Path: "/n/m", Version: -1}, &zk.DeleteRequest{Path: "/n/m", Version: -1})
 		return err
 	},
-	jute.OpReconfig: func(c *zk.Conn) error { _, err := c.Reconfig([]string{"server.1=a:1:2;3"}, -1); return err },
+	jute.OpReconfig: func(c *zk.Conn) error {
+		_, err := c.Reconfig([]string{"server.1=a:1:2;3"}, -1)
+		return err
+	},
 }
 
 // What the library asks is answered, whatever it is.
@@ -63,14 +67,16 @@ func TestTheLibraryGetsRightAnswers(t *testing.T) {
 				require.NoError(t, err, jute.OpName(op))
 			}
 		}
-		_, err := lib.Multi(&zk.DeleteRequest{Path: "/n/none", Version: -1}, &zk.DeleteRequest{Path: "/n/a", Version: -1})
+		_, err := lib.Multi(&zk.DeleteRequest{Path: "/n/none", Version: -1},
+			&zk.DeleteRequest{Path: "/n/a", Version: -1})
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		assert.NotContains(t, c.seen(), Disconnected)
-		assert.Empty(t, c.link.asked, "nothing is left to be remembered")
+		assert.Empty(t, c.links.live.library.asked, "nothing is left to be remembered")
 	})
 }
 
-// answering is a server that answers every request on its first connection by this body; on later ones it knows no nodes.
+// answering is a server that answers every request on its first connection by this body; on later ones it
+// knows no nodes.
 func answering(body []byte) func(n int, p *peer) {
 	return func(n int, p *peer) {
 		p.welcome(10 * time.Second)
@@ -85,7 +91,8 @@ func answering(body []byte) func(n int, p *peer) {
 	}
 }
 
-// The library allocates what a count says, and does not survive it. It gets nothing that has not been looked at: the connection ends instead.
+// The library allocates what a count says, and does not survive it. It gets nothing that has not been looked
+// at: the connection ends instead.
 func TestTheLibrarySurvivesAnyAnswer(t *testing.T) {
 	count := func(n uint32, behind int) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, n), make([]byte, behind)...)
@@ -109,21 +116,21 @@ func TestTheLibrarySurvivesAnyAnswer(t *testing.T) {
 	}
 }
 
-// broken has a server say something on the first connection, with a watch armed and a read and a create under way, and returns why that has ended; nil if it has not.
+// broken has a server say something on the first connection, with a watch armed and a read and a create under
+// way, and returns why that has ended; nil if it has not.
 func broken(t *testing.T, say func(p *peer, read, create jute.RequestHeader), options ...option) (why error) {
 	t.Helper()
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			p.welcome(10 * time.Second)
-			if n == 1 {
-				h, _ := p.next()
-				p.reply(h, 1, 0, &jute.GetDataResponse{})
-				r, _ := p.next()
-				w, _ := p.next()
-				say(p, r, w)
-			}
-			p.obey()
-		})
+	onScript(t, func(n int, p *peer) {
+		p.welcome(10 * time.Second)
+		if n == 1 {
+			h, _ := p.next()
+			p.reply(h, 1, 0, &jute.GetDataResponse{})
+			r, _ := p.next()
+			w, _ := p.next()
+			say(p, r, w)
+		}
+		p.obey()
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial, options...)
 		c.watch(Recursive, "/a")
 		c.start(jute.OpGetData, read("/a"))
@@ -141,7 +148,8 @@ func broken(t *testing.T, say func(p *peer, read, create jute.RequestHeader), op
 func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 	event := func(path string) func(*peer, jute.RequestHeader, jute.RequestHeader) {
 		return func(p *peer, _, _ jute.RequestHeader) {
-			p.send(&jute.ReplyHeader{Xid: jute.XidNotification}, &jute.WatcherEvent{Type: jute.EventNodeCreated, State: 3, Path: path})
+			p.send(&jute.ReplyHeader{Xid: jute.XidNotification},
+				&jute.WatcherEvent{Type: jute.EventNodeCreated, State: 3, Path: path})
 		}
 	}
 	for name, say := range map[string]func(p *peer, read, create jute.RequestHeader){
@@ -152,9 +160,11 @@ func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 		"a null character":     event("/a/\x00"),
 		"a path too long":      event("/a/" + strings.Repeat("b", maxPath)),
 		"a path much too long": event("/a" + strings.Repeat("/b", 2*maxPath)),
-		"half an event":        func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: jute.XidNotification}) },
-		"a reply to nothing":   func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: -5000}) },
-		"a reply to nobody":    func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: 5000}) },
+		"half an event": func(p *peer, _, _ jute.RequestHeader) {
+			p.send(&jute.ReplyHeader{Xid: jute.XidNotification})
+		},
+		"a reply to nothing": func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: -5000}) },
+		"a reply to nobody":  func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: 5000}) },
 		"a long pong": func(p *peer, _, _ jute.RequestHeader) {
 			p.send(&jute.ReplyHeader{Xid: jute.XidPing}, rawRecord(make([]byte, 5000)))
 		},
@@ -169,7 +179,8 @@ func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 			assert.ErrorIs(t, broken(t, say), ErrProtocol)
 		})
 	}
-	for _, path := range []string{"/", "/a", "/a/\u007f", "/a/\ufffd", "/a/" + strings.Repeat("b", maxPath-3)} { // some of them older servers have
+	// some of them older servers have
+	for _, path := range []string{"/", "/a", "/a/\u007f", "/a/\ufffd", "/a/" + strings.Repeat("b", maxPath-3)} {
 		assert.NoError(t, broken(t, event(path)))
 	}
 }
@@ -193,9 +204,7 @@ func TestALargeAnswerIsReadPast(t *testing.T) {
 			}
 		})
 		c := connected(t, f.Dial, func(cfg *Config) { cfg.MaxFrame, cfg.MaxReply = 1<<20, 1<<20 })
-		h := listen(Data, "/a")
-		x, r := arming(h)
-		c.Submit(x)
+		_, r := c.arm(Data, "/a")
 		reply := <-r
 		require.ErrorIs(t, reply.Err, ErrReplyTooLarge)
 		assert.Nil(t, reply.Body)
@@ -212,22 +221,21 @@ func TestALargeAnswerIsReadPast(t *testing.T) {
 
 // A refusal for want of a login is a connection's last word: one event, one end, however often it is said.
 func TestARefusalForWantOfALoginIsHeardOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			p.welcome(10 * time.Second)
-			if n > 1 {
-				p.obey()
-				return
-			}
-			h, _ := p.next()
-			all := say(h.Xid, 1, jute.CodeSessionClosedRequireSASL)
-			for range 10_000 {
-				all = append(all, say(jute.XidPing, 1, jute.CodeSessionClosedRequireSASL)...)
-			}
-			p.raw(all)
-		})
+	onScript(t, func(n int, p *peer) {
+		p.welcome(10 * time.Second)
+		if n > 1 {
+			p.obey()
+			return
+		}
+		h, _ := p.next()
+		all := say(h.Xid, 1, jute.CodeSessionClosedRequireSASL)
+		for range 10_000 {
+			all = append(all, say(jute.XidPing, 1, jute.CodeSessionClosedRequireSASL)...)
+		}
+		p.raw(all)
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial)
-		r := c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		r := c.sync()
 		require.NoError(t, r.Err, "it is an answer, too")
 		assert.Equal(t, jute.CodeSessionClosedRequireSASL, r.Code)
 		time.Sleep(5 * time.Second)
@@ -256,42 +264,41 @@ func TestFramesWithoutEndMakeNoNoise(t *testing.T) {
 	event := jute.Marshal(&jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: 3, Path: "/a"})
 	none := jute.Marshal(&jute.WatcherEvent{Type: jute.EventNone, State: jute.StateExpired, Path: "/a"})
 	for name, frame := range map[string][]byte{
-		"answers to nothing":          say(-4000, 1, 0),
-		"answers to the library":      say(4000, 1, 0),
-		"refusals to the library":     say(4000, 1, jute.CodeNoNode),
-		"answers to what it asked":    say(1, 1, 0),
-		"reserved xids":               say(jute.XidSetWatches, 1, 0),
-		"answers to credentials":      say(jute.XidAuth, 1, jute.CodeAuthFailed),
-		"pongs":                       say(jute.XidPing, 1, 0),
-		"refusals":                    say(jute.XidPing, 1, jute.CodeSessionClosedRequireSASL),
-		"sessions that have moved":    say(jute.XidPing, 1, jute.CodeSessionMoved),
-		"sessions that have expired":  say(jute.XidPing, 1, jute.CodeSessionExpired),
-		"events":                      say(jute.XidNotification, 1, 0, event...),
-		"events of no kind":           say(jute.XidNotification, 1, 0, none...),
-		"events of what is not there": say(jute.XidNotification, 1, 0, jute.Marshal(&jute.WatcherEvent{Type: 3, State: 3, Path: "/b"})...),
+		"answers to nothing":         say(-4000, 1, 0),
+		"answers to the library":     say(4000, 1, 0),
+		"refusals to the library":    say(4000, 1, jute.CodeNoNode),
+		"answers to what it asked":   say(1, 1, 0),
+		"reserved xids":              say(jute.XidSetWatches, 1, 0),
+		"answers to credentials":     say(jute.XidAuth, 1, jute.CodeAuthFailed),
+		"pongs":                      say(jute.XidPing, 1, 0),
+		"refusals":                   say(jute.XidPing, 1, jute.CodeSessionClosedRequireSASL),
+		"sessions that have moved":   say(jute.XidPing, 1, jute.CodeSessionMoved),
+		"sessions that have expired": say(jute.XidPing, 1, jute.CodeSessionExpired),
+		"events":                     say(jute.XidNotification, 1, 0, event...),
+		"events of no kind":          say(jute.XidNotification, 1, 0, none...),
+		"events of what is not there": say(jute.XidNotification, 1, 0,
+			jute.Marshal(&jute.WatcherEvent{Type: 3, State: 3, Path: "/b"})...),
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				log := &lines{}
-				f := scripted(t, func(n int, p *peer) {
-					p.welcome(10 * time.Second)
-					if n > 1 {
-						p.swallow()
-					}
-					h, _ := p.next()
-					p.reply(h, 1, 0, &jute.GetDataResponse{})
-					go p.swallow()
-					time.Sleep(time.Millisecond) // the library has its answer before the session may end
-					p.raw(bytes.Repeat(frame, many))
-				})
-				c := connected(t, f.Dial, func(cfg *Config) { cfg.Logger = slog.New(log) })
-				_, _, _, err := c.Conn().GetW("/a")
-				require.NoError(t, err)
-				time.Sleep(3 * time.Second)
-				assert.Less(t, log.n.Load(), int64(20))
-				assert.Less(t, len(c.events), 20)
+		t.Run(name, bubbled(func(t *testing.T) {
+			log := &lines{}
+			f := scripted(t, func(n int, p *peer) {
+				p.welcome(10 * time.Second)
+				if n > 1 {
+					p.swallow()
+				}
+				h, _ := p.next()
+				p.reply(h, 1, 0, &jute.GetDataResponse{})
+				go p.swallow()
+				time.Sleep(time.Millisecond) // the library has its answer before the session may end
+				p.raw(bytes.Repeat(frame, many))
 			})
-		})
+			c := connected(t, f.Dial, func(cfg *Config) { cfg.Logger = slog.New(log) })
+			_, _, _, err := c.Conn().GetW("/a")
+			require.NoError(t, err)
+			time.Sleep(3 * time.Second)
+			assert.Less(t, log.n.Load(), int64(20))
+			assert.Less(t, len(c.events), 20)
+		}))
 	}
 }
 
@@ -310,9 +317,11 @@ func (c *trickling) Read(b []byte) (int, error) {
 	return c.Conn.Read(b[:1])
 }
 
-// A server that trickles keeps nobody: before the session lapses there is time for another one, and what is held stays so.
+// A server that trickles keeps nobody: before the session lapses there is time for another one, and what is
+// held stays so.
 func TestATricklingServerIsLeftInTime(t *testing.T) {
-	for _, every := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second} {
+	for _, every := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, time.Second,
+		3 * time.Second} {
 		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 			var on atomic.Bool
 			dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -330,7 +339,8 @@ func TestATricklingServerIsLeftInTime(t *testing.T) {
 			if every >= 300*time.Millisecond { // else pongs are complete in time
 				why := c.await(Disconnected).Err
 				ping, most := c.validity.ruleNow().pace(10 * time.Second)
-				assert.LessOrEqual(t, time.Since(start), most+ping+every, "%v: no later than a silent one: %v", every, why)
+				assert.LessOrEqual(t, time.Since(start), most+ping+every, "%v: no later than a silent one: %v", every,
+					why)
 			}
 			for range 60 {
 				time.Sleep(time.Second)
@@ -343,129 +353,128 @@ func TestATricklingServerIsLeftInTime(t *testing.T) {
 	}
 }
 
-// Neither can it keep who connects, or logs in.
+// The same holds for a handshake and a login.
 func TestATricklingHandshakeEndsInTime(t *testing.T) {
 	for name, login := range map[string]bool{"handshake": false, "login": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(_ int, p *peer) {
-					if p.addr == "two:2181" {
-						p.welcome(10 * time.Second)
-						if login {
-							h, _ := p.next()
-							p.reply(h, 1, 0, token(nil))
-						}
-						p.obey()
-						return
-					}
-					all := jute.Frame(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 4000)})
-					p.hello()
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(_ int, p *peer) {
+				if p.addr == "two:2181" {
+					p.welcome(10 * time.Second)
 					if login {
-						p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16)})
-						p.next()
-						all = say(loginXid, 1, 0, make([]byte, 4000)...)
+						h, _ := p.next()
+						p.reply(h, 1, 0, token(nil))
 					}
-					go p.swallow()
-					for _, b := range all {
-						p.raw([]byte{b})
-						time.Sleep(500 * time.Millisecond)
-					}
-				})
-				start := time.Now()
-				c := open(t, f.Dial, func(cfg *Config) {
-					cfg.Servers = []string{"one:2181", "two:2181"}
-					if login {
-						cfg.Login = steps("hello")
-					}
-				})
-				c.await(Connected)
-				assert.Less(t, time.Since(start), 10*time.Second)
-				assert.Equal(t, "two:2181", c.Server())
+					p.obey()
+					return
+				}
+				all := jute.Frame(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession,
+					Password: make([]byte, 4000)})
+				p.hello()
+				if login {
+					p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16)})
+					p.next()
+					all = say(loginXid, 1, 0, make([]byte, 4000)...)
+				}
+				go p.swallow()
+				for _, b := range all {
+					p.raw([]byte{b})
+					time.Sleep(500 * time.Millisecond)
+				}
 			})
-		})
+			start := time.Now()
+			c := open(t, f.Dial, func(cfg *Config) {
+				cfg.Servers = []string{"one:2181", "two:2181"}
+				if login {
+					cfg.Login = steps("hello")
+				}
+			})
+			c.await(Connected)
+			assert.Less(t, time.Since(start), 10*time.Second)
+			assert.Equal(t, "two:2181", c.Server())
+		}))
 	}
 }
 
-// A member that has lost its leader goes on answering pings for a while, and whoever means harm for ever. What is held by committed writes outlives that, if there
-// is another server.
+// A member that has lost its leader goes on answering pings for a while, a hostile one without end.
+// What is held by committed writes outlives that, if there is another server.
 func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 	for name, answers := range map[string]func(op int32) bool{
 		"pings only":     func(op int32) bool { return op == jute.OpPing },
 		"all but writes": func(op int32) bool { return op != jute.OpMulti },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				var cut atomic.Bool
-				f := scripted(t, func(_ int, p *peer) {
-					p.welcome(10 * time.Second)
-					for {
-						if h, _ := p.request(); !cut.Load() || p.addr != "one:2181" || answers(h.Op) {
-							p.reply(h, 1, 0)
-						}
-					}
-				})
-				rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond, Margin: 250 * time.Millisecond}
-				every, _ := rule.pace(10 * time.Second)
-				beat := func(s *Session) {
-					s.Submit(&Call{Op: jute.OpMulti, Urgent: true, Patience: every, Body: jute.Marshal(&jute.MultiRequest{})})
-				}
-				var s atomic.Pointer[Session]
-				c := connected(t, f.Dial, func(cfg *Config) {
-					tell := cfg.OnEvent
-					cfg.Rule, cfg.OnEvent = rule, func(ev Event) {
-						if tell(ev); ev.Kind == Connected && s.Load() != nil {
-							beat(s.Load())
-						}
-					}
-				})
-				s.Store(c.Session)
-				c.SetServers([]string{"one:2181", "two:2181"}, nil)
-				beats := func(n int) {
-					for range n {
-						beat(c.Session)
-						time.Sleep(every)
-						require.True(t, c.Validity().Valid() || !cut.Load())
+		t.Run(name, bubbled(func(t *testing.T) {
+			var cut atomic.Bool
+			f := scripted(t, func(_ int, p *peer) {
+				p.welcome(10 * time.Second)
+				for {
+					if h, _ := p.request(); !cut.Load() || p.addr != "one:2181" || answers(h.Op) {
+						p.reply(h, 1, 0)
 					}
 				}
-				beats(5)
-				require.True(t, c.Validity().Hold())
-				cut.Store(true)
-				beats(20)
-				assert.Equal(t, "two:2181", c.Server())
-				assert.ErrorIs(t, c.await(Disconnected).Err, errStuck)
-				assert.Equal(t, []EventKind{Connected}, c.seen())
 			})
-		})
+			rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond,
+				Margin: 250 * time.Millisecond}
+			every, _ := rule.pace(10 * time.Second)
+			beat := func(s *Session) {
+				s.Submit(&Call{Op: jute.OpMulti, Urgent: true, Patience: every,
+					Body: jute.Marshal(&jute.MultiRequest{})})
+			}
+			var s atomic.Pointer[Session]
+			c := connected(t, f.Dial, func(cfg *Config) {
+				tell := cfg.OnEvent
+				cfg.RuleFor, cfg.OnEvent = always(rule), func(ev Event) {
+					if tell(ev); ev.Kind == Connected && s.Load() != nil {
+						beat(s.Load())
+					}
+				}
+			})
+			s.Store(c.Session)
+			c.SetServers([]string{"one:2181", "two:2181"}, nil)
+			beats := func(n int) {
+				for range n {
+					beat(c.Session)
+					time.Sleep(every)
+					require.True(t, c.Validity().Valid() || !cut.Load())
+				}
+			}
+			beats(5)
+			require.True(t, c.Validity().Hold())
+			cut.Store(true)
+			beats(20)
+			assert.Equal(t, "two:2181", c.Server())
+			assert.ErrorIs(t, c.await(Disconnected).Err, errStuck)
+			assert.Equal(t, []EventKind{Connected}, c.seen())
+		}))
 	}
 }
 
-// A server that grants a month and falls silent, or forgets a request, keeps nobody for longer than one that grants what was asked for.
+// A server that grants a month and falls silent, or forgets a request, keeps nobody for longer than one that
+// grants what was asked for.
 func TestAGrantBeyondMeasureKeepsNobody(t *testing.T) {
 	for name, serve := range map[string]func(p *peer){
 		"silent":  func(p *peer) { p.swallow() },
 		"forgets": func(p *peer) { p.next(); p.next() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(n int, p *peer) {
-					if n == 1 {
-						p.welcome(math.MaxInt32 * time.Millisecond)
-						serve(p)
-					}
-					p.welcome(10 * time.Second)
-					p.obey()
-				})
-				c := connected(t, f.Dial)
-				start := time.Now()
-				require.ErrorIs(t, c.do(jute.OpSync, &jute.PathRequest{Path: "/"}).Err, ErrConnectionLost)
-				assert.LessOrEqual(t, time.Since(start), 12*time.Second)
-				assert.Contains(t, []string{"silent", "stuck"}, Reason(c.await(Disconnected).Err))
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(n int, p *peer) {
+				if n == 1 {
+					p.welcome(math.MaxInt32 * time.Millisecond)
+					serve(p)
+				}
+				p.welcome(10 * time.Second)
+				p.obey()
 			})
-		})
+			c := connected(t, f.Dial)
+			start := time.Now()
+			require.ErrorIs(t, c.sync().Err, ErrConnectionLost)
+			assert.LessOrEqual(t, time.Since(start), 12*time.Second)
+			assert.Contains(t, []string{"silent", "stuck"}, Reason(c.await(Disconnected).Err))
+		}))
 	}
 }
 
-// Who has sent a multi by the library looks at as many results as there were operations, and at the Stat of a write: both are there, or there is an error.
+// A caller of the library's Multi looks at as many results as there were operations, and at the Stat of a
+// write: both are there, or there is an error.
 func TestTheLibrarysMultiHasItsResults(t *testing.T) {
 	for name, results := range map[string][]jute.MultiResult{
 		"none":           nil,
@@ -473,21 +482,20 @@ func TestTheLibrarysMultiHasItsResults(t *testing.T) {
 		"another's":      {{Op: jute.OpDelete}, {Op: jute.OpDelete}},
 		"no real errors": {{Op: jute.OpError}, {Op: jute.OpError}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(_ int, p *peer) {
-					p.welcome(10 * time.Second)
-					for {
-						h, _ := p.next()
-						p.reply(h, 1, 0, &jute.MultiResponse{Results: results})
-					}
-				})
-				c := connected(t, f.Dial)
-				_, err := c.Conn().Multi(&zk.CreateRequest{Path: "/a", Acl: zk.WorldACL(zk.PermAll)}, &zk.SetDataRequest{Path: "/a", Version: -1})
-				require.Error(t, err)
-				assert.ErrorIs(t, c.await(Disconnected).Err, ErrProtocol)
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(_ int, p *peer) {
+				p.welcome(10 * time.Second)
+				for {
+					h, _ := p.next()
+					p.reply(h, 1, 0, &jute.MultiResponse{Results: results})
+				}
 			})
-		})
+			c := connected(t, f.Dial)
+			_, err := c.Conn().Multi(&zk.CreateRequest{Path: "/a", Acl: zkWorld},
+				&zk.SetDataRequest{Path: "/a", Version: -1})
+			require.Error(t, err)
+			assert.ErrorIs(t, c.await(Disconnected).Err, ErrProtocol)
+		}))
 	}
 }
 
@@ -504,7 +512,8 @@ func FuzzLibrary(f *testing.F) {
 	f.Add(jute.OpGetData, jute.Marshal(&jute.GetDataResponse{Data: []byte("x")}))
 	f.Add(jute.OpGetChildren2, jute.Marshal(&jute.Children2Response{Children: []string{"a", "b"}}))
 	f.Add(jute.OpGetACL, jute.Marshal(&jute.GetACLResponse{ACL: anybody}))
-	f.Add(jute.OpMulti, jute.Marshal(&jute.MultiResponse{Results: []jute.MultiResult{{Op: jute.OpCreate, Path: "/a"}, {Op: jute.OpSetData}, {Op: jute.OpError, Err: -101}}}))
+	f.Add(jute.OpMulti, jute.Marshal(&jute.MultiResponse{Results: []jute.MultiResult{
+		{Op: jute.OpCreate, Path: "/a"}, {Op: jute.OpSetData}, {Op: jute.OpError, Err: -101}}}))
 	f.Fuzz(func(t *testing.T, op int32, body []byte) {
 		call := libraryCalls[op]
 		if call == nil {

@@ -12,43 +12,47 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// hosts says which server to try next, and when: the list in a new random order for every pass, with a short random pause before the first pass if a connection
-// was lost, and with a growing, jittered one before each further pass. Names are resolved for every dial.
+// hosts says which server to try next, and when: the list in a new random order for every pass, with a short
+// random pause before the first pass if a connection was lost, and a growing, jittered one before each later
+// pass. Names are resolved for every dial.
 type hosts struct {
-	limit  func(time.Duration) time.Duration // shortens a pause; nil for none
-	spread time.Duration                     // the longest pause before the first pass
-	chance *chance.Source
+	shorten func(time.Duration) time.Duration // a pause, so that there is time for another attempt
+	spread  time.Duration                     // the longest pause before the first pass
+	chance  *chance.Source
 
 	mu      sync.Mutex
 	servers []string        // never changed in place
-	further []string        // asked as well, behind a pass in vain; never changed in place
-	left    []string        // of this pass
+	further []string        // tried, too, after the first pass has failed; never changed in place
+	left    []string        // the rest of this pass
 	delay   backoff.BackOff // while no server answers
-	refuses backoff.BackOff // while one answers, and no connection that holds comes of it
-	refusal bool            // that was so in this pass
+	refuses backoff.BackOff // while one answers, but no connection holds
+	refusal bool            // one has answered so in this pass
 	passes  int             // since the last connection that held
 	up      instant         // when the last connection was made
 	first   string          // to be tried before the others in the next pass
-	last    string          // and behind them
-	asked   int             // of another
+	last    string          // to be tried after them
+	turn    int             // of another
 }
 
-// steady is how long a connection must hold to count: a server that accepts and closes at once is not to be hammered.
+// steady is how long a connection must last to have held: a server that accepts and closes at once must not
+// be hammered.
 const steady = time.Second
 
 func newHosts(servers []string) *hosts {
-	h := &hosts{servers: servers}
+	h := &hosts{servers: servers, shorten: func(pause time.Duration) time.Duration { return pause }}
 	pauses := func(most time.Duration) backoff.BackOff {
 		return backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
-			backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
+			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(most),
+			backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0), backoff.WithMaxElapsedTime(0))
 	}
-	// An outage ends at an instant that nobody tells: a long pause would make it longer. A server that answers and refuses, or that drops us, is to be spared.
+	// Nobody announces the end of an outage, and a long pause would prolong it. A server that answers and
+	// refuses, or drops us, is to be spared.
 	h.delay, h.refuses = pauses(time.Second), pauses(5*time.Second)
 	return h
 }
 
-// maxPass is how many servers of a list with others to fall back on are asked before those have their turn: however long the list, that is soon.
+// maxPass is how many servers are tried in a pass if there are further ones: so those have their turn soon,
+// however long the list is.
 const maxPass = 16
 
 // all are the servers of both lists, each once.
@@ -62,23 +66,26 @@ func (h *hosts) all() []string {
 	return all
 }
 
-// pass is who is asked in the next pass, in this order. It begins at once if there is somebody to be preferred.
+// pass is the servers of the next pass, in order. It begins at once if one is preferred.
 func (h *hosts) pass() (servers []string, atOnce bool) {
 	servers = h.shuffled(h.servers)
+	without := func(server string) []string {
+		return slices.DeleteFunc(servers, func(other string) bool { return other == server })
+	}
 	if slices.Contains(servers, h.last) {
-		servers = append(slices.DeleteFunc(servers, func(other string) bool { return other == h.last }), h.last)
+		servers = append(without(h.last), h.last)
 	}
 	h.last = ""
 	if len(h.further) > 0 {
 		servers = servers[:min(len(servers), maxPass)]
 		if h.passes > 0 {
 			for _, s := range h.shuffled(h.further) {
-				servers = slices.Insert(slices.DeleteFunc(servers, func(other string) bool { return other == s }), 0, s)
+				servers = slices.Insert(without(s), 0, s)
 			}
 		}
 	}
 	if h.first != "" && slices.Contains(h.all(), h.first) {
-		servers = slices.Insert(slices.DeleteFunc(servers, func(other string) bool { return other == h.first }), 0, h.first)
+		servers = slices.Insert(without(h.first), 0, h.first)
 		atOnce = true
 	}
 	h.first = ""
@@ -91,8 +98,8 @@ func (h *hosts) shuffled(servers []string) []string {
 	return servers
 }
 
-// afresh begins with the short pauses again.
-func (h *hosts) afresh() {
+// resetPauses begins with the short pauses again.
+func (h *hosts) resetPauses() {
 	h.delay.Reset()
 	h.refuses.Reset()
 	h.passes, h.refusal = 0, false
@@ -107,7 +114,7 @@ func (h *hosts) pause() time.Duration {
 	return delay.NextBackOff()
 }
 
-// refused notes that a server has answered, and that no connection came of it.
+// refused notes that a server has answered, but no connection came of it.
 func (h *hosts) refused() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,27 +128,28 @@ func (h *hosts) Len() int {
 	return len(h.all())
 }
 
-// set changes the lists; a pass that is going on ends. Servers that were not on the old one are tried without a pause.
+// set changes the lists, and ends the pass that is going on. Servers that are new on the list are tried
+// without a pause.
 func (h *hosts) set(servers, further []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range servers {
 		if !slices.Contains(h.servers, s) {
-			h.afresh()
+			h.resetPauses()
 		}
 	}
 	h.servers, h.further, h.left = servers, further, nil
 }
 
-// next returns the server to be tried next, and how long to wait before.
+// next returns the server to be tried next, and how long to wait before that.
 func (h *hosts) next() (server string, wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.up.zero() {
 		if elapsed(h.up, now()) >= steady {
-			h.afresh()
+			h.resetPauses()
 			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
-				wait = h.limited(h.chance.Duration(h.spread + 1))
+				wait = h.shorten(h.chance.Duration(h.spread + 1))
 			}
 		}
 		h.refusal = h.refusal || h.passes > 0 // it has not held
@@ -150,7 +158,7 @@ func (h *hosts) next() (server string, wait time.Duration) {
 	if len(h.left) == 0 {
 		if h.passes > 0 {
 			pause := h.pause()
-			wait = h.limited(pause/2 + h.chance.Duration(pause+1))
+			wait = h.shorten(pause/2 + h.chance.Duration(pause+1))
 		}
 		var atOnce bool
 		if h.left, atOnce = h.pass(); atOnce {
@@ -160,14 +168,6 @@ func (h *hosts) next() (server string, wait time.Duration) {
 	}
 	server, h.left = h.left[0], h.left[1:]
 	return server, wait
-}
-
-// limited is a pause that leaves the session time for another attempt.
-func (h *hosts) limited(pause time.Duration) time.Duration {
-	if h.limit != nil {
-		return h.limit(pause)
-	}
-	return pause
 }
 
 // within says whether all servers are in the set.
@@ -183,29 +183,30 @@ func (h *hosts) another(than string) string {
 	defer h.mu.Unlock()
 	all := h.all()
 	for range all {
-		h.asked++
-		if s := all[h.asked%len(all)]; s != than {
+		h.turn++
+		if s := all[h.turn%len(all)]; s != than {
 			return s
 		}
 	}
 	return ""
 }
 
-// prefer has the next pass begin with a server, at once.
+// prefer makes the next pass begin with a server, at once.
 func (h *hosts) prefer(server string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.first = server
 }
 
-// shun has the next pass end with a server. Who answers a handshake and nothing else would be asked again while there is little time left.
+// shun makes the next pass end with a server. One that answers a handshake and nothing else must not be tried
+// again while there is little time left.
 func (h *hosts) shun(server string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last = server
 }
 
-// connected notes that there is a connection, to the server that next returned last.
+// connected notes that there is a connection to the server that next returned last.
 func (h *hosts) connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

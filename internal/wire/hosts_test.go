@@ -141,7 +141,8 @@ func TestDialTCPConnects(t *testing.T) {
 	}
 }
 
-// When a connection that held is lost, the first pass begins after a random pause, if there is another server; one that did not hold waits anyway.
+// When a connection that held is lost, the first pass begins after a random pause, if there is another
+// server; one that did not hold waits anyway.
 func TestHostsSpreadAfterALoss(t *testing.T) {
 	const longest = 500 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestHostsSpreadAfterALoss(t *testing.T) {
 		}
 		assert.Greater(t, len(seen), 40)
 
-		h.limit = func(d time.Duration) time.Duration { return min(d, time.Millisecond) }
+		h.shorten = func(d time.Duration) time.Duration { return min(d, time.Millisecond) }
 		h.connected()
 		time.Sleep(steady)
 		_, pause = h.next()
@@ -196,10 +197,11 @@ func TestHostsOfANewList(t *testing.T) {
 	}
 	h.set(names(1), nil)
 	_, pause = h.next()
-	assert.NotZero(t, pause, "these were tried in vain")
+	assert.NotZero(t, pause, "these have failed")
 }
 
-// Behind a pass in vain the further list has its turn, first and whole; a pass over the other is never longer than maxPass.
+// After a pass that failed the whole further list is tried first; a pass over the other is never longer
+// than maxPass.
 func TestHostsFallBack(t *testing.T) {
 	h := newHosts(names(1))
 	next := func(n int) (pass []string) {
@@ -236,7 +238,7 @@ func TestHostsFallBack(t *testing.T) {
 	assert.Equal(t, []string{"e:1"}, next(1))
 }
 
-// A server that was given up is asked behind the others, once.
+// A server whose connection was closed for its fault is tried after the others, once.
 func TestHostsShun(t *testing.T) {
 	h := newHosts(names(5))
 	for range 20 {

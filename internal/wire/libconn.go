@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -10,11 +11,12 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// libConn is the connection that the library holds. Writes never fail and never block, deadlines do not count: when the link behind it ends, Read
-// says so, and that is all the library needs to know. (A write error at the wrong moment deadlocks it for ever.)
+// libConn is the connection that the library holds. Writes never fail and never block, deadlines do not
+// count: when its link ends, Read says so, and that is all the library needs to know. (A write
+// error at the wrong moment deadlocks the library.)
 //
-// After the session has ended there is no link. Then libConn plays a server that agrees to everything, so that the library's Close comes to its
-// end at once instead of waiting for a server that it cannot reach.
+// After the session has ended there is no link. Then libConn plays a server that answers everything, so that
+// the library's Close returns at once instead of waiting for a server that it cannot reach.
 type libConn struct {
 	s *Session
 
@@ -26,8 +28,8 @@ type libConn struct {
 	err    error
 	missed []jute.RequestHeader // written when the link was gone
 	hello  bool                 // the library's connect request has been seen
-	once   sync.Once            // left
-	left   chan struct{}        // closed when the library has given the connection up: what it sends from now on goes over another
+	once   sync.Once            // for left
+	left   chan struct{}        // closed when the library has left: what it sends now goes over another
 }
 
 func newLibConn(s *Session, l *link) *libConn {
@@ -36,22 +38,24 @@ func newLibConn(s *Session, l *link) *libConn {
 	return c
 }
 
-// deliver appends a frame for the library to read.
-func (c *libConn) deliver(records ...jute.Record) { c.deliverFrame(jute.Frame(records...)) }
-
-func (c *libConn) deliverFrame(frame []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.in = append(c.in, frame...)
-	c.more.Signal()
+// welcome answers the library's connect request. Only the session knows its password.
+func (c *libConn) welcome(timeout time.Duration, id int64) {
+	ms := int32(timeout / time.Millisecond)
+	c.deliver(&jute.ConnectResponse{Timeout: ms, SessionID: id, Password: make([]byte, 16)})
 }
 
-// deliverEvent is deliver for what nobody has asked for. It returns false, and delivers nothing, if the library is too far behind.
-func (c *libConn) deliverEvent(records ...jute.Record) bool {
+// deliver appends a frame for the library to read.
+func (c *libConn) deliver(records ...jute.Record) { c.push(math.MaxInt, records...) }
+
+// deliverEvent is deliver for a frame that nobody has asked for. It returns false, and delivers nothing, if
+// the library is too far behind.
+func (c *libConn) deliverEvent(records ...jute.Record) bool { return c.push(libBacklog, records...) }
+
+func (c *libConn) push(most int, records ...jute.Record) bool {
 	frame := jute.Frame(records...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.in)+len(frame) > libBacklog {
+	if len(c.in)+len(frame) > most {
 		return false
 	}
 	c.in = append(c.in, frame...)
@@ -59,7 +63,7 @@ func (c *libConn) deliverEvent(records ...jute.Record) bool {
 	return true
 }
 
-// fail makes Read return err when it has nothing else. What was retired does not fail.
+// fail makes Read return err when it has nothing else. A retired connection does not fail.
 func (c *libConn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +80,8 @@ func (c *libConn) finish(err error) {
 	c.more.Broadcast()
 }
 
-// retire turns the connection into one that agrees to everything, also to what was written when the link was gone already. It says whether the library
-// stays on it: not if it has failed before.
+// retire turns the connection into one that answers everything, including requests that were written when the
+// link was gone already. It says whether the library stays on it: not if it has failed before.
 func (c *libConn) retire() (stays bool) {
 	c.mu.Lock()
 	c.l = nil
@@ -86,12 +90,13 @@ func (c *libConn) retire() (stays bool) {
 	c.missed = nil
 	c.mu.Unlock()
 	for _, h := range missed {
-		c.agree(h)
+		c.answerEnded(h)
 	}
 	return stays
 }
 
-// miss keeps a request that came too late for its link: the library waits for an answer or for the connection's end.
+// miss keeps a request that came too late for its link: the library waits for an answer or for the
+// connection's end.
 func (c *libConn) miss(h jute.RequestHeader) {
 	c.mu.Lock()
 	live := c.l != nil
@@ -100,13 +105,13 @@ func (c *libConn) miss(h jute.RequestHeader) {
 	}
 	c.mu.Unlock()
 	if !live {
-		c.agree(h)
+		c.answerEnded(h)
 	}
 }
 
-// agree is the answer to a request after the session's end. The library repeats its credentials before anything else, and gives up a connection that refuses
-// them.
-func (c *libConn) agree(h jute.RequestHeader) {
+// answerEnded answers a request after the session's end. The library presents its credentials before anything
+// else, and gives up a connection that refuses them.
+func (c *libConn) answerEnded(h jute.RequestHeader) {
 	code := jute.CodeSessionExpired
 	if h.Op == jute.OpCloseSession || h.Op == jute.OpAuth {
 		code = jute.CodeOK
@@ -158,8 +163,8 @@ func (c *libConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// connect checks the library's connect request. Ours was sent and answered before the library got this connection; what is left to see to is that
-// the library means the same session (promise P2).
+// connect checks that the library's connect request means the same session (promise P2). Ours was sent and
+// answered before the library got this connection.
 func (c *libConn) connect(l *link, frame []byte) error {
 	var r jute.ConnectRequest
 	if err := jute.Unmarshal(frame, &r); err != nil {
@@ -180,11 +185,12 @@ func (c *libConn) request(l *link, frame []byte) {
 	}
 	switch {
 	case l == nil:
-		c.agree(h)
+		c.answerEnded(h)
 	case len(frame) > c.s.cfg.MaxFrame:
-		c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeMarshallingError}) // the server would close the connection on it
+		// The server would close the connection on it.
+		c.deliver(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeMarshallingError})
 	case !l.forward(h, frame), h.Op == jute.OpCloseSession:
-		c.miss(h) // the answer to a farewell may never come, and the library waits for it without end
+		c.miss(h) // the answer to closeSession may never come, and the library waits for it without limit
 	}
 }
 
@@ -201,117 +207,10 @@ func (c *libConn) Close() error {
 	return nil
 }
 
-func (c *libConn) LocalAddr() net.Addr              { return libAddr{} }
-func (c *libConn) RemoteAddr() net.Addr             { return libAddr{} }
+func (c *libConn) LocalAddr() net.Addr              { return libAddr }
+func (c *libConn) RemoteAddr() net.Addr             { return libAddr }
 func (c *libConn) SetDeadline(time.Time) error      { return nil }
 func (c *libConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *libConn) SetWriteDeadline(time.Time) error { return nil }
 
-type libAddr struct{}
-
-func (libAddr) Network() string { return "curator" }
-func (libAddr) String() string  { return "curator" }
-
-// forward writes a frame of the library's. A watch of its own on a path where we have a persistent one would replace ours on servers before 3.9,
-// so ours is armed again behind it. It returns false if the link is gone.
-func (l *link) forward(h jute.RequestHeader, frame []byte) bool {
-	s := l.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.link != l {
-		return false
-	}
-	var again []*watchEntry
-	switch h.Op {
-	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
-		var r jute.PathWatchRequest
-		if jute.Unmarshal(frame[8:], &r) == nil && r.Watch {
-			l.libWatches = true
-			kind := Data
-			if h.Op == jute.OpGetChildren || h.Op == jute.OpGetChildren2 {
-				kind = Child
-			}
-			again = s.watches.shared(again, kind, r.Path)
-		}
-	case jute.OpSetWatches:
-		var r jute.SetWatches
-		if jute.Unmarshal(frame[8:], &r) == nil {
-			l.libWatches = true
-			again = s.watches.shared(again, Data, append(r.Data, r.Exist...)...)
-			again = s.watches.shared(again, Child, r.Child...)
-			// The library's zxid may be that of a reply on this connection, and changes in the gap would be lost.
-			binary.BigEndian.PutUint64(frame[8:], uint64(l.since))
-		}
-	}
-	l.remember(h, frame)
-	l.append(&h, frame[8:])
-	for _, e := range again {
-		c := &Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: e.key.path, Value: e.mode})}
-		c.Done = func(r Reply) {
-			if r.Err == nil {
-				s.reset(s.subscribers(e)) // between the two anything may have happened
-			}
-		}
-		s.write(l, c)
-	}
-	return true
-}
-
-// guest is what the library holds of this link, nil if it does not.
-func (l *link) guest() *libConn {
-	l.s.mu.Lock()
-	defer l.s.mu.Unlock()
-	return l.lib
-}
-
-// rawRecord is bytes that are encoded already.
-type rawRecord []byte
-
-func (r rawRecord) Encode(e *jute.Encoder) { e.Raw(r) }
-
-// answerLibrary hands an answer to the library, if it is one.
-func (l *link) answerLibrary(in incoming) error {
-	s := l.s
-	s.mu.Lock()
-	s.maxZxid = max(s.maxZxid, in.head.Zxid)
-	q := l.asked[in.head.Xid]
-	delete(l.asked, in.head.Xid)
-	l.heard = now()
-	s.mu.Unlock()
-	in.head.Zxid = 0 // the library keeps zxids without a lock, and has no use for them here
-	switch {
-	case in.skipped > 0:
-		in.head.Err = jute.CodeMarshallingError // as for a request that is too large
-	case in.head.Err != jute.CodeOK:
-		in.body = nil // it does not look at it
-	default:
-		if err := jute.CheckReply(q.op, q.ops, in.body); err != nil {
-			return fmt.Errorf("%w: the answer to %s: %w", ErrProtocol, jute.OpName(q.op), err)
-		}
-	}
-	l.lib.deliver(&in.head, rawRecord(in.body))
-	return nil
-}
-
-// remember notes a request of the library's, so that its answer can be judged. Session.mu is held.
-func (l *link) remember(h jute.RequestHeader, frame []byte) {
-	q := asked{op: h.Op}
-	if h.Op == jute.OpMulti || h.Op == jute.OpMultiRead {
-		var r jute.MultiRequest
-		if jute.Unmarshal(frame[8:], &r) == nil {
-			for _, one := range r.Ops {
-				q.ops = append(q.ops, one.Op)
-			}
-		}
-	}
-	if l.asked == nil {
-		l.asked = map[int32]asked{}
-	}
-	l.asked[h.Xid] = q
-}
-
-// asked is a request of the library's.
-type asked struct {
-	op  int32
-	ops []int32 // of a multi: the operations that it consists of
-}
+var libAddr = &net.UnixAddr{Net: "curator", Name: "curator"}

@@ -15,15 +15,16 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// loose is a libConn without a session behind it, and a link that goes nowhere.
+// loose is a libConn with a link that goes nowhere, of a session that does not run.
 func loose(t *testing.T) (*libConn, *link) {
 	end, other := net.Pipe()
 	t.Cleanup(func() { end.Close(); other.Close() })
-	s := &Session{cfg: Config{MaxFrame: 100, MaxReply: 1000, Timeout: time.Second}, watches: newRegistry(), byXid: map[int32]*Call{}, id: 7}
-	l := &link{s: s, conn: end, quit: make(chan struct{}), wake: make(chan struct{}, 1)}
-	s.link = l
-	l.lib = newLibConn(s, l)
-	return l.lib, l
+	s := &Session{cfg: Config{Limits: Limits{MaxFrame: 100, MaxReply: 1000}, Timeout: time.Second},
+		identity: identity{id: 7}, calls: newCalls(), watches: newRegistry()}
+	l := s.newLink(&attempt{conn: end}, false)
+	s.links.add(l)
+	l.library.conn = newLibConn(s, l)
+	return l.library.conn, l
 }
 
 func helloFrame(id int64) []byte {
@@ -47,33 +48,33 @@ func TestLibConnSplitsFramesHoweverTheyAreWritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	}
-	assert.Equal(t, want, l.out, "the connect request stays here")
+	assert.Equal(t, want, l.output.buf, "the connect request stays here")
 
 	c, l = loose(t)
 	n, err := c.Write(all)
 	require.NoError(t, err)
 	require.Equal(t, len(all), n)
-	assert.Equal(t, want, l.out)
+	assert.Equal(t, want, l.output.buf)
 }
 
 func TestLibConnKeepsThePingsOfTheLibrary(t *testing.T) {
 	c, l := loose(t)
 	_, err := c.Write(append(helloFrame(0), requestFrame(jute.XidPing, jute.OpPing)...))
 	require.NoError(t, err)
-	assert.Empty(t, l.out)
+	assert.Empty(t, l.output.buf)
 }
 
 func TestLibConnRefusesAForeignSession(t *testing.T) {
 	c, l := loose(t)
 	_, err := c.Write(helloFrame(8))
 	require.Error(t, err)
-	<-l.quit
+	<-l.end.ctx.Done()
 	for _, own := range []int64{0, 7} {
 		c, l = loose(t)
 		_, err = c.Write(helloFrame(own))
 		require.NoError(t, err)
 		select {
-		case <-l.quit:
+		case <-l.end.ctx.Done():
 			t.Fatal("closed")
 		default:
 		}
@@ -86,7 +87,8 @@ func TestLibConnNeverFailsAWrite(t *testing.T) {
 	require.NoError(t, err)
 	l.close(io.ErrUnexpectedEOF)
 	c.fail(io.ErrUnexpectedEOF)
-	for _, frame := range [][]byte{requestFrame(1, jute.OpGetData, read("/")), {0, 0, 0, 0}, {0, 0, 0, 3, 1, 2, 3}} {
+	for _, frame := range [][]byte{requestFrame(1, jute.OpGetData, read("/")), {0, 0, 0, 0},
+		{0, 0, 0, 3, 1, 2, 3}} {
 		n, err := c.Write(frame)
 		require.NoError(t, err)
 		require.Equal(t, len(frame), n)
@@ -138,14 +140,14 @@ func TestLibConnAgreesToEverythingAfterTheEnd(t *testing.T) {
 	}
 }
 
-// The library waits for the answer to its farewell without end, and nobody else may be left to give it.
+// The library waits for the answer to closeSession without limit, and only libConn may be left to give it.
 func TestLibConnAnswersAFarewellThatNobodyElseCan(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		c, l := loose(t)
 		_, err := c.Write(helloFrame(0))
 		require.NoError(t, err)
 		if dead { // and that is not known here yet
-			l.s.link = nil
+			l.s.links.live = nil
 		}
 		_, err = c.Write(requestFrame(3, jute.OpCloseSession))
 		require.NoError(t, err)
@@ -156,21 +158,24 @@ func TestLibConnAnswersAFarewellThatNobodyElseCan(t *testing.T) {
 
 func TestLibConnAnswersWhatIsTooLarge(t *testing.T) {
 	c, l := loose(t)
-	_, err := c.Write(append(helloFrame(0), requestFrame(1, jute.OpSetData, &jute.SetDataRequest{Path: "/a", Data: make([]byte, 200)})...))
+	_, err := c.Write(append(helloFrame(0),
+		requestFrame(1, jute.OpSetData, &jute.SetDataRequest{Path: "/a", Data: make([]byte, 200)})...))
 	require.NoError(t, err)
 	assert.Equal(t, jute.CodeMarshallingError, replyOf(t, c).Err)
-	assert.Empty(t, l.out)
+	assert.Empty(t, l.output.buf)
 }
 
-// The library writes down the zxid of a reply while it may be reading it for its watches. It is spared that: the tap puts in what is right.
+// The library writes down the zxid of a reply while it may be reading it for its watches. It is spared that:
+// the tap puts in what is right.
 func TestTheLibraryLearnsNoZxids(t *testing.T) {
 	c, l := loose(t)
 	ours, theirs := net.Pipe()
 	defer ours.Close()
-	l.in, l.asked = newMeter(ours), map[int32]asked{3: {op: jute.OpSync}}
+	l.in, l.library.asked = newMeter(ours), map[int32]asked{3: {op: jute.OpSync}}
 	go func() {
 		defer theirs.Close()
-		_, _ = theirs.Write(jute.Frame(&jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode}, &jute.PathRequest{Path: "/a"}))
+		_, _ = theirs.Write(jute.Frame(&jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode},
+			&jute.PathRequest{Path: "/a"}))
 	}()
 	require.ErrorIs(t, l.read(), io.EOF)
 	assert.Equal(t, jute.Marshal(&jute.ReplyHeader{Xid: 3, Err: jute.CodeNoNode}), frameOf(t, c))

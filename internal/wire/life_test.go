@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ import (
 // How a session lives and ends: promise P1 and the rules R1 to R5, R8.
 
 // deadline is the instant at which the session lapses if nothing is answered any more.
-func (c *client) deadline() time.Time { return c.Validity().Until() }
+func (c *client) deadline() time.Time { return time.Now().Add(c.Validity().Remaining()) }
 
 // lapses insists that the session is lost exactly at the instant.
 func (c *client) lapses(at time.Time) {
@@ -48,24 +47,22 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 			"replies are lost":     func(s *zktest.Server) { s.BlackHole(0, zktest.ToClient) },
 			"stopped":              func(s *zktest.Server) { s.Stop() },
 		} {
-			t.Run(fmt.Sprint(name, rule), func(t *testing.T) {
-				onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-					c := connected(t, srv.Dial, func(cfg *Config) { cfg.Rule = rule })
-					time.Sleep(33_333 * time.Millisecond)
-					require.Empty(t, c.seen())
-					ping, most := rule.pace(10 * time.Second)
-					assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.cut()-ping, "pinged at the pace")
-					silence(srv)
-					synctest.Wait()
-					at, start := c.deadline(), time.Now()
-					ev := c.await(Disconnected)
-					assert.LessOrEqual(t, time.Since(start), most+ping)
-					if name != "stopped" {
-						assert.ErrorIs(t, ev.Err, errSilent)
-					}
-					c.lapses(at)
-				})
-			})
+			t.Run(fmt.Sprint(name, rule), served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
+				time.Sleep(33_333 * time.Millisecond)
+				require.Empty(t, c.seen())
+				ping, most := rule.pace(10 * time.Second)
+				assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.cut()-ping, "pinged at the pace")
+				silence(srv)
+				synctest.Wait()
+				at, start := c.deadline(), time.Now()
+				ev := c.await(Disconnected)
+				assert.LessOrEqual(t, time.Since(start), most+ping)
+				if name != "stopped" {
+					assert.ErrorIs(t, ev.Err, errSilent)
+				}
+				c.lapses(at)
+			}))
 		}
 	}
 }
@@ -74,11 +71,12 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 func TestHeldByHeartbeats(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond}
-		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Rule = rule })
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
 		c.create("/own", jute.ModeEphemeral)
 		require.False(t, c.Validity().Hold(), "one write is not enough")
 		beat := func() {
-			r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/own", Version: -1}}}})
+			check := jute.MultiOp{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/own", Version: -1}}
+			r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{check}})
 			require.NoError(t, r.Err)
 		}
 		beat()
@@ -88,7 +86,8 @@ func TestHeldByHeartbeats(t *testing.T) {
 			time.Sleep(time.Second)
 			beat()
 			gap, _ := rule.pace(10 * time.Second)
-			require.Equal(t, before.Add(10*time.Second-time.Second-gap-500*time.Millisecond), c.deadline(), "from the last beat but one")
+			require.Equal(t, before.Add(10*time.Second-time.Second-gap-500*time.Millisecond), c.deadline(),
+				"from the last beat but one")
 			before = before.Add(time.Second)
 		}
 		c.lapses(c.deadline()) // pings go on being answered
@@ -97,8 +96,7 @@ func TestHeldByHeartbeats(t *testing.T) {
 
 func TestAHoleInOneConnectionIsLeftBehind(t *testing.T) {
 	for _, dir := range []zktest.Direction{zktest.FromClient, zktest.ToClient, zktest.Both} {
-		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-			c := connected(t, srv.Dial)
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 			time.Sleep(5 * time.Second)
 			srv.BlackHole(c.ID(), dir)
 			r := c.start(jute.OpGetData, read("/"))
@@ -142,7 +140,9 @@ func TestHungMembersLeaveTimeForTheOthers(t *testing.T) {
 						}
 						return f.Dial(ctx, network, addr)
 					}
-					c := connected(t, dial, func(cfg *Config) { cfg.Servers, cfg.Timeout = []string{"a:1", "b:1", "c:1", "d:1"}, 9*time.Second })
+					c := connected(t, dial, func(cfg *Config) {
+						cfg.Servers, cfg.Timeout = []string{"a:1", "b:1", "c:1", "d:1"}, 9*time.Second
+					})
 					time.Sleep(10 * time.Second)
 					hung.Store(true)
 					time.Sleep(20 * time.Second)
@@ -154,7 +154,8 @@ func TestHungMembersLeaveTimeForTheOthers(t *testing.T) {
 	}
 }
 
-// When the time runs out, the pauses between the attempts get shorter: a server that is back in time is found in time.
+// When the time runs out, the pauses between the attempts get shorter: a server that is back in time is found
+// in time.
 func TestTheBackOffLeavesTimeForAnotherAttempt(t *testing.T) {
 	for range 20 {
 		onServer(t, zktest.Config{TickTime: time.Second}, func(t *testing.T, srv *zktest.Server) {
@@ -171,8 +172,7 @@ func TestTheBackOffLeavesTimeForAnotherAttempt(t *testing.T) {
 }
 
 func TestARequestThatIsNeverAnsweredEndsTheConnection(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Inject(zktest.Fault{Op: "getData", Action: zktest.DropRequest})
 		start := time.Now()
 		r := c.do(jute.OpGetData, read("/"))
@@ -191,16 +191,14 @@ func TestHandshakesThatDoNotEndAreBounded(t *testing.T) {
 		"lost":   {Op: "connect", Action: zktest.DropRequest, Times: 2},
 		"cut":    {Op: "connect", Action: zktest.CutBefore, Times: 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				fault := srv.Inject(fault)
-				start := time.Now()
-				c := connected(t, srv.Dial)
-				assert.LessOrEqual(t, time.Since(start), 2*(10*time.Second/3)+300*time.Millisecond)
-				assert.Equal(t, 2, fault.Hits())
-				_ = c
-			})
-		})
+		t.Run(name, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			fault := srv.Inject(fault)
+			start := time.Now()
+			c := connected(t, srv.Dial)
+			assert.LessOrEqual(t, time.Since(start), 2*(10*time.Second/3)+300*time.Millisecond)
+			assert.Equal(t, 2, fault.Hits())
+			_ = c
+		}))
 	}
 }
 
@@ -220,10 +218,10 @@ func TestADialThatHangsIsBounded(t *testing.T) {
 	})
 }
 
-// Whoever knows id and password can end a session: the one with the connection learns it by the connection's end.
+// A second connection with the session's id and password can end it: the first learns it by the end of its
+// connection.
 func TestExpiryByASecondConnection(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/e", jute.ModeEphemeral)
 		watch := c.watch(Data, "/e")
 		id, password := c.Identity()
@@ -232,7 +230,8 @@ func TestExpiryByASecondConnection(t *testing.T) {
 		conn, err := srv.Dial(t.Context(), "", "")
 		require.NoError(t, err)
 		defer conn.Close()
-		_, err = conn.Write(append(jute.Frame(&jute.ConnectRequest{Timeout: 10_000, SessionID: id, Password: password}), requestFrame(1, jute.OpCloseSession)...))
+		attach := jute.Frame(&jute.ConnectRequest{Timeout: 10_000, SessionID: id, Password: password})
+		_, err = conn.Write(append(attach, requestFrame(1, jute.OpCloseSession)...))
 		require.NoError(t, err)
 		ev := c.await(Lost)
 		assert.ErrorIs(t, ev.Err, ErrExpired)
@@ -247,8 +246,7 @@ func TestExpiryByASecondConnection(t *testing.T) {
 
 // A server may say it in a reply, too.
 func TestExpiryByAReply(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Inject(zktest.Fault{Op: "create", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired})
 		r := c.do(jute.OpCreate, creation("/a", 0))
 		assert.ErrorIs(t, r.Err, ErrSessionLost)
@@ -257,8 +255,7 @@ func TestExpiryByAReply(t *testing.T) {
 }
 
 func TestWipedDataEndTheSessionAndTheNextOneStartsAnew(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/a", 0)
 		time.Sleep(10 * time.Second)
 		at := c.deadline()
@@ -282,7 +279,8 @@ func TestWipedDataEndTheSessionAndTheNextOneStartsAnew(t *testing.T) {
 	})
 }
 
-// What looks like wiped data for long: servers that do not serve. They have lost nothing, and the claim stays.
+// What looks like wiped data for long: servers that do not serve. They have lost nothing, and the claim
+// stays.
 func TestAnOutageIsNoRegression(t *testing.T) {
 	for name, outage := range map[string]func(f *fake, p *peer){
 		"closing the connection": func(_ *fake, p *peer) { p.hello() },
@@ -299,34 +297,32 @@ func TestAnOutageIsNoRegression(t *testing.T) {
 			p.obey()
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				start := time.Now()
-				claims := make(chan int64, 1000)
-				var f *fake
-				f = scripted(t, func(_ int, p *peer) {
-					if time.Since(start) < 2*time.Minute {
-						outage(f, p)
-						return
-					}
-					claims <- p.welcome(10 * time.Second).LastZxidSeen
-					for {
-						h, _ := p.request()
-						p.reply(h, 600, 0)
-					}
-				})
-				c := open(t, f.Dial, func(cfg *Config) { cfg.LastZxid = 500 })
-				c.await(Connected)
-				time.Sleep(2*time.Minute + time.Second)
-				for len(claims) > 0 {
-					if claim := <-claims; claim != 0 { // a probe: its server was asked
-						assert.EqualValues(t, 500, claim)
-					}
+		t.Run(name, bubbled(func(t *testing.T) {
+			start := time.Now()
+			claims := make(chan int64, 1000)
+			var f *fake
+			f = scripted(t, func(_ int, p *peer) {
+				if time.Since(start) < 2*time.Minute {
+					outage(f, p)
+					return
 				}
-				assert.NotContains(t, c.seen(), Regressed)
-				assert.GreaterOrEqual(t, c.MaxZxid(), int64(500))
+				claims <- p.welcome(10 * time.Second).LastZxidSeen
+				for {
+					h, _ := p.request()
+					p.reply(h, 600, 0)
+				}
 			})
-		})
+			c := open(t, f.Dial, func(cfg *Config) { cfg.LastZxid = 500 })
+			c.await(Connected)
+			time.Sleep(2*time.Minute + time.Second)
+			for len(claims) > 0 {
+				if claim := <-claims; claim != 0 { // a probe: its server was asked
+					assert.EqualValues(t, 500, claim)
+				}
+			}
+			assert.NotContains(t, c.seen(), Regressed)
+			assert.GreaterOrEqual(t, c.MaxZxid(), int64(500))
+		}))
 	}
 }
 
@@ -338,17 +334,11 @@ func TestTheOldSessionIsClosedBeforeTheNewOneIsAnnounced(t *testing.T) {
 					cfg.Credentials = []Credential{{"digest", []byte("u:p")}}
 				}
 			}
-			old := connected(t, srv.Dial, credentials)
-			old.create("/e", jute.ModeEphemeral)
-			old.Abort(errors.New("given up"))
-			old.Wait()
+			old := abandoned(t, srv, credentials)
 			require.True(t, srv.Exists("/e"))
-			id, password := old.Identity()
-
 			seen := false
 			spy := spyOn(srv.Dial)
-			next := open(t, spy.Dial, credentials, func(cfg *Config) {
-				cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}}
+			next := open(t, spy.Dial, credentials, old.fenced(time.Minute), func(cfg *Config) {
 				cfg.LastZxid = old.MaxZxid()
 				was := cfg.OnEvent
 				cfg.OnEvent = func(ev Event) {
@@ -361,7 +351,7 @@ func TestTheOldSessionIsClosedBeforeTheNewOneIsAnnounced(t *testing.T) {
 			require.Len(t, srv.Sessions(), 1)
 			assert.Equal(t, next.ID(), srv.Sessions()[0].ID)
 			assert.Zero(t, spy.connectOf(0).SessionID)
-			assert.Equal(t, id, spy.connectOf(1).SessionID)
+			assert.Equal(t, old.ID(), spy.connectOf(1).SessionID)
 			srv.Cut(0)
 			next.await(Connected)
 			assert.Equal(t, 3, spy.links(), "once")
@@ -377,126 +367,108 @@ func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
 		"silence":      {Op: "closeSession", Action: zktest.DropRequest},
 		"handshake":    {Op: "connect", Action: zktest.CutBefore, Times: 3},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				old := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
-				old.create("/e", jute.ModeEphemeral)
-				old.Abort(errors.New("given up"))
-				old.Wait()
-				srv.Inject(fault)
-				id, password := old.Identity()
-				next := connected(t, srv.Dial, func(cfg *Config) {
-					cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Minute)}}
-				})
-				assert.False(t, srv.Exists("/e"))
-				assert.NotEqual(t, id, next.ID())
-				time.Sleep(15 * time.Second)
-				assert.Len(t, srv.Sessions(), 1, "those that were opened in vain are closed, or expire")
-			})
-		})
+		t.Run(name, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			old := abandoned(t, srv, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
+			srv.Inject(fault)
+			next := connected(t, srv.Dial, old.fenced(time.Minute))
+			assert.False(t, srv.Exists("/e"))
+			assert.NotEqual(t, old.ID(), next.ID())
+			time.Sleep(15 * time.Second)
+			assert.Len(t, srv.Sessions(), 1, "sessions that nobody uses are closed, or expire")
+		}))
 	}
 }
 
-// Servers that were down give every session its whole timeout again. What is left of an old one is closed late, too.
+// Servers that were down give every session its whole timeout again. What is left of an old one is closed
+// late, too.
 func TestFencingAfterALongOutage(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
 		"at once": {Op: "setACL", Action: zktest.DropRequest}, // nobody does that
 		"refused": {Op: "closeSession", Action: zktest.ReplyError, Err: zktest.ErrSystemError},
 		"cut":     {Op: "connect", Action: zktest.CutBefore, After: 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
-				old := connected(t, srv.Dial, long)
-				old.create("/e", jute.ModeEphemeral)
-				id, password := old.Identity()
-				srv.Stop()
-				old.Abort(errors.New("given up"))
-				old.Wait()
-				next := open(t, srv.Dial, long, func(cfg *Config) {
-					cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Second)}}
-				})
-				time.Sleep(3 * time.Minute)
-				srv.Inject(fault)
-				require.NoError(t, srv.Start())
-				next.await(Connected)
-				assert.False(t, srv.Exists("/e"))
-				assert.NoError(t, next.Close(t.Context()))
-			})
-		})
+		t.Run(name, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
+			old := abandoned(t, srv, long)
+			srv.Stop()
+			next := open(t, srv.Dial, long, old.fenced(time.Second))
+			time.Sleep(3 * time.Minute)
+			srv.Inject(fault)
+			require.NoError(t, srv.Start())
+			next.await(Connected)
+			assert.False(t, srv.Exists("/e"))
+			assert.NoError(t, next.Close(t.Context()))
+		}))
 	}
 }
 
-// It is not insisted upon for ever.
+// After its time an earlier session is left to expire.
 func TestFencingIsGivenUp(t *testing.T) {
 	why := errors.New("why")
-	for _, until := range []time.Time{time.Now().Add(time.Hour), time.Now()} {
-		f := Fence{SessionID: 7, Until: until}
-		s := &Session{fences: fences{left: []Fence{f}}, log: slog.New(slog.DiscardHandler)}
-		for range fenceTries - 1 {
-			assert.Equal(t, why, s.fenced(f, why))
+	for _, underWay := range []bool{true, false} {
+		f := Fence{SessionID: 7, Until: time.Now()}
+		if underWay {
+			f.Until = f.Until.Add(time.Hour)
 		}
-		if err := s.fenced(f, why); until.After(time.Now()) {
-			assert.Equal(t, why, err, "something of it may be under way")
-		} else {
-			assert.NoError(t, err)
+		fs := fences{open: []Fence{f}}
+		for try := range fenceTries {
+			stop, abandoned := fs.tried(f, why)
+			last := try == fenceTries-1 && !underWay
+			assert.Equal(t, !last, stop != nil)
+			assert.Equal(t, last, abandoned != nil)
 		}
-		assert.NoError(t, s.fenced(f, nil))
-		assert.Empty(t, s.Unfenced())
+		_, _ = fs.tried(f, nil)
+		assert.Empty(t, fs.all())
 	}
 }
 
-// A session that could not be closed and was left to expire may live for long: each attempt gave it its whole timeout again. Close does not say that nothing
-// is left before it has closed that, too (found by the simulation).
+// A session that could not be closed and was left to expire may live for long: each attempt gave it its whole
+// timeout again. Close does not say that nothing is left before it has closed that, too (found by the
+// simulation).
 func TestCloseTriesWhatWasLeft(t *testing.T) {
-	for name, strikes := range map[string]int{"in time": fenceTries, "in vain": -1} {
+	for name, strikes := range map[string]int{"in time": fenceTries, "too late": -1} {
 		for _, handedOn := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", handed on: ", handedOn), func(t *testing.T) {
-				onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-					long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
-					old := connected(t, srv.Dial, long)
-					old.create("/e", jute.ModeEphemeral)
-					id, password := old.Identity()
-					old.Abort(errors.New("given up"))
-					old.Wait()
-					srv.Inject(zktest.Fault{Session: id, Op: "closeSession", Times: strikes, Action: zktest.CutBefore})
-					next := connected(t, srv.Dial, long, func(cfg *Config) { cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now()}} })
-					assert.True(t, srv.Exists("/e"), "left to expire")
-					if handedOn {
-						next.Abort(errors.New("given up, too"))
-						next.Wait()
-						spy := spyOn(srv.Dial)
-						next = connected(t, spy.Dial, long, func(cfg *Config) { cfg.Fences = next.Unfenced() })
-						assert.Equal(t, 1, spy.links(), "it holds nobody up any more")
-					}
-					err := next.within(t.Context(), time.Second)
-					if strikes > 0 {
-						assert.NoError(t, err)
-						assert.False(t, srv.Exists("/e"))
-					} else {
-						assert.ErrorIs(t, err, ErrUnacknowledged)
-					}
-				})
-			})
+			title := fmt.Sprint(name, ", handed on: ", handedOn)
+			t.Run(title, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				long := func(cfg *Config) { cfg.Timeout = 40 * time.Second }
+				old := abandoned(t, srv, long)
+				srv.Inject(zktest.Fault{Session: old.ID(), Op: "closeSession", Times: strikes, Action: zktest.CutBefore})
+				next := connected(t, srv.Dial, long, old.fenced(0))
+				assert.True(t, srv.Exists("/e"), "left to expire")
+				if handedOn {
+					next.Abort(errors.New("given up, too"))
+					next.Wait()
+					spy := spyOn(srv.Dial)
+					next = connected(t, spy.Dial, long, func(cfg *Config) { cfg.Fences = next.Unfenced() })
+					assert.Equal(t, 1, spy.links(), "it holds nobody up any more")
+				}
+				err := next.within(t.Context(), time.Second)
+				if strikes > 0 {
+					assert.NoError(t, err)
+					assert.False(t, srv.Exists("/e"))
+				} else {
+					assert.ErrorIs(t, err, ErrUnacknowledged)
+				}
+			}))
 		}
 	}
 }
 
-// A member without a quorum may have missed that the session was opened: that it does not know it says nothing (found by the simulation).
+// A member without a quorum may have missed that the session was opened: that it does not know it says
+// nothing (found by the simulation).
 func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			switch n {
-			case 1:
-				p.welcome(10 * time.Second)
-			case 2:
-				p.hello()
-				p.send(&jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
-			default:
-				p.welcome(10 * time.Second)
-				p.obey()
-			}
-		})
+	onScript(t, func(n int, p *peer) {
+		switch n {
+		case 1:
+			p.welcome(10 * time.Second)
+		case 2:
+			p.hello()
+			p.send(&jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
+		default:
+			p.welcome(10 * time.Second)
+			p.obey()
+		}
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
 		c.await(Connected)
 		c.await(Disconnected)
@@ -504,27 +476,23 @@ func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
 	})
 }
 
-// A session that ends before it could close the one before it leaves that to the next (found by the simulation).
+// A session that ends before it could close the one before it leaves that to the next (found by the
+// simulation).
 func TestFencesAreHandedOn(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		old := connected(t, srv.Dial)
-		old.create("/e", jute.ModeEphemeral)
-		id, password := old.Identity()
-		old.Abort(errors.New("given up"))
-		old.Wait()
+		old := abandoned(t, srv)
 		srv.Stop()
-		between := open(t, srv.Dial, func(cfg *Config) {
-			cfg.Fences = []Fence{{SessionID: id, Password: password, Until: time.Now().Add(time.Hour)}}
-		})
+		between := open(t, srv.Dial, old.fenced(time.Hour))
 		between.Abort(errors.New("given up, too"))
 		left := between.Unfenced()
 		require.Len(t, left, 1)
-		assert.Equal(t, id, left[0].SessionID)
+		assert.Equal(t, old.ID(), left[0].SessionID)
 		assert.ErrorIs(t, between.Close(t.Context()), ErrUnacknowledged)
 
 		require.NoError(t, srv.Start())
 		for i := range maxFences + 2 { // those that nobody knows
-			left = slices.Insert(left, 0, Fence{SessionID: int64(100 + i), Password: make([]byte, 16), Until: time.Now().Add(time.Hour)})
+			left = slices.Insert(left, 0, Fence{SessionID: int64(100 + i), Password: make([]byte, 16),
+				Until: time.Now().Add(time.Hour)})
 		}
 		spy := spyOn(srv.Dial)
 		next := connected(t, spy.Dial, func(cfg *Config) { cfg.Fences = left })
@@ -538,18 +506,17 @@ func TestFencesAreHandedOn(t *testing.T) {
 // ---- what extends the validity, and what does not ----
 
 func TestPingsArePairedWithTheOldest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(_ int, p *peer) {
-			p.welcome(10 * time.Second)
-			var unanswered []jute.RequestHeader
-			for {
-				h, _ := p.request()
-				if unanswered = append(unanswered, h); len(unanswered) == 2 { // always one behind
-					p.reply(unanswered[0], 0, 0)
-					unanswered = unanswered[1:]
-				}
+	onScript(t, func(_ int, p *peer) {
+		p.welcome(10 * time.Second)
+		var unanswered []jute.RequestHeader
+		for {
+			h, _ := p.request()
+			if unanswered = append(unanswered, h); len(unanswered) == 2 { // always one behind
+				p.reply(unanswered[0], 0, 0)
+				unanswered = unanswered[1:]
 			}
-		})
+		}
+	}, func(t *testing.T, f *fake) {
 		start := time.Now()
 		c := connected(t, f.Dial)
 		ping, _ := Rule{}.pace(10 * time.Second)
@@ -571,47 +538,48 @@ func TestPingsArePairedWithTheOldest(t *testing.T) {
 func TestOnlyAnswersToOurRequestsExtendTheValidity(t *testing.T) {
 	for name, say := range map[string]func(p *peer){
 		"watch events": func(p *peer) {
-			p.send(&jute.ReplyHeader{Xid: jute.XidNotification}, &jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: 3, Path: "/a"})
+			p.send(&jute.ReplyHeader{Xid: jute.XidNotification},
+				&jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: 3, Path: "/a"})
 		},
-		"auth replies":                        func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidAuth}) },
-		"replies to the library":              func(p *peer) { p.send(&jute.ReplyHeader{Xid: 7, Zxid: 1}) },
-		"replies to nobody":                   func(p *peer) { p.send(&jute.ReplyHeader{Xid: -5000, Zxid: 1}) },
-		"reserved xids":                       func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidSetWatches, Zxid: 1}) },
-		"refusals for want of a login":        func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionClosedRequireSASL}) },
-		"replies to a session that has moved": func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionMoved}) },
+		"auth replies":           func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidAuth}) },
+		"replies to the library": func(p *peer) { p.send(&jute.ReplyHeader{Xid: 7, Zxid: 1}) },
+		"replies to nobody":      func(p *peer) { p.send(&jute.ReplyHeader{Xid: -5000, Zxid: 1}) },
+		"reserved xids":          func(p *peer) { p.send(&jute.ReplyHeader{Xid: jute.XidSetWatches, Zxid: 1}) },
+		"refusals for want of a login": func(p *peer) {
+			p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionClosedRequireSASL})
+		},
+		"replies to a session that has moved": func(p *peer) {
+			p.send(&jute.ReplyHeader{Xid: jute.XidPing, Err: jute.CodeSessionMoved})
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(n int, p *peer) {
-					if n > 1 {
-						p.swallow()
-					}
-					p.welcome(10 * time.Second)
-					go p.swallow()
-					for {
-						say(p)
-						time.Sleep(500 * time.Millisecond)
-					}
-				})
-				c := connected(t, f.Dial)
-				at := c.deadline()
-				assert.Equal(t, 10*time.Second, time.Until(at))
-				c.lapses(at)
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(n int, p *peer) {
+				if n > 1 {
+					p.swallow()
+				}
+				p.welcome(10 * time.Second)
+				go p.swallow()
+				for {
+					say(p)
+					time.Sleep(500 * time.Millisecond)
+				}
 			})
-		})
+			c := connected(t, f.Dial)
+			at := c.deadline()
+			assert.Equal(t, 10*time.Second, time.Until(at))
+			c.lapses(at)
+		}))
 	}
 }
 
 func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			p.hello()
-			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: n > 1})
-			if n == 1 {
-				return // and the connection is cut
-			}
-			p.obey()
-		})
+	onScript(t, func(n int, p *peer) {
+		p.admit(10*time.Second, n > 1)
+		if n == 1 {
+			return // and the connection is cut
+		}
+		p.obey()
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
 		assert.False(t, c.await(Connected).ReadOnly)
 		at := c.deadline()
@@ -625,18 +593,18 @@ func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
 	})
 }
 
-// Servers refuse a client that has seen more than they have. A session of a member without a quorum never lapses: it would be refused for ever.
+// Servers refuse a client that has seen more than they have. A session of a member without a quorum never
+// lapses: it would be refused without end.
 func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
+	onScript(t, func(n int, p *peer) {
+		if n > 1 {
 			p.hello()
-			if n > 1 {
-				return // a hang-up
-			}
-			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true})
-			h, _ := p.next()
-			p.reply(h, 1<<40, jute.CodeOK)
-		})
+			return // a hang-up
+		}
+		p.admit(10*time.Second, true)
+		h, _ := p.next()
+		p.reply(h, 1<<40, jute.CodeOK)
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
 		assert.True(t, c.await(Connected).ReadOnly)
 		require.NoError(t, c.do(jute.OpSync, read("/")).Err)
@@ -650,14 +618,12 @@ func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
 
 // A session at a member without a quorum holds nothing and never lapses, so it takes the client's consent.
 func TestAReadOnlyMemberThatWasNotAskedFor(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			assert.False(t, p.hello().ReadOnly)
-			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: n == 1})
-			if n > 1 {
-				p.obey()
-			}
-		})
+	onScript(t, func(n int, p *peer) {
+		assert.False(t, p.admit(10*time.Second, n == 1).ReadOnly)
+		if n > 1 {
+			p.obey()
+		}
+	}, func(t *testing.T, f *fake) {
 		c := open(t, f.Dial)
 		assert.False(t, c.await(Connected).ReadOnly)
 		assert.Len(t, f.dials(), 2)
@@ -665,8 +631,7 @@ func TestAReadOnlyMemberThatWasNotAskedFor(t *testing.T) {
 }
 
 func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Delay(0, 200*time.Millisecond)
 		time.Sleep(12_345 * time.Millisecond)
 		sent := time.Now()
@@ -685,33 +650,30 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 			return l.s.replied(l, incoming{head: jute.ReplyHeader{Xid: c.xid}}) == nil
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				_, l := loose(t)
-				s := l.s
-				s.validity = newValidity(always(Rule{}), 10*time.Second)
-				s.validity.connected(now(), 10*time.Second, false)
-				l.room, s.xid = newRoom(10), firstXid
-				l.pings = []instant{now()}
-				c, r := call(jute.OpGetData, read("/"))
-				s.Submit(c)
-				time.Sleep(10 * time.Second)
-				require.False(t, answer(l, c))
-				assert.True(t, s.validity.Lapsed())
-				assert.Zero(t, s.validity.Remaining())
-				if name == "call" {
-					reply := <-r
-					assert.ErrorIs(t, reply.Err, ErrConnectionLost)
-					assert.ErrorIs(t, reply.Err, ErrSessionLost)
-				}
-			})
-		})
+		t.Run(name, bubbled(func(t *testing.T) {
+			_, l := loose(t)
+			s := l.s
+			s.validity = newValidity(always(Rule{}), 10*time.Second)
+			s.validity.connected(now(), 10*time.Second, false)
+			l.window = newWindow(10)
+			l.pulse.pings = []instant{now()}
+			c, r := call(jute.OpGetData, read("/"))
+			s.Submit(c)
+			time.Sleep(10 * time.Second)
+			require.False(t, answer(l, c))
+			assert.True(t, s.validity.Lapsed())
+			assert.Zero(t, s.validity.Remaining())
+			if name == "call" {
+				reply := <-r
+				assert.ErrorIs(t, reply.Err, ErrConnectionLost)
+				assert.ErrorIs(t, reply.Err, ErrSessionLost)
+			}
+		}))
 	}
 }
 
 func TestNothingRevivesALostSession(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/e", jute.ModeEphemeral)
 		time.Sleep(time.Second)
 		srv.BlackHole(0, zktest.Both)
@@ -727,19 +689,18 @@ func TestNothingRevivesALostSession(t *testing.T) {
 
 // Rule R4.
 func TestAMemberWithASmallerLimitShortensTheTimeEvenUnheard(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			switch n {
-			case 1:
-				p.welcome(4 * time.Second)
-				p.next() // cut
-			case 2:
-				p.welcome(20 * time.Second)
-				p.next() // cut
-			default:
-				p.swallow()
-			}
-		})
+	onScript(t, func(n int, p *peer) {
+		switch n {
+		case 1:
+			p.welcome(4 * time.Second)
+			p.next() // cut
+		case 2:
+			p.welcome(20 * time.Second)
+			p.next() // cut
+		default:
+			p.swallow()
+		}
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial, func(cfg *Config) { cfg.Timeout = 20 * time.Second })
 		c.start(jute.OpSync)
 		c.await(Connected)
@@ -779,41 +740,38 @@ func TestServersAreNotHammered(t *testing.T) {
 		"closes at once":             func(*peer) {},
 		"closes after the handshake": func(p *peer) { p.welcome(10 * time.Second) },
 		"gives no session":           func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{Timeout: 10_000}) },
-		"gives no time":              func(p *peer) { p.hello(); p.send(&jute.ConnectResponse{SessionID: 1, Timeout: 1}) },
-		"speaks nonsense":            func(p *peer) { p.hello(); p.raw([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) },
+		"gives no time":              func(p *peer) { p.admit(time.Millisecond, false) },
+		"speaks nonsense":            func(p *peer) { p.hello(); p.raw([]byte("HTTP/1.1 400 Bad\r\n\r\n")) },
 		"claims a huge response":     func(p *peer) { p.hello(); p.raw([]byte{0x7f, 0, 0, 0, 1, 2, 3}) },
 		"short response":             func(p *peer) { p.hello(); p.raw([]byte{0, 0, 0, 2, 1, 2}) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(_ int, p *peer) { serve(p) })
-				c := open(t, f.Dial, func(cfg *Config) { cfg.Servers = []string{"a:1", "b:1", "c:1"} })
-				time.Sleep(time.Minute)
-				dials := f.dials()
-				most := 90
-				if name == "closes at once" { // as servers do that are about to serve: each is asked once a second
-					most = 220
-				}
-				assert.Less(t, len(dials), most)
-				assert.Greater(t, len(dials), 10)
-				assert.NotContains(t, c.seen(), Lost)
-			})
-		})
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(_ int, p *peer) { serve(p) })
+			c := open(t, f.Dial, func(cfg *Config) { cfg.Servers = []string{"a:1", "b:1", "c:1"} })
+			time.Sleep(time.Minute)
+			dials := f.dials()
+			most := 90
+			if name == "closes at once" { // as servers do that are about to serve: each is asked once a second
+				most = 220
+			}
+			assert.Less(t, len(dials), most)
+			assert.Greater(t, len(dials), 10)
+			assert.NotContains(t, c.seen(), Lost)
+		}))
 	}
 }
 
 func TestAForeignSessionIsRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(n int, p *peer) {
-			if n == 1 {
-				p.welcome(10 * time.Second)
-				p.next()
-				return
-			}
-			p.hello()
-			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession + 1, Password: make([]byte, 16)})
-			p.swallow()
-		})
+	onScript(t, func(n int, p *peer) {
+		if n == 1 {
+			p.welcome(10 * time.Second)
+			p.next()
+			return
+		}
+		p.hello()
+		p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession + 1, Password: make([]byte, 16)})
+		p.swallow()
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial)
 		at := c.deadline()
 		r := c.do(jute.OpSync)

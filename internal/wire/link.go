@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,10 +25,11 @@ var (
 	errTooOld        = errors.New("the server cannot arm persistent watches again")
 )
 
-// drainTime is how long a connection is read from after it could not be written to.
+// drainTime is how long a connection is read from after a write to it has failed.
 const drainTime = time.Second
 
-// link is one live connection. Its goroutines: reader (owner of the end), writer, keeper (pings and watchdog).
+// link is one live connection. Its goroutines: reader (owner of the end), writer, keeper (pings and
+// watchdog).
 type link struct {
 	s        *Session
 	n        uint64
@@ -35,80 +37,94 @@ type link struct {
 	conn     net.Conn
 	in       *meter
 	readOnly bool
-	quit     chan struct{} // closed when the link is to end
-	gone     chan struct{} // closed when it has ended and everybody knows
-	wake     chan struct{} // the writer has something to do
+	end      linkEnd
 	wg       sync.WaitGroup
 
 	// Guarded by Session.mu.
-	out        []byte
-	room       room
-	sent       instant         // when the last request of ours was written
-	pings      []instant       // unanswered pings, oldest first: they share one xid
-	heard      instant         // when the last whole answer to something that was asked came in
-	asked      map[int32]asked // what the library waits for, by xid
-	since      int64           // what we had seen before this connection
-	lib        *libConn        // what the library holds of it, nil if it does not
-	libWatches bool            // the library has watches of its own: it gets the events, too
-
-	once   sync.Once
-	err    error       // why it ends; set before quit is closed
-	broken atomic.Bool // it could not be written to
+	output  output
+	window  window
+	pulse   pulse
+	since   int64 // what we had seen before this connection, or before the last that had armed its watches
+	library share
 }
 
-// start announces the link and starts its goroutines, but for the reader.
+// linkEnd is how a link ends.
+type linkEnd struct {
+	ctx    context.Context // ends when the link is to end; its cause is why
+	cancel context.CancelCauseFunc
+	closed atomic.Bool
+	broken atomic.Bool   // a write has failed
+	gone   chan struct{} // closed when the link has ended and everybody knows
+}
+
+// pulse is a connection's signs of life.
+type pulse struct {
+	sent  instant   // when the last request of ours was written
+	heard instant   // when the last whole answer came in
+	pings []instant // when the unanswered pings were written, oldest first: they share one xid
+}
+
+// output is what the writer has to write.
+type output struct {
+	buf  []byte
+	wake chan struct{}
+}
+
+// add appends a frame.
+func (o *output) add(xid, op int32, body []byte) {
+	o.buf = binary.BigEndian.AppendUint32(o.buf, uint32(8+len(body)))
+	o.buf = binary.BigEndian.AppendUint32(o.buf, uint32(xid))
+	o.buf = binary.BigEndian.AppendUint32(o.buf, uint32(op))
+	o.buf = append(o.buf, body...)
+	wake(o.wake)
+}
+
+// newLink makes the session's next link of an attempt that has succeeded. Session.mu is held.
+func (s *Session) newLink(a *attempt, readOnly bool) *link {
+	l := &link{
+		s: s, n: s.links.n + 1, server: a.server, conn: a.conn, in: a.in, readOnly: readOnly,
+		output: output{wake: make(chan struct{}, 1)}, window: newWindow(s.cfg.Window),
+	}
+	l.end.gone = make(chan struct{})
+	l.end.ctx, l.end.cancel = context.WithCancelCause(context.Background())
+	return l
+}
+
+// start announces the link and starts its goroutines, except for the reader.
 func (l *link) start(ev Event) {
-	l.s.emit(ev)
+	l.s.events.emit(ev)
 	l.wg.Go(l.writer)
 	l.wg.Go(l.keeper)
 	if l.readOnly {
-		l.wg.Go(l.seek)
-	}
-}
-
-// append adds a frame to the output. Session.mu is held.
-func (l *link) append(h *jute.RequestHeader, body []byte) {
-	l.out = binary.BigEndian.AppendUint32(l.out, uint32(8+len(body)))
-	l.out = binary.BigEndian.AppendUint32(l.out, uint32(h.Xid))
-	l.out = binary.BigEndian.AppendUint32(l.out, uint32(h.Op))
-	l.out = append(l.out, body...)
-	l.wakeWriter()
-}
-
-func (l *link) wakeWriter() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
+		l.wg.Go(l.seekQuorum)
 	}
 }
 
 // close makes the link end; the first reason counts.
 func (l *link) close(err error) {
-	first := false
-	l.once.Do(func() {
-		l.err, first = err, true
-		close(l.quit)
-	})
-	if first { // not inside: the connection may be a user's own kind
+	if l.end.closed.CompareAndSwap(false, true) {
+		l.end.cancel(err)
 		l.conn.Close()
 	}
 }
 
+// err is why the link ends, nil while it does not.
+func (l *link) err() error { return context.Cause(l.end.ctx) }
+
 // reader reads to the end of the link, and returns when everybody knows of it.
 func (l *link) reader() {
-	err := l.read()
-	l.close(err)
-	<-l.quit
+	l.close(l.read())
+	<-l.end.ctx.Done()
 	l.wg.Wait()
-	ending := l.s.detached(l, l.err)
-	switch lib := l.guest(); {
+	ending := l.s.detached(l, l.err())
+	switch lib := l.libConn(); {
 	case lib == nil:
 	case ending:
 		lib.retire()
 	default:
-		lib.fail(l.err)
+		lib.fail(l.err())
 	}
-	close(l.gone)
+	close(l.end.gone)
 }
 
 func (l *link) read() error {
@@ -117,30 +133,28 @@ func (l *link) read() error {
 		if err != nil {
 			return err
 		}
-		select {
-		case <-l.quit: // the connection was given up over what came before: what has arrived behind that does not count
+		if l.err() != nil { // later frames do not count
 			return nil
-		default:
 		}
-		if err := l.take(in); err != nil {
+		if err := l.dispatch(in); err != nil {
 			return err
 		}
 	}
 }
 
-// take does with a frame what it is for. An error ends the connection.
-func (l *link) take(in incoming) error {
+// dispatch handles a frame. An error ends the connection.
+func (l *link) dispatch(in incoming) error {
 	h := in.head
 	switch {
 	case h.Err == jute.CodeSessionExpired && !l.readOnly:
 		l.s.end(ErrExpired)
 		return ErrExpired
-	case h.Err == jute.CodeSessionClosedRequireSASL: // its last word, which may be the answer to something
-		l.s.unwelcome(l.server)
+	case h.Err == jute.CodeSessionClosedRequireSASL: // its last word, which may be an answer, too
+		l.s.loginRequired(l.server)
 		if err := l.handle(in); err != nil {
 			return err
 		}
-		return unwelcome()
+		return errLoginRequired
 	}
 	return l.handle(in)
 }
@@ -167,147 +181,71 @@ func (l *link) handle(in incoming) error {
 	return nil
 }
 
-// event hands a watch event to whom it is for.
+// event hands a watch event to its subscribers and to the library.
 func (l *link) event(in incoming) error {
 	var ev jute.WatcherEvent
 	if err := jute.Unmarshal(in.body, &ev); err != nil {
 		return fmt.Errorf("%w: an event: %w", ErrProtocol, err)
 	}
-	if err := l.s.checkPath(ev.Path); err != nil {
+	if err := l.s.cfg.checkPath(ev.Path); err != nil {
 		return err
 	}
-	if l.s.notified(l, ev) && !l.lib.deliverEvent(&in.head, &ev) {
+	if l.s.notified(l, ev) && !l.libConn().deliverEvent(&in.head, &ev) {
 		return errSwamped
 	}
 	return nil
 }
 
-// pong handles a ping's answer. It returns false if the session had lapsed before.
+// pong handles a ping's answer: it belongs to the oldest ping (rule R2). It returns false if the session had
+// lapsed before.
 func (l *link) pong(code int32) bool {
-	sent, alive := l.ponged(code)
-	if f := l.s.cfg.OnPong; f != nil && !sent.zero() {
-		f(elapsed(sent, now()))
+	p, at := &l.pulse, now()
+	l.s.mu.Lock()
+	if len(p.pings) == 0 {
+		l.s.mu.Unlock()
+		return true
+	}
+	sent := p.pings[0]
+	p.heard, p.pings = at, p.pings[1:]
+	alive := l.readOnly || !extends(code) || l.s.validity.answer(sent)
+	l.s.mu.Unlock()
+	if f := l.s.cfg.OnPong; f != nil {
+		f(elapsed(sent, at))
 	}
 	return alive
 }
 
-// ponged pairs a ping's answer with the oldest ping (rule R2).
-func (l *link) ponged(code int32) (sent instant, alive bool) {
+// swap takes what is to be written, and leaves an empty buffer.
+func (l *link) swap(empty []byte) []byte {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	if len(l.pings) == 0 {
-		return sent, true
-	}
-	sent, l.heard = l.pings[0], now()
-	l.pings = l.pings[1:]
-	return sent, l.readOnly || !extends(code) || l.s.validity.answer(sent)
+	b := l.output.buf
+	l.output.buf = empty[:0]
+	return b
 }
 
 func (l *link) writer() {
 	var spare []byte
 	for {
 		select {
-		case <-l.wake:
-		case <-l.quit:
+		case <-l.output.wake:
+		case <-l.end.ctx.Done():
 			return
 		}
-		for {
-			l.s.mu.Lock()
-			b := l.out
-			l.out = spare[:0]
-			l.s.mu.Unlock()
-			if len(b) == 0 {
-				spare = b
-				break
-			}
+		b := l.swap(spare)
+		for ; len(b) > 0; b = l.swap(spare) {
 			if _, err := l.conn.Write(b); err != nil {
-				l.broken.Store(true)
-				// What the server has said before it closed the connection shall be read: the reader finds the end.
+				l.end.broken.Store(true)
+				// The reader reads what the server has said before it closed the connection, and finds the end.
 				if l.conn.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 					l.close(err)
 				}
 				return
 			}
 			if spare = b; cap(spare) > 1<<20 {
-				spare = nil // one large request shall not cost its memory for ever
+				spare = nil // the memory of one large request is not kept
 			}
 		}
+		spare = b
 	}
-}
-
-// pace is how often to ping and after how much silence to give the connection up. A server may grant a month to who has asked for ten seconds; that is no reason
-// to wait for it for a week.
-func (s *Session) pace(granted time.Duration) (ping, silence time.Duration) {
-	ping, silence = s.validity.ruleNow().pace(granted)
-	often, soon := Rule{}.pace(s.cfg.Timeout)
-	return min(ping, often), min(silence, soon)
-}
-
-// keeper pings when nothing else was sent, and gives the connection up when the server is silent, says much and answers nothing, or forgets a request.
-func (l *link) keeper() {
-	s := l.s
-	last := now()
-	for {
-		ping, silence := s.pace(s.Timeout())
-		wait := ping / 2
-		if left, ok := s.validity.lapseIn(); ok && left > silence/4 {
-			wait = min(wait, left-silence/4)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-l.quit:
-			timer.Stop()
-			return
-		}
-		at := now()
-		late := elapsed(last, at) > ping // the process stood still: what has come in meanwhile shall be read first
-		last = at
-		s.mu.Lock()
-		silent, unheard := elapsed(l.in.last(), at), elapsed(l.heard, at)
-		forgotten := time.Duration(0)
-		if s.flight.first != nil && s.link == l {
-			forgotten = elapsed(s.flight.first.sent, at)
-		}
-		longest := min(s.timeout, s.cfg.Timeout)
-		if elapsed(l.sent, at) >= ping/2 {
-			l.pings = append(l.pings, at)
-			l.sent = at
-			l.append(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}, nil)
-		}
-		var t todo
-		s.removeAgain(&t)
-		s.mu.Unlock()
-		t.run()
-		switch {
-		case late:
-		case silent > silence:
-			l.close(fmt.Errorf("%w for %v", errSilent, silent.Round(time.Millisecond)))
-			return
-		case unheard > silence && !l.soon(at, silence, unheard): // however many bytes have come
-			l.close(fmt.Errorf("%w for %v", errTrickle, unheard.Round(time.Millisecond)))
-			return
-		case forgotten > longest, forgotten > silence/4 && s.ends(silence/4):
-			l.close(errStuck)
-			return
-		}
-	}
-}
-
-// ends says whether the session lapses within d. So it does at a server that goes on answering pings while the writes that what is held lives from hang. It is left
-// as late as there is time for another, for those writes may only be slow, and then they are so everywhere.
-func (s *Session) ends(d time.Duration) bool {
-	left, ok := s.validity.lapseIn()
-	return ok && left <= d
-}
-
-// soon says whether the frame that is coming in, a large answer on a slow network perhaps, is worth more patience than a silent server: if it goes on as it has
-// begun it is complete before three quarters of the time have gone without an answer, and while there is time left for another server.
-func (l *link) soon(at instant, silence, unheard time.Duration) bool {
-	left := silence*9/4 - unheard
-	if lapse, ok := l.s.validity.lapseIn(); ok {
-		left = min(left, lapse-silence/2)
-	}
-	rest, known := l.in.rest(at)
-	return known && rest <= left
 }

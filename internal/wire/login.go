@@ -2,54 +2,53 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// LoginStep is one SASL login under way. It answers the server's challenges: the first call has none, since the client speaks first. A nil response
-// sends nothing more. Done says that all is said: behind a response only the server's word is awaited.
+// LoginStep is one SASL login under way. It answers the server's challenges: the first call has none, since
+// the client speaks first. A nil response sends nothing more. Done says that the login is complete: after a
+// response only the server's outcome is awaited.
 type LoginStep func(challenge []byte) (response []byte, done bool, err error)
 
 // loginXid is used by no other request of a session.
 const loginXid = firstXid
 
-// maxSteps bounds a login with a server that never has enough, maxToken what it may say at once: Kerberos has the largest tokens, and Windows allows them 64 KiB.
 const (
+	// maxSteps bounds a login with a server that never has enough.
 	maxSteps = 20
+	// maxToken bounds what the server may say at once. Kerberos has the largest tokens: Windows allows them 64
+	// KiB.
 	maxToken = 128 << 10
 )
 
-var errUnwelcome = errors.New("the server wants its clients to authenticate themselves")
+var errLoginRequired = fmt.Errorf(
+	"%w: the server wants its clients to authenticate themselves", ErrAuthFailed)
 
 // token is the only field of both SASL records.
 type token []byte
 
 func (t token) Encode(e *jute.Encoder) { e.Buffer(t) }
 
-// authenticate makes the server know who we are, before it hears anything else on a connection. It asks for the server's word, with a ping: so a
-// connection that is refused is never announced, and nothing is sent on it that would be lost. It costs a round trip, and is left out where there is
-// nothing to be said and no server has objected. The error is ErrAuthFailed if the server, or the mechanism, refused.
-func (s *Session) authenticate(conn net.Conn, in io.Reader, limit time.Time, server string) error {
-	s.mu.Lock()
-	wary := s.admission.wary
-	s.mu.Unlock()
-	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !wary {
+// authenticate logs in and presents the credentials, before the server hears anything else on a connection. A
+// ping asks for its verdict: so a connection that is refused is never announced, and no request is lost with
+// it. That costs a round trip, and is left out if there is nothing to present and no server has objected. The
+// error is ErrAuthFailed if the server, or the mechanism, refused.
+func (a *attempt) authenticate() error {
+	s := a.s
+	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !a.askFirst {
 		return nil
 	}
-	if err := s.login(conn, in, limit, server); err != nil {
+	if err := a.login(); err != nil {
 		return err
 	}
 	ping := jute.Frame(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing})
-	if _, err := conn.Write(append(s.credentials(), ping...)); err != nil {
+	if _, err := a.conn.Write(append(s.credentials(), ping...)); err != nil {
 		return err
 	}
 	for answered := 0; ; {
-		frame, err := readFrame(in, maxPlain)
+		frame, err := readFrame(a.in, maxPlain)
 		if err != nil {
 			return fmt.Errorf("authentication: %w", err)
 		}
@@ -62,9 +61,9 @@ func (s *Session) authenticate(conn net.Conn, in io.Reader, limit time.Time, ser
 			s.end(ErrExpired)
 			return ErrExpired
 		case h.Err == jute.CodeSessionClosedRequireSASL:
-			return unwelcome()
+			return errLoginRequired
 		case h.Xid == jute.XidAuth && h.Err != jute.CodeOK && answered < len(s.cfg.Credentials):
-			return refusedBy("", s.cfg.Credentials[answered].who(), h.Err)
+			return authRefusal("", s.cfg.Credentials[answered].name(), h.Err)
 		case h.Xid == jute.XidAuth:
 			answered++
 		case h.Xid == jute.XidPing:
@@ -73,25 +72,33 @@ func (s *Session) authenticate(conn net.Conn, in io.Reader, limit time.Time, ser
 	}
 }
 
-// refusedBy is a server's refusal of what, in the course of how.
-func refusedBy(how, what string, code int32) error {
-	if code == jute.CodeAuthFailed {
-		return fmt.Errorf("%w: %sthe server refuses %s", ErrAuthFailed, how, what)
+// credentials are the frames that present them.
+func (s *Session) credentials() (frames []byte) {
+	for _, c := range s.cfg.Credentials {
+		frames = append(frames, jute.Frame(&jute.RequestHeader{Xid: jute.XidAuth, Op: jute.OpAuth},
+			&jute.AuthPacket{Scheme: c.Scheme, Auth: c.Auth})...)
 	}
-	return fmt.Errorf("%w: %sthe server refuses %s: %s", ErrAuthFailed, how, what, jute.CodeName(code))
+	return frames
 }
 
-func unwelcome() error { return fmt.Errorf("%w: %w", ErrAuthFailed, errUnwelcome) }
+// authRefusal is a server's refusal of what was presented. context, if not empty, says in which step.
+func authRefusal(context, what string, code int32) error {
+	if code == jute.CodeAuthFailed {
+		return fmt.Errorf("%w: %sthe server refuses %s", ErrAuthFailed, context, what)
+	}
+	return fmt.Errorf("%w: %sthe server refuses %s: %s", ErrAuthFailed, context, what, jute.CodeName(code))
+}
 
-// login is the SASL part of it, if there is one. It must be done at limit.
-func (s *Session) login(conn net.Conn, in io.Reader, limit time.Time, server string) error {
-	if s.cfg.Login == nil {
+// login logs in by SASL, if that is configured.
+func (a *attempt) login() error {
+	cfg := &a.s.cfg
+	if cfg.Login == nil {
 		return nil
 	}
-	conn.SetDeadline(limit)
-	ctx, cancel := context.WithDeadline(s.ctx, limit)
+	a.conn.SetDeadline(a.limit)
+	ctx, cancel := context.WithDeadline(a.s.ctx, a.limit)
 	defer cancel()
-	step, err := s.cfg.Login(ctx, server)
+	step, err := cfg.Login(ctx, a.server)
 	if err != nil {
 		return fmt.Errorf("%w: SASL: %w", ErrAuthFailed, err)
 	}
@@ -102,7 +109,7 @@ func (s *Session) login(conn net.Conn, in io.Reader, limit time.Time, server str
 			return fmt.Errorf("%w: SASL: %w", ErrAuthFailed, err)
 		}
 		if response != nil {
-			if challenge, err = s.present(conn, in, response); err != nil {
+			if challenge, err = a.present(response); err != nil {
 				return err
 			}
 		}
@@ -117,12 +124,13 @@ func (s *Session) login(conn net.Conn, in io.Reader, limit time.Time, server str
 }
 
 // present sends a token and returns the server's, nil for none.
-func (s *Session) present(conn net.Conn, in io.Reader, response []byte) ([]byte, error) {
-	if _, err := conn.Write(jute.Frame(&jute.RequestHeader{Xid: loginXid, Op: jute.OpSASL}, token(response))); err != nil {
+func (a *attempt) present(response []byte) ([]byte, error) {
+	frame := jute.Frame(&jute.RequestHeader{Xid: loginXid, Op: jute.OpSASL}, token(response))
+	if _, err := a.conn.Write(frame); err != nil {
 		return nil, err
 	}
 	for {
-		frame, err := readFrame(in, maxToken)
+		frame, err := readFrame(a.in, maxToken)
 		if err != nil {
 			return nil, fmt.Errorf("SASL: %w", err)
 		}
@@ -134,10 +142,10 @@ func (s *Session) present(conn net.Conn, in io.Reader, response []byte) ([]byte,
 		switch {
 		case h.Xid != loginXid:
 		case h.Err == jute.CodeSessionExpired:
-			s.end(ErrExpired)
+			a.s.end(ErrExpired)
 			return nil, ErrExpired
 		case h.Err != jute.CodeOK:
-			return nil, refusedBy("SASL: ", "the login of "+s.cfg.LoginName, h.Err)
+			return nil, authRefusal("SASL: ", "the login of "+a.s.cfg.LoginName, h.Err)
 		default:
 			t := d.Buffer()
 			return t, d.Err()

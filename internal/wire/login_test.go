@@ -14,7 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server that refuses a credential is no server: it is never announced, the owner is told why, and it is left in peace.
+// A server that refuses a credential is no server: it is never announced, the owner is told why, and it is
+// not hammered.
 func TestRefusedCredentialsAreToldAndDoNotSpin(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := open(t, srv.Dial, func(cfg *Config) {
@@ -37,11 +38,12 @@ func TestRefusedCredentialsAreToldAndDoNotSpin(t *testing.T) {
 	})
 }
 
-// Whether a server wants credentials can only be found out by asking: once. From then on the question comes first.
+// Whether a server wants credentials can only be found out by asking: once. From then on the question comes
+// first.
 func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
 	onServer(t, zktest.Config{RequireAuth: true}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
-		c.watch2(t, "/")
+		c.arm(Data, "/")
 		ev := c.await(AuthFailed)
 		assert.ErrorIs(t, ev.Err, ErrAuthFailed)
 		c.await(Disconnected)
@@ -52,48 +54,32 @@ func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
 		}
 		assert.Less(t, srv.Counts()["connect"], 20)
 		assert.Empty(t, r, "it is not sent where it would be lost")
-		lost := c.awaitLost()
+		lost := c.await(Lost)
 		assert.ErrorIs(t, lost.Err, ErrLapsed)
 		assert.ErrorIs(t, (<-r).Err, ErrNotSent)
 	})
 }
 
-// awaitLost skips events until the last one.
-func (c *client) awaitLost() Event {
-	c.t.Helper()
-	timeout := time.After(time.Hour)
-	for {
-		select {
-		case ev := <-c.events:
-			if ev.Kind == Lost {
-				return ev
-			}
-		case <-timeout:
-			c.t.Fatal("the session does not end")
-		}
-	}
-}
-
-// A session whose credential is not accepted any more ends in time, although each attempt touches it at the server; and who comes back in time keeps it.
+// A session whose credential is not accepted any more ends in time, although each attempt touches it at the
+// server; and if a credential is accepted in time the session lives on.
 func TestASessionThatIsRefusedLapses(t *testing.T) {
 	for _, good := range []int{3, 1000} {
-		bubble(t, func(t *testing.T) {
-			f := scripted(t, func(n int, p *peer) {
-				p.welcome(10 * time.Second)
-				for {
-					h, _ := p.request()
-					if h.Op == jute.OpAuth && n > 1 && n < good {
-						p.reply(h, 0, jute.CodeAuthFailed)
-						return
-					}
-					p.reply(h, 1, 0)
-					if h.Op == jute.OpSync {
-						return
-					}
+		onScript(t, func(n int, p *peer) {
+			p.welcome(10 * time.Second)
+			for {
+				h, _ := p.request()
+				if h.Op == jute.OpAuth && n > 1 && n < good {
+					p.reply(h, 0, jute.CodeAuthFailed)
+					return
 				}
-			})
+				p.reply(h, 1, 0)
+				if h.Op == jute.OpSync {
+					return
+				}
+			}
+		}, func(t *testing.T, f *fake) {
 			c := connected(t, f.Dial, func(cfg *Config) { cfg.Credentials = []Credential{{"digest", []byte("a:b")}} })
-			r := c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+			r := c.sync()
 			require.NoError(t, r.Err)
 			c.await(Disconnected)
 			start := time.Now()
@@ -101,14 +87,15 @@ func TestASessionThatIsRefusedLapses(t *testing.T) {
 				c.await(Connected)
 				return
 			}
-			ev := c.awaitLost()
+			ev := c.await(Lost)
 			assert.ErrorIs(t, ev.Err, ErrLapsed)
 			assert.LessOrEqual(t, time.Since(start), 10*time.Second)
 		})
 	}
 }
 
-// steps is a login that says and expects what is written down: what we say, what the server answers, and so on.
+// steps is a login that says and expects what is written down: what we say, what the server answers, and so
+// on.
 func steps(words ...string) func(context.Context, string) (LoginStep, error) {
 	return func(context.Context, string) (LoginStep, error) {
 		said := 0
@@ -163,7 +150,7 @@ func TestLoginBeforeAnythingElse(t *testing.T) {
 				}
 			})
 			c.watch(Data, "/a")
-			assert.ErrorIs(t, c.do(jute.OpSync, &jute.PathRequest{Path: "/"}).Err, ErrConnectionLost)
+			assert.ErrorIs(t, c.sync().Err, ErrConnectionLost)
 			c.await(Connected)
 			c.do(jute.OpGetData, read("/b"))
 			var want []int32
@@ -188,48 +175,49 @@ func TestRefusedLogins(t *testing.T) {
 		"without end":      step(func([]byte) ([]byte, bool, error) { return []byte("again"), false, nil }),
 		"without a word":   step(func([]byte) ([]byte, bool, error) { return nil, false, nil }),
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := scripted(t, func(_ int, p *peer) {
-					p.welcome(10 * time.Second)
-					for {
-						h, body := p.request()
-						if h.Op == jute.OpCloseSession { // nobody is going to use it
-							p.reply(h, 1, 0)
-							return
-						}
-						assert.Equal(t, jute.OpSASL, h.Op)
-						if string(body[4:]) == "no" {
-							p.reply(h, 0, jute.CodeAuthFailed, token(nil))
-							return
-						}
-						p.reply(h, 0, 0, token("more"))
+		t.Run(name, bubbled(func(t *testing.T) {
+			f := scripted(t, func(_ int, p *peer) {
+				p.welcome(10 * time.Second)
+				for {
+					h, body := p.request()
+					if h.Op == jute.OpCloseSession { // nobody is going to use it
+						p.reply(h, 1, 0)
+						return
 					}
-				})
-				c := open(t, f.Dial, func(cfg *Config) { cfg.Login = login })
-				ev := c.await(AuthFailed)
-				assert.ErrorIs(t, ev.Err, ErrAuthFailed)
-				assert.Equal(t, name == "at the start", errors.Is(ev.Err, broken))
-				time.Sleep(time.Minute)
-				assert.NotContains(t, c.seen(), Connected)
-				assert.Less(t, len(f.dials()), 30)
+					assert.Equal(t, jute.OpSASL, h.Op)
+					if string(body[4:]) == "no" {
+						p.reply(h, 0, jute.CodeAuthFailed, token(nil))
+						return
+					}
+					p.reply(h, 0, 0, token("more"))
+				}
 			})
-		})
+			c := open(t, f.Dial, func(cfg *Config) { cfg.Login = login })
+			ev := c.await(AuthFailed)
+			assert.ErrorIs(t, ev.Err, ErrAuthFailed)
+			assert.Equal(t, name == "at the start", errors.Is(ev.Err, broken))
+			time.Sleep(time.Minute)
+			assert.NotContains(t, c.seen(), Connected)
+			assert.Less(t, len(f.dials()), 30)
+		}))
 	}
 }
 
-// A login that the server never answers, or one whose mechanism asks somebody who is silent, takes no longer than a silent handshake.
+// A login that the server never answers, or whose mechanism waits for a third party, takes no longer
+// than a silent handshake.
 func TestLoginsEnd(t *testing.T) {
 	for _, asks := range []bool{false, true} {
-		bubble(t, func(t *testing.T) {
-			f := scripted(t, func(_ int, p *peer) {
-				p.welcome(10 * time.Second)
-				p.swallow()
-			})
+		onScript(t, func(_ int, p *peer) {
+			p.welcome(10 * time.Second)
+			p.swallow()
+		}, func(t *testing.T, f *fake) {
 			c := open(t, f.Dial, func(cfg *Config) {
 				cfg.Login = steps("hello")
 				if asks {
-					cfg.Login = func(ctx context.Context, _ string) (LoginStep, error) { <-ctx.Done(); return nil, ctx.Err() }
+					cfg.Login = func(ctx context.Context, _ string) (LoginStep, error) {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
 				}
 			})
 			start := time.Now()
@@ -282,7 +270,8 @@ func TestFencingWithALogin(t *testing.T) {
 
 func TestSecretsAreNotPrinted(t *testing.T) {
 	secret := []byte("hush!")
-	cfg := Config{Credentials: []Credential{{"digest", secret}}, Fences: []Fence{{SessionID: 1, Password: secret}}}
+	cfg := Config{Auth: Auth{Credentials: []Credential{{"digest", secret}}},
+		Fences: []Fence{{SessionID: 1, Password: secret}}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%q", "%d"} {
 		for _, v := range []any{cfg, cfg.Credentials, cfg.Fences[0], &cfg.Fences[0], cfg.Fences} {
 			text := fmt.Sprintf(verb, v)

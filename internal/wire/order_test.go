@@ -19,21 +19,21 @@ import (
 )
 
 func TestCallsReachTheServerInTheOrderOfSubmit(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/q", 0)
 		const n = 3000 // three windows
 		var done []int
 		var wg sync.WaitGroup
 		wg.Add(n)
 		for i := range n {
-			x := &Call{Op: jute.OpCreate, Body: jute.Marshal(creation("/q/n-", jute.ModePersistentSequential)), Done: func(r Reply) {
-				var path jute.PathResponse
-				assert.NoError(t, jute.Unmarshal(r.Body, &path))
-				assert.Equal(t, fmt.Sprintf("/q/n-%010d", i), path.Path)
-				done = append(done, i) // one goroutine calls
-				wg.Done()
-			}}
+			x := &Call{Op: jute.OpCreate, Body: jute.Marshal(creation("/q/n-", jute.ModePersistentSequential)),
+				Done: func(r Reply) {
+					var path jute.PathResponse
+					assert.NoError(t, jute.Unmarshal(r.Body, &path))
+					assert.Equal(t, fmt.Sprintf("/q/n-%010d", i), path.Path)
+					done = append(done, i) // one goroutine calls
+					wg.Done()
+				}}
 			c.Submit(x)
 		}
 		wg.Wait()
@@ -61,7 +61,7 @@ func TestCallsOfOneSubmitAreNeighbours(t *testing.T) {
 					var list jute.Children2Response
 					assert.NoError(t, jute.Unmarshal(first.Body, &made))
 					assert.NoError(t, jute.Unmarshal(second.Body, &list))
-					assert.Contains(t, list.Children, made.Path[1:], "a list behind a create has the node")
+					assert.Contains(t, list.Children, made.Path[1:], "a list after a create has the node")
 				}
 			})
 		}
@@ -135,8 +135,7 @@ func TestCancelTakesBackWhatIsNotWritten(t *testing.T) {
 }
 
 func TestCancelLeavesAloneWhatIsWritten(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		hold := srv.Inject(zktest.Fault{Op: "create", Action: zktest.Hold})
 		x, r := call(jute.OpCreate, creation("/a", 0))
 		c.Submit(x)
@@ -152,8 +151,7 @@ func TestCancelLeavesAloneWhatIsWritten(t *testing.T) {
 }
 
 func TestCallsExpireInTheQueueAlone(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
 		written, w := call(jute.OpGetData, read("/"))
 		written.Patience = time.Second
@@ -162,8 +160,7 @@ func TestCallsExpireInTheQueueAlone(t *testing.T) {
 		hold.Release()
 		require.NoError(t, (<-w).Err, "what is written does not expire")
 
-		srv.Stop()
-		c.await(Disconnected)
+		c.lose(srv)
 		start := time.Now()
 		late, l := call(jute.OpGetData, read("/"))
 		late.Patience = 3 * time.Second
@@ -182,18 +179,15 @@ func TestCallsExpireInTheQueueAlone(t *testing.T) {
 }
 
 func TestAnExpiredCallTakesItsWatchAlong(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
-		srv.Stop()
-		c.await(Disconnected)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		c.lose(srv)
 		h := listen(Data, "/")
 		x, r := arming(h)
 		x.Patience = time.Second
 		c.Submit(x)
 		require.ErrorIs(t, (<-r).Err, ErrNotSent)
-		require.NoError(t, srv.Start())
-		c.await(Connected)
-		c.do(jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.regain(srv)
+		c.sync()
 		assert.Empty(t, srv.Watches())
 		assert.Empty(t, c.watches.entries)
 	})
@@ -221,8 +215,7 @@ func TestATooLargeRequestIsRefusedAndItsNeighboursLive(t *testing.T) {
 		assert.ErrorIs(t, reply.Err, ErrNotSent)
 		for _, r := range []chan Reply{b, e, a} {
 			reply := <-r
-			require.NoError(t, reply.Err)
-			assert.Equal(t, jute.CodeOK, reply.Code)
+			answered(t, reply, jute.CodeOK)
 		}
 		assert.True(t, srv.Exists("/exact"))
 		assert.Empty(t, c.seen(), "the connection stands")
@@ -250,19 +243,18 @@ func TestRepliesOfAnySize(t *testing.T) {
 
 // A reply that takes longer than a silent server is given is no silence.
 func TestASlowReplyIsNoSilence(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := scripted(t, func(_ int, p *peer) {
-			p.welcome(10 * time.Second)
-			h, _ := p.next()
-			go p.swallow()
-			frame := jute.Frame(&jute.ReplyHeader{Xid: h.Xid}, rawRecord(make([]byte, 1<<20)))
-			for len(frame) > 0 { // 7 s for all of it; silence is 3.3 s
-				n := min(len(frame), 150<<10)
-				p.raw(frame[:n])
-				frame = frame[n:]
-				time.Sleep(time.Second)
-			}
-		})
+	onScript(t, func(_ int, p *peer) {
+		p.welcome(10 * time.Second)
+		h, _ := p.next()
+		go p.swallow()
+		frame := jute.Frame(&jute.ReplyHeader{Xid: h.Xid}, rawRecord(make([]byte, 1<<20)))
+		for len(frame) > 0 { // 7 s for all of it; silence is 3.3 s
+			n := min(len(frame), 150<<10)
+			p.raw(frame[:n])
+			frame = frame[n:]
+			time.Sleep(time.Second)
+		}
+	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial)
 		r := c.do(jute.OpGetData, read("/"))
 		require.NoError(t, r.Err)
@@ -295,15 +287,14 @@ func TestXidsGoDownAndNeverRepeat(t *testing.T) {
 	})
 }
 
-func TestXidsWrapAroundPastThoseInUse(t *testing.T) {
-	s := &Session{xid: -1 << 31, byXid: map[int32]*Call{firstXid - 1: {}, firstXid - 2: {}}}
-	assert.Equal(t, firstXid-3, s.nextXid())
-	assert.Equal(t, firstXid-4, s.nextXid())
+func TestXidsWrapAroundToTheFirst(t *testing.T) {
+	cs := calls{xid: -1 << 31}
+	assert.Equal(t, firstXid-1, cs.nextXid())
+	assert.Equal(t, firstXid-2, cs.nextXid())
 }
 
 func TestDoneMaySubmit(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		end := make(chan Reply)
 		var step func(n int) *Call
 		step = func(n int) *Call {
@@ -325,14 +316,12 @@ func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
 	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
 		r := c.do(jute.OpMultiRead, &jute.MultiRequest{})
-		require.NoError(t, r.Err)
-		require.Equal(t, jute.CodeUnimplemented, r.Code)
+		answered(t, r, jute.CodeUnimplemented)
 		c.await(Disconnected)
 		c.await(Connected)
 		for range 3 {
 			r = c.do(jute.OpMultiRead, &jute.MultiRequest{})
-			require.NoError(t, r.Err)
-			require.Equal(t, jute.CodeUnimplemented, r.Code)
+			answered(t, r, jute.CodeUnimplemented)
 			assert.True(t, r.Sent.IsZero())
 		}
 		h := listen(Recursive, "/")
@@ -350,7 +339,8 @@ func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
 	})
 }
 
-// Operations that were queued when the connection came are answered like all others when the server is known to lack them.
+// Operations that were queued when the connection came are answered like all others when the server is known
+// to lack them.
 func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
 	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -362,22 +352,23 @@ func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
 	})
 }
 
-// -6 is also what a server says of a TTL node that it is configured not to have, with the connection standing. A multi with one inside is another
-// matter: multis go on.
+// -6 is also what a server says of a TTL node that it is configured not to have, with the connection
+// standing. A multi with one inside is another matter: multis go on.
 func TestATTLInsideAMultiDoesNotTakeMultiAway(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
-		r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreateTTL, Request: &jute.CreateTTLRequest{CreateRequest: *creation("/t", jute.ModePersistentTTL), TTL: 1000}}}})
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreateTTL,
+			Request: &jute.CreateTTLRequest{CreateRequest: *creation("/t", jute.ModePersistentTTL), TTL: 1000}}}})
 		require.NoError(t, r.Err)
-		r = c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreate, Request: creation("/m", 0)}}})
-		require.NoError(t, r.Err)
-		require.Equal(t, jute.CodeOK, r.Code)
+		r = c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreate,
+			Request: creation("/m", 0)}}})
+		answered(t, r, jute.CodeOK)
 		assert.True(t, srv.Exists("/m"))
 	})
 }
 
 func TestOpenRefusesNonsense(t *testing.T) {
-	for _, cfg := range []Config{{Timeout: time.Second}, {Servers: []string{"a:1"}}, {Servers: []string{"a:1"}, Timeout: 30 * 24 * time.Hour}} {
+	for _, cfg := range []Config{{Timeout: time.Second}, {Servers: []string{"a:1"}},
+		{Servers: []string{"a:1"}, Timeout: 30 * 24 * time.Hour}} {
 		_, err := Open(cfg)
 		assert.Error(t, err, "%+v", cfg)
 	}
@@ -405,8 +396,7 @@ func TestFramesAreWrittenTogether(t *testing.T) {
 }
 
 func TestNothingIsAcceptedAfterTheEnd(t *testing.T) {
-	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial)
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		why := errors.New("why")
 		c.Abort(why)
 		r := c.do(jute.OpGetData, read("/"))
@@ -415,6 +405,6 @@ func TestNothingIsAcceptedAfterTheEnd(t *testing.T) {
 		assert.ErrorIs(t, r.Err, why)
 		assert.False(t, c.Join(&listen(Data, "/").Watch))
 		assert.ErrorIs(t, c.Err(), why)
-		<-c.Done()
+		<-c.ctx.Done()
 	})
 }

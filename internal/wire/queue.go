@@ -1,40 +1,39 @@
 package wire
 
-// callState says where a call is.
-type callState int8
+// queue is the calls that are not written yet: the urgent ones first, each kind in the order of submission.
+// Session.mu guards it.
+type queue struct{ urgent, others callList }
 
-const (
-	callNew callState = iota
-	callQueued
-	callWritten
-	callDone
-)
+func (q *queue) n() int { return q.urgent.n + q.others.n }
 
-// waiting is the calls that are not written yet: the urgent ones in front of the others, each kind in the order of submission. Session.mu guards it.
-type waiting struct{ urgent, others callList }
-
-func (w *waiting) n() int { return w.urgent.n + w.others.n }
-
-func (w *waiting) list(c *Call) *callList {
+func (q *queue) list(c *Call) *callList {
 	if c.Urgent {
-		return &w.urgent
+		return &q.urgent
 	}
-	return &w.others
+	return &q.others
 }
 
-func (w *waiting) push(c *Call)   { w.list(c).push(c) }
-func (w *waiting) remove(c *Call) { w.list(c).remove(c) }
+func (q *queue) push(c *Call) {
+	c.waits = true
+	q.list(c).push(c)
+}
 
-func (w *waiting) pop() *Call {
-	if c := w.urgent.pop(); c != nil {
-		return c
+func (q *queue) remove(c *Call) {
+	c.waits = false
+	q.list(c).remove(c)
+}
+
+// first is the next call, nil if there is none.
+func (q *queue) first() *Call {
+	if q.urgent.n > 0 {
+		return q.urgent.first
 	}
-	return w.others.pop()
+	return q.others.first
 }
 
 // each calls f, which may remove the call that it is given.
-func (w *waiting) each(f func(*Call)) {
-	for _, c := range []*Call{w.urgent.first, w.others.first} {
+func (q *queue) each(f func(*Call)) {
+	for _, c := range []*Call{q.urgent.first, q.others.first} {
 		for c != nil {
 			following := c.next
 			f(c)

@@ -10,32 +10,24 @@ import (
 var errQuorumFound = errors.New("another member has a quorum")
 
 const (
-	// seekFrom and seekUpTo bound the pauses between two looks for a member with a quorum.
+	// seekFrom and seekUpTo bound the pauses between two attempts to find a member with a quorum.
 	seekFrom = time.Second
 	seekUpTo = 15 * time.Second
 )
 
-// seek looks for a member with a quorum while this one has none, one member at a time, and ends the link when it has found one.
-func (l *link) seek() {
-	ctx, cancel := context.WithCancel(l.s.ctx)
-	defer cancel()
-	l.wg.Go(func() {
-		select {
-		case <-l.quit:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
+// seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the
+// link when it has found one.
+func (l *link) seekQuorum() {
 	for wait := seekFrom; ; wait = min(2*wait, seekUpTo) {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-l.quit:
+		case <-l.end.ctx.Done():
 			timer.Stop()
 			return
 		}
 		server := l.s.hosts.another(l.server)
-		if server != "" && l.s.writable(ctx, server) {
+		if server != "" && l.s.hasQuorum(l.end.ctx, server) {
 			l.s.hosts.prefer(server)
 			l.close(errQuorumFound)
 			return
@@ -43,8 +35,8 @@ func (l *link) seek() {
 	}
 }
 
-// writable asks a member whether it has a quorum, by the four-letter word that every server that can be read-only answers.
-func (s *Session) writable(ctx context.Context, server string) bool {
+// hasQuorum asks a member by the four-letter word that every server that can be read-only answers.
+func (s *Session) hasQuorum(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
 	conn, err := s.cfg.Dial(ctx, "tcp", server)

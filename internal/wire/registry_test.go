@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // table is a registry driven by hand: submit, write and answer are separate steps.
@@ -33,6 +34,20 @@ func (r *table) written(h *heard) *Call {
 	return c
 }
 
+func (r *table) write(kind WatchKind, path string) (*heard, *Call) {
+	h := listen(kind, path)
+	return h, r.written(h)
+}
+
+// exists is a call of exists that is written.
+func (r *table) exists(path string) (*heard, *Call) {
+	h := listen(Data, path)
+	c := &Call{Op: jute.OpExists, Body: jute.Marshal(read(path)), Watch: &h.Watch}
+	r.submitted(&h.Watch)
+	r.writing(c)
+	return h, c
+}
+
 func (r *table) armed(kind WatchKind, path string) *heard {
 	h := listen(kind, path)
 	require.Empty(r.t, r.answered(r.written(h), jute.CodeOK))
@@ -42,7 +57,7 @@ func (r *table) armed(kind WatchKind, path string) *heard {
 // unwatch is what Session.Unwatch does.
 func (r *table) unwatch(h *heard) []*Call {
 	h.stopped = true
-	if e := h.entry; e != nil && e.has(&h.Watch) {
+	if e := h.entry; e != nil && slices.Contains(e.subs, &h.Watch) {
 		r.detach(&h.Watch, e)
 		return r.unneeded(h.Path)
 	}
@@ -50,7 +65,7 @@ func (r *table) unwatch(h *heard) []*Call {
 }
 
 func (r *table) fired(typ int32, path string) []delivery {
-	return r.registry.fired(typ, path, parentOf(path))
+	return r.registry.fired(typ, path, zkpath.Parent(path))
 }
 
 func (r *table) empty() {
@@ -125,8 +140,7 @@ func TestJoinNeedsAnArmedWatch(t *testing.T) {
 	r := newTable(t)
 	late := listen(Data, "/x")
 	assert.False(t, r.join(&late.Watch))
-	first := listen(Data, "/x")
-	call := r.written(first)
+	_, call := r.write(Data, "/x")
 	assert.False(t, r.join(&late.Watch), "not before the reply")
 	r.answered(call, jute.CodeOK)
 	assert.True(t, r.join(&late.Watch))
@@ -142,7 +156,8 @@ func TestTheLastSubscriberRemovesTheWatch(t *testing.T) {
 	for _, c := range []struct {
 		kind WatchKind
 		what int32
-	}{{Data, jute.WatcherData}, {Child, jute.WatcherChildren}, {Persistent, jute.WatcherAny}, {Recursive, jute.WatcherAny}} {
+	}{{Data, jute.WatcherData}, {Child, jute.WatcherChildren}, {Persistent, jute.WatcherAny},
+		{Recursive, jute.WatcherAny}} {
 		r := newTable(t)
 		a, b := r.armed(c.kind, "/x"), r.armed(c.kind, "/x")
 		require.Empty(t, r.unwatch(a))
@@ -158,8 +173,7 @@ func TestTheLastSubscriberRemovesTheWatch(t *testing.T) {
 func TestAWatchIsNotRemovedWhileItIsBeingArmed(t *testing.T) {
 	r := newTable(t)
 	a := r.armed(Data, "/x")
-	b := listen(Data, "/x")
-	c := r.written(b)
+	b, c := r.write(Data, "/x")
 	assert.Empty(t, r.unwatch(a), "b arms it at this moment")
 	require.Empty(t, r.answered(c, jute.CodeOK))
 	assert.Equal(t, watches(b), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
@@ -168,8 +182,7 @@ func TestAWatchIsNotRemovedWhileItIsBeingArmed(t *testing.T) {
 
 func TestStopBeforeTheReply(t *testing.T) {
 	r := newTable(t)
-	a := listen(Data, "/x")
-	c := r.written(a)
+	a, c := r.write(Data, "/x")
 	require.Empty(t, r.unwatch(a))
 	require.Empty(t, r.answered(c, jute.CodeOK))
 	calls := r.unneeded("/x")
@@ -210,7 +223,7 @@ func TestALostCallArmsNothing(t *testing.T) {
 	r.empty()
 }
 
-// The watch of somebody who left while another's call was failing must not stay.
+// A subscriber leaves while another's call is failing: its watch must not stay.
 func TestAFailedSecondCallLeavesNoWatchBehind(t *testing.T) {
 	r := newTable(t)
 	a := r.armed(Data, "/x")
@@ -223,10 +236,7 @@ func TestAFailedSecondCallLeavesNoWatchBehind(t *testing.T) {
 
 func TestExistsOfAnAbsentNodeArms(t *testing.T) {
 	r := newTable(t)
-	h := listen(Data, "/x")
-	c := &Call{Op: jute.OpExists, Body: jute.Marshal(read("/x")), Watch: &h.Watch}
-	r.submitted(&h.Watch)
-	r.writing(c)
+	h, c := r.exists("/x")
 	assert.EqualValues(t, 1, flagOf(c))
 	require.Empty(t, r.answered(c, jute.CodeNoNode))
 	assert.Equal(t, watches(h), heardBy(r.fired(jute.EventNodeCreated, "/x")))
@@ -238,20 +248,22 @@ func TestExistsOfAnAbsentNodeArms(t *testing.T) {
 func TestPersistentAndRecursiveShareOneServerWatch(t *testing.T) {
 	r := newTable(t)
 	p := r.armed(Persistent, "/x")
-	deep := listen(Recursive, "/x")
-	c := r.written(deep)
+	deep, c := r.write(Recursive, "/x")
 	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(c))
 	require.Empty(t, r.answered(c, jute.CodeOK))
 	again := r.written(listen(Persistent, "/x"))
-	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(again), "a further subscriber does not make it shallow")
+	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(again),
+		"a further subscriber does not make it shallow")
 	r.failed(again)
 
 	assert.Equal(t, watches(p, deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
-	assert.Equal(t, watches(deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x/y")), "not the persistent one's business")
+	assert.Equal(t, watches(deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x/y")),
+		"not the persistent one's business")
 	ds := r.fired(jute.EventNodeCreated, "/x/y")
 	require.Len(t, ds, 2)
 	assert.Equal(t, []WatchEvent{{Type: jute.EventNodeCreated, Path: "/x/y"}}, heardAs(ds, deep))
-	assert.Equal(t, []WatchEvent{{Type: jute.EventNodeChildrenChanged, Path: "/x"}}, heardAs(ds, p), "a recursive watch gets no such event from the server")
+	assert.Equal(t, []WatchEvent{{Type: jute.EventNodeChildrenChanged, Path: "/x"}}, heardAs(ds, p),
+		"a recursive watch gets no such event from the server")
 	assert.Equal(t, watches(deep), heardBy(r.fired(jute.EventNodeDeleted, "/x/y/z")))
 }
 
@@ -295,8 +307,7 @@ func TestAOneShotOnAPersistentPathIsServedFromIt(t *testing.T) {
 		for _, kind := range []WatchKind{Data, Child} {
 			r := newTable(t)
 			p := r.armed(persistent, "/x")
-			h := listen(kind, "/x")
-			c := r.written(h)
+			h, c := r.write(kind, "/x")
 			assert.Zero(t, flagOf(c), "not armed on the server")
 			require.Empty(t, r.answered(c, jute.CodeOK))
 			if kind == Data {
@@ -314,7 +325,8 @@ func TestAOneShotOnAPersistentPathIsServedFromIt(t *testing.T) {
 	}
 }
 
-// A one-shot that is on the server already is replaced by a persistent watch that comes later; the events then come from that one.
+// A one-shot that is on the server already is replaced by a persistent watch that comes later; the events
+// then come from that one.
 func TestAPersistentWatchTakesOverTheOneShotsOfItsPath(t *testing.T) {
 	for _, persistent := range []WatchKind{Persistent, Recursive} {
 		r := newTable(t)
@@ -332,7 +344,8 @@ func TestAPersistentWatchTakesOverTheOneShotsOfItsPath(t *testing.T) {
 	}
 }
 
-// A persistent watch serves nobody before it is on its way: between a read without a flag and addWatch nothing would watch.
+// A persistent watch serves nobody before it is on its way: between a read without a flag and addWatch
+// nothing would watch.
 func TestAOneShotInFrontOfAPersistentWatchIsArmed(t *testing.T) {
 	r := newTable(t)
 	p := r.submit(listen(Persistent, "/x"))
@@ -346,8 +359,7 @@ func TestAOneShotInFrontOfAPersistentWatchIsArmed(t *testing.T) {
 func TestAServedOneShotHearsOfARefusedPersistentWatch(t *testing.T) {
 	r := newTable(t)
 	p := r.written(listen(Persistent, "/x"))
-	h := listen(Data, "/x")
-	c := r.written(h)
+	h, c := r.write(Data, "/x")
 	require.Zero(t, flagOf(c))
 	require.Empty(t, r.answered(p, jute.CodeUnimplemented))
 	assert.Equal(t, watches(h), heardBy(r.answered(c, jute.CodeOK)), "read again")
@@ -384,16 +396,10 @@ func setWatchesOf(t *testing.T, c *Call) (sw jute.SetWatches2) {
 func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	r := newTable(t)
 	r.armed(Data, "/own")
-	absent := listen(Data, "/absent")
-	c := &Call{Op: jute.OpExists, Body: jute.Marshal(read("/absent")), Watch: &absent.Watch}
-	r.submitted(&absent.Watch)
-	r.writing(c)
-	r.answered(c, jute.CodeNoNode)
-	present := listen(Data, "/predecessor")
-	c = &Call{Op: jute.OpExists, Body: jute.Marshal(read("/predecessor")), Watch: &present.Watch}
-	r.submitted(&present.Watch)
-	r.writing(c)
-	r.answered(c, jute.CodeOK)
+	_, absent := r.exists("/absent")
+	r.answered(absent, jute.CodeNoNode)
+	_, present := r.exists("/predecessor")
+	r.answered(present, jute.CodeOK)
 	r.armed(Child, "/dir")
 	pending := r.written(listen(Data, "/pending"))
 
@@ -401,8 +407,11 @@ func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	require.Len(t, calls, 1)
 	assert.Empty(t, gaps)
 	assert.Equal(t, jute.OpSetWatches, calls[0].Op, "servers before 3.6 know no other")
-	assert.Equal(t, jute.SetWatches{RelativeZxid: 77, Data: []string{"/own", "/predecessor"}, Exist: []string{"/absent"}, Child: []string{"/dir"}},
-		setWatchesOf(t, calls[0]).SetWatches, "a node that exists() found goes to the data list, else its deletion in the gap is lost; the own node comes first")
+	// A node that exists() found goes to the data list, else its deletion in the gap is lost. The own node comes
+	// first.
+	want := jute.SetWatches{RelativeZxid: 77, Data: []string{"/own", "/predecessor"},
+		Exist: []string{"/absent"}, Child: []string{"/dir"}}
+	assert.Equal(t, want, setWatchesOf(t, calls[0]).SetWatches)
 	r.failed(pending)
 }
 
@@ -415,7 +424,8 @@ func TestRearmUsesSetWatches2ForPersistentWatchesAlone(t *testing.T) {
 	calls, gaps := r.rearm(5, 1<<20)
 	require.Len(t, calls, 2)
 	first, last := setWatchesOf(t, calls[0]), setWatchesOf(t, calls[1])
-	assert.Equal(t, []int32{jute.OpSetWatches, jute.OpSetWatches2}, []int32{calls[0].Op, calls[1].Op}, "last: on one path it must win")
+	assert.Equal(t, []int32{jute.OpSetWatches, jute.OpSetWatches2}, []int32{calls[0].Op, calls[1].Op},
+		"last: on one path it must win")
 	assert.Equal(t, []string{"/d", "/p"}, first.Data, "the one-shot catches up, too")
 	assert.Equal(t, []string{"/p"}, last.Persistent)
 	assert.Equal(t, []string{"/r"}, last.Recursive)
@@ -489,13 +499,8 @@ func TestTheEndReturnsEverySubscriber(t *testing.T) {
 	r.empty()
 }
 
-func TestParentOf(t *testing.T) {
-	for path, parent := range map[string]string{"/": "/", "/a": "/", "/a/b": "/a", "/a/b/c": "/a/b", "": "/", "a": "/"} {
-		assert.Equal(t, parent, parentOf(path), path)
-	}
-}
-
-// A server can name any path, and tells of as many as it likes: what it costs to look whom that concerns is bounded by what is registered.
+// A server can name any path, and tells of as many as it likes: what it costs to look whom that concerns is
+// bounded by what is registered.
 func TestADeepPathCostsNoMoreThanWhatIsRegistered(t *testing.T) {
 	r := newTable(t)
 	top, mid, child := r.armed(Recursive, "/"), r.armed(Recursive, "/a/b"), r.armed(Persistent, "/a/b/c")

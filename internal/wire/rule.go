@@ -8,7 +8,8 @@ import (
 type RuleKind int8
 
 const (
-	// RuleBound counts every answer of the connected member, less the longest time that a member cut from its leader goes on answering.
+	// RuleBound counts every answer of the connected member, less the longest time that a member cut from its
+	// leader goes on answering.
 	RuleBound RuleKind = iota
 	// RuleHeartbeat counts only committed writes while something is held.
 	RuleHeartbeat
@@ -19,7 +20,7 @@ type Rule struct {
 	Kind RuleKind
 	// Bound is D: how long a member may go on answering after it lost its leader; 0 for a standalone server.
 	Bound time.Duration
-	// Margin is taken off for scheduling and clock rate.
+	// Margin is subtracted for scheduling and clock rate.
 	Margin time.Duration
 	// Tick is the server's tickTime, used by RuleHeartbeat.
 	Tick time.Duration
@@ -27,7 +28,8 @@ type Rule struct {
 	Jitter time.Duration
 }
 
-// pace is how often to ping and after how much silence to give a connection up, so that there is time to find another before the session lapses.
+// pace is how often to ping and after how much silence to close a connection, so that there is time to find
+// another before the session lapses.
 func (r Rule) pace(timeout time.Duration) (ping, silence time.Duration) {
 	usable := timeout
 	if r.Kind == RuleBound && timeout > r.Bound {
@@ -36,7 +38,7 @@ func (r Rule) pace(timeout time.Duration) (ping, silence time.Duration) {
 	return max(usable/6, time.Millisecond), max(usable/3, 2*time.Millisecond)
 }
 
-// cut is what the rule takes off the time that answers give.
+// cut is what the rule subtracts from the time that answers give.
 func (r Rule) cut() time.Duration {
 	if r.Kind == RuleBound {
 		return r.Bound + r.Margin
@@ -44,7 +46,7 @@ func (r Rule) cut() time.Duration {
 	return r.Margin
 }
 
-// Verdict is what has come of asking a server whether it stands alone.
+// Verdict is a server's answer to the question whether it stands alone.
 type Verdict int8
 
 const (
@@ -60,11 +62,19 @@ const (
 type Standing struct {
 	// Timeout is what the last handshake granted, 0 before the first.
 	Timeout time.Duration
-	// Known says that a server of this session has said whether it stands alone, Alone that the last that did say so does.
+	// Known says that a server of this session has said whether it stands alone; Alone is what the last of them
+	// said.
 	Known, Alone bool
-	// Asked says that it was the server of the last connection. Until then its answers count as a member's, whatever the one before was.
+	// Asked says that it was the server of the last connection. Until then a server counts as a member, whatever
+	// the one before it was.
 	Asked bool
 }
+
+// planner gives the rule for a session timeout and whether the server stands alone. It is a pure function.
+type planner = func(timeout time.Duration, alone bool) Rule
+
+// always is the planner with one rule.
+func always(r Rule) planner { return func(time.Duration, bool) Rule { return r } }
 
 // news is what changes a standing: a handshake that has granted a timeout, or else a verdict.
 type news struct {
@@ -72,19 +82,20 @@ type news struct {
 	verdict Verdict
 }
 
-// outcome is what follows from news.
+// outcome is the consequence of news.
 type outcome struct {
 	rule Rule
-	keep bool // what was certain up to now stays so for as long as it was, whatever the new rule says of it
+	keep bool // what was certain by the old rule stays certain for that long, whatever the new rule says
 	ask  bool // the server is to be asked, or asked again
 }
 
-// next is the transition function of the rule. plan gives the rule for a timeout and a server; held is how many holds there are, and left for how much
-// longer they are certain by what was known up to now, and by the connect request on its way to whoever grants.
+// next is the transition function of the rule. plan gives the rule for a timeout and a server; held is how
+// many holds there are, and left is how much longer they are certain by what was known so far.
 //
-// A hold never ends by a change of the rule alone: what was proven under the old rule does not become less true by the new one. (What a handshake may
-// take away, since it replaces the time of the session, left has lost already.) Within that time the new rule's own proof is there, or the session lapses.
-func (s Standing) next(n news, plan func(timeout time.Duration, alone bool) Rule, held int, left time.Duration) (Standing, outcome) {
+// A hold never ends by a change of the rule alone: what was proven under the old rule stays true under the
+// new one. Within that time the new rule's own proof comes, or the session lapses. (A handshake replaces the
+// session's time; what it may take away is not in left.)
+func (s Standing) next(n news, plan planner, held int, left time.Duration) (Standing, outcome) {
 	o := outcome{keep: held > 0 && left > 0}
 	switch {
 	case n.granted > 0:

@@ -12,37 +12,39 @@ func (s *Session) dial() {
 		if !s.pause(wait) {
 			return
 		}
-		l, err := s.connect("tcp", server)
+		l, err := s.connect(server)
 		if err == nil {
 			s.hosts.connected()
 			l.reader()
-			if givenUp(l.err) {
+			if serversFault(l.err()) {
 				s.hosts.shun(server)
 			}
-			s.seeOff(l.guest())
+			s.awaitLibrary(l.libConn())
 			continue
 		}
-		s.log.Debug("cannot connect", "server", server, "err", err)
+		s.cfg.Logger.Debug("cannot connect", "server", server, "err", err)
 		if !errors.Is(err, ErrClosed) {
-			s.failed(server, err)
+			s.attemptFailed(server, err)
 		}
 	}
 }
 
-// givenUp says that a connection has ended because of what its server did, or did not do, while it was there.
-func givenUp(why error) bool {
-	return errors.Is(why, errSilent) || errors.Is(why, errTrickle) || errors.Is(why, errStuck) || errors.Is(why, errSkipped) || errors.Is(why, ErrProtocol)
+// serversFault says whether a connection was ended because of what its server did, or did not do.
+func serversFault(why error) bool {
+	return isAny(why, errSilent, errTrickle, errStuck, errSkipped, ErrProtocol)
 }
 
-// noticing is how long the library is given to notice that a connection has ended, which it does at once.
-const noticing = 100 * time.Millisecond
+// libraryNotices bounds how long the library is given to notice that a connection has ended, which it does at
+// once.
+const libraryNotices = 100 * time.Millisecond
 
-// seeOff waits until the library has noticed the end of its connection: what it sends before that is lost, also if we are connected again.
-func (s *Session) seeOff(lib *libConn) {
+// awaitLibrary waits until the library has noticed the end of its connection: what it sends before that is
+// lost, even if we are connected again.
+func (s *Session) awaitLibrary(lib *libConn) {
 	if lib == nil {
 		return
 	}
-	timer := time.NewTimer(noticing)
+	timer := time.NewTimer(libraryNotices)
 	defer timer.Stop()
 	select {
 	case <-lib.left:
@@ -64,30 +66,20 @@ func (s *Session) pause(d time.Duration) bool {
 	return s.ctx.Err() == nil
 }
 
-// guard watches over the session's time. Until that has run out, and everybody who has to know at once knows, it takes no lock but that of the validity,
-// which nobody holds for long: whatever keeps the others busy, nothing is held for longer than it is certain.
+// guard waits for the end of the session's time, and is the only caller of OnLapse. Until the owner has been
+// told it takes no lock but that of the validity, which nobody holds for long: however busy the others are,
+// nothing is held for longer than it is certain.
 func (s *Session) guard() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for {
-		wait := time.Hour
-		changed := s.validity.Changed()
-		if left, ok := s.validity.lapseIn(); ok {
-			if left <= 0 {
-				s.validity.Lapsed()
-				break
-			}
-			wait = min(left, s.validity.glance())
-		}
+	wait, changed, why := s.validity.watch()
+	for ; why == nil; wait, changed, why = s.validity.watch() {
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
 		case <-changed:
-		case <-s.ctx.Done():
-			return
 		}
 	}
-	why := s.validity.Why()
 	if s.cfg.OnLapse != nil {
 		s.cfg.OnLapse(why)
 	}

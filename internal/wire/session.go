@@ -2,113 +2,73 @@ package wire
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"math"
 	"slices"
 	"sync"
-	"time"
 )
 
-// Session is one ZooKeeper session: one epoch. It connects and reconnects by itself until it ends, which it does once and for good.
-// All methods are safe for concurrent use.
+// Session is one ZooKeeper session: one epoch. It connects and reconnects by itself until it ends, which it
+// does once and for good. All methods are safe for concurrent use.
 type Session struct {
 	cfg      Config
-	log      *slog.Logger
 	validity *Validity
 	hosts    *hosts
+	fences   fences
+	events   events
 	library  func() *guest   // go-zookeeper's connection, made at the first call
 	ctx      context.Context // ends with the session
-	cancel   context.CancelFunc
 	wg       sync.WaitGroup
-	fences   fences
-	wake     chan struct{} // tells watchWaiting that the patience of a queued call ends earlier than it knows
 
-	emitting sync.Mutex // orders OnEvent, held during the (non-blocking) call
-	lost     bool       // Lost has been emitted; guarded by emitting
-
-	mu        sync.Mutex
-	link      *link         // primed and live, or nil
-	up        chan struct{} // closed while there is a link
-	links     uint64
-	lastLink  *link  // the last one made, live or not
-	guest     *guest // nil if nobody has asked for go-zookeeper's connection
-	queue     waiting
-	flight    callList
-	down      time.Time // when the last connection was lost
-	expires   time.Time // when watchWaiting will look for calls that have waited too long; zero: it knows of none
-	byXid     map[int32]*Call
-	xid       int32
-	watches   registry
-	lacking   map[string]map[int32]bool // operations that a server does not know
-	unremoved map[string]bool           // paths of watches that the server of this connection would not remove
-	maxZxid   int64
-	unarmed   bool  // the last connection has not confirmed all watches,
-	gapFrom   int64 // and this is what we had seen before it
-	id        int64
-	password  []byte
-	timeout   time.Duration
-	birth     birth
+	mu        sync.Mutex // guards what follows
+	identity  identity
 	admission admission
-	closing   bool
-	closeErr  error // what Close returns
-	endErr    error // set once: why the session has ended
+	links     links
+	calls     calls
+	watches   registry
+	ending    ending
+}
+
+// links are a session's connections, one after the other. Session.mu guards it.
+type links struct {
+	live  *link  // ready for requests; or nil
+	last  *link  // the last one made, live or not
+	n     uint64 // how many there have been
+	guest *guest // is told of each; nil if nobody has asked for go-zookeeper's connection
+}
+
+// add makes l the live connection.
+func (ls *links) add(l *link) {
+	ls.live, ls.last, ls.n = l, l, l.n
+	if ls.guest != nil {
+		wake(ls.guest.news)
+	}
 }
 
 // Open starts to keep a session and returns at once.
 func Open(cfg Config) (*Session, error) {
-	if len(cfg.Servers) == 0 {
-		return nil, errors.New("wire: no servers")
-	}
-	if cfg.Timeout < time.Millisecond || cfg.Timeout > math.MaxInt32*time.Millisecond {
-		return nil, fmt.Errorf("wire: session timeout %v", cfg.Timeout)
-	}
-	if cfg.Dial == nil {
-		cfg.Dial = DialTCP
-	}
-	if cfg.MaxFrame <= 0 {
-		cfg.MaxFrame = 0xfffff
-	}
-	if cfg.MaxReply <= 0 {
-		cfg.MaxReply = defaultMaxReply
-	}
-	cfg.MaxReply = max(cfg.MaxReply, cfg.MaxFrame+maxPlain) // what can be written can be read
-	if cfg.Window <= 0 {
-		cfg.Window = 1000
-	}
-	if cfg.ConnectTimeout <= 0 {
-		cfg.ConnectTimeout = 5 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.RuleFor == nil {
-		cfg.RuleFor = always(cfg.Rule)
+	if err := cfg.complete(); err != nil {
+		return nil, err
 	}
 	s := &Session{
-		cfg: cfg, log: cfg.Logger, up: make(chan struct{}), validity: newValidity(cfg.RuleFor, cfg.Timeout), hosts: newHosts(cfg.Servers), wake: make(chan struct{}, 1),
-		byXid: map[int32]*Call{}, xid: firstXid, watches: newRegistry(), lacking: map[string]map[int32]bool{}, maxZxid: cfg.LastZxid,
+		cfg: cfg, validity: newValidity(cfg.RuleFor, cfg.Timeout), hosts: newHosts(cfg.Servers),
+		events: events{to: cfg.OnEvent}, identity: identity{zxid: cfg.LastZxid},
+		calls: newCalls(), watches: newRegistry(),
 	}
 	s.fences.keep(cfg.Fences)
-	s.hosts.limit, s.hosts.spread, s.hosts.chance = s.patience, cfg.Spread, cfg.Chance
-	s.library = sync.OnceValue(s.invite)
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	up := s.up // the first connection may be lost before that goroutine runs
+	s.hosts.shorten, s.hosts.spread, s.hosts.chance = s.halfLeft, cfg.Spread, cfg.Chance
+	s.library = sync.OnceValue(s.newGuest)
+	s.ctx, s.ending.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.dial)
 	s.wg.Go(s.guard)
-	s.wg.Go(func() { s.watchWaiting(up) })
+	s.wg.Go(s.watchPatience)
 	return s, nil
 }
 
-// SetServers changes the list of servers, which must not be empty, and those that are asked as well when none of it can be reached. A connection to a server
-// that is not on the list any more is given up, as if it had been lost; the session goes on elsewhere.
+// SetServers changes the list of servers, which must not be empty, and the further ones that are tried when
+// none of the list can be reached. A connection to a server that is on the list no longer is closed; the
+// session continues elsewhere.
 func (s *Session) SetServers(servers, further []string) {
 	s.hosts.set(slices.Clone(servers), slices.Clone(further))
-	s.mu.Lock()
-	l := s.link
-	s.mu.Unlock()
-	if l != nil && !slices.Contains(servers, l.server) {
+	if l := s.live(); l != nil && !slices.Contains(servers, l.server) {
 		l.close(errNotListed)
 	}
 }
@@ -116,67 +76,56 @@ func (s *Session) SetServers(servers, further []string) {
 // Validity tells until when holds of this session are certain.
 func (s *Session) Validity() *Validity { return s.validity }
 
-// Timeout is the negotiated session timeout, 0 before the first handshake.
-func (s *Session) Timeout() time.Duration {
+func (s *Session) live() *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.timeout
-}
-
-// ID is the session's id, 0 before the first handshake.
-func (s *Session) ID() int64 {
-	id, _ := s.Identity()
-	return id
-}
-
-// Identity is the session's id and password: whoever has them can take the session over or end it. Never log them together.
-func (s *Session) Identity() (id int64, password []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.id, append([]byte(nil), s.password...)
+	return s.links.live
 }
 
 // Connected says whether there is a live connection.
-func (s *Session) Connected() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.link != nil
+func (s *Session) Connected() bool { return s.live() != nil }
+
+// Server is the address of the connected server, "" if none is connected.
+func (s *Session) Server() string {
+	if l := s.live(); l != nil {
+		return l.server
+	}
+	return ""
 }
 
-// MaxZxid is the highest zxid of any reply.
-func (s *Session) MaxZxid() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.maxZxid
-}
-
-// Links is how many connections the session has had so far. It has grown before the first event or reply of a new connection is delivered, so
-// whoever finds it unchanged knows that everything he has seen meanwhile came over one connection.
+// Links is how many connections the session has had so far. It grows before the first event or reply of a new
+// connection is delivered: if it has not changed, everything that was seen meanwhile came over one
+// connection.
 func (s *Session) Links() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.links
+	return s.links.n
 }
 
-// Done is closed when the session has ended.
-func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
+// Load is how many calls wait for a connection or for the window, and how many wait for an answer.
+type Load struct{ Queued, InFlight int }
 
-// Err says why the session has ended; nil while it has not.
-func (s *Session) Err() error {
+// Load counts the calls that have no answer yet.
+func (s *Session) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.endErr
+	return Load{s.calls.queue.n(), s.calls.flight.n}
 }
 
-// emit hands an event to the owner, in order and never after Lost.
-func (s *Session) emit(ev Event) {
-	s.emitting.Lock()
-	defer s.emitting.Unlock()
-	if s.lost {
+// events are what the owner of a session is told, in order.
+type events struct {
+	to func(Event)
+
+	mu   sync.Mutex // held while to is called, which does not block
+	lost bool       // Lost has been told: nothing follows it
+}
+
+func (e *events) emit(ev Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lost {
 		return
 	}
-	s.lost = ev.Kind == Lost
-	if s.cfg.OnEvent != nil {
-		s.cfg.OnEvent(ev)
-	}
+	e.lost = ev.Kind == Lost
+	e.to(ev)
 }

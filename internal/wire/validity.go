@@ -5,21 +5,24 @@ import (
 	"time"
 )
 
-// Validity says until when the server cannot have expired the session: promise P1, in one place. It owns the rule, too; see [Standing] for how that
-// changes.
+// Validity says until when the server cannot have expired the session: promise P1, in one place. It owns the
+// rule, too; see [Standing] for how that changes.
 //
-// The rules: only answers to requests of ours count, from the moment they were sent (R1, R2). An answer that comes too late is no answer: once
-// the time has run out the session is lost for good (R3). While a connect request is unanswered the lowest timeout ever seen is assumed (R4).
-// Under [RuleBound] the time that a member cut from its leader may go on answering is taken off (R5). Under [RuleHeartbeat] a hold lives from
-// committed writes instead (R6): the send time of the last but one, less what the leader may not know yet. Time includes suspend (R8).
+// The rules: only answers to requests of ours count, from the moment they were sent (R1, R2). An answer that
+// comes too late is no answer: once the time has run out the session is lost for good (R3). While a connect
+// request is unanswered the lowest timeout ever seen is assumed (R4). Under [RuleBound] the time that a
+// member cut off from its leader may go on answering is subtracted (R5). Under [RuleHeartbeat] committed
+// writes keep a hold instead (R6): the send time of the last but one counts, less what the leader may not
+// know yet. Time includes suspend (R8).
 //
-// While something is held the session lapses at the very instant at which the hold is not certain any more, whoever looks at the clock first: no
-// hold is ever lost in a session that goes on.
+// While something is held the session lapses at the very instant at which the hold is not certain any more,
+// whoever looks at the clock first: no hold is ever lost in a session that goes on. What follows is in
+// ending.go.
 //
 // Safe for concurrent use.
 type Validity struct {
 	mu       sync.Mutex
-	plan     func(timeout time.Duration, alone bool) Rule // pure
+	plan     planner
 	standing Standing
 	rule     Rule          // what plan says of standing
 	lowest   time.Duration // lowest timeout ever negotiated or asked for
@@ -27,21 +30,16 @@ type Validity struct {
 	attach   instant       // when the oldest unanswered connect request was sent; zero if there is none
 	commit   instant       // when the last committed write was sent
 	previous instant       // and the one before it
-	kept     time.Duration // what was certain, at
-	keptAt   instant       // the last change of the rule; zero if nothing was
+	kept     time.Duration // what was certain at keptAt
+	keptAt   instant       // the last change of the rule; zero if nothing was certain then
 	holds    int
 	lapsed   bool
-	why      error         // of lapsed
+	why      error         // why it has lapsed
 	changed  chan struct{} // closed and replaced when the time may have become shorter
 }
 
-func newValidity(plan func(time.Duration, bool) Rule, asked time.Duration) *Validity {
+func newValidity(plan planner, asked time.Duration) *Validity {
 	return &Validity{plan: plan, rule: plan(asked, false), lowest: asked, changed: make(chan struct{})}
-}
-
-// always is the plan that knows one rule.
-func always(r Rule) func(time.Duration, bool) Rule {
-	return func(time.Duration, bool) Rule { return r }
 }
 
 // Remaining is how long a hold of this session is still certain; 0 or less when it is not, or not yet.
@@ -55,31 +53,21 @@ func (v *Validity) Remaining() time.Duration {
 	return v.holdLeft(at)
 }
 
-// Until is the instant at which Remaining reaches 0.
-func (v *Validity) Until() time.Time { return time.Now().Add(v.Remaining()) }
-
 // Valid says whether a hold of this session is certain now.
 func (v *Validity) Valid() bool { return v.Remaining() > 0 }
 
-// Lapsed says whether the time has run out, or the session has ended otherwise. It never becomes false again.
+// Lapsed says whether the time has run out, or the session has ended in another way. It never becomes false
+// again.
 func (v *Validity) Lapsed() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.lapseNow(now())
+	_, _, why := v.watch()
+	return why != nil
 }
 
-// Why is nil until Lapsed, and then why: ErrLapsed, or what has ended the session before.
+// Why is the reason once Lapsed is true: ErrLapsed, or what ended the session before. Until then it is nil.
 func (v *Validity) Why() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.why
-}
-
-// Changed returns a channel that is closed when the remaining time may have become shorter than it was.
-func (v *Validity) Changed() <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.changed
 }
 
 // Standing is what the rule rests on.
@@ -89,7 +77,7 @@ func (v *Validity) Standing() Standing {
 	return v.standing
 }
 
-// Hold tells that something is held from now on, if a hold is certain now; otherwise it returns false. Unhold ends it.
+// Hold counts a hold from now on, if one is certain now; otherwise it returns false. Unhold takes it back.
 func (v *Validity) Hold() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -102,7 +90,7 @@ func (v *Validity) Hold() bool {
 	return true
 }
 
-// Unhold undoes one Hold. What has run out before stays so.
+// Unhold undoes one Hold. It revives nothing that has lapsed.
 func (v *Validity) Unhold() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -110,8 +98,8 @@ func (v *Validity) Unhold() {
 	v.holds--
 }
 
-// Answered tells what the server has said to the question whether it stands alone, and returns whether it is to be asked again. It must be called before
-// the connection that carried the answer is gone: inside the call's Done.
+// Answered notes the server's answer to the question whether it stands alone, and returns whether to ask
+// again. It must be called before the connection that carried the answer is gone: inside the call's Done.
 func (v *Validity) Answered(verdict Verdict) (again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -119,11 +107,10 @@ func (v *Validity) Answered(verdict Verdict) (again bool) {
 	if v.lapseNow(at) {
 		return false
 	}
-	return v.turn(news{verdict: verdict}, at).ask
+	return v.changeRule(news{verdict: verdict}, at).ask
 }
 
-// turn changes the rule.
-func (v *Validity) turn(n news, at instant) outcome {
+func (v *Validity) changeRule(n news, at instant) outcome {
 	left := v.holdLeft(at)
 	var o outcome
 	v.standing, o = v.standing.next(n, v.plan, v.holds, left)
@@ -135,7 +122,7 @@ func (v *Validity) turn(n news, at instant) outcome {
 	return o
 }
 
-// signal wakes those who wait for the time's end.
+// signal wakes guard, which waits for the time's end.
 func (v *Validity) signal() {
 	close(v.changed)
 	v.changed = make(chan struct{})
@@ -147,12 +134,8 @@ func (v *Validity) ruleNow() Rule {
 	return v.rule
 }
 
-// sessionLeft is what is left by answers alone.
-func (v *Validity) sessionLeft(at instant) time.Duration {
-	return v.attaching(v.standing.Timeout-v.rule.cut()-elapsed(v.answered, at), at)
-}
-
-// attaching is left, or what a connect request that is on its way leaves of it: whoever it reaches may replace the session's time.
+// attaching is left, or less while a connect request is on its way: whatever server it reaches may replace
+// the session's time.
 func (v *Validity) attaching(left time.Duration, at instant) time.Duration {
 	if v.attach.zero() {
 		return left
@@ -160,7 +143,7 @@ func (v *Validity) attaching(left time.Duration, at instant) time.Duration {
 	return min(left, v.lowest-v.rule.Margin-elapsed(v.attach, at))
 }
 
-// beatFrom is what is left by committed writes if the last but one was sent at from; 0 if there was none.
+// beatFrom is what committed writes leave if the last but one was sent at from; 0 if there was none.
 func (v *Validity) beatFrom(from, at instant) time.Duration {
 	if from.zero() {
 		return 0
@@ -169,7 +152,8 @@ func (v *Validity) beatFrom(from, at instant) time.Duration {
 	return v.standing.Timeout - v.rule.Tick/2 - gap - v.rule.Jitter - v.rule.Margin - elapsed(from, at)
 }
 
-// holdLeft is what is left of a hold: by the rule in force, or by what was certain when it came into force.
+// holdLeft is how long a hold is certain: by the rule in force, or by what was certain when it came into
+// force.
 func (v *Validity) holdLeft(at instant) time.Duration {
 	left := v.standing.Timeout - v.rule.cut() - elapsed(v.answered, at)
 	if v.rule.Kind == RuleHeartbeat {
@@ -184,16 +168,20 @@ func (v *Validity) holdLeft(at instant) time.Duration {
 // left is the time until the session lapses: with its holds, if there are any.
 func (v *Validity) left(at instant) time.Duration {
 	switch {
+	case v.lapsed:
+		return 0
 	case v.holds > 0:
 		return v.holdLeft(at)
 	case v.rule.cut() >= v.standing.Timeout:
-		// A rule that leaves no room for any hold: nothing is ever valid, and the session lives as long as the server may keep it.
+		// The rule allows no hold at all: nothing is ever valid, and the session lives as long as the server may
+		// keep it.
 		return v.standing.Timeout - elapsed(v.answered, at)
 	}
-	return v.sessionLeft(at)
+	return v.attaching(v.standing.Timeout-v.rule.cut()-elapsed(v.answered, at), at)
 }
 
-// lapseNow makes a lapse final, and known to whoever has to act on it.
+// lapseNow makes a lapse final if the time has run out, and wakes guard. It says whether the validity has
+// lapsed.
 func (v *Validity) lapseNow(at instant) bool {
 	if !v.lapsed && v.standing.Timeout != 0 && v.left(at) <= 0 {
 		v.lapsed, v.why = true, ErrLapsed
@@ -206,21 +194,27 @@ func (v *Validity) lapseNow(at instant) bool {
 func (v *Validity) lapseIn() (time.Duration, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapsed {
-		return 0, v.standing.Timeout != 0
-	}
 	return v.left(now()), v.standing.Timeout != 0
 }
 
-// glance is how often to look at the clock: a timer stands still while the machine sleeps.
-func (v *Validity) glance() time.Duration {
+// watch is for guard: how long to wait until the next look at the clock, what ends that wait earlier, and,
+// once the validity has lapsed, why. It looks more often than the session could lapse: timers stand still
+// while a machine sleeps.
+func (v *Validity) watch() (wait time.Duration, changed <-chan struct{}, why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	at := now()
+	switch {
+	case v.lapseNow(at):
+		return 0, nil, v.why
+	case v.standing.Timeout == 0:
+		return time.Hour, v.changed, nil
+	}
 	ping, _ := v.rule.pace(v.standing.Timeout)
-	return max(ping/2, 50*time.Millisecond)
+	return min(v.left(at), max(ping/2, 50*time.Millisecond)), v.changed, nil
 }
 
-// end makes the lapse final whatever the clock says.
+// end makes the validity lapse, whatever the clock says.
 func (v *Validity) end(why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -267,7 +261,7 @@ func (v *Validity) SinceCommit() time.Duration {
 	return elapsed(v.commit, now())
 }
 
-// connecting tells that a connect request is sent.
+// connecting notes that a connect request is sent.
 func (v *Validity) connecting(at instant) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -277,8 +271,8 @@ func (v *Validity) connecting(at instant) {
 	}
 }
 
-// connected tells that the connect request sent at sent was answered; false if that came too late. A member without a quorum has no say about
-// the session's life (R1).
+// connected notes that the connect request sent at sent was answered; false if that came too late. A member
+// without a quorum has no say about the session's life (R1).
 func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -287,17 +281,18 @@ func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool)
 		return false
 	}
 	if v.standing.Timeout == 0 && readOnly {
-		return true // a session that no quorum knows: nothing in it is ever valid, and nothing can lapse
+		return true // no quorum knows the session: nothing in it is ever valid, and nothing can lapse
 	}
 	v.lowest = min(v.lowest, timeout)
 	if readOnly {
-		timeout = v.standing.Timeout // what those with a quorum have granted is the session's time
+		timeout = v.standing.Timeout // the session's time is what members with a quorum have granted
 	}
 	if timeout > v.standing.Timeout {
-		// Writes from before prove what was granted before; and it may be a member that has lost its leader which grants more now.
+		// Earlier writes prove what was granted before, and the member that grants more now may have lost its
+		// leader.
 		v.commit, v.previous = instant{}, instant{}
 	}
-	v.turn(news{granted: timeout}, at)
+	v.changeRule(news{granted: timeout}, at)
 	if !readOnly {
 		v.attach, v.answered = instant{}, sent
 	}

@@ -66,7 +66,8 @@ func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 		v.connecting(now())
 		time.Sleep(time.Second)
 		v.connecting(now()) // the first unanswered one counts
-		assert.Equal(t, 3*time.Second, v.Remaining(), "a member with the low limit may have replaced the expiry (R4)")
+		assert.Equal(t, 3*time.Second, v.Remaining(),
+			"a member with the low limit may have replaced the expiry (R4)")
 		require.True(t, v.connected(now(), 20*time.Second, false))
 		assert.Equal(t, 20*time.Second, v.Remaining())
 	})
@@ -153,7 +154,8 @@ func TestPaceLeavesTimeToFindAnotherServer(t *testing.T) {
 	}{
 		{Rule{}, 6 * time.Second, time.Second, 2 * time.Second},
 		{Rule{Bound: 12 * time.Second}, 30 * time.Second, 3 * time.Second, 6 * time.Second},
-		{Rule{Bound: 13 * time.Second}, 4 * time.Second, 4 * time.Second / 6, 4 * time.Second / 3}, // no room for the bound at all
+		// no room for the bound at all
+		{Rule{Bound: 13 * time.Second}, 4 * time.Second, 4 * time.Second / 6, 4 * time.Second / 3},
 		{Rule{Kind: RuleHeartbeat, Bound: 13 * time.Second}, 6 * time.Second, time.Second, 2 * time.Second},
 	} {
 		ping, silence := c.rule.pace(c.timeout)
@@ -183,18 +185,29 @@ func TestTheRuleTurns(t *testing.T) {
 		want Standing
 		o    outcome
 	}{
-		{"the first handshake", Standing{}, news{granted: T}, 0, 0, Standing{Timeout: T}, outcome{member, false, true}},
-		{"it cannot say right now", Standing{Timeout: T}, news{verdict: Later}, 0, T, Standing{Timeout: T}, outcome{member, false, true}},
+		{"the first handshake", Standing{}, news{granted: T}, 0, 0, Standing{Timeout: T},
+			outcome{member, false, true}},
+		{"it cannot say right now", Standing{Timeout: T}, news{verdict: Later}, 0, T, Standing{Timeout: T},
+			outcome{member, false, true}},
 		{"it stands alone", Standing{Timeout: T}, news{verdict: Alone}, 0, T, known, outcome{alone, false, false}},
-		{"it is a member", Standing{Timeout: T}, news{verdict: Member}, 0, T, Standing{T, true, false, true}, outcome{member, false, false}},
-		{"a reconnect: what is known stays known, and does not count yet", known, news{granted: T}, 0, T, Standing{T, true, true, false}, outcome{member, false, true}},
-		{"the same under a hold: what was certain stays so", known, news{granted: T}, 1, time.Second, Standing{T, true, true, false}, outcome{member, true, true}},
-		{"nothing is left to keep", known, news{granted: T}, 1, 0, Standing{T, true, true, false}, outcome{member, false, true}},
-		{"less is granted", known, news{granted: T / 2}, 2, time.Second, Standing{T / 2, true, true, false}, outcome{byServer(T/2, false), true, true}},
-		{"refused for now under a hold", Standing{T, true, true, false}, news{verdict: Later}, 1, time.Second, Standing{T, true, true, false}, outcome{member, true, true}},
-		{"it stands alone still", Standing{T, true, true, false}, news{verdict: Alone}, 1, time.Second, known, outcome{alone, true, false}},
-		{"it does not any more", Standing{T, true, true, false}, news{verdict: Member}, 1, time.Second, Standing{T, true, false, true}, outcome{member, true, false}},
-		{"a member has become one that stands alone", Standing{T, true, false, false}, news{verdict: Alone}, 1, time.Second, known, outcome{alone, true, false}},
+		{"it is a member", Standing{Timeout: T}, news{verdict: Member}, 0, T, Standing{T, true, false, true},
+			outcome{member, false, false}},
+		{"a reconnect: what is known stays known, and does not count yet", known, news{granted: T}, 0, T,
+			Standing{T, true, true, false}, outcome{member, false, true}},
+		{"the same under a hold: what was certain stays so", known, news{granted: T}, 1, time.Second,
+			Standing{T, true, true, false}, outcome{member, true, true}},
+		{"nothing is left to keep", known, news{granted: T}, 1, 0, Standing{T, true, true, false},
+			outcome{member, false, true}},
+		{"less is granted", known, news{granted: T / 2}, 2, time.Second, Standing{T / 2, true, true, false},
+			outcome{byServer(T/2, false), true, true}},
+		{"refused for now under a hold", Standing{T, true, true, false}, news{verdict: Later}, 1, time.Second,
+			Standing{T, true, true, false}, outcome{member, true, true}},
+		{"it stands alone still", Standing{T, true, true, false}, news{verdict: Alone}, 1, time.Second, known,
+			outcome{alone, true, false}},
+		{"it does not any more", Standing{T, true, true, false}, news{verdict: Member}, 1, time.Second,
+			Standing{T, true, false, true}, outcome{member, true, false}},
+		{"a member has become one that stands alone", Standing{T, true, false, false}, news{verdict: Alone}, 1,
+			time.Second, known, outcome{alone, true, false}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, o := tt.s.next(tt.n, byServer, tt.held, tt.left)
@@ -204,46 +217,46 @@ func TestTheRuleTurns(t *testing.T) {
 	}
 }
 
-// What a server that stands alone has answered for stays true when it has become a member, and no answer of the member adds to it.
+// What a server that stands alone has answered for stays true when it has become a member, and no answer of
+// the member adds to it.
 func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 	for name, commits := range map[string]bool{"commits": true, "no commit": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const T = 4 * time.Second
-				v := newValidity(byServer, T)
-				require.True(t, v.connected(now(), T, false))
-				require.False(t, v.Answered(Alone))
-				require.True(t, v.Hold())
-				time.Sleep(time.Second)
-				v.connecting(now())
-				require.True(t, v.connected(now(), T, false))
-				assert.Equal(t, T-time.Second, v.Remaining(), "the handshake proves nothing yet")
-				time.Sleep(time.Second)
-				require.True(t, v.answer(now()))
-				require.False(t, v.Answered(Member))
-				assert.Equal(t, T-2*time.Second, v.Remaining())
-				if commits {
-					for range 2 {
-						require.True(t, v.answer(now()))
-						v.committed(now())
-					}
-					assert.Greater(t, v.Remaining(), T-2*time.Second)
-					return
+		t.Run(name, bubbled(func(t *testing.T) {
+			const T = 4 * time.Second
+			v := newValidity(byServer, T)
+			require.True(t, v.connected(now(), T, false))
+			require.False(t, v.Answered(Alone))
+			require.True(t, v.Hold())
+			time.Sleep(time.Second)
+			v.connecting(now())
+			require.True(t, v.connected(now(), T, false))
+			assert.Equal(t, T-time.Second, v.Remaining(), "the handshake proves nothing yet")
+			time.Sleep(time.Second)
+			require.True(t, v.answer(now()))
+			require.False(t, v.Answered(Member))
+			assert.Equal(t, T-2*time.Second, v.Remaining())
+			if commits {
+				for range 2 {
+					require.True(t, v.answer(now()))
+					v.committed(now())
 				}
-				time.Sleep(T - 2*time.Second - time.Nanosecond)
-				require.True(t, v.answer(now()))
-				assert.True(t, v.Valid())
-				left, _ := v.lapseIn()
-				assert.Equal(t, time.Nanosecond, left, "the session lapses with its hold")
-				time.Sleep(time.Nanosecond)
-				assert.False(t, v.Valid())
-				assert.True(t, v.Lapsed())
-			})
-		})
+				assert.Greater(t, v.Remaining(), T-2*time.Second)
+				return
+			}
+			time.Sleep(T - 2*time.Second - time.Nanosecond)
+			require.True(t, v.answer(now()))
+			assert.True(t, v.Valid())
+			left, _ := v.lapseIn()
+			assert.Equal(t, time.Nanosecond, left, "the session lapses with its hold")
+			time.Sleep(time.Nanosecond)
+			assert.False(t, v.Valid())
+			assert.True(t, v.Lapsed())
+		}))
 	}
 }
 
-// A handshake replaces the session's time: what was certain is so at most for as long as the shortest that may have been granted since.
+// A handshake replaces the session's time: what was certain is so at most for as long as the shortest that
+// may have been granted since.
 func TestLessIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newValidity(func(timeout time.Duration, _ bool) Rule {
@@ -265,7 +278,7 @@ func TestLessIsGranted(t *testing.T) {
 	})
 }
 
-// Whoever looks at the clock first: a hold that is lost by it takes the session with it.
+// A hold that is lost by the clock takes the session with it, whoever looks first.
 func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 	for name, look := range map[string]func(*Validity) bool{
 		"Remaining": func(v *Validity) bool { return v.Remaining() <= 0 },
@@ -273,44 +286,40 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 		"Hold":      func(v *Validity) bool { return !v.Hold() },
 		"Unhold":    func(v *Validity) bool { v.Unhold(); return true },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				v := connectedNow(t, byServer(4*time.Second, false), 4*time.Second)
-				v.committed(now())
-				v.committed(now())
-				require.True(t, v.Hold())
-				for v.Remaining() > time.Nanosecond {
-					time.Sleep(v.Remaining() - time.Nanosecond)
-					require.True(t, v.answer(now()))
-				}
-				changed := v.Changed()
-				time.Sleep(time.Nanosecond)
-				require.True(t, look(v))
-				<-changed // whoever waits for the time's end hears of it
-				left, _ := v.lapseIn()
-				assert.Zero(t, left)
-				assert.False(t, v.answer(now()))
-			})
-		})
+		t.Run(name, bubbled(func(t *testing.T) {
+			v := connectedNow(t, byServer(4*time.Second, false), 4*time.Second)
+			v.committed(now())
+			v.committed(now())
+			require.True(t, v.Hold())
+			for v.Remaining() > time.Nanosecond {
+				time.Sleep(v.Remaining() - time.Nanosecond)
+				require.True(t, v.answer(now()))
+			}
+			_, changed, _ := v.watch()
+			time.Sleep(time.Nanosecond)
+			require.True(t, look(v))
+			<-changed // whoever waits for the time's end hears of it
+			left, _ := v.lapseIn()
+			assert.Zero(t, left)
+			assert.False(t, v.answer(now()))
+		}))
 	}
 }
 
 // A member without a quorum has no say, whatever it grants: not about the session's time either.
 func TestAReadOnlyMemberGrantsNothing(t *testing.T) {
 	for name, granted := range map[string]time.Duration{"more": 40 * time.Second, "less": 5 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				v := connectedNow(t, Rule{Bound: 10 * time.Second}, 30*time.Second)
-				require.True(t, v.Hold())
-				time.Sleep(4 * time.Second)
-				require.True(t, v.connected(now(), granted, true))
-				assert.Equal(t, 16*time.Second, v.Remaining())
-				require.False(t, v.Answered(Member))
-				assert.Equal(t, 16*time.Second, v.Remaining())
-				left, _ := v.lapseIn()
-				assert.Equal(t, 16*time.Second, left)
-				assert.Equal(t, 30*time.Second, v.Standing().Timeout)
-			})
-		})
+		t.Run(name, bubbled(func(t *testing.T) {
+			v := connectedNow(t, Rule{Bound: 10 * time.Second}, 30*time.Second)
+			require.True(t, v.Hold())
+			time.Sleep(4 * time.Second)
+			require.True(t, v.connected(now(), granted, true))
+			assert.Equal(t, 16*time.Second, v.Remaining())
+			require.False(t, v.Answered(Member))
+			assert.Equal(t, 16*time.Second, v.Remaining())
+			left, _ := v.lapseIn()
+			assert.Equal(t, 16*time.Second, left)
+			assert.Equal(t, 30*time.Second, v.Standing().Timeout)
+		}))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // failWatch forgets the watch of a call without an answer.
@@ -14,110 +15,90 @@ func (s *Session) failWatch(c *Call, t *todo) {
 	}
 }
 
-// tidy removes watches that nobody needs from the server.
+// tidy removes watches that nobody needs from the server. Without a connection there is nothing to do: the
+// next one starts without them. While the session is being closed they go with it: a write after closeSession
+// would break the connection before the answer is read.
 func (s *Session) tidy(path string, t *todo) {
 	calls := s.watches.unneeded(path)
-	if s.link == nil || s.endErr != nil {
-		return // the next connection starts without them
+	if s.links.live != nil && !s.ending.closing {
+		s.remove(path, t, calls...)
 	}
-	if s.closing {
-		return // they go with the session; a write behind its close would break the connection before the answer is read
-	}
-	s.remove(path, t, calls...)
 }
 
-// remove queues the calls that take watches on a path off the server. What it refuses, being overloaded say, is tried again by removeAgain.
+// remove queues the calls that take watches on a path off the server. If the server refuses one, for example
+// because it is overloaded, removeAgain repeats it.
 func (s *Session) remove(path string, t *todo, calls ...*Call) {
 	for _, c := range calls {
 		c.Done = func(r Reply) {
-			if r.Err != nil || r.Code == jute.CodeOK || r.Code == jute.CodeNoWatcher || r.Code == jute.CodeUnimplemented {
-				return // without an answer the connection has gone, and the watches with it
+			switch {
+			case r.Err != nil: // the connection is gone, and the watches with it
+				return
+			case r.Code == jute.CodeOK, r.Code == jute.CodeNoWatcher, r.Code == jute.CodeUnimplemented:
+				return
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.link != nil && s.link.n == r.Link {
-				s.unremoved[path] = true
+			if l := s.links.live; l != nil && l.n == r.Link {
+				s.watches.unremoved[path] = true
 			}
 		}
-		c.state = callQueued
-		s.queue.push(c)
+		s.calls.queue.push(c)
 	}
 	s.pump(t)
 }
 
-// removeAgain takes watches off the server that it would not remove before, unless there are new ones on the same path: those would go as well, so it waits
-// for their end.
+// removeAgain takes watches off the server that it would not remove before. It waits while there are new ones
+// on the same path: those would be removed as well.
 func (s *Session) removeAgain(t *todo) {
-	for path := range s.unremoved {
-		if !s.closing && !s.watches.on(path) {
-			delete(s.unremoved, path)
+	for path := range s.watches.unremoved {
+		if !s.ending.closing && !s.watches.on(path) {
+			delete(s.watches.unremoved, path)
 			s.remove(path, t, removal(path, jute.WatcherAny))
 		}
 	}
 }
 
-// Join attaches w to a server watch that is already armed, without a request. It returns false if there is none.
+// Join attaches w to a server watch that is already armed, without a request. It returns false if there is
+// none.
 func (s *Session) Join(w *Watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.endErr == nil && s.watches.join(w)
+	return s.ending.err == nil && s.watches.join(w)
 }
 
-// Unwatch ends w's subscription; an event that is being delivered may still come. The last subscriber of a watch takes it off the server.
+// Unwatch ends w's subscription; an event that is being delivered may still come. When the last subscriber of
+// a watch leaves, the watch is removed from the server.
 func (s *Session) Unwatch(w *Watch) {
-	var t todo
-	s.mu.Lock()
-	if !w.stopped {
-		w.stopped = true
-		if e := w.entry; e != nil && e.has(w) {
+	s.locked(func() (t todo) {
+		if e := w.entry; !w.stopped && e != nil && slices.Contains(e.subs, w) {
 			s.watches.detach(w, e)
 			s.tidy(w.Path, &t)
 		}
-	}
-	s.mu.Unlock()
-	t.run()
+		w.stopped = true
+		return t
+	})
 }
 
-func (e *watchEntry) has(w *Watch) bool {
-	for _, s := range e.subs {
-		if s == w {
-			return true
-		}
-	}
-	return false
-}
-
-// notified hands a watch event to its subscribers. library says that there may be some of the library's, too.
+// notified hands a watch event to its subscribers. library says that the library may have some, too.
 func (s *Session) notified(l *link, ev jute.WatcherEvent) (library bool) {
-	var t todo
-	parent := parentOf(ev.Path)
-	s.mu.Lock()
-	library = l.libWatches
-	if s.link == l {
-		t.fire(s.watches.fired(ev.Type, ev.Path, parent))
-		s.tidy(ev.Path, &t) // a persistent watch may have stayed only for the one-shots
-		s.tidy(parent, &t)
-	}
-	s.mu.Unlock()
-	t.run()
+	parent := zkpath.Parent(ev.Path)
+	s.locked(func() (t todo) {
+		library = l.library.watches
+		if s.links.live == l {
+			t.fire(s.watches.fired(ev.Type, ev.Path, parent)...)
+			s.tidy(ev.Path, &t) // a persistent watch may have stayed only for the one-shots
+			s.tidy(parent, &t)
+		}
+		return t
+	})
 	return library
 }
 
 // reset tells persistent watches that events may have been missed, if they are still there.
-func (s *Session) reset(ws []*Watch) {
-	s.mu.Lock()
-	var t todo
+func (t *todo) reset(ws []*Watch) {
 	for _, w := range ws {
 		if w.entry != nil && !w.stopped {
-			t.fire([]delivery{{w, WatchEvent{Type: EventReset, Path: w.Path}}})
+			t.fire(delivery{w, WatchEvent{Type: EventReset, Path: w.Path}})
 		}
 	}
-	s.mu.Unlock()
-	t.run()
-}
-
-func (s *Session) subscribers(e *watchEntry) []*Watch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(e.subs)
 }

@@ -1,8 +1,9 @@
-// Package zkpath knows the rules of znode paths and names: what a legal path is, how paths are joined and taken apart, how the
-// numbers of sequential nodes are read and sorted, and how protected names are built.
+// Package zkpath knows the rules of znode paths and names: what a legal path is, how paths are joined and
+// taken apart, how the numbers of sequential nodes are read and sorted, and how protected names are built.
 //
-// Everything here is a pure function and safe for concurrent use. Nothing panics, whatever the input: names come from the tree,
-// and anybody may have written them. Corresponds to Curator's ZKPaths, PathUtils and ProtectedUtils.
+// Everything here is a pure function and safe for concurrent use. Nothing panics, whatever the input: names
+// come from the tree, and anybody may have written them. Corresponds to Curator's ZKPaths, PathUtils and
+// ProtectedUtils.
 package zkpath
 
 import (
@@ -18,13 +19,14 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("invalid path %q: %s", e.Path, e.Reason) }
 
-// Validate returns nil or an *Error. A legal path starts with "/", has no empty name, no name "." or "..", no trailing "/"
-// (except the root itself) and none of the characters that ZooKeeper refuses.
+// Validate returns nil or an *Error. A legal path starts with "/", has no empty name, no name "." or "..", no
+// trailing "/" (except the root itself) and none of the characters that ZooKeeper refuses.
 //
-// With sequential the server is going to append digits, so the last name may also be empty, "." or "..": "/a/" is legal.
+// With sequential the server is going to append digits, so the last name may also be empty, "." or "..":
+// "/a/" is legal.
 //
-// The character ranges are those of ZooKeeper 3.8, client and server. Curator's own check lets their boundaries pass (U+001F,
-// U+007F, U+009F, U+F8FF, U+FFF0, U+FFFF), but the ZooKeeper below it never did.
+// The character ranges are those of ZooKeeper 3.8, client and server. Curator's own check lets their
+// boundaries pass (U+001F, U+007F, U+009F, U+F8FF, U+FFF0, U+FFFF), but the ZooKeeper below it never did.
 func Validate(path string, sequential bool) error {
 	if reason := fault(path, sequential); reason != "" {
 		return &Error{Path: path, Reason: reason}
@@ -67,18 +69,19 @@ func fault(path string, sequential bool) string {
 	}
 }
 
-// forbidden reports the characters that ZooKeeper refuses: controls, surrogates with the private use area, and the specials.
-// Java sees a character beyond U+FFFF as two surrogates, so none of those is legal either. Bytes that are not UTF-8 arrive here
-// as U+FFFD, which is among the specials.
+// forbidden reports the characters that ZooKeeper refuses: controls, surrogates with the private use area,
+// and the specials. Java sees a character beyond U+FFFF as two surrogates, so none of those is legal either.
+// Bytes that are not UTF-8 arrive here as U+FFFD, which is among the specials.
 func forbidden(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// Join puts names below parent, with exactly one "/" in between and in front: Join("/a", "b", "c") and Join("a/", "/b", "c") are
-// "/a/b/c". Empty names and "/" add nothing, so Join("/a", "/") is "/a" and Join("", "") is "/". It does not validate.
+// Join puts names below parent, with exactly one "/" in between and in front: Join("/a", "b", "c") and
+// Join("a/", "/b", "c") are "/a/b/c". Empty names and "/" add nothing, so Join("/a", "/") is "/a" and
+// Join("", "") is "/". It does not validate.
 //
-// Unlike Curator's makePath it keeps a trailing "/" of the last name: that is how a sequential node without a name of its own is
-// asked for, and it must survive being put below a namespace.
+// Unlike Curator's makePath it keeps a trailing "/" of the last name: that is how a sequential node without a
+// name of its own is asked for, and it must survive being put below a namespace.
 func Join(parent string, names ...string) string {
 	path := parent
 	if path != "" && path[0] != '/' {

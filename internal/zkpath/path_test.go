@@ -176,6 +176,8 @@ func TestParentBaseSplit(t *testing.T) {
 		{"/a", "/", "a", []string{"a"}},
 		{"/a/b", "/a", "b", []string{"a", "b"}},
 		{"/a/b/c", "/a/b", "c", []string{"a", "b", "c"}},
+		{"", "/", "", nil},
+		{"a", "/", "a", []string{"a"}},
 	} {
 		assert.Equal(t, c.parent, zkpath.Parent(c.path), c.path)
 		assert.Equal(t, c.base, zkpath.Base(c.path), c.path)
@@ -186,7 +188,8 @@ func TestParentBaseSplit(t *testing.T) {
 func BenchmarkValidate(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := zkpath.Validate("/service/locks/orders/_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-lock-0000000000", false); err != nil {
+		if err := zkpath.Validate("/service/locks/orders/_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-lock-0000000000",
+			false); err != nil {
 			b.Fatal(err)
 		}
 	}

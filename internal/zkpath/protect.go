@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// A protected name is "_c_", a UUID of 36 characters, "-" and the name that was asked for. Who creates a node and loses the
-// reply finds it by the UUID.
+// A protected name is "_c_", a UUID of 36 characters, "-" and the name that was asked for. A client that
+// creates a node and loses the reply finds it by the UUID.
 const (
 	protectedPrefix = "_c_"
 	guidLen         = 36
@@ -16,10 +16,12 @@ const (
 // Protect returns the protected form of a node's name: "_c_" + guid + "-" + name. The guid is one of NewGUID.
 func Protect(guid, name string) string { return protectedPrefix + guid + "-" + name }
 
-// ParseProtected takes a protected name apart. It is false for every other name, also for one with nothing behind the prefix,
-// exactly as in Curator. The UUID is returned as written; Curator writes lower case and reads both.
+// ParseProtected takes a protected name apart. ok is false for every other name, including one with nothing
+// after the prefix, exactly as in Curator. The UUID is returned as written; Curator writes lower case and
+// reads both.
 func ParseProtected(name string) (guid, rest string, ok bool) {
-	if len(name) <= protectedLen || name[:len(protectedPrefix)] != protectedPrefix || name[protectedLen-1] != '-' {
+	if len(name) <= protectedLen || name[:len(protectedPrefix)] != protectedPrefix ||
+		name[protectedLen-1] != '-' {
 		return "", "", false
 	}
 	guid, rest = name[len(protectedPrefix):protectedLen-1], name[protectedLen:]
@@ -50,8 +52,8 @@ func isGUID(s string) bool {
 	return true
 }
 
-// A UUID says its version at this place. Java's random ones have 4. Ours have 8, the version for those with a meaning of their own: so we know
-// our own nodes, while for Curator they are as good as any.
+// A UUID says its version at this place. Java's random ones have 4. Ours have 8, the version for those with a
+// meaning of their own: so we know our own nodes, while for Curator they are as good as any.
 const (
 	versionAt  = 14
 	ourVersion = '8'

@@ -65,7 +65,8 @@ func TestIsOurs(t *testing.T) {
 	for _, name := range []string{guid, ours[:35], ours + "0", "", "_c_" + ours + "-x"} {
 		assert.False(t, zkpath.IsOurGUID(name), name)
 	}
-	for _, name := range []string{zkpath.Protect(guid, "x"), zkpath.Protect(ours, ""), ours, "lock-0000000001", ""} {
+	for _, name := range []string{zkpath.Protect(guid, "x"), zkpath.Protect(ours, ""), ours, "lock-0000000001",
+		""} {
 		assert.False(t, zkpath.IsOurs(name), name)
 	}
 }

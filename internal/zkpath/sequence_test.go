@@ -51,7 +51,8 @@ func TestSequence(t *testing.T) {
 
 // With the lock name known, every value of the counter is read back without doubt.
 func TestSequenceOfKeyIsExact(t *testing.T) {
-	for _, n := range []int32{0, 1, 999999999, 1000000000, math.MaxInt32, -1, -999999999, -1000000000, -1500000000, math.MinInt32 + 1, math.MinInt32} {
+	for _, n := range []int32{0, 1, 999999999, 1000000000, math.MaxInt32, -1, -999999999, -1000000000,
+		-1500000000, math.MinInt32 + 1, math.MinInt32} {
 		name := zkpath.Protect(zkpath.NewGUID(), fmt.Sprintf("lock-%010d", n))
 		got, ok := zkpath.Sequence(zkpath.SortKey(name, "lock-"))
 		assert.True(t, ok, name)
@@ -77,13 +78,16 @@ func TestSort(t *testing.T) {
 	t.Run("protection prefix plays no part, foreign children have their place", func(t *testing.T) {
 		names := []string{"_c_b-lock-0000000002", "aaa", "_c_c-lock-0000000001", "lock-0000000003", "0"}
 		zkpath.Sort(names, "lock-")
-		assert.Equal(t, []string{"0", "_c_c-lock-0000000001", "_c_b-lock-0000000002", "lock-0000000003", "aaa"}, names)
+		assert.Equal(t, []string{"0", "_c_c-lock-0000000001", "_c_b-lock-0000000002", "lock-0000000003", "aaa"},
+			names)
 	})
 	t.Run("equal keys keep the order of the list", func(t *testing.T) {
 		// A downgraded read lock carries the digits of its write lock.
-		names := []string{"z__WRIT__0000000007", "a__READ__0000000007", "m__READ__0000000003", "b__WRIT__0000000003"}
+		names := []string{"z__WRIT__0000000007", "a__READ__0000000007", "m__READ__0000000003",
+			"b__WRIT__0000000003"}
 		zkpath.Sort(names, "__READ__", "__WRIT__")
-		assert.Equal(t, []string{"m__READ__0000000003", "b__WRIT__0000000003", "z__WRIT__0000000007", "a__READ__0000000007"}, names)
+		assert.Equal(t, []string{"m__READ__0000000003", "b__WRIT__0000000003", "z__WRIT__0000000007",
+			"a__READ__0000000007"}, names)
 	})
 }
 

@@ -40,7 +40,7 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
-// Curator reads twice for each waiter, and leaves the watch of the second read behind (CURATOR-654).
+// Curator reads twice for each waiter, and leaves the watch of the second read (CURATOR-654).
 func TestBarrierTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -108,13 +108,14 @@ func TestBarrierWaitWithoutASync(t *testing.T) {
 	})
 }
 
-// The barrier is removed and set again, and then somebody waits at a member that has heard of neither and refuses to catch up for now: the
-// removal that he is told of is that of before.
+// The barrier is removed and set again, and then somebody waits at a member that has heard of neither and
+// refuses to catch up for now: the removal that he is told of is that of before.
 func TestBarrierWaitAtAMemberThatShowsTheNodeBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{Lag: time.Second})
 		behind := e.Member((e.Leader() + 1) % 3)
-		setter, waiter := barrier.New(memberClient(t, e, e.Member(e.Leader())), path), barrier.New(memberClient(t, e, behind), path)
+		setter, waiter := barrier.New(memberClient(t, e, e.Member(e.Leader())), path),
+			barrier.New(memberClient(t, e, behind), path)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, setter.Set(background))
 		time.Sleep(10 * time.Second)
@@ -154,7 +155,7 @@ func TestBarrierWaitCancelled(t *testing.T) {
 	})
 }
 
-// A change of the node's data wakes a waiter, who looks and goes on waiting.
+// A change of the node's data wakes a waiter, which looks and goes on waiting.
 func TestBarrierSpuriousWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -168,7 +169,8 @@ func TestBarrierSpuriousWakeUp(t *testing.T) {
 	})
 }
 
-// Curator throws out of the wait when the connection is lost; here neither that nor the loss of the session ends it.
+// Curator throws out of the wait when the connection is lost; here neither that nor the loss of the session
+// ends it.
 func TestBarrierWaitSurvives(t *testing.T) {
 	for name, fault := range map[string]func(*zktest.Server, int64){
 		"cut":           func(s *zktest.Server, id int64) { s.Cut(id) },
@@ -180,7 +182,8 @@ func TestBarrierWaitSurvives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+					framework.WithConnectionTimeout(time.Second))
 				b := barrier.New(c, path)
 				require.NoError(t, b.Set(background))
 				w := waiting(t, background, b).Waits()
@@ -195,7 +198,8 @@ func TestBarrierWaitSurvives(t *testing.T) {
 	}
 }
 
-// What happens while the connection is away is noticed when it is back: also that the barrier was removed and set again.
+// What happens while the connection is away is noticed when it is back: also that the barrier was removed and
+// set again.
 func TestBarrierRemovedMeanwhile(t *testing.T) {
 	for name, again := range map[string]bool{"removed": false, "removed and set again": true} {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +227,7 @@ func TestBarrierRemovedMeanwhile(t *testing.T) {
 	}
 }
 
-// A lost reply is not an error of the caller: whoever wants it set finds it set.
+// A lost reply is no error: Set finds the barrier set, Remove finds it gone.
 func TestBarrierLostReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -272,7 +276,8 @@ func TestBarrierErrors(t *testing.T) {
 func TestBarrierUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(3*time.Second))
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+			framework.WithConnectionTimeout(3*time.Second))
 		s.Stop()
 		synctest.Wait()
 		began := time.Now()

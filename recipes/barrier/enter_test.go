@@ -63,16 +63,17 @@ func TestLayout(t *testing.T) {
 			named.Path():    {zktest.Ephemeral, "host-7"},
 		}, got)
 		for _, m := range []*barrier.Member{plain, named} {
-			require.Regexp(t, `^/barriers/step/[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, m.Path())
+			require.Regexp(t, `^/barriers/step/[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`,
+				m.Path())
 		}
 	})
 }
 
-// The number is a threshold, not a limit: who comes later is in at once, and one read tells.
+// The number is a threshold, not a limit: a member that comes later is in at once, and one read tells.
 func TestEnterOpenBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		together(t, s, 2)
+		enterAll(t, s, 2)
 		for range 3 {
 			enter(t, barrier.NewDouble(newClient(t, s), path, 2))
 		}
@@ -80,8 +81,8 @@ func TestEnterOpenBarrier(t *testing.T) {
 	})
 }
 
-// "ready" is no member but the answer: it is enough however few are left, and wherever between two requests it appears. Curator counts it,
-// and one who finds it and too few others waits.
+// "ready" is no member but the answer: it is enough however few are left, and wherever between two requests
+// it appears. Curator counts it, and a member that finds it and too few others waits.
 func TestEnterReadyIsEnough(t *testing.T) {
 	for _, op := range []string{"create2", "getChildren2", "exists"} {
 		t.Run("before "+op, func(t *testing.T) {
@@ -119,8 +120,8 @@ func TestEnterCountsMembersOnly(t *testing.T) {
 	})
 }
 
-// In Curator's newest version a member that wakes up when its peers have left already counts again, finds too few, and waits for ever. Here
-// the event itself is enough.
+// In Curator's newest version a member that wakes up when its peers have left already counts again, finds too
+// few, and waits for ever. Here the event itself is enough.
 func TestEnterSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -159,7 +160,8 @@ func TestEnterOpenedMeanwhile(t *testing.T) {
 	})
 }
 
-// Curator's enter returns at any wake-up, as if everybody had come: connection events, or another member's "ready" that comes and goes.
+// Curator's enter returns at any wake-up, as if everybody had come: connection events, or another member's
+// "ready" that comes and goes.
 func TestEnterSpuriousWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -201,7 +203,8 @@ func TestEnterTraffic(t *testing.T) {
 		first.OK()
 		second.OK()
 		// As many as in Curator's newest; and once for all rounds, to see whether there are others than ours.
-		counts(t, s, "the last enters and opens; those who waited look around", map[string]int{"create2": 2, "getChildren2": 3})
+		counts(t, s, "the last enters and opens; those who waited look around",
+			map[string]int{"create2": 2, "getChildren2": 3})
 		enter(t, barrier.NewDouble(d, path, 3))
 		counts(t, s, "enter, open", map[string]int{"create2": 1, "getChildren2": 1})
 	})
@@ -234,7 +237,7 @@ func TestEnterCancelled(t *testing.T) {
 	})
 }
 
-// Wherever it was when its context ended, nothing is left behind once the server can be reached.
+// Wherever it was when its context ended, nothing is left once the server can be reached.
 func TestEnterCancelledInBetween(t *testing.T) {
 	for _, op := range []string{"create2", "createContainer", "getChildren2", "exists"} {
 		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.HoldReply} {
@@ -266,7 +269,8 @@ func TestEnterCancelledInBetween(t *testing.T) {
 	}
 }
 
-// When the barrier opens in the moment in which the context ends, the others have counted on this member: it is in.
+// When the barrier opens in the moment in which the context ends, the others have counted on this member: it
+// is in.
 func TestEnterOpenedAndCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -341,7 +345,8 @@ func TestEnterSessionLost(t *testing.T) {
 	})
 }
 
-// Somebody deletes the node of a member that waits: the number would never be complete. Curator does not notice.
+// Somebody deletes the node of a member that waits: the number would never be complete. Curator does not
+// notice.
 func TestEnterNodeDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -383,7 +388,8 @@ func TestEnterClientClosed(t *testing.T) {
 func TestEnterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(3*time.Second))
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+			framework.WithConnectionTimeout(3*time.Second))
 		for _, bad := range []struct {
 			d    *barrier.Double
 			want error
@@ -406,18 +412,21 @@ func TestEnterErrors(t *testing.T) {
 		require.NoError(t, s.Create("/barriers", nil))
 		require.NoError(t, s.Create(path, nil))
 		for _, op := range []string{"create2", "getChildren2"} {
-			refused := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Times: 2, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+			refused := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Times: 2, Action: zktest.ReplyError,
+				Err: zktest.ErrNoAuth})
 			_, err = d.Enter(background)
 			require.ErrorIs(t, err, framework.ErrNoAuth, op)
 			refused.Remove()
 			clean(t, s)
 		}
-		refused := s.Inject(zktest.Fault{Op: "create2", PathPrefix: path + "/ready", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		refused := s.Inject(zktest.Fault{Op: "create2", PathPrefix: path + "/ready", Action: zktest.ReplyError,
+			Err: zktest.ErrNoAuth})
 		_, err = d.Enter(background)
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.Equal(t, 1, refused.Hits())
 		clean(t, s)
-		refused = s.Inject(zktest.Fault{Op: "exists", PathPrefix: path + "/ready", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		refused = s.Inject(zktest.Fault{Op: "exists", PathPrefix: path + "/ready", Action: zktest.ReplyError,
+			Err: zktest.ErrNoAuth})
 		_, err = barrier.NewDouble(c, path, 2).Enter(background)
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.Equal(t, 1, refused.Hits())

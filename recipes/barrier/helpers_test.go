@@ -47,8 +47,10 @@ func enter(t *testing.T, d *barrier.Double) *barrier.Member {
 	return entering(t, background, d).OK()
 }
 
-// together brings n members in, each with a client of its own, in the order of their nodes' names.
-func together(t *testing.T, s *zktest.Server, n int) (members []*barrier.Member, clients []*framework.Client) {
+// enterAll brings n members in, each with a client of its own, in the order of their nodes' names.
+func enterAll(
+	t *testing.T, s *zktest.Server, n int,
+) (members []*barrier.Member, clients []*framework.Client) {
 	t.Helper()
 	type pair struct {
 		m *barrier.Member

@@ -19,11 +19,12 @@ import (
 
 // Nobody is out before everybody is, in whatever order they come.
 func TestLeaveTogether(t *testing.T) {
-	for name, order := range map[string][]int{"lowest first": {0, 1, 2, 3}, "lowest last": {3, 2, 1, 0}, "mixed": {2, 0, 3, 1}} {
+	for name, order := range map[string][]int{"lowest first": {0, 1, 2, 3}, "lowest last": {3, 2, 1, 0},
+		"mixed": {2, 0, 3, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				members, _ := together(t, s, 4)
+				members, _ := enterAll(t, s, 4)
 				var outs []*call[struct{}]
 				for i, n := range order {
 					time.Sleep(time.Minute)
@@ -47,8 +48,9 @@ func TestLeaveTogether(t *testing.T) {
 	}
 }
 
-// The same barrier, again and again: whoever is fast enters the next round before the slow ones know that the last is over. In Curator they
-// take the fast ones for members who have not left yet, and both wait for each other.
+// The same barrier, again and again: a fast member enters the next round before the slow ones know that the
+// last is over. In Curator they take the fast ones for members that have not left yet, and both wait for each
+// other.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -83,7 +85,8 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// Rounds over a network that cuts connections and loses requests and replies: everybody gets through, and nobody is a round ahead.
+// Rounds over a network that cuts connections and loses requests and replies: everybody gets through, and
+// nobody is a round ahead.
 func TestRoundsUnderFaults(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -120,7 +123,8 @@ func TestRoundsUnderFaults(t *testing.T) {
 					if random.IntN(3) == 0 {
 						s.Cut(id)
 					} else {
-						s.Inject(zktest.Fault{Session: id, Op: ops[random.IntN(len(ops))], PathPrefix: path, Action: actions[random.IntN(2)]})
+						s.Inject(zktest.Fault{Session: id, Op: ops[random.IntN(len(ops))], PathPrefix: path,
+							Action: actions[random.IntN(2)]})
 					}
 					time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
 				}
@@ -137,7 +141,8 @@ func TestRoundsUnderFaults(t *testing.T) {
 	}
 }
 
-// A fast member is back for the next round, one with Curator for Java under its old name, while a slow one is still waking up.
+// A fast member is back for the next round, one with Curator for Java under its old name, while a slow one is
+// still waking up.
 func TestLeaveNotHeldByNextRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -163,11 +168,12 @@ func TestLeaveNotHeldByNextRound(t *testing.T) {
 	})
 }
 
-// The lowest crashes while the others wait for it and one is still at work. Curator lets those who wait go, and removes "ready".
+// The lowest crashes while the others wait for it and one is still at work. Curator lets those that wait go,
+// and removes "ready".
 func TestLeaveLowestCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 4)
+		members, clients := enterAll(t, s, 4)
 		second, third := leaving(t, background, members[1]).Waits(), leaving(t, background, members[2]).Waits()
 		s.Expire(session(t, clients[0]))
 		second.Waits()
@@ -181,14 +187,16 @@ func TestLeaveLowestCrashes(t *testing.T) {
 	})
 }
 
-// Who came late is a member like everybody else; who comes when the round is ending is not waited for.
+// A member that came late is a member like all others; one that comes when the round is ending is not waited
+// for.
 func TestLeaveAndLateMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 2)
+		members, _ := enterAll(t, s, 2)
 		client := newClient(t, s)
 		late := enter(t, barrier.NewDouble(client, path, 2))
-		for late.Path() < members[0].Path() { // the lowest is to be one that leaves, and closes the barrier with its node
+		// the lowest is to be one that leaves, and closes the barrier with its node
+		for late.Path() < members[0].Path() {
 			dead, cancel := context.WithCancel(background)
 			cancel()
 			require.ErrorIs(t, late.Leave(dead), context.Canceled)
@@ -213,20 +221,23 @@ func TestLeaveAndLateMembers(t *testing.T) {
 func TestLeaveTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 3)
+		members, _ := enterAll(t, s, 3)
 		time.Sleep(time.Minute)
 		s.ResetCounts()
 		first := leaving(t, background, members[0]).Waits()
 		counts(t, s, "the lowest waits for the highest", map[string]int{"getChildren2": 1, "getData": 1})
 		second := leaving(t, background, members[1]).Waits()
-		counts(t, s, "another deletes its node and waits for the lowest", map[string]int{"getChildren2": 1, "getData": 1, "delete": 1})
+		counts(t, s, "another deletes its node and waits for the lowest",
+			map[string]int{"getChildren2": 1, "getData": 1, "delete": 1})
 		third := leaving(t, background, members[2])
 		third.OK()
 		first.OK()
 		second.OK()
-		// The third: list, watch, delete, and list to see that "ready" is gone. The lowest: list, and both deletes in one. The second: list. In Curator
-		// these are ten: list, watch, delete; then list and "ready" for each of the three, and the lowest's own delete.
-		counts(t, s, "the last, and what it sets free", map[string]int{"getChildren2": 4, "getData": 1, "delete": 1, "multi": 1})
+		// The third: list, watch, delete, and list to see that "ready" is gone. The lowest: list, and both deletes
+		// in one. The second: list. In Curator these are ten: list, watch, delete; then list and "ready" for each
+		// of the three, and the lowest's own delete.
+		counts(t, s, "the last, and what it sets free",
+			map[string]int{"getChildren2": 4, "getData": 1, "delete": 1, "multi": 1})
 		clean(t, s)
 
 		m := enter(t, barrier.NewDouble(newClient(t, s), path, 1))
@@ -243,7 +254,7 @@ func TestLeaveCancelled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				members, _ := together(t, s, 2)
+				members, _ := enterAll(t, s, 2)
 				ctx, cancel := context.WithTimeout(background, time.Minute)
 				defer cancel()
 				began := time.Now()
@@ -260,11 +271,12 @@ func TestLeaveCancelled(t *testing.T) {
 	}
 }
 
-// Also with a context that has ended before, and then nothing but the server's state decides who closes the barrier.
+// Also with a context that has ended before, and then only the server's state decides which member closes the
+// barrier.
 func TestLeaveDeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 3)
+		members, _ := enterAll(t, s, 3)
 		dead, cancel := context.WithCancel(background)
 		cancel()
 		for i, m := range members {
@@ -283,7 +295,7 @@ func TestLeaveCancelledInBetween(t *testing.T) {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
-					members, clients := together(t, s, 2)
+					members, clients := enterAll(t, s, 2)
 					m, other, id := members[1], members[0], session(t, clients[1])
 					if op == "multi" {
 						m, other, id = members[0], members[1], session(t, clients[0])
@@ -315,7 +327,7 @@ func TestLeaveLostReplies(t *testing.T) {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
-					members, _ := together(t, s, 2)
+					members, _ := enterAll(t, s, 2)
 					lost := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: action})
 					first, second := leaving(t, background, members[0]), leaving(t, background, members[1])
 					time.Sleep(time.Minute)
@@ -342,7 +354,7 @@ func TestLeaveSurvives(t *testing.T) {
 			t.Run(who+" "+what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
-					members, clients := together(t, s, 2)
+					members, clients := enterAll(t, s, 2)
 					out := leaving(t, background, members[n]).Waits()
 					fault(s, session(t, clients[n]))
 					time.Sleep(time.Minute)
@@ -360,7 +372,7 @@ func TestLeaveSurvives(t *testing.T) {
 func TestLeaveSpuriousWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 3)
+		members, _ := enterAll(t, s, 3)
 		outs := []*call[struct{}]{leaving(t, background, members[0]), leaving(t, background, members[1])}
 		for range 3 {
 			require.NoError(t, s.Set(members[0].Path(), []byte("x")))
@@ -381,7 +393,7 @@ func TestLeaveSpuriousWakeUps(t *testing.T) {
 func TestLeaveNodeDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 2)
+		members, _ := enterAll(t, s, 2)
 		for i, m := range members { // too soon for the watch on it to be set
 			require.NoError(t, s.Delete(m.Path()))
 			require.ErrorIs(t, m.Leave(background), barrier.ErrNodeDeleted)
@@ -392,11 +404,12 @@ func TestLeaveNodeDeleted(t *testing.T) {
 	})
 }
 
-// All members are cut off together and lose their sessions. The barrier must not stay open for the next round.
+// All members are cut off together and lose their sessions. The barrier must not stay open for the next
+// round.
 func TestLeaveAllSessionsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, _ := together(t, s, 3)
+		members, _ := enterAll(t, s, 3)
 		for _, info := range s.Sessions() {
 			s.Expire(info.ID)
 		}
@@ -425,7 +438,8 @@ func TestLeaveErrors(t *testing.T) {
 
 		m = enter(t, d) // no right to remove "ready": it stays, and that is told
 		refused := s.Inject(zktest.Fault{Op: "multi", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
-		denied := s.Inject(zktest.Fault{Op: "delete", PathPrefix: path + "/ready", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		denied := s.Inject(zktest.Fault{Op: "delete", PathPrefix: path + "/ready", Times: -1,
+			Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
 		require.ErrorIs(t, m.Leave(background), framework.ErrNoAuth)
 		require.Equal(t, 1, refused.Hits())
 		require.Equal(t, []string{"ready"}, children(t, s))
@@ -440,9 +454,10 @@ func TestLeaveErrors(t *testing.T) {
 		time.Sleep(time.Minute)
 		clean(t, s) // it is out all the same, and the barrier is closed
 
-		// No right to remove its node: there is no point in waiting for the others, who wait for that node.
-		members, clients := together(t, s, 2)
-		stuck := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[1].Path(), Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		// No right to remove its node: there is no point in waiting for the others, which wait for that node.
+		members, clients := enterAll(t, s, 2)
+		stuck := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[1].Path(), Times: -1,
+			Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
 		_, err := leaving(t, background, members[1]).Returned()
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		for _, w := range s.Watches() {
@@ -454,7 +469,7 @@ func TestLeaveErrors(t *testing.T) {
 		leaving(t, background, members[0]).OK()
 		clean(t, s)
 
-		members, clients = together(t, s, 2)
+		members, clients = enterAll(t, s, 2)
 		out := leaving(t, background, members[0]).Waits()
 		require.NoError(t, clients[0].Close())
 		_, err = out.Returned()

@@ -43,9 +43,11 @@ func TestPlainDataOfOthers(t *testing.T) {
 	})
 }
 
-// The user's code runs inside Enter and Leave: ACL providers, hooks, retry policies. Whatever it does, no member is left that nobody knows of.
+// The user's code runs inside Enter and Leave: ACL providers, hooks, retry policies. Whatever it does, no
+// member is left that nobody knows of.
 func TestCallbackDoesNotReturn(t *testing.T) {
-	for name, end := range map[string]func(){"panic": func() { panic("out of order") }, "Goexit": runtime.Goexit} {
+	panics := func() { panic("out of order") }
+	for name, end := range map[string]func(){"panic": panics, "Goexit": runtime.Goexit} {
 		t.Run(name+" in Enter", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
@@ -69,12 +71,13 @@ func TestCallbackDoesNotReturn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
 				type key struct{}
-				c := newClient(t, s, framework.WithHooks(framework.Hooks{Operation: func(ctx context.Context, _ framework.Operation) func(framework.OperationEnd) {
+				hook := func(ctx context.Context, _ framework.Operation) func(framework.OperationEnd) {
 					if ctx.Value(key{}) != nil {
 						end()
 					}
 					return nil
-				}}))
+				}
+				c := newClient(t, s, framework.WithHooks(framework.Hooks{Operation: hook}))
 				m := enter(t, barrier.NewDouble(c, path, 1))
 				struck := make(chan any, 1)
 				go func() {
@@ -89,8 +92,8 @@ func TestCallbackDoesNotReturn(t *testing.T) {
 	}
 }
 
-// With a session's view the end of that session is the end of all waiting: there is no next one. With an expiry the watch tells, with an outage the
-// clock.
+// With a session's view the end of that session is the end of all waiting: there is no next one. With an
+// expiry the watch tells, with an outage the clock.
 func TestSessionViewEnds(t *testing.T) {
 	for name, end := range map[string]func(*zktest.Server, int64){
 		"expiry": func(s *zktest.Server, id int64) { s.Expire(id) },
@@ -128,7 +131,8 @@ func TestSessionViewEnds(t *testing.T) {
 	}
 }
 
-// From ZooKeeper 3.8.4 and 3.9.2 on a server drops the events of nodes that one may not READ. Whether they are there one may see all the same.
+// From ZooKeeper 3.8.4 and 3.9.2 on a server drops the events of nodes that one may not READ. Whether they
+// are there one may see all the same.
 func TestDroppedEvents(t *testing.T) {
 	const limit = 13 * time.Second // the session timeout and a quarter
 	unreadable := zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}
@@ -138,7 +142,8 @@ func TestDroppedEvents(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t, zktest.Config{Profile: profile})
 					w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)).Waits()
-					opener := newClient(t, s, framework.WithAuth("digest", []byte("a:b")), framework.WithACLProvider(func(of string) []framework.ACL {
+					credentials := framework.WithAuth("digest", []byte("a:b"))
+					opener := newClient(t, s, credentials, framework.WithACLProvider(func(of string) []framework.ACL {
 						if of == path+"/ready" {
 							return framework.CreatorACL()
 						}
@@ -177,7 +182,7 @@ func TestDroppedEvents(t *testing.T) {
 				t.Run("Leave, "+who, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						s := zktest.RunT(t, zktest.Config{Profile: profile})
-						members, _ := together(t, s, 2)
+						members, _ := enterAll(t, s, 2)
 						out := leaving(t, background, members[n]).Waits()
 						require.NoError(t, s.SetACL(members[1-n].Path(), unreadable))
 						time.Sleep(time.Minute)
@@ -192,7 +197,7 @@ func TestDroppedEvents(t *testing.T) {
 			t.Run("Leave, without the right to list", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t, zktest.Config{Profile: profile})
-					members, _ := together(t, s, 2)
+					members, _ := enterAll(t, s, 2)
 					require.NoError(t, s.SetACL(members[1].Path(), unreadable))
 					out := leaving(t, background, members[0]).Waits() // for the directory to change
 					require.NoError(t, s.SetACL(path, unreadable))

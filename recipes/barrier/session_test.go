@@ -13,7 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A member inside is cut off without a sign. Its context ends before the others, who wait for it to leave, can go on without it; by either rule.
+// A member inside is cut off without a sign. Its context ends before the others, which wait for it to leave,
+// can go on without it; by either rule.
 func TestMemberIsCutOff(t *testing.T) {
 	for config, rule := range map[string]framework.Rule{
 		"": framework.RuleBound,
@@ -21,7 +22,7 @@ func TestMemberIsCutOff(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{EnsembleConfig: config})
-			members, clients := together(t, s, 3)
+			members, clients := enterAll(t, s, 3)
 			time.Sleep(time.Minute)
 			require.Equal(t, rule, clients[0].Safety().Rule)
 			for _, m := range members {
@@ -32,7 +33,8 @@ func TestMemberIsCutOff(t *testing.T) {
 			ended := make(chan time.Time, 1)
 			context.AfterFunc(members[0].Context(), func() { ended <- time.Now() })
 			began := time.Now()
-			others := []*call[struct{}]{leaving(t, background, members[1]).Waits(), leaving(t, background, members[2]).Waits()}
+			others := []*call[struct{}]{leaving(t, background, members[1]).Waits(),
+				leaving(t, background, members[2]).Waits()}
 			<-others[0].Done
 			<-others[1].Done
 			require.LessOrEqual(t, time.Since(began), 12*time.Second, "the session timeout and a tick")
@@ -53,7 +55,8 @@ func TestMemberIsCutOff(t *testing.T) {
 func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		first := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2)).Waits()
+		first := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2)).
+			Waits()
 		second := entering(t, background, barrier.NewDouble(newClient(t, s).UsingNamespace("team/app"), "/", 2))
 		a, b := first.OK(), second.OK()
 		out := leaving(t, background, a).Waits()

@@ -6,10 +6,10 @@
 // A [Selector] runs a function while it leads. Use it for work that must have ended before another
 // participant begins:
 //
-//	s, err := leader.NewSelector(client, "/leaders/billing", func(ctx context.Context) error {
+//	s := leader.NewSelector(client, "/leaders/billing", func(ctx context.Context) error {
 //		return bill(ctx) // ctx ends with the term
 //	}, leader.WithID(hostname))
-//	err = s.Run(ctx) // again and again, until ctx ends
+//	err := s.Run(ctx) // again and again, until ctx ends
 //
 // A [Latch] takes part until it is closed, and says whether it leads:
 //
@@ -39,9 +39,9 @@
 //
 // By default a term ends when the connection is lost, as in Curator. The node stays: when the connection
 // comes back within the session, the same participant goes on with a new [Term] on the same node, without an
-// election, and nobody else has led in between. With [WithSessionOnly] a term lasts as long as its session
-// certainly does, so that the restart of a server does not end it. That is as safe here, since the client's
-// own clock knows the end of the session in advance (see framework.Safety).
+// election, and nobody else has led in between. With the policy framework.SessionOnly ([WithLossPolicy]) a
+// term lasts as long as its session certainly does, so that the restart of a server does not end it. That is
+// as safe here, since the client's own clock knows the end of the session in advance (see framework.Safety).
 //
 // # Who leads
 //

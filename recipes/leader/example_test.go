@@ -12,7 +12,8 @@ import (
 
 // connect gives the examples a client of the server, with a session of its own.
 func connect(server *zktest.Server) *framework.Client {
-	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial)) // framework.New("zk1:2181,zk2:2181")
+	// framework.New("zk1:2181,zk2:2181")
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
 	if err != nil {
 		panic(err)
 	}
@@ -59,7 +60,7 @@ func ExampleSelector_Run() {
 
 	ctx, stop := context.WithCancel(context.Background()) // signal.NotifyContext, in a service
 	terms := 0
-	selector, err := leader.NewSelector(client, "/leaders/billing", func(ctx context.Context) error {
+	selector := leader.NewSelector(client, "/leaders/billing", func(ctx context.Context) error {
 		terms++
 		fmt.Printf("term %d, with a token: %t\n", terms, leader.TermOf(ctx).FencingToken() > 0)
 		if terms == 2 {
@@ -68,10 +69,6 @@ func ExampleSelector_Run() {
 		}
 		return nil // resigns, and stands in line again
 	}, leader.WithID("host-1"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	fmt.Println(selector.Run(ctx))
 	// Output:
 	// term 1, with a token: true
@@ -178,7 +175,8 @@ func ExampleTerm_Guard() {
 	defer latch.Close()
 	term, _ := latch.Await(ctx)
 	// The server executes the transaction only for the leader, whatever our clock says.
-	_, err := client.Transaction(ctx, term.Guard(), client.TransactionOp().SetData().ForPath("/config", []byte("new")))
+	_, err := client.Transaction(ctx, term.Guard(),
+		client.TransactionOp().SetData().ForPath("/config", []byte("new")))
 	fmt.Println(err)
 	// Output:
 	// <nil>

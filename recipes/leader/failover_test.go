@@ -35,8 +35,8 @@ var candidates = map[string]candidate{
 	},
 }
 
-// A leader resigns: the next one is in office within three times the way to the server and back. It is less: the delete, and its event; and a list for
-// those who had several in front of them when they came.
+// A leader resigns: the next one is in office within three times the way to the server and back. It is less:
+// the delete, and its event; and a list for those that had several ahead when they came.
 func TestResignIsQuick(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	for name, join := range candidates {
@@ -70,8 +70,9 @@ func TestResignIsQuick(t *testing.T) {
 	}
 }
 
-// A leader is gone without a word. The next one is in office when the session has expired, and not before the term has ended: within the session's
-// timeout and one tick of the server, to whose multiples it rounds expiries up. With a tick of a second or less that is the timeout plus a second.
+// A leader is gone without a word. The next one is in office when the session has expired, and not before the
+// term has ended: within the session's timeout and one tick of the server, to whose multiples it rounds
+// expiries up. With a tick of a second or less that is the timeout plus a second.
 func TestFailOverAfterAKill(t *testing.T) {
 	const timeout = 4 * time.Second
 	for name, join := range candidates {
@@ -88,7 +89,8 @@ func TestFailOverAfterAKill(t *testing.T) {
 						time.Sleep(10*time.Second + phase)
 						gone := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 						died := time.Now()
-						s.BlackHole(session(t, dying), zktest.Both) // to the server it is as dead as can be, and here we see when it knows
+						// to the server it is as dead as can be, and here we see when it knows
+						s.BlackHole(session(t, dying), zktest.Both)
 						endedAt := make(chan time.Time, 1)
 						context.AfterFunc(term.Context(), func() { endedAt <- time.Now() })
 						next := <-second

@@ -14,8 +14,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// An administrator, or some reaper, deletes the leader's node. Curator's latch goes on leading beside the next one, for good. Here the term ends
-// within a delivery time, also when it is young, and the latch stands in line again.
+// An administrator, or some reaper, deletes the leader's node. Curator's latch goes on leading beside the
+// next one, for good. Here the term ends within a delivery time, also when it is young, and the latch stands
+// in line again.
 func TestLeadersNodeIsDeleted(t *testing.T) {
 	for _, age := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -63,8 +64,8 @@ func TestDirectoryIsDeleted(t *testing.T) {
 	})
 }
 
-// A lost connection ends the term, and the same latch leads again on the same node when it is back: no election, and no node made anew over
-// which two latches could chase each other (CURATOR-644, -645).
+// A lost connection ends the term, and the same latch leads again on the same node when it is back: no
+// election, and no node made anew over which two latches could chase each other (CURATOR-644, -645).
 func TestReconnectKeepsTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -98,7 +99,8 @@ func TestReconnectKeepsTheNode(t *testing.T) {
 	})
 }
 
-// While the leader was without a connection its node was deleted. When it is back it must not lead on what it remembers.
+// While the leader was without a connection its node was deleted. When it is back it must not lead on what it
+// remembers.
 func TestReconnectVerifiesTheNode(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -127,11 +129,12 @@ func TestReconnectVerifiesTheNode(t *testing.T) {
 	}
 }
 
-// With WithSessionOnly the restart of a server changes nothing, for nobody.
+// With SessionOnly the restart of a server changes nothing, for nobody.
 func TestSessionOnlyRidesOutRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		a, b := join(t, newClient(t, s), leader.WithSessionOnly()), join(t, newClient(t, s), leader.WithSessionOnly())
+		a, b := join(t, newClient(t, s), leader.WithLossPolicy(framework.SessionOnly)),
+			join(t, newClient(t, s), leader.WithLossPolicy(framework.SessionOnly))
 		term := await(t, a)
 		for range 3 {
 			s.Stop()
@@ -152,10 +155,10 @@ func TestSessionOnlyRidesOutRestarts(t *testing.T) {
 	})
 }
 
-// The leader is cut off without a sign. Its term ends before the next one begins, and that is within the session timeout and a second of the
-// last sign of life.
+// The leader is cut off without a sign. Its term ends before the next one begins, and that is within the
+// session timeout and a second of the last sign of life.
 func TestFailOverAfterACut(t *testing.T) {
-	for _, opts := range [][]leader.Option{nil, {leader.WithSessionOnly()}} {
+	for _, opts := range [][]leader.Option{nil, {leader.WithLossPolicy(framework.SessionOnly)}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{TickTime: 500 * time.Millisecond})
 			ca := newClient(t, s, framework.WithSessionTimeout(5*time.Second))
@@ -181,8 +184,8 @@ func TestFailOverAfterACut(t *testing.T) {
 	}
 }
 
-// CURATOR-604, -696: the session of a latch in line is over for the client, which is connected again, while the server still has the old node
-// in front. The latch leads on no node but the new session's.
+// CURATOR-604, -696: the session of a latch in line is over for the client, which is connected again, while
+// the server still has the old node in front. The latch leads on no node but the new session's.
 func TestNoTermOnTheNodeOfADeadSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -213,7 +216,8 @@ func TestNoTermOnTheNodeOfADeadSession(t *testing.T) {
 	})
 }
 
-// The same for the leader itself: with the session the term is over for good, whatever is left of it at the server.
+// The same for the leader itself: with the session the term is over for good, whatever is left of it at the
+// server.
 func TestLeaderOfADeadSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -232,7 +236,8 @@ func TestLeaderOfADeadSession(t *testing.T) {
 	})
 }
 
-// Joining is refused. Curator's latch logs that and is out of the election until it is reconnected by chance. Here it is said, and tried again.
+// Joining is refused. Curator's latch logs that and is out of the election until it is reconnected by chance.
+// Here it is said, and tried again.
 func TestJoiningIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -320,7 +325,8 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// Latches come and go at random moments while replies take their time: nothing is left, and the last one leads.
+// Latches come and go at random moments while replies take their time: nothing is left, and the last one
+// leads.
 func TestLeavingAtAnyMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -391,7 +397,8 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// Children that are nobody's place in line disturb nobody; for Curator a child named 0 leads for as long as it exists.
+// Children that are nobody's place in line disturb nobody; for Curator a child named 0 leads for as long as
+// it exists.
 func TestForeignChildrenDoNotBlock(t *testing.T) {
 	for name, join := range candidates {
 		t.Run(name, func(t *testing.T) {
@@ -443,7 +450,8 @@ func TestPathRoot(t *testing.T) {
 	})
 }
 
-// A latch resigns, does not hear that its node was removed, and stands in line again. When it leaves later on, as a follower, that is no failure of leaving.
+// A latch resigns, does not hear that its node was removed, and stands in line again. When it leaves later
+// on, as a follower, that is no failure of leaving.
 func TestLeavingAfterAResignationThatWasNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -462,7 +470,8 @@ func TestLeavingAfterAResignationThatWasNotConfirmed(t *testing.T) {
 	})
 }
 
-// A leader resigns without waiting, and leaves: it has left when its place is given up, whether or not it stood in line again in between.
+// A leader resigns without waiting, and leaves: it has left when its place is given up, whether or not it
+// stood in line again in between.
 func TestLeavingWaitsForAResignation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -18,32 +18,26 @@ const (
 	Idle Role = iota
 	// Unknown is on its way into the line, or without a connection.
 	Unknown
-	// Following stands in line behind somebody, with a connection.
+	// Following stands in line, not as the first, with a connection.
 	Following
 	// Leading leads, certainly.
 	Leading
 )
 
 func (r Role) String() string {
-	switch r {
-	case Idle:
-		return "idle"
-	case Unknown:
-		return "unknown"
-	case Following:
-		return "following"
-	case Leading:
-		return "leading"
+	if r < Idle || r > Leading {
+		return fmt.Sprintf("Role(%d)", int8(r))
 	}
-	return fmt.Sprintf("Role(%d)", int8(r))
+	return [...]string{"idle", "unknown", "following", "leading"}[r]
 }
 
-// Health is how a participant is doing at one moment, for readiness probes and metrics. It is made without asking the servers.
+// Health is how a participant is doing at one moment, for readiness probes and metrics.
 type Health struct {
 	Role Role
 	// Since is when it began to have that role.
 	Since time.Time
-	// Ahead, for Following, is how many stood in front when it last looked, which is when it began to wait and whenever the one right in front left.
+	// Ahead, for Following, is how many were ahead when it last looked, which is when it began to wait and
+	// whenever the one right ahead left.
 	Ahead int
 	// Err, for Unknown and Idle, says why.
 	Err error
@@ -60,8 +54,9 @@ func (h Health) String() string {
 	return text
 }
 
-// Check is nil while leading or following, and while the role has been unknown for no longer than tolerance; otherwise it says what is wrong. A
-// readiness probe that tolerates a session timeout does not flap when a server restarts.
+// Check is nil while leading or following, and while the role has been unknown for no longer than tolerance;
+// otherwise it says what is wrong. A readiness probe that tolerates a session timeout does not flap when a
+// server restarts.
 func (h Health) Check(tolerance time.Duration) error {
 	switch h.Role {
 	case Leading, Following:
@@ -77,19 +72,21 @@ func (h Health) Check(tolerance time.Duration) error {
 
 var errJoining = errors.New("joining the election")
 
-// look finds out the role, and notes the time if it is another than at the last look. It is called whenever something may have changed, by several at a
-// time, and foreign code may hold one of them up on its way: a look that began before the one that was noted last is outdated, and is done again.
-func (c *candidate) look() Health {
+// Health says how the participant is doing, without asking the servers.
+func (c *candidate) Health() Health {
+	// It is called whenever something may have changed, by several goroutines at a time, and code of the user's
+	// may delay one of them. So a reading that began before the one that was recorded last is outdated, and is
+	// done again.
 	for {
-		if h, ok := c.note(c.glance()); ok {
+		if h, ok := c.record(c.read()); ok {
 			return h
 		}
 	}
 }
 
-// glance is what a look goes by.
-type glance struct {
-	number  uint64 // of the look: a later one has a larger number
+// reading is what the role is decided by.
+type reading struct {
+	number  uint64 // a later one has a larger number
 	idle    error
 	joinErr error
 	place   *queue.Position
@@ -99,64 +96,65 @@ type glance struct {
 	epoch   int64
 }
 
-func (c *candidate) glance() glance {
+func (c *candidate) read() reading {
 	c.mu.Lock()
-	c.looks++
-	g := glance{number: c.looks, idle: c.idle, joinErr: c.joinErr, place: c.place, placed: c.epoch}
+	c.readings++
+	r := reading{number: c.readings, idle: c.idle, joinErr: c.joinErr, place: c.place, placed: c.epoch}
 	term := c.term
 	c.mu.Unlock()
-	g.leading = term != nil && term.Valid()
-	g.state, g.epoch = c.line.Client.State().State, c.line.Client.Safety().Epoch
-	return g
+	r.leading = term != nil && term.Valid()
+	r.state, r.epoch = c.line.Client.State().State, c.line.Client.Safety().Epoch
+	return r
 }
 
-// health is what a glance means.
-func (g glance) health() Health {
+// health is what a reading means.
+func (r reading) health() Health {
 	h := Health{Role: Unknown}
 	switch {
-	case g.leading:
+	case r.leading:
 		h.Role = Leading
-	case g.idle != nil:
-		h.Role, h.Err = Idle, g.idle
-	case g.state == framework.Suspended:
+	case r.idle != nil:
+		h.Role, h.Err = Idle, r.idle
+	case r.state == framework.Suspended:
 		h.Err = ErrSuspended
-	case g.state == framework.Lost:
+	case r.state == framework.Lost:
 		h.Err = ErrSessionLost
-	case g.state != framework.Connected && g.state != framework.Reconnected:
-		h.Err = fmt.Errorf("no connection (%v)", g.state)
-	case g.joinErr != nil:
-		h.Err = g.joinErr
-	case g.place == nil || g.placed != g.epoch:
+	case r.state != framework.Connected && r.state != framework.Reconnected:
+		h.Err = fmt.Errorf("no connection (%v)", r.state)
+	case r.joinErr != nil:
+		h.Err = r.joinErr
+	case r.place == nil || r.placed != r.epoch:
 		h.Err = errJoining
 	default:
-		h.Role, h.Ahead = Following, g.place.Ahead
+		h.Role, h.Ahead = Following, r.place.Ahead
 	}
 	return h
 }
 
-// note makes what a glance means the role; false if a later one has done so already.
-func (c *candidate) note(g glance) (Health, bool) {
+// record makes what a reading means the role; false if a later one was recorded already.
+func (c *candidate) record(r reading) (Health, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if g.number < c.noted {
+	if r.number < c.recorded {
 		return Health{}, false
 	}
-	h := g.health()
-	if c.noted = g.number; h.Role != c.role {
+	h := r.health()
+	if c.recorded = r.number; h.Role != c.role {
 		c.role, c.since = h.Role, time.Now()
 	}
 	h.Since = c.since
 	return h, true
 }
 
-// attend keeps Since right while nothing but the connection changes, until the client ends or stop is called, which waits for that.
-func (c *candidate) attend() (stop func()) {
+// followConnection keeps Since right while nothing but the connection changes. It ends with the client, or
+// when stop is called, which waits for that.
+func (c *candidate) followConnection() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for range c.line.Client.StateChanges(ctx) {
-			c.look()
+			c.Health()
 		}
 	}()
 	return func() {

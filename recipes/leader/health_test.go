@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Several look at a latch while it comes to lead: a probe, a collector of metrics, the latch itself. One that began before it led, and is done after
-// that, does not make it forget since when it leads.
+// Several look at a latch while it comes to lead: a probe, a collector of metrics, the latch itself. One that
+// began before it led, and is done after that, does not make it forget since when it leads.
 func TestHealthAskedByMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -30,11 +30,13 @@ func TestHooksSeeTerms(t *testing.T) {
 		hooks := framework.Hooks{
 			Acquire: func(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
 				tell("acquire %s", a.Recipe)
-				return context.WithValue(ctx, spanKey{}, a.Recipe), func(err error) { tell("acquired %s: %v", a.Recipe, err) }
+				return context.WithValue(ctx, spanKey{}, a.Recipe),
+					func(err error) { tell("acquired %s: %v", a.Recipe, err) }
 			},
 			Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 				tell("hold inside %v", ctx.Value(spanKey{}))
-				return context.WithValue(ctx, spanKey{}, "term"), func(cause error) { tell("held %s: %v", h.Recipe, cause) }
+				return context.WithValue(ctx, spanKey{}, "term"),
+					func(cause error) { tell("held %s: %v", h.Recipe, cause) }
 			},
 		}
 		c := newClient(t, zktest.RunT(t), framework.WithHooks(hooks))
@@ -46,12 +48,11 @@ func TestHooksSeeTerms(t *testing.T) {
 		assert.Same(t, term, leader.TermOf(term.Context()))
 		require.NoError(t, latch.Leave(t.Context(), leader.Silent))
 
-		selector, err := leader.NewSelector(c, path, func(ctx context.Context) error {
+		selector := leader.NewSelector(c, path, func(ctx context.Context) error {
 			assert.Equal(t, "term", ctx.Value(spanKey{}))
 			assert.NotNil(t, leader.TermOf(ctx))
 			return nil
 		})
-		require.NoError(t, err)
 		require.NoError(t, selector.RunOnce(t.Context()))
 		assert.Equal(t, []string{
 			"acquire latch", "hold inside latch", "acquired latch: <nil>", "held latch: released",

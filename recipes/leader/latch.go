@@ -10,15 +10,16 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// latchName is what stands in front of the sequence number. It is part of the contract with Curator for Java.
+// latchName is what is in front of the sequence number. It is part of the contract with Curator for Java.
 const latchName = "latch-"
 
 // Listener is told of the terms of a [Latch]. Corresponds to Curator's LeaderLatchListener.
 //
-// The functions are called one after the other on the latch's goroutine: OnNotLeader only for a term for which OnLeader was called and has
-// returned, and neither for another term before. The latch does not stand in line again before they have returned; so OnLeader may do the
-// leader's work, as long as it returns soon after the term's context has ended. They must not call Close or wait in Leave or Resign, which wait
-// for them. runtime.Goexit (t.FailNow) in one counts as its return; a panic ends the process.
+// The functions are called one after the other on the latch's goroutine: OnNotLeader only for a term for
+// which OnLeader was called and has returned, and neither for another term before. The latch does not stand
+// in line again before they have returned. So OnLeader may do the leader's work, if it returns soon after the
+// term's context has ended. They must not call Close, nor wait in Leave or Resign, which wait for them.
+// runtime.Goexit (t.FailNow) in one counts as its return; a panic ends the process.
 type Listener struct {
 	// OnLeader is called at the beginning of a term.
 	OnLeader func(*Term)
@@ -26,8 +27,8 @@ type Listener struct {
 	OnNotLeader func(*Term, error)
 }
 
-// CloseMode says whether the listener hears of the end of a term that ends because the latch leaves. The term's context ends in either case.
-// Corresponds to LeaderLatch.CloseMode.
+// CloseMode says whether the listener hears of the end of a term that ends because the latch leaves. The
+// term's context ends in either case. Corresponds to LeaderLatch.CloseMode.
 type CloseMode int8
 
 const (
@@ -57,22 +58,24 @@ type Latch struct {
 	ctx     context.Context // ends when the latch is to leave
 	cancel  context.CancelFunc
 	done    chan struct{}                // closed when the goroutines have ended
-	given   *queue.Grant                 // the place that led last; set before done, as deleted
-	deleted *framework.Pending[struct{}] // the removal of its node, nil if that goes by itself
+	last    *queue.Grant                 // the place that led last; set before done, as deleted
+	deleted *framework.Pending[struct{}] // the removal of its node, nil if that is gone anyway
 	mode    CloseMode                    // set before ctx ends, guarded by mu
 }
 
-// NewLatch joins the election at path, which is a directory of its own, in the background, and goes on taking part until Leave or Close, or
-// the end of the client (or of the session, if client is the view of one): through lost connections, in which the place in line is kept,
-// through lost sessions and deleted nodes, after which it joins again at the end of the line, and through refusals (ErrNoAuth, ErrSequenceExhausted, …), after which it tries again, less and less
-// often, down to once in about 10 s. [Latch.Await] and [Latch.Health] tell of them.
+// NewLatch joins the election at path, which is a directory of its own, in the background, and takes part
+// until Leave or Close, or the end of the client (or of the session, if client is the view of one). It keeps
+// its place in line through lost connections. After a lost session or a deleted node it joins again at the
+// end of the line. After a refusal (ErrNoAuth, ErrSequenceExhausted, …) it tries again, less and less
+// often, down to once in about 10 s. [Latch.Await] and [Latch.Health] tell of refusals.
 //
-// Errors, all before anything is sent: a nil client, framework.ErrInvalidPath (also for the root), framework.ErrInvalidOption.
+// Errors, all before anything is started: a nil client, framework.ErrInvalidPath (also for the root),
+// framework.ErrInvalidOption.
 func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, error) {
 	l := &Latch{done: make(chan struct{})}
 	cfg, err := configure(&l.line, client, path, latchName, opts)
 	if err != nil {
-		return nil, failed(path, "new latch", err)
+		return nil, wrap(path, "new latch", err)
 	}
 	if l.line.Data == nil {
 		l.line.Data = []byte{} // not the client's default data, as in Curator
@@ -87,19 +90,20 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 	return l, nil
 }
 
-// Await returns the term when the latch leads: at once if it does already. When a term has ended call Await for the next. The term does not end with
-// ctx.
+// Await returns the term when the latch leads: at once if it does already. When a term has ended call Await
+// for the next. The term does not end with ctx.
 //
-// When ctx ends, Await returns at once and the latch stays in line; the error matches ctx.Err(), context.Cause(ctx), and, if there is one, what
-// keeps the latch from joining. Lost connections and sessions are sat out. A try to join that is refused while Await waits ends it with the
-// reason (ErrNoAuth, ErrSequenceExhausted, framework.ErrTimeoutTooShort, …); the latch goes on trying, and so may the caller. Other
-// errors: ErrLeft; framework.ErrClosed.
+// When ctx ends, Await returns at once and the latch stays in line; the error matches ctx.Err(),
+// context.Cause(ctx), and, if there is one, what keeps the latch from joining. It goes on through lost
+// connections and sessions. A try to join that is refused while Await waits ends it with the reason
+// (ErrNoAuth, ErrSequenceExhausted, framework.ErrTimeoutTooShort, …); the latch goes on trying, and so may
+// the caller. Other errors: ErrLeft; framework.ErrClosed.
 func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	if ctx == nil {
-		return nil, l.failed("await", framework.ErrNilContext)
+		return nil, l.wrap("await", framework.ErrNilContext)
 	}
 	if l.done == nil {
-		return nil, l.failed("await", framework.ErrNoClient)
+		return nil, l.wrap("await", framework.ErrNoClient)
 	}
 	for before := -1; ; {
 		l.mu.Lock()
@@ -110,16 +114,16 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 		}
 		switch {
 		case idle != nil:
-			return nil, l.failed("await", idle)
+			return nil, l.wrap("await", idle)
 		case ctx.Err() != nil:
 			if joinErr != nil {
 				joinErr = fmt.Errorf("it cannot join: %w", joinErr)
 			}
-			return nil, l.failed("await", l.line.Client.Left(ctx, joinErr))
+			return nil, l.wrap("await", l.line.Client.Left(ctx, joinErr))
 		case term != nil && term.Valid():
 			return term, nil
 		case refusals != before && joinErr != nil:
-			return nil, l.failed("await", joinErr)
+			return nil, l.wrap("await", joinErr)
 		}
 		select {
 		case <-changed:
@@ -128,48 +132,54 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	}
 }
 
-// Leave leaves the election for good. The term, if there is one, ends at once; mode says whether the listener is told. Leave waits until
-// a call of the listener that is under way has returned and until the server has confirmed that the place where the latch has led is given up, also
-// if that was before, by a Resign that was not confirmed. (The node of one that only stood in line is removed behind.) When ctx ends first the rest goes on, and the error says why Leave did not wait.
+// Leave leaves the election for good. The term, if there is one, ends at once; mode says whether the listener
+// is told. Leave waits for a call of the listener that is under way, and for the server to confirm that the
+// place where the latch led last is given up. (The node of a latch that only stood in line is removed without
+// waiting.) When ctx ends first, or the connection is lost, the client goes on with it for as long as the
+// session lives, and the error says why Leave did not wait.
 //
 // Leaving again waits for the first time; its mode counts.
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
-		return l.failed("leave", framework.ErrNilContext)
+		return l.wrap("leave", framework.ErrNilContext)
 	case l.done == nil:
-		return l.failed("leave", framework.ErrNoClient)
+		return l.wrap("leave", framework.ErrNoClient)
 	case mode != Silent && mode != NotifyLeader:
-		return l.failed("leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader", framework.ErrInvalidOption, mode))
+		return l.wrap("leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader",
+			framework.ErrInvalidOption, mode))
 	}
 	l.leave(mode)
 	select {
 	case <-l.done:
 	case <-ctx.Done():
-		return l.failed("leave", l.line.Client.Left(ctx, nil))
+		return l.wrap("leave", l.line.Client.Left(ctx, nil))
 	}
-	return l.failed("leave", l.gone(ctx))
+	return l.wrap("leave", l.confirmLast(ctx))
 }
 
-// gone waits until the place that led last is certainly given up. Those that led before it were, or it could not have. When the removal was not
-// confirmed at its time, be it long ago, the client has gone on with it since: so it is asked for once more.
-func (l *Latch) gone(ctx context.Context) error {
-	err := wait(ctx, l.deleted)
+// confirmLast waits until the place that led last is certainly given up. Those that led before it were, or it
+// could not have led. When the removal was not confirmed at its time, be it long ago, the client has gone on
+// with it since: so it is asked for once more.
+func (l *Latch) confirmLast(ctx context.Context) error {
+	err := confirmed(ctx, l.deleted)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	err = l.given.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, l.given.Path)
-	if goesByItself(err) {
+	err = l.last.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, l.last.Path)
+	if goneAnyway(err) {
 		return nil
 	}
 	return err
 }
 
-// Close leaves the election for good, as Leave with Silent does, but does not wait for the server: the client removes the node, and goes on trying
-// for as long as the session lives. It waits only for a call of the listener that is under way. It never fails (but with framework.ErrNoClient for the zero Latch); calling it again does nothing.
+// Close leaves the election for good, as Leave with Silent does, but does not wait for the server: the client
+// goes on with removing the node for as long as the session lives. It waits only for a call of the listener
+// that is under way. It never fails (but with framework.ErrNoClient for the zero Latch); calling it again
+// does nothing.
 func (l *Latch) Close() error {
 	if l.done == nil {
-		return l.failed("close", framework.ErrNoClient)
+		return l.wrap("close", framework.ErrNoClient)
 	}
 	l.leave(Silent)
 	<-l.done
@@ -185,20 +195,21 @@ func (l *Latch) leave(mode CloseMode) {
 	l.mu.Unlock()
 }
 
-// run is the latch's goroutine: everything that changes its standing happens here, one after the other.
+// run is the latch's goroutine: it does everything that changes the latch's role, one after the other.
 func (l *Latch) run() {
 	defer close(l.done)
-	stop := l.attend()
+	stop := l.followConnection()
 	var idle error
 	for failures := 1; !apart.Call(func() { idle = l.elect() }); failures++ { // a hook has ended the goroutine
-		l.line.Client.Pause(l.ctx, pause(failures))
+		l.line.Client.Pause(l.ctx, rejoinDelay(failures))
 	}
-	l.rest(idle)
+	l.setIdle(idle)
 	l.cancel()
 	stop()
 }
 
-// elect stands in line and leads, again and again, until the latch is to leave or the client is closed. It returns which.
+// elect stands in line and leads, again and again, until the latch is to leave or the client is closed. It
+// returns which.
 func (l *Latch) elect() error {
 	for failures := 0; l.ctx.Err() == nil; {
 		term, err := l.join(l.ctx)
@@ -207,11 +218,12 @@ func (l *Latch) elect() error {
 			failures = 0
 			l.lead(term)
 		case l.ctx.Err() != nil:
-		case errors.Is(err, framework.ErrClosed), errors.Is(err, ErrSessionLost): // of the latter the line tells only the view of a session
+		case errors.Is(err, framework.ErrClosed), errors.Is(err, ErrSessionLost):
+			// Of a lost session the line tells only the view of that session.
 			return err
 		default:
 			failures++
-			wait := pause(failures)
+			wait := rejoinDelay(failures)
 			l.refused(err, wait)
 			l.line.Client.Pause(l.ctx, wait)
 		}
@@ -222,24 +234,24 @@ func (l *Latch) elect() error {
 // lead goes through all terms on one node, and gives the place up.
 func (l *Latch) lead(term *Term) {
 	grant := term.grant
-	l.given = grant
+	l.last = grant
 	cause := error(ErrReleased) // also if a hook or the logger does not return
 	defer func() {
 		l.deleted = nil
 		defer func() {
 			if term != nil {
 				term.deleted = l.deleted
-				close(term.given)
+				close(term.done)
 			}
 		}()
-		l.deleted = giveUp(grant, cause)
+		l.deleted = remove(grant, cause)
 	}()
 	for {
 		cause = l.serve(term)
 		if !errors.Is(cause, ErrSuspended) {
 			return
 		}
-		close(term.given) // nobody waits for it: a lost term cannot be resigned
+		close(term.done) // nobody waits for it: a lost term cannot be resigned
 		term, cause = nil, ErrReleased
 		next, err := l.regain(grant)
 		if err != nil {
@@ -256,33 +268,34 @@ func (l *Latch) serve(term *Term) error {
 	over := false
 	defer func() {
 		if !over {
-			defer l.forget()
+			defer l.clearTerm()
 			term.hold.End(ErrReleased)
 		}
 	}()
-	l.begin(term)
+	l.began(term)
 	if l.listener.OnLeader != nil {
 		apart.Call(func() { l.listener.OnLeader(term) })
 	}
 	<-term.Context().Done()
 	cause := term.cause()
-	l.over(term)
+	l.ended(term)
 	over = true
-	if l.listener.OnNotLeader != nil && l.tells() {
+	if l.listener.OnNotLeader != nil && l.notifies() {
 		apart.Call(func() { l.listener.OnNotLeader(term, cause) })
 	}
 	return cause
 }
 
-// tells says whether the listener hears of the end of a term.
-func (l *Latch) tells() bool {
+// notifies says whether the listener hears of the end of a term.
+func (l *Latch) notifies() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ctx.Err() == nil || l.mode == NotifyLeader
 }
 
-// regain waits for the connection, and makes a new term on the same node if that is still there: then it is still the first, since those who
-// came later have larger numbers. One look at the node says everything: that it is the same, and this session's.
+// regain waits for the connection, and makes a new term on the same node if that is still there: then it is
+// still the first, since those that came later have larger numbers. One read tells that it is the same node,
+// and this session's.
 func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 	view := grant.Session.Client()
 	for {
@@ -291,7 +304,7 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 		}
 		var stat *framework.Stat
 		var watch *framework.Watch
-		err := queue.Patiently(l.ctx, view, func(ctx context.Context) (err error) {
+		err := queue.ThroughOutages(l.ctx, view, func(ctx context.Context) (err error) {
 			stat, watch, err = view.CheckExists().WithWatch().ForPath(ctx, grant.Path)
 			return err
 		})
@@ -302,14 +315,15 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 			watch.Stop()
 			return nil, ErrNodeDeleted
 		}
-		in := &cell{}
+		ref := &termRef{}
 		hold, err := grant.Session.Hold(l.ctx, framework.HoldOptions{
-			Path: grant.Path, Recipe: l.line.Recipe, Czxid: grant.Czxid, Loss: l.line.Loss, Values: carrier{context.Background(), in},
+			Path: grant.Path, Recipe: l.line.Recipe, Czxid: grant.Czxid, Loss: l.line.Loss,
+			Values:        termValues{context.Background(), ref},
 			OwnWatchAfter: -1, // joins the watch just set
 		})
 		watch.Stop()
 		if err == nil {
-			return l.newTerm(grant, hold, in), nil
+			return l.newTerm(grant, hold, ref), nil
 		}
 		if !errors.Is(err, ErrSuspended) {
 			return nil, err

@@ -45,11 +45,10 @@ func TestLayout(t *testing.T) {
 		for data, opts := range map[string][]leader.Option{
 			"10.0.0.1": nil, "": {leader.WithID("")}, "zürich-1": {leader.WithID("zürich-1")},
 		} {
-			sel, err := leader.NewSelector(c, "/selector", func(context.Context) error {
+			sel := leader.NewSelector(c, "/selector", func(context.Context) error {
 				check("/selector", "lock-", data)
 				return nil
 			}, opts...)
-			require.NoError(t, err)
 			require.NoError(t, sel.RunOnce(background))
 		}
 	})
@@ -78,8 +77,9 @@ func TestJoinLeadLeave(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, list[0], first)
-		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(), SessionID: session(t, c),
-			Czxid: term.FencingToken(), Since: first.Since}, first)
+		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(),
+			SessionID: session(t, c),
+			Czxid:     term.FencingToken(), Since: first.Since}, first)
 		require.WithinDuration(t, time.Now(), first.Since, time.Second)
 
 		time.Sleep(time.Hour)
@@ -104,7 +104,7 @@ func TestJoinLeadLeave(t *testing.T) {
 	})
 }
 
-// Who stands in line and leaves does not lead afterwards, and those behind close ranks.
+// A latch that leaves the line does not lead afterwards, and those after it close ranks.
 func TestLeaveTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -145,7 +145,7 @@ func TestAwaitAndItsContext(t *testing.T) {
 		require.Same(t, term, <-got)
 		require.Same(t, term, <-got)
 		require.True(t, term.Valid(), "not bound to a context of the wait")
-		// A latch that leaves does not leave those behind who wait for it.
+		// A latch that leaves wakes those that wait in Await.
 		a = join(t, newClient(t, s))
 		failed := make(chan error)
 		go func() { _, err := a.Await(background); failed <- err }()
@@ -210,7 +210,8 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// "Not leader" is never said to somebody who was not told to lead, and the close mode decides about the last one.
+// "Not leader" is never said to somebody who was not told to lead, and the close mode decides about the last
+// one.
 func TestListenerAndCloseModes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -234,8 +235,8 @@ func TestListenerAndCloseModes(t *testing.T) {
 	})
 }
 
-// The place is given up when the listener has returned, so that its work is over before somebody else's begins; and Leave does not outlive its
-// context for that.
+// The place is given up when the listener has returned, so that its work is over before somebody else's
+// begins; and Leave does not outlive its context for that.
 func TestSlowListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -308,12 +309,21 @@ func TestNewcomersMistakes(t *testing.T) {
 			{c, "/leaders/", leader.WithID("x"), framework.ErrInvalidPath, "must not end"},
 			{c, path, nil, framework.ErrInvalidOption, "leave it out"},
 			{c, path, leader.WithID("\xff"), framework.ErrInvalidOption, "UTF-8"},
+			{c, path, leader.WithLossPolicy(7), framework.ErrInvalidOption, "SessionOnly"},
 			{c, path, leader.WithListener(leader.Listener{}), framework.ErrInvalidOption, "leave the option out"},
 		} {
 			_, err := leader.NewLatch(mistake.client, mistake.path, mistake.opt)
 			require.ErrorContains(t, err, mistake.says)
-			_, also := leader.NewSelector(mistake.client, mistake.path, lead, mistake.opt)
+			selector := leader.NewSelector(mistake.client, mistake.path, lead, mistake.opt)
+			also := selector.Run(background)
 			require.ErrorContains(t, also, mistake.says)
+			require.Equal(t, leader.Idle, selector.Health().Role)
+			require.ErrorContains(t, selector.Health().Err, mistake.says)
+			_, _, also = selector.Leader(background)
+			require.ErrorContains(t, also, mistake.says)
+			for _, also := range selector.Observe(background) {
+				require.ErrorContains(t, also, mistake.says)
+			}
 			if mistake.is != nil {
 				require.ErrorIs(t, err, mistake.is)
 				require.ErrorIs(t, also, mistake.is)
@@ -325,22 +335,25 @@ func TestNewcomersMistakes(t *testing.T) {
 				break
 			}
 		}
-		_, err := leader.NewSelector(c, path, nil)
+		err := leader.NewSelector(c, path, nil).RunOnce(background)
+		require.ErrorIs(t, err, framework.ErrBadArguments)
 		require.ErrorContains(t, err, "function is nil")
-		_, err = leader.NewSelector(c, path, lead, calls("x", nil))
+		err = leader.NewSelector(c, path, lead, calls("x", nil)).Run(background)
 		require.ErrorContains(t, err, "for a Latch")
 	})
 }
 
-// A latch resigns, and the server does not confirm that. It stands in line again, behind itself, when it leaves: Leave does not say that the place is given
-// up as long as the node is there, and when it says so it is gone.
+// A latch resigns, and the server does not confirm that. It stands in line again, after its own old node,
+// when it leaves: Leave does not say that the place is given up as long as the node is there, and when it
+// says so it is gone.
 func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
-		l := join(t, c, leader.WithSessionOnly())
+		l := join(t, c, leader.WithLossPolicy(framework.SessionOnly))
 		term := await(t, l)
-		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: term.Path(), Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: -1})
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: term.Path(), Action: zktest.ReplyError,
+			Err: zktest.ErrThrottledOp, Times: -1})
 		ctx, cancel := context.WithTimeout(background, 5*time.Second)
 		defer cancel()
 		require.Error(t, term.Resign(ctx))

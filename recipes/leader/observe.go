@@ -30,49 +30,57 @@ func (o Observation) String() string {
 
 // same says whether two observations are of the same leader.
 func (o Observation) same(p Observation) bool {
-	return o.Nobody == p.Nobody && o.Leader.Name == p.Leader.Name && o.Leader.Czxid == p.Leader.Czxid && o.Leader.ID == p.Leader.ID
+	a, b := o.Leader, p.Leader
+	return o.Nobody == p.Nobody && a.Name == b.Name && a.Czxid == b.Czxid && a.ID == b.ID
 }
 
-// Observe tells who leads in the election at path, without taking part: first who does at the beginning, be it nobody, and then each change, in
-// order. It works for latches and for selectors, in Go and in Java. The path need not exist.
+// Observe yields who leads in the election at path, to a caller that takes no part: first who does at the
+// beginning, be it nobody, and then each change, in order. It works for latches and for selectors, in Go and
+// in Java. The path need not exist. It runs on the caller's goroutine.
 //
-// It reports what it finds when it looks: successive observations differ, and their tokens (Czxid) grow, but a leader that came and went between
-// two looks is left out, and so is a moment without a leader. It looks when the leader's node changes or goes, or, when nobody is there, when
-// somebody comes, and it looks again after the loop's body has returned: a slow body sees fewer changes and always the latest one. The
-// leader is the participant whose turn it is: it may need a moment to notice, or be without a connection until its session ends. While the
-// observer itself has no connection it reports nothing, and what it reported last may be outdated.
+// Successive observations differ, and their tokens (Czxid) grow, but a leader that came and went between two
+// reads is left out, and so is a moment without a leader. It reads when the leader's node changes or goes,
+// or, when nobody is there, when somebody comes, and again after the loop's body has returned: a slow body
+// sees fewer changes and always the latest one. The leader is the participant whose turn it is: it may need a
+// moment to notice, or be without a connection until its session ends. While the observer itself has no
+// connection it reports nothing, and what it reported last may be outdated.
 //
-// It costs one list and one read per change, and one watch on the server: on the leader's node, or on the directory while nobody is there. Participants
-// that come, wait and go do not wake it. Every 30 s it makes sure with one read that no event was lost.
+// It costs one list and one read per change, and one watch on the server: on the leader's node, or on the
+// directory while nobody is there. Participants that come, wait and go do not wake it. Every 30 s it makes
+// sure with one read that no event was lost.
 //
-// Lost connections and sessions are sat out. When the directory cannot be read for another reason (ErrNoAuth, …) the error is reported, and if
-// the loop goes on so does the observer, less and less often, down to once in about 10 s. The sequence ends with the loop's break, and
-// otherwise with one error: when ctx ends (it matches ctx.Err()), with framework.ErrClosed, or with ErrSessionLost when client is the view of a session that
-// has ended. Without READ on a leader's node its ID is not known, nor when it is too long, see [Participant].
+// It goes on through lost connections and sessions. When the directory cannot be read for another reason
+// (ErrNoAuth, …) the error is yielded, and if the loop goes on so does the observer, less and less often,
+// down to once in about 10 s. The sequence ends with the loop's break, and otherwise with one error: when ctx
+// ends (it matches ctx.Err()), with framework.ErrClosed, or with ErrSessionLost when client is the view of a
+// session that has ended. A wrong path, or client, is an error at once. Without READ on a leader's node its
+// ID is not known, nor when it is too long, see [Participant].
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
-	return observer{client, path, queue.Order{Names: []string{latchName, lockName}}}.observe(ctx)
+	order := queue.Order{Names: []string{latchName, lockName}}
+	return observer{client, path, order, queue.Check(client, path)}.observe(ctx)
 }
 
-// observer works on the goroutine of whoever iterates.
 type observer struct {
 	client *framework.Client
 	dir    string
 	order  queue.Order
+	err    error // what is wrong with client or dir
 }
 
 func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
 	return func(yield func(Observation, error) bool) {
-		err := queue.Ready(ctx, o.client, queue.Check(o.client, o.dir))
+		err := queue.Ready(ctx, o.client, o.err)
 		if err == nil {
 			err = o.follow(ctx, yield)
 		}
 		if err != nil {
-			yield(Observation{}, failed(o.dir, "observe", err))
+			yield(Observation{}, wrap(o.dir, "observe", err))
 		}
 	}
 }
 
-// follow looks and waits, until ctx or the client ends, which is its error, or the loop breaks, which is none.
+// follow looks and waits, until ctx or the client ends, which is its error, or the loop breaks, which is
+// none.
 func (o observer) follow(ctx context.Context, yield func(Observation, error) bool) error {
 	var last *Observation
 	for failures := 0; ; {
@@ -86,14 +94,14 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 		case errors.Is(err, framework.ErrClosed):
 			return err
 		case err != nil:
-			if over := o.client.Over(); over != nil { // the view of a session has no other one to go on in
+			if over := o.client.Over(); over != nil { // the view of a session has no next one
 				return over
 			}
-			if !queue.Passing(o.client)(err) && !yield(Observation{}, failed(o.dir, "observe", err)) {
+			if !queue.Transient(o.client)(err) && !yield(Observation{}, wrap(o.dir, "observe", err)) {
 				return nil
 			}
 			failures++
-			o.client.Pause(ctx, pause(failures))
+			o.client.Pause(ctx, rejoinDelay(failures))
 			continue
 		}
 		failures = 0
@@ -104,7 +112,10 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 }
 
 // report tells what is new, and waits for a change, or the end of ctx. It returns false when the loop breaks.
-func (o observer) report(ctx context.Context, last **Observation, now Observation, watch *framework.Watch, yield func(Observation, error) bool) bool {
+func (o observer) report(
+	ctx context.Context, last **Observation, now Observation, watch *framework.Watch,
+	yield func(Observation, error) bool,
+) bool {
 	defer watch.Stop()
 	if *last == nil || !now.same(**last) {
 		*last = &now
@@ -112,25 +123,14 @@ func (o observer) report(ctx context.Context, last **Observation, now Observatio
 			return false
 		}
 	}
-	check := time.NewTimer(checkAgain)
-	defer check.Stop()
-	for {
-		select {
-		case <-watch.C: // whatever it is
-			return true
-		case <-ctx.Done():
-			return true
-		case <-check.C:
-			if !o.unchanged(ctx, now) {
-				return true
-			}
-			check.Reset(checkAgain)
-		}
-	}
+	every := func() time.Duration { return checkAgain }
+	look := func() (framework.Event, bool) { return framework.Event{}, !o.unchanged(ctx, now) }
+	_, _ = queue.Await(ctx, o.client, watch, nil, every, look) // whatever it is, the next read tells
+	return true
 }
 
-// checkAgain is how often an observer looks without being told to. Watches get lost for reasons that are nobody's fault here: a server drops
-// events for want of rights.
+// checkAgain is how often an observer reads without being told to. Events can get lost: a server drops those
+// of nodes that the client may not read.
 const checkAgain = 30 * time.Second
 
 // unchanged says, with one read, whether what was seen is still so.
@@ -208,7 +208,9 @@ func (o observer) read(ctx context.Context, name string) (Observation, *framewor
 }
 
 // watchLine watches the directory if the first in line is still this one ("": nobody).
-func (o observer) watchLine(ctx context.Context, first string) (watch *framework.Watch, same bool, err error) {
+func (o observer) watchLine(
+	ctx context.Context, first string,
+) (watch *framework.Watch, same bool, err error) {
 	names, watch, err := o.client.GetChildren().WithWatch().ForPath(ctx, o.dir)
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil, false, nil

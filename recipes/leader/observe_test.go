@@ -72,7 +72,8 @@ func TestObserve(t *testing.T) {
 		a := join(t, ca, leader.WithID("a"))
 		got := seen.next(t, `"a"`)
 		term := await(t, a)
-		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(), Czxid: term.FencingToken(),
+		require.Equal(t, leader.Participant{ID: "a", Leader: true, Name: term.Node(), Path: term.Path(),
+			Czxid:     term.FencingToken(),
 			SessionID: session(t, ca), Since: got.Leader.Since}, got.Leader)
 		b := join(t, cb, leader.WithID("b"))
 		seen.quiet(t)
@@ -106,7 +107,8 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// Both layouts, also with nodes that another client has made; and a change that happens while the observer is without a connection.
+// Both layouts, also with nodes that another client has made; and a change that happens while the observer is
+// without a connection.
 func TestObserveBothLayouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -116,9 +118,11 @@ func TestObserveBothLayouts(t *testing.T) {
 		for _, name := range []string{"latch-", "lock-"} {
 			dir := "/" + name + "election"
 			require.NoError(t, s.Create(dir+"/notes", nil))
-			first, err := s.CreateNode(dir+"/_c_"+uuid+"-"+name+"0000000007", []byte("java-1"), zktest.Ephemeral, session(t, other))
+			first, err := s.CreateNode(dir+"/_c_"+uuid+"-"+name+"0000000007", []byte("java-1"), zktest.Ephemeral,
+				session(t, other))
 			require.NoError(t, err)
-			_, err = s.CreateNode(dir+"/_c_00000000-b92f-47f8-97dd-71e653f1e8cf-"+name+"0000000008", []byte("java-2"), zktest.Ephemeral, session(t, other))
+			_, err = s.CreateNode(dir+"/_c_00000000-b92f-47f8-97dd-71e653f1e8cf-"+name+"0000000008", []byte("java-2"),
+				zktest.Ephemeral, session(t, other))
 			require.NoError(t, err)
 			seen := observe(t, c, dir)
 			seen.next(t, `"java-1"`)
@@ -135,8 +139,7 @@ func TestObserveBothLayouts(t *testing.T) {
 			break
 		}
 		require.NoError(t, latch.Close())
-		sel, err := leader.NewSelector(c, path, func(context.Context) error { return nil }, leader.WithID("selector"))
-		require.NoError(t, err)
+		sel := leader.NewSelector(c, path, func(context.Context) error { return nil }, leader.WithID("selector"))
 		for who, err := range sel.Observe(background) {
 			require.NoError(t, err)
 			require.True(t, who.Nobody)
@@ -183,13 +186,15 @@ func TestSlowObserver(t *testing.T) {
 	})
 }
 
-// Without READ on the leader's node it is told that somebody leads; without READ on the directory the error is told, until it passes.
+// Without READ on the leader's node it is told that somebody leads; without READ on the directory the error
+// is told, until it passes.
 func TestObserveWithoutRights(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{Profile: profile})
 			require.NoError(t, s.Create(path, nil))
-			private := newClient(t, s, framework.WithAuth("digest", []byte("a:a")), framework.WithDefaultACL(framework.CreatorACL()...))
+			private := newClient(t, s, framework.WithAuth("digest", []byte("a:a")),
+				framework.WithDefaultACL(framework.CreatorACL()...))
 			a := join(t, private, leader.WithID("a"))
 			b := join(t, private, leader.WithID("b"))
 			seen := observe(t, newClient(t, s), path)
@@ -203,7 +208,7 @@ func TestObserveWithoutRights(t *testing.T) {
 			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
 			node := await(t, b).Node()
 			time.Sleep(20 * time.Second)
-			if got := seen.next(t, ""); got.Nobody { // who of the two tries first is a matter of chance
+			if got := seen.next(t, ""); got.Nobody { // which of the two tries first is a matter of chance
 				require.Equal(t, node, seen.next(t, `""`).Leader.Name)
 			} else {
 				require.Equal(t, node, got.Leader.Name)
@@ -213,7 +218,8 @@ func TestObserveWithoutRights(t *testing.T) {
 	}
 }
 
-// Whatever happens, what an observer reports is in order: tokens grow, successive reports differ, and in the end it knows who leads.
+// Whatever happens, what an observer reports is in order: tokens grow, successive reports differ, and in the
+// end it knows who leads.
 func TestObserveOrder(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
@@ -285,7 +291,8 @@ func TestObserveOrder(t *testing.T) {
 	}
 }
 
-// What the leader calls itself is packed or not, as its client does it: it is seen all the same, and with its name.
+// What the leader calls itself is packed or not, as its client does it: it is seen all the same, and with its
+// name.
 func TestObservePackedAndPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -11,21 +11,23 @@ import (
 
 // Errors of this package, and those that tell how a term ended. Use errors.Is.
 var (
-	// ErrReleased is the cause of a term that was given back: by Resign, by leaving the election, or because the function returned.
+	// ErrReleased is the cause of a term that was given back: by Resign, by leaving the election, or because the
+	// function returned.
 	ErrReleased = framework.ErrReleased
-	// ErrSuspended is the cause when the connection is lost; not with [WithSessionOnly].
+	// ErrSuspended is the cause when the connection is lost; with the policy framework.SuspendedIsLoss.
 	ErrSuspended = framework.ErrSuspended
-	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
+	// ErrSessionLost is the cause when the session is lost, or may have expired.
 	ErrSessionLost = framework.ErrSessionLost
 	// ErrNodeDeleted is the cause when somebody else has deleted the leader's node.
 	ErrNodeDeleted = framework.ErrNodeDeleted
-	// ErrSequenceExhausted says that the sequence numbers of the directory are used up: delete it while nobody uses it.
+	// ErrSequenceExhausted says that the sequence numbers of the directory are used up: delete it while nobody
+	// uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
-	// ErrNotReleased is in the error of a [Selector] whose function has done its work, and only giving up the place was refused (ErrNoAuth): it
-	// stays first in line until the session ends.
+	// ErrNotReleased is in the error of a [Selector] whose function has done its work, and only giving up the
+	// place was refused (ErrNoAuth): it stays first in line until the session ends.
 	ErrNotReleased = queue.ErrNotReleased
-	// ErrSelfWait refuses to run a [Selector] with the context of something that would have to be given back first: the term of another Selector of the same
-	// election, or a mutex at its path.
+	// ErrSelfWait refuses to run a [Selector] with the context of something that would have to be released
+	// first: the term of another Selector of the same election, or a mutex at its path.
 	ErrSelfWait = queue.ErrSelfWait
 	// ErrLeft is what a [Latch] says that has left the election.
 	ErrLeft = errors.New("the latch has left the election: make a new one to join again")
@@ -37,35 +39,42 @@ var (
 type Option func(*config) error
 
 type config struct {
-	id          *string
-	sessionOnly bool
-	listener    *Listener
+	id       *string
+	loss     framework.LossPolicy
+	listener *Listener
 }
 
-// WithID names the participant, for [Participant] and [Observe]: a host name, or the address at which a leader can be reached. It need not be
-// unique. Default: none, that is "" for a latch, and for a selector the client's default data, both as in Curator.
+// WithID names the participant, for [Participant] and [Observe]: a host name, or the address at which a
+// leader can be reached. It need not be unique. Default: none, that is "" for a latch, and for a selector the
+// client's default data, both as in Curator.
 func WithID(id string) Option {
 	return func(c *config) error {
 		if !utf8.ValidString(id) {
-			return fmt.Errorf("%w WithID: %q is not UTF-8, and participants in Java could not read it", framework.ErrInvalidOption, id)
+			return fmt.Errorf("%w WithID: %q is not UTF-8, and participants in Java could not read it",
+				framework.ErrInvalidOption, id)
 		}
 		c.id = &id
 		return nil
 	}
 }
 
-// WithSessionOnly lets a term outlive a lost connection for as long as its session certainly lives, which the client's own clock decides
-// (framework.SessionOnly): the restart of one server ends no term. Default: a term ends with the connection (framework.SuspendedIsLoss, the
-// default of Curator, too).
-func WithSessionOnly() Option {
-	return func(c *config) error { c.sessionOnly = true; return nil }
+// WithLossPolicy says whether a term outlives a lost connection. Default [framework.SuspendedIsLoss], as in
+// Curator: it ends with the connection (cause ErrSuspended). With [framework.SessionOnly] it lasts as long as
+// its session certainly does, which the client's own clock decides, so that the restart of one server ends no
+// term.
+func WithLossPolicy(p framework.LossPolicy) Option {
+	return func(c *config) (err error) {
+		c.loss, err = queue.Policy(p)
+		return err
+	}
 }
 
-// WithListener has the functions called at the beginning and end of each term of a [Latch]. Default: nobody is told, but by the contexts.
+// WithListener has the functions called at the beginning and end of each term of a [Latch]. Default: none.
 func WithListener(l Listener) Option {
 	return func(c *config) error {
 		if l.OnLeader == nil && l.OnNotLeader == nil {
-			return fmt.Errorf("%w WithListener: both functions are nil; leave the option out", framework.ErrInvalidOption)
+			return fmt.Errorf("%w WithListener: both functions are nil; leave the option out",
+				framework.ErrInvalidOption)
 		}
 		c.listener = &l
 		return nil
@@ -74,19 +83,14 @@ func WithListener(l Listener) Option {
 
 // configure checks the arguments of a constructor and fills in the waiting line.
 func configure(line *queue.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
-	var c config
-	if err := queue.Configure(client, path, &c, opts); err != nil {
-		return c, err
-	}
+	c := config{loss: framework.SuspendedIsLoss}
 	line.Client, line.Dir, line.Name, line.Order = client, path, name, queue.Order{Names: []string{name}}
-	line.Loss = framework.SuspendedIsLoss
-	if c.sessionOnly {
-		line.Loss = framework.SessionOnly
-	}
+	err := queue.Configure(client, path, &c, opts)
+	line.Loss = c.loss
 	if c.id != nil {
 		line.Data = append([]byte{}, *c.id...)
 	}
-	return c, nil
+	return c, err
 }
 
-func failed(path, verb string, err error) error { return queue.Failed("leader", path, verb, err) }
+func wrap(path, verb string, err error) error { return queue.Wrap("leader", path, verb, err) }

@@ -18,7 +18,8 @@ func TestObservingALeaderWhoseIDFitsInNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{MaxFrame: 4 << 20})
 		c, evil := newClient(t, s, framework.WithMaxReply(1<<20)), newClient(t, s, framework.WithMaxFrame(4<<20))
-		node, err := evil.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).ForPath(t.Context(), "/leader/latch-", make([]byte, 3<<20))
+		node, err := evil.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).
+			ForPath(t.Context(), "/leader/latch-", make([]byte, 3<<20))
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -16,11 +16,11 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-func newSelector(t *testing.T, c *framework.Client, lead func(context.Context) error, opts ...leader.Option) *leader.Selector {
+func newSelector(
+	t *testing.T, c *framework.Client, lead func(context.Context) error, opts ...leader.Option,
+) *leader.Selector {
 	t.Helper()
-	s, err := leader.NewSelector(c, path, lead, opts...)
-	require.NoError(t, err)
-	return s
+	return leader.NewSelector(c, path, lead, opts...)
 }
 
 // runs runs a selector on another goroutine until the test, or the function, ends it.
@@ -36,7 +36,8 @@ func runs(t *testing.T, s *leader.Selector) (stop func() error) {
 
 func untilOver(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 
-// Two selectors that are elected again and again take turns: whoever has led goes to the end of the line.
+// Two selectors that are elected again and again take turns: the one that has led goes to the end of the
+// line.
 func TestSelectorsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -46,7 +47,8 @@ func TestSelectorsTakeTurns(t *testing.T) {
 			return func(ctx context.Context) error {
 				turns <- name
 				term := leader.TermOf(ctx)
-				assert.True(t, term.Valid() || errors.Is(context.Cause(ctx), context.Canceled), "unless Run was stopped in the same instant")
+				assert.True(t, term.Valid() || errors.Is(context.Cause(ctx), context.Canceled),
+					"unless Run was stopped in the same instant")
 				assert.Greater(t, term.FencingToken(), token)
 				token = term.FencingToken()
 				time.Sleep(time.Second)
@@ -95,7 +97,7 @@ func TestRunOnce(t *testing.T) {
 		clean(t, s)
 		require.Equal(t, 2, calls)
 
-		// Run ends with the function's error, too, and a panic leaves nothing behind.
+		// Run ends with the function's error, too, and a panic leaves nothing.
 		sel = newSelector(t, newClient(t, s), func(context.Context) error { return mine })
 		require.ErrorIs(t, sel.Run(background), mine)
 		clean(t, s)
@@ -108,7 +110,8 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// A function that is slow to return keeps the next term from beginning: another process's as long as the session lives, its own in any case.
+// A function that is slow to return keeps the next term from beginning: another process's as long as the
+// session lives, its own in any case.
 func TestSlowFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{ReapInterval: time.Hour})
@@ -170,7 +173,7 @@ func TestSlowFunction(t *testing.T) {
 	})
 }
 
-// second is a selector in line behind another, which leads until it is stopped.
+// second is a selector in line after another one, which leads until it is stopped.
 type second struct {
 	began chan struct{}
 	stop  func()
@@ -189,18 +192,37 @@ func join2(t *testing.T, s *zktest.Server) second {
 
 // Why a term ended is the cause of the function's context, and RunOnce says it.
 func TestHowTermsEnd(t *testing.T) {
+	type (
+		server = *zktest.Server
+		client = *framework.Client
+	)
+	session := []leader.Option{leader.WithLossPolicy(framework.SessionOnly)}
 	for name, c := range map[string]struct {
-		end   func(s *zktest.Server, c *framework.Client, term *leader.Term)
+		end   func(server, client, *leader.Term)
 		opts  []leader.Option
 		cause error
 		err   error
 	}{
-		"suspended": {func(s *zktest.Server, c *framework.Client, _ *leader.Term) { s.Cut(0) }, nil, leader.ErrSuspended, leader.ErrSuspended},
-		"session":   {func(s *zktest.Server, c *framework.Client, _ *leader.Term) { s.Stop() }, []leader.Option{leader.WithSessionOnly()}, leader.ErrSessionLost, leader.ErrSessionLost},
-		"deleted": {func(s *zktest.Server, _ *framework.Client, term *leader.Term) { _ = s.Delete(term.Path()) }, nil,
-			leader.ErrNodeDeleted, leader.ErrNodeDeleted},
-		"closed":   {func(_ *zktest.Server, c *framework.Client, _ *leader.Term) { _ = c.Close() }, nil, framework.ErrClosed, framework.ErrClosed},
-		"resigned": {func(_ *zktest.Server, _ *framework.Client, term *leader.Term) { _ = term.Resign(background) }, nil, leader.ErrReleased, nil},
+		"suspended": {
+			func(s server, _ client, _ *leader.Term) { s.Cut(0) },
+			nil, leader.ErrSuspended, leader.ErrSuspended,
+		},
+		"session": {
+			func(s server, _ client, _ *leader.Term) { s.Stop() },
+			session, leader.ErrSessionLost, leader.ErrSessionLost,
+		},
+		"deleted": {
+			func(s server, _ client, term *leader.Term) { _ = s.Delete(term.Path()) },
+			nil, leader.ErrNodeDeleted, leader.ErrNodeDeleted,
+		},
+		"closed": {
+			func(_ server, c client, _ *leader.Term) { _ = c.Close() },
+			nil, framework.ErrClosed, framework.ErrClosed,
+		},
+		"resigned": {
+			func(_ server, _ client, term *leader.Term) { _ = term.Resign(background) },
+			nil, leader.ErrReleased, nil,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)
@@ -259,14 +281,15 @@ func TestCancelAtAnyMoment(t *testing.T) {
 	})
 }
 
-// Trouble with the connection is sat out; what does not pass by itself ends Run.
+// Run goes on through lost connections; what does not pass by itself ends it.
 func TestSelectorCannotJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
 		s.Stop()
 		led := make(chan struct{}, 1)
-		stop := runs(t, newSelector(t, c, func(ctx context.Context) error { led <- struct{}{}; return untilOver(ctx) }))
+		stop := runs(t, newSelector(t, c,
+			func(ctx context.Context) error { led <- struct{}{}; return untilOver(ctx) }))
 		time.Sleep(20 * time.Minute)
 		require.NoError(t, s.Start())
 		<-led
@@ -287,13 +310,12 @@ func TestNested(t *testing.T) {
 		outer := newSelector(t, c, func(ctx context.Context) error {
 			mine := leader.TermOf(ctx)
 			require.Equal(t, "v", ctx.Value(valueKey{}))
-			inner, err := leader.NewSelector(c, "/inner", func(ctx context.Context) error {
+			inner := leader.NewSelector(c, "/inner", func(ctx context.Context) error {
 				require.NotSame(t, mine, leader.TermOf(ctx), "the innermost")
 				require.NoError(t, mine.Resign(ctx), "the outer one's function is to return, and so does not wait")
 				<-ctx.Done()
 				return nil
 			})
-			require.NoError(t, err)
 			require.ErrorIs(t, inner.Run(ctx), leader.ErrReleased)
 			return nil
 		})

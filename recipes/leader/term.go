@@ -16,81 +16,84 @@ type Term struct {
 	dir    string
 	grant  *queue.Grant
 	hold   *framework.Hold
-	cell   *cell
-	began  time.Time
+	ref    *termRef
 
-	// given is closed when nothing of the term is going on any more; deleted, set before that, is the removal of the node, nil if there
-	// is none to wait for.
-	given   chan struct{}
+	// done is closed when nothing of the term is going on any more; deleted, set before that, is the removal of
+	// the node, nil if there is none to wait for.
+	done    chan struct{}
 	deleted *framework.Pending[struct{}]
 }
 
-// cell takes the Term to those who have its context. It is filled before anybody has but a hook that is told of the hold.
-type cell struct{ term atomic.Pointer[Term] }
+// termRef takes the Term to those that have its context. It is set before anybody but a hook has that
+// context.
+type termRef struct{ term atomic.Pointer[Term] }
 
-// carrier is what the contexts of a term have their values from.
-type carrier struct {
+// termValues is what the contexts of a term have their values from.
+type termValues struct {
 	context.Context
-	cell *cell
+	ref *termRef
 }
 
 type (
 	termKey struct{}
-	cellKey struct{ cell *cell }
+	refKey  struct{ ref *termRef }
 )
 
 // Value implements [context.Context].
-func (c carrier) Value(key any) any {
+func (c termValues) Value(key any) any {
 	switch key {
-	case termKey{}, cellKey{c.cell}:
-		return c.cell
+	case termKey{}, refKey{c.ref}:
+		return c.ref
 	}
 	return c.Context.Value(key)
 }
 
-// TermOf returns the term that ctx belongs to: the context of a [Term], that of a Selector's function, or one derived from them; nil if there
-// is none. Of several it is the innermost.
+// TermOf returns the term that ctx belongs to: the context of a [Term], that of a Selector's function, or one
+// derived from them; nil if there is none. Of several it is the innermost.
 func TermOf(ctx context.Context) *Term {
 	if ctx == nil {
 		return nil
 	}
-	if c, _ := ctx.Value(termKey{}).(*cell); c != nil {
-		return c.term.Load()
+	if ref, _ := ctx.Value(termKey{}).(*termRef); ref != nil {
+		return ref.term.Load()
 	}
 	return nil
 }
 
-func (c *candidate) newTerm(grant *queue.Grant, hold *framework.Hold, in *cell) *Term {
+func (c *candidate) newTerm(grant *queue.Grant, hold *framework.Hold, ref *termRef) *Term {
 	term := &Term{
-		client: c.line.Client, dir: c.line.Dir, grant: grant, hold: hold, cell: in, began: time.Now(),
-		given: make(chan struct{}),
+		client: c.line.Client, dir: c.line.Dir, grant: grant, hold: hold, ref: ref,
+		done: make(chan struct{}),
 	}
-	in.term.Store(term)
+	ref.term.Store(term)
 	return term
 }
 
-// Context is the one to lead under: it ends with the term, and context.Cause says why: ErrSuspended, ErrSessionLost, ErrNodeDeleted,
-// ErrReleased, or framework.ErrClosed. When the session is lost it ends before the servers can make somebody else the leader. It has no
-// deadline, and the values of the context given to Run (none for a latch).
+// Context is the one to lead under: it ends with the term, and context.Cause says why: ErrSuspended,
+// ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the session is lost it ends
+// before the servers can make somebody else the leader. It has no deadline, and the values of the context
+// given to Run (none for a latch).
 //
 // Its Err also looks at the clock, like Valid; that of contexts derived from it does not.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
-// Valid says, from the clock, whether this is certainly the leader now. Ask it after anything that may have taken long, right before what
-// only the leader may do.
+// Valid says, from the clock, whether this is certainly the leader now. Ask it after anything that may have
+// taken long, right before what only the leader may do.
 func (t *Term) Valid() bool { return t.hold.Valid() }
 
-// Remaining is for how long the term certainly lasts if nothing is heard of the servers any more; 0 when it has ended. It is renewed all
-// the time while the connection works.
+// Remaining is how long the term certainly lasts if nothing is heard of the servers any more; 0 when it has
+// ended. It is renewed all the time while the connection works.
 func (t *Term) Remaining() time.Duration { return t.hold.Remaining() }
 
-// FencingToken is a number that grows from leader to leader (the czxid of the leader's node). A store that remembers the largest one it has
-// seen and refuses smaller ones cannot be written to by a former leader. Successive terms of one latch on one node (the connection was lost
-// and came back) have the same token: nobody else has led in between.
+// FencingToken is a number that grows from leader to leader (the czxid of the leader's node). A store that
+// remembers the largest one it has seen and refuses smaller ones cannot be written to by a former leader.
+// Successive terms of one latch on one node (the connection was lost and came back) have the same token:
+// nobody else has led in between.
 func (t *Term) FencingToken() int64 { return t.grant.Czxid }
 
-// Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the transaction is executed only while the
-// leader's node is there, and otherwise fails with ErrNoNode. It decides at the server, at the moment of the commit: no clock is involved.
+// Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the
+// transaction is executed only while the leader's node is there, and otherwise fails with ErrNoNode. The
+// server decides when it commits: no clock is involved.
 func (t *Term) Guard() framework.TransactionOp {
 	return t.client.TransactionOp().Check().ForPath(t.grant.Path)
 }
@@ -101,34 +104,36 @@ func (t *Term) Path() string { return t.grant.Path }
 // Node is the name of the leader's node.
 func (t *Term) Node() string { return t.grant.Name }
 
-// Resign ends the term and lets the next in line lead. The context ends at once. A latch then gives its place up and stands at the end of the
-// line again; a selector does when its function has returned. Resign waits until the server has confirmed that the place is given up: a
-// selector's for its function, a latch's for its listener. When ctx ends first the rest goes on, and the error says why Resign did not wait.
-// With a context that belongs to the term, as that of the function does, Resign does not wait: the function is to return.
+// Resign ends the term and lets the next in line lead. The context ends at once. A latch then gives its place
+// up and goes to the end of the line; a selector does when its function has returned. Resign waits for the
+// listener of a latch, or the function of a selector, to return, and for the server to confirm that the place
+// is given up. When ctx ends first, or the connection is lost, the client goes on with it for as long as the
+// session lives, and the error says why Resign did not wait. With a context that belongs to the term, as that
+// of the function does, it does not wait: the function is to return.
 //
-// When the term has ended before, the error is how: ErrReleased, ErrSessionLost, …, and nothing is done. (After ErrSuspended a latch keeps its
-// place: Leave gives it up.)
+// When the term has ended before, the error is how: ErrReleased, ErrSessionLost, …, and nothing is done.
+// (After ErrSuspended a latch keeps its place: Leave gives it up.)
 func (t *Term) Resign(ctx context.Context) error {
 	if ctx == nil {
-		return failed(t.dir, "resign", framework.ErrNilContext)
+		return wrap(t.dir, "resign", framework.ErrNilContext)
 	}
 	if !t.hold.Valid() {
-		return failed(t.dir, "resign", t.cause())
+		return wrap(t.dir, "resign", t.cause())
 	}
 	t.hold.End(ErrReleased)
 	<-t.Context().Done()
 	if cause := t.cause(); !errors.Is(cause, ErrReleased) {
-		return failed(t.dir, "resign", cause) // that was at the same time
+		return wrap(t.dir, "resign", cause) // that was at the same time
 	}
-	if ctx.Value(cellKey{t.cell}) != nil {
+	if ctx.Value(refKey{t.ref}) != nil {
 		return nil
 	}
 	select {
-	case <-t.given:
+	case <-t.done:
 	case <-ctx.Done():
-		return failed(t.dir, "resign", t.client.Left(ctx, nil))
+		return wrap(t.dir, "resign", t.client.Left(ctx, nil))
 	}
-	return failed(t.dir, "resign", wait(ctx, t.deleted))
+	return wrap(t.dir, "resign", confirmed(ctx, t.deleted))
 }
 
 // cause is why the term has ended.
@@ -137,7 +142,8 @@ func (t *Term) cause() error {
 	return context.Cause(t.Context())
 }
 
-// endWith has the term end with ctx. What it returns puts an end to that, or waits for it if it is under way: hooks, too, have heard of it then.
+// endWith has the term end with ctx. unbind undoes that, or waits for it if it is under way: hooks, too, have
+// heard of the end then.
 func (t *Term) endWith(ctx context.Context, cause func() error) (unbind func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -151,8 +157,8 @@ func (t *Term) endWith(ctx context.Context, cause func() error) (unbind func()) 
 	}
 }
 
-// wait waits for a removal to be confirmed.
-func wait(ctx context.Context, deleted *framework.Pending[struct{}]) error {
+// confirmed waits for a removal to be confirmed.
+func confirmed(ctx context.Context, deleted *framework.Pending[struct{}]) error {
 	if deleted == nil {
 		return nil
 	}
@@ -160,7 +166,7 @@ func wait(ctx context.Context, deleted *framework.Pending[struct{}]) error {
 	return err
 }
 
-// givenBack waits, for a little, until the removal is confirmed, when the leader's work is done. It returns only a refusal.
-func (t *Term) givenBack(ctx context.Context) error {
-	return queue.GiveBack(ctx, func(ctx context.Context) error { return wait(ctx, t.deleted) })
+// releasedAfterWork waits for the removal when the leader's work is done, as [queue.ReleaseAfterWork].
+func (t *Term) releasedAfterWork(ctx context.Context) error {
+	return queue.ReleaseAfterWork(ctx, func(ctx context.Context) error { return confirmed(ctx, t.deleted) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
@@ -49,18 +50,18 @@ func TestTraffic(t *testing.T) {
 		left(t, a)
 		counts(t, s, "leave", map[string]int{"delete": 1})
 
-		c := join(t, cc, leader.WithSessionOnly())
+		c := join(t, cc, leader.WithLossPolicy(framework.SessionOnly))
 		await(t, c)
 		time.Sleep(time.Second)
 		s.ResetCounts()
 		cut(t, s, cc)
 		time.Sleep(time.Second)
 		require.True(t, c.HasLeadership())
-		counts(t, s, "reconnect of a leader, session only", map[string]int{"connect": 1, "getData": 1, "setWatches": 1})
+		counts(t, s, "reconnect of a leader, session only",
+			map[string]int{"connect": 1, "getData": 1, "setWatches": 1})
 		left(t, c)
 
-		sel, err := leader.NewSelector(ca, path, func(context.Context) error { return nil })
-		require.NoError(t, err)
+		sel := leader.NewSelector(ca, path, func(context.Context) error { return nil })
 		s.ResetCounts()
 		require.NoError(t, sel.RunOnce(background))
 		counts(t, s, "selector, one short term", map[string]int{"create2": 1, "getChildren2": 1, "delete": 1})
@@ -68,7 +69,8 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
-// A clean hand-over takes three times the way to the server and back, at most: the delete, the event, and perhaps a list.
+// A clean hand-over takes three times the way to the server and back, at most: the delete, the event, and
+// perhaps a list.
 func TestHandOverTime(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	for waiters, trips := range map[int]time.Duration{1: 1, 5: 1} {

@@ -2,7 +2,6 @@ package mutex_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -29,7 +28,8 @@ func TestAcquireAndRelease(t *testing.T) {
 		require.NoError(t, err)
 
 		// The layout is Curator's, to the byte.
-		require.Regexp(t, regexp.MustCompile(`^_c_[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-lock-0000000000$`), lock.Node())
+		const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`
+		require.Regexp(t, regexp.MustCompile(`^_c_`+uuid+`-lock-0000000000$`), lock.Node())
 		require.Equal(t, path+"/"+lock.Node(), lock.Path())
 		tree := s.Tree()
 		node := tree[lock.Path()]
@@ -130,7 +130,8 @@ func TestReentry(t *testing.T) {
 		require.ErrorIs(t, err, mutex.ErrReleased)
 
 		// Another client, or another context, queues.
-		for ctx, other := range map[context.Context]*mutex.Mutex{again.Context(): mutex.New(newClient(t, s), path), background: m} {
+		stranger := mutex.New(newClient(t, s), path)
+		for ctx, other := range map[context.Context]*mutex.Mutex{again.Context(): stranger, background: m} {
 			limited, cancel := context.WithTimeout(ctx, time.Second)
 			_, err = other.Acquire(limited)
 			cancel()
@@ -145,7 +146,8 @@ func TestTryAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		m := mutex.New(newClient(t, s), path)
-		for _, other := range []*mutex.Mutex{mutex.New(newClient(t, s), path), mutex.New(newClient(t, s), path, mutex.WithStaleTry())} {
+		for _, other := range []*mutex.Mutex{mutex.New(newClient(t, s), path),
+			mutex.New(newClient(t, s), path, mutex.WithStaleTry())} {
 			lock, err := m.TryAcquire(background) // the directory is missing the first time
 			require.NoError(t, err)
 			_, err = other.TryAcquire(background)
@@ -158,78 +160,6 @@ func TestTryAcquire(t *testing.T) {
 			release(t, lock)
 			clean(t, s, path)
 		}
-	})
-}
-
-// Whoever queues between the look and the create is ahead, and the try leaves nothing behind.
-func TestTryAcquireBacksOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		a, b := newClient(t, s), newClient(t, s)
-		require.NoError(t, a.CreateContainers(background, path))
-		hold := s.Inject(zktest.Fault{Session: session(t, b), Op: "create2", Action: zktest.Hold})
-		done := make(chan error, 1)
-		go func() {
-			_, err := mutex.New(b, path).TryAcquire(background)
-			done <- err
-		}()
-		<-hold.Struck()
-		lock := acquire(t, mutex.New(a, path))
-		hold.Release()
-		require.ErrorIs(t, <-done, mutex.ErrNotAcquired)
-		synctest.Wait()
-		children, err := s.Children(path)
-		require.NoError(t, err)
-		require.Equal(t, []string{lock.Node()}, children)
-		release(t, lock)
-	})
-}
-
-func TestDo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		m := mutex.New(c, path)
-		mine := errors.New("mine")
-
-		require.NoError(t, m.Do(background, func(ctx context.Context) error {
-			inner, err := m.TryAcquire(ctx)
-			require.NoError(t, err)
-			return inner.Release(ctx)
-		}))
-		clean(t, s, path)
-
-		require.ErrorIs(t, m.Do(background, func(context.Context) error { return mine }), mine)
-		clean(t, s, path)
-
-		require.PanicsWithError(t, "mine", func() {
-			_ = m.Do(background, func(context.Context) error { panic(mine) })
-		})
-		clean(t, s, path)
-
-		// f's context ends with ctx, and has its deadline.
-		ctx, cancel := context.WithTimeoutCause(background, time.Second, mine)
-		defer cancel()
-		require.NoError(t, m.Do(ctx, func(ctx context.Context) error {
-			_, ok := ctx.Deadline()
-			require.True(t, ok)
-			<-ctx.Done()
-			require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
-			return nil
-		}))
-		synctest.Wait()
-		clean(t, s, path)
-
-		// f's context ends with the lock, and the error says so even if f does not care.
-		err := m.Do(background, func(ctx context.Context) error {
-			s.Expire(session(t, c))
-			<-ctx.Done()
-			require.ErrorIs(t, context.Cause(ctx), mutex.ErrSessionLost)
-			return mine
-		})
-		require.ErrorIs(t, err, mine)
-		require.ErrorIs(t, err, mutex.ErrSessionLost)
-		clean(t, s, path)
 	})
 }
 
@@ -247,14 +177,16 @@ func TestParticipants(t *testing.T) {
 
 		lock := acquire(t, m)
 		positions := make(chan mutex.Position, 10)
-		second := waiting(t, background, mutex.New(b, path, mutex.WithNodeData([]byte("b")), mutex.OnWait(func(p mutex.Position) { positions <- p })))
+		second := waiting(t, background, mutex.New(b, path, mutex.WithNodeData([]byte("b")),
+			mutex.OnWait(func(p mutex.Position) { positions <- p })))
 		third := waiting(t, background, mutex.New(b, path, mutex.OnWait(func(p mutex.Position) { positions <- p })))
 		require.NoError(t, s.Create(path+"/aaa", nil))
 
 		line, err = m.Participants(background)
 		require.NoError(t, err)
 		require.Len(t, line, 3)
-		require.Equal(t, mutex.Participant{Name: lock.Node(), Path: lock.Path(), Data: []byte("a"), SessionID: session(t, a), Czxid: lock.FencingToken(),
+		require.Equal(t, mutex.Participant{Name: lock.Node(), Path: lock.Path(), Data: []byte("a"),
+			SessionID: session(t, a), Czxid: lock.FencingToken(),
 			Since: line[0].Since}, line[0])
 		require.WithinDuration(t, time.Now(), line[0].Since, time.Second)
 		require.Equal(t, "b", string(line[1].Data))
@@ -276,28 +208,6 @@ func TestParticipants(t *testing.T) {
 		release(t, lock)
 		release(t, second.End().OK())
 		release(t, third.End().OK())
-	})
-}
-
-func TestGuard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		_, err := c.Create().ForPath(background, "/store", nil)
-		require.NoError(t, err)
-		lock := acquire(t, mutex.New(c, path))
-		// A revoker's setData on the lock's node does not matter, and any client may use the guard.
-		require.NoError(t, s.Set(lock.Path(), []byte("__REVOKE__")))
-		other := newClient(t, s)
-		_, err = other.Transaction(background, lock.Guard(), other.TransactionOp().SetData().ForPath("/store", []byte("1")))
-		require.NoError(t, err)
-		require.True(t, lock.Valid())
-		release(t, lock)
-		_, err = other.Transaction(background, lock.Guard(), other.TransactionOp().SetData().ForPath("/store", []byte("2")))
-		require.ErrorIs(t, err, framework.ErrNoNode)
-		data, err := c.GetData().ForPath(background, "/store")
-		require.NoError(t, err)
-		require.Equal(t, "1", string(data))
 	})
 }
 
@@ -326,7 +236,8 @@ func TestNewcomersMistakes(t *testing.T) {
 			require.ErrorContains(t, err, mistake.says)
 			_, err = mistake.m.Participants(background)
 			require.ErrorContains(t, err, mistake.says)
-			require.ErrorContains(t, mistake.m.Do(background, func(context.Context) error { panic("called") }), mistake.says)
+			require.ErrorContains(t, mistake.m.Do(background, func(context.Context) error { panic("called") }),
+				mistake.says)
 		}
 		m := mutex.New(c, path)
 		var none context.Context

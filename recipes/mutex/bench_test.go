@@ -13,7 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The server is the in-process one, over TCP on this machine: what counts is the requests, and the rows next to each other in one run.
+// The server is the in-process one, over TCP on this machine: what counts is the requests, and the rows next
+// to each other in one run.
 //
 //	go test ./recipes/mutex -run '^$' -bench . -benchmem
 func BenchmarkCycle(b *testing.B) {
@@ -68,7 +69,8 @@ func BenchmarkCycle(b *testing.B) {
 	run("create-and-delete", func(b *testing.B, s *zktest.Server) func() {
 		c := client(b, s)
 		return func() {
-			at, err := c.Create().WithMode(framework.EphemeralSequential).CreatingParentContainersIfNeeded().ForPath(background, path+"/x-", nil)
+			at, err := c.Create().WithMode(framework.EphemeralSequential).CreatingParentContainersIfNeeded().
+				ForPath(background, path+"/x-", nil)
 			require.NoError(b, err)
 			require.NoError(b, c.Delete().ForPath(background, at))
 		}

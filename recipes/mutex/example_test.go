@@ -107,10 +107,12 @@ func ExampleLock_Guard() {
 		return
 	}
 	// The server executes the transaction only while the lock is held, whatever our clock says.
-	_, err = client.Transaction(ctx, lock.Guard(), client.TransactionOp().SetData().ForPath("/balance", []byte("90")))
+	_, err = client.Transaction(ctx, lock.Guard(),
+		client.TransactionOp().SetData().ForPath("/balance", []byte("90")))
 	fmt.Println("with the lock:", err)
 	_ = lock.Release(ctx)
-	_, err = client.Transaction(ctx, lock.Guard(), client.TransactionOp().SetData().ForPath("/balance", []byte("80")))
+	_, err = client.Transaction(ctx, lock.Guard(),
+		client.TransactionOp().SetData().ForPath("/balance", []byte("80")))
 	fmt.Println("without:", errors.Is(err, framework.ErrNoNode))
 	// Output:
 	// with the lock: <nil>
@@ -130,7 +132,7 @@ func ExampleRevoke() {
 		return
 	}
 
-	// Somebody else, who is in more of a hurry.
+	// Somebody else, in more of a hurry.
 	holder, _, _ := m.Holder(ctx)
 	if err := mutex.Revoke(ctx, client, holder.Path); err != nil {
 		fmt.Println(err)

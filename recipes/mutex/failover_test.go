@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A release hands the lock on within twice the time to the server and back: the delete, and its event; and a list for those who had several in front of
-// them when they came.
+// A release hands the lock on within twice the time to the server and back: the delete, and its event; and a
+// list for those that had several ahead when they came.
 func TestHandOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const trip = 10 * time.Millisecond
@@ -43,8 +43,9 @@ func TestHandOverTime(t *testing.T) {
 	})
 }
 
-// A holder is gone without a word. The next one has the lock when the session has expired: within the timeout and one tick of the server, to whose
-// multiples it rounds expiries up. With a tick of a second or less that is the timeout plus a second.
+// A holder is gone without a word. The next one has the lock when the session has expired: within the timeout
+// and one tick of the server, to whose multiples it rounds expiries up. With a tick of a second or less that
+// is the timeout plus a second.
 func TestFailOverAfterAKill(t *testing.T) {
 	const timeout = 4 * time.Second
 	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second} {
@@ -58,7 +59,8 @@ func TestFailOverAfterAKill(t *testing.T) {
 				time.Sleep(10*time.Second + phase)
 				gone := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 				died := time.Now()
-				s.BlackHole(session(t, dying), zktest.Both) // to the server it is as dead as can be, and here we see when it knows
+				// to the server it is as dead as can be, and here we see when it knows
+				s.BlackHole(session(t, dying), zktest.Both)
 				ended := make(chan time.Time, 1)
 				context.AfterFunc(lock.Context(), func() { ended <- time.Now() })
 				o := next.End()

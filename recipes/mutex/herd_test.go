@@ -26,8 +26,8 @@ func watches(s *zktest.Server) map[watch]bool {
 	return all
 }
 
-// A thousand wait for one lock, in ten sessions: a release fires the watch of the next one in line and of nobody else, and costs the delete and one
-// list at most.
+// A thousand wait for one lock, in ten sessions: a release fires the watch of the next one in line and of
+// nobody else, and costs the delete and one list at most.
 func TestThousandWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters, sessions = 1000, 10
@@ -72,7 +72,8 @@ func TestThousandWaiters(t *testing.T) {
 			if i%100 != 99 {
 				continue
 			}
-			// Each release has fired the watch of the next one, and of nobody else but the former holder, whose own node it was.
+			// Each release has fired the watch of the next one, and of nobody else but the former holder, whose own
+			// node it was.
 			after := watches(s)
 			for _, w := range fired {
 				require.True(t, before[w] && !after[w])

@@ -47,17 +47,21 @@ func (w *witness) hooks(name string) framework.Hooks {
 	return framework.Hooks{
 		Acquire: func(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
 			w.add("%s: acquire %s %s", name, a.Recipe, a.Path)
-			return context.WithValue(ctx, spanKey{}, name+"'s"), func(err error) { w.add("%s: acquired: %v", name, err) }
+			return context.WithValue(ctx, spanKey{}, name+"'s"),
+				func(err error) { w.add("%s: acquired: %v", name, err) }
 		},
 		Queue: func(q framework.Queue) {
-			w.add("%s: %s is in line, %d ahead of %d, %d foreign, %d left", name, short(q.Node), q.Ahead, q.Length, q.Foreign, q.SequenceLeft)
+			w.add("%s: %s is in line, %d ahead of %d, %d foreign, %d left", name, short(q.Node), q.Ahead, q.Length,
+				q.Foreign, q.SequenceLeft)
 		},
 		Wait: func(ctx context.Context, q framework.Queue) func(error) {
-			w.add("%s: waits behind %s with %q, inside %v acquire", name, short(q.Behind), q.BehindData, ctx.Value(spanKey{}))
+			w.add("%s: waits behind %s with %q, inside %v acquire", name, short(q.Behind), q.BehindData,
+				ctx.Value(spanKey{}))
 			return func(err error) { w.add("%s: waited: %v", name, err) }
 		},
 		Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
-			w.add("%s: holds %s %s, token %v, inside %v acquire", name, h.Recipe, short(h.Path), h.Token > 0, ctx.Value(spanKey{}))
+			w.add("%s: holds %s %s, token %v, inside %v acquire", name, h.Recipe, short(h.Path), h.Token > 0,
+				ctx.Value(spanKey{}))
 			return nil, func(cause error) { w.add("%s: held: %v", name, cause) }
 		},
 		NodeData: func(context.Context, framework.Acquisition) []byte { return []byte(name) },
@@ -97,7 +101,8 @@ func TestHooksSeeAContendedLock(t *testing.T) {
 		release(t, first)
 		lock := second.End().OK()
 		got := w.read()
-		assert.Equal(t, "one: held: released", got[0], "before its node is deleted, so that nobody is seen to hold it beside")
+		assert.Equal(t, "one: held: released", got[0],
+			"before its node is deleted, so that nobody is seen to hold it beside")
 		assert.Equal(t, []string{
 			"two: waited: <nil>",
 			"two: lock-0000000008 is in line, 0 ahead of 1, 1 foreign, 2146435063 left",
@@ -126,8 +131,10 @@ func TestHooksSeeAContendedLock(t *testing.T) {
 func TestHooksLeaveNodeDataAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		c := newClient(t, s, framework.WithHooks((&witness{}).hooks("hook")), framework.WithDefaultData([]byte("default")))
-		for want, opt := range map[string]mutex.Option{"own": mutex.WithNodeData([]byte("own")), "": mutex.WithRevocation(), "hook": mutex.WithStaleTry()} {
+		c := newClient(t, s, framework.WithHooks((&witness{}).hooks("hook")),
+			framework.WithDefaultData([]byte("default")))
+		for want, opt := range map[string]mutex.Option{"own": mutex.WithNodeData([]byte("own")),
+			"": mutex.WithRevocation(), "hook": mutex.WithStaleTry()} {
 			lock := acquire(t, mutex.New(c, path, opt))
 			data, _, err := s.Get(lock.Path())
 			require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What one participant has written, packed or not, does not keep anybody from knowing who else is there.
+// What one participant has written, packed or not, does not keep anybody from knowing the other participants.
 func TestParticipantsWithTooMuchData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -33,7 +33,8 @@ func TestParticipantsWithTooMuchData(t *testing.T) {
 			packed(50 << 20),
 			[]byte("another"),
 		} {
-			_, err := evil.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).ForPath(background, path+"/lock-", data)
+			_, err := evil.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).
+				ForPath(background, path+"/lock-", data)
 			require.NoError(t, err, i)
 		}
 		m := mutex.New(asks, path)
@@ -67,7 +68,8 @@ func TestParticipantsWithTooMuchDataTogether(t *testing.T) {
 		large := strings.Repeat("x", framework.ContenderDataLimit)
 		const room = 16 << 20 / framework.ContenderDataLimit
 		for range room + 10 {
-			_, err := asks.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).ForPath(background, path+"/lock-", []byte(large))
+			_, err := asks.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).
+				ForPath(background, path+"/lock-", []byte(large))
 			require.NoError(t, err)
 		}
 		_, err := asks.Create().WithMode(framework.EphemeralSequential).ForPath(background, path+"/lock-", nil)

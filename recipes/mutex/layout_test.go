@@ -19,7 +19,8 @@ func TestLayout(t *testing.T) {
 		plain := acquire(t, mutex.New(c, path))
 		_ = waiting(t, t.Context(), mutex.New(c, path, mutex.WithNodeData([]byte("host-7"))))
 		revocable := acquire(t, mutex.New(c, "/locks/revocable", mutex.WithRevocation()))
-		both, err := mutex.NewMulti(mutex.Of(mutex.New(c, "/locks/a")), mutex.Of(mutex.New(c, "/locks/b", mutex.WithoutReentry()))).Acquire(background)
+		both, err := mutex.NewMulti(mutex.Of(mutex.New(c, "/locks/a")),
+			mutex.Of(mutex.New(c, "/locks/b", mutex.WithoutReentry()))).Acquire(background)
 		require.NoError(t, err)
 		line, err := mutex.New(c, path).Participants(background)
 		require.NoError(t, err)

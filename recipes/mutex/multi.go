@@ -12,7 +12,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Held is what a [Multi] needs to know of a lock that it has acquired: [Lock] is one, and so are the locks of the other recipes.
+// Held is what a [Multi] needs to know of a lock that it has acquired: [Lock] is one, and so are the locks of
+// the other recipes.
 type Held interface {
 	Context() context.Context
 	Valid() bool
@@ -22,10 +23,13 @@ type Held interface {
 
 // Part is one of the locks of a [Multi]. Make it with [Of].
 type Part struct {
-	acquire, try func(context.Context) (Held, error)
+	acquire, try acquireFunc
 }
 
-// Of makes a Part of anything that has the shape of a [Mutex]: a Mutex, either side of a read-write lock, a Multi.
+type acquireFunc func(context.Context) (Held, error)
+
+// Of makes a Part of anything that has the shape of a [Mutex]: a Mutex, either side of a read-write lock, a
+// Multi.
 func Of[L Held](lock interface {
 	Acquire(ctx context.Context) (L, error)
 	TryAcquire(ctx context.Context) (L, error)
@@ -34,7 +38,7 @@ func Of[L Held](lock interface {
 }
 
 // of keeps the nil of a failed acquire from becoming a Held.
-func of[L Held](acquire func(context.Context) (L, error)) func(context.Context) (Held, error) {
+func of[L Held](acquire func(context.Context) (L, error)) acquireFunc {
 	return func(ctx context.Context) (Held, error) {
 		lock, err := acquire(ctx)
 		if err != nil {
@@ -46,51 +50,57 @@ func of[L Held](acquire func(context.Context) (L, error)) func(context.Context) 
 
 // Multi is several locks taken as one: all or none. Safe for concurrent use.
 //
-// They are acquired in the order given, each with its place in line, while the earlier ones are held. So all who need some of the same
-// locks should name them in the same order; who names them in different orders may wait for each other until a deadline ends it.
+// They are acquired in the order given, each with its place in line, while the earlier ones are held. So all
+// that need some of the same locks should name them in the same order; in different orders they may wait for
+// each other until a deadline ends it.
 //
-// Corresponds to Curator's InterProcessMultiLock. Its timeout is for each lock anew, and it goes on acquiring after a failure; here ctx is for all.
+// Corresponds to Curator's InterProcessMultiLock. Its timeout is for each lock anew, and it goes on acquiring
+// after a failure; here ctx is for all.
 type Multi struct {
 	parts []Part
 	err   error // of NewMulti: every method returns it
 }
 
-// NewMulti makes one lock of several. It sends nothing. Without any part every method returns an error.
+// NewMulti makes one lock of several. It sends nothing. A mistake in the arguments (no part, or one that was
+// not made with [Of]) is reported by every method (framework.ErrBadArguments).
 func NewMulti(parts ...Part) *Multi {
 	m := &Multi{parts: append([]Part{}, parts...)}
 	if len(parts) == 0 {
-		m.err = errors.New("there is nothing to lock: name the parts")
+		m.err = fmt.Errorf("%w: there is nothing to lock; name the parts", framework.ErrBadArguments)
 	}
 	for i, part := range parts {
 		if part.acquire == nil && m.err == nil {
-			m.err = fmt.Errorf("part %d of %d is not one: make it with mutex.Of", i+1, len(parts))
+			m.err = fmt.Errorf("%w: part %d of %d is not one; make it with mutex.Of",
+				framework.ErrBadArguments, i+1, len(parts))
 		}
 	}
 	return m
 }
 
-// Acquire acquires the locks one after the other, until it has them all or ctx ends. At the first failure it gives back what it has, in
-// reverse order, and returns that failure, which says which lock it was; that includes the loss of an earlier lock while it waits for a
-// later one. When ctx ends it returns at once, and the client removes what is left on the server.
+// Acquire acquires the locks one after the other, until it has them all or ctx ends. At the first failure it
+// gives back what it has, in reverse order, and returns that failure, which says which lock it was; that
+// includes the loss of an earlier lock while it waits for a later one. When ctx ends it returns at once, and
+// the client removes what is left on the server.
 //
-// The locks re-enter as they do alone, also with the Context of the [MultiLock]; a part that occurs twice is entered twice.
+// The locks re-enter as they do alone, also with the Context of the [MultiLock]; a part that occurs twice is
+// entered twice.
 func (m *Multi) Acquire(ctx context.Context) (*MultiLock, error) {
-	return m.acquire(ctx, "acquire", func(p Part) func(context.Context) (Held, error) { return p.acquire })
+	return m.acquire(ctx, "acquire", func(p Part) acquireFunc { return p.acquire })
 }
 
-// TryAcquire is Acquire for who does not want to wait: ErrNotAcquired as soon as one of the locks is not to be had.
+// TryAcquire does not wait: ErrNotAcquired as soon as one of the locks is not available.
 func (m *Multi) TryAcquire(ctx context.Context) (*MultiLock, error) {
-	return m.acquire(ctx, "try to acquire", func(p Part) func(context.Context) (Held, error) { return p.try })
+	return m.acquire(ctx, "try to acquire", func(p Part) acquireFunc { return p.try })
 }
 
-func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(context.Context) (Held, error)) (*MultiLock, error) {
+func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquireFunc) (*MultiLock, error) {
 	switch {
 	case m.err != nil:
-		return nil, failed(verb, m.err)
+		return nil, wrap(verb, m.err)
 	case len(m.parts) == 0:
-		return nil, failed(verb, framework.ErrNoClient)
+		return nil, wrap(verb, framework.ErrNoClient)
 	case ctx == nil:
-		return nil, failed(verb, framework.ErrNilContext)
+		return nil, wrap(verb, framework.ErrNilContext)
 	}
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	l := &MultiLock{ctx: &multiContext{life, end, nil}}
@@ -109,42 +119,44 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) func(co
 	return l, nil
 }
 
-// Do runs f while holding all the locks, and releases them, also when f panics. f's context ends with ctx and with any of the locks, and
-// re-enters them; its deadline is that of ctx. When not all locks are acquired f is not called. The error is f's, joined with the way in which a
-// lock was lost, if one was lost before f returned; for the rest, and for how long it waits for the release, of all locks together, see [Mutex.Do].
+// Do runs f while holding all the locks, and releases them, also when f panics. f's context ends with ctx and
+// with any of the locks, and re-enters them; its deadline is that of ctx. When not all locks are acquired f
+// is not called. The error is f's, joined with how a lock was lost if that was before f returned; for the
+// rest, and for how long it waits for the release of all of them together, see [Mutex.Do].
 func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	wait := func(ctx context.Context) (allHeld, error) {
+	acquire := func(ctx context.Context) (allHeld, error) {
 		lock, err := m.Acquire(ctx)
 		return allHeld{lock}, err
 	}
-	return queue.Do(ctx, wait, failed, f)
+	return queue.Do(ctx, acquire, wrap, f)
 }
 
-// allHeld is a MultiLock that says how it was lost, and of whose parts each is given back for itself.
+// allHeld is a MultiLock for [queue.Do]. It judges for each part whether the release was refused.
 type allHeld struct{ *MultiLock }
 
 func (h allHeld) Lost() error { return lost(h.parts) }
 
 func (h allHeld) Release(ctx context.Context) error {
-	return h.release(func(part Held) error { return queue.GiveBack(ctx, part.Release) })
+	return h.release(func(part Held) error { return queue.ReleaseAfterWork(ctx, part.Release) })
 }
 
-func failed(verb string, err error) error { return queue.Failed("multi-lock", "", verb, err) }
+func wrap(verb string, err error) error { return queue.Wrap("multi-lock", "", verb, err) }
 
-// MultiLock is all locks of a [Multi] in the caller's hand. Safe for concurrent use.
+// MultiLock is all locks of a [Multi], which the caller holds. Safe for concurrent use.
 type MultiLock struct {
 	parts    []Held
 	ctx      *multiContext // ends with any of parts, and carries what they do
-	unhook   []func() bool // of the hooks by which the parts end ctx
+	unhook   []func() bool // stops the parts from ending ctx
 	released atomic.Bool
 }
 
 // add acquires one more.
-func (l *MultiLock) add(ctx context.Context, acquire func(context.Context) (Held, error)) error {
-	wait, stop := queue.Work(ctx, l.Context()) // for as long as all before are held
+func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
+	wait, stop := queue.WorkContext(ctx, l.Context()) // for as long as all before are held
 	defer stop()
 	part, err := acquire(wait)
-	if lost := lost(l.parts); lost != nil { // acquire may have been ended by that, and then its error would look like that of ctx
+	if lost := lost(l.parts); lost != nil {
+		// That may have ended acquire, whose error would look like ctx's then.
 		if err == nil {
 			_ = part.Release(ctx)
 		}
@@ -160,11 +172,13 @@ func (l *MultiLock) add(ctx context.Context, acquire func(context.Context) (Held
 	return nil
 }
 
-// Parts returns the locks in the order in which they were acquired: for the FencingToken and the Guard of each, by their types.
+// Parts returns the locks in the order in which they were acquired: for the FencingToken and the Guard of
+// each, by their types.
 func (l *MultiLock) Parts() []Held { return append([]Held{}, l.parts...) }
 
-// Context is the one to work under: it ends when any of the locks is lost, or with Release; context.Cause says which. It has the values of the
-// context that was passed to Acquire, and re-enters each of the locks. Its Err also looks at the clock, like Valid.
+// Context is the one to work under: it ends when any of the locks is lost, or with Release; context.Cause
+// says which. It has the values of the context that was passed to Acquire, and re-enters each of the locks.
+// Its Err also looks at the clock, like Valid.
 func (l *MultiLock) Context() context.Context { return l.ctx }
 
 // multiContext looks at the clock, as the contexts of the parts do.
@@ -195,7 +209,8 @@ func lost(parts []Held) error {
 // Valid says, from the clock, whether all locks are certainly held now.
 func (l *MultiLock) Valid() bool { return l.Remaining() > 0 }
 
-// Remaining is for how long all locks are certainly held if nothing is heard of the servers any more; 0 if one is not.
+// Remaining is for how long all locks are certainly held if nothing is heard of the servers any more; 0 if
+// one is not.
 func (l *MultiLock) Remaining() time.Duration {
 	if l.released.Load() {
 		return 0
@@ -210,18 +225,19 @@ func (l *MultiLock) Remaining() time.Duration {
 	return least
 }
 
-// Release ends Context, and gives the locks back in reverse order, one after the other, each as its own Release does: all of them, whatever
-// becomes of one. The error is joined of theirs. A second Release returns ErrReleased and does nothing.
+// Release ends Context, and gives the locks back in reverse order, one after the other, each as its own
+// Release does: all of them, whatever becomes of one. The error is joined of theirs. A second Release returns
+// ErrReleased and does nothing.
 func (l *MultiLock) Release(ctx context.Context) error {
 	if ctx == nil {
-		return failed("release", framework.ErrNilContext)
+		return wrap("release", framework.ErrNilContext)
 	}
 	return l.release(func(part Held) error { return part.Release(ctx) })
 }
 
 func (l *MultiLock) release(give func(Held) error) error {
 	if l.released.Swap(true) {
-		return failed("release", ErrReleased)
+		return wrap("release", ErrReleased)
 	}
 	l.ctx.end(ErrReleased)
 	for _, unhook := range l.unhook {

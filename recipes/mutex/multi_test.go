@@ -94,7 +94,8 @@ func TestMulti(t *testing.T) {
 		require.Equal(t, lock.Parts()[0].(*mutex.Lock).FencingToken(), one.FencingToken())
 		release(t, one)
 		require.NoError(t, again.Release(background))
-		require.ErrorIs(t, context.Cause(again.Context()), mutex.ErrReleased, "this one is over, though the locks are held")
+		require.ErrorIs(t, context.Cause(again.Context()), mutex.ErrReleased,
+			"this one is over, though the locks are held")
 		require.True(t, lock.Valid())
 		require.Zero(t, sum(s.Counts()))
 
@@ -102,7 +103,8 @@ func TestMulti(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- lock.Release(background) }()
 		<-order.Struck()
-		require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrReleased, "it ends before the first of them is given back")
+		require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrReleased,
+			"it ends before the first of them is given back")
 		require.False(t, lock.Valid())
 		require.Equal(t, [3]int{1, 1, 1}, contenders(t, s))
 		order.Remove()
@@ -175,7 +177,7 @@ func TestMultiHasOneDeadline(t *testing.T) {
 	})
 }
 
-// The first failure ends it: the locks behind are not tried. Curator goes on.
+// The first failure ends it: the later locks are not tried. Curator goes on.
 func TestMultiStopsAtTheFirstFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -219,7 +221,8 @@ func TestMultiEndsWithAnyOfItsLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		clients := []*framework.Client{newClient(t, s), newClient(t, s), newClient(t, s)}
-		m := mutex.NewMulti(mutex.Of(mutex.New(clients[0], three[0])), mutex.Of(mutex.New(clients[1], three[1])), mutex.Of(mutex.New(clients[2], three[2])))
+		m := mutex.NewMulti(mutex.Of(mutex.New(clients[0], three[0])), mutex.Of(mutex.New(clients[1], three[1])),
+			mutex.Of(mutex.New(clients[2], three[2])))
 		for i, c := range clients {
 			lock, err := m.Acquire(background)
 			require.NoError(t, err)
@@ -272,7 +275,8 @@ func TestMultiDo(t *testing.T) {
 	})
 }
 
-// The process stands still: Err and Valid say from the clock what no timer could say yet. A multi-lock of multi-locks does, too.
+// The process stands still: Err and Valid say from the clock what no timer could say yet. A multi-lock of
+// multi-locks does, too.
 func TestMultiLooksAtTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -310,7 +314,8 @@ func TestMultisMistakes(t *testing.T) {
 			require.ErrorContains(t, err, mistake.says)
 			_, err = mistake.m.TryAcquire(mistake.ctx)
 			require.ErrorContains(t, err, mistake.says)
-			require.ErrorContains(t, mistake.m.Do(mistake.ctx, func(context.Context) error { panic("called") }), mistake.says)
+			require.ErrorContains(t, mistake.m.Do(mistake.ctx, func(context.Context) error { panic("called") }),
+				mistake.says)
 		}
 		require.ErrorContains(t, x.all.Do(background, nil), "nil")
 		lock, err := x.all.Acquire(background)
@@ -321,7 +326,8 @@ func TestMultisMistakes(t *testing.T) {
 	})
 }
 
-// Many who need overlapping sets of locks, in one order: everybody gets them, nobody holds a part without the whole.
+// Many callers need overlapping sets of locks, in one order: everybody gets them, nobody holds a part without
+// the whole.
 func TestMultisContend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -7,33 +7,36 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// lockName is what stands in front of the sequence number. It is part of the contract with Curator for Java.
+// lockName is what is in front of the sequence number. It is part of the contract with Curator for Java.
 const lockName = "lock-"
 
 // Errors of this package, and those that tell how a lock was lost. Use errors.Is.
 var (
-	// ErrNotAcquired is TryAcquire's answer when somebody else holds the lock, or waits for it: at some moment before the answer, possibly
-	// just before the call. It is no proof that the lock is held now. It is the same value in all recipes.
-	ErrNotAcquired = queue.ErrTaken
+	// ErrNotAcquired is TryAcquire's answer when somebody else holds the lock, or waits for it: at some moment
+	// before the answer, possibly just before the call. It is no proof that the lock is held now. It is the same
+	// value in all recipes.
+	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
-	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
+	// ErrSessionLost is the cause when the session is lost, or may have expired.
 	ErrSessionLost = framework.ErrSessionLost
 	// ErrNodeDeleted is the cause when somebody has deleted the lock's node.
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	// ErrSuspended is the cause when the connection is lost, with the policy framework.SuspendedIsLoss.
 	ErrSuspended = framework.ErrSuspended
-	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the directory while nobody uses it.
+	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the
+	// directory while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
-	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the lock back was refused (ErrNoAuth): it
-	// stays held until the session ends.
+	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the
+	// lock back was refused (ErrNoAuth): it stays held until the session ends.
 	ErrNotReleased = queue.ErrNotReleased
-	// ErrSelfWait refuses to Acquire what the context's owner holds already, and would have to release first.
+	// ErrSelfWait refuses to wait for what the context carries already, and would have to be released first.
 	ErrSelfWait = queue.ErrSelfWait
 )
 
-// Mutex is a lock at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Every Acquire
-// stands in line for itself, also those of one process and one Mutex. Safe for concurrent use.
+// Mutex is a lock at a path. It has no state but its configuration: make it once and share it, or make it
+// anew each time. Every Acquire has its own place in line, also those of one process and one Mutex. Safe for
+// concurrent use.
 //
 // Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
@@ -41,12 +44,13 @@ type Mutex struct {
 	err  error // of New: every method returns it
 }
 
-// New makes the lock at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
-// arguments (a nil client, a path that cannot be one or is the root, an option) is reported by every method of the Mutex, before anything is sent.
+// New makes the lock at path, which is a directory of its own: nothing else should be put there. It sends
+// nothing. A mistake in the arguments (a nil client, a path that cannot be one or is the root, an option) is
+// reported by every method, before anything is sent.
 func New(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := &Mutex{}
-	m.line.Client, m.line.Dir, m.line.Name, m.line.Order = client, path, lockName, queue.Order{Names: []string{lockName}}
-	m.line.Recipe, m.line.Loss = "mutex", framework.SessionOnly
+	m.line.Client, m.line.Dir, m.line.Name, m.line.Recipe = client, path, lockName, "mutex"
+	m.line.Order, m.line.Loss = queue.Order{Names: []string{lockName}}, framework.SessionOnly
 	m.err = queue.Configure(client, path, m, opts)
 	return m
 }
@@ -56,43 +60,50 @@ func (m *Mutex) Path() string { return m.line.Dir }
 
 // Acquire waits in line until the lock is the caller's, or ctx ends. The lock does not end with ctx.
 //
-// Re-entry: when ctx is the Context of a [Lock] at this path, or derived from one, and that lock is still held, Acquire returns at once,
-// without asking the server, with one more Lock on the same hold, which goes on as it was acquired (loss policy, revocation); the hold ends with
-// the Release of the last. It does not matter which Mutex the lock is of, as long as client, namespace and path come to the same node of the same
-// client. So whoever is handed that context shares the hold: two goroutines that acquire with it do not exclude each other. With any other context
-// Acquire queues. (The context of a lock of another client is such a one, even if it connects to the same servers: nobody here can know that it
-// waits for itself.)
+// Re-entry: when ctx is the Context of a [Lock] at this path, or derived from one, and that lock is still
+// held, Acquire returns at once, without asking the server, with one more Lock on the same hold, which goes
+// on as it was acquired (loss policy, revocation). The hold ends with the Release of the last. It does not
+// matter which Mutex the lock is of, as long as client, namespace and path come to the same node of the same
+// client. So all that use that context share the hold: two goroutines that acquire with it do not exclude
+// each other. With any other context Acquire waits in line. (The context of another client's lock is such a
+// one, even if it connects to the same servers: the caller may wait for itself unnoticed.)
 //
-// When ctx is of something else that has to be given back first, a lock made with [WithoutReentry] or the term of a leader.Selector at this path, Acquire
-// does not wait for itself: ErrSelfWait, at once.
+// When ctx is of something else that has to be released first, a lock made with [WithoutReentry] or the term
+// of a leader.Selector at this path, Acquire does not wait for itself: ErrSelfWait, at once.
 //
-// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
-// context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out. Before it has a place in line, the retry policy
-// decides how long to try: then ErrNotConnected or ErrConnectionLoss. Other errors: ErrClosed as soon as the client is closed;
-// ErrNoAuth without CREATE and READ on the directory; ErrSequenceExhausted; ErrInvalidPath; framework.ErrTimeoutTooShort when the session timeout is too
-// short to hold anything safely.
+// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error
+// matches ctx.Err(), and context.Cause(ctx). Before it has a place in line, the retry policy decides how long
+// to try: then ErrNotConnected or ErrConnectionLoss. After that it waits through lost connections and lost
+// sessions. Other errors: ErrClosed as soon as the client is closed; ErrNoAuth without CREATE and READ on the
+// directory; ErrSequenceExhausted; framework.ErrTimeoutTooShort when the session timeout is too short to hold
+// anything safely.
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
-	return m.lock(m.acquire(ctx, "acquire", m.line.Acquire))
+	return m.lock(m.wait(ctx))
 }
 
-// TryAcquire is Acquire for who does not want to wait: ErrNotAcquired as soon as it is known that somebody else holds the lock or waits
-// for it. The first look writes nothing, see also [WithStaleTry]; only when nobody is there does it queue, and when somebody was faster
-// it leaves again. It re-enters as Acquire does.
+// TryAcquire does not wait: ErrNotAcquired as soon as it is known that somebody else holds the lock or waits
+// for it. It begins with reads only, see also [WithStaleTry]; only when nobody is there does it join the
+// line, and when somebody was faster it leaves again. It re-enters as Acquire does.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 	return m.lock(m.acquire(ctx, "try to acquire", m.line.TryAcquire))
 }
 
+// wait is Acquire without a Lock.
+func (m *Mutex) wait(ctx context.Context) (*queue.Handle, error) {
+	return m.acquire(ctx, "acquire", m.line.Acquire)
+}
+
 // acquire enters once more, or waits in line.
-func (m *Mutex) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*queue.Handle, error) {
+func (m *Mutex) acquire(ctx context.Context, verb string, wait queue.Waiter) (*queue.Handle, error) {
 	err := queue.Ready(ctx, m.line.Client, m.err)
 	if err != nil {
-		return nil, m.failed(verb, err)
+		return nil, m.wrap(verb, err)
 	}
 	if again := m.line.Reenter(ctx); again != nil {
 		return again, nil
 	}
 	handle, err := m.line.Enter(ctx, wait)
-	return handle, m.failed(verb, err)
+	return handle, m.wrap(verb, err)
 }
 
 func (m *Mutex) lock(handle *queue.Handle, err error) (*Lock, error) {
@@ -102,45 +113,49 @@ func (m *Mutex) lock(handle *queue.Handle, err error) (*Lock, error) {
 	return &Lock{m, handle}, nil
 }
 
-func (m *Mutex) failed(verb string, err error) error {
-	return queue.Failed("mutex", m.line.Dir, verb, err)
+func (m *Mutex) wrap(verb string, err error) error {
+	return queue.Wrap("mutex", m.line.Dir, verb, err)
 }
 
-// Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and re-enters; it ends with ctx
-// and with the lock, whichever comes first; its deadline is that of ctx. When the lock is not acquired f is not called.
+// Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx
+// and re-enters; it ends with ctx and with the lock, whichever comes first; its deadline is that of ctx. When
+// the lock is not acquired f is not called.
 //
-// The error is f's, joined with the way in which the lock was lost, if it was lost before f returned: then f's work may not have been
-// protected to its end. What happens after that does not make the work undone, and is no error of Do: it waits for the server to confirm the release for
-// as long as ctx allows, but no longer than a second; then, or when the connection or the session is lost meanwhile, the client goes on with it
-// and Do returns. (Who needs to know that the lock is free uses Acquire and Release.) Only when the server refuses to delete the lock's node
-// the error is joined with ErrNotReleased and the reason.
+// The error is f's, joined with how the lock was lost if that was before f returned: then f's work may not
+// have been protected to its end. What happens after that is no error of Do. It waits for the server to
+// confirm the release until ctx ends, but no longer than a second; then, or when the connection or the
+// session is lost meanwhile, the client goes on with it and Do returns. (Use Acquire and Release to know that
+// the lock is free.) Only when the server refuses to delete the lock's node the error is joined with
+// ErrNotReleased and the reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	wait := func(ctx context.Context) (*queue.Handle, error) { return m.acquire(ctx, "acquire", m.line.Acquire) }
-	return queue.Do(ctx, wait, m.failed, f)
+	return queue.Do(ctx, m.wait, m.wrap, f)
 }
 
-// Participant is somebody who holds the lock or waits for it, with any client.
+// Participant is a contender that holds the lock or waits for it, with any client.
 //
 //   - Name, Path string: that of the node, and where it is.
 //   - Data []byte: what the participant has put there, see [WithNodeData].
-//   - SessionID, Czxid int64, Since time.Time: the participant's session, what would be its fencing token, and when it queued, by the server's clock. They are zero
-//     when this client may not read the node.
-//   - DataErr error: matches framework.ErrDataTooLarge when the data are not here because they are larger than framework.ContenderDataLimit, packed or
-//     not, or those of all participants together than 16 MiB. It is that participant's trouble: the others are not affected.
+//   - SessionID, Czxid int64, Since time.Time: the participant's session, its fencing token, now or when it
+//     holds the lock, and when it joined the line, by the server's clock. They are zero when this client may
+//     not read the node.
+//   - DataErr error: matches framework.ErrDataTooLarge when Data is missing because it is larger than
+//     framework.ContenderDataLimit, packed or not, or because the data of all participants together are
+//     larger than 16 MiB. The other participants are not affected.
 type Participant = queue.Participant
 
-// Participants returns who holds the lock, first, and who waits for it, in the order of the line: one list, and one read for each, 64
-// at a time. What it returns may be outdated when it returns. Children of the path that belong to no lock are left out.
+// Participants returns who holds the lock, first, and who waits for it, in the order of the line: one list,
+// and one read for each, 64 at a time. It may be outdated when it returns. Children of the path that belong
+// to no lock are left out.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.participants(ctx, 0)
 }
 
-// Holder returns the first in line, who holds the lock or is about to; false if there is nobody.
+// Holder returns the first in line, which holds the lock or is about to; false if there is nobody.
 func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
 	return queue.First(m.participants(ctx, 1))
 }
 
 func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, error) {
 	line, err := m.line.Participants(ctx, m.err, limit)
-	return line, m.failed("participants", err)
+	return line, m.wrap("participants", err)
 }

@@ -8,9 +8,9 @@ import (
 // Option changes what [New] makes.
 type Option func(*Mutex) error
 
-// WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: it lives as long as its session
-// certainly does, which the client's own clock decides, so that the restart of one server ends no lock. With
-// [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
+// WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: it lasts as
+// long as its session certainly does, which the client's own clock decides, so that the restart of one server
+// ends no lock. With [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(m *Mutex) (err error) {
 		m.line.Loss, err = queue.Policy(p)
@@ -18,8 +18,8 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 	}
 }
 
-// WithNodeData is what the nodes of the lock contain: a host name, say, for [Mutex.Participants] to show. Default: the client's default
-// data ([framework.WithDefaultData]).
+// WithNodeData is what the nodes of the lock contain: a host name, say, for [Mutex.Participants] to show.
+// Default: the client's default data ([framework.WithDefaultData]).
 func WithNodeData(data []byte) Option {
 	return func(m *Mutex) error {
 		m.line.Data = append([]byte{}, data...)
@@ -27,31 +27,32 @@ func WithNodeData(data []byte) Option {
 	}
 }
 
-// WithStaleTry lets [Mutex.TryAcquire] decide by what the connected server knows, which in an ensemble may be a little old: one read
-// instead of two requests, and more often ErrNotAcquired for a lock that has just been released. It never acquires a lock that is held.
-// Default: off.
+// WithStaleTry lets [Mutex.TryAcquire] decide by what the connected server knows, which in an ensemble may be
+// a little old: one read instead of two requests, and more often ErrNotAcquired for a lock that has just been
+// released. It never acquires a lock that is held. Default: off.
 func WithStaleTry() Option {
 	return func(m *Mutex) error { m.line.StaleTry = true; return nil }
 }
 
-// WithRevocation lets others ask the holder to give up the lock, with [Revoke] or Curator's Revoker: [Lock.Revoked]. It costs one read per Acquire, which
-// is not waited for. The nodes are empty, unless [WithNodeData] says what is in them; a revoker replaces that. Default: nobody is listened to.
+// WithRevocation lets others ask the holder to give up the lock, with [Revoke] or Curator's Revoker:
+// [Lock.Revoked]. It costs one read per Acquire, which is not waited for. The nodes are empty, unless
+// [WithNodeData] says what is in them; a revoker replaces that. Default: off.
 //
 // Corresponds to Curator's makeRevocable.
 func WithRevocation() Option {
-	return func(m *Mutex) error { m.line.Listen(); return nil }
+	return func(m *Mutex) error { m.line.MakeRevocable(); return nil }
 }
 
-// WithoutReentry has each Acquire stand in line, whatever context it gets: one that is called under the lock waits until somebody else, who
-// has the [Lock] in hand, releases it; when its context ends before that, the error matches ErrSelfWait, too. Default: Acquire with the lock's
-// context re-enters.
+// WithoutReentry has each Acquire wait in line, whatever context it gets. One that is called under the lock
+// waits until another goroutine, which has the [Lock], releases it; when its context ends before that, the
+// error matches ErrSelfWait, too. Default: Acquire with the lock's context re-enters.
 func WithoutReentry() Option {
-	return func(m *Mutex) error { m.line.Stubborn = true; return nil }
+	return func(m *Mutex) error { m.line.NoReentry = true; return nil }
 }
 
-// OnWait has f called each time [Mutex.Acquire] finds out how many are ahead: first when it begins to wait, then whenever it looks again
-// (which is not at each step of the line: a waiter hears only of the one in front). It is called by the goroutine that acquires, which
-// waits for it. Default: none.
+// OnWait has f called each time [Mutex.Acquire] finds out how many are ahead: first when it begins to wait,
+// then whenever it lists again (which is not at each step of the line: a waiter hears only of the one right
+// ahead). The goroutine that acquires calls it and waits for it. Default: none.
 func OnWait(f func(Position)) Option {
 	return func(m *Mutex) (err error) {
 		m.line.OnWait, err = queue.Called(f)
@@ -59,6 +60,6 @@ func OnWait(f func(Position)) Option {
 	}
 }
 
-// Position is a place in line, a struct{ Node, Predecessor string; Ahead int }: the name of the own node, that of the nearest one ahead, and how many are
-// ahead, the holder included.
+// Position is a place in line: struct{ Node, Predecessor string; Ahead int }. Node is the name of the own
+// node, Predecessor that of the nearest one ahead, and Ahead how many are ahead, the holder included.
 type Position = queue.Position

@@ -13,14 +13,15 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// One client packs all its data and the others do not, as Curator for Java does not unless it is told to: what a node of a line contains is nobody else's
-// business, and does not keep anybody from the lock.
+// One client packs all its data and the others do not, as Curator for Java does not unless it is told to:
+// what a node of a line contains is nobody else's business, and does not keep anybody from the lock.
 func TestPackedAndPlainDataInOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		var w witness
 		hooks := w.hooks("packs")
-		packs := newClient(t, s, framework.WithCompression(), framework.WithHooks(framework.Hooks{Wait: hooks.Wait}))
+		packs := newClient(t, s, framework.WithCompression(),
+			framework.WithHooks(framework.Hooks{Wait: hooks.Wait}))
 		plain := newClient(t, s)
 		mine := mutex.New(packs, path, mutex.WithNodeData([]byte("packed")))
 		theirs := mutex.New(plain, path, mutex.WithNodeData([]byte("10.0.0.1")))
@@ -44,7 +45,7 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 			"packs: waits behind lock-0000000003 with \"packed\", inside <nil> acquire",
 		}, w.read())
 
-		// Asked for while it waits, raw, by somebody whom it is no business of.
+		// Asked for while it waits, raw, by a stranger.
 		require.NoError(t, mutex.Revoke(background, plain, line[1].Path))
 		second.Waits()
 		release(t, first)
@@ -55,7 +56,8 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 	})
 }
 
-// A request for a lock to be given up is written like all else, as Curator's; who packs what it writes hears it from those, too, who do not.
+// A request for a lock to be given up is written like all else, as Curator's; a client that packs what it
+// writes hears it also from those that do not.
 func TestRevocationPackedAndPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

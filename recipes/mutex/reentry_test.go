@@ -12,7 +12,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Locks of several kinds within each other, some entered again: a context carries all that was acquired on the way to it, and the newest values.
+// Locks of several kinds within each other, some entered again: a context carries all that was acquired on
+// the way to it, and the newest values.
 func TestReentryOfSeveralLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

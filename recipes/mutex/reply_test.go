@@ -14,13 +14,15 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Data that are larger than the client takes in an answer keep nobody from knowing who is there, nor from waiting behind them.
+// Data that are larger than the client takes in an answer keep nobody from knowing the participants, nor from
+// waiting in line.
 func TestAContenderWhoseDataFitInNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{MaxFrame: 4 << 20})
 		c, evil := newClient(t, s, framework.WithMaxReply(1<<20)), newClient(t, s, framework.WithMaxFrame(4<<20))
 		huge := make([]byte, 3<<20)
-		ahead, err := evil.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).ForPath(background, path+"/lock-", huge)
+		ahead, err := evil.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).
+			ForPath(background, path+"/lock-", huge)
 		require.NoError(t, err)
 		m := mutex.New(c, path)
 		ctx, cancel := context.WithTimeout(background, time.Minute)

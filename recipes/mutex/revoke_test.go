@@ -106,8 +106,9 @@ func TestRevokedWhileWaiting(t *testing.T) {
 
 // The request is made while the holder is disconnected, or before its first look; and every look may fail.
 func TestRevocationThroughTrouble(t *testing.T) {
-	for _, trouble := range []string{"disconnected", "first look lost", "later looks fail", "look refused for a while"} {
-		t.Run(trouble, func(t *testing.T) {
+	for _, failure := range []string{"disconnected", "first look lost", "later looks fail",
+		"look refused for a while"} {
+		t.Run(failure, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
 				a, b := newClient(t, s), newClient(t, s)
@@ -115,7 +116,7 @@ func TestRevocationThroughTrouble(t *testing.T) {
 				fault := zktest.Fault{Session: session(t, a), Op: "getData", PathPrefix: path, Action: zktest.LoseReply}
 				var lock *mutex.Lock
 				var faults *zktest.Injection
-				switch trouble {
+				switch failure {
 				case "disconnected":
 					lock = acquire(t, m)
 					refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
@@ -175,7 +176,8 @@ func TestRevocationEndsWithTheLock(t *testing.T) {
 		require.ErrorIs(t, lock.Release(background), mutex.ErrSessionLost)
 		require.False(t, revoked(lock))
 
-		fault := s.Inject(zktest.Fault{Op: "getData", PathPrefix: path, Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		fault := s.Inject(zktest.Fault{Op: "getData", PathPrefix: path, Times: -1, Action: zktest.ReplyError,
+			Err: zktest.ErrThrottledOp})
 		lock = acquire(t, m)
 		time.Sleep(10 * time.Second)
 		release(t, lock)

@@ -63,7 +63,8 @@ func TestTraffic(t *testing.T) {
 		counts(t, s, "hand-off to the first of two waiters", map[string]int{"delete": 1})
 		release(t, o.Value)
 		o = third.End()
-		counts(t, s, "hand-off to one who had two ahead when it listed", map[string]int{"delete": 1, "getChildren2": 1})
+		counts(t, s, "hand-off to one who had two ahead when it listed",
+			map[string]int{"delete": 1, "getChildren2": 1})
 		release(t, o.Value)
 		counts(t, s, "release", map[string]int{"delete": 1})
 

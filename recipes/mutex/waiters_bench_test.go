@@ -62,8 +62,8 @@ func inUse() (heap, stacks float64) {
 	return float64(m.HeapAlloc), float64(m.StackInuse)
 }
 
-// What a session costs, and what somebody who waits for a lock costs on top of it; the operation that is timed is a release that hands the lock on while
-// 1,000 wait, who lists 1,000 names.
+// What a session costs, and what a waiter costs on top of it; the operation that is
+// timed is a release that hands the lock on while 1,000 wait, and a list of 1,000 names.
 //
 //	go test ./recipes/mutex -run '^$' -bench Waiters -benchtime 500x
 func BenchmarkWaiters(b *testing.B) {

@@ -29,7 +29,7 @@
 //	read     read      the same hold once more, without asking the server
 //	write    write     the same
 //	write    read      at once, even if others wait: a downgrade, if the write lock is released first
-//	read     write     ErrUpgrade, at once: two readers who both wait for the other to go would wait for ever
+//	read     write     ErrUpgrade, at once: two readers that both wait for the other would wait for ever
 //
 // After a downgrade the read lock has the place of the write lock in the line, and no writer that waited gets
 // in between.

@@ -10,37 +10,37 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// digits is how many the server appends.
+// digits is how many digits the server appends to a name.
 const digits = 10
 
-// beside makes a read hold in the place in line of the write lock w: its node has w's number, so that every writer behind w is behind it,
-// too. There is nobody to wait for, and therefore no list.
+// beside makes a read hold in the place in line of the write lock w: its node has w's number, so that every
+// writer after w is after it, too. There is nobody to wait for, and therefore no list.
 //
-// It is created by a transaction that needs w's node. So it cannot come to stand in a line that has moved on, because an administrator has
-// deleted w, and be taken there for a right that it has not.
+// It is created by a transaction that needs w's node. So if an administrator has deleted w and the line has
+// moved on, there is no read node that would be taken for a right that it does not give.
 //
 // It releases w, which so stays at least until the read lock is there.
 func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error) {
-	defer func() { _ = w.Release(ctx) }() // the node goes for certain; how the write lock was lost, its other Locks tell
+	defer func() {
+		_ = w.Release(ctx) // the client removes the node for certain; if it was lost, its other Locks tell
+	}()
 	session, number := w.handle.Grant().Session.As(s.line.Client), w.Node()[len(w.Node())-digits:]
 	view := session.Client()
 	name := zkpath.Protect(zkpath.NewGUID(), readName+number)
 	path := zkpath.Join(s.line.Dir, name)
 	create := view.TransactionOp().Create().WithMode(framework.Ephemeral).ForPath(path, s.line.Data)
 
-	made, granted := false, false // made: or perhaps
+	made, granted := false, false // made: certainly or perhaps
 	defer func() {
 		if made && !granted {
-			view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
+			queue.Remove(view, path)
 		}
 	}()
 	err := view.Retry(ctx, func(ctx context.Context) error {
 		_, err := queue.Result(view.TransactionInBackground(ctx, w.Guard(), create))
 		made = made || err == nil || errors.Is(err, framework.ErrOutcomeUnknown)
-		if errors.Is(err, framework.ErrNodeExists) { // nobody else has this name: it is ours, from a try whose reply was lost
-			return nil
-		}
-		return err
+		// Nobody else has this name: it is ours, from an attempt whose reply was lost.
+		return queue.Unless(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
 		w.handle.Grant().Hold.End(ErrNodeDeleted) // it would have found out a little later
@@ -51,7 +51,9 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error
 	if err != nil {
 		return nil, err
 	}
-	hold, err := session.Hold(ctx, framework.HoldOptions{Path: path, Recipe: s.line.Recipe, Loss: s.line.Loss, Values: values})
+	hold, err := session.Hold(ctx, framework.HoldOptions{
+		Path: path, Recipe: s.line.Recipe, Loss: s.line.Loss, Values: values,
+	})
 	if err != nil {
 		return nil, err
 	}

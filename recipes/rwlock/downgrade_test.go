@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// CURATOR-621: the writer that waits does not get in between, and neither do the readers behind it.
+// CURATOR-621: the writer that waits does not get in between, and neither do the readers after it.
 func TestDowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -26,7 +26,8 @@ func TestDowngrade(t *testing.T) {
 		next := waiting(t, background, b.WriteLock())
 		behind := waiting(t, background, b.ReadLock())
 		reader := acquire(t, writer.Context(), a.ReadLock())
-		again, err := a.ReadLock().TryAcquire(writer.Context()) // a second one: the write lock's context does not carry the first
+		// a second one: the write lock's context does not carry the first
+		again, err := a.ReadLock().TryAcquire(writer.Context())
 		require.NoError(t, err)
 		require.NotEqual(t, reader.Node(), again.Node())
 		time.Sleep(time.Second)
@@ -69,7 +70,8 @@ func TestReadLockReleasedBeforeTheWriteLock(t *testing.T) {
 	})
 }
 
-// The other order of the equals, both ways round in the list: whoever of the two the writer watches, it looks again.
+// The other order of the equals, both ways round in the list: whichever of the two the writer watches, it
+// looks again.
 func TestEqualsInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -79,9 +81,11 @@ func TestEqualsInAnyOrder(t *testing.T) {
 			for _, readerFirst := range []bool{true, false} {
 				// Somebody's write lock and its downgrade, as Curator for Java from 5.5 on makes them.
 				require.NoError(t, s.Create(path, nil))
-				write, err := s.CreateNode(path+"/_c_"+guid(guids[0])+"-__WRIT__", nil, zktest.EphemeralSequential, session(t, ca))
+				write, err := s.CreateNode(path+"/_c_"+guid(guids[0])+"-__WRIT__", nil, zktest.EphemeralSequential,
+					session(t, ca))
 				require.NoError(t, err)
-				read, err := s.CreateNode(path+"/_c_"+guid(guids[1])+"-__READ__"+write[len(write)-10:], nil, zktest.Ephemeral, session(t, ca))
+				read, err := s.CreateNode(path+"/_c_"+guid(guids[1])+"-__READ__"+write[len(write)-10:], nil,
+					zktest.Ephemeral, session(t, ca))
 				require.NoError(t, err)
 				next, reader := waiting(t, background, b.WriteLock()), waiting(t, background, b.ReadLock())
 				first, second := write, read
@@ -106,16 +110,19 @@ func guid(digit string) string {
 	return four + four + "-" + four + "-4" + four[:3] + "-8" + four[:3] + "-" + four + four + four
 }
 
-// A downgrade of Curator for Java up to 5.4 has a later number of its own. That of a peer is respected in its place in the line, as Java does.
+// A downgrade of Curator for Java up to 5.4 has a later number of its own. That of a peer is respected in its
+// place in the line, as Java does.
 func TestDowngradeOfAnOldPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		ca, cb := newClient(t, s), newClient(t, s)
 		b := rwlock.New(cb, path)
 		require.NoError(t, s.Create(path, nil))
-		write, err := s.CreateNode(path+"/_c_"+guid("a")+"-__WRIT__", nil, zktest.EphemeralSequential, session(t, ca))
+		write, err := s.CreateNode(path+"/_c_"+guid("a")+"-__WRIT__", nil, zktest.EphemeralSequential,
+			session(t, ca))
 		require.NoError(t, err)
-		read, err := s.CreateNode(path+"/_c_"+guid("b")+"-__READ__", nil, zktest.EphemeralSequential, session(t, ca))
+		read, err := s.CreateNode(path+"/_c_"+guid("b")+"-__READ__", nil, zktest.EphemeralSequential,
+			session(t, ca))
 		require.NoError(t, err)
 		require.True(t, strings.HasSuffix(read, "__READ__0000000001"))
 		next := waiting(t, background, b.WriteLock())
@@ -131,7 +138,8 @@ func TestDowngradeOfAnOldPeer(t *testing.T) {
 	})
 }
 
-// The write lock's node is deleted by an administrator and the next writer has its turn. The downgrade that comes too late must not be had.
+// The write lock's node is deleted by an administrator and the next writer has its turn. The downgrade that
+// comes too late must not be had.
 func TestDowngradeOfALostWriteLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -164,7 +172,8 @@ func TestDowngradeOfALostWriteLock(t *testing.T) {
 	})
 }
 
-// The reply to the downgrade is lost, once and again: the node is neither made twice nor taken for somebody else's.
+// The reply to the downgrade is lost, once and again: the node is neither made twice nor taken for somebody
+// else's.
 func TestReplyToTheDowngradeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -210,7 +219,8 @@ func TestDowngradeThatFails(t *testing.T) {
 	})
 }
 
-// A downgrade is cancelled at every moment, the server hangs, the write lock is released meanwhile: no call outlives its context, and nothing is left.
+// A downgrade is cancelled at every moment, the server hangs, the write lock is released meanwhile: no call
+// outlives its context, and nothing is left.
 func TestDowngradeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -325,7 +335,7 @@ func TestBothLocksSuspended(t *testing.T) {
 	})
 }
 
-// An administrator who deletes one node of the two ends that lock and not the other.
+// An administrator that deletes one node of the two ends that lock and not the other.
 func TestAdministratorDeletesOneOfTheTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

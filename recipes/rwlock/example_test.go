@@ -69,13 +69,14 @@ func ExampleSide_Acquire_downgrade() {
 		fmt.Println(err)
 		return
 	}
-	reader, err := rw.ReadLock().Acquire(writer.Context()) // the context says who asks
+	reader, err := rw.ReadLock().Acquire(writer.Context()) // the context says that it holds the write lock
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	_ = writer.Release(ctx)
-	fmt.Println("reading:", reader.Valid(), "with the writer's token:", reader.FencingToken() == writer.FencingToken())
+	fmt.Println("reading:", reader.Valid(), "with the writer's token:",
+		reader.FencingToken() == writer.FencingToken())
 
 	_, err = rw.WriteLock().Acquire(reader.Context())
 	fmt.Println("and back:", errors.Is(err, rwlock.ErrUpgrade))
@@ -125,7 +126,7 @@ func ExampleRevoke() {
 		return
 	}
 
-	// A writer, who is in more of a hurry than whoever reads.
+	// A writer, in more of a hurry than the readers.
 	holders, _ := rw.Holders(ctx)
 	for _, holder := range holders {
 		if err := rwlock.Revoke(ctx, client, holder.Path); err != nil {

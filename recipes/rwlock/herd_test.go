@@ -11,8 +11,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A writer, 500 readers, a writer, 500 readers, in ten sessions: a release wakes those whose turn it is, each of them lists once, and nobody else is
-// woken.
+// A writer, 500 readers, a writer, 500 readers, in ten sessions: a release wakes those that have their turn,
+// each of them lists once, and nobody else is woken.
 func TestThousandReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const half, sessions = 500, 10
@@ -39,7 +39,8 @@ func TestThousandReaders(t *testing.T) {
 		for _, done := range front {
 			locks = append(locks, done.OK())
 		}
-		counts(t, s, "the first writer goes: a list for each reader in front", map[string]int{"delete": 1, "getChildren2": half})
+		counts(t, s, "the first writer goes: a list for each reader in front",
+			map[string]int{"delete": 1, "getChildren2": half})
 		line, err := rwlock.New(clients[0], path).ReadLock().Participants(background)
 		require.NoError(t, err)
 		last := line[half-1].Name // the nearest one ahead of the second writer
@@ -60,6 +61,7 @@ func TestThousandReaders(t *testing.T) {
 		for _, done := range back {
 			defer release(t, done.OK())
 		}
-		counts(t, s, "the second writer goes: a list for each reader behind", map[string]int{"delete": 1, "getChildren2": half})
+		counts(t, s, "the second writer goes: a list for each reader behind",
+			map[string]int{"delete": 1, "getChildren2": half})
 	})
 }

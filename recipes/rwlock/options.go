@@ -8,9 +8,9 @@ import (
 // Option changes what [New] makes. Options are for both sides.
 type Option func(*RWLock) error
 
-// WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: it lives as long as its session
-// certainly does, which the client's own clock decides, so that the restart of one server ends no lock. With
-// [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
+// WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: it lasts as
+// long as its session certainly does, which the client's own clock decides, so that the restart of one server
+// ends no lock. With [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(rw *RWLock) (err error) {
 		rw.read.line.Loss, err = queue.Policy(p)
@@ -19,32 +19,32 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 	}
 }
 
-// WithNodeData is what the nodes of the lock contain: a host name, say, for [RWLock.Participants] to show. Default: the client's default
-// data ([framework.WithDefaultData]).
+// WithNodeData is what the nodes of the lock contain: a host name, say, for [RWLock.Participants] to show.
+// Default: the client's default data ([framework.WithDefaultData]).
 func WithNodeData(data []byte) Option {
 	return func(rw *RWLock) error {
 		return rw.each(func(s *Side) { s.line.Data = append([]byte{}, data...) })
 	}
 }
 
-// WithStaleTry lets [Side.TryAcquire] decide by what the connected server knows, which in an ensemble may be a little old: one read
-// instead of two requests, and more often ErrNotAcquired for a lock that has just been released. It never acquires what is held.
-// Default: off.
+// WithStaleTry lets [Side.TryAcquire] decide by what the connected server knows, which in an ensemble may be
+// a little old: one read instead of two requests, and more often ErrNotAcquired for a lock that has just been
+// released. It never acquires a lock that is held. Default: off.
 func WithStaleTry() Option {
 	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.StaleTry = true }) }
 }
 
-// WithRevocation lets others ask holders to give up a lock, with [Revoke] or Curator's Revoker: [Lock.Revoked]. It costs one read per Acquire that does not
-// re-enter, which is not waited for. The nodes are empty, unless [WithNodeData] says what is in them; a revoker replaces that. Default: nobody
-// is listened to.
+// WithRevocation lets others ask holders to give up a lock, with [Revoke] or Curator's Revoker:
+// [Lock.Revoked]. It costs one read per Acquire that does not re-enter, which is not waited for. The nodes
+// are empty, unless [WithNodeData] says what is in them; a revoker replaces that. Default: off.
 //
 // Corresponds to Curator's makeRevocable.
 func WithRevocation() Option {
-	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.Listen() }) }
+	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.MakeRevocable() }) }
 }
 
-// OnWait has f called each time [Side.Acquire] finds out how many have to go first: when it begins to wait, and whenever it looks again. It is called
-// by the goroutine that acquires, which waits for it. Default: none.
+// OnWait has f called each time [Side.Acquire] finds out how many have to go first: when it begins to wait,
+// and whenever it lists again. The goroutine that acquires calls it and waits for it. Default: none.
 func OnWait(f func(Position)) Option {
 	return func(rw *RWLock) error {
 		if _, err := queue.Called(f); err != nil {

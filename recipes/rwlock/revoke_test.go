@@ -49,12 +49,14 @@ func TestRevokeReaders(t *testing.T) {
 	})
 }
 
-// The write lock and the read lock beside it have a node each, and are asked for each for itself; also while they are waited for.
+// The write lock and the read lock beside it have a node each, and are asked for each for itself; also while
+// they are waited for.
 func TestRevokeDowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		a, b := newClient(t, s), newClient(t, s)
-		rw, other := rwlock.New(a, path, rwlock.WithRevocation()), rwlock.New(b, path, rwlock.WithRevocation(), rwlock.WithNodeData([]byte("me")))
+		rw, other := rwlock.New(a, path, rwlock.WithRevocation()),
+			rwlock.New(b, path, rwlock.WithRevocation(), rwlock.WithNodeData([]byte("me")))
 		writer := acquire(t, background, rw.WriteLock())
 		reader := acquire(t, writer.Context(), rw.ReadLock())
 		require.NoError(t, rwlock.Revoke(background, b, writer.Path()))

@@ -11,35 +11,38 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// What stands in front of the number. It is part of the contract with Curator for Java.
+// What is in front of the sequence number. It is part of the contract with Curator for Java.
 const (
 	readName  = "__READ__"
 	writeName = "__WRIT__"
 )
 
-// both is the order of the line: Java takes the sort key behind the one name and then behind the other.
+// both is in the order in which Java looks for the names.
 var both = []string{readName, writeName}
 
 // Errors of this package, and those that tell how a lock was lost. Use errors.Is.
 var (
-	// ErrNotAcquired is TryAcquire's answer when somebody is in the way, who holds the lock or waits for it: at some moment before the
-	// answer, possibly just before the call. It is no proof that the lock is held now. It is the same value in all recipes.
-	ErrNotAcquired = queue.ErrTaken
-	// ErrUpgrade refuses the write lock to who holds the read lock, by the context that was passed.
-	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers who both wanted that would wait for each other for ever: " +
-		"release the read lock, and acquire with a context that is not of it; or take the write lock from the beginning, and downgrade")
+	// ErrNotAcquired is TryAcquire's answer when somebody holds the lock, or waits for it: at
+	// some moment before the answer, possibly just before the call. It is no proof that the lock is held now. It
+	// is the same value in all recipes.
+	ErrNotAcquired = queue.ErrNotAcquired
+	// ErrUpgrade refuses the write lock when the context that was passed holds the read lock.
+	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers that both wanted that would wait " +
+		"for each other for ever: release the read lock, and acquire with a context that is not of it; or take " +
+		"the write lock from the beginning, and downgrade")
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
-	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
+	// ErrSessionLost is the cause when the session is lost, or may have expired.
 	ErrSessionLost = framework.ErrSessionLost
 	// ErrNodeDeleted is the cause when somebody has deleted the lock's node.
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	// ErrSuspended is the cause when the connection is lost, with the policy framework.SuspendedIsLoss.
 	ErrSuspended = framework.ErrSuspended
-	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the directory while nobody uses it.
+	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the
+	// directory while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
-	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the lock back was refused (ErrNoAuth): it
-	// stays held until the session ends.
+	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the
+	// lock back was refused (ErrNoAuth): it stays held until the session ends.
 	ErrNotReleased = queue.ErrNotReleased
 )
 
@@ -63,17 +66,18 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", int8(k))
 }
 
-// RWLock is a pair of locks at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Every
-// Acquire stands in line for itself, also those of one process and one RWLock. Safe for concurrent use.
+// RWLock is a pair of locks at a path. It has no state but its configuration: make it once and share it, or
+// make it anew each time. Every Acquire has its own place in line, also those of one process and one RWLock.
+// Safe for concurrent use.
 //
 // Corresponds to Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
-	err         error // of New: every method returns it
 }
 
-// New makes the locks at path, which is a directory of its own: nothing else should be put there. It sends nothing. A mistake in the
-// arguments (a nil client, a path that cannot be one or is the root, an option) is reported by every method, before anything is sent.
+// New makes the locks at path, which is a directory of its own: nothing else should be put there. It sends
+// nothing. A mistake in the arguments (a nil client, a path that cannot be one or is the root, an option) is
+// reported by every method, before anything is sent.
 func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw := &RWLock{}
 	side := func(s *Side, kind Kind, name, blockers string) {
@@ -83,7 +87,8 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	}
 	side(&rw.read, Read, readName, writeName)
 	side(&rw.write, Write, writeName, "")
-	rw.err = queue.Configure(client, path, rw, opts)
+	err := queue.Configure(client, path, rw, opts)
+	rw.read.err, rw.write.err = err, err
 	return rw
 }
 
@@ -94,8 +99,6 @@ func (rw *RWLock) each(set func(*Side)) error {
 	return nil
 }
 
-func (rw *RWLock) client() *framework.Client { return rw.read.line.Client }
-
 // Path returns the path of the locks.
 func (rw *RWLock) Path() string { return rw.read.line.Dir }
 
@@ -105,7 +108,7 @@ func (rw *RWLock) ReadLock() *Side { return &rw.read }
 // WriteLock returns the side of one alone. It is always the same one.
 func (rw *RWLock) WriteLock() *Side { return &rw.write }
 
-// Participant is somebody who holds one of the locks or waits for it, with any client.
+// Participant is a contender that holds one of the locks or waits for it, with any client.
 type Participant struct {
 	// Kind is the lock that it wants or has.
 	Kind Kind
@@ -113,23 +116,27 @@ type Participant struct {
 	Name, Path string
 	// Data is what the participant has put there, see [WithNodeData].
 	Data []byte
-	// SessionID is the participant's session, Czxid what would be its fencing token (but for a downgrade), Since when it queued, by the
-	// server's clock. They are zero when this client may not read the node.
+	// SessionID is the participant's session, Czxid its fencing token, now or when it holds the lock (but for a
+	// downgrade), Since when it joined the line, by the server's clock. They are zero when this client may not
+	// read the node.
 	SessionID, Czxid int64
 	Since            time.Time
-	// DataErr matches framework.ErrDataTooLarge when the data are not here because they are larger than framework.ContenderDataLimit, packed or not, or
-	// those of all participants together than 16 MiB. It is that participant's trouble: the others are not affected.
+	// DataErr matches framework.ErrDataTooLarge when Data is missing because it is larger than
+	// framework.ContenderDataLimit, packed or not, or because the data of all participants together are larger
+	// than 16 MiB. The other participants are not affected.
 	DataErr error
 }
 
-// Participants returns who holds the locks and who waits for them, in the order of the line: one list, and one read for each, 64 at a time. What
-// it returns may be outdated when it returns. Children of the path that belong to no lock are left out. [Side.Participants] returns one kind.
+// Participants returns who holds the locks and who waits for them, in the order of the line: one list, and
+// one read for each, 64 at a time. It may be outdated when it returns. Children of the path that belong to no
+// lock are left out. [Side.Participants] returns one kind.
 func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
-	return rw.participants(ctx, both)
+	return rw.read.participants(ctx, both)
 }
 
-// Holders returns those who hold a lock or are about to: one writer, or readers, or a writer who is about to become a reader, with both.
-// A downgraded reader of Curator for Java up to 5.4 is not recognised behind a writer.
+// Holders returns those that hold a lock or are about to: one writer, or readers, or a writer that is about
+// to become a reader, with both. A downgraded reader of Curator for Java up to 5.4 is not recognised after a
+// writer.
 func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 	line, err := rw.Participants(ctx)
 	if err != nil {
@@ -154,11 +161,11 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 	return holders, nil
 }
 
-func (rw *RWLock) participants(ctx context.Context, names []string) ([]Participant, error) {
-	those := queue.Line{Client: rw.client(), Dir: rw.Path(), Order: queue.Order{Names: names}}
-	line, err := those.Participants(ctx, rw.err, 0)
+func (s *Side) participants(ctx context.Context, names []string) ([]Participant, error) {
+	those := queue.Line{Client: s.line.Client, Dir: s.line.Dir, Order: queue.Order{Names: names}}
+	line, err := those.Participants(ctx, s.err, 0)
 	if err != nil {
-		return nil, rw.failed("participants", err)
+		return nil, queue.Wrap("rwlock", s.line.Dir, "participants", err)
 	}
 	all := make([]Participant, len(line))
 	for i, p := range line {
@@ -172,8 +179,4 @@ func kindOf(name string) Kind {
 		return Write
 	}
 	return Read
-}
-
-func (rw *RWLock) failed(verb string, err error) error {
-	return queue.Failed("rwlock", rw.Path(), verb, err)
 }

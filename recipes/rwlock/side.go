@@ -3,7 +3,6 @@ package rwlock
 import (
 	"context"
 
-	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -14,6 +13,7 @@ type Side struct {
 	rw   *RWLock
 	kind Kind
 	line queue.Line
+	err  error // of New: every method returns it
 }
 
 // Kind says which of the two.
@@ -22,42 +22,51 @@ func (s *Side) Kind() Kind { return s.kind }
 // Path returns the path of the locks.
 func (s *Side) Path() string { return s.line.Dir }
 
-// Acquire waits in line until the lock is the caller's, or ctx ends. The lock does not end with ctx. A reader waits for the writers ahead, a
-// writer for everybody ahead.
+// Acquire waits in line until the lock is the caller's, or ctx ends. The lock does not end with ctx. A reader
+// waits for the writers ahead, a writer for everybody ahead.
 //
-// When ctx is the Context of a [Lock] at this path that is still held, or derived from one, it does not wait: the same lock is entered once more;
-// the read lock is had at once beside the write lock, with one request; and the write lock is refused with ErrUpgrade to who holds the read
-// lock only. See the package's documentation. It does not matter which RWLock the lock is of, as long as client, namespace and path come to the same node
-// of the same client. So whoever is handed that context shares the hold. With any other context Acquire queues. (The context of a lock of another
-// client is such a one, even if it connects to the same servers: nobody here can know that it may wait for itself.)
+// When ctx is the Context of a [Lock] at this path that is still held, or derived from one, it does not wait:
+// the same lock is entered once more; the write holder gets the read lock immediately, with one request; and
+// a caller that holds the read lock only is refused the write lock with ErrUpgrade. See the package's
+// documentation. It does not matter which RWLock the lock is of, as long as client, namespace and path come
+// to the same node of the same client. So all that use that context share the hold. With any other context
+// Acquire waits in line. (The context of another client's lock is such a one, even if it connects to the same
+// servers: the caller may wait for itself unnoticed.)
 //
-// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
-// context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out. Before it has a place in line, the retry policy
-// decides how long to try: then ErrNotConnected or ErrConnectionLoss. Other errors: ErrClosed as soon as the client is closed; ErrNoAuth
-// without CREATE and READ on the directory, or, beside the write lock, without READ on its node; ErrSequenceExhausted; ErrInvalidPath;
-// framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely. Beside the write lock also how that was lost.
+// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error
+// matches ctx.Err(), and context.Cause(ctx). Before it has a place in line, the retry policy decides how long
+// to try: then ErrNotConnected or ErrConnectionLoss. After that it waits through lost connections and lost
+// sessions. Other errors: ErrClosed as soon as the client is closed; ErrNoAuth without CREATE and READ on the
+// directory, or, beside the write lock, without READ on its node; ErrSequenceExhausted;
+// framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely. Beside the
+// write lock also how that was lost.
 func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
-	return s.lock(s.acquire(ctx, "acquire", s.line.Acquire))
+	return s.lock(s.wait(ctx))
 }
 
-// TryAcquire is Acquire for who does not want to wait: ErrNotAcquired as soon as it is known that somebody is in the way. The first look writes
-// nothing, see also [WithStaleTry]; only when nobody is there does it queue, and when somebody was faster it leaves again. What Acquire
-// does at once it does, too.
+// TryAcquire does not wait: ErrNotAcquired as soon as it is known that somebody has to go first. It begins
+// with reads only, see also [WithStaleTry]; only when nobody is there does it join the line, and when
+// somebody was faster it leaves again. What Acquire does at once it does, too.
 func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 	return s.lock(s.acquire(ctx, "try to acquire", s.line.TryAcquire))
 }
 
-// acquire does what ctx entitles to, and else waits in line.
-func (s *Side) acquire(ctx context.Context, verb string, wait func(ctx, values context.Context) (*queue.Grant, error)) (*queue.Handle, error) {
-	err := s.ready(ctx)
+// wait is Acquire without a Lock.
+func (s *Side) wait(ctx context.Context) (*queue.Handle, error) {
+	return s.acquire(ctx, "acquire", s.line.Acquire)
+}
+
+// acquire does what the locks that ctx carries allow, and else waits in line.
+func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*queue.Handle, error) {
+	err := queue.Ready(ctx, s.line.Client, s.err)
 	if err != nil {
-		return nil, s.failed(verb, err)
+		return nil, s.wrap(verb, err)
 	}
 	if again := s.line.Reenter(ctx); again != nil {
 		return again, nil
 	}
 	if s.kind == Write && s.rw.read.line.Holds(ctx) {
-		return nil, s.failed(verb, ErrUpgrade)
+		return nil, s.wrap(verb, ErrUpgrade)
 	}
 	handle, err := s.line.Enter(ctx, func(ctx, values context.Context) (*queue.Grant, error) {
 		if w := s.rw.write.line.Reenter(ctx); w != nil {
@@ -65,14 +74,7 @@ func (s *Side) acquire(ctx context.Context, verb string, wait func(ctx, values c
 		}
 		return wait(ctx, values)
 	})
-	return handle, s.failed(verb, err)
-}
-
-func (s *Side) ready(ctx context.Context) error {
-	if s.rw == nil {
-		return framework.ErrNoClient
-	}
-	return queue.Ready(ctx, s.line.Client, s.rw.err)
+	return handle, s.wrap(verb, err)
 }
 
 func (s *Side) lock(handle *queue.Handle, err error) (*Lock, error) {
@@ -82,28 +84,26 @@ func (s *Side) lock(handle *queue.Handle, err error) (*Lock, error) {
 	return &Lock{s, handle}, nil
 }
 
-// Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx and carries the lock; it ends with ctx
-// and with the lock, whichever comes first; its deadline is that of ctx. When the lock is not acquired f is not called.
+// Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx
+// and carries the lock; it ends with ctx and with the lock, whichever comes first; its deadline is that of
+// ctx. When the lock is not acquired f is not called.
 //
-// The error is f's, joined with the way in which the lock was lost, if it was lost before f returned: then f's work may not have been
-// protected to its end. What happens after that does not make the work undone, and is no error of Do: it waits for the server to confirm the release for
-// as long as ctx allows, but no longer than a second; then, or when the connection or the session is lost meanwhile, the client goes on with it
-// and Do returns. (Who needs to know that the lock is free uses Acquire and Release.) Only when the server refuses to delete the lock's node
-// the error is joined with ErrNotReleased and the reason.
+// The error is f's, joined with how the lock was lost if that was before f returned: then f's work may not
+// have been protected to its end. What happens after that is no error of Do. It waits for the server to
+// confirm the release until ctx ends, but no longer than a second; then, or when the connection or the
+// session is lost meanwhile, the client goes on with it and Do returns. (Use Acquire and Release to know that
+// the lock is free.) Only when the server refuses to delete the lock's node the error is joined with
+// ErrNotReleased and the reason.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	wait := func(ctx context.Context) (*queue.Handle, error) { return s.acquire(ctx, "acquire", s.line.Acquire) }
-	return queue.Do(ctx, wait, s.failed, f)
+	return queue.Do(ctx, s.wait, s.wrap, f)
 }
 
-// Participants returns who holds this lock, or waits for it, in the order of the line; of the others there is no word, see
+// Participants returns who holds this lock, or waits for it, in the order of the line, and nobody else: see
 // [RWLock.Participants] and [RWLock.Holders].
 func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
-	if s.rw == nil {
-		return nil, s.failed("participants", framework.ErrNoClient)
-	}
-	return s.rw.participants(ctx, []string{s.line.Name})
+	return s.participants(ctx, []string{s.line.Name})
 }
 
-func (s *Side) failed(verb string, err error) error {
-	return queue.Failed("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
+func (s *Side) wrap(verb string, err error) error {
+	return queue.Wrap("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
 }

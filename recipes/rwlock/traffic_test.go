@@ -46,7 +46,8 @@ func TestTraffic(t *testing.T) {
 		counts(t, s, "re-entry", map[string]int{})
 		release(t, writer)
 		second := r.OK()
-		counts(t, s, "downgrade: release of the write lock, hand-off to a reader", map[string]int{"delete": 1, "getChildren2": 1})
+		counts(t, s, "downgrade: release of the write lock, hand-off to a reader",
+			map[string]int{"delete": 1, "getChildren2": 1})
 		_, err = b.WriteLock().Acquire(reader.Context())
 		require.ErrorIs(t, err, rwlock.ErrUpgrade)
 		counts(t, s, "upgrade", map[string]int{})
@@ -97,7 +98,8 @@ func TestFlights(t *testing.T) {
 	})
 }
 
-// Writer, writer, readers: in Curator the first writer's release wakes all readers for nothing. Here it wakes the second writer.
+// Writer, writer, readers: in Curator the first writer's release wakes all readers for nothing. Here it wakes
+// the second writer.
 func TestNoHerdOfReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -127,6 +129,7 @@ func TestNoHerdOfReaders(t *testing.T) {
 		for _, done := range readers {
 			defer release(t, done.OK())
 		}
-		counts(t, s, "the second writer goes: everybody's turn, one list each", map[string]int{"delete": 1, "getChildren2": n})
+		counts(t, s, "the second writer goes: everybody's turn, one list each",
+			map[string]int{"delete": 1, "getChildren2": n})
 	})
 }

@@ -10,14 +10,13 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/queue"
-	"github.com/go-curator/curator/retry"
 )
 
-// Count is a number in a node that everybody may read and set: how many leases a semaphore has, see [WithSharedCount]. It has no state but its
-// configuration. Safe for concurrent use.
+// Count is a number in a node that everybody may read and set: how many leases a semaphore has, see
+// [WithSharedCount]. It has no state but its configuration. Safe for concurrent use.
 //
-// Corresponds to Curator's SharedCount, and shares the node with it: a persistent node of four bytes, big-endian. Unlike there nothing is
-// read until it is asked for.
+// Corresponds to Curator's SharedCount, and shares the node with it: a persistent node of four bytes,
+// big-endian. Unlike there nothing is read until it is asked for.
 type Count struct {
 	client *framework.Client
 	path   string
@@ -29,13 +28,15 @@ type CountValue struct {
 	N int32
 	// Version counts the changes of the node since it was made.
 	Version int32
-	// Mzxid is the transaction of the last change: it grows from change to change, also when the node is made anew.
+	// Mzxid is the transaction of the last change: it grows from change to change, also when the node is made
+	// anew.
 	Mzxid int64
 	// Changed is the time of it, by the server's clock.
 	Changed time.Time
 }
 
-// NewCount makes the count at path. It sends nothing. A mistake in the arguments is reported by every method.
+// NewCount makes the count at path. It sends nothing. A mistake in the arguments (a nil client, a path that
+// cannot be one or is the root) is reported by every method, before anything is sent.
 func NewCount(client *framework.Client, path string) *Count {
 	return &Count{client, path, queue.Check(client, path)}
 }
@@ -43,16 +44,20 @@ func NewCount(client *framework.Client, path string) *Count {
 // Path returns the count's path.
 func (c *Count) Path() string { return c.path }
 
-// Get reads the count. Errors: ErrNoNode if it was never set; ErrBadCount if the node contains something else; those of every operation.
+// Get reads the count. Errors: ErrNoNode if it was never set; ErrBadCount if the node contains something
+// else; those of every operation.
 func (c *Count) Get(ctx context.Context) (CountValue, error) {
-	var stat framework.Stat
-	err := queue.Ready(ctx, c.client, c.err)
-	var data []byte
-	if err == nil {
-		data, err = c.client.GetData().StoringStatIn(&stat).ForPath(ctx, c.path)
+	v, err := c.get(ctx)
+	return v, c.wrap("get", err)
+}
+
+func (c *Count) get(ctx context.Context) (CountValue, error) {
+	if err := queue.Ready(ctx, c.client, c.err); err != nil {
+		return CountValue{}, err
 	}
-	v, err := value(data, stat, err)
-	return v, c.failed("get", err)
+	var stat framework.Stat
+	data, err := c.client.GetData().StoringStatIn(&stat).ForPath(ctx, c.path)
+	return value(data, stat, err)
 }
 
 func value(data []byte, stat framework.Stat, err error) (v CountValue, _ error) {
@@ -66,43 +71,44 @@ func value(data []byte, stat framework.Stat, err error) (v CountValue, _ error) 
 	return v, nil
 }
 
-// Set sets the count to n, whatever it was, and makes its node, and missing parents as containers, if there is none. Two at a time leave one of
-// the numbers; [Count.CompareAndSet] is for numbers that depend on the one before.
+// Set sets the count to n, whatever it was. It makes the node if there is none, and missing parents as
+// containers. Two at a time leave one of the numbers; [Count.CompareAndSet] is for numbers that depend on the
+// one before.
 func (c *Count) Set(ctx context.Context, n int32) error {
 	err := queue.Ready(ctx, c.client, c.err)
 	if err == nil {
 		_, err = c.client.Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, c.path, encode(n))
 	}
-	return c.failed("set", err)
+	return c.wrap("set", err)
 }
 
-// CreateIfMissing makes the count's node with n in it, and missing parents as containers, if there is none; one that is there is left as it is. It returns
-// what the count is then. Of several at a time one makes it, and all return that one's number.
+// CreateIfMissing makes the count's node with n in it, and missing parents as containers, if there is none;
+// one that is there is left as it is. It returns what the count is then. Of several at a time one makes it,
+// and all return that one's number.
 func (c *Count) CreateIfMissing(ctx context.Context, n int32) (CountValue, error) {
-	err := queue.Ready(ctx, c.client, c.err)
-	for err == nil {
-		var stat framework.Stat
-		var data []byte
-		data, err = c.client.GetData().StoringStatIn(&stat).ForPath(ctx, c.path)
-		if !errors.Is(err, framework.ErrNoNode) {
-			v, err := value(data, stat, err)
-			return v, c.failed("create if missing", err)
+	for {
+		v, err := c.get(ctx)
+		if errors.Is(err, framework.ErrNoNode) {
+			if err = c.make(ctx, c.client, n); err == nil {
+				continue
+			}
 		}
-		err = c.make(ctx, c.client, n)
+		return v, c.wrap("create if missing", err)
 	}
-	return CountValue{}, c.failed("create if missing", err)
 }
 
-// CompareAndSet sets the count to n if nobody has changed it since it was seen, and returns what it is then; ErrBadVersion otherwise, also when the node was
-// deleted and made anew since, and for a CountValue that was never seen: [Count.CreateIfMissing] is for a count that is not there. ErrNoNode if it is
-// not there any more. An ErrConnectionLoss says that it may have been set or not: Get again.
+// CompareAndSet sets the count to n if nobody has changed it since it was seen, and returns what it is then.
+// ErrBadVersion otherwise, also when the node was deleted and made anew since, and for a CountValue that was
+// never seen: [Count.CreateIfMissing] is for a count that is not there. ErrNoNode if it is not there any
+// more. An ErrConnectionLoss says that it may have been set or not: Get again.
 //
-// The servers compare nothing but versions, which begin anew with the node. So it looks first, with a sync in the same flight, whether the node is the one
-// that was seen. Who deletes the count in the moment between that and the setting, and makes it anew up to the same version, is overwritten all the same:
-// a count that is used so is not to be deleted.
+// The servers compare nothing but versions, which begin anew with the node. So it looks first, with a sync in
+// the same flight, whether the node is the one that was seen. If between that and the setting somebody
+// deletes the count and makes it anew up to the same version, it is overwritten all the same: a count that is
+// used so is not to be deleted.
 func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
 	v, err := c.compareAndSet(ctx, seen, n)
-	return v, c.failed("compare and set", err)
+	return v, c.wrap("compare and set", err)
 }
 
 func (c *Count) compareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
@@ -113,10 +119,11 @@ func (c *Count) compareAndSet(ctx context.Context, seen CountValue, n int32) (Co
 	case seen.Version == -1: // the version overflows to it after four thousand million changes
 		return CountValue{}, fmt.Errorf("%w: version -1 stands for any version; use Set", framework.ErrBadArguments)
 	case seen.Mzxid == 0:
-		return CountValue{}, fmt.Errorf("%w: the count was never seen: Get it first, or CreateIfMissing", framework.ErrBadVersion)
+		return CountValue{}, fmt.Errorf("%w: the count was never seen: Get it first, or CreateIfMissing",
+			framework.ErrBadVersion)
 	}
-	err := c.client.Retry(ctx, func(ctx context.Context) error { return c.unchanged(ctx, seen) }, retry.WithRetryable(framework.Retryable))
-	if err != nil {
+	unchanged := func(ctx context.Context) error { return c.unchanged(ctx, seen) }
+	if err := c.client.Retry(ctx, unchanged); err != nil {
 		return CountValue{}, err
 	}
 	stat, err := c.client.SetData().WithVersion(seen.Version).ForPath(ctx, c.path, encode(n))
@@ -142,16 +149,19 @@ func (c *Count) unchanged(ctx context.Context, seen CountValue) error {
 	return nil
 }
 
-// Watch yields the count as it is, and again after each change, until the loop is left or ctx ends. Of changes in quick succession only the last
-// may be seen; it is always seen. Lost connections and lost sessions are sat out, and while there is no node it waits for one. It runs on
-// the caller's goroutine. It costs one read per change, and one in about a session timeout to be safe from events that get lost.
+// Watch yields the count as it is, and again after each change, until the loop is left or ctx ends. Of
+// changes in quick succession only the last may be seen; it is always seen. It goes on through lost
+// connections and lost sessions, and while there is no node it waits for one. It runs on the caller's
+// goroutine. It costs one read per change, and one in about a session timeout to be safe from events that get
+// lost.
 //
-// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for the view of a session that has ended. A node that
-// contains no number yields ErrBadCount, and goes on.
+// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for
+// the view of a session that has ended. But a node that contains no number yields ErrBadCount, and Watch goes
+// on.
 func (c *Count) Watch(ctx context.Context) iter.Seq2[CountValue, error] {
 	return func(yield func(CountValue, error) bool) {
 		if err := c.watch(ctx, yield); err != nil {
-			yield(CountValue{}, c.failed("watch", err))
+			yield(CountValue{}, c.wrap("watch", err))
 		}
 	}
 }
@@ -161,8 +171,9 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 	if err := queue.Ready(ctx, c.client, c.err); err != nil {
 		return err
 	}
-	last := int64(-1)          // mzxid of what was yielded
-	var armed *framework.Watch // by the last look; it goes only when the next one has taken over, and costs no request then
+	last := int64(-1) // mzxid of what was yielded
+	// The watch of the last read. It is stopped after the next one is armed, which costs no request.
+	var armed *framework.Watch
 	defer func() { armed.Stop() }()
 	for failures := 0; ; {
 		var stat framework.Stat
@@ -180,7 +191,7 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 		if found && stat.Mzxid != last {
 			last = stat.Mzxid
 			v, bad := value(data, stat, nil)
-			if !yield(v, c.failed("watch", bad)) {
+			if !yield(v, c.wrap("watch", bad)) {
 				return nil
 			}
 		}
@@ -190,46 +201,35 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 			if err := c.await(ctx, watch); err != nil {
 				return err
 			}
-		case ctx.Err() != nil, !queue.Passing(c.client)(err):
+		case ctx.Err() != nil, !queue.Transient(c.client)(err):
 			return err
 		default:
 			failures++
-			if err := queue.Pause(ctx, c.client, failures); err != nil {
+			if err := queue.Backoff(ctx, c.client, failures); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// await waits for a reason to look again. It returns an error when ctx ends.
+// await waits for a reason to look again: the next read tells what has happened.
 func (c *Count) await(ctx context.Context, watch *framework.Watch) error {
-	// Watches get lost for reasons that are nobody's fault here: a server that drops events for want of rights, a bug. It costs one look per session timeout
-	// to be safe from them.
-	check := time.NewTimer(queue.Jittered(c.client.Safety().SessionTimeout))
-	defer check.Stop()
-	select {
-	case <-watch.C: // whatever it was, the next read tells, in the next session if it has to
-	case <-check.C:
-	case <-ctx.Done():
-		return c.client.Left(ctx, nil)
-	}
-	return nil
+	again := func() (framework.Event, bool) { return framework.Event{}, true }
+	_, err := queue.Await(ctx, c.client, watch, nil, queue.PerTimeout(c.client), again)
+	return err
 }
 
 // make makes the node with n in it; one that is there already is fine.
 func (c *Count) make(ctx context.Context, view *framework.Client, n int32) error {
-	// One attempt at a time, so that a repeat that meets the node of the one before sees just that.
+	// One attempt at a time, so that a repeat that meets the node of the one before takes it for done.
 	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
 	return view.Retry(ctx, func(ctx context.Context) error {
 		_, err := queue.Result(create.ForPath(ctx, c.path, encode(n)))
-		if errors.Is(err, framework.ErrNodeExists) {
-			return nil
-		}
-		return err
+		return queue.Unless(err, framework.ErrNodeExists)
 	})
 }
 
-func (c *Count) failed(verb string, err error) error { return queue.Failed("count", c.path, verb, err) }
+func (c *Count) wrap(verb string, err error) error { return queue.Wrap("count", c.path, verb, err) }
 
 func encode(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 

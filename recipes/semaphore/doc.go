@@ -25,11 +25,11 @@
 // # What a lease is worth
 //
 // As with a lock: [Lease.Context] ends, with a cause, before the servers can give the lease to somebody else,
-// and [Lease.Valid] says the same from the clock at any moment; see package mutex. An administrator who
+// and [Lease.Valid] says the same from the clock at any moment; see package mutex. An administrator that
 // deletes the lease's node ends it within a delivery time.
 //
 // There is no fencing token: several hold leases at a time, and a store that refuses smaller numbers would
-// refuse rightful holders. [Lease.ID] only tells leases apart. [Lease.Guard] works: it checks only that the
+// refuse rightful holders. [Lease.ID] only tells leases apart. [Lease.Guards] work: they check only that the
 // lease exists.
 //
 // # Fairness

@@ -107,7 +107,8 @@ func ExampleWithSharedCount() {
 	defer first.Release(ctx)
 
 	// An operator makes it three, while somebody waits for two more.
-	time.AfterFunc(10*time.Millisecond, func() { _ = semaphore.NewCount(client, "/limits/exports-max").Set(ctx, 3) })
+	time.AfterFunc(10*time.Millisecond,
+		func() { _ = semaphore.NewCount(client, "/limits/exports-max").Set(ctx, 3) })
 	more, err := s.Acquire(ctx, 2)
 	if err != nil {
 		fmt.Println(err)
@@ -165,7 +166,7 @@ func ExampleNewMutex() {
 	_, err = m.TryAcquire(lock.Context())
 	fmt.Println("not re-entrant:", errors.Is(err, semaphore.ErrNotAcquired))
 	done := make(chan error)
-	go func() { done <- lock.Release(context.Background()) }() // whoever has it may release it
+	go func() { done <- lock.Release(context.Background()) }() // any goroutine may release it
 	fmt.Println(<-done)
 	// Output:
 	// not re-entrant: true

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Who is first in line waits for leases, behind nobody.
+// The first in line waits for leases, with nobody ahead.
 func TestHooksSeeAWaitForLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -49,7 +49,8 @@ func TestHooksSeeAWaitForLeases(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 		synctest.Wait()
 		assert.Equal(t, []string{
-			"acquire semaphore", "hold semaphore-line", `semaphore waits behind ""`, "semaphore waited: <nil>", "hold semaphore",
+			"acquire semaphore", "hold semaphore-line", `semaphore waits behind ""`, "semaphore waited: <nil>",
+			"hold semaphore",
 			"held semaphore-line: released", "acquired semaphore: <nil>", "held semaphore: released",
 		}, told)
 	})

@@ -1,10 +1,10 @@
 package semaphore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,15 +12,22 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Lease is one or several leases in the caller's hand, until Release or the loss of any of them. Safe for concurrent use: any goroutine may
-// release it.
+// Lease is one or several leases that the caller holds, until Release or the loss of any of them. Safe for
+// concurrent use: any goroutine may release it.
 type Lease struct {
 	s        *Semaphore
 	view     *framework.Client // of the session that the nodes belong to
 	nodes    []node            // in the order of their numbers; not changed
-	apart    []func() bool     // ends what ties the holds together
+	unhook   []func() bool     // stops the holds from ending each other
 	released atomic.Bool
 	cleanup  runtime.Cleanup
+}
+
+// node is the node of a lease.
+type node struct {
+	path, name string
+	czxid      int64
+	hold       *framework.Hold
 }
 
 // hold makes the nodes a lease.
@@ -28,11 +35,11 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 	all := false
 	defer func() { // also when a hook panics
 		if !all {
-			end(slices.DeleteFunc(slices.Clone(nodes), func(n node) bool { return n.hold == nil }), framework.ErrReleased)
+			endAll(nodes, ErrReleased)
 		}
 	}()
-	share := &own{}
-	values := queue.Carry(ctx, s.owner(), share)
+	held := &heldLeases{}
+	values := queue.Carry(ctx, s.owner(), held)
 	holds := make([]*framework.Hold, len(nodes))
 	for i := range nodes {
 		h, err := session.Hold(ctx, framework.HoldOptions{
@@ -46,42 +53,39 @@ func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes 
 		}
 		nodes[i].hold, holds[i] = h, h
 	}
-	share.holds.Store(&holds)
+	held.holds.Store(&holds)
 	all = true
 	l := &Lease{s: s, view: session.Client(), nodes: nodes}
 	// The first hold's context is that of the lease: it ends with any of them.
 	first := nodes[0].hold
-	for _, other := range nodes[1:] {
-		l.apart = append(l.apart, context.AfterFunc(other.hold.Context(), func() { first.End(context.Cause(other.hold.Context())) }))
+	for _, other := range holds[1:] {
+		end := func() { first.End(context.Cause(other.Context())) }
+		l.unhook = append(l.unhook, context.AfterFunc(other.Context(), end))
 	}
-	l.cleanup = queue.Mind(l, nodes[0].path, session)
+	l.cleanup = queue.WarnIfDropped(l, nodes[0].path, session)
 	return l, nil
 }
 
-// giveUp is Release for who does not wait.
-func (l *Lease) giveUp() {
-	l.cleanup.Stop()
-	defer giveBack(l.view, l.nodes...)
-	end(l.nodes, framework.ErrReleased)
-}
-
-// end ends the holds of all nodes, also if a hook that hears of one does not return.
-func end(nodes []node, why error) {
+// endAll ends the holds that nodes have, also if a hook that hears of one does not return.
+func endAll(nodes []node, why error) {
 	if len(nodes) > 0 {
-		defer end(nodes[1:], why)
-		nodes[0].hold.End(why)
+		defer endAll(nodes[1:], why)
+		if hold := nodes[0].hold; hold != nil {
+			hold.End(why)
+		}
 	}
 }
 
-// Context is the one to work under: it ends when a lease is lost, or all are released, and context.Cause says which: ErrSessionLost,
-// ErrNodeDeleted, ErrSuspended, ErrReleased, or framework.ErrClosed. When the session is lost it ends before the servers can give the lease to
-// somebody else. It has the values of the context that the lease was acquired with, but neither its end nor its deadline.
+// Context is the one to work under: it ends when a lease is lost, or all are released, and context.Cause says
+// why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or framework.ErrClosed. When the session is
+// lost it ends before the servers can give the lease to somebody else. It has the values of the context that
+// the lease was acquired with, but neither its end nor its deadline.
 //
 // Its Err also looks at the clock, like Valid; that of contexts derived from it does not.
 func (l *Lease) Context() context.Context { return l.nodes[0].hold.Context() }
 
-// Valid says, from the clock, whether all the leases are certainly held now. Ask it after anything that may have taken long, right before what
-// must not happen without a lease.
+// Valid says, from the clock, whether all the leases are certainly held now. Ask it after anything that may
+// have taken long, right before what must not happen without a lease.
 func (l *Lease) Valid() bool {
 	if l.released.Load() {
 		return false
@@ -94,8 +98,8 @@ func (l *Lease) Valid() bool {
 	return true
 }
 
-// Remaining is for how long the leases are certainly held if nothing is heard of the servers any more; 0 if they are not. It is renewed all the
-// time while the connection works.
+// Remaining is how long the leases are certainly held if nothing is heard of the servers any more; 0 if they
+// are not. It is renewed all the time while the connection works.
 func (l *Lease) Remaining() time.Duration {
 	if !l.Valid() {
 		return 0
@@ -106,106 +110,111 @@ func (l *Lease) Remaining() time.Duration {
 // Count is how many leases these are.
 func (l *Lease) Count() int { return len(l.nodes) }
 
-// ID is a number that no other lease has, of this semaphore or any other in the ensemble: the czxid of the first node, as in
-// [Participant]. It is no fencing token: leases that came earlier are as good.
+// ID is a number that no other lease has, of this semaphore or any other in the ensemble: the czxid of the
+// first node, as in [Participant]. It is no fencing token: leases that came earlier are as good.
 func (l *Lease) ID() int64 { return l.nodes[0].czxid }
 
 // Nodes are the names of the nodes, one for each lease.
-func (l *Lease) Nodes() []string {
-	names := make([]string, len(l.nodes))
-	for i, n := range l.nodes {
-		names[i] = n.name
-	}
-	return names
-}
+func (l *Lease) Nodes() []string { return each(l.nodes, func(n node) string { return n.name }) }
 
 // Paths are the paths of the nodes, one for each lease.
-func (l *Lease) Paths() []string {
-	paths := make([]string, len(l.nodes))
-	for i, n := range l.nodes {
-		paths[i] = n.path
-	}
-	return paths
-}
+func (l *Lease) Paths() []string { return each(l.nodes, func(n node) string { return n.path }) }
 
-// Data reads what the first node contains: the data of [WithLeaseData], unless somebody has set other data since. ErrNoNode if the node is gone.
+// Data reads what the first node contains: the data of [WithLeaseData], unless somebody has set other data
+// since. ErrNoNode if the node is gone.
 //
 // Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 	data, err := l.view.GetData().ForPath(ctx, l.nodes[0].path)
-	return data, l.s.failed("lease data", err)
+	return data, l.s.wrap("lease data", err)
 }
 
-// Guard are operations for [framework.Client.Transaction], of any client of the same ensemble: the transaction is only executed while all the
-// leases are held, and otherwise fails with ErrNoNode. It decides at the server, at the moment of the commit: no clock is involved.
-func (l *Lease) Guard() []framework.TransactionOp {
-	ops := make([]framework.TransactionOp, len(l.nodes))
-	for i, n := range l.nodes {
-		ops[i] = l.s.client.TransactionOp().Check().ForPath(n.path)
+// Guards are operations for [framework.Client.Transaction], one for each lease, of any client of the same
+// ensemble. With all of them in it, the transaction is executed only while all the leases are held, and
+// otherwise fails with ErrNoNode. The server decides when it commits: no clock is involved.
+func (l *Lease) Guards() []framework.TransactionOp {
+	return each(l.nodes, func(n node) framework.TransactionOp {
+		return l.s.client.TransactionOp().Check().ForPath(n.path)
+	})
+}
+
+func each[T any](nodes []node, f func(node) T) []T {
+	all := make([]T, len(nodes))
+	for i, n := range nodes {
+		all[i] = f(n)
 	}
-	return ops
+	return all
 }
 
-// Release gives the leases back, all of them. The context ends, at once, and the nodes are deleted, by their own, unique names, in one flight. Release
-// waits until the server has confirmed that. When ctx ends first, or the connection is lost, the client finishes the job for as long as the
-// session lives, and the error says why Release did not wait.
+// Release gives all the leases back. The context ends, at once, and the nodes are deleted, by their own,
+// unique names, in one flight. Release waits until the server has confirmed that. When ctx ends first, or the
+// connection is lost, the client goes on with it for as long as the session lives, and the error says why
+// Release did not wait.
 //
-// A second Release returns ErrReleased and does nothing. If a lease was lost before, the error says how (ErrSessionLost, …): what was done
-// with it may have been one too many at its end. Release is needed then, too: the nodes may still be there.
+// A second Release returns ErrReleased and does nothing. If a lease was lost before, the error says how
+// (ErrSessionLost, …): what was done with it may have been one too many at its end. Release is needed then,
+// too: the nodes may still be there.
 func (l *Lease) Release(ctx context.Context) (err error) {
 	if ctx == nil {
-		return l.s.failed("release", framework.ErrNilContext)
+		return l.s.wrap("release", framework.ErrNilContext)
 	}
 	if l.released.Swap(true) {
-		return l.s.failed("release", ErrReleased)
+		return l.s.wrap("release", ErrReleased)
 	}
 	l.cleanup.Stop()
-	for _, stop := range l.apart {
+	for _, stop := range l.unhook {
 		stop()
 	}
-	lost, why := l.lost(), error(framework.ErrReleased)
+	lost, why := l.lost(), ErrReleased
 	if lost != nil {
 		why = lost // one of them may have heard of it and the first one, whose context is the lease's, not yet
 	}
 	defer func() {
-		// What is left to be removed goes with the session, or the client removes it; a loss is what matters.
+		// What is left of the nodes goes with the session, or the client removes it; a loss is what matters.
 		if err = l.remove(ctx); lost != nil {
 			err = lost
 		}
-		err = l.s.failed("release", err)
+		err = l.s.wrap("release", err)
 	}()
-	end(l.nodes, why)
+	endAll(l.nodes, why)
 	return nil
 }
 
-// remove deletes the nodes.
-func (l *Lease) remove(ctx context.Context) error {
+// remove deletes the nodes, and waits for that.
+func (l *Lease) remove(ctx context.Context) (first error) {
 	quietly := l.view.Delete().Quietly().Guaranteed()
-	deletes := make([]*framework.Pending[struct{}], len(l.nodes))
-	for i, n := range l.nodes {
-		deletes[i] = quietly.InBackground().ForPath(ctx, n.path)
-	}
-	var failed error
+	deletes := each(l.nodes, func(n node) *framework.Pending[struct{}] {
+		return quietly.InBackground().ForPath(ctx, n.path)
+	})
 	for i, d := range deletes {
 		_, err := queue.Result(d)
 		if framework.Retryable(err) && ctx.Err() == nil { // once more, this time as the retry policy says
 			err = quietly.ForPath(ctx, l.nodes[i].path)
 		}
-		if failed == nil {
-			failed = err
-		}
+		first = cmp.Or(first, err)
 	}
-	return failed
+	return first
+}
+
+// abandon ends the holds and has the nodes deleted, without waiting for that.
+func (l *Lease) abandon() {
+	l.cleanup.Stop()
+	defer removeAll(l.view, l.nodes)
+	endAll(l.nodes, ErrReleased)
+}
+
+// removeAll has the client delete the nodes, and does not wait.
+func removeAll(view *framework.Client, nodes []node) {
+	for _, node := range nodes {
+		queue.Remove(view, node.path)
+	}
 }
 
 // lost returns how a lease was lost, nil if none was.
 func (l *Lease) lost() error {
 	for _, n := range l.nodes {
-		if n.hold.Valid() {
-			continue
-		}
-		if cause := context.Cause(n.hold.Context()); !errors.Is(cause, ErrReleased) {
-			return cause
+		if lost := queue.Lost(n.hold); lost != nil {
+			return lost
 		}
 	}
 	return nil

@@ -10,50 +10,54 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// inLine takes n leases by way of the line: whoever holds its lock is the first, waits until there are enough, and takes all of them at once. When
-// the session, or a node, is lost meanwhile, it begins again at the end of the line; also when it has to give way.
+// inLine takes n leases by way of the line: the first in line waits until there are enough, and takes all of
+// them at once. When the session or a node is lost meanwhile, or when it has to give way, it begins again at
+// the end of the line.
 func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	patience := patience(firstPatience)
-	for stays := (queue.Stays{}); ; {
-		stays.Begin()
-		lease, err := s.stay(ctx, n, patience)
+	for attempts := (queue.Attempts{}); ; {
+		attempts.Begin()
+		lease, err := s.waitInLine(ctx, n, patience)
 		if err == nil {
 			return lease, nil
 		}
 		if errors.Is(err, errStepBack) {
-			s.client.Logger().Info("giving way to somebody in line who holds leases already", "path", s.path, "wanted", n)
+			s.client.Logger().Info("giving way to somebody in line that holds leases already",
+				"path", s.path, "wanted", n)
 			patience = patience.longer()
 			continue
 		}
-		if err := stays.Again(ctx, s.client, s.path, err); err != nil {
+		if err := attempts.Again(ctx, s.client, s.path, err); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// stay is one stay in line.
-func (s *Semaphore) stay(ctx context.Context, n int, patience patience) (*Lease, error) {
+// waitInLine is one attempt.
+func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*Lease, error) {
 	place, err := s.line.Acquire(ctx, ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer place.Leave() // also when OnWait or a hook panics
+	defer place.Abandon() // also when OnWait or a hook panics
 	return s.first(ctx, place, n, patience)
 }
 
-// first is what the first in line does. With patience it waits, while nothing changes, before it looks whether it has to give way: errStepBack.
+// first is what the first in line does. It looks whether it has to give way (errStepBack) after nothing has
+// changed for the time of patience.
 func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patience patience) (*Lease, error) {
 	view := place.Session.Client()
-	var armed sight
-	var calm calm
+	var armed snapshot
+	var quiet quietTime
 	defer func() { armed.stop() }()
 	for {
-		// The new watches before the old ones are stopped: so those that have not fired stay where they are. When there is room at once the
-		// watch on the directory costs nothing, since the nodes made there use it up.
-		seen, err := s.lookPatiently(ctx, view, true)
+		// The new watches are set before the old ones are stopped, so that those that have not fired stay on the
+		// server. When there is room at once the watch on the directory costs nothing: the nodes made there use it
+		// up.
+		seen, err := s.lookThroughOutages(ctx, view, true)
 		armed.stop()
-		if !seen.same(armed) || calm.quiet == 0 {
-			calm.begin(patience.wait())
+		if !seen.same(armed) || quiet.length == 0 {
+			quiet.begin(patience.wait())
 		}
 		armed = seen
 		if err != nil {
@@ -65,13 +69,13 @@ func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patien
 			if !errors.Is(err, ErrNotAcquired) {
 				return lease, err
 			}
-			continue // somebody had looked before we came into line, and was faster
+			continue // somebody had looked before this one came into line, and was faster
 		}
 		if s.line.OnWait != nil {
 			s.line.OnWait(Position{Node: place.Name})
 		}
 		waited := s.client.Observer().Wait(ctx, framework.Queue{Recipe: s.recipe(), Path: s.path, Node: place.Name})
-		err = s.await(ctx, place, seen, n, &calm)
+		err = s.await(ctx, place, seen, n, &quiet)
 		waited(err)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -82,44 +86,49 @@ func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patien
 	}
 }
 
-// calm is a time in which what is seen stays the same, however often it is looked at.
-type calm struct {
-	quiet time.Duration
-	ends  time.Time // begin + quiet
+// quietTime is a time in which what is seen stays the same, however often it is looked at.
+type quietTime struct {
+	length time.Duration
+	ends   time.Time
 }
 
-func (c *calm) begin(quiet time.Duration) { c.quiet, c.ends = quiet, time.Now().Add(quiet) }
+func (q *quietTime) begin(length time.Duration) { q.length, q.ends = length, time.Now().Add(length) }
 
 // await waits for a change of what was seen, and looks, less and less often, whether it has to give way.
-func (s *Semaphore) await(ctx context.Context, place *queue.Grant, seen sight, n int, calm *calm) error {
+func (s *Semaphore) await(
+	ctx context.Context, place *queue.Grant, seen snapshot, n int, quiet *quietTime,
+) error {
 	for {
-		if unchanged, err := s.change(ctx, place, seen, seen.mayBlock(n), calm.ends); err != nil || !unchanged {
+		unchanged, err := s.change(ctx, place, seen, seen.mayBlock(n), quiet.ends)
+		if err != nil || !unchanged {
 			return err
 		}
 		if err := s.giveWay(ctx, place, seen, n); err != nil {
 			return err
 		}
-		calm.begin(min(2*calm.quiet, lastPatience)) // somebody with a part may come to stand in line at any time
+		quiet.begin(min(2*quiet.length, lastPatience)) // somebody with a part may come into line at any time
 	}
 }
 
-// change waits for something that makes it worth to look again. unchanged says that there was nothing until then, if that is to be waited for.
-func (s *Semaphore) change(ctx context.Context, place *queue.Grant, seen sight, limited bool, until time.Time) (unchanged bool, err error) {
-	// Watches get lost for reasons that are nobody's fault here: a server that drops events for want of rights, a bug. It costs the first
-	// in line one look per session timeout to be safe from them.
+// change waits for a reason to look again. unchanged says that there was none until then, if limited.
+func (s *Semaphore) change(
+	ctx context.Context, place *queue.Grant, seen snapshot, limited bool, until time.Time,
+) (unchanged bool, err error) {
+	// Events can get lost, since servers drop those of nodes that the client may not read. It costs the first in
+	// line one look per session timeout to be safe from that.
 	check := time.NewTimer(queue.Jittered(place.Session.Timeout()))
 	defer check.Stop()
-	var still <-chan time.Time
+	var limit <-chan time.Time
 	if limited {
 		timer := time.NewTimer(time.Until(until))
 		defer timer.Stop()
-		still = timer.C
+		limit = timer.C
 	}
 	var event framework.Event
 	select {
 	case event = <-queue.Events(seen.watches[0]):
 	case event = <-queue.Events(seen.watches[1]):
-	case <-still:
+	case <-limit:
 		return true, nil
 	case <-check.C:
 	case <-place.Hold.Context().Done():

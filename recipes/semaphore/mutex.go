@@ -6,45 +6,44 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Mutex is a lock that is a semaphore of one lease: it is not re-entrant, and whoever has the [Lock] may release it. For a lock without a
-// counterpart in Java package mutex is the better choice: it is handed on in the order of arrival with fewer requests. Safe for concurrent use.
+// Mutex is a lock that is a semaphore of one lease: it is not re-entrant, and any goroutine that has the
+// [Lock] may release it. It is for locks that are shared with Java; else package mutex is the better choice,
+// which needs fewer requests to hand the lock on. Safe for concurrent use.
 //
 // Corresponds to Curator's InterProcessSemaphoreMutex.
-type Mutex struct{ s *Semaphore }
+type Mutex struct{ s Semaphore }
 
-// NewMutex makes the lock at path, which is a directory of its own. It sends nothing. A mistake in the arguments is reported by every method of the
-// Mutex, before anything is sent. WithSharedCount is a mistake.
+// NewMutex makes the lock at path, which is a directory of its own. It sends nothing. A mistake in the
+// arguments is reported by every method, before anything is sent. WithSharedCount is a mistake.
 func NewMutex(client *framework.Client, path string, opts ...Option) *Mutex {
-	return &Mutex{configured("semaphore mutex", client, path, 1, opts)}
+	m := &Mutex{Semaphore{what: "semaphore mutex", client: client, path: path, max: 1}}
+	m.s.err = m.s.configure(opts)
+	return m
 }
 
 // Path returns the lock's path.
-func (m *Mutex) Path() string { return m.semaphore().path }
+func (m *Mutex) Path() string { return m.s.path }
 
-// Lock is a Mutex in the caller's hand.
+// Lock is a [Mutex] that the caller holds.
 type Lock struct{ *Lease }
 
-// FencingToken is a number that grows from holder to holder. Of a semaphore with one lease the ID is one: nobody is granted a lease while an
-// earlier node is there.
+// FencingToken is a number that grows from holder to holder: the ID, since nobody is granted the only lease
+// while an earlier node is there.
 func (l *Lock) FencingToken() int64 { return l.ID() }
 
-// semaphore is that of the Mutex; one that nobody has made for the zero Mutex.
-func (m *Mutex) semaphore() *Semaphore {
-	if m.s == nil {
-		return &Semaphore{what: "semaphore mutex"}
-	}
-	return m.s
-}
+// Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the
+// transaction is executed only while the lock is held, and otherwise fails with ErrNoNode.
+func (l *Lock) Guard() framework.TransactionOp { return l.Guards()[0] }
 
-// Acquire waits until the lock is the caller's, or ctx ends, as [Semaphore.Acquire] does. It never re-enters: with the context of a [Lock] at this
-// path it is refused at once (ErrSelfWait).
+// Acquire waits until the lock is the caller's, or ctx ends, as [Semaphore.Acquire]. It never re-enters: with
+// the context of a [Lock] at this path it is refused at once (ErrSelfWait).
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
-	return lock(m.semaphore().Acquire(ctx, 1))
+	return lock(m.s.Acquire(ctx, 1))
 }
 
-// TryAcquire is Acquire for who does not want to wait, as [Semaphore.TryAcquire] is.
+// TryAcquire does not wait, as [Semaphore.TryAcquire].
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
-	return lock(m.semaphore().TryAcquire(ctx, 1))
+	return lock(m.s.TryAcquire(ctx, 1))
 }
 
 func lock(lease *Lease, err error) (*Lock, error) {
@@ -56,15 +55,15 @@ func lock(lease *Lease, err error) (*Lock, error) {
 
 // Do runs f while holding the lock, as [Semaphore.Do] does.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.semaphore().Do(ctx, 1, f)
+	return m.s.Do(ctx, 1, f)
 }
 
-// Participants returns who holds the lock, and behind it who waits for it in line.
+// Participants returns who holds the lock, and after it who waits for it in line.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
-	holders, err := m.semaphore().Participants(ctx)
+	holders, err := m.s.Participants(ctx)
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := m.semaphore().Waiting(ctx)
+	waiting, err := m.s.Waiting(ctx)
 	return append(holders, waiting...), err
 }

@@ -34,8 +34,8 @@ func returned(parts []*peerLease) {
 	}
 }
 
-// Curator's taker has one of the two leases that it wants and stands in line behind ours, who wants all three. Each waits for what the other one
-// has; ours gives way.
+// Curator's taker has one of the two leases that it wants and stands in line after ours, which wants all
+// three. Each waits for what the other one has; ours gives way.
 func TestGivesWayToParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -67,7 +67,8 @@ func TestGivesWayToParts(t *testing.T) {
 	})
 }
 
-// Takers of all leases, ours, and one in Curator's way that takes them one by one, all at a time and again and again: everybody's turn comes.
+// Takers of all leases, ours, and one in Curator's way that takes them one by one, all at a time and again
+// and again: everybody's turn comes.
 func TestWholesAndParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -113,8 +114,8 @@ func TestWholesAndParts(t *testing.T) {
 	})
 }
 
-// A process with Curator that works under one lease on one thread, and waits for one on another, looks as if it held a part. It passes ours now and then,
-// but does not keep it from its turn for ever.
+// A process with Curator that works under one lease on one thread, and waits for one on another, looks as if
+// it held a part. It passes ours now and then, but does not keep it from its turn for ever.
 func TestThreadsDoNotStarveWholes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -149,8 +150,8 @@ func TestThreadsDoNotStarveWholes(t *testing.T) {
 	})
 }
 
-// Among ourselves nobody is passed, though a client that holds a lease waits for another one: places in line of ours tell that nothing is held by them. It
-// costs a list now and then, less and less often.
+// Among ourselves nobody is passed, though a client that holds a lease waits for another one: places in line
+// of ours tell that nothing is held by them. It costs a list now and then, less and less often.
 func TestNoGivingWayAmongOurselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -176,8 +177,9 @@ func TestNoGivingWayAmongOurselves(t *testing.T) {
 	})
 }
 
-// Curator's process goes on taking one more lease whenever ours has given way, so that ours is patient for much longer than it takes the first in line to
-// look again because watches may get lost. It gives way all the same, as late as it said.
+// Curator's process goes on taking one more lease whenever ours has given way, so that ours is patient for
+// much longer than it takes the first in line to look again because watches may get lost. It gives way all
+// the same, as late as it said.
 func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -187,7 +189,8 @@ func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
 		require.NoError(t, err)
 		ours := waiting(t, background, sem, max)
 		for round := range 10 {
-			ctx, cancel := context.WithTimeout(background, 50*time.Second) // the longest patience is 30 s, more or less a quarter
+			// the longest patience is 30 s, more or less a quarter
+			ctx, cancel := context.WithTimeout(background, 50*time.Second)
 			next, err := theirs.acquire(ctx)
 			cancel()
 			require.NoError(t, err, "round %d", round)
@@ -201,7 +204,8 @@ func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
 	})
 }
 
-// Curator's taker works under a lease for an hour before it wants another one. Ours, first in line all the time, looks often enough to see it.
+// Curator's taker works under a lease for an hour before it wants another one. Ours, first in line all the
+// time, looks often enough to see it.
 func TestGivesWayAfterALongCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -221,19 +225,21 @@ func TestGivesWayAfterALongCalm(t *testing.T) {
 	})
 }
 
-// An administrator deletes the line just when its first wants to know who else is there. That is a place lost, and not the end of the acquire.
+// An administrator deletes the line just when the first in line wants to know the others. That is a place
+// lost, and not the end of the acquire.
 func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		const max = 3
 		deleted := false
-		hooks := framework.Hooks{Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+		hook := func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
 			if op.Name == "getChildren" && op.Path == locks && !op.Background && !deleted {
 				deleted = true
 				assert.NoError(t, s.DeleteAll(locks))
 			}
 			return nil
-		}}
+		}
+		hooks := framework.Hooks{Operation: hook}
 		part, err := peer{newClient(t, s), max}.acquire(background)
 		require.NoError(t, err)
 		ours := waiting(t, background, semaphore.New(newClient(t, s, framework.WithHooks(hooks)), path, max), max)

@@ -18,8 +18,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// peer is a contender that follows Curator's InterProcessSemaphoreV2, step by step: lock, create, and then wait until all children together are
-// at most max. (It has a hold, so that a test can tell when its lease is over.)
+// peer is a contender that follows Curator's InterProcessSemaphoreV2, step by step: lock, create, and then
+// wait until all children together are at most max. (It has a hold, so that a test can tell when its lease is
+// over.)
 type peer struct {
 	client *framework.Client
 	max    int
@@ -42,7 +43,8 @@ func (p peer) acquire(ctx context.Context) (*peerLease, error) {
 		return nil, err
 	}
 	defer unlock()
-	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().CreatingParentContainersIfNeeded().ForPath(ctx, leases+"/lease-", nil)
+	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
+		CreatingParentContainersIfNeeded().ForPath(ctx, leases+"/lease-", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,8 @@ func (p peer) acquire(ctx context.Context) (*peerLease, error) {
 	}
 }
 
-// javaLock stands in the semaphore's line with a UUID of version 4, as Curator does, and returns when it is first.
+// javaLock stands in the semaphore's line with a UUID of version 4, as Curator does, and returns when it is
+// first.
 func javaLock(ctx context.Context, view *framework.Client) (unlock func(), err error) {
 	guid := []byte(zkpath.NewGUID())
 	guid[14] = '4'
@@ -187,7 +190,8 @@ func TestCuratorsWay(t *testing.T) {
 	})
 }
 
-// Theirs waits for a lease and has its node in the directory already: that node is no reason to wait for ours, nor ours for theirs.
+// Theirs waits for a lease and has its node in the directory already: that node is no reason to wait for
+// ours, nor ours for theirs.
 func TestCuratorsWaiterAndOurRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

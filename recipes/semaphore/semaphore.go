@@ -23,32 +23,36 @@ const (
 
 // Errors of this package, and those that tell how a lease was lost. Use errors.Is.
 var (
-	// ErrNotAcquired is TryAcquire's answer when too few leases are free, or when somebody stands in line for them: at some moment before
-	// the answer, possibly just before the call. The message says which. It is the same value in all recipes.
-	ErrNotAcquired = queue.ErrTaken
+	// ErrNotAcquired is TryAcquire's answer when too few leases are free, or when somebody stands in line for
+	// them: at some moment before the answer, possibly just before the call. The message says which. It is the
+	// same value in all recipes.
+	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrTooMany refuses a number of leases that there will never be.
-	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or make the semaphore larger, for everybody who uses it")
+	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or make the semaphore larger, " +
+		"for everybody who uses it")
 	// ErrBadCount says that the node of a shared count does not contain a number.
 	ErrBadCount = errors.New("the shared count is not a number of 4 bytes: set it with Count.Set")
 	// ErrReleased is what a second Release returns, and the cause of the context of a lease that was released.
 	ErrReleased = framework.ErrReleased
-	// ErrSessionLost is the cause when the session is lost, or cannot be trusted to live any more.
+	// ErrSessionLost is the cause when the session is lost, or may have expired.
 	ErrSessionLost = framework.ErrSessionLost
 	// ErrNodeDeleted is the cause when somebody has deleted a node of the lease.
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	// ErrSuspended is the cause when the connection is lost, with the policy framework.SuspendedIsLoss.
 	ErrSuspended = framework.ErrSuspended
-	// ErrSequenceExhausted says that the sequence numbers of a directory are used up: delete it while nobody uses it.
+	// ErrSequenceExhausted says that the sequence numbers of a directory are used up: delete it while nobody
+	// uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
-	// ErrNotReleased is in the error of Do when the work was done under the lease to its end, and only giving the lease back was refused (ErrNoAuth): it
-	// stays taken until the session ends.
+	// ErrNotReleased is in the error of Do when the work was done under the lease to its end, and only giving
+	// the lease back was refused (ErrNoAuth): it stays taken until the session ends.
 	ErrNotReleased = queue.ErrNotReleased
-	// ErrSelfWait refuses to Acquire more leases than there are beside those that the context's owner holds, and would have to release first.
+	// ErrSelfWait refuses to acquire more leases than there are beside those that the context carries, which
+	// would have to be released first.
 	ErrSelfWait = queue.ErrSelfWait
 )
 
-// Semaphore is a number of leases at a path. It has no state but its configuration: make it once and share it, or make it anew each time. Safe
-// for concurrent use.
+// Semaphore is a number of leases at a path. It has no state but its configuration: make it once and share
+// it, or make it anew each time. Safe for concurrent use.
 //
 // Corresponds to Curator's InterProcessSemaphoreV2.
 type Semaphore struct {
@@ -58,8 +62,8 @@ type Semaphore struct {
 	max    int    // with count: what the count is made with if it is missing
 	count  *Count // nil: max it is
 
-	line   queue.Line // who wants leases and cannot have them at once
-	leases queue.Line // who has them; only read
+	line   queue.Line // the callers that wait for leases
+	leases queue.Line // the leases; only for Participants
 	data   []byte
 	loss   framework.LossPolicy
 	err    error // of New: every method returns it
@@ -67,29 +71,29 @@ type Semaphore struct {
 	warnedForeign atomic.Bool
 }
 
-// New makes the semaphore of max leases at path, which is a directory of its own: nothing else should be put there. Everybody who uses the
-// path has to say the same max. It sends nothing. A mistake in the arguments (a nil client, a path that cannot be one or is the root, a max below 1, an
-// option) is reported by every method of the Semaphore, before anything is sent.
+// New makes the semaphore of max leases at path, which is a directory of its own: nothing else should be put
+// there. All that use the path have to say the same max. It sends nothing. A mistake in the arguments (a nil
+// client, a path that cannot be one or is the root, a max below 1, an option) is reported by every method,
+// before anything is sent.
 func New(client *framework.Client, path string, max int, opts ...Option) *Semaphore {
-	return configured(semaphoreWhat, client, path, max, opts)
-}
-
-func configured(what string, client *framework.Client, path string, max int, opts []Option) *Semaphore {
-	s := &Semaphore{what: what, client: client, path: path, max: max, loss: framework.SessionOnly}
+	s := &Semaphore{what: semaphoreWhat, client: client, path: path, max: max}
 	s.err = s.configure(opts)
 	return s
 }
 
 func (s *Semaphore) configure(opts []Option) error {
+	s.loss = framework.SessionOnly
 	if err := queue.Configure(s.client, s.path, s, opts); err != nil {
 		return err
 	}
 	if s.count == nil && s.max < 1 {
-		return fmt.Errorf("%w max %d: a semaphore has at least one lease, or a WithSharedCount", framework.ErrInvalidOption, s.max)
+		return fmt.Errorf("%w: max %d; a semaphore has at least one lease, or a WithSharedCount",
+			framework.ErrBadArguments, s.max)
 	}
 	// The place in line outlives a lost connection whatever the leases do.
-	s.line.Client, s.line.Dir, s.line.Name, s.line.Loss = s.client, zkpath.Join(s.path, locksDir), lockName, framework.SessionOnly
+	s.line.Client, s.line.Dir, s.line.Name = s.client, zkpath.Join(s.path, locksDir), lockName
 	s.line.Recipe, s.line.Order = s.recipe()+"-line", queue.Order{Names: []string{lockName}}
+	s.line.Loss = framework.SessionOnly
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
 	s.leases.Order = queue.Order{Names: []string{leaseName}}
 	return nil
@@ -100,46 +104,56 @@ func (s *Semaphore) recipe() string {
 	if s.what != semaphoreWhat {
 		return "semaphore-mutex"
 	}
-	return "semaphore"
+	return semaphoreWhat
 }
 
 // Path returns the semaphore's path.
 func (s *Semaphore) Path() string { return s.path }
 
-// Acquire takes n leases, all or none, and waits for them until ctx ends. The lease does not end with ctx. While it waits it holds none.
+// Acquire takes n leases, all or none, and waits for them until ctx ends. The lease does not end with ctx.
+// While Acquire waits it holds none.
 //
-// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error matches ctx.Err(), and
-// context.Cause(ctx). While it waits, lost connections and even lost sessions are sat out; after a lost session it is at the end of the line. (For the
-// view of one session, which has no other, that is ErrSessionLost.) Before it has a place in line, the retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss.
+// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error
+// matches ctx.Err(), and context.Cause(ctx). Before it has a place in line, the retry policy decides how long
+// to try: then ErrNotConnected or ErrConnectionLoss. After that it waits through lost connections and lost
+// sessions; after a lost session it is at the end of the line. (With the view of one session, which has no
+// other, that is ErrSessionLost.)
 //
-// With the context of a [Lease] of the same semaphore, or one derived from it, it takes further leases. When there can be none before that lease is
-// released, it does not wait for itself: ErrSelfWait, at once (with a shared count it waits, since that may grow). It goes by client, namespace and
-// path, whatever Semaphore the lease is of.
+// With the context of a [Lease] of the same semaphore, or one derived from it, it takes further leases. When
+// there can be none before that lease is released, it does not wait for itself: ErrSelfWait, at once (but not
+// with a shared count, which may grow). It goes by client, namespace and path, whatever Semaphore the lease
+// is of.
 //
-// Other errors: ErrTooMany when n is more than the semaphore's fixed max (with a shared count it waits, since that may grow); ErrBadCount; ErrClosed
-// as soon as the client is closed; ErrNoAuth without CREATE and READ on the directories, or READ on the shared count; ErrSequenceExhausted;
-// ErrInvalidPath; framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely.
+// Other errors: ErrTooMany when n is more than the semaphore's max (but not with a shared count);
+// ErrBadCount; ErrClosed as soon as the client is closed; ErrNoAuth without CREATE and READ on the
+// directories, or READ on the shared count; ErrSequenceExhausted; framework.ErrTimeoutTooShort when the
+// session timeout is too short to hold anything safely.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, "acquire", func(ctx context.Context) (*Lease, error) {
 		if s.waitsForItself(ctx, n) {
 			return nil, ErrSelfWait
 		}
 		lease, err := s.try(ctx, n)
-		if errors.Is(err, ErrNotAcquired) || queue.BeginAgain(err) {
+		if errors.Is(err, ErrNotAcquired) || queue.PlaceLost(err) {
 			return s.inLine(ctx, n)
 		}
 		return lease, err
 	})
 }
 
-// TryAcquire is Acquire for who does not want to wait: ErrNotAcquired as soon as it is known that fewer than n leases are free, or that
-// somebody stands in line for some, possibly only for the moment that it takes to get them. When that is so from the start nothing is written. Where Acquire sits out the loss of a session, it
-// does so as often as the retry policy says; then ErrSessionLost.
+// TryAcquire does not wait: ErrNotAcquired as soon as it is known that fewer than n leases are free, or that
+// somebody stands in line for some, possibly only for the moment that it takes to get them. When that is so
+// from the start nothing is written. After the loss of a session it begins again as often as the retry policy
+// says; then ErrSessionLost.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) { return s.try(ctx, n) })
+	return s.acquire(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) {
+		return s.try(ctx, n)
+	})
 }
 
-func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(context.Context) (*Lease, error)) (*Lease, error) {
+func (s *Semaphore) acquire(
+	ctx context.Context, n int, verb string, take func(context.Context) (*Lease, error),
+) (*Lease, error) {
 	err := queue.Ready(ctx, s.client, s.err)
 	switch {
 	case err != nil:
@@ -149,9 +163,10 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(c
 		err = fmt.Errorf("%w (%d of %d)", ErrTooMany, n, s.max)
 	default:
 		var lease *Lease
-		inner, acquired := s.client.Observer().Acquire(ctx, framework.Acquisition{Recipe: s.recipe(), Path: s.path})
+		begun := framework.Acquisition{Recipe: s.recipe(), Path: s.path}
+		inner, acquired := s.client.Observer().Acquire(ctx, begun)
 		lease, err = take(inner)
-		queue.Announce(acquired, err, lease.giveUp)
+		queue.Finish(acquired, err, lease.abandon)
 		if err == nil {
 			return lease, nil
 		}
@@ -159,27 +174,29 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(c
 			err = s.client.Left(ctx, err)
 		}
 	}
-	return nil, s.failed(verb, err)
+	return nil, s.wrap(verb, err)
 }
 
-func (s *Semaphore) failed(verb string, err error) error {
-	return queue.Failed(s.what, s.path, verb, err)
+func (s *Semaphore) wrap(verb string, err error) error {
+	return queue.Wrap(s.what, s.path, verb, err)
 }
 
-// Do runs f while holding n leases, and releases them, also when f panics. f's context has the values of ctx; it ends with ctx and with the
-// lease, whichever comes first; its deadline is that of ctx. When the leases are not acquired f is not called.
+// Do runs f while holding n leases, and releases them, also when f panics. f's context has the values of ctx;
+// it ends with ctx and with the lease, whichever comes first; its deadline is that of ctx. When the leases
+// are not acquired f is not called.
 //
-// The error is f's, joined with the way in which the lease was lost, if it was lost before f returned: then f's work may have been one too many.
-// What happens after that does not make the work undone, and is no error of Do: it waits for the server to confirm the release for as long as ctx
-// allows, but no longer than a second; then, or when the connection or the session is lost meanwhile, the client goes on with it and Do returns. (Who
-// needs to know that the leases are free uses Acquire and Release.) Only when the server refuses to delete the nodes the error is joined with
-// ErrNotReleased and the reason.
+// The error is f's, joined with how the lease was lost if that was before f returned: then f's work may have
+// been one too many. What happens after that is no error of Do. It waits for the server to confirm the
+// release until ctx ends, but no longer than a second; then, or when the connection or the session is lost
+// meanwhile, the client goes on with it and Do returns. (Use Acquire and Release to know that the leases are
+// free.) Only when the server refuses to delete the nodes the error is joined with ErrNotReleased and the
+// reason.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
 	wait := func(ctx context.Context) (held, error) {
 		lease, err := s.Acquire(ctx, n)
 		return held{lease}, err
 	}
-	return queue.Do(ctx, wait, s.failed, f)
+	return queue.Do(ctx, wait, s.wrap, f)
 }
 
 // held is a lease that says how it was lost.
@@ -187,45 +204,45 @@ type held struct{ *Lease }
 
 func (h held) Lost() error { return h.lost() }
 
-// Participant is somebody's node: one lease, or one place in line.
+// Participant is one lease, or one place in line, of any client.
 //
 //   - Name, Path string: that of the node, and where it is.
 //   - Data []byte: what it contains, see [WithLeaseData].
-//   - SessionID, Czxid int64, Since time.Time: whose session's it is, the number by which leases are told apart ([Lease.ID]), and when it was made, by the
-//     server's clock. They are zero when this client may not read the node.
-//   - DataErr error: matches framework.ErrDataTooLarge when the data are not here because they are larger than framework.ContenderDataLimit, packed or
-//     not, or those of all participants together than 16 MiB. It is that participant's trouble: the others are not affected.
+//   - SessionID, Czxid int64, Since time.Time: whose session's it is, the number by which leases are told
+//     apart ([Lease.ID]), and when it was made, by the server's clock. They are zero when this client may not
+//     read the node.
+//   - DataErr error: matches framework.ErrDataTooLarge when Data is missing because it is larger than
+//     framework.ContenderDataLimit, packed or not, or because the data of all participants together are
+//     larger than 16 MiB. The other participants are not affected.
 type Participant = queue.Participant
 
-// Participants returns the leases that are taken, one element for each, the longest held first: one list, and one read for each, 64 at a time. What it
-// returns may be outdated when it returns. A contender with Curator for Java has its lease's node already while it waits, and is listed, too.
+// Participants returns the leases that are taken, one element for each, the longest held first: one list, and
+// one read for each, 64 at a time. It may be outdated when it returns. A contender with Curator for Java has
+// its lease's node already while it waits, and is listed, too.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, "participants", &s.leases)
 }
 
-// Waiting returns who stands in line, in the order of the line. A contender with Curator for Java stands there for the moment of an
-// acquire, too.
+// Waiting returns who stands in line, in the order of the line. A contender with Curator for Java stands
+// there for the moment of an acquire, too.
 func (s *Semaphore) Waiting(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, "waiting", &s.line)
 }
 
 func (s *Semaphore) participants(ctx context.Context, verb string, l *queue.Line) ([]Participant, error) {
 	nodes, err := l.Participants(ctx, s.err, 0)
-	return nodes, s.failed(verb, err)
+	return nodes, s.wrap(verb, err)
 }
 
-// Usage returns how many leases are taken and how many there are. When a shared count has shrunk, more may be taken than there are. A shared
-// count that is missing is made.
+// Usage returns how many leases are taken and how many there are. When a shared count has shrunk, more may be
+// taken than there are. A shared count that is missing is made.
 func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
+	var seen snapshot
 	if err = queue.Ready(ctx, s.client, s.err); err == nil {
-		var seen sight
 		err = s.client.Retry(ctx, func(ctx context.Context) (err error) {
 			seen, err = s.look(ctx, s.client, false)
 			return err
 		})
-		if err == nil {
-			return seen.taken(), seen.max, nil
-		}
 	}
-	return 0, 0, s.failed("usage", err)
+	return seen.taken(), seen.max, s.wrap("usage", err)
 }

@@ -11,24 +11,25 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Curator for Java takes several leases one by one, and goes to the end of the line for each. So it stands in line with a part of what it wants, and the
-// first in line may wait for that very part: for ever, if nobody gives way. Ours can, since it has nothing while it waits: it leaves the first place and
-// goes to the end of the line.
+// Curator for Java takes several leases one by one, and goes to the end of the line for each. So it waits in
+// line with a part of what it wants, and the first in line may wait for that very part: for ever, if nobody
+// gives way. Ours can, since it has nothing while it waits: it goes to the end of the line.
 //
-// That is done only after nothing has changed for a while, and each time the while is longer. So a Java process that does not wait with a part in hand
-// but has one thread that works under a lease and another one that waits, which looks the same from outside, does not keep ours from its turn for ever.
+// It does so only after nothing has changed for a while, and each time the while is longer. A Java process in
+// which one thread works under a lease and another one waits looks the same from outside: it does not keep
+// ours from its turn for ever.
 
 // errStepBack says that the first in line gives way.
-var errStepBack = errors.New("stepping back for somebody in line who holds leases already")
+var errStepBack = errors.New("stepping back for somebody in line that holds leases already")
 
 // errLineGone says that somebody has deleted the line's directory, and so the place of the first.
 var errLineGone = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)
 
 const (
-	// firstPatience is for how long nothing must have changed before the first in line gives way for the first time.
+	// firstPatience is how long nothing must have changed before the first in line gives way for the first time.
 	firstPatience = 200 * time.Millisecond
-	// lastPatience is where that stops growing: whoever holds a part may have to wait for so long each time, and threads that
-	// work for longer without a change may pass again and again.
+	// lastPatience is where that stops growing: Java threads that hold a part may have to wait for that long
+	// each time, and those that work for longer without a change may pass again and again.
 	lastPatience = 30 * time.Second
 )
 
@@ -39,40 +40,43 @@ func (p patience) wait() time.Duration { return queue.Jittered(time.Duration(p))
 
 func (p patience) longer() patience { return min(2*p, patience(lastPatience)) }
 
-// mayBlock says whether somebody who wants n leases can possibly be kept from them by parts: there are some free, but not enough. Where none is free
-// those who hold parts cannot go on either, and giving way to them would be in vain. Who wants one lease never gives way.
-func (s sight) mayBlock(n int) bool {
+// mayBlock says whether parts can possibly keep a caller from n leases: some are free, but not enough. Where
+// none is free those that hold parts cannot go on either, and giving way would not help. A caller that wants
+// one lease never gives way.
+func (s snapshot) mayBlock(n int) bool {
 	free := s.max - s.taken()
 	return free > 0 && n > free
 }
 
-// blocked says whether n leases cannot come together before somebody in line is done, even if everybody else returned all leases. parts is how many are
-// held by those in line.
-func (s sight) blocked(n, parts int) bool { return parts > 0 && s.mayBlock(n) && n > s.max-parts }
+// blocked says whether there cannot be n free leases before somebody in line is done, even if everybody else
+// returned all leases. parts is how many are held by those in line.
+func (s snapshot) blocked(n, parts int) bool { return parts > 0 && s.mayBlock(n) && n > s.max-parts }
 
-// takesParts says whether a place in line is that of somebody who may hold leases while it waits: all but ours.
+// takesParts says whether a contender may hold leases while it waits in line: all but ours.
 func takesParts(place string) bool { return !zkpath.IsOurs(place) }
 
-// partsInLine counts the leases of those sessions that also stand in line in Curator's way. When nobody stands there it costs one list, else a read for
-// each of them and for each lease, in one flight.
-func (s *Semaphore) partsInLine(ctx context.Context, view *framework.Client, seen sight) (parts int, err error) {
+// partsInLine counts the leases of those sessions that also stand in line in Curator's way. When there are
+// none it costs one list, else also a read for each of them and for each lease, in one flight.
+func (s *Semaphore) partsInLine(
+	ctx context.Context, view *framework.Client, seen snapshot,
+) (parts int, err error) {
+	exists := view.CheckExists().InBackground()
 	list, err := view.GetChildren().ForPath(ctx, s.line.Dir)
 	if err != nil {
 		return 0, err
 	}
-	var suspects []*framework.Pending[framework.ExistsResult]
+	var suspects, leases []*framework.Pending[framework.ExistsResult]
 	for _, name := range s.line.Order.Contenders(list) {
 		if takesParts(name) {
-			suspects = append(suspects, view.CheckExists().InBackground().ForPath(ctx, zkpath.Join(s.line.Dir, name)))
+			suspects = append(suspects, exists.ForPath(ctx, zkpath.Join(s.line.Dir, name)))
 		}
 	}
 	if len(suspects) == 0 {
 		return 0, nil
 	}
-	var leases []*framework.Pending[framework.ExistsResult]
 	for _, name := range seen.children {
 		if isLease(name) {
-			leases = append(leases, view.CheckExists().InBackground().ForPath(ctx, zkpath.Join(s.leases.Dir, name)))
+			leases = append(leases, exists.ForPath(ctx, zkpath.Join(s.leases.Dir, name)))
 		}
 	}
 	inLine := owners(suspects)
@@ -96,7 +100,7 @@ func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 }
 
 // giveWay returns errStepBack if the first in line has to.
-func (s *Semaphore) giveWay(ctx context.Context, place *queue.Grant, seen sight, n int) error {
+func (s *Semaphore) giveWay(ctx context.Context, place *queue.Grant, seen snapshot, n int) error {
 	parts, err := s.partsInLine(ctx, place.Session.Client(), seen)
 	switch {
 	case errors.Is(err, framework.ErrNoNode):

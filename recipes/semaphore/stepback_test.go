@@ -32,7 +32,7 @@ func TestBlockedByParts(t *testing.T) {
 		{"more than there are", 3, 1, 1, 5, true},
 		{"more than there are, and nobody to give way to", 3, 0, 0, 5, false},
 	} {
-		seen := sight{children: children(c.taken), max: c.max}
+		seen := snapshot{children: children(c.taken), max: c.max}
 		require.Equal(t, c.blocked, seen.blocked(c.want, c.parts), c.what)
 	}
 	require.True(t, takesParts("_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-lock-0000000001"))
@@ -49,6 +49,7 @@ func TestPatience(t *testing.T) {
 	require.Equal(t, patience(lastPatience), p)
 	require.Less(t, total, 10*time.Minute)
 	for range 100 {
-		require.InDelta(t, float64(firstPatience), float64(patience(firstPatience).wait()), float64(firstPatience)/4)
+		require.InDelta(t, float64(firstPatience), float64(patience(firstPatience).wait()),
+			float64(firstPatience)/4)
 	}
 }

@@ -81,11 +81,19 @@ func TestFlights(t *testing.T) {
 		release(t, acquire(t, semaphore.New(c, path, 5), 1))
 		s.Delay(0, time.Second)
 		for name, acquire := range map[string]func() (*semaphore.Lease, error){
-			"one":           func() (*semaphore.Lease, error) { return semaphore.New(c, path, 5).Acquire(background, 1) },
-			"several":       func() (*semaphore.Lease, error) { return semaphore.New(c, path, 5).Acquire(background, 5) },
-			"try":           func() (*semaphore.Lease, error) { return semaphore.New(c, path, 5).TryAcquire(background, 1) },
-			"shared":        func() (*semaphore.Lease, error) { return shared.Acquire(background, 2) },
-			"mutex, inside": func() (*semaphore.Lease, error) { return semaphore.New(c, path, 1).Acquire(background, 1) },
+			"one": func() (*semaphore.Lease, error) {
+				return semaphore.New(c, path, 5).Acquire(background, 1)
+			},
+			"several": func() (*semaphore.Lease, error) {
+				return semaphore.New(c, path, 5).Acquire(background, 5)
+			},
+			"try": func() (*semaphore.Lease, error) {
+				return semaphore.New(c, path, 5).TryAcquire(background, 1)
+			},
+			"shared": func() (*semaphore.Lease, error) { return shared.Acquire(background, 2) },
+			"mutex, inside": func() (*semaphore.Lease, error) {
+				return semaphore.New(c, path, 1).Acquire(background, 1)
+			},
 		} {
 			began := time.Now()
 			lease, err := acquire()

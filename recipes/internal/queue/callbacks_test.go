@@ -19,8 +19,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A callback of the user's that waits delays the callbacks behind it, and none of the library's own work: caches, requests to give up a lock, the closing of
-// a barrier.
+// A callback of the user's that waits delays the callbacks after it, and none of the library's own work:
+// caches, requests to give up a lock, the closing of a barrier.
 func TestACallbackThatWaits(t *testing.T) {
 	bg := context.Background()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,12 +125,13 @@ func TestGoexitInAHookOfALatch(t *testing.T) {
 	}
 }
 
-// What happens when a lock is released, or listens for requests to give it up, is told to hooks, too. Whoever does not return from there, and lives on, holds
-// nothing.
+// What happens when a lock is released, or listens for requests to give it up, is told to hooks, too. Whoever
+// does not return from there, and lives on, holds nothing.
 func TestHooksThatDoNotReturnFromARelease(t *testing.T) {
 	bg := context.Background()
 	for exit, how := range map[string]func(){"panic": func() { panic("hook") }, "Goexit": runtime.Goexit} {
-		for where, opts := range map[string][]mutex.Option{"ended": nil, "delete": nil, "getData": {mutex.WithRevocation()}} {
+		for where, opts := range map[string][]mutex.Option{"ended": nil, "delete": nil,
+			"getData": {mutex.WithRevocation()}} {
 			t.Run(exit+" "+where, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
@@ -142,7 +143,10 @@ func TestHooksThatDoNotReturnFromARelease(t *testing.T) {
 						}
 					}
 					c := recipetest.Client(t, s, framework.WithHooks(framework.Hooks{
-						Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) { at(op.Name); return nil },
+						Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+							at(op.Name)
+							return nil
+						},
 						Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
 							return ctx, func(error) { at("ended") }
 						},
@@ -170,7 +174,8 @@ func TestGoexitInADecoder(t *testing.T) {
 		s := zktest.RunT(t)
 		require.NoError(t, s.Create("/config", []byte("a")))
 		c := recipetest.Client(t, s)
-		tree, err := cache.NewTree(c, "/config", cache.WithOneShotWatches(), cache.WithDecoder(func(string, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil }))
+		tree, err := cache.NewTree(c, "/config", cache.WithOneShotWatches(),
+			cache.WithDecoder(func(string, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil }))
 		require.NoError(t, err)
 		err = tree.WaitSynced(context.Background())
 		require.ErrorIs(t, err, cache.ErrClosed)
@@ -183,10 +188,12 @@ func TestGoexitInADecoder(t *testing.T) {
 	})
 }
 
-// The context that the hook of a hold is given carries the lock that is not there yet. Whoever acquires with it stands in line as anybody does.
+// The context that the hook of a hold is given carries the lock that is not there yet. Whoever acquires with
+// it stands in line as anybody does.
 func TestAcquireInTheHookOfTheHold(t *testing.T) {
 	bg := context.Background()
-	for name, acquire := range map[string]func(context.Context, *framework.Client, any) (any, func(context.Context) error, error){
+	type acquire = func(context.Context, *framework.Client, any) (any, func(context.Context) error, error)
+	for name, acquire := range map[string]acquire{
 		"mutex": func(ctx context.Context, c *framework.Client, m any) (any, func(context.Context) error, error) {
 			if m == nil {
 				m = mutex.New(c, "/lock")
@@ -221,7 +228,9 @@ func TestAcquireInTheHookOfTheHold(t *testing.T) {
 						return nil, nil
 					},
 				}))
-				recipe, _, _ = acquire(func() context.Context { ctx, cancel := context.WithCancel(bg); cancel(); return ctx }(), c, nil)
+				ended, cancel := context.WithCancel(bg)
+				cancel()
+				recipe, _, _ = acquire(ended, c, nil)
 				_, release, err := acquire(bg, c, recipe)
 				require.NoError(t, err)
 				require.ErrorIs(t, <-inner, context.DeadlineExceeded)

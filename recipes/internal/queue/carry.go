@@ -5,16 +5,20 @@ import (
 	"iter"
 )
 
-// A context carries what was acquired on the way to it, so that who acquires again with it need not wait for itself. It is a list and not one
-// value per lock: contexts come together (those of a work and of a lock, those of several locks), and what has ended must not hide what has not.
+// A context carries what was acquired on the way to it, so that a caller that acquires again with it does not
+// wait for itself. It is a list and not one value per lock: contexts are merged (those of the work and of a
+// lock, those of several locks), and an entry that has ended must not hide one that has not.
 
-// Sharer is what is carried: a [Share], or what contains one.
-type Sharer interface{ Live() bool }
+// Carriable is what a context carries.
+type Carriable interface {
+	// Live says whether it is still held.
+	Live() bool
+}
 
 // carried is one entry. It is not changed.
 type carried struct {
 	owner any
-	share Sharer
+	what  Carriable
 	next  *carried
 }
 
@@ -25,18 +29,18 @@ func carriedBy(ctx context.Context) *carried {
 	return list
 }
 
-// Carry returns ctx carrying a share of what owner, a recipe's lock, gives out. It may have Begin called later.
-func Carry(ctx context.Context, owner any, share Sharer) context.Context {
-	return context.WithValue(ctx, carryKey{}, &carried{owner, share, carriedBy(ctx)})
+// Carry returns ctx carrying what as well. owner says whose it is, as for [Carried].
+func Carry(ctx context.Context, owner any, what Carriable) context.Context {
+	return context.WithValue(ctx, carryKey{}, &carried{owner, what, carriedBy(ctx)})
 }
 
-// CarryFrom returns ctx carrying also what other carries and what is still live.
+// CarryFrom returns ctx carrying also what other carries and is still live.
 func CarryFrom(ctx, other context.Context) context.Context {
 	list := carriedBy(ctx)
 	all := list
 	for entry := carriedBy(other); entry != nil; entry = entry.next {
-		if entry.share.Live() && !list.has(entry.share) {
-			all = &carried{entry.owner, entry.share, all}
+		if entry.what.Live() && !list.has(entry.what) {
+			all = &carried{entry.owner, entry.what, all}
 		}
 	}
 	if all == list {
@@ -45,31 +49,31 @@ func CarryFrom(ctx, other context.Context) context.Context {
 	return context.WithValue(ctx, carryKey{}, all)
 }
 
-func (list *carried) has(share Sharer) bool {
+func (list *carried) has(what Carriable) bool {
 	for ; list != nil; list = list.next {
-		if list.share == share {
+		if list.what == what {
 			return true
 		}
 	}
 	return false
 }
 
-// Carried returns the live share of owner's that ctx carries, the last of them; false if there is none.
-func Carried[S Sharer](ctx context.Context, owner any) (share S, ok bool) {
-	for share := range AllCarried[S](ctx, owner) {
-		return share, true
+// Carried returns the live entry of owner's that ctx carries, the last of them; false if there is none.
+func Carried[C Carriable](ctx context.Context, owner any) (what C, ok bool) {
+	for what := range AllCarried[C](ctx, owner) {
+		return what, true
 	}
-	return share, false
+	return what, false
 }
 
-// AllCarried yields the live shares of owner's that ctx carries, the last first.
-func AllCarried[S Sharer](ctx context.Context, owner any) iter.Seq[S] {
-	return func(yield func(S) bool) {
+// AllCarried yields the live entries of owner's that ctx carries, the last first.
+func AllCarried[C Carriable](ctx context.Context, owner any) iter.Seq[C] {
+	return func(yield func(C) bool) {
 		for entry := carriedBy(ctx); entry != nil; entry = entry.next {
-			if entry.owner != owner || !entry.share.Live() {
+			if entry.owner != owner || !entry.what.Live() {
 				continue
 			}
-			if share, ok := entry.share.(S); ok && !yield(share) {
+			if what, ok := entry.what.(C); ok && !yield(what) {
 				return
 			}
 		}

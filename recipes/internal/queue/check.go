@@ -9,10 +9,11 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Check refuses what no recipe can be made with. The root is refused, too: a recipe takes all children of its directory for its own, and puts them
-// there without being asked again. In a namespace "/" is the namespace's node, which somebody has named.
+// Check refuses a client and a path with which no recipe can be made. The root is refused, too: a recipe
+// takes all children of its directory for its own. In a namespace "/" is the namespace's node, which is
+// allowed.
 func Check(client *framework.Client, path string) error {
-	if err := Made(client, nil); err != nil {
+	if err := noClient(client); err != nil {
 		return err
 	}
 	var fault *zkpath.Error
@@ -20,13 +21,14 @@ func Check(client *framework.Client, path string) error {
 		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
 	}
 	if path == "/" && client.Namespace() == "" {
-		return fmt.Errorf("%w %q: a recipe needs a node of its own, and the root belongs to all; name one below it", framework.ErrInvalidPath, path)
+		return fmt.Errorf("%w %q: a recipe needs a node of its own, and the root belongs to all; name one below it",
+			framework.ErrInvalidPath, path)
 	}
 	return nil
 }
 
-// Configure checks the arguments that the constructors of all recipes have, and applies the options to of, which is what they make.
-func Configure[T any, O ~func(*T) error](client *framework.Client, path string, of *T, opts []O) error {
+// Configure checks the arguments that all recipes have, and applies the options to recipe.
+func Configure[T any, O ~func(*T) error](client *framework.Client, path string, recipe *T, opts []O) error {
 	if err := Check(client, path); err != nil {
 		return err
 	}
@@ -34,22 +36,23 @@ func Configure[T any, O ~func(*T) error](client *framework.Client, path string, 
 		if opt == nil {
 			return fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption)
 		}
-		if err := opt(of); err != nil {
+		if err := opt(recipe); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Policy is p as the argument of an option WithLossPolicy.
+// Policy checks the argument of an option WithLossPolicy.
 func Policy(p framework.LossPolicy) (framework.LossPolicy, error) {
 	if p != framework.SessionOnly && p != framework.SuspendedIsLoss {
-		return p, fmt.Errorf("%w WithLossPolicy: there is no policy %d; choose SessionOnly or SuspendedIsLoss", framework.ErrInvalidOption, p)
+		return p, fmt.Errorf("%w WithLossPolicy: there is no policy %d; choose SessionOnly or SuspendedIsLoss",
+			framework.ErrInvalidOption, p)
 	}
 	return p, nil
 }
 
-// Called is f as the argument of an option OnWait.
+// Called checks the argument of an option OnWait.
 func Called[P any](f func(P)) (func(P), error) {
 	if f == nil {
 		return nil, fmt.Errorf("%w OnWait: the function is nil; leave the option out", framework.ErrInvalidOption)
@@ -57,17 +60,20 @@ func Called[P any](f func(P)) (func(P), error) {
 	return f, nil
 }
 
-// Made is fault, or framework.ErrNoClient if the client of a recipe is nil or not one, as that of a recipe's zero value.
-func Made(client *framework.Client, fault error) error {
-	if fault == nil && errors.Is(client.Over(), framework.ErrNoClient) {
+// noClient is framework.ErrNoClient if the client is nil or was not made by framework.New, as in the zero
+// value of a recipe.
+func noClient(client *framework.Client) error {
+	if errors.Is(client.Over(), framework.ErrNoClient) {
 		return framework.ErrNoClient
 	}
-	return fault
+	return nil
 }
 
-// Ready says whether a method of a recipe may begin: with nil, if the recipe is Made and ctx has not ended.
+// Ready says whether a method of a recipe may begin. fault is what its constructor has found wrong.
 func Ready(ctx context.Context, client *framework.Client, fault error) error {
-	fault = Made(client, fault)
+	if fault == nil {
+		fault = noClient(client)
+	}
 	switch {
 	case fault != nil:
 		return fault
@@ -79,13 +85,21 @@ func Ready(ctx context.Context, client *framework.Client, fault error) error {
 	return nil
 }
 
-// Failed says, once, what has failed of which recipe at which path, "" if it has none; nil if err is.
-func Failed(what, path, verb string, err error) error {
+// Wrap puts the recipe, its path, unless that is "", and the operation in front of err; nil if err is.
+func Wrap(recipe, path, verb string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case path == "":
-		return fmt.Errorf("%s: %s: %w", what, verb, err)
+		return fmt.Errorf("%s: %s: %w", recipe, verb, err)
 	}
-	return fmt.Errorf("%s %s: %s: %w", what, path, verb, err)
+	return fmt.Errorf("%s %s: %s: %w", recipe, path, verb, err)
+}
+
+// Unless takes an expected error for success.
+func Unless(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Limit is the first sequence number that is refused. The counter of a directory sticks at 2147483647, where ZooKeeper hands out
-// the same number again and again: there the order, and with it the lock, is void for everybody. The distance of 2^20 is room for
-// the contenders that are on their way when the first one is refused.
+// Limit is the first sequence number that is refused. The counter of a directory sticks at 2147483647, where
+// ZooKeeper hands out the same number again and again, and the order means nothing. The distance of 2^20
+// leaves room for contenders that are on their way when the first one is refused.
 const Limit = math.MaxInt32 + 1 - 1<<20
 
 // firstKey is the sort key of the first node ever created in a directory.
 const firstKey = "0000000000"
 
-// Order says who comes before whom in a directory. The zero value is of no use: Names must hold a name.
+// Order says who comes before whom in a directory. Names must hold at least one name.
 type Order struct {
-	// Names are the names that contenders carry in front of their number: "lock-" for a mutex, "latch-" for a latch, "__READ__"
-	// and "__WRIT__" for a read-write lock, in the order in which Java takes the sort key by them.
+	// Names are what contenders' nodes have in front of the number: "lock-" for a mutex, "latch-" for a latch,
+	// "__READ__" and "__WRIT__" for a read-write lock, in the order in which Java looks for them.
 	Names []string
-	// Blockers, if set, is the one of Names whose owners block: a reader stands behind "__WRIT__" only. Empty: every contender
-	// ahead blocks.
+	// Blockers, if set, is the one of Names whose owners block: a reader waits for "__WRIT__" only. Empty: every
+	// contender ahead blocks.
 	Blockers string
 }
 
@@ -50,21 +50,23 @@ type Decision struct {
 	Predecessor string
 	// Ahead counts the contenders ahead that block.
 	Ahead int
-	// Sole says that the deletion of Predecessor alone makes the owner the first, without another list: it is the only child ahead
-	// in Java's order over all children, and no name in the directory is out of the ordinary.
+	// Sole says that the deletion of Predecessor alone makes the owner the first, without another list: it is
+	// the only child ahead in Java's order over all children, and no name in the directory is unusual.
 	Sole bool
-	// Foreign is a child that is no contender, if there is one; rather one that Java counts as being ahead.
+	// Foreign is a child that is no contender, if there is one; one that Java counts as being ahead is
+	// preferred.
 	Foreign string
 	// ForeignAhead says that Foreign sorts before the own node: contenders with Curator for Java wait for it.
 	ForeignAhead bool
 }
 
-// Decide says what the list of children means for the owner of own. It looks at names only: the caller knows that the list was
-// read after the node was created, and in the same session.
+// Decide says what the list of children means for the owner of own. It looks at names only: the caller knows
+// that the list was read after the node was created, and in the same session.
 //
-// The order is Curator's for Java: by the text behind the name, compared as a string, equal ones as listed. A child that carries
-// none of the names is no contender and blocks nobody here. Java counts it, so a Java contender may wait where we do not; the
-// other way round, which would make two holders, cannot happen: Java passes nobody that we wait for.
+// The order is Curator's for Java: by the text after the name, compared as a string, equal ones as listed. A
+// child that has none of the names is no contender and blocks nobody here. Java counts it, so a Java
+// contender may wait where we do not. The other way round, which would make two holders, cannot happen: Java
+// passes nobody that we wait for.
 func (o Order) Decide(own string, children []string) Decision {
 	ownKey := o.key(own)
 	if number, ok := zkpath.Sequence(ownKey); !ok || number < 0 || number >= Limit {
@@ -72,7 +74,7 @@ func (o Order) Decide(own string, children []string) Decision {
 	}
 	var (
 		d         Decision
-		seen      bool   // own has been met: equal keys from here on are behind
+		seen      bool   // own has been met: equal keys from here on come after it
 		predKey   string // sort key of d.Predecessor
 		javaAhead int    // children ahead for Java, which filters nothing
 		odd       bool   // a contender's name that no recipe writes
@@ -116,9 +118,9 @@ func (o Order) Decide(own string, children []string) Decision {
 	return d
 }
 
-// Taken returns the first contender that a newcomer would have to wait for, "" if there is none. It may say "" where Decide says
-// Wait later; never the other way round as long as the list stands.
-func (o Order) Taken(children []string) string {
+// FirstBlocker returns the first contender that a newcomer would have to wait for, "" if there is none. It
+// may say "" where Decide says Wait later, never the other way round while the list is right.
+func (o Order) FirstBlocker(children []string) string {
 	first, least := "", ""
 	for _, name := range children {
 		if !o.blocks(name) {
@@ -157,7 +159,8 @@ func (o Order) key(name string) string {
 	return name
 }
 
-// contender: any client's node, whatever stands in front of the name: Curator's, go-zookeeper's, a plain "lock-0000000001".
+// contender says whether a child is a contender's node, of any client, whatever is in front of the name:
+// Curator's GUID, go-zookeeper's, or nothing.
 func (o Order) contender(name string) bool {
 	for _, lockName := range o.Names {
 		if strings.Contains(name, lockName) {

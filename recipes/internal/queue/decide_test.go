@@ -22,7 +22,8 @@ var (
 
 // node is a contender's name as Curator writes it; the letter stands for the client.
 func node(client rune, kind string, number int) string {
-	return fmt.Sprintf("_c_%s-%s%010d", strings.Repeat(string(client), 8)+"-1111-4111-8111-111111111111", kind, number)
+	return fmt.Sprintf("_c_%s-%s%010d", strings.Repeat(string(client), 8)+"-1111-4111-8111-111111111111", kind,
+		number)
 }
 
 func TestDecide(t *testing.T) {
@@ -35,7 +36,8 @@ func TestDecide(t *testing.T) {
 		want     queue.Decision
 	}{
 		{"alone", mutexOrder, own, []string{own}, queue.Decision{Verdict: queue.Granted}},
-		{"first of three", mutexOrder, own, []string{node('b', "lock-", 9), own, node('c', "lock-", 8)}, queue.Decision{Verdict: queue.Granted}},
+		{"first of three", mutexOrder, own, []string{node('b', "lock-", 9), own, node('c', "lock-", 8)},
+			queue.Decision{Verdict: queue.Granted}},
 		{
 			"one ahead", mutexOrder, own,
 			[]string{own, node('b', "lock-", 3)},
@@ -46,7 +48,8 @@ func TestDecide(t *testing.T) {
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6)},
 			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2},
 		},
-		{"own node not in the list", mutexOrder, own, []string{node('b', "lock-", 3)}, queue.Decision{Verdict: queue.Missing}},
+		{"own node not in the list", mutexOrder, own, []string{node('b', "lock-", 3)},
+			queue.Decision{Verdict: queue.Missing}},
 		{"nothing in the list", mutexOrder, own, nil, queue.Decision{Verdict: queue.Missing}},
 		{
 			"a foreign child ahead blocks Java, not us", mutexOrder, own,
@@ -66,7 +69,8 @@ func TestDecide(t *testing.T) {
 		{
 			"go-zookeeper's names are contenders", mutexOrder, own,
 			[]string{own, "_c_0123456789abcdef0123456789abcdef-lock-0000000002"},
-			queue.Decision{Verdict: queue.Wait, Predecessor: "_c_0123456789abcdef0123456789abcdef-lock-0000000002", Ahead: 1, Sole: true},
+			queue.Decision{Verdict: queue.Wait, Predecessor: "_c_0123456789abcdef0123456789abcdef-lock-0000000002",
+				Ahead: 1, Sole: true},
 		},
 		{
 			"a contender without a number: Java waits, so do we, and we look again", mutexOrder, own,
@@ -83,11 +87,16 @@ func TestDecide(t *testing.T) {
 			[]string{node('b', "lock-", 7), own},
 			queue.Decision{Verdict: queue.Wait, Predecessor: node('b', "lock-", 7), Ahead: 1, Sole: true},
 		},
-		{"equal numbers: own listed first", mutexOrder, own, []string{own, node('b', "lock-", 7)}, queue.Decision{Verdict: queue.Granted}},
-		{"last number that is accepted", mutexOrder, node('a', "lock-", queue.Limit-1), []string{node('a', "lock-", queue.Limit-1)}, queue.Decision{Verdict: queue.Granted}},
-		{"first number that is refused", mutexOrder, node('a', "lock-", queue.Limit), []string{node('a', "lock-", queue.Limit)}, queue.Decision{Verdict: queue.Refused}},
-		{"the end of the counter", mutexOrder, node('a', "lock-", math.MaxInt32), nil, queue.Decision{Verdict: queue.Refused}},
-		{"beyond the end", mutexOrder, node('a', "lock-", math.MinInt32), nil, queue.Decision{Verdict: queue.Refused}},
+		{"equal numbers: own listed first", mutexOrder, own, []string{own, node('b', "lock-", 7)},
+			queue.Decision{Verdict: queue.Granted}},
+		{"last number that is accepted", mutexOrder, node('a', "lock-", queue.Limit-1),
+			[]string{node('a', "lock-", queue.Limit-1)}, queue.Decision{Verdict: queue.Granted}},
+		{"first number that is refused", mutexOrder, node('a', "lock-", queue.Limit),
+			[]string{node('a', "lock-", queue.Limit)}, queue.Decision{Verdict: queue.Refused}},
+		{"the end of the counter", mutexOrder, node('a', "lock-", math.MaxInt32), nil,
+			queue.Decision{Verdict: queue.Refused}},
+		{"beyond the end", mutexOrder, node('a', "lock-", math.MinInt32), nil,
+			queue.Decision{Verdict: queue.Refused}},
 		{"minus one", mutexOrder, node('a', "lock-", -1), nil, queue.Decision{Verdict: queue.Refused}},
 		{"no number at all", mutexOrder, "lock-", []string{"lock-"}, queue.Decision{Verdict: queue.Refused}},
 
@@ -108,7 +117,8 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"a reader waits for the nearest writer ahead", readOrder, node('a', "__READ__", 7),
-			[]string{node('b', "__WRIT__", 3), node('c', "__READ__", 6), node('d', "__WRIT__", 5), node('a', "__READ__", 7)},
+			[]string{node('b', "__WRIT__", 3), node('c', "__READ__", 6), node('d', "__WRIT__", 5),
+				node('a', "__READ__", 7)},
 			queue.Decision{Verdict: queue.Wait, Predecessor: node('d', "__WRIT__", 5), Ahead: 2},
 		},
 		{
@@ -138,7 +148,7 @@ func TestTaken(t *testing.T) {
 		{readOrder, []string{node('b', "__READ__", 1), node('c', "__WRIT__", 2)}, node('c', "__WRIT__", 2)},
 		{writeOrder, []string{node('b', "__READ__", 1)}, node('b', "__READ__", 1)},
 	} {
-		assert.Equal(t, c.want, c.order.Taken(c.children), "%v", c.children)
+		assert.Equal(t, c.want, c.order.FirstBlocker(c.children), "%v", c.children)
 	}
 }
 
@@ -150,11 +160,13 @@ func TestContenders(t *testing.T) {
 	assert.EqualValues(t, 41, number)
 }
 
-// Whatever the names, Decide agrees with the slow way of saying it: sort everything as Java does and look who stands in front.
+// Whatever the names, Decide agrees with the slow way of saying it: sort everything as Java does and look who
+// stands in front.
 func FuzzDecide(f *testing.F) {
 	f.Add(uint8(0), node('a', "lock-", 7), node('b', "lock-", 3)+"\n"+node('a', "lock-", 7)+"\n0")
 	f.Add(uint8(1), node('a', "__WRIT__", 7), node('b', "__READ__", 7)+"\n"+node('a', "__WRIT__", 7)+"\nlock-")
-	f.Add(uint8(2), node('a', "__READ__", 7), node('b', "__WRIT__", 7)+"\n"+node('a', "__READ__", 7)+"\nx__WRIT__")
+	f.Add(uint8(2), node('a', "__READ__", 7),
+		node('b', "__WRIT__", 7)+"\n"+node('a', "__READ__", 7)+"\nx__WRIT__")
 	f.Add(uint8(0), "lock-2147483647", "lock-2147483647\nlock--000000001")
 	orders := []queue.Order{mutexOrder, writeOrder, readOrder}
 	f.Fuzz(func(t *testing.T, which uint8, own, list string) {
@@ -163,7 +175,7 @@ func FuzzDecide(f *testing.F) {
 		slices.Sort(children)
 		children = slices.Compact(children) // names in a directory are unique
 		d := order.Decide(own, children)
-		order.Taken(children)
+		order.FirstBlocker(children)
 
 		sorted := slices.Clone(children)
 		zkpath.Sort(sorted, order.Names...)
@@ -179,7 +191,8 @@ func FuzzDecide(f *testing.F) {
 		}
 		blocks := func(name string) bool {
 			if order.Blockers != "" {
-				tie := order.Decide(own, []string{name, own}).Verdict == queue.Granted // a reader does not wait for equal digits
+				// a reader does not wait for equal digits
+				tie := order.Decide(own, []string{name, own}).Verdict == queue.Granted
 				return strings.Contains(name, order.Blockers) && !tie
 			}
 			return slices.ContainsFunc(order.Names, func(n string) bool { return strings.Contains(name, n) })

@@ -9,12 +9,13 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// ErrNotReleased says that what was acquired could not be given back, for a reason that does not pass: it stays taken until its session ends. Of the work
-// that was done with it, it says nothing bad.
-var ErrNotReleased = errors.New("the work was done, but the server refuses to take back what it was done under, which stays taken until the session ends")
+// ErrNotReleased says that the server refuses to delete the node of something whose work is done: it stays
+// taken until its session ends. It says nothing bad about the work.
+var ErrNotReleased = errors.New("the work was done, but the server refuses to take back what it was done " +
+	"under, which stays taken until the session ends")
 
-// releaseWait is for how long a Do waits for the server to confirm that what was acquired is given back. Nothing depends on it: the client goes on
-// with that, and whoever is next hears of it from the server. It only has those who come after Do find the place free, where all is well.
+// releaseWait is how long Do waits for the server to confirm the release. The client goes on with it after
+// that.
 const releaseWait = time.Second
 
 // Held is what a function is run under.
@@ -25,38 +26,41 @@ type Held interface {
 	Release(ctx context.Context) error
 }
 
-// Do acquires, runs f on behalf of ctx under that, and then gives it back, also when f panics. When it is not acquired f is not called.
+// Do acquires, runs f on behalf of ctx, and releases, also when f panics. When acquire fails f is not called.
 //
-// What became of f and what became of the release are told apart: the error is f's, joined with how held was lost if that was before f returned. A loss
-// after that is none: the work is done, and was protected to its end. So is the release's error left out, but for ErrNotReleased, see GiveBack. failed
-// puts the recipe's name in front of what is not f's.
-func Do[H Held](ctx context.Context, acquire func(context.Context) (H, error), failed func(verb string, err error) error, f func(context.Context) error) (err error) {
+// The error is f's, joined with how held was lost if that was before f returned. A loss after that is no
+// error: the work is done, and was protected to its end. Of the release only ErrNotReleased is an error, see
+// [ReleaseAfterWork]. wrap is for the errors that are not f's.
+func Do[H Held](
+	ctx context.Context, acquire func(context.Context) (H, error), wrap func(verb string, err error) error,
+	f func(context.Context) error,
+) (err error) {
 	if f == nil {
-		return failed("do", errors.New("the function is nil"))
+		return wrap("do", fmt.Errorf("%w: the function is nil", framework.ErrBadArguments))
 	}
 	held, err := acquire(ctx)
 	if err != nil {
 		return err
 	}
-	work, stop := Work(ctx, held.Context())
+	work, stop := WorkContext(ctx, held.Context())
 	defer func() {
 		stop()
 		lost := held.Lost()
-		refused := GiveBack(ctx, held.Release)
+		refused := ReleaseAfterWork(ctx, held.Release)
 		switch {
 		case lost != nil:
-			err = errors.Join(err, failed("do", fmt.Errorf("lost before the function returned: %w", lost)))
+			err = errors.Join(err, wrap("do", fmt.Errorf("lost before the function returned: %w", lost)))
 		case refused != nil:
-			err = errors.Join(err, failed("do", refused))
+			err = errors.Join(err, wrap("do", refused))
 		}
 	}()
 	return f(work)
 }
 
-// GiveBack releases on behalf of ctx, and waits for that for as long as ctx allows, but no longer than a second. The error matches ErrNotReleased: it
-// was refused. That it was not confirmed yet, or that the member at hand cannot do it, or that the session has ended meanwhile, is none: the client goes on
-// with the first two, and with the last there is nothing left to give back.
-func GiveBack(ctx context.Context, release func(context.Context) error) error {
+// ReleaseAfterWork releases on behalf of ctx, and waits for that until ctx ends, but no longer than a second.
+// An error matches ErrNotReleased: the server has refused. It is no error that the server has not confirmed
+// yet, or that there is no connection, since the client goes on; nor that the session has ended meanwhile.
+func ReleaseAfterWork(ctx context.Context, release func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseWait)
 	defer cancel()
 	err := release(ctx)
@@ -68,8 +72,9 @@ func GiveBack(ctx context.Context, release func(context.Context) error) error {
 		return nil
 	default:
 		for _, fine := range []error{
-			framework.ErrSessionLost, framework.ErrClosed, framework.ErrNodeDeleted, framework.ErrSuspended, framework.ErrTimeoutTooShort, framework.ErrReleased,
-			framework.ErrNotReadOnly, framework.ErrNotConnected, // the latter with ErrAuthFailed, which no Retryable tells of
+			framework.ErrSessionLost, framework.ErrClosed, framework.ErrNodeDeleted, framework.ErrSuspended,
+			framework.ErrTimeoutTooShort, framework.ErrReleased, framework.ErrNotReadOnly,
+			framework.ErrNotConnected, // also with ErrAuthFailed, which is not Retryable
 		} {
 			if errors.Is(err, fine) {
 				return nil
@@ -77,4 +82,27 @@ func GiveBack(ctx context.Context, release func(context.Context) error) error {
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrNotReleased, err)
+}
+
+// WorkContext returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold
+// carries, and ending with hold, too. Its Err asks that of hold, which may look at the clock. stop is to be
+// called when the work is done.
+func WorkContext(ctx, hold context.Context) (work context.Context, stop func()) {
+	work, cancel := context.WithCancelCause(CarryFrom(ctx, hold))
+	unhook := context.AfterFunc(hold, func() { cancel(context.Cause(hold)) })
+	return &workContext{work, hold, cancel}, func() { unhook(); cancel(nil) }
+}
+
+type workContext struct {
+	context.Context
+	hold   context.Context
+	cancel context.CancelCauseFunc
+}
+
+// Err implements [context.Context].
+func (c *workContext) Err() error {
+	if c.hold.Err() != nil {
+		c.cancel(context.Cause(c.hold))
+	}
+	return c.Context.Err()
 }

@@ -22,9 +22,11 @@ import (
 
 type work = func(context.Context) error
 
-// doers are all who run a function under what they have acquired.
+// doers are all recipes that run a function under what they have acquired.
 var doers = map[string]func(context.Context, *framework.Client, work) error{
-	"mutex": func(ctx context.Context, c *framework.Client, f work) error { return mutex.New(c, "/held").Do(ctx, f) },
+	"mutex": func(ctx context.Context, c *framework.Client, f work) error {
+		return mutex.New(c, "/held").Do(ctx, f)
+	},
 	"read lock": func(ctx context.Context, c *framework.Client, f work) error {
 		return rwlock.New(c, "/held").ReadLock().Do(ctx, f)
 	},
@@ -38,14 +40,11 @@ var doers = map[string]func(context.Context, *framework.Client, work) error{
 		return semaphore.NewMutex(c, "/held").Do(ctx, f)
 	},
 	"multi": func(ctx context.Context, c *framework.Client, f work) error {
-		return mutex.NewMulti(mutex.Of(mutex.New(c, "/one")), mutex.Of(rwlock.New(c, "/two").WriteLock()), mutex.Of(semaphore.NewMutex(c, "/three"))).Do(ctx, f)
+		return mutex.NewMulti(mutex.Of(mutex.New(c, "/one")), mutex.Of(rwlock.New(c, "/two").WriteLock()),
+			mutex.Of(semaphore.NewMutex(c, "/three"))).Do(ctx, f)
 	},
 	"selector once": func(ctx context.Context, c *framework.Client, f work) error {
-		s, err := leader.NewSelector(c, "/held", f, leader.WithSessionOnly())
-		if err != nil {
-			return err
-		}
-		return s.RunOnce(ctx)
+		return leader.NewSelector(c, "/held", f, leader.WithLossPolicy(framework.SessionOnly)).RunOnce(ctx)
 	},
 	"nested": func(ctx context.Context, c *framework.Client, f work) error {
 		m := mutex.New(c, "/held")
@@ -53,7 +52,10 @@ var doers = map[string]func(context.Context, *framework.Client, work) error{
 	},
 }
 
-func eachDoer(t *testing.T, story func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error)) {
+// doer runs a function under what it has acquired.
+type doer = func(context.Context, work) error
+
+func eachDoer(t *testing.T, story func(t *testing.T, s *zktest.Server, c *framework.Client, do doer)) {
 	for name, do := range doers {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -78,12 +80,55 @@ func requireNobodyLeft(t *testing.T, s *zktest.Server) {
 	}
 }
 
-// The server goes away when the work has been done, under the lock to its end. What becomes of the release is no matter of the work: who repeats what
-// has failed does not repeat this. And Do does not wait for the server for longer than it says.
+// The error is the function's. Whatever it does, nothing is left.
+func TestDo(t *testing.T) {
+	mine := errors.New("mine")
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
+		require.NoError(t, do(t.Context(), func(context.Context) error { return nil }))
+		requireNobodyLeft(t, s)
+		require.ErrorIs(t, do(t.Context(), func(context.Context) error { return mine }), mine)
+		requireNobodyLeft(t, s)
+		require.PanicsWithError(t, "mine", func() {
+			_ = do(t.Context(), func(context.Context) error { panic(mine) })
+		})
+		synctest.Wait()
+		requireNobodyLeft(t, s)
+	})
+}
+
+// The function's context ends with the caller's, and, but for a leader's, has its deadline.
+func TestDoEndsWithTheCallersContext(t *testing.T) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
+		mine := errors.New("mine")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, mine)
+		defer cancel()
+		began := time.Now()
+		err := do(ctx, func(ctx context.Context) error {
+			<-ctx.Done()
+			require.Equal(t, time.Second, time.Since(began))
+			require.ErrorIs(t, context.Cause(ctx), mine)
+			if leader.TermOf(ctx) == nil {
+				_, ok := ctx.Deadline()
+				require.True(t, ok)
+				require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+			}
+			return nil
+		})
+		if err != nil { // a selector's
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		time.Sleep(time.Second)
+		requireNobodyLeft(t, s)
+	})
+}
+
+// The server goes away when the work has been done, under the lock to its end. What becomes of the release is
+// no matter of the work: a caller that repeats what has failed does not repeat this. And Do does not wait for
+// the server for longer than it says.
 func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
 	mine := errors.New("mine")
 	for _, says := range []error{nil, mine} {
-		eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+		eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 			var done time.Time
 			err := do(t.Context(), func(context.Context) error {
 				s.Stop()
@@ -109,7 +154,7 @@ func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
 
 // The session ends while the release is under way: that, too, is after the work.
 func TestDoWhenTheSessionEndsDuringTheRelease(t *testing.T) {
-	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		lost := s.Inject(zktest.Fault{Op: "delete", Action: zktest.DropRequest, Times: -1})
 		session := recipetest.Session(t, c)
 		go func() {
@@ -121,17 +166,19 @@ func TestDoWhenTheSessionEndsDuringTheRelease(t *testing.T) {
 	})
 }
 
-// A loss before the function returns is told, whatever the function says; by everybody who has run it.
+// A loss before the function returns is reported, whatever the function says, by every recipe.
 func TestDoWhenTheLockIsLostDuringTheWork(t *testing.T) {
 	mine := errors.New("mine")
 	for _, says := range []error{nil, mine} {
-		eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+		eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 			err := do(t.Context(), func(ctx context.Context) error {
 				s.Expire(recipetest.Session(t, c))
 				<-ctx.Done()
+				require.ErrorIs(t, context.Cause(ctx), framework.ErrSessionLost)
 				return says
 			})
 			require.ErrorIs(t, err, framework.ErrSessionLost)
+			requireNobodyLeft(t, s)
 			require.NotErrorIs(t, err, queue.ErrNotReleased)
 			if says != nil {
 				require.ErrorIs(t, err, mine)
@@ -142,10 +189,11 @@ func TestDoWhenTheLockIsLostDuringTheWork(t *testing.T) {
 
 // A lock that the servers refuse to take back stays taken: the error says that, and that the work is done.
 func TestDoWhenTheReleaseIsRefused(t *testing.T) {
-	for named, says := range map[string]error{"mutex": mutex.ErrNotReleased, "read lock": rwlock.ErrNotReleased, "semaphore": semaphore.ErrNotReleased, "selector once": leader.ErrNotReleased} {
+	for named, says := range map[string]error{"mutex": mutex.ErrNotReleased, "read lock": rwlock.ErrNotReleased,
+		"semaphore": semaphore.ErrNotReleased, "selector once": leader.ErrNotReleased} {
 		require.Equal(t, queue.ErrNotReleased, says, named)
 	}
-	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		err := do(t.Context(), func(context.Context) error {
 			s.Inject(zktest.Fault{Op: "delete", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
 			return nil
@@ -155,10 +203,10 @@ func TestDoWhenTheReleaseIsRefused(t *testing.T) {
 	})
 }
 
-// A refusal with which the client goes on behind the caller's back is none: the member has lost its quorum for a moment, or a server has come up that does
-// not know the client yet.
+// A refusal after which the client goes on is no error: the member has lost its quorum
+// for a moment, or a server has come up that does not know the client yet.
 func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
-	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		err := do(t.Context(), func(context.Context) error {
 			s.Inject(zktest.Fault{Op: "delete", Action: zktest.ReplyError, Err: zktest.ErrNotReadOnly, Times: 3})
 			return nil
@@ -168,14 +216,15 @@ func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
 		require.Zero(t, c.PendingCleanups())
 		requireNobodyLeft(t, s)
 	})
-	for _, says := range []error{framework.ErrNotReadOnly, fmt.Errorf("%w: %w", framework.ErrNotConnected, framework.ErrAuthFailed)} {
-		require.NoError(t, queue.GiveBack(t.Context(), func(context.Context) error { return says }))
+	for _, says := range []error{framework.ErrNotReadOnly,
+		fmt.Errorf("%w: %w", framework.ErrNotConnected, framework.ErrAuthFailed)} {
+		require.NoError(t, queue.ReleaseAfterWork(t.Context(), func(context.Context) error { return says }))
 	}
 }
 
-// Who does not wait any more is not made to: the nodes go behind the caller's back.
+// A caller whose context has ended is not made to wait: the client removes the nodes.
 func TestDoWhenTheCallerHasLeft(t *testing.T) {
-	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do func(context.Context, work) error) {
+	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		slow := s.Inject(zktest.Fault{Op: "delete", Action: zktest.HoldReply, Times: -1})
 		began := time.Now()

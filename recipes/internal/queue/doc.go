@@ -1,26 +1,25 @@
-// Package queue is the line of waiters that every recipe uses. Each contender has an ephemeral sequential
-// node in a directory; the smallest number goes first, and everybody else watches the node ahead. It
-// corresponds to Curator's LockInternals.
+// Package queue is what all recipes are built on: the line of waiters. Each contender has an ephemeral
+// sequential node in a directory. The smallest number goes first, and everybody else watches the node ahead.
+// It corresponds to Curator's LockInternals.
 //
-// It has two halves. [Order.Decide] is a pure function: it says what a list of children means for the owner
-// of a node. [Line] is the engine around it: it creates, lists and watches, joins the line again when the
-// session or the node is lost, and removes everything when the caller gives up.
+// [Order.Decide] is a pure function: it says what a list of children means for the owner of a node. [Line]
+// does the requests: it creates, lists and watches, begins again when the session or the node is lost, and
+// removes everything when the caller gives up. A [Grant] is a place that has been reached. [Line.Enter] and
+// [Line.Reenter] let several callers share one, each with a [Handle].
 //
-// Around a [Grant] there is what locks have in common: a [Share] for each caller that re-enters, and [Carry],
-// by which a context says that it may. [Line.Enter] and [Line.Reenter] are the two together.
+// Besides, it has what recipes with and without a line need: [Configure] and [Ready] for arguments,
+// [Attempts] and [ThroughOutages] for failures, [Await] for events, [Do] for work under a lock, [Wrap] for
+// errors.
 //
-// And there is what all recipes do alike, with a line or without: [Configure] and [Ready] before they begin,
-// [Stays] and [Patiently] while they wait, [Do] for the work, [Failed] for the error.
-//
-// What the engine promises to the recipes:
+// What the line promises to the recipes:
 //
 //   - A grant belongs to the session that created the node. All requests of one attempt run on a view pinned
-//     to that session; when it is lost, the attempt is over, and Acquire starts again at the end of the line
-//     in the next session.
+//     to that session. When the session is lost the attempt is over, and Acquire starts again at the end of
+//     the line in the next session.
 //   - A list is believed only if the own node is in it and the server has confirmed the create.
-//   - A grant without a fresh list is given only when the one node ahead, in the order that Java uses over
-//     all children, was seen to be deleted by a watch armed on it while it existed, with no reconnect since
-//     the list and nothing reported about the own node.
-//   - A caller that leaves the line, for whatever reason, hands its node to the session layer, which deletes
-//     it for certain.
+//   - A grant without a fresh list is given only when a watch, armed while the node ahead existed, has seen
+//     that node deleted, and it was the only one ahead in the order that Java uses over all children, with no
+//     reconnect since the list and nothing reported about the own node.
+//   - A caller that leaves the line, for whatever reason, hands its node to the client, which deletes it for
+//     certain.
 package queue

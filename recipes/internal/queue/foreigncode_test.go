@@ -18,7 +18,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// gated is a compression provider that waits, or does whatever else it is told, for data that others have written.
+// gated is a compression provider that waits, or does whatever else it is told, for data that others have
+// written.
 type gated struct {
 	framework.Gzip
 	at func(data []byte)
@@ -35,7 +36,8 @@ func packed(t *testing.T, s string) []byte {
 	return data
 }
 
-// A compression provider that waits for what a stranger has written into a lock's node keeps no cache and no other lock.
+// A compression provider that waits for what a stranger has written into a lock's node keeps no cache and no
+// other lock.
 func TestAProviderThatWaitsForARevocation(t *testing.T) {
 	bg := context.Background()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,19 +12,21 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrTaken says that there is nothing to be had at once, and that the caller did not want to wait. It is every recipe's ErrNotAcquired, so that who takes
-// several kinds as one need not ask which it was.
-var ErrTaken = errors.New("not acquired")
+// ErrNotAcquired says that nothing was free and the caller did not want to wait. It is the ErrNotAcquired of
+// every recipe, so that code for several kinds of locks need not ask which it was.
+var ErrNotAcquired = errors.New("not acquired")
 
 // ErrSequenceExhausted says that the sequence numbers of a directory are used up.
-var ErrSequenceExhausted = errors.New("the sequence numbers of the directory are used up: ZooKeeper would hand out ties, and the order would mean " +
-	"nothing; when nobody uses the directory, delete it, and the numbers begin again at 0")
+var ErrSequenceExhausted = errors.New("the sequence numbers of the directory are used up: ZooKeeper would " +
+	"hand out ties, and the order would mean nothing; when nobody uses the directory, delete it, and the " +
+	"numbers begin again at 0")
 
-// errPlaceLost says that the own node was deleted by somebody else while it stood in line.
-var errPlaceLost = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)
+// errNodeLost says that somebody else has deleted the own node while it stood in line.
+var errNodeLost = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)
 
-// Line is one kind of contender for one directory: what its nodes are called, and what stands in its way. The fields are set before the
-// first use and not changed. Its methods are safe for concurrent use; each call stands in line for itself.
+// Line is one kind of contender for one directory: what its nodes are called, and what it waits for. The
+// fields are set before the first use and not changed. Its methods are safe for concurrent use; each call has
+// a place in line of its own.
 type Line struct {
 	Client *framework.Client
 	// Recipe is what the hooks are told.
@@ -38,11 +40,12 @@ type Line struct {
 	Data []byte
 	// Loss is the policy of the holds granted.
 	Loss framework.LossPolicy
-	// Stubborn has it wait also for what the caller itself holds, by its context, which else is entered once more, or refused.
-	Stubborn bool
-	// Revocable grants hear of who asks for them to be given up. See [Line.Listen].
+	// NoReentry has a caller wait also for what its own context holds, which else is entered once more, or
+	// refused.
+	NoReentry bool
+	// Revocable has grants hear of requests to give them up. See [Line.MakeRevocable].
 	Revocable bool
-	// StaleTry lets TryAcquire look at what the connected member knows, which may be behind.
+	// StaleTry has TryAcquire read what the connected server knows, which may be old.
 	StaleTry bool
 	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that waits.
 	OnWait func(Position)
@@ -58,54 +61,45 @@ type Position struct {
 	Ahead int
 }
 
-// Grant is a granted place. Its node stays until Release, or the end of the session.
-type Grant struct {
-	Session *framework.Session
-	Hold    *framework.Hold
-	// Path and Name are the node's; Czxid is the transaction that created it, or, for a grant in the place of another, that one's node.
-	Path, Name string
-	Czxid      int64
-}
-
-// Acquire waits in line until it is the caller's turn or ctx ends. When the session, or the node, is lost meanwhile, it begins again at the
-// end of the line, as Curator's retry does. values is where the hold's context has its values from.
+// Acquire waits in line until it is the caller's turn or ctx ends. When the session or the node is lost
+// meanwhile, it begins again at the end of the line, as Curator's retry does. The hold's context has the
+// values of values.
 //
-// Errors: ctx's; ErrSelfWait, at once, or with ctx's if it is Stubborn; ErrSequenceExhausted; what the server says to the create or the list (ErrNoAuth, …); what is wrong with the connection
-// (ErrNotConnected, ErrConnectionLoss) when the retry policy has no more for it before the first place in line; ErrClosed;
-// ErrTimeoutTooShort. Whatever the error, nothing is left in the directory.
+// Errors: ctx's; ErrSelfWait, at once, or with ctx's if NoReentry is set; ErrSequenceExhausted; what the
+// server says to the create or the list (ErrNoAuth, …); ErrNotConnected and ErrConnectionLoss when the
+// retry policy ends before the first place in line; ErrClosed; ErrTimeoutTooShort. Whatever the error,
+// nothing is left in the directory.
 func (l *Line) Acquire(ctx, values context.Context) (*Grant, error) {
-	if !l.Stubborn && l.ownAhead(ctx) {
+	if !l.NoReentry && l.holdsAhead(ctx) {
 		return nil, ErrSelfWait
 	}
 	grant, err := l.acquire(ctx, values)
-	if err != nil {
-		return nil, l.saying(ctx, err)
+	if err != nil && ctx.Err() != nil && l.holdsAhead(ctx) {
+		return nil, fmt.Errorf("%w: %w", err, ErrSelfWait)
 	}
-	return grant, nil
+	return grant, err
 }
 
 func (l *Line) acquire(ctx, values context.Context) (*Grant, error) {
-	for stays := (Stays{}); ; {
-		session, err := l.session(ctx, stays.n == 0)
-		if err != nil {
-			return nil, err
-		}
-		stays.Begin()
-		grant, err := l.stay(ctx, values, session, true)
+	session, err := l.Client.SessionSoon(ctx)
+	for attempts := (Attempts{}); err == nil; session, err = l.Client.Session(ctx) {
+		attempts.Begin()
+		grant, err := l.queue(ctx, values, session, true)
 		if err == nil {
 			return grant, nil
 		}
-		if err := stays.Again(ctx, l.Client, l.Dir, err); err != nil {
+		if err := attempts.Again(ctx, l.Client, l.Dir, err); err != nil {
 			return nil, err
 		}
 	}
+	return nil, err
 }
 
-// TryAcquire is Acquire for who does not want to wait: ErrTaken if somebody is ahead. Its first look writes nothing.
+// TryAcquire does not wait: ErrNotAcquired if somebody is ahead. Its first look writes nothing.
 func (l *Line) TryAcquire(ctx, values context.Context) (grant *Grant, err error) {
-	err = Try(ctx, l.Client, func(ctx context.Context, session *framework.Session) (err error) {
-		if err = l.look(ctx, session); err == nil {
-			grant, err = l.stay(ctx, values, session, false)
+	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) (err error) {
+		if err = l.precheck(ctx, session); err == nil {
+			grant, err = l.queue(ctx, values, session, false)
 		}
 		return err
 	})
@@ -115,42 +109,16 @@ func (l *Line) TryAcquire(ctx, values context.Context) (grant *Grant, err error)
 	return grant, nil
 }
 
-// Listen makes the Line Revocable.
-func (l *Line) Listen() {
+// MakeRevocable makes the Line Revocable.
+func (l *Line) MakeRevocable() {
 	l.Revocable = true
 	if l.Data == nil {
-		l.Data = []byte{} // as Curator does: the data is the revokers'
+		l.Data = []byte{} // as Curator does: the data are the revokers'
 	}
 }
 
-// Begin tells the hooks that an acquisition begins. It returns the context to go on in, and what to call at its end.
-func (l *Line) Begin(ctx context.Context) (context.Context, func(error)) {
-	return l.Client.Observer().Acquire(ctx, framework.Acquisition{Recipe: l.Recipe, Path: l.Dir})
-}
-
-// Announce tells the hooks, by what Begin has returned, how an acquisition has ended. What was acquired is nobody's when one of them does not return: then
-// giveUp is called.
-func Announce(acquired func(error), err error, giveUp func()) {
-	told := false
-	defer func() {
-		if !told && err == nil {
-			giveUp()
-		}
-	}()
-	acquired(err)
-	told = true
-}
-
-// session waits for a session: at first for as long as the retry policy says, and once there was a place in line until ctx ends.
-func (l *Line) session(ctx context.Context, first bool) (*framework.Session, error) {
-	if first {
-		return l.Client.SessionSoon(ctx)
-	}
-	return l.Client.Session(ctx)
-}
-
-// look is the look before the leap: one flight, no write.
-func (l *Line) look(ctx context.Context, session *framework.Session) error {
+// precheck returns ErrNotAcquired if somebody is in line, with one flight and no write.
+func (l *Line) precheck(ctx context.Context, session *framework.Session) error {
 	view := session.Client()
 	var synced *framework.Pending[struct{}]
 	if !l.StaleTry {
@@ -169,30 +137,31 @@ func (l *Line) look(ctx context.Context, session *framework.Session) error {
 	if err != nil {
 		return err
 	}
-	if first := l.Order.Taken(list.Names); first != "" {
-		return taken(first)
+	if first := l.Order.FirstBlocker(list.Names); first != "" {
+		return notAcquired(first)
 	}
 	return nil
 }
 
-func taken(by string) error {
-	return fmt.Errorf("%w: somebody else is ahead (%s)", ErrTaken, plain.Text(by))
+func notAcquired(ahead string) error {
+	return fmt.Errorf("%w: somebody else is ahead (%s)", ErrNotAcquired, plain.Text(ahead))
 }
 
-// warn says once what is strange about the directory.
+// warn logs once what is unusual about the directory.
 func (l *Line) warn(own string, d Decision) {
 	log := l.Client.Logger()
 	if d.Foreign != "" && l.warnedForeign.CompareAndSwap(false, true) {
 		attrs := []any{slog.String("path", l.Dir), slog.String("child", d.Foreign)}
 		if d.ForeignAhead {
-			log.Warn("a child of this directory is no contender; it is ignored here, but contenders with Curator for Java wait for it: delete it", attrs...)
+			log.Warn("a child of this directory is no contender; it is ignored here, but contenders with Curator for "+
+				"Java wait for it: delete it", attrs...)
 		} else {
 			log.Warn("a child of this directory is no contender; it is ignored", attrs...)
 		}
 	}
 	if number, ok := l.Order.Number(own); ok && number >= 1<<30 && l.warnedNumbers.CompareAndSwap(false, true) {
-		log.Warn("half of the directory's sequence numbers are used up; they begin again when it is deleted while nobody uses it",
-			"path", l.Dir, "left", Limit-number)
+		log.Warn("half of the directory's sequence numbers are used up; they begin again when it is deleted while "+
+			"nobody uses it", "path", l.Dir, "left", Limit-number)
 	}
 }
 

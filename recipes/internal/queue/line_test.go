@@ -13,7 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// rig is a directory with readers and writers, the more demanding kind of line; recipes/mutex tests the plain one.
+// rig is a directory with readers and writers, the more demanding kind of line; recipes/mutex tests the plain
+// one.
 type rig struct {
 	t *testing.T
 	s *zktest.Server
@@ -103,7 +104,8 @@ func TestWriterBehindADowngrade(t *testing.T) {
 		require.NoError(t, err)
 		g := <-r.write()
 		digits := g.Name[len(g.Name)-10:]
-		reader, err := r.s.CreateNode(dir+"/_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-__READ__"+digits, nil, zktest.Ephemeral, session.ID())
+		reader, err := r.s.CreateNode(dir+"/_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-__READ__"+digits, nil,
+			zktest.Ephemeral, session.ID())
 		require.NoError(t, err)
 		next := r.write()
 		r.release(g)

@@ -20,15 +20,12 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A hold ends before its node is asked to be deleted: whoever is next may have the right as soon as the node is gone. Between the two there is no time to be
-// measured, so the hooks are asked for the order.
+// A hold ends before its node is asked to be deleted: the next one may have the right as soon as the node
+// is gone. Between the two there is no time to be measured, so the hooks are asked for the order.
 func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 	holders := map[string]func(context.Context, *framework.Client, work) error{
 		"selector": func(ctx context.Context, c *framework.Client, f work) error {
-			s, err := leader.NewSelector(c, "/held", f)
-			if err != nil {
-				return err
-			}
+			s := leader.NewSelector(c, "/held", f)
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			_ = s.Run(ctx)
@@ -78,7 +75,9 @@ func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 			}
 			return err
 		},
-		"downgrade": func(ctx context.Context, c *framework.Client, f work) error { return inDowngrade(ctx, c, "/held", f) },
+		"downgrade": func(ctx context.Context, c *framework.Client, f work) error {
+			return inDowngrade(ctx, c, "/held", f)
+		},
 	}
 	for name, do := range doers {
 		holders[name] = do
@@ -118,7 +117,8 @@ func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 						return nil
 					},
 				}))
-				require.NoError(t, hold(t.Context(), c, func(context.Context) error { time.Sleep(10 * time.Second); return nil }))
+				require.NoError(t, hold(t.Context(), c,
+					func(context.Context) error { time.Sleep(10 * time.Second); return nil }))
 				require.NoError(t, c.Close())
 				require.NotZero(t, ends)
 				require.Empty(t, held)
@@ -127,7 +127,8 @@ func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 	}
 }
 
-// What a look shows is worth nothing when the sync in front of it has failed. Who tries to acquire hears of that, and acquires nothing.
+// What a look shows is worth nothing when the sync in front of it has failed. Who tries to acquire hears of
+// that, and acquires nothing.
 func TestTryAcquireWithoutASync(t *testing.T) {
 	bg := context.Background()
 	for name, try := range map[string]func(*framework.Client) error{
@@ -140,7 +141,9 @@ func TestTryAcquireWithoutASync(t *testing.T) {
 			_, err := rwlock.New(c, "/held").WriteLock().TryAcquire(bg)
 			return err
 		},
-		"semaphore": func(c *framework.Client) error { _, err := semaphore.New(c, "/held", 1).TryAcquire(bg, 1); return err },
+		"semaphore": func(c *framework.Client) error {
+			return second(semaphore.New(c, "/held", 1).TryAcquire(bg, 1))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -150,7 +153,8 @@ func TestTryAcquireWithoutASync(t *testing.T) {
 					if dir != "" {
 						require.NoError(t, s.Create(dir, nil))
 					}
-					refused := s.Inject(zktest.Fault{Op: "sync", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+					refused := s.Inject(zktest.Fault{Op: "sync", Action: zktest.ReplyError, Err: zktest.ErrNoAuth,
+						Times: -1})
 					s.ResetCounts()
 					require.ErrorIs(t, try(c), framework.ErrNoAuth)
 					for op := range s.Counts() {

@@ -56,7 +56,8 @@ func (s *saboteur) hooks() framework.Option {
 
 const never = 1 << 40
 
-// strike has it end an acquire, which must not return, at one of the calls. meanwhile is called when nothing moves any more.
+// strike has it end an acquire, which must not return, at one of the calls. meanwhile is called when nothing
+// moves any more.
 func (s *saboteur) strike(t *testing.T, after int64, acquire, meanwhile func()) {
 	t.Helper()
 	s.calls.Store(after)
@@ -89,8 +90,9 @@ func nodes(t *testing.T, s *zktest.Server, dirs []string) (all []string) {
 	return all
 }
 
-// OnWait, or a hook, panics or ends the goroutine, and the caller lives on, as a server's handler does: nothing of the acquire is left behind. A node that
-// stayed would keep everybody from the lock until the session ends.
+// OnWait, or a hook, panics or ends the goroutine, and the caller lives on, as a server's handler does:
+// nothing of the acquire is left. A node that stayed would keep everybody from the lock until the
+// session ends.
 func TestUserCodeThatDoesNotReturn(t *testing.T) {
 	type release func(context.Context) error
 	must := func(release release, err error) release {
@@ -113,12 +115,14 @@ func TestUserCodeThatDoesNotReturn(t *testing.T) {
 				lock, err := mutex.New(c, "/mutex", mutex.OnWait(func(mutex.Position) { s.at("OnWait") })).Acquire(bg)
 				return must(lock.Release, err)
 			},
-			[]string{"getChildren /mutex", "Queue", "mutex Hold", "mutex acquired"}, []string{"OnWait", "Wait"}, []string{"waited", "mutex Hold"},
+			[]string{"getChildren /mutex", "Queue", "mutex Hold", "mutex acquired"}, []string{"OnWait", "Wait"},
+			[]string{"waited", "mutex Hold"},
 		},
 		"several": {
 			[]string{"/first", "/mutex"},
 			func(c *framework.Client, s *saboteur) release {
-				lock, err := mutex.NewMulti(mutex.Of(mutex.New(c, "/first")), mutex.Of(mutex.New(c, "/mutex"))).Acquire(bg)
+				lock, err := mutex.NewMulti(mutex.Of(mutex.New(c, "/first")), mutex.Of(mutex.New(c, "/mutex"))).
+					Acquire(bg)
 				return must(lock.Release, err)
 			},
 			[]string{"getChildren /mutex"}, nil, nil,
@@ -138,17 +142,18 @@ func TestUserCodeThatDoesNotReturn(t *testing.T) {
 		"semaphore": {
 			[]string{"/semaphore/locks", "/semaphore/leases"},
 			func(c *framework.Client, s *saboteur) release {
-				lease, err := semaphore.New(c, "/semaphore", 2, semaphore.OnWait(func(semaphore.Position) { s.at("OnWait") })).Acquire(bg, 2)
+				lease, err := semaphore.New(c, "/semaphore", 2,
+					semaphore.OnWait(func(semaphore.Position) { s.at("OnWait") })).Acquire(bg, 2)
 				return must(lease.Release, err)
 			},
-			[]string{"semaphore Hold", "getChildren /semaphore/leases", "semaphore acquired"}, []string{"semaphore-line Hold", "OnWait", "Wait"},
+			[]string{"semaphore Hold", "getChildren /semaphore/leases", "semaphore acquired"},
+			[]string{"semaphore-line Hold", "OnWait", "Wait"},
 			[]string{"waited", "semaphore Hold"},
 		},
 		"selector": {
 			[]string{"/selector"},
 			func(c *framework.Client, s *saboteur) release {
-				selector, err := leader.NewSelector(c, "/selector", func(context.Context) error { return nil })
-				must(nil, err)
+				selector := leader.NewSelector(c, "/selector", func(context.Context) error { return nil })
 				return must(func(context.Context) error { return nil }, selector.RunOnce(bg))
 			},
 			[]string{"selector Hold", "selector acquired"}, nil, nil,

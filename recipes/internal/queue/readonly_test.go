@@ -15,12 +15,13 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A contender is first in line, but reads that from a member without a quorum, as its client allows. There it cannot have the right. It waits for a
-// member with a quorum and does not ask again and again (found by the simulation: it did, without a pause).
+// A contender is first in line, but reads that from a member without a quorum, as its client allows. There it
+// cannot have the right. It waits for a member with a quorum and does not ask again and again (found by the
+// simulation: it did, without a pause).
 func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 	type release func(context.Context) error
 	for name, tc := range map[string]struct {
-		lists   int // before that behind the create
+		lists   int // before that, after the create
 		acquire func(context.Context, *framework.Client) (release, error)
 	}{
 		"mutex": {0, func(ctx context.Context, c *framework.Client) (release, error) {
@@ -31,7 +32,8 @@ func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 			return lock.Release, nil
 		}},
 		"semaphore": {2, func(ctx context.Context, c *framework.Client) (release, error) {
-			lease, err := semaphore.New(c, "/semaphore", 2, semaphore.WithLossPolicy(framework.SuspendedIsLoss)).Acquire(ctx, 1)
+			lease, err := semaphore.New(c, "/semaphore", 2, semaphore.WithLossPolicy(framework.SuspendedIsLoss)).
+				Acquire(ctx, 1)
 			if err != nil {
 				return nil, err
 			}
@@ -42,7 +44,8 @@ func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
 				member := (e.Leader() + 1) % 3
-				c, err := framework.New(e.Member(member).Addr(), framework.WithDialer(e.Dial), framework.WithSessionTimeout(40*time.Second), framework.WithReadOnly())
+				c, err := framework.New(e.Member(member).Addr(), framework.WithDialer(e.Dial),
+					framework.WithSessionTimeout(40*time.Second), framework.WithReadOnly())
 				require.NoError(t, err)
 				defer c.Close()
 				require.NoError(t, c.WaitConnected(t.Context()))
@@ -50,7 +53,8 @@ func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, warm(t.Context()))
 
-				list := e.Member(member).Inject(zktest.Fault{Op: "getChildren2", Action: zktest.HoldReply, After: tc.lists, Times: -1})
+				list := e.Member(member).Inject(zktest.Fault{Op: "getChildren2", Action: zktest.HoldReply,
+					After: tc.lists, Times: -1})
 				got := make(chan release, 1)
 				go func() {
 					release, err := tc.acquire(t.Context(), c)

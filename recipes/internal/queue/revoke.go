@@ -9,36 +9,33 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// revokeData is what a revoker puts into the node of the lock that it would like to have. It is part of the contract with Curator for Java.
+// revokeData is what a revoker puts into the holder's node. It is part of the contract with Curator for Java.
 const revokeData = "__REVOKE__"
 
-// lookAgain is when to read the node again after that has failed.
-const lookAgain = time.Second
+// readAgain is how long to wait before the node is read again after a failure.
+const readAgain = time.Second
 
-// Revoke asks the participant whose node is at path to give it up. One who has left already is fine.
+// Revoke asks the participant whose node is at path to give it up. One that has left already is no error.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	_, err := client.SetData().ForPath(ctx, path, []byte(revokeData))
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil
-	}
-	return err
+	return Unless(err, framework.ErrNoNode)
 }
 
-// Revoked returns a channel that is closed when somebody asks for the node to be given up, or has asked already. It costs one read now, which is not
-// waited for, and one with each change of the data. All but the first look happens on the goroutine of the recipes' callbacks, but for what has to be unpacked,
-// and nothing has to be stopped: what it waits for ends with the hold, and the watch goes with the node.
+// Revoked returns a channel that is closed when somebody asks for the node to be given up, or has asked
+// already. It costs one read now, which is not waited for, and one with each change of the data. Nothing has
+// to be stopped: what it waits for ends with the hold, and the watch goes with the node.
 //
-// The grant is nobody's yet: it is given up if a hook does not return.
+// Nobody has the grant yet: if a hook does not return, the grant is abandoned.
 func (g *Grant) Revoked() <-chan struct{} {
 	r := &revocation{grant: g, asked: make(chan struct{})}
-	looked := false
+	reading := false
 	defer func() {
-		if !looked {
-			g.Leave()
+		if !reading {
+			g.Abandon()
 		}
 	}()
-	r.look()
-	looked = true
+	r.read()
+	reading = true
 	return r.asked
 }
 
@@ -49,35 +46,36 @@ type revocation struct {
 	once  sync.Once // closes asked
 
 	mu        sync.Mutex
-	unpacking bool   // a goroutine does; guarded by mu
-	next      []byte // what it is to unpack then, the latest; guarded by mu
+	unpacking bool   // there is a goroutine that unpacks; guarded by mu
+	next      []byte // the latest data, which it unpacks next; guarded by mu
 }
 
-// look reads the node, and has changed called with the next change.
-func (r *revocation) look() {
-	ctx := r.grant.Hold.Context()
-	r.grant.Session.Client().ForRecipes().GetData().Undecompressed().Watching(r.changed).InBackground().ForPath(ctx, r.grant.Path).Then(r.seen)
+// read reads the node, and has changed called with the next change.
+func (r *revocation) read() {
+	get := r.grant.Session.Client().ForRecipes().GetData().Undecompressed().Watching(r.changed).InBackground()
+	get.ForPath(r.grant.Hold.Context(), r.grant.Path).Then(r.seen)
 }
 
 func (r *revocation) changed(ev framework.Event) {
 	if ev.Type == framework.EventNodeDataChanged && !r.done() {
-		r.look()
+		r.read()
 	}
 }
 
 func (r *revocation) seen(node framework.DataResult, err error) {
 	switch {
-	case r.done(), errors.Is(err, framework.ErrNoNode): // of the latter the hold hears, too
+	case r.done(), errors.Is(err, framework.ErrNoNode): // the hold hears of the latter, too
 	case err == nil && string(node.Data) == revokeData:
 		r.ask()
 	case err == nil:
 		r.unpack(node.Data)
 	case errors.Is(err, framework.ErrNoAuth):
-		r.grant.Session.Client().Logger().Warn("a lock may not read its own node: nobody can ask for it to be given up", "path", r.grant.Path)
+		log := r.grant.Session.Client().Logger()
+		log.Warn("a lock may not read its own node: nobody can ask for it to be given up", "path", r.grant.Path)
 	default:
-		time.AfterFunc(lookAgain, func() {
+		time.AfterFunc(readAgain, func() {
 			if !r.done() {
-				r.look()
+				r.read()
 			}
 		})
 	}
@@ -85,8 +83,9 @@ func (r *revocation) seen(node framework.DataResult, err error) {
 
 func (r *revocation) ask() { r.once.Do(func() { close(r.asked) }) }
 
-// unpack has the data unpacked, one after the other, on a goroutine for that: the provider is the user's, and may take its time. Of what comes meanwhile the latest
-// waits; what was before it has been overwritten, and need not have been seen. What is too large is no request.
+// unpack has the data unpacked on a goroutine, since the user's code that unpacks may be slow. Of data that
+// come meanwhile only the latest are unpacked next: the others have been overwritten. What is too large is no
+// request.
 func (r *revocation) unpack(data []byte) {
 	if len(data) == 0 || len(data) > framework.ContenderDataLimit {
 		return
@@ -104,7 +103,7 @@ func (r *revocation) unpack(data []byte) {
 func (r *revocation) unpackAll(context.Context) {
 	all := false
 	defer func() {
-		if !all { // the provider has ended the goroutine
+		if !all { // the user's code has ended the goroutine
 			r.grant.Session.Client().Spawn(r.unpackAll)
 		}
 	}()
@@ -116,7 +115,7 @@ func (r *revocation) unpackAll(context.Context) {
 	all = true
 }
 
-// waiting takes what is to be unpacked next; nil, and nobody unpacks any more, if there is nothing.
+// waiting takes what is to be unpacked next; nil, and unpacking is over, if there is nothing.
 func (r *revocation) waiting() (data []byte) {
 	over := r.done()
 	r.mu.Lock()
@@ -128,13 +127,13 @@ func (r *revocation) waiting() (data []byte) {
 	return data
 }
 
-// asks says whether packed data are a request, as Curator for Java, and [Revoke], write it where a client packs everything.
+// asks says whether packed data are a request. A client that packs everything packs requests, too.
 func (r *revocation) asks(data []byte) bool {
 	plain, err := r.grant.Session.Client().Unpacked(r.grant.Path, data)
 	return err == nil && string(plain) == revokeData
 }
 
-// done says that it has been asked, or that there is nothing to ask for any more.
+// done says that somebody has asked, or that the hold has ended.
 func (r *revocation) done() bool {
 	select {
 	case <-r.asked:

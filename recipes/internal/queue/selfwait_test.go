@@ -18,7 +18,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// within has something done under what is acquired, always with recipes made anew, as those do who keep none of them.
+// within has something done under what is acquired, always with recipes made anew, as callers do that keep
+// none of them.
 type within func(ctx context.Context, c *framework.Client, path string, f work) error
 
 var (
@@ -47,14 +48,11 @@ var (
 		return mutex.NewMulti(mutex.Of(mutex.New(c, path)), mutex.Of(mutex.New(c, path+"/other"))).Do(ctx, f)
 	}
 	inTwice within = func(ctx context.Context, c *framework.Client, path string, f work) error {
-		return mutex.NewMulti(mutex.Of(semaphore.NewMutex(c, path)), mutex.Of(semaphore.NewMutex(c, path))).Do(ctx, f)
+		return mutex.NewMulti(mutex.Of(semaphore.NewMutex(c, path)), mutex.Of(semaphore.NewMutex(c, path))).
+			Do(ctx, f)
 	}
 	inTerm within = func(ctx context.Context, c *framework.Client, path string, f work) error {
-		s, err := leader.NewSelector(c, path, f)
-		if err != nil {
-			return err
-		}
-		return s.RunOnce(ctx)
+		return leader.NewSelector(c, path, f).RunOnce(ctx)
 	}
 	inDowngrade within = func(ctx context.Context, c *framework.Client, path string, f work) error {
 		write, err := rwlock.New(c, path).WriteLock().Acquire(ctx)
@@ -73,7 +71,8 @@ var (
 	}
 )
 
-// One acquires with the context of what it holds. It enters once more, or gets more, or is refused at once; it never waits for itself.
+// One acquires with the context of what it holds. It enters once more, or gets more, or is refused at once;
+// it never waits for itself.
 func TestNobodyWaitsForItself(t *testing.T) {
 	nothing := func(ctx context.Context, c *framework.Client, path string, f work) error { return f(ctx) }
 	for name, tc := range map[string]struct {
@@ -93,7 +92,7 @@ func TestNobodyWaitsForItself(t *testing.T) {
 		"write in downgraded":          {inDowngrade, inWrite, rwlock.ErrUpgrade},
 		"semaphore, there are more":    {inOneOf3, inTwoOf3, nil},
 		"semaphore, there are no more": {inTwoOf3, inTwoOf3, semaphore.ErrSelfWait},
-		"semaphore, the third lease": {inOneOf3, func(ctx context.Context, c *framework.Client, path string, f work) error {
+		"the third lease": {inOneOf3, func(ctx context.Context, c *framework.Client, path string, f work) error {
 			return inOneOf3(ctx, c, path, func(ctx context.Context) error { return inTwoOf3(ctx, c, path, f) })
 		}, semaphore.ErrSelfWait},
 		"semaphore mutex":                   {inOneOf1, inOneOf1, semaphore.ErrSelfWait},
@@ -129,14 +128,16 @@ func TestNobodyWaitsForItself(t *testing.T) {
 	}
 }
 
-// Not the same: another place, another namespace, another client. Who holds the one waits for the other only if somebody else has it.
+// Not the same: another place, another namespace, another client. Who holds the one waits for the other only
+// if somebody else has it.
 func TestOtherPlacesAreNotEntered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c, other := recipetest.Client(t, s), recipetest.Client(t, s)
 		lock, err := mutex.New(c, "/m").Acquire(t.Context())
 		require.NoError(t, err)
-		for _, m := range []*mutex.Mutex{mutex.New(c, "/n"), mutex.New(c.UsingNamespace("m"), "/m"), mutex.New(c, "/m/m")} {
+		for _, m := range []*mutex.Mutex{mutex.New(c, "/n"), mutex.New(c.UsingNamespace("m"), "/m"),
+			mutex.New(c, "/m/m")} {
 			second, err := m.Acquire(lock.Context())
 			require.NoError(t, err)
 			require.NotEqual(t, lock.Node(), second.Node())
@@ -151,7 +152,8 @@ func TestOtherPlacesAreNotEntered(t *testing.T) {
 	})
 }
 
-// Who insists on standing in line behind itself does; when it gives up, the error says what it has waited for.
+// A caller that insists on waiting for itself does; when it gives up, the error says what it has waited
+// for.
 func TestWithoutReentryOneMayWaitForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -170,7 +172,8 @@ func TestWithoutReentryOneMayWaitForItself(t *testing.T) {
 	})
 }
 
-// The view of a session that is over enters nothing, even if the context carries what is held in the next one.
+// The view of a session that is over enters nothing, even if the context carries what is held in the next
+// one.
 func TestTheViewOfAnEndedSessionEntersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -192,7 +195,8 @@ func TestTheViewOfAnEndedSessionEntersNothing(t *testing.T) {
 	})
 }
 
-// The hook of a hold is given a context that carries what is not acquired yet: there is nothing to enter, and nothing breaks.
+// The hook of a hold is given a context that carries what is not acquired yet: there is nothing to enter, and
+// nothing breaks.
 func TestTheContextOfTheHoldHookEntersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -211,14 +215,15 @@ func TestTheContextOfTheHoldHookEntersNothing(t *testing.T) {
 			tried++
 		}
 		var inHook bool
-		c = recipetest.Client(t, s, framework.WithHooks(framework.Hooks{Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
+		hook := func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 			if !inHook {
 				inHook = true
 				try(ctx)
 				inHook = false
 			}
 			return ctx, nil
-		}}))
+		}
+		c = recipetest.Client(t, s, framework.WithHooks(framework.Hooks{Hold: hook}))
 		for _, take := range []func() error{
 			func() error { return inMutex(t.Context(), c, "/mutex", func(context.Context) error { return nil }) },
 			func() error { return inWrite(t.Context(), c, "/rw", func(context.Context) error { return nil }) },

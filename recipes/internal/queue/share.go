@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -11,66 +10,62 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Share is one grant and those who share it: whoever acquires under it once more joins, instead of standing in line. The hold's context is made
-// with it (see [Carry]) before there is a grant, and so it is ready with begin.
+// Share is one grant and the callers that share it: one that acquires under it again joins, instead of
+// standing in line. The hold's context carries it (see [Carry]), and is made before there is a grant.
 type Share struct {
-	grant   atomic.Pointer[Grant] // set by begin. Only a hook that is told of the hold has its context before that.
-	revoked <-chan struct{}       // set by begin
+	grant   atomic.Pointer[Grant] // set by Enter; a hook that is told of the hold has its context before that
+	revoked <-chan struct{}       // set before grant
 
 	mu    sync.Mutex
 	count int // Handles that were not released, guarded by mu
 }
 
-// Enter acquires with wait what can be shared, which is told by values, unless the Line is Stubborn; who has something to share already is to see with
-// [Line.Reenter] first.
-func (l *Line) Enter(ctx context.Context, wait func(ctx, values context.Context) (*Grant, error)) (*Handle, error) {
+// Waiter waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
+type Waiter func(ctx, values context.Context) (*Grant, error)
+
+// Enter acquires with wait what can be shared. values, which wait gets, tells later callers of it, unless the
+// Line has NoReentry. Before it, [Line.Reenter] tells whether there is something to share already.
+func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
 	ctx, acquired := l.Begin(ctx)
-	s, values := &Share{}, ctx
-	if !l.Stubborn {
+	s, values := &Share{count: 1}, ctx
+	if !l.NoReentry {
 		values = Carry(ctx, l.owner(), s)
 	}
 	grant, err := wait(ctx, values)
-	Announce(acquired, err, grant.Leave)
+	Finish(acquired, err, grant.Abandon)
 	if err != nil {
 		return nil, err
 	}
 	if l.Revocable {
 		s.revoked = grant.Revoked()
 	}
-	return s.begin(grant), nil
+	s.grant.Store(grant)
+	return s.handle(), nil
 }
 
-// Reenter returns one more Handle on what ctx carries of the Line's: nil if there is none, or not any more, if the Line is Stubborn, or if the client is the
-// view of a session that is over.
+// Reenter returns one more Handle on the Line's share that ctx carries. It is nil if ctx carries none that is
+// held, if the Line has NoReentry, or if the client is the view of a session that is over.
 func (l *Line) Reenter(ctx context.Context) *Handle {
-	if s, ok := Carried[*Share](ctx, l.owner()); ok && !l.Stubborn && l.Client.Over() == nil {
+	if s, ok := Carried[*Share](ctx, l.owner()); ok && !l.NoReentry && l.Client.Over() == nil {
 		return s.join()
 	}
 	return nil
 }
 
-// Holds says whether ctx carries something of the Line's, as Reenter returns it.
+// Holds says whether ctx carries a share of the Line's that is held.
 func (l *Line) Holds(ctx context.Context) bool {
 	_, holds := Carried[*Share](ctx, l.owner())
 	return holds
 }
 
-// begin returns the first Handle.
-func (s *Share) begin(grant *Grant) *Handle {
-	s.mu.Lock()
-	s.count = 1
-	s.mu.Unlock()
-	s.grant.Store(grant)
-	return s.handle()
-}
-
-// Live says whether the grant is there, and held.
+// Live implements [Carriable].
 func (s *Share) Live() bool {
 	grant := s.grant.Load()
 	return grant != nil && grant.Hold.Valid()
 }
 
-// join returns one more Handle of a grant that is, or was, held, nil if the last one was released; then it waits for the hold to end, which is about to.
+// join returns one more Handle. It is nil if the last one was released: then join waits for the hold to end,
+// which is about to.
 func (s *Share) join() *Handle {
 	s.mu.Lock()
 	if s.count > 0 {
@@ -86,11 +81,11 @@ func (s *Share) join() *Handle {
 func (s *Share) handle() *Handle {
 	h := &Handle{share: s}
 	grant := s.grant.Load()
-	h.cleanup = Mind(h, grant.Path, grant.Session)
+	h.cleanup = WarnIfDropped(h, grant.Path, grant.Session)
 	return h
 }
 
-// Handle is one of those who share a grant. Its methods are what the recipes' locks consist of, and documented there.
+// Handle is one caller's share of a grant. The locks of the recipes consist of one, and document its methods.
 type Handle struct {
 	share    *Share
 	released atomic.Bool
@@ -104,32 +99,24 @@ func (h *Handle) Grant() *Grant { return h.share.grant.Load() }
 func (h *Handle) Revoked() <-chan struct{} { return h.share.revoked }
 
 // Context is the hold's.
-func (h *Handle) Context() context.Context { return h.share.grant.Load().Hold.Context() }
+func (h *Handle) Context() context.Context { return h.Grant().Hold.Context() }
 
 // Valid says, from the clock, whether the grant is held and the Handle not released.
-func (h *Handle) Valid() bool { return !h.released.Load() && h.share.grant.Load().Hold.Valid() }
+func (h *Handle) Valid() bool { return !h.released.Load() && h.Grant().Hold.Valid() }
 
-// Remaining is for how long it is Valid if nothing is heard of the servers any more.
+// Remaining is how long it is Valid if nothing is heard of the servers any more.
 func (h *Handle) Remaining() time.Duration {
 	if h.released.Load() {
 		return 0
 	}
-	return h.share.grant.Load().Hold.Remaining()
+	return h.Grant().Hold.Remaining()
 }
 
 // Lost returns how the grant was lost, nil if it was not.
-func (h *Handle) Lost() error {
-	if h.share.grant.Load().Hold.Valid() {
-		return nil
-	}
-	if cause := context.Cause(h.Context()); !errors.Is(cause, framework.ErrReleased) {
-		return cause
-	}
-	return nil
-}
+func (h *Handle) Lost() error { return Lost(h.Grant().Hold) }
 
-// Release gives the share back, and the grant with the last one: ErrReleased when it has been called before, and how the grant was lost, if it
-// was.
+// Release gives the share back, and the grant with the last one. The error is ErrReleased when it was called
+// before, and how the grant was lost, if it was.
 func (h *Handle) Release(ctx context.Context) error {
 	if ctx == nil {
 		return framework.ErrNilContext
@@ -146,32 +133,9 @@ func (h *Handle) Release(ctx context.Context) error {
 		return nil
 	}
 	lost := h.Lost()
-	err := h.share.grant.Load().Release(ctx)
+	err := h.Grant().Release(ctx)
 	if lost != nil {
-		// What is left to be removed goes with the session, or the client removes it; the loss is what matters.
-		return lost
+		return lost // what is left of the node goes with the session, or the client removes it
 	}
 	return err
-}
-
-// Work returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold carries, and ending with hold, too. Its Err looks at
-// that of hold, which may look at the clock. stop is to be called when the work is done.
-func Work(ctx, hold context.Context) (work context.Context, stop func()) {
-	work, cancel := context.WithCancelCause(CarryFrom(ctx, hold))
-	unhook := context.AfterFunc(hold, func() { cancel(context.Cause(hold)) })
-	return &workContext{work, hold, cancel}, func() { unhook(); cancel(nil) }
-}
-
-type workContext struct {
-	context.Context
-	hold   context.Context
-	cancel context.CancelCauseFunc
-}
-
-// Err implements [context.Context].
-func (c *workContext) Err() error {
-	if c.hold.Err() != nil {
-		c.cancel(context.Cause(c.hold))
-	}
-	return c.Context.Err()
 }

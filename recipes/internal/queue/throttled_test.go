@@ -14,15 +14,17 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server that is overloaded refuses to say what a waiter has to watch. The waiter asks again, with pauses, and not as fast as it can (found by the
-// simulation: it did); and goes on as usual when the server has recovered.
+// A server that is overloaded refuses to say what a waiter has to watch. The waiter asks again, with pauses,
+// and not as fast as it can (found by the simulation: it did); and goes on as usual when the server has
+// recovered.
 func TestWaitingAtAnOverloadedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
 		holder, waiter := recipetest.Client(t, s), recipetest.Client(t, s)
 		lock, err := mutex.New(holder, "/lock").Acquire(t.Context())
 		require.NoError(t, err)
-		refused := s.Inject(zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: -1})
+		refused := s.Inject(zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp,
+			Times: -1})
 		s.ResetCounts()
 		got := make(chan *mutex.Lock, 1)
 		go func() {

@@ -18,21 +18,19 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Lost sessions are sat out, but by who uses the view of one session: for him there is no other one. He is told so, whether the session ends while he waits
-// or has ended before.
+// Recipes go on in the next session, but not with the view of one session, which has no other. Its caller is
+// told so, whether the session ends while he waits or has ended before.
 func TestTheSessionOfAViewEnds(t *testing.T) {
 	bg := context.Background()
 	for name, call := range map[string]func(*framework.Client) error{
 		"mutex":     func(c *framework.Client) error { _, err := mutex.New(c, "/held").Acquire(bg); return err },
-		"read lock": func(c *framework.Client) error { _, err := rwlock.New(c, "/rw").ReadLock().Acquire(bg); return err },
+		"read lock": func(c *framework.Client) error { return second(rwlock.New(c, "/rw").ReadLock().Acquire(bg)) },
 		"semaphore": func(c *framework.Client) error {
 			_, err := semaphore.New(c, "/semaphore", 1).Acquire(bg, 1)
 			return err
 		},
 		"selector": func(c *framework.Client) error {
-			s, err := leader.NewSelector(c, "/held", func(ctx context.Context) error { <-ctx.Done(); return nil })
-			require.NoError(t, err)
-			return s.Run(bg)
+			return leader.NewSelector(c, "/held", func(ctx context.Context) error { <-ctx.Done(); return nil }).Run(bg)
 		},
 		"latch": func(c *framework.Client) error {
 			l, err := leader.NewLatch(c, "/latch")

@@ -80,9 +80,7 @@ func TestNoRecipeMakesTheChroot(t *testing.T) {
 				return second(latch.Await(ctx))
 			},
 			"selector": func(ctx context.Context, c *framework.Client) error {
-				s, err := leader.NewSelector(c, "/leader/x", lead)
-				require.NoError(t, err)
-				return s.RunOnce(ctx)
+				return leader.NewSelector(c, "/leader/x", lead).RunOnce(ctx)
 			},
 		} {
 			for _, ns := range []string{"", "team"} {

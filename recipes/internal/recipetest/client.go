@@ -15,7 +15,8 @@ import (
 // Client connects a client with a session of its own to the server in the bubble. It is closed with the test.
 func Client(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
 	t.Helper()
-	opts = append([]framework.Option{framework.WithDialer(s.Dial), framework.WithSessionTimeout(10 * time.Second)}, opts...)
+	opts = append([]framework.Option{framework.WithDialer(s.Dial),
+		framework.WithSessionTimeout(10 * time.Second)}, opts...)
 	c, err := framework.New(s.Addr(), opts...)
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })

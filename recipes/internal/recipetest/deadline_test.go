@@ -31,7 +31,9 @@ func TestARecipesDeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 			_, err := mutex.New(c, "/r").Acquire(ctx)
 			return err
 		},
-		"mutex do": func(ctx context.Context, c *framework.Client) error { return mutex.New(c, "/r").Do(ctx, idle) },
+		"mutex do": func(ctx context.Context, c *framework.Client) error {
+			return mutex.New(c, "/r").Do(ctx, idle)
+		},
 		"multi": func(ctx context.Context, c *framework.Client) error {
 			_, err := mutex.NewMulti(mutex.Of(mutex.New(c, "/r"))).Acquire(ctx)
 			return err
@@ -48,7 +50,9 @@ func TestARecipesDeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 			_, err := semaphore.New(c, "/r", 1).Acquire(ctx, 1)
 			return err
 		},
-		"barrier": func(ctx context.Context, c *framework.Client) error { return barrier.New(c, "/r/barrier").Wait(ctx) },
+		"barrier": func(ctx context.Context, c *framework.Client) error {
+			return barrier.New(c, "/r/barrier").Wait(ctx)
+		},
 		"double": func(ctx context.Context, c *framework.Client) error {
 			_, err := barrier.NewDouble(c, "/r", 7).Enter(ctx)
 			return err
@@ -63,11 +67,7 @@ func TestARecipesDeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 			return err
 		},
 		"selector": func(ctx context.Context, c *framework.Client) error {
-			s, err := leader.NewSelector(c, "/r", idle)
-			if err != nil {
-				return err
-			}
-			return s.Run(ctx)
+			return leader.NewSelector(c, "/r", idle).Run(ctx)
 		},
 		"observe": func(ctx context.Context, c *framework.Client) (last error) {
 			for _, err := range leader.Observe(ctx, c, "/r") {
@@ -83,12 +83,16 @@ func TestARecipesDeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 		},
 	}
 	for what, wait := range waits {
-		for when, after := range map[string]time.Duration{"never connected": -1, "disconnected before": 0, "disconnected meanwhile": time.Second} {
+		for when, after := range map[string]time.Duration{"never connected": -1, "disconnected before": 0,
+			"disconnected meanwhile": time.Second} {
 			t.Run(what+" "+when, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					srv := zktest.RunT(t)
-					for _, path := range []string{"/r", "/r/barrier", "/r/_c_b3c0dd23-0000-4000-8000-1c3d5a7b9e0f-lock-0000000000", "/r/_c_b3c0dd23-0000-4000-8000-1c3d5a7b9e0f-latch-0000000000",
-						"/r/_c_b3c0dd23-0000-4000-8000-1c3d5a7b9e0f-__WRIT__0000000000", "/r/leases", "/r/leases/_c_b3c0dd23-0000-4000-8000-1c3d5a7b9e0f-lease-0000000000"} {
+					for _, path := range []string{"/r", "/r/barrier",
+						"/r/_c_b3c0dd23-0000-4000-8000-1c3d5a7b9e0f-lock-0000000000",
+						"/r/_c_b3c0dd23-0000-4000-8000-1c3d5a7b9e0f-latch-0000000000",
+						"/r/_c_b3c0dd23-0000-4000-8000-1c3d5a7b9e0f-__WRIT__0000000000", "/r/leases",
+						"/r/leases/_c_b3c0dd23-0000-4000-8000-1c3d5a7b9e0f-lease-0000000000"} {
 						require.NoError(t, srv.Create(path, []byte{0, 0, 0, 1})) // another contender is ahead
 					}
 					var c *framework.Client

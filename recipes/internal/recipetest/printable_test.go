@@ -106,7 +106,8 @@ func TestWhatOthersHaveWrittenIsPrintable(t *testing.T) {
 				srv, s := zktest.RunT(t), &said{t: t}
 				data := []byte("\x1b[2J\u009b\u202e\xff" + evil)
 				for _, node := range []string{
-					"/mutex/%slock-0000000000", "/rw/%s__WRIT__0000000000", "/sem/leases/%slease-0000000000", "/sem/locks/%slock-0000000000", "/latch/%slatch-0000000000", "/tree/%s",
+					"/mutex/%slock-0000000000", "/rw/%s__WRIT__0000000000", "/sem/leases/%slease-0000000000",
+					"/sem/locks/%slock-0000000000", "/latch/%slatch-0000000000", "/tree/%s",
 					"/deep/%s", "/deep/%s/kid",
 				} {
 					require.NoError(t, srv.Create(fmt.Sprintf(node, evil), data))
@@ -117,7 +118,8 @@ func TestWhatOthersHaveWrittenIsPrintable(t *testing.T) {
 					conn, err := srv.Dial(ctx, network, addr)
 					return hostileConn{conn}, err
 				}
-				c, err := framework.New(srv.Addr(), framework.WithDialer(dial), framework.WithLogger(slog.New(s)), framework.WithSessionTimeout(10*time.Second))
+				c, err := framework.New(srv.Addr(), framework.WithDialer(dial), framework.WithLogger(slog.New(s)),
+					framework.WithSessionTimeout(10*time.Second))
 				require.NoError(t, err)
 				defer func() { _ = c.Close() }()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -164,7 +166,11 @@ func TestWhatOthersHaveWrittenIsPrintable(t *testing.T) {
 				own, err = c.GetChildren().ForPath(ctx, "/tree")
 				require.NoError(t, err)
 				require.Len(t, own, 1)
-				try("get", func() error { _, err := c.GetData().ForPath(ctx, "/tree/"+own[0]); require.Error(t, err); return err })
+				try("get", func() error {
+					_, err := c.GetData().ForPath(ctx, "/tree/"+own[0])
+					require.Error(t, err)
+					return err
+				})
 				try("create", func() error {
 					_, err := c.Create().ForPath(ctx, "/none/"+own[0]+"/x", nil)
 					require.Error(t, err)
@@ -222,7 +228,8 @@ func TestWhatTheWayToTheServerSaysIsPrintable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv, s := zktest.RunT(t), &said{t: t}
-				opts := append([]framework.Option{framework.WithDialer(srv.Dial), framework.WithLogger(slog.New(s)), framework.WithConnectionTimeout(time.Second)}, opts...)
+				opts := append([]framework.Option{framework.WithDialer(srv.Dial), framework.WithLogger(slog.New(s)),
+					framework.WithConnectionTimeout(time.Second)}, opts...)
 				c, err := framework.New(srv.Addr(), opts...)
 				require.NoError(t, err)
 				defer func() { _ = c.Close() }()

@@ -19,7 +19,9 @@ type Take func(ctx context.Context, random *rand.Rand) (release func(context.Con
 // CancelAtRandomMoments lets workers acquire something 50 times each, for at most most each time, so that
 // some are cancelled while it changes hands. No call outlives its context, and nothing is left in the
 // directories. An acquire may also fail with one of the errors.
-func CancelAtRandomMoments(t *testing.T, s *zktest.Server, workers int, most time.Duration, taker func(*framework.Client) Take, dirs []string, fails ...error) {
+func CancelAtRandomMoments(t *testing.T, s *zktest.Server, workers int, most time.Duration, taker func(
+	*framework.Client,
+) Take, dirs []string, fails ...error) {
 	t.Helper()
 	const times = 50
 	clients := []*framework.Client{Client(t, s), Client(t, s), Client(t, s), Client(t, s)}
@@ -74,7 +76,9 @@ func CancelAtRandomMoments(t *testing.T, s *zktest.Server, workers int, most tim
 
 // CancelWhileTheServerHangs makes calls while the server hangs, and asserts that each returns when its
 // context ends, and that nothing is left in the directories when the server is back.
-func CancelWhileTheServerHangs(t *testing.T, s *zktest.Server, dirs []string, calls ...func(context.Context) error) {
+func CancelWhileTheServerHangs(t *testing.T, s *zktest.Server, dirs []string, calls ...func(
+	context.Context,
+) error) {
 	t.Helper()
 	s.Pause()
 	for i, call := range calls {

@@ -10,13 +10,13 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-func TestRoom(t *testing.T) {
+func TestWindow(t *testing.T) {
 	const late = 250 * time.Millisecond
 	quick, slow := 25*time.Millisecond, time.Second
 	type answer struct {
 		took   time.Duration
 		times  int
-		places int
+		cost   int
 		wanted bool
 	}
 	for name, tc := range map[string]struct {
@@ -25,51 +25,52 @@ func TestRoom(t *testing.T) {
 		size    int
 		base    time.Duration
 	}{
-		"nothing answered":                      {1000, nil, roomAtFirst, 0},
-		"a small window":                        {5, []answer{{quick, 10, 1, true}}, 5, quick},
-		"nobody waits":                          {1000, []answer{{quick, 100, 1, false}}, roomAtFirst, quick},
-		"it grows by what is answered":          {1000, []answer{{quick, 32, 1, true}}, 64, quick},
-		"large requests make as much room":      {1000, []answer{{quick, 2, 16, true}}, 64, quick},
-		"up to its limit":                       {1000, []answer{{quick, 5000, 1, true}}, 1000, quick},
-		"a way that is long is nobody's fault":  {1000, []answer{{slow, 32, 1, true}}, 64, slow},
-		"late answers halve it, once per round": {1000, []answer{{quick, 32, 1, true}, {slow, 64, 1, true}}, 32, quick},
+		"nothing answered":                     {1000, nil, windowAtFirst, 0},
+		"a small window":                       {5, []answer{{quick, 10, 1, true}}, 5, quick},
+		"nobody waits":                         {1000, []answer{{quick, 100, 1, false}}, windowAtFirst, quick},
+		"it grows by what is answered":         {1000, []answer{{quick, 32, 1, true}}, 64, quick},
+		"large requests make as much room":     {1000, []answer{{quick, 2, 16, true}}, 64, quick},
+		"up to its limit":                      {1000, []answer{{quick, 5000, 1, true}}, 1000, quick},
+		"a way that is long is nobody's fault": {1000, []answer{{slow, 32, 1, true}}, 64, slow},
+		"late answers halve it, once per round": {1000, []answer{{quick, 32, 1, true}, {slow, 64, 1, true}}, 32,
+			quick},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRoom(tc.most)
+			w := newWindow(tc.most)
 			for _, a := range tc.answers {
 				for range a.times {
-					r.load += a.places
-					r.answered(a.places, a.took, late, 63, a.wanted)
+					w.used += a.cost
+					w.answered(a.cost, a.took, late, 63, a.wanted)
 				}
 			}
-			assert.Equal(t, tc.size, r.size)
-			assert.Equal(t, tc.base, r.base)
-			assert.Zero(t, r.load)
+			assert.Equal(t, tc.size, w.size)
+			assert.Equal(t, tc.base, w.base)
+			assert.Zero(t, w.used)
 		})
 	}
 
 	t.Run("a server that has become slower is not starved", func(t *testing.T) {
-		r := newRoom(1000)
+		w := newWindow(1000)
 		round := func(took time.Duration) {
-			for flying := r.size - 1; flying >= 0; flying-- {
-				r.load++
-				r.answered(1, took, late, flying, true)
+			for flying := w.size - 1; flying >= 0; flying-- {
+				w.used++
+				w.answered(1, took, late, flying, true)
 			}
 		}
 		round(quick)
 		for range 3 {
 			round(slow)
 		}
-		require.Equal(t, roomAtLeast, r.size)
+		require.Equal(t, windowAtLeast, w.size)
 		round(slow)
-		require.Equal(t, slow, r.base)
+		require.Equal(t, slow, w.base)
 		for range 10 {
 			round(slow)
 		}
-		require.Equal(t, 1000, r.size)
+		require.Equal(t, 1000, w.size)
 	})
-	assert.Equal(t, 1, (&Call{}).places())
-	assert.Equal(t, 65, (&Call{Body: make([]byte, 1<<20)}).places())
+	assert.Equal(t, 1, (&Call{}).cost())
+	assert.Equal(t, 65, (&Call{Body: make([]byte, 1<<20)}).cost())
 }
 
 // What goes in front overtakes what waits for room, and nothing else changes its place.

@@ -6,6 +6,25 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
+// Begin tells the hooks that an acquisition begins. It returns the context to go on with, and what to call at
+// its end, with [Finish].
+func (l *Line) Begin(ctx context.Context) (context.Context, func(error)) {
+	return l.Client.Observer().Acquire(ctx, framework.Acquisition{Recipe: l.Recipe, Path: l.Dir})
+}
+
+// Finish tells the hooks how an acquisition has ended. If one of them does not return, nobody has what was
+// acquired: then abandon is called.
+func Finish(acquired func(error), err error, abandon func()) {
+	told := false
+	defer func() {
+		if !told && err == nil {
+			abandon()
+		}
+	}()
+	acquired(err)
+	told = true
+}
+
 // data is what the own node contains; nil for the client's default data.
 func (p *place) data(ctx context.Context) []byte {
 	if p.Data != nil {
@@ -14,14 +33,14 @@ func (p *place) data(ctx context.Context) []byte {
 	return p.Client.Observer().NodeData(ctx, framework.Acquisition{Recipe: p.Recipe, Path: p.Dir})
 }
 
-// tell tells the hooks what a list has shown.
-func (p *place) tell(children []string, d Decision) {
+// report tells the hooks what a list has shown.
+func (p *place) report(children []string, d Decision) {
 	if observer := p.Client.Observer(); observer.Active() {
 		observer.Queue(p.seen(children, d, framework.DataResult{}))
 	}
 }
 
-// seen is what a list, and, if there is one, a look at the node ahead have shown.
+// seen is what a list, and, if there was one, a read of the node ahead have shown.
 func (p *place) seen(children []string, d Decision, ahead framework.DataResult) framework.Queue {
 	q := framework.Queue{
 		Recipe: p.Recipe, Path: p.Dir, Node: p.name, Ahead: d.Ahead,

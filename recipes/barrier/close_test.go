@@ -36,7 +36,7 @@ func leaveTogether(t *testing.T, s *zktest.Server, a, b *barrier.Member) {
 func TestNextRoundAndLostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 2)
+		members, clients := enterAll(t, s, 2)
 		id := session(t, clients[0])
 		s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: 2 * time.Second})
 		lost := s.Inject(zktest.Fault{Session: id, Op: "multi", Action: zktest.LoseReply})
@@ -51,12 +51,13 @@ func TestNextRoundAndLostReply(t *testing.T) {
 	})
 }
 
-// No fault at all: one of those who are not the lowest is slow to hear that the round is over.
+// No fault at all: a member that is not the lowest is slow to hear that the round is over.
 func TestNextRoundAndSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 3)
-		outs := []*call[struct{}]{leaving(t, background, members[0]).Waits(), leaving(t, background, members[1]).Waits()}
+		members, clients := enterAll(t, s, 3)
+		outs := []*call[struct{}]{leaving(t, background, members[0]).Waits(),
+			leaving(t, background, members[1]).Waits()}
 		s.Delay(session(t, clients[2]), time.Second)
 		slow := leaving(t, background, members[2])
 		time.Sleep(time.Second + time.Millisecond)
@@ -70,14 +71,16 @@ func TestNextRoundAndSlowMember(t *testing.T) {
 	})
 }
 
-// The lowest crashes, and two others find that the barrier is to be closed. The request of one takes its time, or is repeated, until the next round is on.
+// The lowest crashes, and two others find that the barrier is to be closed. The request of one takes its
+// time, or is repeated, until the next round is on.
 func TestNextRoundAndTwoWhoClose(t *testing.T) {
 	for _, op := range []string{"getChildren2", "setData", "delete"} {
-		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.LoseReply, "held reply": zktest.HoldReply} {
+		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.LoseReply,
+			"held reply": zktest.HoldReply} {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
-					members, clients := together(t, s, 3)
+					members, clients := enterAll(t, s, 3)
 					ready := path + "/ready"
 					if op == "getChildren2" {
 						ready = path
@@ -87,7 +90,8 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 					s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: 2 * time.Second})
 					late := s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: ready, Action: action})
 					// The fast one is not done before that.
-					other := s.Inject(zktest.Fault{Session: session(t, clients[2]), Op: "delete", PathPrefix: path + "/ready", Action: zktest.Hold})
+					other := s.Inject(zktest.Fault{Session: session(t, clients[2]), Op: "delete", PathPrefix: path +
+						"/ready", Action: zktest.Hold})
 					s.Expire(session(t, clients[0]))
 					<-late.Struck()
 					synctest.Wait()
@@ -105,17 +109,18 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 	}
 }
 
-// The same with two who give up.
+// The same with two members that give up.
 func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 2)
+		members, clients := enterAll(t, s, 2)
 		dead, cancel := context.WithCancel(background)
 		cancel()
 		look := s.Inject(zktest.Fault{Session: session(t, clients[1]), Op: "getChildren2", Action: zktest.Hold})
 		require.ErrorIs(t, members[1].Leave(dead), context.Canceled)
 		<-look.Struck()
-		late := s.Inject(zktest.Fault{Session: session(t, clients[0]), Op: "delete", PathPrefix: path + "/ready", Action: zktest.Hold})
+		late := s.Inject(zktest.Fault{Session: session(t, clients[0]), Op: "delete", PathPrefix: path + "/ready",
+			Action: zktest.Hold})
 		require.ErrorIs(t, members[0].Leave(dead), context.Canceled)
 		<-late.Struck()
 		look.Release()
@@ -126,11 +131,12 @@ func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 	})
 }
 
-// Who finds that others are inside by the time it could close the barrier leaves it open: the last of them closes it.
+// Who finds that others are inside by the time it could close the barrier leaves it open: the last of them
+// closes it.
 func TestCloseLeftToTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 2)
+		members, clients := enterAll(t, s, 2)
 		out := leaving(t, background, members[1]).Waits()
 		late := enter(t, barrier.NewDouble(newClient(t, s), path, 2))
 		s.Expire(session(t, clients[0]))
@@ -141,7 +147,8 @@ func TestCloseLeftToTheLast(t *testing.T) {
 	})
 }
 
-// Everybody gives up while no server can be reached. The barrier is closed when one can be again, in the same session or in a later one.
+// Everybody gives up while no server can be reached. The barrier is closed when one can be again, in the same
+// session or in a later one.
 func TestCloseAfterOutage(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"short": 5 * time.Second, "long": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +157,8 @@ func TestCloseAfterOutage(t *testing.T) {
 				var calls []*call[*barrier.Member]
 				var clients []*framework.Client
 				for range 2 {
-					c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+					c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+						framework.WithConnectionTimeout(time.Second))
 					clients = append(clients, c)
 					calls = append(calls, entering(t, background, barrier.NewDouble(c, path, 2)))
 				}
@@ -214,11 +222,12 @@ func TestCloseBehindLostSession(t *testing.T) {
 	})
 }
 
-// "ready" is another's, who lets nobody write to it. It is removed all the same: that takes a right on the directory.
+// "ready" is another client's, which lets nobody write to it. It is removed all the same: that takes a right
+// on the directory.
 func TestCloseWithoutRightToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		members, clients := together(t, s, 2)
+		members, clients := enterAll(t, s, 2)
 		require.NoError(t, s.SetACL(path+"/ready", zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
 		out := leaving(t, background, members[1]).Waits()
 		s.Expire(session(t, clients[0]))
@@ -227,18 +236,22 @@ func TestCloseWithoutRightToWrite(t *testing.T) {
 	})
 }
 
-// Servers that are reached but only read, or do not accept the credentials, for a while: the barrier is closed when that is over.
+// Servers that are reached but only read, or do not accept the credentials, for a while: the barrier is
+// closed when that is over.
 func TestCloseBehindRefusals(t *testing.T) {
-	for name, refusal := range map[string]zktest.Error{"only reads": zktest.ErrNotReadOnly, "throttled": zktest.ErrThrottledOp} {
+	for name, refusal := range map[string]zktest.Error{"only reads": zktest.ErrNotReadOnly,
+		"throttled": zktest.ErrThrottledOp} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(time.Second))
+				c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}),
+					framework.WithConnectionTimeout(time.Second))
 				m := enter(t, barrier.NewDouble(c, path, 1))
 				s.Stop()
 				time.Sleep(time.Millisecond)
 				require.ErrorIs(t, m.Leave(background), framework.ErrNotConnected)
-				refused := s.Inject(zktest.Fault{Op: "setData", PathPrefix: path, Times: 5, Action: zktest.ReplyError, Err: refusal})
+				refused := s.Inject(zktest.Fault{Op: "setData", PathPrefix: path, Times: 5, Action: zktest.ReplyError,
+					Err: refusal})
 				require.NoError(t, s.Start())
 				time.Sleep(30 * time.Second)
 				<-refused.Struck()
@@ -248,7 +261,8 @@ func TestCloseBehindRefusals(t *testing.T) {
 	}
 }
 
-// Two give up, and the servers take the first one's request to delete its node late: each sees a node of the other's, and leaves the barrier to him.
+// Two give up, and the servers take the first one's request to delete its node late: each sees a node of the
+// other's, and leaves the barrier to him.
 func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -257,7 +271,8 @@ func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 			calls = append(calls, entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)))
 		}
 		members := []*barrier.Member{calls[0].OK(), calls[1].OK()}
-		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3,
+			Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
 		for _, m := range members {
 			ctx, cancel := context.WithCancel(background)
 			cancel()
@@ -270,19 +285,22 @@ func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 	})
 }
 
-// Two give up. The servers take the first one's request to delete its node late, and its node, which was on its way, appears only behind the list of who
-// is in: that the list does not have it does not mean that nobody will see it, and leave the barrier to it.
+// Two give up. The servers take the first one's request to delete its node late, and its node, which was on
+// its way, appears only after the list of the members: that the list does not have it does not mean that
+// nobody will see it, and leave the barrier to it.
 func TestCloseByTwoWhoGiveUpWithANodeThatComesLate(t *testing.T) {
 	for name, refusals := range map[string]int{"first list": 0, "second list": 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
-				members, clients := together(t, s, 2)
-				refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+				members, clients := enterAll(t, s, 2)
+				refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3,
+					Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
 				require.NoError(t, s.Delete(members[0].Path())) // not there yet
 				synctest.Wait()
 				if refusals > 0 {
-					s.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: path, Times: refusals, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+					s.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: path, Times: refusals, Action: zktest.ReplyError,
+						Err: zktest.ErrThrottledOp})
 				}
 				require.ErrorIs(t, members[0].Leave(background), barrier.ErrNodeDeleted)
 				synctest.Wait()

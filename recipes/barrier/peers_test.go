@@ -15,8 +15,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// javaLeaver is a member with Curator for Java that has deleted its node and waits for the round to be over: it waits for the node that sorts
-// first, then lists again, until it sees one member or none. Its first look comes late.
+// javaLeaver is a member with Curator for Java that has deleted its node and waits for the round to be over:
+// it waits for the node that sorts first, then lists again, until it sees one member or none. Its first look
+// comes late.
 func javaLeaver(ctx context.Context, c *framework.Client, slow time.Duration) error {
 	for {
 		names, err := c.GetChildren().ForPath(ctx, path)
@@ -46,9 +47,9 @@ func javaLeaver(ctx context.Context, c *framework.Client, slow time.Duration) er
 	}
 }
 
-// Two members who are back at once would be taken by a slow Java member for members who have not left yet; it would wait for them, and they
-// for it.
-func TestNoHurryInJavaCompany(t *testing.T) {
+// Two members that are back at once would be taken by a slow Java member for members that have not left yet;
+// it would wait for them, and they for it.
+func TestJavaMembersAreGivenTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		j := newClient(t, s)
@@ -78,7 +79,9 @@ func TestNoHurryInJavaCompany(t *testing.T) {
 			}
 			first := leaving(t, background, members[0]).Waits()
 			require.NoError(t, s.Delete(path+"/java"))
-			slow := recipetest.Begin(t, func() (struct{}, error) { return struct{}{}, javaLeaver(ctx, j, 900*time.Millisecond) }).Waits()
+			slow := recipetest.Begin(t, func() (struct{}, error) {
+				return struct{}{}, javaLeaver(ctx, j, 900*time.Millisecond)
+			}).Waits()
 			second := leaving(t, background, members[1]).Waits()
 			leaving(t, background, members[2]).OK()
 			second.OK()

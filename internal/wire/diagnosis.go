@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// errNotZooKeeper says that something else listens where a server is expected.
+var errNotZooKeeper = errors.New("that is not ZooKeeper's protocol")
+
+// notZooKeeper says what it is, by the first bytes of its answer, which would be the length of a frame.
+func notZooKeeper(head [4]byte, limit int) error {
+	text := string(head[:])
+	switch {
+	case text == "HTTP":
+		return fmt.Errorf("%w: a web server answers: is it the port of the AdminServer, or a proxy's?",
+			errNotZooKeeper)
+	case (head[0] == 0x15 || head[0] == 0x16) && head[1] == 3: // an alert, or a handshake
+		return fmt.Errorf("%w: the server speaks TLS: is it its secureClientPort?", errNotZooKeeper)
+	case !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }):
+		return fmt.Errorf("%w: the answer begins with %q", errNotZooKeeper, text)
+	}
+	return fmt.Errorf("%w: the answer begins with % x, which would be a frame of more than %d bytes",
+		errNotZooKeeper, head, limit)
+}
+
+// hungUp says that it was the other side that ended a connection.
+func hungUp(err error) bool {
+	return isAny(err, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE)
+}
+
+// reasons are the words of Reason, the more telling ones first.
+var reasons = []struct {
+	word string
+	errs []error
+}{
+	{"unauthenticated", []error{ErrAuthFailed}},
+	{"expired", []error{ErrExpired}},
+	{"lapsed", []error{ErrLapsed}},
+	{"silent", []error{errSilent, errTrickle}},
+	{"stuck", []error{errStuck}},
+	{"protocol", []error{ErrProtocol}},
+	{"unlisted", []error{errNotListed}},
+	{"quorum", []error{errQuorumFound}},
+	{"closed", []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, io.ErrClosedPipe, net.ErrClosed}},
+}
+
+// Reason says in a word why a connection or a session has ended, for metrics. It is "" for nil.
+func Reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	for _, r := range reasons {
+		if isAny(err, r.errs...) {
+			return r.word
+		}
+	}
+	return "network"
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}

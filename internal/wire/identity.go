@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"slices"
+	"time"
+)
+
+// identity is who the session is to the servers, and what handshakes may have left there: a session that
+// nobody uses lives on its server until its timeout. Session.mu guards it.
+type identity struct {
+	id       int64 // 0 before the first connection
+	password []byte
+	timeout  time.Duration // negotiated
+	zxid     int64         // the highest of any reply, this process's earlier sessions included
+
+	handshake chan struct{} // of one before the first connection: closed at its end; nil if none is under way
+	unsure    bool          // its server may have opened a session
+	strays    int           // earlier handshakes that ended so
+	agreed    bool          // a member with a quorum has confirmed the session
+}
+
+// beginHandshake is called before a handshake. Only those before the first connection can leave a session
+// that nobody uses.
+func (i *identity) beginHandshake() {
+	if i.id == 0 {
+		i.unsure, i.handshake = true, make(chan struct{})
+	}
+}
+
+// endHandshake is called after a handshake.
+func (i *identity) endHandshake() {
+	if i.handshake == nil {
+		return
+	}
+	close(i.handshake)
+	i.handshake = nil
+	if i.unsure {
+		i.strays++
+	}
+}
+
+// connected is called when there is a connection. A member without a quorum knows nothing of sessions that
+// the others have opened.
+func (i *identity) connected(id int64, password []byte, timeout time.Duration, quorum bool) {
+	i.id, i.password, i.timeout, i.unsure = id, password, timeout, false
+	if quorum {
+		i.strays, i.agreed = 0, true
+	}
+}
+
+// outlives says whether a session may stay on a server if this one ends without an acknowledgement.
+func (i *identity) outlives() bool { return i.agreed || i.strays > 0 || i.handshake != nil && i.unsure }
+
+// noStray notes that the handshake under way has left no session on its server.
+func (s *Session) noStray() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.identity.unsure = false
+}
+
+// known is the identity as it is now.
+func (s *Session) known() identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity
+}
+
+// Agreed says whether a member with a quorum has confirmed the session.
+func (s *Session) Agreed() bool { return s.known().agreed }
+
+// Timeout is the negotiated session timeout, 0 before the first handshake.
+func (s *Session) Timeout() time.Duration { return s.known().timeout }
+
+// ID is the session's id, 0 before the first handshake.
+func (s *Session) ID() int64 { return s.known().id }
+
+// Identity is the session's id and password: whoever has them can take the session over or end it. Never log
+// them together.
+func (s *Session) Identity() (id int64, password []byte) {
+	i := s.known()
+	return i.id, slices.Clone(i.password)
+}
+
+// MaxZxid is the highest zxid of any reply.
+func (s *Session) MaxZxid() int64 { return s.known().zxid }

@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// pace is how often to ping, and after how much silence to close the connection. A server may grant a month
+// to a client that has asked for ten seconds: then the timeout that was asked for counts.
+func (s *Session) pace(granted time.Duration) (ping, silence time.Duration) {
+	ping, silence = s.validity.ruleNow().pace(granted)
+	often, soon := Rule{}.pace(s.cfg.Timeout)
+	return min(ping, often), min(silence, soon)
+}
+
+// keeper pings when nothing else was sent. It closes the connection when the server is silent, sends bytes
+// but answers nothing, or does not answer one request.
+func (l *link) keeper() {
+	last := now()
+	for {
+		ping, silence := l.s.pace(l.s.Timeout())
+		wait := ping / 2
+		if left, ok := l.s.validity.lapseIn(); ok && left > silence/4 {
+			wait = min(wait, left-silence/4)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-l.end.ctx.Done():
+			timer.Stop()
+			return
+		}
+		at := now()
+		late := elapsed(last, at) > ping // the process stood still: what has come in meanwhile is to be read first
+		last = at
+		if err := l.check(at, ping, silence); err != nil && !late {
+			l.close(err)
+			return
+		}
+	}
+}
+
+// check pings if it is time, and says why the connection is to be closed.
+func (l *link) check(at instant, ping, silence time.Duration) error {
+	s := l.s
+	var silent, unheard, forgotten, longest time.Duration
+	s.locked(func() (t todo) {
+		silent, unheard = elapsed(l.in.last(), at), elapsed(l.pulse.heard, at)
+		if first := s.calls.flight.first; first != nil && s.links.live == l {
+			forgotten = elapsed(first.sent, at)
+		}
+		longest = min(s.identity.timeout, s.cfg.Timeout)
+		if elapsed(l.pulse.sent, at) >= ping/2 {
+			l.pulse.pings = append(l.pulse.pings, at)
+			l.pulse.sent = at
+			l.output.add(jute.XidPing, jute.OpPing, nil)
+		}
+		s.removeAgain(&t)
+		return t
+	})
+	switch {
+	case silent > silence:
+		return fmt.Errorf("%w for %v", errSilent, silent.Round(time.Millisecond))
+	case unheard > silence && !l.worthWaiting(at, silence, unheard): // however many bytes have come
+		return fmt.Errorf("%w for %v", errTrickle, unheard.Round(time.Millisecond))
+	case forgotten > longest, forgotten > silence/4 && s.endsWithin(silence/4):
+		return errStuck
+	}
+	return nil
+}
+
+// endsWithin says whether the session lapses within d. A server may go on answering pings while the writes
+// hang that keep the session's holds. The connection is closed as late as there is time for another server:
+// the writes may only be slow, and then they are so everywhere.
+func (s *Session) endsWithin(d time.Duration) bool {
+	left, ok := s.validity.lapseIn()
+	return ok && left <= d
+}
+
+// worthWaiting says whether the frame that is coming in, perhaps a large answer on a slow network, deserves
+// more patience than a silent server: if at its present pace it is complete before three quarters of the time
+// have passed without an answer, and while there is time for another server.
+func (l *link) worthWaiting(at instant, silence, unheard time.Duration) bool {
+	left := silence*9/4 - unheard
+	if lapse, ok := l.s.validity.lapseIn(); ok {
+		left = min(left, lapse-silence/2)
+	}
+	rest, known := l.in.rest(at)
+	return known && rest <= left
+}

@@ -1,0 +1,113 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/retry"
+)
+
+// Transient returns a function for retry.WithRetryable: it says of an error that it is about the way to the
+// servers, or about a session after which the client opens the next one.
+func Transient(client *framework.Client) func(error) bool {
+	return func(err error) bool {
+		switch {
+		case errors.Is(err, framework.ErrClosed):
+			return false
+		case errors.Is(err, framework.ErrSessionLost):
+			return client.Over() == nil // the view of a session has no next one
+		}
+		return framework.Retryable(err)
+	}
+}
+
+// ThroughOutages repeats op, which must be safe to repeat, until it succeeds, fails for a reason that is not
+// [Transient], or ctx ends, however long the outage: for callers that already have something that outlives
+// it. client is the one that op uses.
+func ThroughOutages(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
+	for failures := 1; ; failures++ {
+		err := op(ctx)
+		if err == nil || ctx.Err() != nil || !Transient(client)(err) {
+			return err
+		}
+		if err := client.WaitConnected(ctx); err != nil {
+			return err
+		}
+		if err := Backoff(ctx, client, failures); err != nil {
+			return err
+		}
+	}
+}
+
+// Backoff is [Sleep] for a random time, the longer the more failures there were in a row, at most a second.
+func Backoff(ctx context.Context, client *framework.Client, failures int) error {
+	if failures == 0 {
+		return nil
+	}
+	return Sleep(ctx, client, chance.UpTo(min(10*time.Millisecond<<min(failures, 10), time.Second)))
+}
+
+// Sleep waits for d. It returns early when the client closes, and with ctx's error when ctx ends.
+func Sleep(ctx context.Context, client *framework.Client, d time.Duration) error {
+	client.Pause(ctx, d)
+	if ctx.Err() != nil {
+		return client.Left(ctx, nil)
+	}
+	return nil
+}
+
+// Once runs try in a session as often as the retry policy says: also when its place was lost, in the next
+// session then.
+func Once(
+	ctx context.Context, client *framework.Client, try func(context.Context, *framework.Session) error,
+) error {
+	return client.Retry(ctx, func(ctx context.Context) error {
+		session, err := client.SessionSoon(ctx)
+		if err != nil {
+			return retry.Permanent(err) // it has been through the policy
+		}
+		return try(ctx, session)
+	}, retry.WithRetryable(func(err error) bool { return PlaceLost(err) || framework.Retryable(err) }))
+}
+
+// Attempts counts the attempts of one acquire: a caller that loses its place goes to the end of the line. The
+// zero value is before the first.
+type Attempts struct {
+	n     int // in a row, of those that ended soon
+	began time.Time
+}
+
+// settled is how long an attempt must have lasted for its end not to count as one of a series.
+const settled = 10 * time.Second
+
+// Begin begins an attempt.
+func (a *Attempts) Begin() { a.n, a.began = a.n+1, time.Now() }
+
+// Again is called with the error that has ended an attempt. It returns nil when it is time for the next one:
+// the session or the node was lost, or there is an outage and it was not the first attempt. Else it returns
+// the error of the acquire.
+func (a *Attempts) Again(ctx context.Context, client *framework.Client, path string, err error) error {
+	switch {
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		return client.Left(ctx, err)
+	case ctx.Err() != nil, !PlaceLost(err) && (a.n == 1 || !framework.Retryable(err)):
+		return err
+	}
+	if over := client.Over(); over != nil { // the view of a session has no next one
+		return over
+	}
+	client.Logger().Info("place in line lost; going to the end of it", "path", path, "err", err)
+	if time.Since(a.began) > settled {
+		a.n = 1
+	}
+	return Backoff(ctx, client, a.n-1)
+}
+
+// PlaceLost says whether an error is the loss of a session or a node, after which an acquire may begin again.
+func PlaceLost(err error) bool {
+	return errors.Is(err, framework.ErrNodeDeleted) ||
+		errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrClosed)
+}

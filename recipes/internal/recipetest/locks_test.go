@@ -1,0 +1,598 @@
+package recipetest_test
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/rwlock"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// The stories here hold for everything that one holds at a time. What is special to a recipe is in its own
+// tests.
+
+const lockPath = "/locks/shared"
+
+var background = context.Background()
+
+type acquireFunc func(ctx context.Context) (mutex.Held, error)
+
+// kind is a kind of lock.
+type kind struct {
+	name  string
+	dirs  []string // those that are empty in the end
+	line  string   // where waiters stand
+	first int      // index of the first waiter there; 0 if holders do not stand in line
+	lists int      // how many lists a grant after a reconnect takes
+	make  func(c *framework.Client, loss framework.LossPolicy) (acquire, try acquireFunc)
+}
+
+// of adapts a lock's method.
+func of[H mutex.Held](f func(context.Context) (H, error)) acquireFunc {
+	return func(ctx context.Context) (mutex.Held, error) {
+		held, err := f(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return held, nil
+	}
+}
+
+// both takes both leases of a semaphore.
+func both(f func(context.Context, int) (*semaphore.Lease, error)) acquireFunc {
+	return of(func(ctx context.Context) (*semaphore.Lease, error) { return f(ctx, 2) })
+}
+
+var (
+	own    = []string{lockPath}
+	leases = []string{lockPath + "/leases", lockPath + "/locks"}
+)
+
+var kinds = []kind{
+	{"mutex", own, lockPath, 1, 1, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
+		m := mutex.New(c, lockPath, mutex.WithLossPolicy(loss))
+		return of(m.Acquire), of(m.TryAcquire)
+	}},
+	{"write", own, lockPath, 1, 1, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
+		w := rwlock.New(c, lockPath, rwlock.WithLossPolicy(loss)).WriteLock()
+		return of(w.Acquire), of(w.TryAcquire)
+	}},
+	{"semaphore", leases, leases[1], 0, 0, func(c *framework.Client, p framework.LossPolicy) (_, _ acquireFunc) {
+		s := semaphore.New(c, lockPath, 2, semaphore.WithLossPolicy(p))
+		return both(s.Acquire), both(s.TryAcquire)
+	}},
+	{"lease", leases, leases[1], 0, 0, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
+		m := semaphore.NewMutex(c, lockPath, semaphore.WithLossPolicy(loss))
+		return of(m.Acquire), of(m.TryAcquire)
+	}},
+}
+
+// story runs with each kind of lock, in a bubble of its own.
+func story(t *testing.T, play func(t *testing.T, s *zktest.Server, k kind)) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { play(t, zktest.RunT(t), k) })
+		})
+	}
+}
+
+func (k kind) acquire(t *testing.T, c *framework.Client) mutex.Held {
+	t.Helper()
+	acquire, _ := k.make(c, framework.SessionOnly)
+	held, err := acquire(background)
+	require.NoError(t, err)
+	require.True(t, held.Valid())
+	return held
+}
+
+// begin begins to acquire on another goroutine.
+func (k kind) begin(
+	t *testing.T, c *framework.Client, loss framework.LossPolicy,
+) *recipetest.Call[mutex.Held] {
+	acquire, _ := k.make(c, loss)
+	return recipetest.Begin(t, func() (mutex.Held, error) { return acquire(background) })
+}
+
+// waiting begins to acquire, and returns when that waits.
+func (k kind) waiting(t *testing.T, c *framework.Client) *recipetest.Call[mutex.Held] {
+	t.Helper()
+	return k.begin(t, c, framework.SessionOnly).Waits()
+}
+
+// standing are the paths of those that stand in line, first in line first, without a holder.
+func (k kind) standing(t *testing.T, s *zktest.Server) []string {
+	t.Helper()
+	synctest.Wait()
+	names, err := s.Children(k.line)
+	require.NoError(t, err)
+	number := func(name string) string { return name[len(name)-10:] }
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	for i, name := range names {
+		names[i] = k.line + "/" + name
+	}
+	return names[min(k.first, len(names)):]
+}
+
+func (k kind) clean(t *testing.T, s *zktest.Server) {
+	t.Helper()
+	recipetest.Clean(t, s, k.dirs...)
+}
+
+// pathOf is the path of a held node.
+func pathOf(held mutex.Held) string {
+	switch held := held.(type) {
+	case interface{ Path() string }:
+		return held.Path()
+	case interface{ Paths() []string }:
+		return held.Paths()[0]
+	}
+	panic("no path")
+}
+
+// guardsOf are the operations that make a transaction depend on what is held.
+func guardsOf(held mutex.Held) []framework.TransactionOp {
+	switch held := held.(type) {
+	case interface {
+		Guard() framework.TransactionOp
+	}:
+		return []framework.TransactionOp{held.Guard()}
+	case interface {
+		Guards() []framework.TransactionOp
+	}:
+		return held.Guards()
+	}
+	panic("no guard")
+}
+
+func release(t *testing.T, held mutex.Held) {
+	t.Helper()
+	require.NoError(t, held.Release(background))
+}
+
+func lostBy(t *testing.T, held mutex.Held, cause error) {
+	t.Helper()
+	<-held.Context().Done()
+	require.ErrorIs(t, context.Cause(held.Context()), cause)
+	require.False(t, held.Valid())
+	require.Zero(t, held.Remaining())
+}
+
+func owner(t *testing.T, s *zktest.Server, path string) int64 {
+	t.Helper()
+	_, stat, err := s.Get(path)
+	require.NoError(t, err)
+	return stat.EphemeralOwner
+}
+
+// unreachable keeps clients from reconnecting until Remove.
+func unreachable(s *zktest.Server) *zktest.Injection {
+	return s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+}
+
+// While the server hangs, every call returns when its context ends, and the nodes go when the server is back.
+func TestCancelWhileTheServerHangs(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		c := recipetest.Client(t, s)
+		held := k.acquire(t, c)
+		acquire, try := k.make(c, framework.SessionOnly)
+		recipetest.CancelWhileTheServerHangs(t, s, k.dirs,
+			func(ctx context.Context) error { _, err := acquire(ctx); return err },
+			func(ctx context.Context) error { _, err := try(ctx); return err },
+			held.Release,
+		)
+	})
+}
+
+// Somebody is faster between the look and the create of a try: it leaves nothing.
+func TestTryAcquireBacksOut(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
+		require.NoError(t, a.CreateContainers(background, k.dirs[0]))
+		id := recipetest.Session(t, b)
+		hold := s.Inject(zktest.Fault{Session: id, Op: "create2", Times: -1, Action: zktest.Hold})
+		_, try := k.make(b, framework.SessionOnly)
+		call := recipetest.Begin(t, func() (mutex.Held, error) { return try(background) })
+		<-hold.Struck()
+		held := k.acquire(t, a)
+		before, err := s.Children(k.dirs[0])
+		require.NoError(t, err)
+		hold.Release()
+		hold.Remove()
+		_, err = call.Returned()
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		synctest.Wait()
+		after, err := s.Children(k.dirs[0])
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		release(t, held)
+		k.clean(t, s)
+	})
+}
+
+// An administrator deletes the waiter's node, again and again.
+func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		held := k.acquire(t, recipetest.Client(t, s))
+		waiter := k.waiting(t, recipetest.Client(t, s))
+		for range 5 {
+			line := k.standing(t, s)
+			require.Len(t, line, 1)
+			require.NoError(t, s.Delete(line[0]))
+			time.Sleep(2 * time.Second)
+			waiter.Waits()
+		}
+		release(t, held)
+		next := waiter.End().OK()
+		require.True(t, next.Valid())
+		release(t, next)
+		k.clean(t, s)
+	})
+}
+
+func TestClientClosed(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
+		held := k.acquire(t, a)
+		waiters := []*recipetest.Call[mutex.Held]{k.waiting(t, b), k.waiting(t, b)}
+		began := time.Now()
+		require.NoError(t, b.Close())
+		for _, waiter := range waiters {
+			require.ErrorIs(t, waiter.End().Err, framework.ErrClosed)
+			require.Equal(t, began, time.Now())
+		}
+		acquire, try := k.make(b, framework.SessionOnly)
+		for _, call := range []acquireFunc{acquire, try} {
+			_, err := call(background)
+			require.ErrorIs(t, err, framework.ErrClosed)
+		}
+		require.NoError(t, a.Close())
+		lostBy(t, held, framework.ErrClosed)
+		require.ErrorIs(t, held.Release(background), framework.ErrClosed)
+		k.clean(t, s)
+	})
+}
+
+// The node ahead goes while the waiter is disconnected: the event comes with the reconnect, and the list
+// decides.
+func TestHandOverWhileDisconnected(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
+		held := k.acquire(t, a)
+		waiter := k.waiting(t, b)
+		second := k.waiting(t, a)
+		refused := unreachable(s)
+		s.Cut(recipetest.Session(t, b))
+		release(t, held)
+		time.Sleep(2 * time.Second)
+		waiter.Waits()
+		second.Waits()
+		s.ResetCounts()
+		refused.Remove()
+		next := waiter.End().OK()
+		if k.lists > 0 {
+			require.Equal(t, k.lists, s.Counts()["getChildren2"], "no grant without a list after a reconnect")
+		}
+		second.Waits()
+		release(t, next)
+		release(t, second.End().OK())
+		k.clean(t, s)
+	})
+}
+
+func TestExpiryWhileWaiting(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b, c := recipetest.Client(t, s), recipetest.Client(t, s), recipetest.Client(t, s)
+		held := k.acquire(t, a)
+		second, third := k.waiting(t, b), k.waiting(t, c)
+		s.Expire(recipetest.Session(t, b))
+		time.Sleep(time.Second)
+		require.True(t, second.Pending() && third.Pending())
+		line := k.standing(t, s)
+		require.Len(t, line, 2)
+		require.Equal(t, recipetest.Session(t, b), owner(t, s, line[1]),
+			"at the end of the line, in its new session")
+		release(t, held)
+		next := third.End().OK()
+		second.Waits()
+		release(t, next)
+		release(t, second.End().OK())
+		k.clean(t, s)
+	})
+}
+
+// CURATOR-604: the waiter's session is over for the client, which is connected again, while the server still
+// has the old node in line. The lock is granted to no node but the new session's.
+func TestNoGrantOnTheNodeOfADeadSession(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
+		held := k.acquire(t, a)
+		waiter := k.waiting(t, b)
+		old := recipetest.Session(t, b)
+		refused := unreachable(s)
+		s.BlackHole(old, zktest.Both)
+		for change := range b.StateChanges(t.Context()) {
+			if change.State == framework.Lost {
+				break
+			}
+		}
+		require.Len(t, k.standing(t, s), 1, "the server still has the old node")
+		refused.Remove()
+		require.NotEqual(t, old, recipetest.Session(t, b))
+		waiter.Waits()
+		release(t, held)
+		next := waiter.End().OK()
+		require.Equal(t, recipetest.Session(t, b), owner(t, s, pathOf(next)))
+		release(t, next)
+		k.clean(t, s)
+	})
+}
+
+func TestExpiryWhileHolding(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
+		held := k.acquire(t, a)
+		waiter := k.waiting(t, b)
+		s.Expire(recipetest.Session(t, a))
+		lostBy(t, held, framework.ErrSessionLost)
+		next := waiter.End().OK()
+		acquire, _ := k.make(a, framework.SessionOnly)
+		_, err := acquire(held.Context())
+		require.ErrorIs(t, err, framework.ErrSessionLost, "no re-entry into what is lost")
+		require.ErrorIs(t, held.Release(background), framework.ErrSessionLost)
+		require.ErrorIs(t, held.Release(background), framework.ErrReleased)
+		require.True(t, next.Valid(), "the release of the former holder does not touch the next one's nodes")
+		release(t, next)
+		k.clean(t, s)
+	})
+}
+
+// P1: the holder is cut off without a sign. Its context ends before the next one is granted the lock.
+func TestBlackHoleWhileHolding(t *testing.T) {
+	for seed := range uint64(50) {
+		story(t, func(t *testing.T, s *zktest.Server, k kind) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			a := recipetest.Client(t, s, framework.WithSessionTimeout(4*time.Second))
+			held := k.acquire(t, a)
+			waiter := k.waiting(t, recipetest.Client(t, s))
+			time.Sleep(recipetest.Below(random, 5*time.Second))
+			direction := []zktest.Direction{zktest.Both, zktest.FromClient, zktest.ToClient}[random.IntN(3)]
+			s.BlackHole(recipetest.Session(t, a), direction)
+			blind := unreachable(s) // no way back either
+			lost := make(chan time.Time, 1)
+			context.AfterFunc(held.Context(), func() { lost <- time.Now() })
+			next := waiter.End()
+			require.NoError(t, next.Err)
+			ended := <-lost
+			require.True(t, ended.Before(next.At), "the context ended at %v, the next grant was at %v", ended, next.At)
+			lostBy(t, held, framework.ErrSessionLost)
+			blind.Remove()
+			release(t, next.Value)
+		})
+	}
+}
+
+func TestLossPolicies(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		c := recipetest.Client(t, s)
+		held := k.acquire(t, c)
+		recipetest.Cut(t, s, c)
+		time.Sleep(3 * time.Second)
+		require.True(t, held.Valid())
+		require.NoError(t, held.Context().Err())
+		release(t, held)
+
+		held = k.begin(t, c, framework.SuspendedIsLoss).End().OK()
+		recipetest.Cut(t, s, c)
+		time.Sleep(3 * time.Second)
+		lostBy(t, held, framework.ErrSuspended)
+		require.True(t, s.Exists(pathOf(held)), "it has to be released all the same")
+		require.ErrorIs(t, held.Release(background), framework.ErrSuspended)
+		k.clean(t, s)
+	})
+}
+
+// With SuspendedIsLoss a turn that comes while the connection is away is taken when it is back.
+func TestTurnComesWhileSuspended(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
+		held := k.acquire(t, a)
+		waiter := k.begin(t, b, framework.SuspendedIsLoss).Waits()
+		refused := unreachable(s)
+		s.Cut(recipetest.Session(t, b))
+		time.Sleep(time.Second)
+		release(t, held)
+		waiter.Waits()
+		refused.Remove()
+		next := waiter.End().OK()
+		require.True(t, next.Valid())
+		release(t, next)
+		k.clean(t, s)
+	})
+}
+
+// The connection goes at the very moment of the grant: with SuspendedIsLoss that is no error of Acquire, and
+// no hold that is over at once without its context saying so.
+func TestSuspendedAtTheMomentOfTheGrant(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		c := recipetest.Client(t, s)
+		require.NoError(t, s.Create(lockPath, nil))
+		random := rand.New(rand.NewPCG(1, 1))
+		for range 300 {
+			call := k.begin(t, c, framework.SuspendedIsLoss)
+			for range random.IntN(60) {
+				runtime.Gosched()
+			}
+			s.Cut(recipetest.Session(t, c))
+			held := call.End().OK()
+			if err := held.Release(background); err != nil {
+				require.ErrorIs(t, err, framework.ErrSuspended)
+				require.ErrorIs(t, context.Cause(held.Context()), framework.ErrSuspended)
+			}
+			time.Sleep(5 * time.Second)
+			k.clean(t, s)
+		}
+	})
+}
+
+// Nobody there: the retry policy decides how long to try, and the error says what was tried.
+func TestNoServer(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		s.Stop()
+		c, err := framework.New(s.Addr(), framework.WithDialer(s.Dial))
+		require.NoError(t, err)
+		defer c.Close()
+		acquire, try := k.make(c, framework.SessionOnly)
+		for _, call := range []acquireFunc{acquire, try} {
+			began := time.Now()
+			_, err = call(background)
+			require.ErrorIs(t, err, framework.ErrNotConnected)
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, s.Addr())
+			require.Greater(t, time.Since(began), time.Minute)
+			require.Less(t, time.Since(began), 2*time.Minute)
+
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			began = time.Now()
+			_, err = call(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, time.Second, time.Since(began))
+			cancel()
+		}
+	})
+}
+
+// A long outage does not cost waiters their calls: they are in line again when the servers are back.
+func TestOutageWhileWaiting(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
+		held := k.acquire(t, a)
+		waiters := []*recipetest.Call[mutex.Held]{k.waiting(t, b), k.waiting(t, a)}
+		s.Stop()
+		time.Sleep(10 * time.Minute)
+		require.True(t, waiters[0].Pending() && waiters[1].Pending())
+		require.False(t, held.Valid())
+		require.NoError(t, s.Start())
+		for _, waiter := range waiters {
+			go func() {
+				if waiter.End().Err == nil {
+					_ = waiter.Value.Release(background)
+				}
+			}()
+		}
+		for _, waiter := range waiters {
+			waiter.End().OK()
+		}
+		time.Sleep(time.Second)
+		k.clean(t, s)
+	})
+}
+
+// A transaction with the guard is executed only while the lock is held, for any client, also when the holder
+// does not know yet that it is not.
+func TestGuard(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		require.NoError(t, s.Create("/store", nil))
+		other := recipetest.Client(t, s)
+		write := func(held mutex.Held, data string) error {
+			set := other.TransactionOp().SetData().ForPath("/store", []byte(data))
+			_, err := other.Transaction(background, append(guardsOf(held), set)...)
+			return err
+		}
+		held := k.acquire(t, recipetest.Client(t, s))
+		require.NoError(t, s.Set(pathOf(held), []byte("x"))) // by a revoker, say: that does not matter
+		require.NoError(t, write(held, "1"))
+		last := pathOf(held)
+		if several, ok := held.(*semaphore.Lease); ok {
+			last = several.Paths()[1]
+		}
+		require.NoError(t, s.Delete(last))
+		require.ErrorIs(t, write(held, "2"), framework.ErrNoNode)
+		lostBy(t, held, framework.ErrNodeDeleted)
+		_ = held.Release(background)
+		held = k.acquire(t, recipetest.Client(t, s))
+		release(t, held)
+		require.ErrorIs(t, write(held, "3"), framework.ErrNoNode)
+		data, _, err := s.Get("/store")
+		require.NoError(t, err)
+		require.Equal(t, "1", string(data))
+	})
+}
+
+// An administrator deletes the node that is held.
+func TestAdministratorDeletesTheHoldersNode(t *testing.T) {
+	story(t, func(t *testing.T, s *zktest.Server, k kind) {
+		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
+		for _, waited := range []bool{false, true} {
+			var held mutex.Held
+			if waited {
+				first := k.acquire(t, a)
+				next := k.waiting(t, b)
+				release(t, first)
+				held = next.End().OK()
+			} else {
+				held = k.acquire(t, b)
+				time.Sleep(100 * time.Millisecond)
+			}
+			require.NoError(t, s.Delete(pathOf(held)))
+			lostBy(t, held, framework.ErrNodeDeleted)
+			require.ErrorIs(t, held.Release(background), framework.ErrNodeDeleted)
+			k.clean(t, s)
+		}
+	})
+}
+
+// A lock that is dropped without Release is said to be, with its path; it stays held. Not in a bubble: the
+// collector's cleanups run outside of it.
+func TestForgottenRelease(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			s := zktest.RunT(t)
+			var log recipetest.Log
+			c := recipetest.Client(t, s, framework.WithLogger(log.Logger()))
+			release(t, k.acquire(t, c))
+			node := pathOf(k.acquire(t, c)) // dropped
+			require.Eventually(t, func() bool {
+				runtime.GC()
+				return strings.Contains(log.String(), node)
+			}, 10*time.Second, time.Millisecond)
+			require.Equal(t, 1, strings.Count(log.String(), "without Release"), "the released one is not mentioned")
+			_, try := k.make(c, framework.SessionOnly)
+			_, err := try(background)
+			require.ErrorIs(t, err, mutex.ErrNotAcquired, "it is still held")
+
+			// Those whose sessions have ended hold nothing: only later ones are mentioned.
+			require.NoError(t, s.DeleteAll(lockPath))
+			closed := recipetest.Client(t, s, framework.WithLogger(log.Logger()))
+			k.acquire(t, closed)
+			require.NoError(t, closed.Close())
+			lost := recipetest.Client(t, s, framework.WithLogger(log.Logger()))
+			k.acquire(t, lost)
+			session, err := lost.Session(t.Context())
+			require.NoError(t, err)
+			s.Expire(session.ID())
+			<-session.Done()
+			for range 5 {
+				node := pathOf(k.acquire(t, c))
+				require.Eventually(t, func() bool {
+					runtime.GC()
+					return strings.Contains(log.String(), node)
+				}, 10*time.Second, time.Millisecond)
+				require.NoError(t, s.DeleteAll(lockPath))
+			}
+			require.Equal(t, 6, strings.Count(log.String(), "without Release"), log.String())
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package leader
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// An outdated reading is not recorded, and does not change since when the role is what it is.
+func TestOutdatedReadingIsNotRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c candidate
+		began := time.Now()
+		late := reading{number: 1, state: framework.Connected} // began before the next one, and ends after it
+		now, recorded := c.record(reading{number: 2, state: framework.Connected, leading: true})
+		require.True(t, recorded)
+		require.Equal(t, Health{Role: Leading, Since: began}, now)
+		time.Sleep(time.Minute)
+		_, recorded = c.record(late)
+		require.False(t, recorded)
+		now, recorded = c.record(reading{number: 3, state: framework.Connected, leading: true})
+		require.True(t, recorded)
+		require.Equal(t, Health{Role: Leading, Since: began}, now)
+	})
+}
