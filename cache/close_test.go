@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Answers that have come and were not looked at, because the cache was busy, have set watches: whoever closes it takes those off, too. Which of the
-// two a busy cache sees first is a matter of chance.
+// Answers that have come and were not looked at, because the cache was busy, have set watches. Close takes
+// those off, too. Whether a busy cache sees its end or the answers first is a matter of chance.
 func TestCloseWhileAnswersWait(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		for i := range 300 {
@@ -23,7 +23,9 @@ func TestCloseWhileAnswersWait(t *testing.T) {
 		}
 		for range 20 {
 			busy, free := make(chan struct{}, 1), make(chan struct{})
-			tree, err := cache.New(c, "/r", cache.WithOneShotWatches(), cache.WithDecoder(func(path string, data []byte) ([]byte, error) {
+			tree, err := cache.New(c, "/r", cache.WithOneShotWatches(), cache.WithDecoder(func(
+				path string, data []byte,
+			) ([]byte, error) {
 				if strings.HasPrefix(path, "/r/") {
 					select {
 					case busy <- struct{}{}:
@@ -43,7 +45,7 @@ func TestCloseWhileAnswersWait(t *testing.T) {
 	})
 }
 
-// The same for the persistent watch, whose answer comes behind that to a read.
+// The same for the persistent watch, whose answer comes after that to a read.
 func TestCloseWhileTheWatchWaits(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r")

@@ -9,7 +9,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// delta is what a subscriber that has fallen behind has still to hear about one path: what it knows, and what is there now.
+// delta is what a subscriber that has fallen behind has still to hear about one path: what it knows, and what
+// is there now.
 type delta struct {
 	old, new *Node
 	gone     bool  // in between the subscriber's node was deleted, if only to come back as it was
@@ -45,8 +46,8 @@ func (d delta) dies() bool {
 	return d.old != nil && (d.new == nil || !sameNode(d.old.Stat, d.new.Stat))
 }
 
-// sameNode says that two Stats of a path are of one node, and not of one that was deleted and another that was created. The czxid would do, if
-// servers were never wiped or restored, which makes them use zxids again.
+// sameNode says that two Stats of a path are of one node, and not of one that was deleted and another that
+// was created. The czxid would do, if servers were never wiped or restored, which makes them use zxids again.
 func sameNode(a, b framework.Stat) bool { return a.Czxid == b.Czxid && a.Ctime == b.Ctime }
 
 // sameData says that there was no change of the data between two Stats of one node.
@@ -54,8 +55,8 @@ func sameData(a, b framework.Stat) bool {
 	return a.Mzxid == b.Mzxid && a.Mtime == b.Mtime && a.Version == b.Version
 }
 
-// deltas is what is kept for a subscriber beyond its queue: the latest state per path, and so never more than there are nodes, those that are
-// there and those that the subscriber believes to be.
+// deltas is what is kept for a subscriber beyond its queue: the latest state per path, and so never more than
+// there are nodes, those that are there and those that the subscriber believes to be.
 type deltas struct {
 	nodes       map[string]delta
 	connection  *framework.StateChange
@@ -73,7 +74,8 @@ func (d *deltas) add(ev Event) {
 			d.nodes = map[string]delta{}
 		}
 		old, known := d.nodes[ev.Path]
-		if now := old.then(ev, known && old.tells()); now.void() { // a Failed alone says nothing about what the subscriber knows
+		// a Failed alone says nothing about what the subscriber knows
+		if now := old.then(ev, known && old.tells()); now.void() {
 			delete(d.nodes, ev.Path)
 		} else {
 			d.nodes[ev.Path] = now
@@ -81,8 +83,8 @@ func (d *deltas) add(ev Event) {
 	}
 }
 
-// healed forgets that the node at path cannot be read.
-func (d *deltas) healed(path string) {
+// forgetFailure forgets that the node at path cannot be read.
+func (d *deltas) forgetFailure(path string) {
 	n, known := d.nodes[path]
 	if !known || n.err == nil {
 		return
@@ -94,8 +96,9 @@ func (d *deltas) healed(path string) {
 	}
 }
 
-// events returns the same as a list: first the state of the connection, which comes before what it has brought, then what is gone, children before their
-// parents, then what is new or changed, parents before their children, then the rest. Played back on what the subscriber has, they give what is there.
+// events returns the same as a list: first the state of the connection, which comes before what it has
+// brought, then what is gone, children before their parents, then what is new or changed, parents before
+// their children, then the rest. Played back on what the subscriber has, they give what is there.
 func (d *deltas) events() []Event {
 	paths := slices.SortedFunc(maps.Keys(d.nodes), comparePaths)
 	events := make([]Event, 0, len(paths))
@@ -128,8 +131,9 @@ func (d *deltas) events() []Event {
 	return events
 }
 
-// dead says which of the sorted paths are to be reported as deleted: whoever drops all that is below a deleted node shall have been told, so a node
-// that came back as it was counts when one above it is another now.
+// dead says which of the sorted paths are to be reported as deleted. A subscriber may drop everything below a
+// deleted node. So a node that is back as it was counts as deleted, too, if a node above it is another one
+// now.
 func (d *deltas) dead(paths []string) []bool {
 	dead := make([]bool, len(paths))
 	above := "" // the topmost that dies, of those that the next path may be below
@@ -144,8 +148,8 @@ func (d *deltas) dead(paths []string) []bool {
 	return dead
 }
 
-// comparePaths orders paths as a walk through the tree does: parents before their children, siblings by name. Plain comparison would put "/a-b"
-// between "/a" and "/a/b".
+// comparePaths orders paths as a walk through the tree does: parents before their children, siblings by name.
+// Plain comparison would put "/a-b" between "/a" and "/a/b".
 func comparePaths(a, b string) int {
 	for i := 0; i < len(a) && i < len(b); i++ {
 		if a[i] == b[i] {

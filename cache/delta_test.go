@@ -44,32 +44,46 @@ func TestDeltas(t *testing.T) {
 	}{
 		{"nothing", nil, ""},
 		{"created", []Event{created("/a", 1)}, "Created /a 1:1"},
-		{"created and changed", []Event{created("/a", 1), changed("/a", 1, 1, 2), changed("/a", 1, 2, 3)}, "Created /a 1:3"},
+		{"created and changed", []Event{created("/a", 1), changed("/a", 1, 1, 2), changed("/a", 1, 2, 3)},
+			"Created /a 1:3"},
 		{"come and gone", []Event{created("/a", 1), changed("/a", 1, 1, 2), deleted("/a", 1, 2)}, ""},
 		{"come, gone and come", []Event{created("/a", 1), deleted("/a", 1, 1), created("/a", 3)}, "Created /a 3:3"},
 		{"changed twice", []Event{changed("/a", 1, 1, 2), changed("/a", 1, 2, 5)}, "Changed /a 1:1 1:5"},
 		{"changed and gone", []Event{changed("/a", 1, 1, 2), deleted("/a", 1, 2)}, "Deleted /a 1:1"},
 		{"gone", []Event{deleted("/a", 1, 2)}, "Deleted /a 1:2"},
 		{"gone and come", []Event{deleted("/a", 1, 2), created("/a", 4)}, "Deleted /a 1:2, Created /a 4:4"},
-		{"gone, come and changed", []Event{deleted("/a", 1, 2), created("/a", 4), changed("/a", 4, 4, 5)}, "Deleted /a 1:2, Created /a 4:5"},
-		{"gone, come and gone", []Event{deleted("/a", 1, 2), created("/a", 4), deleted("/a", 4, 4)}, "Deleted /a 1:2"},
-		{"gone, come, gone and come", []Event{deleted("/a", 1, 2), created("/a", 4), deleted("/a", 4, 4), created("/a", 6)}, "Deleted /a 1:2, Created /a 6:6"},
+		{"gone, come and changed", []Event{deleted("/a", 1, 2), created("/a", 4), changed("/a", 4, 4, 5)},
+			"Deleted /a 1:2, Created /a 4:5"},
+		{"gone, come and gone", []Event{deleted("/a", 1, 2), created("/a", 4), deleted("/a", 4, 4)},
+			"Deleted /a 1:2"},
+		{"gone, come, gone and come", []Event{deleted("/a", 1, 2), created("/a", 4), deleted("/a", 4, 4),
+			created("/a", 6)}, "Deleted /a 1:2, Created /a 6:6"},
 		{"deletions before creations, children before parents and after them",
-			[]Event{deleted("/a/b", 2, 2), deleted("/a", 1, 1), created("/c", 5), created("/a", 6), created("/a-b", 7), created("/a/b", 8)},
+			[]Event{deleted("/a/b", 2, 2), deleted("/a", 1, 1), created("/c", 5), created("/a", 6), created("/a-b", 7),
+				created("/a/b", 8)},
 			"Deleted /a/b 2:2, Deleted /a 1:1, Created /a 6:6, Created /a/b 8:8, Created /a-b 7:7, Created /c 5:5"},
-		{"gone and back as it was", []Event{deleted("/a", 1, 2), {Type: Created, Path: "/a", New: version("/a", 1, 2)}}, ""},
-		{"gone and back as it was, below another node", []Event{deleted("/a/b", 2, 2), deleted("/a-b", 3, 3), deleted("/a", 1, 1), created("/a", 6), created("/a/b", 2), created("/a-b", 3)},
+		{"gone and back as it was", []Event{deleted("/a", 1, 2),
+			{Type: Created, Path: "/a", New: version("/a", 1, 2)}}, ""},
+		{"gone and back as it was, below another node",
+			[]Event{deleted("/a/b", 2, 2), deleted("/a-b", 3, 3), deleted("/a", 1, 1), created("/a", 6),
+				created("/a/b", 2), created("/a-b", 3)},
 			"Deleted /a/b 2:2, Deleted /a 1:1, Created /a 6:6, Created /a/b 2:2"},
 		{"failed", []Event{failed("/a", "x"), failed("/a", "y")}, "Failed /a y"},
 		{"failed and then well", []Event{failed("/a", "x"), changed("/a", 1, 1, 2)}, "Changed /a 1:1 1:2"},
-		{"failed and then gone, never known", []Event{created("/a", 1), failed("/a", "x"), deleted("/a", 1, 1)}, ""},
-		{"changed and failed", []Event{changed("/a", 1, 1, 2), failed("/a", "x")}, "Changed /a 1:1 1:2, Failed /a x"},
+		{"failed and then gone, never known", []Event{created("/a", 1), failed("/a", "x"), deleted("/a", 1, 1)},
+			""},
+		{"changed and failed", []Event{changed("/a", 1, 1, 2), failed("/a", "x")},
+			"Changed /a 1:1 1:2, Failed /a x"},
 		{"gone and failed", []Event{deleted("/a", 1, 2), failed("/a", "x")}, "Deleted /a 1:2, Failed /a x"},
-		{"the last state of the connection", []Event{state(framework.Suspended), created("/a", 1), state(framework.Lost), state(framework.Reconnected)},
+		{"the last state of the connection", []Event{state(framework.Suspended), created("/a", 1),
+			state(framework.Lost), state(framework.Reconnected)},
 			"ConnectionChanged: Reconnected in epoch 1, Created /a 1:1"},
-		{"the change of the connection before what it has brought", []Event{state(framework.Suspended), state(framework.Reconnected), deleted("/a", 1, 2), created("/b", 4), {Type: Initialized}},
+		{"the change of the connection before what it has brought",
+			[]Event{state(framework.Suspended), state(framework.Reconnected), deleted("/a", 1, 2), created("/b", 4),
+				{Type: Initialized}},
 			"ConnectionChanged: Reconnected in epoch 1, Deleted /a 1:2, Created /b 4:4, Initialized"},
-		{"initialized", []Event{created("/a", 1), {Type: Initialized}, created("/b", 2)}, "Created /a 1:1, Created /b 2:2, Initialized"},
+		{"initialized", []Event{created("/a", 1), {Type: Initialized}, created("/b", 2)},
+			"Created /a 1:1, Created /b 2:2, Initialized"},
 	} {
 		var d deltas
 		for _, ev := range tc.in {
@@ -154,12 +168,14 @@ func (m *model) read() bool {
 	return true
 }
 
-// Whatever happens, and however the subscriber reads: each event fits to those before it, and in the end it knows the tree.
+// Whatever happens, and however the subscriber reads: each event fits to those before it, and in the end it
+// knows the tree.
 func FuzzSubscription(f *testing.F) {
 	f.Add(uint8(1), []byte("\x00\x01\x02\x10\x11\x12\x30\x31\x32\x70"))
 	f.Add(uint8(3), []byte{0, 4, 8, 12, 5, 6, 9, 10, 255, 200, 0, 4, 8, 12, 14, 10, 6, 2})
 	f.Fuzz(func(t *testing.T, limit uint8, script []byte) {
-		m := &model{t: t, tree: map[string]*Node{}, view: map[string]*Node{}, sub: newSubscription(int(limit%8) + 1)}
+		m := &model{t: t, tree: map[string]*Node{}, view: map[string]*Node{},
+			sub: newSubscription(int(limit%8) + 1)}
 		for _, b := range script {
 			if b%4 == 3 {
 				for range b / 4 {
@@ -168,7 +184,7 @@ func FuzzSubscription(f *testing.F) {
 			} else {
 				m.change(modelPaths[int(b/4)%len(modelPaths)], b%4)
 			}
-			waiting := len(m.sub.queue) - m.sub.head
+			waiting := m.sub.queue.len()
 			require.LessOrEqual(t, waiting, m.sub.limit, "events that wait")
 			require.LessOrEqual(t, len(m.sub.batch), 2*len(modelPaths), "events that were merged")
 			if m.sub.rest != nil {
@@ -187,8 +203,8 @@ func TestAStreamThatIsNotRead(t *testing.T) {
 	for i := range 200_000 {
 		m.change(modelPaths[i%len(modelPaths)], byte(i/len(modelPaths)%3))
 	}
-	assert.Len(t, m.sub.queue, 100)
-	assert.Less(t, cap(m.sub.queue), 200)
+	assert.Equal(t, 100, m.sub.queue.len())
+	assert.Less(t, cap(m.sub.queue.items), 200)
 	assert.LessOrEqual(t, len(m.sub.rest.nodes), len(modelPaths))
 	n := 0
 	for ; m.read(); n++ {
@@ -214,22 +230,24 @@ func TestABacklogThatWasRead(t *testing.T) {
 	for name, limit := range map[string]int{"merged": 1, "queued": 2 * n} {
 		t.Run(name, func(t *testing.T) {
 			sub := newSubscription(limit)
-			before := heapInUse()
+			before := HeapInUse()
 			for i := range int64(n) {
 				path := fmt.Sprintf("/r/%d", i)
-				sub.put(Event{Type: Created, Path: path, New: &Node{Path: path, Data: data(), Stat: framework.Stat{Czxid: i + 1}}})
+				sub.put(Event{Type: Created, Path: path, New: &Node{Path: path, Data: data(),
+					Stat: framework.Stat{Czxid: i + 1}}})
 			}
-			require.Greater(t, heapInUse()-before, int64(n*size), "this measures something else")
+			require.Greater(t, HeapInUse()-before, int64(n*size), "this measures something else")
 			for ok := true; ok; {
 				_, ok, _ = sub.next()
 			}
-			assert.Less(t, heapInUse()-before, int64(256<<10))
+			assert.Less(t, HeapInUse()-before, int64(256<<10))
 			runtime.KeepAlive(sub)
 		})
 	}
 }
 
-func heapInUse() int64 {
+// HeapInUse is what is reachable, in bytes.
+func HeapInUse() int64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

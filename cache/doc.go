@@ -102,10 +102,13 @@
 // # Files
 //
 //	cache.go children.go node.go   the kinds of cache; typed.go decoded views; options.go
-//	events.go                      what is reported; subscription.go to whom; delta.go what a slow subscriber gets
-//	tree.go store.go               the nodes in memory, and who changes them; snapshot.go iterating them
-//	draft.go                       what is kept back until all is known; failures.go what cannot be read; complaints.go its log lines; limit.go the limit on data
-//	engine.go                      the goroutine that owns it all: sessions, gaps, time; waiting.go waiting for sync, and the inbox
-//	reads.go                       what is to be read, in which requests; replies.go the answers
-//	notices.go                     what watches report
+//	events.go                      what is reported; subscription.go to which subscriber; delta.go merged
+//	engine.go                      the goroutine that owns it all: sessions, loading, time
+//	way.go                         what the two ways of watching have to say: persistent.go, oneshot.go
+//	reads.go                       what is to be read; multiread.go and requests.go in which requests
+//	replies.go                     what the answers change; stale.go Stats that are read again
+//	tree.go store.go               the nodes in memory, and who changes them; readers.go snapshot.go reading
+//	draft.go                       what is kept back; show.go until when
+//	failures.go                    what cannot be read; complaints.go its log lines; limit.go the data limit
+//	waiting.go                     waiting for sync; fifo.go a queue
 package cache

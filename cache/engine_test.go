@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,50 +16,40 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The callback of an answer is registered when the request is on its way, so that it may be called behind that of a later event. The server's zxid of
-// before the last gap must not be taken for that of behind it.
+// The callback of an answer is registered when the request is on its way, so that it may be called after that
+// of a later event. The server's zxid of before the last gap must not be taken for that of after it.
 func TestALateAnswerAboutAnEarlierGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.RunT(t, zktest.Config{})
-		require.NoError(t, srv.Create("/r", nil))
-		client, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
-		require.NoError(t, err)
-		defer client.Close()
-		c, err := New(client, "/r")
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.WaitSynced(t.Context()))
+		c, _ := overheard(t, serverWith(t, "/r"))
 		open := make(chan bool, 1)
 		c.e.post(func() {
-			c.e.gap()
-			late := c.e.probes
-			c.e.gap()
-			c.e.probed(late, c.e.zxid, nil)
-			open <- c.e.probing
+			w := c.e.way.(*persistentWay)
+			w.gap()
+			late := w.questions
+			w.gap()
+			w.gotZxid(late, w.zxid, nil)
+			open <- w.gapOpen
 		})
 		assert.True(t, <-open, "it is still open what the last gap has hidden")
 		require.NoError(t, c.WaitSynced(t.Context()))
 	})
 }
 
-// A question that came to nothing is asked again, whether a reconnect follows or not.
-func TestAQuestionThatCameToNothing(t *testing.T) {
-	for _, err := range []error{framework.ErrNotConnected, framework.ErrConnectionLoss, fmt.Errorf("%w: %w", framework.ErrAuthFailed, framework.ErrNotConnected)} {
+// A question without an answer is asked again, whether a reconnect follows or not.
+func TestAQuestionWithoutAnAnswer(t *testing.T) {
+	for _, err := range []error{
+		framework.ErrNotConnected,
+		framework.ErrConnectionLoss,
+		fmt.Errorf("%w: %w", framework.ErrAuthFailed, framework.ErrNotConnected),
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.RunT(t, zktest.Config{})
-			require.NoError(t, srv.Create("/r", nil))
-			client, clientErr := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
-			require.NoError(t, clientErr)
-			defer client.Close()
-			c, cacheErr := New(client, "/r")
-			require.NoError(t, cacheErr)
-			defer c.Close()
-			require.NoError(t, c.WaitSynced(t.Context()))
+			c, _ := overheard(t, serverWith(t, "/r"))
 			asked := make(chan struct{})
 			c.e.post(func() {
-				c.e.gap()
-				c.e.probes++ // the true answer is to another question
-				c.e.probed(c.e.probes, 0, err)
+				w := c.e.way.(*persistentWay)
+				w.gap()
+				w.questions++ // the true answer is to another question
+				w.gotZxid(w.questions, 0, err)
 				close(asked)
 			})
 			<-asked
@@ -69,38 +60,18 @@ func TestAQuestionThatCameToNothing(t *testing.T) {
 	}
 }
 
-// As long as it is open whether anything was missed, the cache does not say that it is in sync.
-func TestNotInSyncWhileItIsOpenWhatWasMissed(t *testing.T) {
+// What a connection has revealed waits until that connection is reported, but only for a while. Until then
+// the cache is not in sync.
+func TestAConnectionThatIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.RunT(t, zktest.Config{})
-		require.NoError(t, srv.Create("/r", nil))
-		c, events := overheard(t, srv)
-		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
-		srv.Cut(0)
-		require.NoError(t, srv.Create("/r/missed", nil))
-		<-hold.Struck()
-		synctest.Wait()
-		assert.False(t, c.Progress().Synced)
-		hold.Release()
-		require.NoError(t, c.WaitSynced(t.Context()))
-		_, there := c.Get("/r/missed")
-		assert.True(t, there)
-		assert.Equal(t, []string{"Created /r/missed"}, events())
-	})
-}
-
-// What a connection has brought waits for the word of that connection, but not for ever; until then the cache is not in sync with it.
-func TestAConnectionOfWhichNobodyTells(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.RunT(t, zktest.Config{})
-		require.NoError(t, srv.Create("/r", nil))
+		srv := serverWith(t, "/r")
 		c, events := overheard(t, srv)
 		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
 		srv.Cut(0)
 		require.NoError(t, srv.Create("/r/new", nil))
 		<-hold.Struck()
 		synctest.Wait()
-		c.e.post(func() { c.e.told.connections-- }) // as if the word were still on its way
+		c.e.post(func() { c.e.showing.told.connections-- }) // as if the word were still on its way
 		hold.Release()
 		assert.Empty(t, events())
 		assert.False(t, c.Progress().Synced, "what it has read cannot be seen yet")
@@ -110,9 +81,10 @@ func TestAConnectionOfWhichNobodyTells(t *testing.T) {
 	})
 }
 
-// Also when changes are shown as they are read, one by one: what is created below a node that was made anew while there was no connection was never below
-// the old one. The child's answer comes before it is known which node is above it, and may do so again: because a look at a node with much data has found no
-// more than that it must be read, because the node's own answer came too soon, or because a read was refused.
+// Also when changes are shown as they are read, one by one: what is created below a node that was made anew
+// while there was no connection was never below the old one. The child's answer comes before it is known
+// which node is above it, and may do so again: because a look at a node with much data has found no more than
+// that it must be read, because the node's own answer came too soon, or because a read was refused.
 func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 	for name, story := range map[string]struct {
 		root, above string // what is replaced, and the node of which there is another child
@@ -150,16 +122,14 @@ func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 				require.NoError(t, srv.Create(story.above+"/1", nil))
 				time.Sleep(10 * time.Millisecond)
 				synctest.Wait()
-				c.e.post(func() {
-					c.e.loose, c.e.reads.single = true, true
-					c.e.store.record(false)
-				})
+				c.e.post(c.e.oneByOne)
 				if story.refused >= 0 {
-					srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, After: story.refused})
+					srv.Inject(refused("/r", story.refused))
 				}
 				hold.Release()
 				time.Sleep(3 * time.Second)
-				gone, back := []string{"Deleted " + story.above + "/0", "Deleted " + story.above}, []string{"Created " + story.above, "Created " + story.above + "/1"}
+				gone := []string{"Deleted " + story.above + "/0", "Deleted " + story.above}
+				back := []string{"Created " + story.above, "Created " + story.above + "/1"}
 				if story.root != story.above {
 					gone, back = append(gone, "Deleted "+story.root), append([]string{"Created " + story.root}, back...)
 				}
@@ -169,18 +139,17 @@ func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 	}
 }
 
-// Nor is a child shown before its parent, when the parent's read was refused and comes behind it.
+// Nor is a child shown before its parent when the parent's read was refused and comes after it.
 func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
 		require.NoError(t, srv.Create("/r", nil))
 		c, events := overheard(t, srv)
 		c.e.post(func() {
-			c.e.loose, c.e.reads.single = true, true
-			c.e.store.record(false)
-			c.e.counted++ // there is something else to be read
+			c.e.oneByOne()
+			c.e.reads.awaited++ // there is something else to be read
 		})
-		srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/new", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		srv.Inject(refused("/r/new", 0))
 		srv.Delay(0, 50*time.Millisecond)
 		require.NoError(t, srv.Create("/r/new", nil))
 		time.Sleep(10 * time.Millisecond)
@@ -190,12 +159,31 @@ func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 	})
 }
 
+// oneByOne has an engine read nodes one by one, and show them as they are read.
+func (e *engine) oneByOne() {
+	e.showing.loose, e.reads.sizes.single = true, true
+	e.store.record(false)
+}
+
+// refused refuses one read below prefix, after that many.
+func refused(prefix string, after int) zktest.Fault {
+	return zktest.Fault{
+		Op: "getData", PathPrefix: prefix, After: after, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp,
+	}
+}
+
+func serverWith(t *testing.T, path string) *zktest.Server {
+	srv := zktest.RunT(t, zktest.Config{})
+	require.NoError(t, srv.Create(path, nil))
+	return srv
+}
+
 // overheard is a cache of /r that is in sync, and what it has told of nodes since.
-func overheard(t *testing.T, srv *zktest.Server) (c *Cache, events func() []string) {
+func overheard(t *testing.T, srv *zktest.Server, opts ...Option) (c *Cache, events func() []string) {
 	client, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	c, err = New(client, "/r")
+	c, err = New(client, "/r", opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	require.NoError(t, c.WaitSynced(t.Context()))
@@ -215,30 +203,34 @@ func overheard(t *testing.T, srv *zktest.Server) (c *Cache, events func() []stri
 	}
 }
 
-// The answer that shows a parent's Stat may be called for behind a later event, too: what the event has changed of the Stat is not in it.
+// The callback of the answer that shows a parent's Stat may be called after a later event, too. What the
+// event has changed of the Stat is not in that answer.
 func TestALateAnswerAboutAParent(t *testing.T) {
 	for what, change := range map[string]func(*zktest.Server) error{
-		"a creation":            func(srv *zktest.Server) error { return srv.Create("/r/new", nil) },
-		"a creation once more":  func(srv *zktest.Server) error { return errors.Join(srv.Delete("/r/old"), srv.Create("/r/old", nil)) },
-		"a deletion":            func(srv *zktest.Server) error { return srv.Delete("/r/old") },
-		"a deletion of unknown": func(srv *zktest.Server) error { return errors.Join(srv.Create("/r/new", nil), srv.Delete("/r/new")) },
+		"a creation": func(srv *zktest.Server) error { return srv.Create("/r/new", nil) },
+		"a creation once more": func(srv *zktest.Server) error {
+			return errors.Join(srv.Delete("/r/old"), srv.Create("/r/old", nil))
+		},
+		"a deletion": func(srv *zktest.Server) error { return srv.Delete("/r/old") },
+		"a deletion of unknown": func(srv *zktest.Server) error {
+			return errors.Join(srv.Create("/r/new", nil), srv.Delete("/r/new"))
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.RunT(t, zktest.Config{})
-				require.NoError(t, srv.Create("/r/old", nil))
+				srv := serverWith(t, "/r/old")
 				c, _ := overheard(t, srv)
 				var asked op
 				var answer framework.Stat
 				c.e.post(func() {
 					c.e.look(c.e.store.top)
-					asked, _ = c.e.take()
+					asked, _ = c.e.take(bigData)
 					answer = c.e.store.top.stat()
 				})
 				synctest.Wait()
 				require.NoError(t, change(srv))
 				synctest.Wait()
-				c.e.post(func() { c.e.got(asked, nil, &answer, nil, nil) })
+				c.e.post(func() { c.e.got(asked, &framework.ReadResult{Stat: answer}) })
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				_, want, err := srv.Get("/r")
@@ -250,19 +242,61 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 	}
 }
 
-// Where changes come as fast as they can be read the queue is never empty. It takes memory for what stands in it, and not for all that ever did.
+// When changes come as fast as they can be read the queue is never empty. It takes memory for what stands in
+// it, and not for all that ever did.
 func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
-	var r reads
-	nodes := make([]node, 100)
-	for i := range nodes {
-		r.push(op{&nodes[i], readData})
+	var q fifo[int]
+	for i := range 100 {
+		q.push(i)
 	}
 	for i := range 100_000 {
-		o, ok := r.pop()
+		v, ok := q.pop()
 		require.True(t, ok)
-		require.Same(t, &nodes[i%len(nodes)], o.n, "in their order")
-		r.push(o)
-		require.Equal(t, len(nodes), r.waiting())
+		require.Equal(t, i%100, v, "in their order")
+		q.push(v)
+		require.Equal(t, 100, q.len())
 	}
-	assert.Less(t, cap(r.queue), 10*len(nodes))
+	assert.Less(t, cap(q.items), 1000)
+}
+
+// Changes that come while a decoder takes its time do not fill the memory. When the decoder is back, the
+// cache becomes equal to the tree.
+func TestNoticesThatWaitForADecoder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serverWith(t, "/r")
+		free, slow := make(chan struct{}), sync.OnceFunc(func() {})
+		tree, _ := overheard(t, srv, WithDecoder(func(_ string, data []byte) ([]byte, error) {
+			if string(data) == "slow" {
+				slow()
+			}
+			return data, nil
+		}))
+		slow = sync.OnceFunc(func() { <-free })
+		require.NoError(t, srv.Create("/r/slow", []byte("slow")))
+		synctest.Wait()
+		for i := range 3 * framework.WatchBacklog {
+			require.NoError(t, srv.Set("/r", fmt.Append(nil, i)))
+			if i%1000 == 0 {
+				require.NoError(t, srv.Create(fmt.Sprintf("/r/n%d", i), nil))
+			}
+		}
+		require.NoError(t, srv.Delete("/r/n0"))
+		synctest.Wait()
+		waiting := tree.e.inbox.Take()
+		assert.LessOrEqual(t, len(waiting), framework.WatchBacklog+10)
+		for _, p := range waiting {
+			tree.e.inbox.Put(p)
+		}
+		close(free)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		kids, err := tree.e.cfg.client.GetChildren().ForPath(t.Context(), "/r")
+		require.NoError(t, err)
+		assert.Equal(t, len(kids)+1, tree.Len())
+		root, _ := tree.Get("/r")
+		assert.Equal(t, fmt.Sprint(3*framework.WatchBacklog-1), string(root.Data))
+		w := tree.e.way.(*persistentWay)
+		assert.Zero(t, w.unread.events.Load())
+		assert.Zero(t, w.unread.bytes.Load())
+	})
 }

@@ -12,7 +12,8 @@ import (
 type Node struct {
 	// Path is the node's, relative to the namespace of the client.
 	Path string
-	// Data is shared with the cache and with others: do not change it. Nil if there is none, and with [WithoutData].
+	// Data is shared with the cache and with others: do not change it. Nil if there is none, and with
+	// [WithoutData].
 	Data []byte
 	Stat framework.Stat
 }
@@ -32,30 +33,26 @@ const (
 	Deleted
 	// Initialized says that all that was there has been reported. It comes once in a stream.
 	Initialized
-	// ConnectionChanged says that the state of the client's connection is State now. The cache keeps what it has through all of them.
+	// ConnectionChanged says that the state of the client's connection is State now. In every state the cache
+	// keeps what it has.
 	ConnectionChanged
-	// Failed says that the node at Path cannot be read or decoded; Err says why. The cache goes on holding what it had for it. What it may not read it
-	// tries again within a minute, what cannot be decoded when it has changed, and what there is no room for (ErrDataLimit) when there is. Failures lists what is so at present; that it is over is told by an event
-	// of the node only if it has changed.
+	// Failed says that the node at Path cannot be read or decoded; Err says why. The cache goes on holding what
+	// it had for it. A node that may not be read is tried again within a minute, one that cannot be decoded
+	// when it has changed, one for which there is no room (ErrDataLimit) when there is. Failures lists the
+	// nodes that fail at present. When a node recovers, there is an event only if it has changed.
 	Failed
 )
 
+var eventNames = [...]string{
+	Created: "Created", Changed: "Changed", Deleted: "Deleted",
+	Initialized: "Initialized", ConnectionChanged: "ConnectionChanged", Failed: "Failed",
+}
+
 func (t EventType) String() string {
-	switch t {
-	case Created:
-		return "Created"
-	case Changed:
-		return "Changed"
-	case Deleted:
-		return "Deleted"
-	case Initialized:
-		return "Initialized"
-	case ConnectionChanged:
-		return "ConnectionChanged"
-	case Failed:
-		return "Failed"
+	if t < Created || t > Failed {
+		return fmt.Sprintf("EventType(%d)", int8(t))
 	}
-	return fmt.Sprintf("EventType(%d)", int8(t))
+	return eventNames[t]
 }
 
 // Event is one event of a stream.
@@ -63,7 +60,8 @@ type Event struct {
 	Type EventType
 	// Path is that of the node, for Created, Changed, Deleted and Failed.
 	Path string
-	// Old is the node before, for Changed and Deleted; New is the node now, for Created and Changed. Do not change what they point to.
+	// Old is the node before, for Changed and Deleted; New is the node now, for Created and Changed. Do not
+	// change what they point to.
 	Old, New *Node
 	// State is set for ConnectionChanged.
 	State framework.StateChange

@@ -1,21 +1,49 @@
 package cache
 
 import (
+	"errors"
 	"iter"
 	"slices"
+	"time"
 )
 
-// Failures returns the nodes that cannot be read or decoded, by path, with the errors of their [Failed] events, as they were at one moment: the call of
-// the iteration. Parents come first. A node of which nothing could be read yet is among them and not in [Cache.All]; of the others All has the last that
-// could be read.
-func (c *Cache) Failures() iter.Seq2[string, error] { return c.e.store.allFailing() }
+// Nodes that cannot be read are tried again after retryFirst, then ever more slowly.
+const retryFirst, retryMost = time.Second, time.Minute
 
-// Failures is as in [Cache.Failures]; the parent is among them, too, when it is what cannot be read. Paths are whole paths.
-func (c *PathChildren) Failures() iter.Seq2[string, error] { return c.e.store.allFailing() }
+// failure is why a node cannot be read or decoded.
+type failure struct {
+	err   error
+	again bool // it is tried again
+}
+
+// failedNode is a node with its failure.
+type failedNode struct {
+	path string
+	err  error
+}
+
+// retries is when nodes that could not be read are tried again.
+type retries struct {
+	at      time.Time
+	wait    time.Duration // before the next time
+	full    int           // bytes held when there was no room for a node, 0 if there was
+	roomier bool          // there are fewer since
+
+	complaints complaints
+}
+
+// Failures returns the nodes that cannot be read or decoded, by path, with the errors of their [Failed]
+// events, as they were at one moment: the call of the iteration. Parents come first. A node of which nothing
+// could be read yet is among them and not in [Cache.All]; of the others All has the last that could be read.
+func (c *Cache) Failures() iter.Seq2[string, error] { return c.made().store.allFailing() }
+
+// Failures is as in [Cache.Failures]; the parent is among them, too, when it is what cannot be read. Paths
+// are whole paths.
+func (c *PathChildren) Failures() iter.Seq2[string, error] { return c.made().store.allFailing() }
 
 // Failure returns why the node cannot be read or decoded, or nil.
 func (c *Single) Failure() error {
-	for _, err := range c.e.store.allFailing() {
+	for _, err := range c.made().store.allFailing() {
 		return err
 	}
 	return nil
@@ -34,18 +62,67 @@ func (s *store) allFailing() iter.Seq2[string, error] {
 	}
 }
 
-// failure is a node that cannot be read.
-type failure struct {
-	path string
-	err  error
+// failing lists the nodes that cannot be read, parents first. mu is held.
+func (s *store) failing() []failedNode {
+	all := make([]failedNode, 0, len(s.failures))
+	for n, f := range s.failures {
+		all = append(all, failedNode{s.path(n), f.err})
+	}
+	slices.SortFunc(all, func(a, b failedNode) int { return comparePaths(a.path, b.path) })
+	return all
 }
 
-// failing lists them, parents first. mu is held.
-func (s *store) failing() []failure {
-	all := make([]failure, 0, len(s.failures))
-	for n, err := range s.failures {
-		all = append(all, failure{s.path(n), err})
+// fail notes that a node cannot be read.
+func (e *engine) fail(n *node, err error, again bool) {
+	if old, known := e.store.failures[n]; !known || old.err.Error() != err.Error() {
+		e.complain(e.store.path(n), err)
+		e.store.failed(n, failure{err, again})
 	}
-	slices.SortFunc(all, func(a, b failure) int { return comparePaths(a.path, b.path) })
-	return all
+	if again {
+		e.retrySoon()
+	}
+}
+
+// recovered notes that a node can be read.
+func (e *engine) recovered(n *node) {
+	if _, was := e.store.failures[n]; was {
+		if e.store.recovered(n); len(e.store.failures) == 0 {
+			e.retries.at, e.retries.wait = time.Time{}, retryFirst
+		}
+	}
+}
+
+func (e *engine) retrySoon() {
+	if e.retries.at.IsZero() {
+		e.retries.at = time.Now().Add(e.retries.wait)
+	}
+}
+
+// retry tries the nodes that could not be read, and, if there is more room, those for which there was none.
+func (e *engine) retry() {
+	r := &e.retries
+	for n, f := range e.store.failures {
+		if f.again || r.roomier && errors.Is(f.err, ErrDataLimit) {
+			e.want(n)
+		}
+	}
+	r.roomier = false
+	r.wait = min(2*r.wait, retryMost)
+}
+
+// undecoded notes that a node's data are not held. If there is no room for them, they are read again when
+// there is more; otherwise when they have changed.
+func (e *engine) undecoded(n *node, err error) {
+	if errors.Is(err, ErrDataLimit) {
+		e.retries.full = max(e.retries.full, e.store.bytes)
+	}
+	e.fail(n, err, false)
+}
+
+// retryIfRoomier has the nodes for which there was no room tried again when there is more.
+func (e *engine) retryIfRoomier() {
+	if e.store.bytes < e.retries.full {
+		e.retries.full, e.retries.roomier = 0, true
+		e.retrySoon()
+	}
 }

@@ -1,8 +1,13 @@
 package cache_test
 
 import (
+	"bytes"
+	"fmt"
+	"log/slog"
 	"maps"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,12 +18,15 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whoever comes late hears of what cannot be read, too, before being told that this is all; and it can be asked for.
+// A late subscriber hears of what cannot be read, too, before it is told that this is all; and it can be
+// asked for.
 func TestFailuresForALateSubscriber(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a", "/r/secret", "/r/b")
-		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
-		tree := open(t, c, "/r", cache.WithBuffer(1), cache.WithDecoder(func(path string, data []byte) ([]byte, error) {
+		revoke(t, srv, "/r/secret")
+		tree := open(t, c, "/r", cache.WithBuffer(1), cache.WithDecoder(func(
+			path string, data []byte,
+		) ([]byte, error) {
 			if path == "/r/b" {
 				return nil, assert.AnError
 			}
@@ -38,7 +46,7 @@ func TestFailuresForALateSubscriber(t *testing.T) {
 		assert.Equal(t, []string{"/r/b", "/r/secret"}, keys(tree.Failures()))
 		assert.ErrorIs(t, maps.Collect(tree.Failures())["/r/secret"], framework.ErrNoAuth)
 
-		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		grant(t, srv, "/r/secret")
 		require.NoError(t, srv.Delete("/r/b"))
 		time.Sleep(time.Minute)
 		settle()
@@ -53,13 +61,9 @@ func TestFailuresForALateSubscriber(t *testing.T) {
 func TestFailuresOfChildrenAndOfOneNode(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a")
-		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
-		kids, err := cache.NewPathChildren(c, "/r")
-		require.NoError(t, err)
-		defer kids.Close()
-		node, err := cache.NewNode(c, "/r")
-		require.NoError(t, err)
-		defer node.Close()
+		revoke(t, srv, "/r")
+		kids := started(cache.NewPathChildren(c, "/r"))(t)
+		node := started(cache.NewNode(c, "/r"))(t)
 		settle()
 		assert.Equal(t, []string{"/r"}, keys(kids.Failures()))
 		assert.ErrorIs(t, node.Failure(), framework.ErrNoAuth)
@@ -67,10 +71,123 @@ func TestFailuresOfChildrenAndOfOneNode(t *testing.T) {
 		settle()
 		assert.Equal(t, []string{"Failed /r: getData /r: no permission", "Initialized"}, late.take())
 
-		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		grant(t, srv, "/r")
 		time.Sleep(time.Minute)
 		settle()
 		assert.Empty(t, keys(kids.Failures()))
 		assert.NoError(t, node.Failure())
+	})
+}
+
+// size is how much data a cache holds.
+func size(tree *cache.Cache) (sum int) {
+	for _, n := range tree.All() {
+		sum += len(n.Data)
+	}
+	return sum
+}
+
+// What there is no room for is said, everything else is held, and the room of what is deleted or becomes
+// smaller is given back.
+func TestDataLimit(t *testing.T) {
+	text := func(size int) string { return strings.Repeat("x", size) }
+	inflate := func(_ string, data []byte) ([]byte, error) { return bytes.Repeat(data, 400), nil }
+	for name, kind := range map[string]struct {
+		with cache.Option
+		data func(t *testing.T, size int) []byte
+	}{
+		"compressed": {cache.WithCompressedData(), func(t *testing.T, n int) []byte { return zip(t, text(n)) }},
+		"decoded":    {cache.WithDecoder(inflate), func(_ *testing.T, n int) []byte { return make([]byte, n/400) }},
+		"as it is":   {cache.WithDataLimit(1000), func(_ *testing.T, n int) []byte { return make([]byte, n) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				require.NoError(t, srv.Create("/r", nil))
+				require.NoError(t, srv.Create("/r/a", kind.data(t, 400)))
+				require.NoError(t, srv.Create("/r/b", kind.data(t, 400)))
+				tree := open(t, c, "/r", kind.with, cache.WithDataLimit(1000))
+				l := listenTo(t, tree)
+				settle()
+				l.take()
+				require.NoError(t, srv.Create("/r/c", kind.data(t, 400)))
+				require.NoError(t, srv.Create("/r/c/kid", nil))
+				settle()
+				told := map[string]cache.Event{}
+				for _, ev := range l.all() {
+					told[ev.Path] = ev
+				}
+				assert.Equal(t, cache.Failed, told["/r/c"].Type)
+				assert.ErrorIs(t, told["/r/c"].Err, cache.ErrDataLimit)
+				assert.Equal(t, cache.Created, told["/r/c/kid"].Type, "what is below it is held")
+				assert.ErrorIs(t, maps.Collect(tree.Failures())["/r/c"], cache.ErrDataLimit)
+				assert.Equal(t, 800, size(tree))
+
+				require.NoError(t, srv.Set("/r/a", kind.data(t, 800)))
+				time.Sleep(10 * time.Minute)
+				settle()
+				n, _ := tree.Get("/r/a")
+				assert.Len(t, n.Data, 400, "what it had")
+				assert.Equal(t, []string{"/r/a", "/r/c"}, keys(tree.Failures()))
+				assert.Len(t, l.take(), 1, "it is said once")
+				srv.ResetCounts()
+				time.Sleep(10 * time.Minute)
+				assert.Zero(t, reads(srv), "nothing is tried without more room")
+
+				require.NoError(t, srv.Delete("/r/b"))
+				time.Sleep(61 * time.Second)
+				settle()
+				if _, held := tree.Get("/r/c"); held { // which of the two has its turn first is open
+					assert.Equal(t, []string{"/r/a"}, keys(tree.Failures()))
+				} else {
+					assert.Equal(t, []string{"/r/c"}, keys(tree.Failures()))
+				}
+				require.NoError(t, srv.Set("/r/a", nil))
+				time.Sleep(61 * time.Second)
+				settle()
+				assert.Empty(t, keys(tree.Failures()))
+				assert.Equal(t, 400, size(tree))
+				require.NoError(t, srv.Delete("/r/c/kid"))
+				require.NoError(t, srv.Delete("/r/c"))
+				require.NoError(t, srv.Set("/r/a", kind.data(t, 800)))
+				settle()
+				assert.Empty(t, keys(tree.Failures()), "the room of nodes that are gone is given back")
+				require.NoError(t, srv.Delete("/r/a"))
+				require.NoError(t, srv.Create("/r/a", kind.data(t, 800)))
+				settle()
+				assert.Empty(t, keys(tree.Failures()), "and of those that were made anew")
+			})
+		})
+	}
+}
+
+// Nodes that cannot be decoded, and change again and again, do not fill the log. The cache still knows each.
+func TestNodesThatCannotBeDecodedDoNotFillTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		var log bytes.Buffer // written on one goroutine, read in between
+		lines := func() int { synctest.Wait(); return strings.Count(log.String(), "cannot read a node") }
+		c := dial(t, srv, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		require.NoError(t, srv.Create("/r", nil))
+		require.NoError(t, srv.Create("/r/flaps", nil))
+		tree := open(t, c, "/r", cache.WithCompressedData())
+		for i := range 200 {
+			require.NoError(t, srv.Set("/r/flaps", []byte("not packed"))) // told each time: in between it can be read
+			synctest.Wait()
+			require.NoError(t, srv.Set("/r/flaps", zip(t, "packed")))
+			synctest.Wait()
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/n%d", i), []byte("not packed")))
+			synctest.Wait()
+		}
+		assert.Equal(t, 16, lines())
+		assert.Equal(t, 1, strings.Count(log.String(), "see Failures"))
+		failing := 0
+		for range tree.Failures() {
+			failing++
+		}
+		assert.Equal(t, 200, failing)
+
+		time.Sleep(time.Minute)
+		require.NoError(t, srv.Set("/r/flaps", []byte("not packed")))
+		assert.Equal(t, 17, lines())
 	})
 }

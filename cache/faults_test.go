@@ -1,8 +1,13 @@
 package cache_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -46,7 +51,8 @@ func TestAServerThatReportsWrongPaths(t *testing.T) {
 	}
 }
 
-// The right path in the event of somebody else's one-shot watch, which the cache hears of too, proves nothing.
+// The right path in the event of somebody else's one-shot watch, which the cache hears of too, proves
+// nothing.
 func TestAServerThatReportsWrongPathsToRecursiveWatches(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/a/y")
@@ -93,7 +99,9 @@ func kinds(srv *zktest.Server) (kinds []zktest.WatchKind) {
 func TestWithoutMultiRead(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		grow(t, srv, "/r", 500)
-		srv.Inject(zktest.Fault{Op: "multiRead", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrUnimplemented})
+		srv.Inject(zktest.Fault{
+			Op: "multiRead", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrUnimplemented,
+		})
 		settle()
 		srv.ResetCounts()
 		tree := open(t, c, "/r")
@@ -127,7 +135,8 @@ func TestSilentRefusals(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			settle()
 			same(t, srv, tree)
-			assert.Equal(t, []zktest.WatchKind{zktest.RecursiveWatch}, kinds(srv), "in the next session it is tried again")
+			assert.Equal(t, []zktest.WatchKind{zktest.RecursiveWatch}, kinds(srv),
+				"in the next session it is tried again")
 		})
 	}
 }
@@ -136,14 +145,15 @@ func TestARootThatCannotBeCreated(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r")
 		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
-		tree := open(t, c, "/r/root", cache.WithRootCreated())
+		tree := started(cache.New(c, "/r/root", cache.WithRootCreated()))(t)
 		l := listenTo(t, tree)
 		settle()
+		require.ErrorIs(t, tree.WaitSynced(t.Context()), framework.ErrNoAuth)
 		l.take()
 		time.Sleep(5 * time.Minute)
 		settle()
 		assert.Empty(t, l.take(), "what failed was told once")
-		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		grant(t, srv, "/r")
 		time.Sleep(2 * time.Minute)
 		settle()
 		assert.Equal(t, []string{"Created /r/root"}, l.take())
@@ -171,9 +181,7 @@ func TestTheWatchComesLate(t *testing.T) {
 			create(t, srv, "/r/a/x")
 			srv.Inject(zktest.Fault{Op: "addWatch", Times: 2, Action: action})
 			hold := srv.Inject(zktest.Fault{Op: "addWatch", Action: zktest.Hold, After: 2})
-			tree, err := cache.New(c, "/r")
-			require.NoError(t, err)
-			defer tree.Close()
+			tree := started(cache.New(c, "/r"))(t)
 			time.Sleep(30 * time.Second)
 			create(t, srv, "/r/a/y")
 			require.NoError(t, srv.Delete("/r/a/x"))
@@ -185,18 +193,17 @@ func TestTheWatchComesLate(t *testing.T) {
 	}
 }
 
-// The server refuses the watch for a while and answers the reads: what happens between those and the watch is found when that is set, and not before
-// has everything been read.
+// The server refuses the watch for a while and answers the reads: what happens between those and the watch is
+// found when that is set, and not before has everything been read.
 func TestTheWatchComesAfterTheLoad(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/b")
 		srv.Inject(zktest.Fault{Op: "addWatch", Times: 3, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
-		tree, err := cache.New(c, "/r")
-		require.NoError(t, err)
-		defer tree.Close()
+		tree := started(cache.New(c, "/r"))(t)
 		l := listenTo(t, tree)
 		time.Sleep(2500 * time.Millisecond)
-		assert.ElementsMatch(t, []string{"Created /r", "Created /r/a", "Created /r/a/x", "Created /r/b"}, l.take(), "the load is over")
+		assert.ElementsMatch(t, []string{"Created /r", "Created /r/a", "Created /r/a/x", "Created /r/b"}, l.take(),
+			"the load is over")
 		assert.False(t, tree.Progress().Synced)
 		create(t, srv, "/r/a/y")
 		require.NoError(t, srv.Delete("/r/a/x"))
@@ -237,8 +244,8 @@ func TestCutsDuringTheLoad(t *testing.T) {
 	})
 }
 
-// The Stat of a node arrives, and shows that there are new children, but the session ends before the list does. In the next session the Stat is the
-// same as the one that is known, and still the children are not.
+// The Stat of a node arrives, and shows that there are new children, but the session ends before the list
+// does. In the next session the Stat is the same as the one that is known, and still the children are not.
 func TestAListThatNeverCame(t *testing.T) {
 	for after := range 4 {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
@@ -247,18 +254,12 @@ func TestAListThatNeverCame(t *testing.T) {
 				tree := open(t, c, "/r")
 				l := listenTo(t, tree)
 				settle()
-				expire := func() {
-					s, err := c.Session(t.Context())
-					require.NoError(t, err)
-					srv.Expire(s.ID())
-					<-s.Done()
-				}
 				create(t, srv, "/r/a/y")
-				expire()
+				expire(t, srv, c)
 				create(t, srv, "/r/a/z", "/r/b/1", "/r/c/2")
 				lost := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.DropRequest, After: after, Times: -1})
 				time.Sleep(time.Second)
-				expire()
+				expire(t, srv, c)
 				lost.Remove()
 				settle()
 				require.NoError(t, tree.WaitSynced(t.Context()))
@@ -269,8 +270,8 @@ func TestAListThatNeverCame(t *testing.T) {
 	}
 }
 
-// A server skips the request that arms the watch again, and answers the next: the Stat of a parent then shows a child that nobody has told of. It must
-// not be taken for one that is known.
+// A server skips the request that arms the watch again, and answers the next: the Stat of a parent then shows
+// a child that nobody has told of. It must not be taken for one that is known.
 func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/a/y")
@@ -284,10 +285,7 @@ func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
 		<-skipped.Struck()
 		create(t, srv, "/r/a/new")
 		settle()
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
-		srv.Expire(s.ID())
-		<-s.Done()
+		expire(t, srv, c)
 		settle()
 		require.NoError(t, tree.WaitSynced(t.Context()))
 		same(t, srv, tree)
@@ -295,12 +293,15 @@ func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
 	})
 }
 
-// In a new session the watch is refused for long. What has been read meanwhile is shown, though more may be missing.
+// In a new session the watch is refused for long. What has been read meanwhile is shown, though more may be
+// missing.
 func TestAWatchThatIsRefusedForLong(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a")
 		tree := open(t, c, "/r")
-		refused := srv.Inject(zktest.Fault{Op: "addWatch", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		refused := srv.Inject(zktest.Fault{
+			Op: "addWatch", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp,
+		})
 		srv.Expire(srv.Sessions()[0].ID)
 		create(t, srv, "/r/b")
 		time.Sleep(20 * time.Second)
@@ -312,4 +313,124 @@ func TestAWatchThatIsRefusedForLong(t *testing.T) {
 		settle()
 		same(t, srv, tree)
 	})
+}
+
+// Something else that is under way may keep a cache from asking what it has missed, for longer than a
+// request waits for its turn. There is no next reconnect to be waited for then.
+func TestAQuestionThatWasNotSent(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+		create(t, srv, "/r/a", "/other")
+		gate := make(chan struct{}, 100)
+		gate <- struct{}{}
+		gated := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			select {
+			case <-gate:
+				return srv.Dial(ctx, network, addr)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		c := dial(t, srv, framework.WithWindow(1), framework.WithConnectionTimeout(time.Second),
+			framework.WithDialer(gated))
+		tree := open(t, c, "/r")
+		settle()
+		srv.Cut(0)
+		create(t, srv, "/r/missed")
+		time.Sleep(500 * time.Millisecond)
+		hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/other", Action: zktest.HoldReply})
+		// will be the first on the new connection
+		first := c.GetData().InBackground().ForPath(t.Context(), "/other")
+		gate <- struct{}{}
+		<-hold.Struck()
+		time.Sleep(2 * time.Second)
+		hold.Release()
+		_, err := first.Wait(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, srv.Set("/r/a", []byte("new")))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.True(t, tree.Progress().Synced)
+		same(t, srv, tree)
+	})
+}
+
+// ticket is a login that fails while it has run out.
+type ticket struct{ out atomic.Bool }
+
+func (*ticket) Name() string { return "TICKET" }
+
+func (l *ticket) Start(context.Context, string) (framework.SASLLogin, error) {
+	if l.out.Load() {
+		return nil, errors.New("no ticket")
+	}
+	return l, nil
+}
+
+func (*ticket) Step([]byte) (response []byte, done bool, err error) { return []byte{}, true, nil }
+
+// attempts counts what a client is asked for in the background, and says when that is more than anybody with
+// sense asks for. In virtual time nothing else would end a cache that asks without a pause.
+type attempts struct {
+	n    atomic.Int64
+	many chan struct{}
+}
+
+func (a *attempts) hooks() framework.Hooks {
+	count := func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+		if op.Background && a.n.Add(1) == 20_000 {
+			close(a.many)
+		}
+		return nil
+	}
+	return framework.Hooks{Operation: count}
+}
+
+// pass lets time pass.
+func (a *attempts) pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-a.many:
+		require.Fail(t, "the cache asks without a pause")
+	case <-time.After(d):
+	}
+}
+
+// While no server accepts the login every request is refused at once. The cache asks from time to time, and
+// goes on when it is accepted.
+func TestWhileTheLoginIsRefused(t *testing.T) {
+	for name, opts := range watching {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+				grow(t, srv, "/r", 500)
+				login, asked := &ticket{}, &attempts{many: make(chan struct{})}
+				c := dial(t, srv, framework.WithSASL(login), framework.WithHooks(asked.hooks()),
+					framework.WithSessionTimeout(5*time.Minute))
+				loaded := open(t, c, "/r", opts...)
+				// Something to read later, from a time when the login was in order.
+				require.NoError(t, srv.Delete("/r/dir-0001/node-00000100"))
+				login.out.Store(true)
+				srv.Cut(0)
+				asked.pass(t, 2*time.Second)
+				require.ErrorIs(t, c.Health().Err(), framework.ErrAuthFailed)
+				late, err := cache.NewTree(c, "/r", opts...) // the session lives
+				require.NoError(t, err)
+				defer late.Close()
+				asked.n.Store(0)
+				asked.pass(t, time.Minute)
+				assert.Less(t, asked.n.Load(), int64(200), "requests in a minute")
+				create(t, srv, "/r/new")
+
+				login.out.Store(false)
+				asked.pass(t, 15*time.Second)
+				for _, tree := range []*cache.Cache{loaded, late} {
+					require.NoError(t, tree.WaitSynced(t.Context()))
+					same(t, srv, tree)
+				}
+				require.NoError(t, srv.Set("/r/new", []byte("newer")))
+				settle()
+				same(t, srv, late)
+				same(t, srv, loaded)
+			})
+		})
+	}
 }

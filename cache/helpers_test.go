@@ -43,7 +43,11 @@ func ways(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *framework.Cl
 
 func dial(t *testing.T, srv *zktest.Server, opts ...framework.Option) *framework.Client {
 	t.Helper()
-	opts = append([]framework.Option{framework.WithDialer(srv.Dial), framework.WithSessionTimeout(10 * time.Second), framework.WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil)))}, opts...)
+	opts = append([]framework.Option{
+		framework.WithDialer(srv.Dial),
+		framework.WithSessionTimeout(10 * time.Second),
+		framework.WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil))),
+	}, opts...)
 	c, err := framework.New(srv.Addr(), opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
@@ -54,15 +58,52 @@ func dial(t *testing.T, srv *zktest.Server, opts ...framework.Option) *framework
 // open makes a cache of a whole tree and waits for it.
 func open(t *testing.T, c *framework.Client, root string, opts ...cache.TreeOption) *cache.Cache {
 	t.Helper()
-	tree, err := cache.NewTree(c, root, opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = tree.Close() })
-	require.NoError(t, tree.WaitSynced(t.Context()))
-	return tree
+	return synced(cache.NewTree(c, root, opts...))(t)
 }
 
-func contextWithCause(t *testing.T) (context.Context, context.CancelCauseFunc) {
-	return context.WithCancelCause(t.Context())
+// started closes a cache when the test ends: started(cache.New(c, "/r"))(t).
+func started[C interface{ Close() error }](c C, err error) func(t *testing.T) C {
+	return func(t *testing.T) C {
+		t.Helper()
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+}
+
+// synced is started, and waits until the cache is in sync.
+func synced[C interface {
+	Close() error
+	WaitSynced(ctx context.Context) error
+}](c C, err error) func(t *testing.T) C {
+	return func(t *testing.T) C {
+		t.Helper()
+		require.NoError(t, started(c, err)(t).WaitSynced(t.Context()))
+		return c
+	}
+}
+
+// slowed has a subscriber call between before it takes the next event.
+func slowed(events stream, between func(ev cache.Event)) stream {
+	return func(ctx context.Context) iter.Seq2[cache.Event, error] {
+		return func(yield func(cache.Event, error) bool) {
+			for ev, err := range events(ctx) {
+				if !yield(ev, err) {
+					return
+				}
+				between(ev)
+			}
+		}
+	}
+}
+
+// expire ends the client's session, as if it had expired.
+func expire(t *testing.T, srv *zktest.Server, c *framework.Client) {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	srv.Expire(s.ID())
+	<-s.Done()
 }
 
 // settle lets everything come to rest, also what waits for a second.
@@ -82,7 +123,7 @@ type state struct {
 func wanted(srv *zktest.Server, root string) map[string]state {
 	want := map[string]state{}
 	for path, n := range srv.Tree() {
-		if path == root || root == "/" || len(path) > len(root) && path[:len(root)] == root && path[len(root)] == '/' {
+		if path == root || root == "/" || strings.HasPrefix(path, root+"/") {
 			want[path] = state{string(n.Data), framework.Stat(n.Stat)}
 		}
 	}
@@ -107,7 +148,8 @@ func same(t *testing.T, srv *zktest.Server, tree *cache.Cache) {
 	if lines := diff(wanted(srv, tree.Root()), got); !assert.Empty(t, lines) && !failed {
 		path, _, _ := strings.Cut(lines[0], " ")
 		for _, line := range srv.Trace() {
-			if !strings.Contains(line, " ping ") && (strings.Contains(line, path+" ") || !strings.Contains(line, " /")) || strings.Contains(line, zkpath.Parent(path)+" ") {
+			pathless := !strings.Contains(line, " ping ") && !strings.Contains(line, " /")
+			if pathless || strings.Contains(line, path+" ") || strings.Contains(line, zkpath.Parent(path)+" ") {
 				t.Log(line)
 			}
 		}
@@ -154,17 +196,22 @@ type listener struct {
 	bad    []string // events that do not fit to those before
 }
 
+type stream func(ctx context.Context) iter.Seq2[cache.Event, error]
+
 // listen subscribes. Look at the result after settle only.
-func listen(t *testing.T, events func(ctx context.Context) iter.Seq2[cache.Event, error]) *listener {
+func listen(t *testing.T, events stream) *listener {
 	t.Helper()
 	return listenBelow(t, "", events)
 }
 
 // listenBelow is listen for a whole tree: a node's parent must have been told of before.
-func listenBelow(t *testing.T, root string, events func(ctx context.Context) iter.Seq2[cache.Event, error]) *listener {
+func listenBelow(t *testing.T, root string, events stream) *listener {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &listener{nodes: map[string]cache.Node{}, failed: map[string]bool{}, done: make(chan struct{}), cancel: cancel, root: root}
+	l := &listener{
+		nodes: map[string]cache.Node{}, failed: map[string]bool{},
+		done: make(chan struct{}), cancel: cancel, root: root,
+	}
 	go func() {
 		defer close(l.done)
 		for ev, err := range events(ctx) {
@@ -212,7 +259,8 @@ func (l *listener) hear(ev cache.Event) {
 		if !known {
 			complain("not known")
 		}
-		if ev.Old == nil || ev.New == nil || ev.New.Stat.Czxid != old.Stat.Czxid || ev.New.Stat.Mzxid == old.Stat.Mzxid || ev.Old.Stat.Mzxid != old.Stat.Mzxid {
+		if ev.Old == nil || ev.New == nil || ev.New.Stat.Czxid != old.Stat.Czxid ||
+			ev.New.Stat.Mzxid == old.Stat.Mzxid || ev.Old.Stat.Mzxid != old.Stat.Mzxid {
 			complain("old %v, new %v, known %v", ev.Old, ev.New, old)
 		}
 		l.nodes[ev.Path] = *ev.New
@@ -224,7 +272,7 @@ func (l *listener) hear(ev cache.Event) {
 			complain("old %v, new %v, known %v", ev.Old, ev.New, old)
 		}
 		delete(l.nodes, ev.Path)
-		for path := range l.nodes { // whoever drops all that is below must not lose anything by it
+		for path := range l.nodes { // a subscriber may drop all that is below
 			if ev.Path != "/" && strings.HasPrefix(path, ev.Path+"/") {
 				complain("%s is below it", path)
 			}

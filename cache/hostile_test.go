@@ -1,8 +1,10 @@
 package cache_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"slices"
@@ -18,6 +20,101 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/zktest"
 )
+
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// meter measures the frames that a server sends.
+type meter struct {
+	dial dialer
+
+	mu    sync.Mutex
+	sizes []int
+}
+
+func (m *meter) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return rewriting(m.dial, func(frame []byte) []byte {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.sizes = append(m.sizes, len(frame))
+		return frame
+	})(ctx, network, addr)
+}
+
+func (m *meter) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sizes = nil
+}
+
+func (m *meter) largest() (size int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.sizes {
+		size = max(size, n)
+	}
+	return size
+}
+
+func (m *meter) total() (size int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.sizes {
+		size += n
+	}
+	return size
+}
+
+// lying reports the events of recursive watches for the path of the watch, as some servers do, except for the
+// paths of other watches.
+func lying(srv *zktest.Server, watch string, others ...string) dialer {
+	return rewriting(srv.Dial, func(frame []byte) []byte {
+		var h jute.ReplyHeader
+		var ev jute.WatcherEvent
+		if jute.Unmarshal(frame, &h) != nil || h.Xid != jute.XidNotification ||
+			jute.Unmarshal(frame[16:], &ev) != nil {
+			return frame
+		}
+		if slices.Contains(kinds(srv), zktest.RecursiveWatch) && !slices.Contains(others, ev.Path) {
+			ev.Path = watch
+		}
+		return jute.Marshal(&h, &ev)
+	})
+}
+
+// rewriting passes every frame from the server through f.
+func rewriting(dial dialer, f func(frame []byte) []byte) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &rewritten{Conn: conn, in: bufio.NewReader(conn), f: f}, nil
+	}
+}
+
+type rewritten struct {
+	net.Conn
+	in  *bufio.Reader
+	out bytes.Buffer
+	f   func([]byte) []byte
+}
+
+func (r *rewritten) Read(b []byte) (int, error) {
+	if r.out.Len() == 0 {
+		var size [4]byte
+		if _, err := io.ReadFull(r.in, size[:]); err != nil {
+			return 0, err
+		}
+		frame := make([]byte, binary.BigEndian.Uint32(size[:]))
+		if _, err := io.ReadFull(r.in, frame); err != nil {
+			return 0, err
+		}
+		frame = r.f(frame)
+		r.out.Write(binary.BigEndian.AppendUint32(nil, uint32(len(frame))))
+		r.out.Write(frame)
+	}
+	return r.out.Read(b)
+}
 
 // meddler dials a server that also says what a test wants.
 type meddler struct {
@@ -78,13 +175,15 @@ func meddled(t *testing.T, edit func([]byte) []byte, f func(t *testing.T, m *med
 	})
 }
 
-// A server may tell of nodes that cannot be. They could never be read, so the cache would have them as failures for good.
+// A server may tell of nodes that cannot be. They could never be read, so the cache would have them as
+// failures for good.
 func TestAnEventOfANodeThatCannotBe(t *testing.T) {
 	meddled(t, as, func(t *testing.T, m *meddler, c *framework.Client) {
 		tree := open(t, c, "/r")
 		for _, path := range []string{"/r/\x00", "/r/..", "/r/a/\x1b[31m"} {
 			for _, what := range []int32{jute.EventNodeCreated, jute.EventNodeDataChanged, jute.EventNodeDeleted} {
-				m.say(jute.Frame(&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: -1}, &jute.WatcherEvent{Type: what, State: jute.StateSyncConnected, Path: path}))
+				m.say(jute.Frame(&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: -1},
+					&jute.WatcherEvent{Type: what, State: jute.StateSyncConnected, Path: path}))
 			}
 		}
 		time.Sleep(10 * time.Second)
@@ -97,14 +196,11 @@ func TestAnEventOfANodeThatCannotBe(t *testing.T) {
 
 // A name that is a path would make a node stand in two places.
 func TestAListWithAPathForAName(t *testing.T) {
-	meddled(t, func(b []byte) []byte { return bytes.ReplaceAll(slices.Clone(b), []byte("a_b"), []byte("a/b")) }, func(t *testing.T, m *meddler, c *framework.Client) {
+	rename := func(b []byte) []byte { return bytes.ReplaceAll(slices.Clone(b), []byte("a_b"), []byte("a/b")) }
+	meddled(t, rename, func(t *testing.T, m *meddler, c *framework.Client) {
 		require.NoError(t, m.srv.Create("/r/a_b", nil))
 		tree := open(t, c, "/r")
 		settle()
-		var paths []string
-		for path := range tree.All() {
-			paths = append(paths, path)
-		}
-		assert.Equal(t, []string{"/r", "/r/a", "/r/a/b"}, paths)
+		assert.Equal(t, []string{"/r", "/r/a", "/r/a/b"}, keys(tree.All()))
 	})
 }

@@ -3,7 +3,6 @@ package cache
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
@@ -22,7 +21,8 @@ func gunzip(path string, data []byte, room int) ([]byte, error) {
 	}
 	plain, err := framework.Gzip{Limit: max(1, min(room, unpackedLimit))}.Decompress(path, data)
 	if room < unpackedLimit && errors.Is(err, framework.ErrDecompressedTooLarge) {
-		err = fmt.Errorf("%w: %w", ErrDataLimit, framework.ErrDecompressedTooLarge) // without figures that differ each time: it would be told each time
+		// Without figures: an error that differs each time would be reported each time.
+		err = fmt.Errorf("%w: %w", ErrDataLimit, framework.ErrDecompressedTooLarge)
 	}
 	return plain, err
 }
@@ -44,27 +44,4 @@ func (e *engine) decode(n *node, data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrDataLimit, len(data))
 	}
 	return data, nil
-}
-
-// undecoded notes that a node's data are not held. For want of room they are read again when there is more; otherwise when they have changed.
-func (e *engine) undecoded(n *node, err error) {
-	if errors.Is(err, ErrDataLimit) {
-		e.full = max(e.full, e.store.bytes)
-	}
-	e.fail(n, err, false)
-}
-
-// makeUseOfRoom has what there was no room for tried again, by and by, when there is more than there was.
-func (e *engine) makeUseOfRoom() {
-	if e.store.bytes < e.full {
-		e.full, e.roomier = 0, true
-		if e.retryAt.IsZero() {
-			e.retryAt = time.Now().Add(e.retryIn)
-		}
-	}
-}
-
-// worthTrying says whether a node that could not be read is to be tried again now.
-func (e *engine) worthTrying(t trouble) bool {
-	return t.again || e.roomier && errors.Is(t.err, ErrDataLimit)
 }

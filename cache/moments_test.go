@@ -16,11 +16,13 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// replacements has a node replaced 200 times, each time in one transaction, by one of the same or of another name, and every look in between find a
-// state that was.
+// replacements has a node replaced 200 times, each time in one transaction, by one of the same or of another
+// name, and every look in between find a state that was.
 func replacements(t *testing.T, names []string, rest func(i int) time.Duration) {
 	// What a server has to say of a transaction arrives piece by piece, and an answer takes its time.
-	bothWays(t, zktest.Config{Pace: 300 * time.Microsecond}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+	bothWays(t, zktest.Config{Pace: 300 * time.Microsecond}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
 		create(t, srv, "/r/d/"+names[0])
 		writer := dial(t, srv)
 		tree := open(t, c, "/r", opts...)
@@ -40,7 +42,8 @@ func replacements(t *testing.T, names []string, rest func(i int) time.Duration) 
 			for i := range 200 {
 				op := writer.TransactionOp()
 				from, to := names[i%len(names)], names[(i+1)%len(names)]
-				_, err := writer.Transaction(t.Context(), op.Delete().ForPath("/r/d/"+from), op.Create().ForPath("/r/d/"+to, fmt.Append(nil, i)))
+				_, err := writer.Transaction(t.Context(), op.Delete().ForPath("/r/d/"+from),
+					op.Create().ForPath("/r/d/"+to, fmt.Append(nil, i)))
 				assert.NoError(t, err)
 				time.Sleep(rest(i))
 			}
@@ -87,24 +90,21 @@ func replacements(t *testing.T, names []string, rest func(i int) time.Duration) 
 }
 
 func TestANodeReplacedByATransaction(t *testing.T) {
-	replacements(t, []string{"x"}, func(int) time.Duration { return 0 })
+	for _, names := range [][]string{{"x"}, {"x", "y"}} {
+		for _, pause := range []time.Duration{0, time.Millisecond} {
+			t.Run(fmt.Sprint(names, pause), func(t *testing.T) {
+				replacements(t, names, func(i int) time.Duration { return time.Duration(i%7) * pause })
+			})
+		}
+	}
 }
 
-func TestANodeReplacedByATransactionNowAndThen(t *testing.T) {
-	replacements(t, []string{"x"}, func(i int) time.Duration { return time.Duration(i%7) * time.Millisecond })
-}
-
-func TestANodeReplacedByAnotherInATransaction(t *testing.T) {
-	replacements(t, []string{"x", "y"}, func(int) time.Duration { return 0 })
-}
-
-func TestANodeReplacedByAnotherInATransactionNowAndThen(t *testing.T) {
-	replacements(t, []string{"x", "y"}, func(i int) time.Duration { return time.Duration(i%7) * time.Millisecond })
-}
-
-// Changes that come so fast that there never is a moment at which all is known are not kept back for long, and the cache stays in sync.
+// Changes that come so fast that there never is a moment at which all is known are not kept back for long,
+// and the cache stays in sync.
 func TestChangesWithoutAPause(t *testing.T) {
-	bothWays(t, zktest.Config{Pace: 100 * time.Microsecond}, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
+	bothWays(t, zktest.Config{Pace: 100 * time.Microsecond}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
 		grow(t, srv, "/r", 100)
 		require.NoError(t, srv.Create("/r/clock", []byte("0")))
 		tree := open(t, c, "/r", opts...)
@@ -125,5 +125,204 @@ func TestChangesWithoutAPause(t *testing.T) {
 		settle()
 		same(t, srv, tree)
 		l.replays(t, srv, "/r")
+	})
+}
+
+// watching are the options of a cache with the persistent watch and of one with one-shot watches.
+var watching = map[string][]cache.TreeOption{"persistent": nil, "one-shot": {cache.WithOneShotWatches()}}
+
+// optionStory is a test with options for the cache that it opens.
+type optionStory func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption)
+
+// bothWays runs f with each way of watching.
+func bothWays(t *testing.T, cfg zktest.Config, f optionStory) {
+	for name, opts := range watching {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, cfg, func(t *testing.T, srv *zktest.Server, c *framework.Client) { f(t, srv, c, opts...) })
+		})
+	}
+}
+
+// outage cuts the connection, has something happen meanwhile, and something else when the client is back and
+// waits for the first answer to what it asks.
+func outage(t *testing.T, srv *zktest.Server, meanwhile, back func()) {
+	t.Helper()
+	var holds []*zktest.Injection
+	for _, op := range []string{"multiRead", "getData", "getChildren2"} {
+		holds = append(holds, srv.Inject(zktest.Fault{Op: op, PathPrefix: "/r", Action: zktest.Hold}))
+	}
+	srv.Cut(0)
+	meanwhile()
+	settle()
+	back()
+	settle()
+	for _, hold := range holds {
+		hold.Release()
+		hold.Remove()
+	}
+	settle()
+}
+
+// A node comes while there is no connection, and a child of it when there is one again, before the cache has
+// asked what it has missed.
+func TestAChildBeforeItsParentIsRead(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		tree := open(t, c, "/r", opts...)
+		l := listenTo(t, tree)
+		settle()
+		l.take()
+		outage(t, srv, func() { create(t, srv, "/r") }, func() { create(t, srv, "/r/kid") })
+		assert.Equal(t, []string{"Created /r", "Created /r/kid"}, l.take())
+		l.replays(t, srv, "/r")
+		same(t, srv, tree)
+	})
+}
+
+// A node is deleted and made anew while there is no connection. What is created below it when there is one
+// again was never below the old one.
+func TestAChildOfAnotherNodeOfThatName(t *testing.T) {
+	for name, root := range map[string]string{"root": "/r", "below": "/r/dir"} {
+		t.Run(name, func(t *testing.T) {
+			bothWays(t, zktest.Config{}, func(
+				t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+			) {
+				create(t, srv, root+"/0")
+				tree := open(t, c, "/r", opts...)
+				l := listenTo(t, tree)
+				settle()
+				l.take()
+				outage(t, srv, func() {
+					require.NoError(t, srv.DeleteAll(root))
+					create(t, srv, root)
+				}, func() { create(t, srv, root+"/1") })
+				want := []string{"Deleted " + root + "/0", "Deleted " + root, "Created " + root, "Created " + root + "/1"}
+				assert.Equal(t, want, l.take())
+				l.replays(t, srv, "/r")
+				same(t, srv, tree)
+			})
+		})
+	}
+}
+
+// The same for a subscriber that reads slowly and drops all that is below a deleted node.
+func TestAChildOfAnotherNodeOfThatNameForASlowSubscriber(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		create(t, srv, "/r/0")
+		tree := open(t, c, "/r", append(opts, cache.WithBuffer(3))...)
+		stuck := make(chan struct{})
+		l := listenBelow(t, "/r", slowed(tree.Events, func(ev cache.Event) {
+			if ev.Type == cache.Initialized {
+				<-stuck
+			}
+		}))
+		settle()
+		l.take()
+		outage(t, srv, func() { // two changes of the connection, and one event more has room
+			require.NoError(t, srv.DeleteAll("/r"))
+			create(t, srv, "/r")
+		}, func() { create(t, srv, "/r/1") })
+		close(stuck)
+		settle()
+		assert.Equal(t, []string{"Deleted /r/0", "Deleted /r", "Created /r", "Created /r/1"}, l.take())
+		l.replays(t, srv, "/r")
+	})
+}
+
+// A node and its child are replaced while the cache reads what there is for the first time: until there has
+// been a moment at which all is known, what is read is shown. The child that was asked for before counts only
+// when it is known which node it is below: not while it is open whether anything was missed, not when the
+// look at a node with much data has found no more than that it must be read, and not when the node's own
+// answer did not count.
+func TestAChildOfAnotherNodeOfThatNameInTheFirstLoad(t *testing.T) {
+	for _, big := range []string{"none", "/r", "/r/dir"} {
+		t.Run(big, func(t *testing.T) {
+			bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				grow := func(path string) {
+					create(t, srv, path)
+					if path == big {
+						require.NoError(t, srv.Set(path, make([]byte, 10_000)))
+					}
+				}
+				grow("/r")
+				grow("/r/dir")
+				create(t, srv, "/r/dir/kid")
+				hold := srv.Inject(zktest.Fault{Op: "multiRead", PathPrefix: "/r/dir/kid", Action: zktest.Hold})
+				tree := started(cache.NewTree(c, "/r"))(t)
+				l := listenTo(t, tree)
+				settle()
+				assert.Equal(t, []string{"Created /r", "Created /r/dir"}, l.take())
+				srv.Cut(0)
+				require.NoError(t, srv.DeleteAll("/r/dir"))
+				grow("/r/dir")
+				create(t, srv, "/r/dir/kid")
+				hold.Release()
+				hold.Remove()
+				srv.Delay(0, 50*time.Millisecond)
+				settle()
+				settle()
+				assert.Equal(t, []string{"Deleted /r/dir", "Created /r/dir", "Created /r/dir/kid", "Initialized"},
+					l.take())
+				l.replays(t, srv, "/r")
+				same(t, srv, tree)
+			})
+		})
+	}
+}
+
+// A reconnect is reported before the changes that it revealed.
+func TestReconnectedComesFirst(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		create(t, srv, "/r")
+		tree := open(t, c, "/r", opts...)
+		l := listenTo(t, tree)
+		settle()
+		l.all()
+		for i := range 300 {
+			srv.Cut(0)
+			path := fmt.Sprintf("/r/%d", i)
+			create(t, srv, path)
+			time.Sleep(5 * time.Second)
+			settle()
+			var got []string
+			for _, ev := range l.all() {
+				got = append(got, ev.String())
+			}
+			require.Equal(t, []string{"ConnectionChanged: Suspended in epoch 1",
+				"ConnectionChanged: Reconnected in epoch 1", "Created " + path}, got)
+		}
+	})
+}
+
+// As long as it is open whether anything was missed, or what the one-shot watches have told is not read, the
+// cache does not say that it is in sync.
+func TestNotInSyncWhileItIsOpenWhatWasMissed(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		create(t, srv, "/r/a")
+		tree := open(t, c, "/r", opts...)
+		for _, path := range []string{"/r", "/r/a"} {
+			var holds []*zktest.Injection
+			for _, op := range []string{"multiRead", "getData"} {
+				hold := srv.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: zktest.Hold})
+				holds = append(holds, hold)
+			}
+			srv.Cut(0)
+			require.NoError(t, srv.Set("/r/a", []byte("missed, with "+path+" held")))
+			settle()
+			assert.False(t, tree.Progress().Synced, path)
+			for _, hold := range holds {
+				hold.Release()
+				hold.Remove()
+			}
+			require.NoError(t, tree.WaitSynced(t.Context()))
+			same(t, srv, tree)
+		}
 	})
 }

@@ -27,14 +27,15 @@ type treeOption func(*config) error
 
 func (o treeOption) apply(c *config) error { return o(c) }
 
-// config is what the faces make the engine do.
+// config is what a cache is made of.
 type config struct {
+	client     *framework.Client
 	root       string
 	hideRoot   bool
 	maxDepth   int // negative: none
 	accept     func(path string) bool
 	traverse   func(path string) bool
-	decode     func(path string, data []byte, room int) ([]byte, error) // room is how much there is room for
+	decode     func(path string, data []byte, room int) ([]byte, error) // room is in bytes
 	dataLimit  int                                                      // bytes of data, 0: by decode
 	noData     bool
 	createRoot bool
@@ -42,7 +43,7 @@ type config struct {
 	buffer     int
 }
 
-// configure validates what a face was given.
+// configure checks what a constructor was given.
 func configure[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (config, error) {
 	if err := client.Over(); errors.Is(err, framework.ErrNoClient) {
 		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidOption, err)
@@ -51,7 +52,7 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 	if err := zkpath.Validate(root, false); errors.As(err, &fault) {
 		return cfg, fmt.Errorf("cache: %w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
 	}
-	cfg.root, cfg.buffer = root, defaultBuffer
+	cfg.client, cfg.root, cfg.buffer = client, root, defaultBuffer
 	for _, opt := range opts {
 		if any(opt) == nil {
 			return cfg, invalid("an option is nil; leave it out")
@@ -79,8 +80,8 @@ const (
 	defaultDataLimit = 256 << 20
 )
 
-// WithBuffer is how many events wait for a subscriber before they are merged: see [Cache.Events]. Default 1024. They are merged earlier when their paths
-// and data come to more than 16 MiB.
+// WithBuffer is how many events wait for a subscriber before they are merged: see [Cache.Events]. Default
+// 1024. They are merged earlier when their paths and data come to more than 16 MiB.
 func WithBuffer(events int) Option {
 	return option(func(c *config) error {
 		if events < 1 {
@@ -91,18 +92,21 @@ func WithBuffer(events int) Option {
 	})
 }
 
-// WithoutData keeps no data, only each node's Stat; a node costs less memory then, and the events have no data either. What is read from the server
-// is the same. Default: data is kept.
-func WithoutData() Option {
-	return option(func(c *config) error { c.noData = true; return nil })
-}
+// WithoutData keeps no data, only each node's Stat; a node costs less memory then, and the events have no
+// data either. What is read from the server is the same. Default: data is kept.
+func WithoutData() Option { return option(func(c *config) error { c.noData = true; return nil }) }
 
-// WithDataLimit bounds how many bytes of data the cache holds, in sum over its nodes, as it holds them: decoded, and without what subscribers have still to be
-// told of. A node for which there is no room is [Failed] with [ErrDataLimit], and the cache goes on holding what it had for that node; it holds all the others, and
-// tries that node again within a minute when there is more room, because others have been deleted or have less data. Default: 256 MiB for a cache with
-// [WithDecoder] or [WithCompressedData]; no limit for one that holds data as they are stored, and so no more than the servers do.
+// WithDataLimit bounds the bytes of data that the cache holds, in sum over its nodes, as it holds them:
+// decoded. What waits for subscribers is not counted. A node for which there is no room is [Failed] with
+// [ErrDataLimit], and the cache goes on holding what it had for that node. It holds all the others. When
+// there is more room, because others were deleted or have less data, it tries that node again within a
+// minute.
 //
-// There is no limit for how many nodes it holds: whoever may create nodes below the root makes it hold them. See [WithFilter] and [WithMaxDepth].
+// Default: 256 MiB for a cache with [WithDecoder] or [WithCompressedData]. No limit for a cache that holds
+// data as they are stored, and so no more than the servers do.
+//
+// The number of nodes is not limited: anyone who may create nodes below the root makes the cache hold them.
+// See [WithFilter] and [WithMaxDepth].
 func WithDataLimit(bytes int) Option {
 	return option(func(c *config) error {
 		if bytes < 1 {
@@ -113,9 +117,11 @@ func WithDataLimit(bytes int) Option {
 	})
 }
 
-// WithDecoder has f turn what is stored in a node into what the cache holds as its Data: for compressed or encrypted nodes. f may keep or return
-// data itself; it runs on the cache's goroutine, for one node at a time, must not block, and must not use the cache. When it fails the event is
-// [Failed], and the cache goes on holding what it had for that node. What f makes is bounded in sum by [WithDataLimit]. Default: data as it is.
+// WithDecoder has f turn the data that is stored in a node into what the cache holds as its Data: for
+// compressed or encrypted nodes. f runs on the cache's goroutine, for one node at a time; it must not block
+// and must not use the cache. It may keep or return data itself. When it fails, the node is [Failed], and the
+// cache goes on holding what it had for it. [WithDataLimit] bounds what f makes, in sum. Default: data as it
+// is.
 func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 	return option(func(c *config) error {
 		if f == nil {
@@ -126,24 +132,26 @@ func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 	})
 }
 
-// WithCompressedData is a [WithDecoder] for data that was compressed as Curator does by default, by gzip: see [framework.Gzip]. Data of no length stay
-// so. What cannot be decompressed, or would be more than 8 MiB, is [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge), and what there is no room
-// for with [ErrDataLimit]: see [WithDataLimit]. A cache holds data as they are stored unless told so, also that of a client with framework.WithCompression. For another codec: WithDecoder(codec.Decompress).
+// WithCompressedData is a [WithDecoder] for data that was compressed as Curator does by default, by gzip: see
+// [framework.Gzip]. Empty data stay empty. A node that cannot be decompressed, or would be more than 8 MiB,
+// is [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge); one for which there is no room with
+// [ErrDataLimit].
+//
+// Without this option a cache holds data as they are stored, also for a client with
+// framework.WithCompression. For another codec: WithDecoder(codec.Decompress).
 func WithCompressedData() Option {
-	return option(func(c *config) error {
-		c.decode = gunzip
-		return nil
-	})
+	return option(func(c *config) error { c.decode = gunzip; return nil })
 }
 
-// WithRootCreated creates the root, and what it lacks above it, as containers when it is missing, also when it is reaped later. Default: the cache
-// waits for the root to appear, and never writes.
+// WithRootCreated creates the root, and missing nodes above it, as containers whenever the root is missing,
+// also when it has been reaped. Default: the cache waits for the root to appear, and never writes.
 func WithRootCreated() Option {
 	return option(func(c *config) error { c.createRoot = true; return nil })
 }
 
-// WithOneShotWatches uses one-shot watches although the server has better ones. They cost two watches and two reads per node, and after a reconnect
-// in the same session only what has changed is read: worth it for few nodes, or large ones, behind a bad connection. Default: a persistent recursive watch where the server has it.
+// WithOneShotWatches uses one-shot watches although the server has better ones. They cost two watches and two
+// reads per node. After a reconnect in the same session only what has changed is read. This pays for few
+// nodes, or large ones, over a bad connection. Default: a persistent recursive watch if the server has it.
 func WithOneShotWatches() Option {
 	return option(func(c *config) error { c.oneShot = true; return nil })
 }
@@ -159,9 +167,10 @@ func WithMaxDepth(depth int) TreeOption {
 	})
 }
 
-// WithFilter leaves out the nodes for which accept says false, with all below them. It is asked for every node below the root, on the cache's
-// goroutine: it must not block, must not use the cache, and must give the same answer for a path each time. Default: all are in. Corresponds to
-// acceptChild of Curator's TreeCacheSelector.
+// WithFilter leaves out the nodes for which accept says false, and all nodes below them. accept is asked for
+// every node below the root, on the cache's goroutine: it must not block, must not use the cache, and must
+// give the same answer for a path each time. Default: all nodes are in. Corresponds to acceptChild of
+// Curator's TreeCacheSelector.
 func WithFilter(accept func(path string) bool) TreeOption {
 	return treeOption(func(c *config) error {
 		if accept == nil {
@@ -172,8 +181,9 @@ func WithFilter(accept func(path string) bool) TreeOption {
 	})
 }
 
-// WithTraversal leaves out the children of the nodes for which traverse says false, but not those nodes. What holds for [WithFilter] holds for
-// traverse. Default: no node is a leaf by order. Corresponds to traverseChildren of Curator's TreeCacheSelector.
+// WithTraversal leaves out the children of the nodes for which traverse says false, but not those nodes.
+// traverse is bound by the rules of [WithFilter]. Default: no node is cut off from its children. Corresponds
+// to traverseChildren of Curator's TreeCacheSelector.
 func WithTraversal(traverse func(path string) bool) TreeOption {
 	return treeOption(func(c *config) error {
 		if traverse == nil {

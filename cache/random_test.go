@@ -1,10 +1,8 @@
 package cache_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -24,8 +22,9 @@ var (
 	seeds     = flag.Int("seeds", 0, "how many random histories; 0: 1000, or 40 with -short")
 )
 
-// A writer changes a tree at random, through cuts, expiries, restarts and hangs. In the end the cache is equal to the tree, and so is what the
-// events amount to, for a subscriber that keeps up and for one that does not. Every event fits to those before it.
+// A writer changes a tree at random, through cuts, expiries, restarts and hangs. In the end the cache is
+// equal to the tree, and so is what the events amount to, for a subscriber that keeps up and for one that
+// does not. Every event fits to those before it.
 func TestRandomHistories(t *testing.T) {
 	n := *seeds
 	switch {
@@ -56,7 +55,7 @@ type writer struct {
 	*rand.Rand
 	srv   *zktest.Server
 	root  string
-	nodes int // about how many there shall be
+	nodes int // about how many there are to be
 	have  int // about how many there are
 	large bool
 }
@@ -64,7 +63,8 @@ type writer struct {
 func history(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 4711))
 	profile := []zktest.Profile{zktest.V38, zktest.V384, zktest.V39, zktest.V35}[r.IntN(4)]
-	w := &writer{Rand: r, srv: zktest.RunT(t, zktest.Config{Profile: profile}), root: []string{"/", "/r", "/deep/root"}[r.IntN(3)], nodes: 5 + r.IntN(60)}
+	w := &writer{Rand: r, srv: zktest.RunT(t, zktest.Config{Profile: profile}),
+		root: []string{"/", "/r", "/deep/root"}[r.IntN(3)], nodes: 5 + r.IntN(60)}
 	opts := []cache.TreeOption{cache.WithBuffer(1 + r.IntN(40))}
 	if r.IntN(4) == 0 {
 		opts = append(opts, cache.WithOneShotWatches())
@@ -77,24 +77,13 @@ func history(t *testing.T, seed uint64) {
 		w.write()
 	}
 	c := dial(t, w.srv)
-	tree, err := cache.NewTree(c, w.root, opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = tree.Close() })
+	tree := started(cache.NewTree(c, w.root, opts...))(t)
 	quick := listenTo(t, tree)
 	pace := time.Duration(r.IntN(300)) * time.Millisecond
 	if w.large {
 		pace /= 100
 	}
-	slow := listenBelow(t, w.root, func(ctx context.Context) iter.Seq2[cache.Event, error] {
-		return func(yield func(cache.Event, error) bool) {
-			for ev, err := range tree.Events(ctx) {
-				time.Sleep(pace)
-				if !yield(ev, err) {
-					return
-				}
-			}
-		}
-	})
+	slow := listenBelow(t, w.root, slowed(tree.Events, func(cache.Event) { time.Sleep(pace) }))
 	for range 3 + r.IntN(8) {
 		w.burst()
 		w.trouble()
@@ -173,8 +162,10 @@ func (w *writer) trouble() {
 		s.Heal()
 	case 8:
 		// A request of the cache's is struck: its answer gets lost, or comes late.
-		op := []string{"multiRead", "getData", "getChildren2", "exists", "addWatch", "setWatches2", "setWatches"}[w.IntN(7)]
-		i := s.Inject(zktest.Fault{Op: op, Times: 1 + w.IntN(3), After: w.IntN(3), Delay: time.Duration(w.IntN(2000)) * time.Millisecond,
+		op := []string{"multiRead", "getData", "getChildren2", "exists", "addWatch", "setWatches2",
+			"setWatches"}[w.IntN(7)]
+		i := s.Inject(zktest.Fault{Op: op, Times: 1 + w.IntN(3), After: w.IntN(3),
+			Delay:  time.Duration(w.IntN(2000)) * time.Millisecond,
 			Action: []zktest.Action{zktest.CutBefore, zktest.LoseReply, zktest.DelayReply}[w.IntN(3)]})
 		w.burst()
 		if w.IntN(2) == 0 {

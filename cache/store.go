@@ -8,7 +8,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// store is the copy, and who hears of its changes. Only the engine's goroutine changes it, holding mu; it may read without.
+// store is the copy, and its subscribers. Only the engine's goroutine changes it, holding mu; it may read
+// without.
 type store struct {
 	root     string // the path of top
 	hideRoot bool   // top is not for readers
@@ -20,11 +21,11 @@ type store struct {
 	connection  framework.StateChange // the last; guarded by mu
 	initialized bool                  // guarded by mu
 	ended       error                 // why nothing changes any more; guarded by mu
-	failures    map[*node]error       // the nodes that cannot be read, and why; guarded by mu
+	failures    map[*node]failure     // the nodes that cannot be read, and why; guarded by mu
 
 	// What has changed since publish. Readers see what was before, unless nothing is recorded.
 	draft  deltas // guarded by mu
-	strict bool   // record also if nobody listens; guarded by mu
+	strict bool   // record also if there are no subscribers; guarded by mu
 
 	bytes int         // of data held; of the engine's goroutine
 	known int         // nodes in the tree, live or not; of the engine's goroutine
@@ -32,7 +33,10 @@ type store struct {
 }
 
 func newStore(root string, hideRoot bool) *store {
-	return &store{root: root, hideRoot: hideRoot, top: &node{}, known: 1, subs: map[*subscription]struct{}{}, failures: map[*node]error{}}
+	return &store{
+		root: root, hideRoot: hideRoot, top: &node{}, known: 1,
+		subs: map[*subscription]struct{}{}, failures: map[*node]failure{},
+	}
 }
 
 // below returns the part of a path under the root, without a leading "/".
@@ -120,8 +124,8 @@ func (s *store) insert(n *node, name string) *node {
 	return k
 }
 
-// merge makes the children of n those that names (sorted, without duplicates) tells, and returns the new ones. With keep none is taken away.
-func (s *store) merge(n *node, names []string, keep bool) (added []*node) {
+// merge makes the children of n those of names (sorted, without duplicates), and returns the new ones.
+func (s *store) merge(n *node, names []string) (added []*node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := n.offspring()
@@ -130,12 +134,7 @@ func (s *store) merge(n *node, names []string, keep bool) (added []*node) {
 	for len(old) > 0 || len(names) > 0 {
 		switch {
 		case len(names) == 0 || len(old) > 0 && old[0].name() < names[0]:
-			if keep {
-				kids = append(kids, old[0])
-			} else {
-				lost = append(lost, old[0])
-			}
-			old = old[1:]
+			lost, old = append(lost, old[0]), old[1:]
 		case len(old) == 0 || names[0] < old[0].name():
 			k := &node{text: pack(names[0], nil), up: n}
 			kids, added = append(kids, k), append(added, k)
@@ -153,7 +152,8 @@ func (s *store) merge(n *node, names []string, keep bool) (added []*node) {
 	return added
 }
 
-// put is what a read has found: the node is there, with this data, which is new. If the node was there before, it is the same one.
+// put is what a read has found: the node is there, with this data, which is new. If the node was there
+// before, it is the same one.
 func (s *store) put(n *node, data []byte, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,15 +168,14 @@ func (s *store) put(n *node, data []byte, stat framework.Stat) {
 			s.live++
 		}
 	}
-	s.hold(n, data)
+	s.setData(n, data)
 	n.setStat(stat)
-	switch {
-	case !recording:
-	case old != nil:
-		s.note(Event{Type: Changed, Path: old.Path, Old: old, New: s.view(n)})
-	default:
-		now := s.view(n)
-		s.note(Event{Type: Created, Path: now.Path, New: now})
+	if recording {
+		ev := Event{Type: Created, Old: old, New: s.view(n)}
+		if ev.Path = ev.New.Path; old != nil {
+			ev.Type = Changed
+		}
+		s.note(ev)
 	}
 }
 
@@ -185,15 +184,6 @@ func (s *store) putStat(n *node, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.setStat(stat)
-}
-
-// putChildStat takes over what a listing tells of the node's own Stat.
-func (s *store) putChildStat(n *node, stat framework.Stat) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := n.stat()
-	now.Cversion, now.NumChildren, now.Pzxid = stat.Cversion, stat.NumChildren, stat.Pzxid
-	n.setFamily(n.offspring(), now)
 }
 
 // remove takes a node below the root, and all below it, out of the copy.
@@ -215,11 +205,11 @@ func (s *store) empty(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fade(n)
-	s.hold(n, nil)
+	s.setData(n, nil)
 }
 
-// hold changes a node's data. mu is held.
-func (s *store) hold(n *node, data []byte) {
+// setData changes a node's data. mu is held.
+func (s *store) setData(n *node, data []byte) {
 	s.bytes += len(data) - len(n.data())
 	n.text = pack(n.name(), data)
 }
@@ -231,7 +221,7 @@ func (s *store) drop(n *node) {
 	s.known--
 	if _, failed := s.failures[n]; failed {
 		delete(s.failures, n)
-		s.healed(s.path(n))
+		s.forgetFailure(s.path(n))
 	}
 	s.gone(n)
 }
@@ -284,27 +274,27 @@ func (s *store) loaded() {
 }
 
 // failed reports a node that cannot be read.
-func (s *store) failed(n *node, err error) {
+func (s *store) failed(n *node, f failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failures[n] = err
+	s.failures[n] = f
 	if s.recording() {
-		s.note(Event{Type: Failed, Path: s.path(n), Err: err})
+		s.note(Event{Type: Failed, Path: s.path(n), Err: f.err})
 	}
 }
 
-// recovered notes that it can.
+// recovered notes that a node can be read.
 func (s *store) recovered(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.failures, n)
 }
 
-// healed takes back what is still to be told of a node that could not be read and is gone. mu is held.
-func (s *store) healed(path string) {
-	s.draft.healed(path)
+// forgetFailure takes back what is still to be told of a node that could not be read and is gone. mu is held.
+func (s *store) forgetFailure(path string) {
+	s.draft.forgetFailure(path)
 	for sub := range s.subs {
-		sub.healed(path)
+		sub.forgetFailure(path)
 	}
 }
 
@@ -318,7 +308,7 @@ func (s *store) end(err error) {
 	}
 }
 
-// subscribe registers a subscriber who begins with what is there now.
+// subscribe registers a subscriber that begins with what is there now.
 func (s *store) subscribe(limit int) *subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime"
 	"strings"
 	"testing"
@@ -44,7 +43,8 @@ func TestTheRootComesAndGoes(t *testing.T) {
 		require.NoError(t, srv.DeleteAll("/far"))
 		create(t, srv, "/far/root/a", "/far/root/b")
 		settle()
-		assert.Equal(t, []string{"Deleted /far/root/a", "Deleted /far/root", "Created /far/root", "Created /far/root/a", "Created /far/root/b"}, l.take(),
+		assert.Equal(t, []string{"Deleted /far/root/a", "Deleted /far/root", "Created /far/root",
+			"Created /far/root/a", "Created /far/root/b"}, l.take(),
 			"deleted and created again while there was no connection")
 		same(t, srv, tree)
 
@@ -60,7 +60,9 @@ func TestTheRootComesAndGoes(t *testing.T) {
 
 func TestAContainerIsReaped(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V35} {
-		bubble(t, zktest.Config{Profile: profile, ReapInterval: time.Minute}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		bubble(t, zktest.Config{Profile: profile, ReapInterval: time.Minute}, func(
+			t *testing.T, srv *zktest.Server, c *framework.Client,
+		) {
 			tree := open(t, c, "/workers", cache.WithRootCreated())
 			l := listenTo(t, tree)
 			settle()
@@ -79,8 +81,9 @@ func TestAContainerIsReaped(t *testing.T) {
 	}
 }
 
-// A deletion comes while a read is under way that shows its parent's Stat; when it is read itself the node is there again. The Stat of the parent has changed
-// twice, and the read under way has shown the first change only.
+// A deletion comes while a read is under way that shows its parent's Stat; when it is read itself the node is
+// there again. The Stat of the parent has changed twice, and the read under way has shown the first change
+// only.
 func TestANodeThatIsBackWhenItsDeletionIsRead(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a", "/r/b")
@@ -115,7 +118,8 @@ func TestRecreatedWhileDisconnected(t *testing.T) {
 			create(t, srv, "/r/a/x") // same data, same versions: only the czxid tells
 			require.NoError(t, srv.Set("/r/b", []byte("data of /r/b")))
 			settle()
-			assert.ElementsMatch(t, []string{"Deleted /r/a/x", "Deleted /r/a", "Created /r/a", "Created /r/a/x", "Changed /r/b"}, l.take())
+			assert.ElementsMatch(t, []string{"Deleted /r/a/x", "Deleted /r/a", "Created /r/a", "Created /r/a/x",
+				"Changed /r/b"}, l.take())
 			same(t, srv, tree)
 			l.replays(t, srv, "/r")
 		}
@@ -185,13 +189,11 @@ func TestDepthAndFilters(t *testing.T) {
 func TestPathChildren(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/b/deep", "/r/a")
-		kids, err := cache.NewPathChildren(c, "/r")
-		require.NoError(t, err)
-		defer kids.Close()
-		require.NoError(t, kids.WaitSynced(t.Context()))
+		kids := synced(cache.NewPathChildren(c, "/r"))(t)
 		l := listen(t, kids.Events)
 		settle()
-		assert.Equal(t, []string{"Created /r/a", "Created /r/b", "Initialized"}, l.take(), "the parent is not among them")
+		assert.Equal(t, []string{"Created /r/a", "Created /r/b", "Initialized"}, l.take(),
+			"the parent is not among them")
 		create(t, srv, "/r/c", "/r/b/deeper")
 		require.NoError(t, srv.Set("/r/a", []byte("new")))
 		require.NoError(t, srv.Set("/r", []byte("new")))
@@ -215,10 +217,7 @@ func TestSingle(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		settle()
 		srv.ResetCounts()
-		node, err := cache.NewNode(c, "/r")
-		require.NoError(t, err)
-		defer node.Close()
-		require.NoError(t, node.WaitSynced(t.Context()))
+		node := synced(cache.NewNode(c, "/r"))(t)
 		l := listen(t, node.Events)
 		settle()
 		_, ok := node.Get()
@@ -230,11 +229,13 @@ func TestSingle(t *testing.T) {
 		n, ok := node.Get()
 		require.True(t, ok)
 		assert.Equal(t, "new", string(n.Data))
-		assert.Equal(t, map[string]int{"getData": 3, "exists": 1}, requests(srv), "one for the missing node, and one for each change")
+		assert.Equal(t, map[string]int{"getData": 3, "exists": 1}, requests(srv),
+			"one for the missing node, and one for each change")
 		srv.ResetCounts()
 		srv.Cut(0)
 		settle()
-		assert.Equal(t, 1+1, srv.Counts()["getData"], "after a reconnect one, to know that nothing was missed; the other is the client's, of the configuration")
+		assert.Equal(t, 1+1, srv.Counts()["getData"],
+			"after a reconnect one, to know that nothing was missed; the other is the client's, of the configuration")
 		require.NoError(t, srv.DeleteAll("/r"))
 		settle()
 		assert.Equal(t, []string{"Initialized", "Created /r", "Changed /r", "Deleted /r"}, l.take())
@@ -310,7 +311,7 @@ func TestCompressedDataOfAClientThatUnpacks(t *testing.T) {
 	})
 }
 
-// Whoever subscribes and never reads costs a few states per node, however much happens.
+// A subscriber that never reads costs a few states per node, however much happens.
 func TestASubscriberThatNeverReads(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		grow(t, srv, "/r", 100)
@@ -333,16 +334,17 @@ func TestASubscriberThatNeverReads(t *testing.T) {
 		}()
 		settle()
 		// Each change has a kilobyte: all of them would be 20 MB, two states per node 0.2 MB.
-		before := heap()
+		before := cache.HeapInUse()
 		for i := range 20_000 {
-			require.NoError(t, srv.Set(fmt.Sprintf("/r/dir-0000/node-%08d", i%100), []byte(strings.Repeat("x", 1000)+fmt.Sprint(i))))
+			require.NoError(t, srv.Set(fmt.Sprintf("/r/dir-0000/node-%08d", i%100),
+				[]byte(strings.Repeat("x", 1000)+fmt.Sprint(i))))
 			if i%100 == 99 {
 				synctest.Wait() // so that the cache sees every state
 			}
 		}
 		settle()
 		runtime.KeepAlive(srv)
-		grown := heap() - before
+		grown := cache.HeapInUse() - before
 		t.Logf("the heap has grown by %d KB", grown>>10)
 		assert.Less(t, grown, int64(6<<20))
 		close(stuck)
@@ -354,7 +356,7 @@ func TestASubscriberThatNeverReads(t *testing.T) {
 func TestWhatMayNotBeRead(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a", "/r/secret/x")
-		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
+		revoke(t, srv, "/r/secret")
 		tree := open(t, c, "/r")
 		l := listenTo(t, tree)
 		settle()
@@ -362,13 +364,14 @@ func TestWhatMayNotBeRead(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		settle()
 		l.take()
-		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+		grant(t, srv, "/r/secret")
 		time.Sleep(61 * time.Second)
 		settle()
-		assert.Equal(t, []string{"Created /r/secret", "Created /r/secret/x"}, l.take(), "found out within a minute: nobody tells")
+		assert.Equal(t, []string{"Created /r/secret", "Created /r/secret/x"}, l.take(),
+			"found out within a minute: nobody tells")
 		same(t, srv, tree)
 
-		require.NoError(t, srv.SetACL("/r/secret", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
+		revoke(t, srv, "/r/secret")
 		require.NoError(t, srv.Set("/r/secret", []byte("new")))
 		require.NoError(t, srv.Set("/r/secret", []byte("newer")))
 		settle()
@@ -448,7 +451,8 @@ func TestEnds(t *testing.T) {
 		tree = open(t, s.Client(), "/r")
 		srv.Expire(s.ID())
 		settle()
-		require.ErrorIs(t, tree.WaitSynced(t.Context()), framework.ErrSessionLost, "the view of a session ends with it")
+		require.ErrorIs(t, tree.WaitSynced(t.Context()), framework.ErrSessionLost,
+			"the view of a session ends with it")
 		synctest.Wait()
 	})
 }
@@ -456,17 +460,15 @@ func TestEnds(t *testing.T) {
 func TestWaitingEndsWithTheContext(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		srv.Pause()
-		tree, err := cache.New(c, "/r")
-		require.NoError(t, err)
-		defer tree.Close()
+		tree := started(cache.New(c, "/r"))(t)
 		var none context.Context
 		require.ErrorIs(t, tree.WaitSynced(none), framework.ErrNilContext)
 		for _, err := range tree.Events(none) {
 			require.ErrorIs(t, err, framework.ErrNilContext)
 		}
-		ctx, cancel := contextWithCause(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() { time.Sleep(time.Second); cancel(errWhy) }()
-		err = tree.WaitSynced(ctx)
+		err := tree.WaitSynced(ctx)
 		require.ErrorIs(t, err, errWhy)
 		require.ErrorIs(t, err, ctx.Err())
 		assert.False(t, tree.Progress().Synced)
@@ -478,7 +480,8 @@ var errWhy = errors.New("why")
 
 func TestBadOptions(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
-		for _, opt := range []cache.TreeOption{cache.WithBuffer(0), cache.WithDecoder(nil), cache.WithMaxDepth(-1), cache.WithFilter(nil), cache.WithTraversal(nil), nil} {
+		for _, opt := range []cache.TreeOption{cache.WithBuffer(0), cache.WithDecoder(nil), cache.WithMaxDepth(-1),
+			cache.WithFilter(nil), cache.WithTraversal(nil), nil} {
 			_, err := cache.NewTree(c, "/r", opt)
 			require.ErrorIs(t, err, framework.ErrInvalidOption)
 		}
@@ -500,10 +503,7 @@ func TestTyped(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		require.NoError(t, srv.Create("/r/a", []byte(`{"Rate": 5}`)))
 		require.NoError(t, srv.Create("/r/b", []byte(`{"Rate":`)))
-		kids, err := cache.NewPathChildren(c, "/r")
-		require.NoError(t, err)
-		defer kids.Close()
-		require.NoError(t, kids.WaitSynced(t.Context()))
+		kids := synced(cache.NewPathChildren(c, "/r"))(t)
 		typed := cache.NewTyped(kids, cache.JSON[limits])
 		a, ok := typed.Get("a")
 		require.True(t, ok)
@@ -540,10 +540,7 @@ func TestTyped(t *testing.T) {
 		a, _ = tree.Get("/r/a")
 		assert.Equal(t, limits{6}, a.Value)
 		assert.Equal(t, []string{"/r", "/r/a", "/r/b"}, keys(tree.All()))
-		node, err := cache.NewNode(c, "/r/a")
-		require.NoError(t, err)
-		defer node.Close()
-		require.NoError(t, node.WaitSynced(t.Context()))
+		node := synced(cache.NewNode(c, "/r/a"))(t)
 		single := cache.NewTyped(node, cache.JSON[limits])
 		a, ok = single.Get("/r/a")
 		require.True(t, ok)
@@ -559,16 +556,7 @@ func TestASlowSubscriber(t *testing.T) {
 		tree := open(t, c, "/r", cache.WithBuffer(10))
 		quick := listenTo(t, tree)
 		asleep := make(chan struct{})
-		slow := listen(t, func(ctx context.Context) iter.Seq2[cache.Event, error] {
-			return func(yield func(cache.Event, error) bool) {
-				for ev, err := range tree.Events(ctx) {
-					if !yield(ev, err) {
-						return
-					}
-					<-asleep
-				}
-			}
-		})
+		slow := listen(t, slowed(tree.Events, func(cache.Event) { <-asleep }))
 		settle()
 		for i := range 500 {
 			require.NoError(t, srv.Set("/r/a", fmt.Append(nil, i)))
@@ -588,5 +576,46 @@ func TestASlowSubscriber(t *testing.T) {
 		settle()
 		slow.replays(t, srv, "/r")
 		assert.LessOrEqual(t, len(slow.all()), 1+4+10+2*5+2)
+	})
+}
+
+func TestLoadAndFollow(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a/x", "/r/a/y", "/r/a-b", "/r/b", "/other")
+		tree := open(t, c, "/r")
+		l := listenTo(t, tree)
+		settle()
+		same(t, srv, tree)
+		assert.Equal(t, []string{"Created /r", "Created /r/a", "Created /r/a/x", "Created /r/a/y", "Created /r/a-b",
+			"Created /r/b", "Initialized"}, l.take())
+		assert.Equal(t, []string{"/r", "/r/a", "/r/a/x", "/r/a/y", "/r/a-b", "/r/b"}, keys(tree.All()),
+			"parents first, siblings by name")
+		assert.Equal(t, []string{"a", "a-b", "b"}, keys(tree.Children("/r")))
+
+		create(t, srv, "/r/c/d")
+		settle()
+		assert.Equal(t, []string{"Created /r/c", "Created /r/c/d"}, l.take())
+		require.NoError(t, srv.Set("/r/c/d", []byte("new")))
+		settle()
+		assert.Equal(t, []string{"Changed /r/c/d"}, l.take())
+		n, ok := tree.Get("/r/c/d")
+		require.True(t, ok)
+		assert.Equal(t, "new", string(n.Data))
+		assert.Equal(t, "d", n.Name())
+		require.NoError(t, srv.DeleteAll("/r/c"))
+		settle()
+		assert.Equal(t, []string{"Deleted /r/c/d", "Deleted /r/c"}, l.take())
+		same(t, srv, tree)
+		l.replays(t, srv, "/r")
+		_, ok = tree.Get("/r/c")
+		assert.False(t, ok)
+		_, ok = tree.Get("/other")
+		assert.False(t, ok)
+
+		require.NoError(t, tree.Close())
+		settle()
+		assert.Empty(t, srv.Watches(), "nothing is left on the server")
+		<-l.done
+		require.Error(t, l.err)
 	})
 }

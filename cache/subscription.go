@@ -9,25 +9,26 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// subscription is one stream of events. It begins with what was there when it was made; what has happened since waits in a queue, and beyond the
-// limit of that as deltas. Who reads slowly delays nobody, and costs no more memory than that.
+// subscription is one stream of events. It begins with what was there when it was made; what has happened
+// since waits in a queue, and beyond the limit of that as deltas. A slow reader delays nobody, and costs
+// no more memory than that.
 type subscription struct {
 	limit int           // of queue, in events; bufferBytes is that in bytes
-	more  chan struct{} // 1 slot: there is something to be had
+	more  chan struct{} // 1 slot: there may be something to take
 
 	// Of the reader only, and before the queue:
 	batch    []Event
 	snapshot *cursor
 
 	mu    sync.Mutex
-	queue []Event // guarded by mu
-	head  int     // queue[:head] has been read; guarded by mu
-	bytes int     // what waits in queue, about; guarded by mu
-	rest  *deltas // what has happened behind the queue; guarded by mu
-	over  error   // guarded by mu
+	queue fifo[Event] // guarded by mu
+	bytes int         // what waits in queue, about; guarded by mu
+	rest  *deltas     // what has happened after what is in queue; guarded by mu
+	over  error       // guarded by mu
 }
 
-// bufferBytes is how much may wait for a subscriber before events are merged: a few events with much data are as much as many with little.
+// bufferBytes is how much may wait for a subscriber before events are merged: a few events with much data are
+// as much as many with little.
 const bufferBytes = 16 << 20
 
 // weight is how much memory an event keeps from being freed, about.
@@ -43,12 +44,9 @@ func weight(ev Event) int {
 
 // room says whether there is room for an event. The first one always has it.
 func (s *subscription) room(bytes int) bool {
-	waiting := len(s.queue) - s.head
-	return waiting == 0 || waiting < s.limit && s.bytes+bytes <= bufferBytes
+	n := s.queue.len()
+	return n == 0 || n < s.limit && s.bytes+bytes <= bufferBytes
 }
-
-// keptRoom is for how many events a subscriber that has caught up keeps room.
-const keptRoom = 16
 
 func newSubscription(limit int) *subscription {
 	return &subscription{limit: limit, more: make(chan struct{}, 1)}
@@ -58,18 +56,13 @@ func newSubscription(limit int) *subscription {
 func (s *subscription) put(ev Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.rest != nil:
-		s.rest.add(ev)
-	case s.room(weight(ev)):
-		if s.head > 0 && len(s.queue) == cap(s.queue) { // make room in front before more is taken
-			n := copy(s.queue, s.queue[s.head:])
-			clear(s.queue[n:])
-			s.queue, s.head = s.queue[:n], 0
+	if bytes := weight(ev); s.rest == nil && s.room(bytes) {
+		s.queue.push(ev)
+		s.bytes += bytes
+	} else {
+		if s.rest == nil {
+			s.rest = &deltas{}
 		}
-		s.queue, s.bytes = append(s.queue, ev), s.bytes+weight(ev)
-	default:
-		s.rest = &deltas{}
 		s.rest.add(ev)
 	}
 	s.wake()
@@ -82,19 +75,20 @@ func (s *subscription) wake() {
 	}
 }
 
-// healed is for a node that is gone: that it cannot be read need not be told any more. Of nodes that never could be read nothing else would, however many there were.
-func (s *subscription) healed(path string) {
+// forgetFailure is for a node that is gone: that it cannot be read need not be told any more. Of nodes that
+// never could be read nothing else would, however many there were.
+func (s *subscription) forgetFailure(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rest != nil {
-		s.rest.healed(path)
+		s.rest.forgetFailure(path)
 	}
 }
 
 func (s *subscription) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over, s.queue, s.head, s.bytes, s.rest = err, nil, 0, 0, nil
+	s.over, s.queue, s.bytes, s.rest = err, fifo[Event]{}, 0, nil
 	s.wake()
 }
 
@@ -131,19 +125,13 @@ func (s *subscription) ended() error {
 	return s.over
 }
 
-// pop takes the first event of the queue, or when that is empty what there is behind it.
+// pop takes the first event of the queue, or, when that is empty, the deltas after it.
 func (s *subscription) pop() (ev Event, ok bool, rest *deltas) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.head < len(s.queue) {
-		ev = s.queue[s.head]
+	if ev, ok = s.queue.pop(); ok {
 		s.bytes -= weight(ev)
-		s.queue[s.head] = Event{} // let go of what it points to
-		s.head++
 		return ev, true, nil
-	}
-	if s.queue, s.head = s.queue[:0], 0; cap(s.queue) > keptRoom {
-		s.queue = nil
 	}
 	rest, s.rest = s.rest, nil
 	return ev, false, rest
@@ -160,7 +148,7 @@ func (e *engine) events(ctx context.Context) iter.Seq2[Event, error] {
 		defer e.store.unsubscribe(sub)
 		for {
 			if ctx.Err() != nil {
-				yield(Event{}, fmt.Errorf("cache %s: events: %w", e.cfg.root, e.client.Left(ctx, nil)))
+				yield(Event{}, fmt.Errorf("cache %s: events: %w", e.cfg.root, e.cfg.client.Left(ctx, nil)))
 				return
 			}
 			ev, ok, over := sub.next()

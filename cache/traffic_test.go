@@ -19,7 +19,8 @@ import (
 func grow(t *testing.T, srv *zktest.Server, root string, n int) {
 	t.Helper()
 	for i := range n {
-		require.NoError(t, srv.Create(fmt.Sprintf("%s/dir-%04d/node-%08d", root, i/100, i), fmt.Appendf(nil, "value %d", i)))
+		require.NoError(t, srv.Create(fmt.Sprintf("%s/dir-%04d/node-%08d", root, i/100, i),
+			fmt.Appendf(nil, "value %d", i)))
 	}
 }
 
@@ -179,9 +180,7 @@ func TestProgress(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		grow(t, srv, "/r", 1000)
 		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold, After: 3})
-		tree, err := cache.New(c, "/r")
-		require.NoError(t, err)
-		defer tree.Close()
+		tree := started(cache.New(c, "/r"))(t)
 		<-hold.Struck()
 		settle()
 		p := tree.Progress()
@@ -214,21 +213,14 @@ func TestHeapPerNode(t *testing.T) {
 	counts := requests(srv)
 	// Closed, it keeps what it held, and nobody else keeps it.
 	require.NoError(t, tree.Close())
-	with := heap()
+	with := cache.HeapInUse()
 	runtime.KeepAlive(tree)
 	tree = nil
-	perNode := float64(with-heap()) / float64(nodes)
+	perNode := float64(with-cache.HeapInUse()) / float64(nodes)
 	require.NoError(t, c.Close())
 	srv.Close()
-	t.Logf("%d nodes: %.0f bytes of heap per node, loaded in %v (%.0f nodes/s), %v", nodes, perNode, took, float64(nodes)/took.Seconds(), counts)
+	t.Logf("%d nodes: %.0f bytes of heap per node, loaded in %v (%.0f nodes/s), %v", nodes, perNode, took,
+		float64(nodes)/took.Seconds(), counts)
 	assert.LessOrEqual(t, perNode, 120.0)
 	assert.GreaterOrEqual(t, perNode, 64.0, "this measures something else")
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

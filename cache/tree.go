@@ -8,10 +8,11 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// node is a node of the copy. Nodes that have been heard of and not been read yet are in the tree, too, but not live: readers do not see them.
+// node is a node of the copy. Nodes that have been heard of and not been read yet are in the tree, too, but
+// not live: readers do not see them.
 //
-// There may be hundreds of thousands, so that its size matters: 64 bytes, and one string. What most nodes do not have, since they are leaves that
-// were created and left alone, is in edit and family.
+// There may be hundreds of thousands, so that its size matters: 64 bytes, and one string. What most nodes do
+// not have, since they are leaves that were created and left alone, is in edit and family.
 type node struct {
 	text         string // name and data in one: see pack. Never changed, only replaced
 	up           *node
@@ -79,7 +80,9 @@ func (n *node) data() []byte {
 }
 
 func (n *node) stat() framework.Stat {
-	s := framework.Stat{Czxid: n.czxid, Mzxid: n.czxid, Pzxid: n.czxid, Ctime: n.ctime, Mtime: n.ctime, DataLength: n.length}
+	s := framework.Stat{
+		Czxid: n.czxid, Mzxid: n.czxid, Pzxid: n.czxid, Ctime: n.ctime, Mtime: n.ctime, DataLength: n.length,
+	}
 	if e := n.edit; e != nil {
 		s.Mzxid, s.Mtime, s.Version, s.Aversion = e.mzxid, e.mtime, e.version, e.aversion
 	}
@@ -131,7 +134,8 @@ func (n *node) setKids(kids []*node) {
 }
 
 func (n *node) kid(name string) (i int, found bool) {
-	return slices.BinarySearchFunc(n.offspring(), name, func(k *node, name string) int { return strings.Compare(k.name(), name) })
+	return slices.BinarySearchFunc(n.offspring(), name,
+		func(k *node, name string) int { return strings.Compare(k.name(), name) })
 }
 
 func (n *node) depth() (d int) {

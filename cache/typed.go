@@ -16,15 +16,13 @@ type Source interface {
 	Events(ctx context.Context) iter.Seq2[Event, error]
 }
 
-func (c *Cache) lookup(path string) (Node, bool)         { return c.Get(path) }
-func (c *Cache) entries() iter.Seq2[string, Node]        { return c.All() }
+func (c *common) lookup(path string) (Node, bool)        { return c.made().store.get(path) }
+func (c *common) entries() iter.Seq2[string, Node]       { return c.made().store.all() }
 func (c *PathChildren) lookup(name string) (Node, bool)  { return c.Get(name) }
 func (c *PathChildren) entries() iter.Seq2[string, Node] { return c.All() }
-func (c *Single) lookup(path string) (Node, bool)        { return c.e.made().store.get(path) }
-func (c *Single) entries() iter.Seq2[string, Node]       { return c.e.made().store.all() }
 
-// Typed is a view of a cache with decoded data. It has no state of its own: data is decoded when it is asked for. Safe for concurrent use if its
-// codec is. Corresponds to Curator's CachedModeledFramework.
+// Typed is a view of a cache with decoded data. It has no state of its own: data is decoded when it is asked
+// for. Safe for concurrent use if its codec is. Corresponds to Curator's CachedModeledFramework.
 type Typed[T any] struct {
 	source Source
 	decode func([]byte) (T, error)
@@ -45,7 +43,8 @@ type TypedEvent[T any] struct {
 	Old, New *Entry[T]
 }
 
-// NewTyped makes a view of a cache through a codec, such as [JSON]. Data that cannot be decoded shows as an entry with Err; it never ends anything.
+// NewTyped makes a view of a cache through a codec, such as [JSON]. Data that cannot be decoded shows as an
+// entry with Err; it never ends anything.
 func NewTyped[T any](source Source, decode func([]byte) (T, error)) *Typed[T] {
 	return &Typed[T]{source, decode}
 }
@@ -98,8 +97,7 @@ func (t *Typed[T]) ref(n *Node) *Entry[T] {
 func (t *Typed[T]) entry(n Node) Entry[T] {
 	v, err := t.decode(n.Data)
 	if err != nil {
-		var none T
-		return Entry[T]{Node: n, Value: none, Err: fmt.Errorf("decode %s: %w", plain.Text(n.Path), plain.Error(err))}
+		return Entry[T]{Node: n, Err: fmt.Errorf("decode %s: %w", plain.Text(n.Path), plain.Error(err))}
 	}
 	return Entry[T]{Node: n, Value: v}
 }

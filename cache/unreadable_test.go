@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,14 +14,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// silent are the servers that do not tell of a node to those who may not READ it, by both ways of watching.
-func silent(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *framework.Client, opts []cache.TreeOption)) {
+// silent runs f with servers that send no events of a node to a client that may not READ it.
+func silent(t *testing.T, f optionStory) {
 	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
-		for name, opts := range map[string][]cache.TreeOption{"persistent": nil, "one-shot": {cache.WithOneShotWatches()}} {
-			t.Run(profile.String()+" "+name, func(t *testing.T) {
-				bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) { f(t, srv, c, opts) })
-			})
-		}
+		t.Run(profile.String(), func(t *testing.T) { bothWays(t, zktest.Config{Profile: profile}, f) })
 	}
 }
 
@@ -41,13 +38,15 @@ func grant(t *testing.T, srv *zktest.Server, paths ...string) {
 // createUnreadable creates a node that nobody may READ, from the first.
 func createUnreadable(t *testing.T, c *framework.Client, path string) {
 	t.Helper()
-	_, err := c.Create().WithACL(framework.ACL{Perms: 31 - 1, Scheme: "world", ID: "anyone"}).ForPath(t.Context(), path, nil)
+	_, err := c.Create().WithACL(framework.ACL{Perms: 31 - 1, Scheme: "world", ID: "anyone"}).
+		ForPath(t.Context(), path, nil)
 	require.NoError(t, err)
 }
 
-// A cache that knows that it may not read a node believes nothing of what it had there, when it may: neither its watches nor its list.
+// A cache that knows that it may not read a node believes nothing of what it had there, when it may: neither
+// its watches nor its list.
 func TestReadableAgain(t *testing.T) {
-	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts []cache.TreeOption) {
+	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
 		create(t, srv, "/r/a/x")
 		tree := open(t, c, "/r", opts...)
 		l := listenTo(t, tree)
@@ -79,7 +78,7 @@ func TestReadableAgain(t *testing.T) {
 
 // What the package says about what nobody tells a cache: when it finds out.
 func TestWhatNobodyTells(t *testing.T) {
-	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts []cache.TreeOption) {
+	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
 		create(t, srv, "/r/a", "/r/b", "/r/c")
 		tree := open(t, c, "/r", opts...)
 		srv.ResetCounts()
@@ -94,7 +93,8 @@ func TestWhatNobodyTells(t *testing.T) {
 		if opts == nil {
 			assert.True(t, ok, "a deletion that nobody told of")
 			assert.NotContains(t, held(tree), "/r/d")
-			assert.LessOrEqual(t, reads(srv), 1, "nothing is asked when nothing is known to be unreadable: %v", requests(srv))
+			assert.LessOrEqual(t, reads(srv), 1, "nothing is asked when nothing is known to be unreadable: %v",
+				requests(srv))
 			require.NoError(t, srv.Set("/r/a", []byte("newer")))
 			require.NoError(t, srv.Set("/r/d", []byte("new")))
 			create(t, srv, "/r/b")
@@ -114,7 +114,7 @@ func TestWhatNobodyTells(t *testing.T) {
 
 // A new session compares everything.
 func TestWhatNobodyToldIsFoundInTheNextSession(t *testing.T) {
-	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts []cache.TreeOption) {
+	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
 		create(t, srv, "/r/a", "/r/b", "/r/c")
 		tree := open(t, c, "/r", opts...)
 		revoke(t, srv, "/r/a", "/r/b")
@@ -124,10 +124,7 @@ func TestWhatNobodyToldIsFoundInTheNextSession(t *testing.T) {
 		grant(t, srv, "/r/a", "/r/d")
 		require.NoError(t, srv.Set("/r/c", []byte("new"))) // and its answer is newer than all of those
 		settle()
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
-		srv.Expire(s.ID())
-		<-s.Done()
+		expire(t, srv, c)
 		settle()
 		require.NoError(t, tree.WaitSynced(t.Context()))
 		same(t, srv, tree)
@@ -139,10 +136,7 @@ func TestWhatNobodyTellsOfOneNode(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
 		bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 			create(t, srv, "/n")
-			node, err := cache.NewNode(c, "/n")
-			require.NoError(t, err)
-			defer node.Close()
-			require.NoError(t, node.WaitSynced(t.Context()))
+			node := synced(cache.NewNode(c, "/n"))(t)
 			data := func() string {
 				settle()
 				n, _ := node.Get()
@@ -161,19 +155,13 @@ func TestWhatNobodyTellsOfOneNode(t *testing.T) {
 	}
 }
 
-// Whoever waits for a cache hears that there is nothing to be had, instead of finding it empty.
+// WaitSynced says that the root cannot be read: an empty cache would look like a missing root.
 func TestARootThatMayNotBeReadIsNotInSync(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		createUnreadable(t, c, "/secret")
-		tree, err := cache.New(c, "/secret")
-		require.NoError(t, err)
-		defer tree.Close()
-		kids, err := cache.NewPathChildren(c, "/secret")
-		require.NoError(t, err)
-		defer kids.Close()
-		node, err := cache.NewNode(c, "/secret")
-		require.NoError(t, err)
-		defer node.Close()
+		tree := started(cache.New(c, "/secret"))(t)
+		kids := started(cache.NewPathChildren(c, "/secret"))(t)
+		node := started(cache.NewNode(c, "/secret"))(t)
 		for _, wait := range []func(context.Context) error{tree.WaitSynced, kids.WaitSynced, node.WaitSynced} {
 			err := wait(t.Context())
 			require.ErrorIs(t, err, framework.ErrNoAuth)
@@ -189,21 +177,18 @@ func TestARootThatMayNotBeReadIsNotInSync(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r")
 		createUnreadable(t, c, "/r/secret")
-		tree, err := cache.New(c, "/r")
-		require.NoError(t, err)
-		defer tree.Close()
+		tree := started(cache.New(c, "/r"))(t)
 		assert.NoError(t, tree.WaitSynced(t.Context()), "what is below is not waited for")
 	})
 }
 
-// Whoever has waited in vain for a cache hears for which one, how far it is, and why there is no connection.
+// The error of a wait that came to nothing says for which cache, how far it is, and why there is no
+// connection.
 func TestADeadlineOfWaitSynced(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		srv.Stop()
 		settle()
-		tree, err := cache.New(c, "/r")
-		require.NoError(t, err)
-		defer tree.Close()
+		tree := started(cache.New(c, "/r"))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		errs := []error{tree.WaitSynced(ctx)}
@@ -221,5 +206,27 @@ func TestADeadlineOfWaitSynced(t *testing.T) {
 		}
 		assert.ErrorContains(t, errs[0], "0 of 1 nodes")
 		require.NoError(t, srv.Start())
+	})
+}
+
+// A root that may be read again after a reconnect is listed before the cache says that it is in sync.
+func TestARootThatIsReadableAgainAfterAReconnect(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a")
+		tree := open(t, c, "/r", cache.WithOneShotWatches())
+		revoke(t, srv, "/r")
+		require.NoError(t, srv.Delete("/r/a")) // the list cannot be read
+		settle()
+		require.ErrorIs(t, tree.WaitSynced(t.Context()), framework.ErrNoAuth)
+		hold := srv.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: "/r", Action: zktest.Hold})
+		srv.Cut(0)
+		grant(t, srv, "/r")
+		create(t, srv, "/r/b")
+		<-hold.Struck()
+		synctest.Wait()
+		assert.False(t, tree.Progress().Synced)
+		hold.Release()
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		same(t, srv, tree)
 	})
 }

@@ -6,48 +6,51 @@ import (
 	"sync"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/flow"
 )
 
-// syncState is whether the cache is in sync, for those who wait for it.
+// syncState is whether the cache is in sync, and how far it is.
 type syncState struct {
 	mu      sync.Mutex
-	synced  bool          // guarded by mu
-	root    error         // why the root cannot be read; guarded by mu
-	over    error         // guarded by mu
-	changed chan struct{} // closed and replaced with every change; guarded by mu
+	at      Progress    // guarded by mu
+	root    error       // why the root cannot be read; guarded by mu
+	over    error       // why nothing changes any more; guarded by mu
+	changed flow.Signal // of at.Synced or over; guarded by mu
 }
 
-func (s *syncState) is() bool {
+func (s *syncState) progress() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.synced
+	return s.at
 }
+
+func (s *syncState) is() bool { return s.progress().Synced }
 
 func (s *syncState) set(synced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.synced != synced {
-		s.synced = synced
-		close(s.changed)
-		s.changed = make(chan struct{})
+	if s.at.Synced != synced {
+		s.at.Synced = synced
+		s.changed.Fire()
 	}
 }
 
-// rootIs notes whether the root can be read.
-func (s *syncState) rootIs(t trouble) {
+// progressed notes how many nodes are known, how many of them are waited for, and whether the root cannot be
+// read.
+func (s *syncState) progressed(known, awaited int, root failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.root = nil; t.again { // what cannot be decoded has been read
-		s.root = t.err
+	s.at.Known, s.at.Loaded = known, max(0, known-awaited)
+	if s.root = nil; root.again { // a root that cannot be decoded has been read
+		s.root = root.err
 	}
 }
 
 func (s *syncState) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over, s.synced = err, false
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.over, s.at.Synced = err, false
+	s.changed.Fire()
 }
 
 // waitSynced is [Cache.WaitSynced].
@@ -57,63 +60,22 @@ func (e *engine) waitSynced(ctx context.Context) error {
 	}
 	for s := &e.sync; ; {
 		s.mu.Lock()
-		synced, root, over, changed := s.synced, s.root, s.over, s.changed
+		at, root, over, changed := s.at, s.root, s.over, s.changed.C()
 		s.mu.Unlock()
 		switch {
 		case over != nil:
 			return over
-		case synced && root != nil:
+		case at.Synced && root != nil:
 			return fmt.Errorf("cache %s: the root cannot be read: %w", e.cfg.root, root)
-		case synced:
+		case at.Synced:
 			return nil
 		case ctx.Err() != nil:
-			at := e.progress()
-			return fmt.Errorf("cache %s: not in sync, %d of %d nodes loaded: %w", e.cfg.root, at.Loaded, at.Known, e.client.Left(ctx, nil))
+			return fmt.Errorf("cache %s: not in sync, %d of %d nodes loaded: %w",
+				e.cfg.root, at.Loaded, at.Known, e.cfg.client.Left(ctx, nil))
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 		}
 	}
-}
-
-// inbox is an unbounded queue of functions for one goroutine. What others can fill it with, events of the persistent watch, has a bound in unread; answers have
-// that of what is under way.
-type inbox struct {
-	more chan struct{} // 1 slot: there are some
-
-	mu     sync.Mutex
-	queue  []func() // guarded by mu
-	closed bool     // guarded by mu
-}
-
-func (i *inbox) put(f func()) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.closed {
-		return false
-	}
-	i.queue = append(i.queue, f)
-	select {
-	case i.more <- struct{}{}:
-	default:
-	}
-	return true
-}
-
-func (i *inbox) take() []func() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	queue := i.queue
-	i.queue = nil
-	return queue
-}
-
-// close returns what is left, for whoever closes it to see to: it may be holding something.
-func (i *inbox) close() []func() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	queue := i.queue
-	i.closed, i.queue = true, nil
-	return queue
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/plain"
 )
 
@@ -98,7 +99,7 @@ func (c *core) notConnected(ctx context.Context) error {
 	case ReadOnly:
 		why = errNoQuorum
 	}
-	return c.explain(fmt.Errorf("%w: %w", why, leftWaiting(ctx)))
+	return c.explain(fmt.Errorf("%w: %w", why, flow.Ended(ctx)))
 }
 
 var (
@@ -111,7 +112,7 @@ var (
 // Left is the error of whoever stops waiting because ctx has ended, for recipes: it matches ctx.Err(), context.Cause(ctx), and last, which is what went
 // wrong last and may be nil; and it says why there is no connection, if there is none.
 func (c *Client) Left(ctx context.Context, last error) error {
-	err := leftWaiting(ctx)
+	err := flow.Ended(ctx)
 	if last != nil {
 		err = fmt.Errorf("%w: %w", err, last)
 	}
@@ -119,9 +120,4 @@ func (c *Client) Left(ctx context.Context, last error) error {
 		return err
 	}
 	return c.core.explain(err)
-}
-
-// leftWaiting is Left without the connection.
-func leftWaiting(ctx context.Context) error {
-	return &ctxError{err: ctx.Err(), cause: context.Cause(ctx)}
 }

@@ -118,19 +118,7 @@ func TestNotConnectedYetIsForTheFirstTime(t *testing.T) {
 
 func TestTheCauseOfAContextIsToldOnce(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("the shop is closed")
-	cancel(why)
-	assert.EqualError(t, leftWaiting(ctx), "context canceled (the shop is closed)")
-	assert.ErrorIs(t, leftWaiting(ctx), why)
+	cancel(errors.New("the shop is closed"))
 	assert.EqualError(t, leftBy(ctx, false), "context canceled (the shop is closed): the operation was not executed")
-
-	ctx, cancel = context.WithCancelCause(t.Context())
-	cancel(&shutdown{context.Canceled})
-	assert.EqualError(t, leftWaiting(ctx), "shutdown: context canceled")
-	assert.ErrorIs(t, leftWaiting(ctx), context.Canceled)
+	assert.EqualError(t, (&Client{}).Left(ctx, nil), "context canceled (the shop is closed)")
 }
-
-type shutdown struct{ err error }
-
-func (e *shutdown) Error() string { return "shutdown: " + e.err.Error() }
-func (e *shutdown) Unwrap() error { return e.err }

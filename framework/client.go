@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -36,11 +37,11 @@ type core struct {
 	closed  chan struct{}  // closed when Close begins
 
 	mu      sync.Mutex
-	given   []string      // the servers, by the user; never changed in place
-	tracked []string      // by the ensemble, nil unless it is followed: these first; never changed in place
-	current *epoch        // the last one, never nil
-	moved   chan struct{} // closed and replaced when current is replaced
-	back    chan struct{} // closed and replaced with every connection
+	given   []string    // the servers, by the user; never changed in place
+	tracked []string    // by the ensemble, nil unless it is followed: these first; never changed in place
+	current *epoch      // the last one, never nil
+	moved   flow.Signal // current is replaced
+	back    flow.Signal // there is a new connection
 	closing bool
 
 	clear      atomic.Bool   // it was said that credentials go over the network in clear
@@ -75,7 +76,7 @@ func New(connect string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &core{cfg: cfg, given: servers, chance: chance.New(), closed: make(chan struct{}), moved: make(chan struct{}), back: make(chan struct{}), ended: make(chan struct{})}
+	c := &core{cfg: cfg, given: servers, chance: chance.New(), closed: make(chan struct{}), ended: make(chan struct{})}
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
 	c.ops = newOps(c.epochLast, cfg.logger.Handler())
@@ -129,8 +130,7 @@ func (c *core) setEpoch(e *epoch) bool {
 		return false
 	}
 	c.current = e
-	close(c.moved)
-	c.moved = make(chan struct{})
+	c.moved.Fire()
 	return true
 }
 
@@ -143,22 +143,21 @@ func (c *core) movedOn(e *epoch) <-chan struct{} {
 	if c.closing || c.current != e {
 		return closedChannel
 	}
-	return c.moved
+	return c.moved.C()
 }
 
 // nextConnection returns a channel that is closed with the next connection of any epoch.
 func (c *core) nextConnection() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.back
+	return c.back.C()
 }
 
 // isBack tells who waits for a connection that there is one.
 func (c *core) isBack() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	close(c.back)
-	c.back = make(chan struct{})
+	c.back.Fire()
 }
 
 // epochView returns the epoch of the view, or the current one; the last one after Close.
@@ -290,7 +289,7 @@ func (c *core) close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closing = true
 	e := c.current
-	close(c.moved)
+	c.moved.Fire()
 	close(c.closed)
 	c.mu.Unlock()
 	e.endHolds(ErrClosed)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
@@ -254,53 +255,21 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	return why
 }
 
-// ctxError is how whatever waits for something ends when its context does.
-type ctxError struct {
-	err, cause error
-	operation  bool // it was an operation
-	unknown    bool // which may have been executed
-	read       bool // which was sent, and has no effect
-}
-
-// leftBy returns the error of an operation whose context has ended; unknown says that the request had been sent.
+// leftBy returns the error of an operation whose context has ended; unknown says that the request had been
+// sent.
 func leftBy(ctx context.Context, unknown bool) error {
-	return &ctxError{ctx.Err(), context.Cause(ctx), true, unknown, false}
+	if unknown {
+		return leftWaitingFor(ctx, true)
+	}
+	return fmt.Errorf("%w: the operation was not executed", flow.Ended(ctx))
 }
 
 // leftWaitingFor is leftBy for a request that has been sent.
 func leftWaitingFor(ctx context.Context, write bool) error {
-	return &ctxError{ctx.Err(), context.Cause(ctx), true, write, !write}
-}
-
-func (e *ctxError) Error() string {
-	text := e.err.Error()
-	switch {
-	case e.cause == nil || e.cause == e.err:
-	case errors.Is(e.cause, e.err): // it says so itself
-		text = e.cause.Error()
-	default:
-		text += " (" + e.cause.Error() + ")"
+	if write {
+		return fmt.Errorf("%w before the reply came: %w", flow.Ended(ctx), ErrOutcomeUnknown)
 	}
-	switch {
-	case e.unknown:
-		return text + " before the reply came: the operation may or may not have been executed"
-	case e.read:
-		return text + " before the reply came"
-	case e.operation:
-		return text + ": the operation was not executed"
-	}
-	return text
-}
-
-func (e *ctxError) Unwrap() []error {
-	errs := []error{e.err}
-	if e.cause != nil && e.cause != e.err {
-		errs = append(errs, e.cause)
-	}
-	if e.unknown {
-		errs = append(errs, ErrOutcomeUnknown)
-	}
-	return errs
+	return fmt.Errorf("%w before the reply came", flow.Ended(ctx))
 }
 
 // checkContext refuses contexts that cannot carry an operation.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/go-curator/curator/internal/flow"
 )
 
 // board shows the state of the client and hands every change to every subscriber, in order and without loss: each has a queue of its own.
@@ -13,20 +15,15 @@ type board struct {
 
 	mu      sync.Mutex
 	now     StateChange
-	since   time.Time     // of now
-	away    time.Time     // since when there is no connection to a member with a quorum; zero with one
-	changed chan struct{} // closed and replaced with every change
-	subs    map[*subscription]struct{}
-}
-
-type subscription struct {
-	queue []StateChange // guarded by board.mu
-	more  chan struct{} // 1 slot: the queue is not empty
+	since   time.Time // of now
+	away    time.Time // since when there is no connection to a member with a quorum; zero with one
+	changed flow.Signal
+	subs    map[*flow.Queue[StateChange]]struct{}
 }
 
 func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
 	began := time.Now()
-	return &board{spawn: spawn, done: done, since: began, away: began, changed: make(chan struct{}), subs: map[*subscription]struct{}{}}
+	return &board{spawn: spawn, done: done, since: began, away: began, subs: map[*flow.Queue[StateChange]]struct{}{}}
 }
 
 // announce never waits.
@@ -39,10 +36,9 @@ func (b *board) announce(change StateChange) {
 	} else if b.away.IsZero() {
 		b.away = b.since
 	}
-	close(b.changed)
-	b.changed = make(chan struct{})
+	b.changed.Fire()
 	for s := range b.subs {
-		s.put(change)
+		s.Put(change)
 	}
 }
 
@@ -57,15 +53,15 @@ func (b *board) age() (now StateChange, since, away time.Time) {
 func (b *board) look() (StateChange, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.now, b.changed
+	return b.now, b.changed.C()
 }
 
 func (b *board) subscribe(ctx context.Context) <-chan StateChange {
 	out := make(chan StateChange)
-	s := &subscription{more: make(chan struct{}, 1)}
+	s := flow.NewQueue[StateChange]()
 	b.mu.Lock()
 	if b.now.State != NeverConnected {
-		s.put(b.now)
+		s.Put(b.now)
 	}
 	b.subs[s] = struct{}{}
 	b.mu.Unlock()
@@ -76,30 +72,18 @@ func (b *board) subscribe(ctx context.Context) <-chan StateChange {
 	return out
 }
 
-func (s *subscription) put(change StateChange) {
-	s.queue = append(s.queue, change)
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-}
-
-func (b *board) pump(ctx context.Context, s *subscription, out chan<- StateChange) {
+func (b *board) pump(ctx context.Context, s *flow.Queue[StateChange], out chan<- StateChange) {
 	defer close(out)
 	defer b.drop(s)
 	for {
 		select {
-		case <-s.more:
+		case <-s.More():
 		case <-ctx.Done():
 			return
 		case <-b.done:
 			return
 		}
-		b.mu.Lock()
-		batch := s.queue
-		s.queue = nil
-		b.mu.Unlock()
-		for _, change := range batch {
+		for _, change := range s.Take() {
 			select {
 			case out <- change:
 			case <-ctx.Done():
@@ -111,7 +95,7 @@ func (b *board) pump(ctx context.Context, s *subscription, out chan<- StateChang
 	}
 }
 
-func (b *board) drop(s *subscription) {
+func (b *board) drop(s *flow.Queue[StateChange]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.subs, s)

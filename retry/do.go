@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/go-curator/curator/internal/flow"
 )
 
 // ErrBadArguments says that [Do] was called with a nil context, function or option: nothing was tried.
@@ -178,15 +180,11 @@ func sleep(ctx, own context.Context, interrupt, ready <-chan struct{}, wait time
 
 // ended joins op's last error, if there is one, with the reason why the context ended.
 func ended(ctx context.Context, last error) error {
-	why := context.Cause(ctx)
-	if errors.Is(last, ctx.Err()) && errors.Is(last, why) {
+	switch {
+	case errors.Is(last, ctx.Err()) && errors.Is(last, context.Cause(ctx)):
 		return last // it has said so
+	case last == nil:
+		return fmt.Errorf("retry: not attempted: %w", flow.Ended(ctx))
 	}
-	if !errors.Is(why, ctx.Err()) {
-		why = fmt.Errorf("%w: %w", ctx.Err(), why)
-	}
-	if last == nil {
-		return fmt.Errorf("retry: not attempted: %w", why)
-	}
-	return fmt.Errorf("%w (no more retries: %w)", last, why)
+	return fmt.Errorf("%w (no more retries: %w)", last, flow.Ended(ctx))
 }

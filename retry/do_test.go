@@ -207,7 +207,7 @@ func TestEndedContextMeansNoAttempt(t *testing.T) {
 	assert.Zero(t, f.calls)
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.ErrorIs(t, err, errCause)
-	assert.EqualError(t, err, "retry: not attempted: context canceled: shutting down")
+	assert.EqualError(t, err, "retry: not attempted: context canceled (shutting down)")
 }
 
 // A context error of some inner deadline is a failure like any other while the caller's context lives.

@@ -30,7 +30,10 @@ func TestDataThatCuratorHasCompressed(t *testing.T) {
 	require.NoError(t, peer.Connect(ctx, node.ConnectString(), kit.Patience))
 	for _, data := range []string{"", "little", strings.Repeat("much ", 100_000)} {
 		require.NoError(t, peer.SetCompressed(ctx, "/packed", []byte(data)))
-		kit.Soon(t, "the data", func() bool { n, _ := c.Get("/packed"); return n.Stat.Version > 0 && string(n.Data) == data })
+		kit.Soon(t, "the data", func() bool {
+			n, _ := c.Get("/packed")
+			return n.Stat.Version > 0 && string(n.Data) == data
+		})
 		n, _ := c.Get("/packed")
 		assert.NotEqual(t, int(n.Stat.DataLength), len(data), "it was not compressed")
 	}

@@ -54,7 +54,7 @@ func seed(t *testing.T) uint64 {
 
 // follower plays the events of a cache back, from the beginning.
 type follower struct {
-	pace time.Duration // it takes for an event; none for who keeps up
+	pace time.Duration // it takes for an event; 0 for a subscriber that keeps up
 
 	mu     sync.Mutex
 	nodes  map[string]cache.Node
@@ -92,7 +92,8 @@ func (f *follower) hear(ev cache.Event) {
 		fits = !known && ev.Old == nil
 		f.nodes[ev.Path] = *ev.New
 	case cache.Changed:
-		fits = known && ev.Old.Stat.Mzxid == old.Stat.Mzxid && ev.New.Stat.Mzxid != old.Stat.Mzxid && ev.New.Stat.Czxid == old.Stat.Czxid
+		fits = known && ev.Old.Stat.Mzxid == old.Stat.Mzxid && ev.New.Stat.Mzxid != old.Stat.Mzxid &&
+			ev.New.Stat.Czxid == old.Stat.Czxid
 		f.nodes[ev.Path] = *ev.New
 	case cache.Deleted:
 		fits = known && ev.Old.Stat.Mzxid == old.Stat.Mzxid
@@ -174,7 +175,10 @@ func (s *scribe) write(ctx context.Context) interface{ Done() <-chan struct{} } 
 }
 
 // endures has a writer change the tree and troubles come at random, and compares in the end.
-func endures(t *testing.T, connect string, dial func() *framework.Client, troubles map[string]func(r *rand.Rand), heal func()) {
+func endures(
+	t *testing.T, connect string, dial func() *framework.Client,
+	troubles map[string]func(r *rand.Rand), heal func(),
+) {
 	const leaves = 10_000
 	r := rand.New(rand.NewPCG(seed(t), 0))
 	writer, _ := kit.Connected(t, connect, framework.WithSessionTimeout(10*time.Second))
@@ -187,7 +191,8 @@ func endures(t *testing.T, connect string, dial func() *framework.Client, troubl
 	oneShot, err := cache.New(client, "/tree", cache.WithOneShotWatches())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = oneShot.Close() })
-	followers := map[string]*follower{"quick": follow(t, c, 0), "slow": follow(t, c, 200*time.Microsecond), "one-shot": follow(t, oneShot, 0)}
+	followers := map[string]*follower{"quick": follow(t, c, 0), "slow": follow(t, c, 200*time.Microsecond),
+		"one-shot": follow(t, oneShot, 0)}
 	require.NoError(t, c.WaitSynced(kit.Context(t)))
 	require.NoError(t, oneShot.WaitSynced(kit.Context(t)))
 
@@ -260,23 +265,31 @@ func endures(t *testing.T, connect string, dial func() *framework.Client, troubl
 		t.Logf("%s: %v", name, f.counts)
 		f.mu.Unlock()
 	}
-	kit.Figure(t, "%v of about %d changes, %v: the caches are equal to the tree of %d nodes, and so are their events", duration(t), s.done, happened, len(full))
+	kit.Figure(t, "%v of about %d changes, %v: the caches are equal to the tree of %d nodes, and so are "+
+		"their events", duration(t), s.done, happened, len(full))
 }
 
-// A writer changes ten thousand nodes without a pause while connections are cut and hang, sessions expire, and the server is paused and killed. In the
-// end the cache is the tree, and so is what its events amount to.
+// A writer changes ten thousand nodes without a pause while connections are cut and hang, sessions expire,
+// and the server is paused and killed. In the end the cache is the tree, and so is what its events amount to.
 func TestLasting(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{})
 	link := proxy.New(t, node.Addr())
 	var client *framework.Client
 	within := func(r *rand.Rand, d time.Duration) { time.Sleep(time.Duration(r.Int64N(int64(d)))) }
-	endures(t, node.ConnectString(), func() *framework.Client { client, _ = kit.Connected(t, link.Addr()); return client }, map[string]func(*rand.Rand){
-		"cut":        func(r *rand.Rand) { link.Cut(); within(r, 500*time.Millisecond); link.Heal() },
-		"long cut":   func(r *rand.Rand) { link.Cut(); within(r, 6*time.Second); link.Heal() },
-		"black hole": func(r *rand.Rand) { link.Hang(proxy.Direction(1 + r.IntN(3))); within(r, 3*time.Second); link.Heal() },
-		"pause":      func(r *rand.Rand) { node.Pause(); within(r, 2*time.Second); node.Resume() },
-		"killed":     func(*rand.Rand) { node.Restart() },
+	endures(t, node.ConnectString(), func() *framework.Client {
+		client, _ = kit.Connected(t, link.Addr())
+		return client
+	}, map[string]func(*rand.Rand){
+		"cut":      func(r *rand.Rand) { link.Cut(); within(r, 500*time.Millisecond); link.Heal() },
+		"long cut": func(r *rand.Rand) { link.Cut(); within(r, 6*time.Second); link.Heal() },
+		"black hole": func(r *rand.Rand) {
+			link.Hang(proxy.Direction(1 + r.IntN(3)))
+			within(r, 3*time.Second)
+			link.Heal()
+		},
+		"pause":  func(r *rand.Rand) { node.Pause(); within(r, 2*time.Second); node.Resume() },
+		"killed": func(*rand.Rand) { node.Restart() },
 		"expiry": func(*rand.Rand) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
@@ -323,7 +336,10 @@ func TestLastingOnAnEnsemble(t *testing.T) {
 		serving()
 	}
 	var client *framework.Client
-	endures(t, e.ConnectString(), func() *framework.Client { client, _ = kit.Connected(t, e.ConnectString()); return client }, map[string]func(*rand.Rand){
+	endures(t, e.ConnectString(), func() *framework.Client {
+		client, _ = kit.Connected(t, e.ConnectString())
+		return client
+	}, map[string]func(*rand.Rand){
 		"leader killed":      func(*rand.Rand) { i := leader(); require.NoError(t, e.Kill(i)); revive(i) },
 		"member killed":      func(r *rand.Rand) { i := r.IntN(3); require.NoError(t, e.Kill(i)); revive(i) },
 		"leader paused":      func(r *rand.Rand) { pause(r, leader()) },
@@ -336,7 +352,12 @@ func TestLastingOnAnEnsemble(t *testing.T) {
 				revive(i)
 			}
 		},
-		"clients cut": func(r *rand.Rand) { i := r.IntN(3); e.CutClients(i); within(r, time.Second); e.HealClients(i) },
+		"clients cut": func(r *rand.Rand) {
+			i := r.IntN(3)
+			e.CutClients(i)
+			within(r, time.Second)
+			e.HealClients(i)
+		},
 		"clients' black hole": func(r *rand.Rand) {
 			i := r.IntN(3)
 			e.HangClients(i, proxy.Direction(1+r.IntN(3)))

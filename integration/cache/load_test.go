@@ -114,9 +114,10 @@ func median(loads []loading) loading {
 	return loads[len(loads)/2]
 }
 
-// Loading a tree: by how many requests, how fast, into how much memory. Both sides are processes of their own that do nothing else, and connected to
-// the server without anything between. They load in turns, several times in one process; the largest tree
-// comes first, so that Java's code, also the server's, is compiled for the others.
+// Loading a tree: by how many requests, how fast, into how much memory. Both sides are processes of their own
+// that do nothing else, and connected to the server without anything between. They load in turns, several
+// times in one process; the largest tree comes first, so that Java's code, also the server's, is compiled for
+// the others.
 func TestLoad(t *testing.T) {
 	program := buildLoader(t)
 	node := zkserver.Start(t, zkserver.Options{TickTime: time.Second, JVMFlags: quick})
@@ -132,8 +133,8 @@ func TestLoad(t *testing.T) {
 		for range 3 {
 			l.load(t, node)
 		}
-		// Whatever else the machine does for a moment costs the one who needs tenths of a second more than the one who needs seconds. A round that it
-		// may have spoilt is measured again.
+		// Other work of the machine costs a side that needs tenths of a second relatively more than one that needs
+		// seconds. A round that it may have spoilt is measured again.
 		for round := 0; round == 0 || round < 3 && ours.rate() < faster*javas.rate(); round++ {
 			var g, j []loading
 			for range times {
@@ -148,14 +149,17 @@ func TestLoad(t *testing.T) {
 			ours, javas = median(g), median(j)
 			t.Logf("loads, the fastest first: ours %v, CuratorCache %v", g, j)
 		}
-		kit.Figure(t, "load of %d nodes, per node: %.4f requests and %.0f bytes of heap, CuratorCache %.2f requests and %.0f bytes", nodes, ours.requested(), ours.perNode(), javas.requested(), javas.perNode())
-		kit.Figure(t, "load of %d nodes: %.0f nodes/s, CuratorCache %.0f nodes/s (%d nodes): %.1f times as fast", nodes, ours.rate(), javas.rate(), javas.nodes, ours.rate()/javas.rate())
+		kit.Figure(t, "load of %d nodes, per node: %.4f requests and %.0f bytes of heap, CuratorCache %.2f "+
+			"requests and %.0f bytes", nodes, ours.requested(), ours.perNode(), javas.requested(), javas.perNode())
+		kit.Figure(t, "load of %d nodes: %.0f nodes/s, CuratorCache %.0f nodes/s (%d nodes): %.1f times as fast",
+			nodes, ours.rate(), javas.rate(), javas.nodes, ours.rate()/javas.rate())
 		assert.LessOrEqual(t, ours.requested(), 0.1)
 		assert.LessOrEqual(t, ours.perNode(), javas.perNode()/2)
 		assert.GreaterOrEqual(t, ours.rate(), faster*javas.rate())
 		return ours, javas
 	}
-	// CuratorCache of 5.4 has room for 65,535 reads under way. It drops what is beyond, and says that it is initialized.
+	// CuratorCache of 5.4 has room for 65,535 reads under way. It drops what is beyond, and says that it is
+	// initialized.
 	t.Run("100,000", func(t *testing.T) {
 		ours, javas := compare(t, 100_000, 1, 20)
 		assert.LessOrEqual(t, javas.nodes, ours.nodes)

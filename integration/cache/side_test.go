@@ -52,7 +52,8 @@ func newSide(t *testing.T, leaves int) *side {
 		s.create(t, fmt.Sprintf("%s/node-%d", flat, i), "flat")
 	}
 	for _, kind := range []string{javapeer.CuratorCache, javapeer.TreeCache, javapeer.PathChildrenCache} {
-		p := &pair{kind: kind, root: "/tree", ours: wirecount.Start(t, s.node.Addr()), javas: wirecount.Start(t, s.node.Addr()), includesRoot: true}
+		p := &pair{kind: kind, root: "/tree", ours: wirecount.Start(t, s.node.Addr()),
+			javas: wirecount.Start(t, s.node.Addr()), includesRoot: true}
 		p.peer = javapeer.Start(t)
 		require.NoError(t, p.peer.Connect(kit.Context(t), p.javas.Addr(), 4*time.Second))
 		p.client, _ = kit.Connected(t, p.ours.Addr())
@@ -156,7 +157,8 @@ func (s *side) costs(t *testing.T, change func()) (ours, javas map[string]cost) 
 		time.Sleep(700 * time.Millisecond)
 		now := counters()
 		for kind := range now {
-			if now[kind].ours.requests != after[kind].ours.requests || now[kind].javas.requests != after[kind].javas.requests {
+			if now[kind].ours.requests != after[kind].ours.requests ||
+				now[kind].javas.requests != after[kind].javas.requests {
 				quiet = -1
 			}
 		}
@@ -193,7 +195,8 @@ func (s *side) do(t *testing.T, f func(ctx context.Context) error) {
 	ctx := kit.Context(t)
 	for {
 		err := f(ctx)
-		if err == nil || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrNotEmpty) {
+		if err == nil || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNodeExists) ||
+			errors.Is(err, framework.ErrNotEmpty) {
 			return
 		}
 		require.NoError(t, ctx.Err(), "%v", err)
@@ -219,8 +222,8 @@ func (s *side) delete(t *testing.T, path string) {
 	s.do(t, func(ctx context.Context) error { return s.writer.Delete().ForPath(ctx, path) })
 }
 
-// write is a change at random, of the children in one directory or of the rest. Directories stay: when one of them is replaced while there is no
-// connection, CuratorCache does not find out.
+// write is a change at random, of the children in one directory or of the rest. Directories stay: when one of
+// them is replaced while there is no connection, CuratorCache does not find out.
 func (s *side) write(t *testing.T, leaves int) {
 	r := s.random
 	path := fmt.Sprintf("%s/node-%d", flat, r.IntN(inDirectory*2))
@@ -272,7 +275,8 @@ func TestSideBySide(t *testing.T) {
 				}
 			})
 			for _, p := range s.pairs {
-				kit.Figure(t, "%d nodes, each a %s: ours %v, %s %v", changes, phase.what, ours[p.kind], p.kind, javas[p.kind])
+				kit.Figure(t, "%d nodes, each a %s: ours %v, %s %v", changes, phase.what, ours[p.kind], p.kind,
+					javas[p.kind])
 				total[p.kind] += ours[p.kind].requests - javas[p.kind].requests
 				if phase.what != "delete" { // CuratorCache reads nothing then, and its parent's Stat is old
 					assert.LessOrEqual(t, ours[p.kind].requests, javas[p.kind].requests, "%s, %s", p.kind, phase.what)
@@ -280,7 +284,8 @@ func TestSideBySide(t *testing.T) {
 			}
 		}
 		for kind, more := range total {
-			assert.LessOrEqual(t, more, changes, "more requests than %s for all changes of a life, but one to be sure of each deletion", kind)
+			assert.LessOrEqual(t, more, changes,
+				"more requests than %s for all changes of a life, but one to be sure of each deletion", kind)
 		}
 	})
 	t.Run("requests after a reconnect", func(t *testing.T) {
@@ -293,11 +298,14 @@ func TestSideBySide(t *testing.T) {
 				}
 				s.each((*proxy.Proxy).Heal)
 				for _, p := range s.pairs {
-					kit.Soon(t, "connected", func() bool { return p.client.State().State.IsConnected() && p.javas.Stats().Open > 0 })
+					kit.Soon(t, "connected", func() bool {
+						return p.client.State().State.IsConnected() && p.javas.Stats().Open > 0
+					})
 				}
 			})
 			for _, p := range s.pairs {
-				kit.Figure(t, "reconnect with %d changes of %d nodes: ours %v, %s %v", changes, len(tree(t, s.writer, p.root)), ours[p.kind], p.kind, javas[p.kind])
+				kit.Figure(t, "reconnect with %d changes of %d nodes: ours %v, %s %v", changes,
+					len(tree(t, s.writer, p.root)), ours[p.kind], p.kind, javas[p.kind])
 				assert.LessOrEqual(t, ours[p.kind].requests, javas[p.kind].requests, p.kind)
 				assert.LessOrEqual(t, ours[p.kind].bytes, javas[p.kind].bytes, p.kind)
 			}
@@ -338,6 +346,7 @@ func TestSideBySide(t *testing.T) {
 			burst()
 		}
 		s.agree(t)
-		kit.Figure(t, "%d changes through cuts, hangs, a pause, a restart and expiry: three caches of ours and three of Curator's are equal to the tree of %d nodes", changes, len(tree(t, s.writer, "/tree")))
+		kit.Figure(t, "%d changes through cuts, hangs, a pause, a restart and expiry: three caches of ours and "+
+			"three of Curator's are equal to the tree of %d nodes", changes, len(tree(t, s.writer, "/tree")))
 	})
 }

@@ -18,7 +18,8 @@ type recording struct {
 
 // recordings are made in this order on one fresh server. New ones go to the
 // end: the zxids in all later files depend on what was before.
-var recordings = concat(sessionRecordings, nodeRecordings, readRecordings, transactionRecordings, watchRecordings, accessRecordings, peculiarRecordings)
+var recordings = concat(sessionRecordings, nodeRecordings, readRecordings, transactionRecordings,
+	watchRecordings, accessRecordings, peculiarRecordings)
 
 func concat(lists ...[]recording) (all []recording) {
 	for _, list := range lists {

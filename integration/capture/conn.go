@@ -102,7 +102,9 @@ func (c *conn) read() ([]byte, error) {
 }
 
 // connect shakes hands. previous is the zero session for a new one.
-func (c *conn) connect(comment string, previous session, lastZxid int64, timeout time.Duration, readOnlyByte bool) {
+func (c *conn) connect(
+	comment string, previous session, lastZxid int64, timeout time.Duration, readOnlyByte bool,
+) {
 	c.t.Helper()
 	password := previous.password
 	if password == nil {
@@ -174,9 +176,11 @@ func (c *conn) note(frame []byte) int32 {
 		c.t.Fatalf("a frame of %d bytes has no reply header", len(frame))
 	}
 	xid := int32(binary.BigEndian.Uint32(frame))
-	comment := fmt.Sprintf("reply to xid %d: error code %d, %d bytes follow the header", xid, int32(binary.BigEndian.Uint32(frame[12:])), len(frame)-16)
+	comment := fmt.Sprintf("reply to xid %d: error code %d, %d bytes follow the header", xid,
+		int32(binary.BigEndian.Uint32(frame[12:])), len(frame)-16)
 	if xid == xidEvent {
-		comment = fmt.Sprintf("event: type %d, state %d, path %s", int32(binary.BigEndian.Uint32(frame[16:])), int32(binary.BigEndian.Uint32(frame[20:])), frame[28:])
+		comment = fmt.Sprintf("event: type %d, state %d, path %s", int32(binary.BigEndian.Uint32(frame[16:])),
+			int32(binary.BigEndian.Uint32(frame[20:])), frame[28:])
 	}
 	c.log.add(comment, '<', frame)
 	return xid

@@ -8,7 +8,8 @@ var nodeRecordings = []recording{
 		c.call(0, "create with empty data", opCreate, create("/create/empty", []byte{}, persistent))
 		c.call(0, "create ephemeral", opCreate, create("/create/e", []byte("data"), ephemeral))
 		c.call(0, "create sequential", opCreate, create("/create/s-", []byte("data"), persistentSequential))
-		c.call(0, "create ephemeral sequential", opCreate, create("/create/es-", []byte("data"), ephemeralSequential))
+		c.call(0, "create ephemeral sequential", opCreate,
+			create("/create/es-", []byte("data"), ephemeralSequential))
 		c.call(0, "create sequential, name empty", opCreate, create("/create/", nil, persistentSequential))
 		c.call(0, "create with a name outside ASCII", opCreate, create("/create/größe-锁", nil, persistent))
 		c.call(-110, "node exists", opCreate, create("/create", nil, persistent))
@@ -23,7 +24,8 @@ var nodeRecordings = []recording{
 		c.call(0, "create2 persistent", opCreate2, create("/create2", []byte("data"), persistent))
 		c.call(0, "create2 ephemeral", opCreate2, create("/create2/e", []byte("data"), ephemeral))
 		c.call(0, "create2 sequential", opCreate2, create("/create2/s-", nil, persistentSequential))
-		c.call(0, "create2 ephemeral sequential, protected", opCreate2, create("/create2/_c_8d1f5a0e-3a52-4c0e-9a52-0f6d1b1c2d3e-lock-", []byte("data"), ephemeralSequential))
+		c.call(0, "create2 ephemeral sequential, protected", opCreate2,
+			create("/create2/_c_8d1f5a0e-3a52-4c0e-9a52-0f6d1b1c2d3e-lock-", []byte("data"), ephemeralSequential))
 		c.call(-110, "node exists", opCreate2, create("/create2", nil, persistent))
 		c.call(-101, "no parent", opCreate2, create("/create2/no/node", nil, persistent))
 		c.closeSession()

@@ -2,7 +2,8 @@ package capture
 
 // peculiarRecordings are behaviours that one would not guess.
 var peculiarRecordings = []recording{
-	{"watch_collision", "a persistent watch and a one-shot watch on one path, of one connection: before 3.9 the one-shot's end takes the persistent one along", func(r *recorder) {
+	{"watch_collision", "a persistent watch and a one-shot watch on one path, of one connection: before 3.9 " +
+		"the one-shot's end takes the persistent one along", func(r *recorder) {
 		c := r.open()
 		c.call(0, "create", opCreate, create("/collision", nil, persistent))
 		c.call(0, "addWatch persistent", opAddWatch, typed("/collision", modePersistent))
@@ -11,7 +12,8 @@ var peculiarRecordings = []recording{
 		c.call(0, "setData again", opSetData, set("/collision", []byte("y"), -1))
 		c.closeSession()
 	}},
-	{"delete_watched_parent", "the events of a delete: deleted for the node, children changed for its parent", func(r *recorder) {
+	{"delete_watched_parent", "the events of a delete: deleted for the node, children changed for its " +
+		"parent", func(r *recorder) {
 		c := r.open()
 		c.call(0, "create", opCreate, create("/parent", nil, persistent))
 		c.call(0, "create", opCreate, create("/parent/a", nil, persistent))
@@ -52,10 +54,14 @@ var peculiarRecordings = []recording{
 		c.call(-123, "reconfig", opReconfig, body{}.str("").str("3").str("").long(-1))
 		c.closeSession()
 	}},
-	{"multi_no_right", "multi (14) refused for lack of rights: the error is in the list, as any other", func(r *recorder) {
+	{"multi_no_right", "multi (14) refused for lack of rights: the error is in the list, as any other", func(
+		r *recorder,
+	) {
 		c := r.open()
-		c.call(0, "create, readable only", opCreate, body{}.str("/readable").bytes(nil).acls([]acl{{1, "world", "anyone"}}).int(persistent))
-		c.call(0, "multi", opMulti, body{}.sub(opCheck, check("/readable", -1)).sub(opSetData, set("/readable", nil, -1)).end())
+		c.call(0, "create, readable only", opCreate,
+			body{}.str("/readable").bytes(nil).acls([]acl{{1, "world", "anyone"}}).int(persistent))
+		c.call(0, "multi", opMulti, body{}.sub(opCheck, check("/readable", -1)).sub(opSetData,
+			set("/readable", nil, -1)).end())
 		c.closeSession()
 	}},
 }

@@ -12,19 +12,25 @@ var sessionRecordings = []recording{
 		c.log = nil
 		c.closeSession()
 	}},
-	{"connect_short", "a new session; the request has no read-only byte, so neither has the response", func(r *recorder) {
+	{"connect_short", "a new session; the request has no read-only byte, so neither has the response", func(
+		r *recorder,
+	) {
 		c := r.dial()
 		c.connect("ConnectRequest", session{}, 0, sessionTimeout, false)
 		c.log = nil
 		c.closeSession()
 	}},
-	{"connect_timeout_bounded", "a new session; the server grants less than the 60 s asked for", func(r *recorder) {
+	{"connect_timeout_bounded", "a new session; the server grants less than the 60 s asked for", func(
+		r *recorder,
+	) {
 		c := r.dial()
 		c.connect("ConnectRequest", session{}, 0, time.Minute, true)
 		c.log = nil
 		c.closeSession()
 	}},
-	{"connect_again", "a session taken up again on a second connection, with the last zxid seen", func(r *recorder) {
+	{"connect_again", "a session taken up again on a second connection, with the last zxid seen", func(
+		r *recorder,
+	) {
 		first := r.open()
 		first.net.Close()
 		c := r.dial()
@@ -32,7 +38,9 @@ var sessionRecordings = []recording{
 		c.log = nil
 		c.closeSession()
 	}},
-	{"connect_refused", "a session id with a wrong password: the response says session 0, timeout 0", func(r *recorder) {
+	{"connect_refused", "a session id with a wrong password: the response says session 0, timeout 0", func(
+		r *recorder,
+	) {
 		first := r.open()
 		c := r.dial()
 		c.connect("ConnectRequest", session{first.session.id, bytes.Repeat([]byte{7}, 16)}, 0, sessionTimeout, true)
@@ -42,7 +50,9 @@ var sessionRecordings = []recording{
 		first.closedByServer()
 		r.end(first.session)
 	}},
-	{"connect_ahead", "a last zxid that the server has not reached: no response, the connection is closed", func(r *recorder) {
+	{"connect_ahead", "a last zxid that the server has not reached: no response, the connection is closed", func(
+		r *recorder,
+	) {
 		c := r.dial()
 		c.write("ConnectRequest", body{}.int(0).long(1<<40).int(4000).long(0).bytes(make([]byte, 16)).bool(false))
 		c.closedByServer()
@@ -58,7 +68,9 @@ var sessionRecordings = []recording{
 		c.call(0, "closeSession", opCloseSession, nil)
 		c.closedByServer()
 	}},
-	{"unknown_opcode", "an operation the server does not know: -6, and the connection is closed", func(r *recorder) {
+	{"unknown_opcode", "an operation the server does not know: -6, and the connection is closed", func(
+		r *recorder,
+	) {
 		c := r.open()
 		c.call(-6, "unknown", 999, pathOnly("/unknown"))
 		c.closedByServer()

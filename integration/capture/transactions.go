@@ -19,7 +19,8 @@ var transactionRecordings = []recording{
 		c.call(0, "multi of nothing", opMulti, body{}.end())
 		c.closeSession()
 	}},
-	{"multi_failed", "multi (14) whose third operation fails: an error for each operation, in the order given: those before it 0, itself its own, those after it -2", func(r *recorder) {
+	{"multi_failed", "multi (14) whose third operation fails: an error for each operation, in the order " +
+		"given: those before it 0, itself its own, those after it -2", func(r *recorder) {
 		c := r.open()
 		c.call(0, "create", opCreate, create("/failed", nil, persistent))
 		c.call(0, "multi, bad version at the third", opMulti, body{}.

@@ -64,7 +64,8 @@ var watchRecordings = []recording{
 		c.call(0, "setData fires data changed", opSetData, set("/check", []byte("x"), -1))
 		c.closeSession()
 	}},
-	{"set_watches", "setWatches (101) after a reconnect: events for what changed meanwhile, then the reply", func(r *recorder) {
+	{"set_watches", "setWatches (101) after a reconnect: events for what changed meanwhile, then the " +
+		"reply", func(r *recorder) {
 		c := r.open()
 		for _, path := range []string{"/setw", "/setw/changed", "/setw/deleted", "/setw/parent", "/setw/same"} {
 			c.call(0, "create", opCreate, create(path, nil, persistent))
@@ -85,7 +86,8 @@ var watchRecordings = []recording{
 		c.call(0, "a watch that was kept fires", opSetData, set("/setw/same", []byte("x"), -1))
 		c.closeSession()
 	}},
-	{"set_watches2", "setWatches2 (105): as setWatches, with persistent watches, which get no event for what they missed", func(r *recorder) {
+	{"set_watches2", "setWatches2 (105): as setWatches, with persistent watches, which get no event for what " +
+		"they missed", func(r *recorder) {
 		c := r.open()
 		for _, path := range []string{"/setw2", "/setw2/data", "/setw2/persistent", "/setw2/recursive"} {
 			c.call(0, "create", opCreate, create(path, nil, persistent))
@@ -99,7 +101,8 @@ var watchRecordings = []recording{
 		})
 		c = r.reopen(c.session)
 		c.callXid(0, "setWatches2", xidSetWatches, opSetWatches2, body{}.long(zxid).
-			strs("/setw2/data").strs("/setw2/absent").strs("/setw2").strs("/setw2/persistent").strs("/setw2/recursive"))
+			strs("/setw2/data").strs("/setw2/absent").strs("/setw2").
+			strs("/setw2/persistent").strs("/setw2/recursive"))
 		c.call(0, "a persistent watch fires", opSetData, set("/setw2/persistent", []byte("y"), -1))
 		c.call(0, "a recursive watch fires", opSetData, set("/setw2/recursive/a", []byte("y"), -1))
 		c.closeSession()

@@ -32,18 +32,23 @@ type pair struct {
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	kit.RanOn(t, "zktest")
-	server := zktest.RunT(t, zktest.Config{TickTime: tick, MaxSessionTimeout: time.Minute, Listen: "127.0.0.1:0", Profile: zktest.V384, ReapInterval: tick})
+	server := zktest.RunT(t, zktest.Config{TickTime: tick, MaxSessionTimeout: time.Minute, Listen: "127.0.0.1:0",
+		Profile: zktest.V384, ReapInterval: tick})
 	peer := javapeer.Start(t)
 	require.NoError(t, peer.Connect(kit.Context(t), server.Addr(), 10*time.Second))
 	client, _ := kit.Connected(t, server.Addr(), framework.WithSessionTimeout(10*time.Second))
 	return &pair{t, server, client, peer}
 }
 
-// emptied waits until the server has removed the directories: they are containers, so nobody left anything in them.
+// emptied waits until the server has removed the directories: they are containers, so nobody left anything in
+// them.
 func (p *pair) emptied(path string) {
 	p.t.Helper()
 	kit.Soon(p.t, "nothing left of "+path, func() bool { return !p.server.Exists(path) })
 }
+
+// release gives back what was acquired.
+type release = func(ctx context.Context) error
 
 // contender takes something as often as it is told to.
 type contender struct {
@@ -87,7 +92,7 @@ func (p *pair) contend(limit, rounds int, contenders ...contender) {
 }
 
 func javaLock(name string, weight int, lock *javapeer.Lock) contender {
-	return contender{name, weight, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	return contender{name, weight, func(ctx context.Context) (release, error) {
 		_, err := lock.Acquire(ctx, javapeer.Forever)
 		return lock.Release, err
 	}}
@@ -99,7 +104,7 @@ type releaser interface {
 }
 
 func goLockOf[L releaser](name string, weight int, acquire func(ctx context.Context) (L, error)) contender {
-	return contender{name, weight, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	return contender{name, weight, func(ctx context.Context) (release, error) {
 		lock, err := acquire(ctx)
 		if err != nil {
 			return nil, err
@@ -118,7 +123,8 @@ func TestCuratorMutexOnZktest(t *testing.T) {
 	for i := range 2 {
 		lock, err := p.peer.Mutex(ctx, fmt.Sprint("m", i), "/locks/m")
 		require.NoError(t, err)
-		contenders = append(contenders, javaLock(fmt.Sprint("java ", i), 1, lock), goLockOf(fmt.Sprint("go ", i), 1, mutex.New(p.client, "/locks/m").Acquire))
+		contenders = append(contenders, javaLock(fmt.Sprint("java ", i), 1, lock),
+			goLockOf(fmt.Sprint("go ", i), 1, mutex.New(p.client, "/locks/m").Acquire))
 	}
 	p.contend(1, rounds, contenders...)
 	p.emptied("/locks")
@@ -131,7 +137,8 @@ func TestCuratorReadWriteLockOnZktest(t *testing.T) {
 	read, write, err := p.peer.ReadWrite(kit.Context(t), "rw", "/locks/rw")
 	require.NoError(t, err)
 	rw := rwlock.New(p.client, "/locks/rw")
-	p.contend(4, rounds, javaLock("java reads", 1, read), javaLock("java writes", 4, write), goLockOf("go reads", 1, rw.ReadLock().Acquire),
+	p.contend(4, rounds, javaLock("java reads", 1, read), javaLock("java writes", 4, write),
+		goLockOf("go reads", 1, rw.ReadLock().Acquire),
 		goLockOf("go writes", 4, rw.WriteLock().Acquire), goLockOf("go reads, too", 1, rw.ReadLock().Acquire))
 	p.emptied("/locks")
 }
@@ -146,8 +153,9 @@ func TestCuratorSemaphoreOnZktest(t *testing.T) {
 		n, name := i+1, fmt.Sprint("s", i)
 		theirs, err := p.peer.Semaphore(ctx, name, "/leases/s", 3)
 		require.NoError(t, err)
-		contenders = append(contenders, goLockOf(fmt.Sprint("go takes ", n), n, func(ctx context.Context) (*semaphore.Lease, error) { return ours.Acquire(ctx, n) }),
-			contender{fmt.Sprint("java takes ", n), n, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		contenders = append(contenders, goLockOf(fmt.Sprint("go takes ", n), n,
+			func(ctx context.Context) (*semaphore.Lease, error) { return ours.Acquire(ctx, n) }),
+			contender{fmt.Sprint("java takes ", n), n, func(ctx context.Context) (release, error) {
 				_, err := theirs.Acquire(ctx, name, n, kit.Patience)
 				return func(ctx context.Context) error { return theirs.Return(ctx, name) }, err
 			}})
@@ -161,7 +169,7 @@ func TestCuratorLeadersOnZktest(t *testing.T) {
 	p := newPair(t)
 	ctx := kit.Context(t)
 	names := 0
-	latch := contender{"java latch", 1, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	latch := contender{"java latch", 1, func(ctx context.Context) (release, error) {
 		names++
 		l, err := p.peer.Latch(ctx, fmt.Sprint("latch ", names), "/leaders/l", "java")
 		if err == nil {
@@ -169,7 +177,7 @@ func TestCuratorLeadersOnZktest(t *testing.T) {
 		}
 		return l.Close, err
 	}}
-	ours := contender{"go latch", 1, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	ours := contender{"go latch", 1, func(ctx context.Context) (release, error) {
 		l, err := leader.NewLatch(p.client, "/leaders/l", leader.WithID("go"))
 		if err == nil {
 			_, err = l.Await(ctx)
@@ -184,7 +192,8 @@ func TestCuratorLeadersOnZktest(t *testing.T) {
 	_, err = theirs.AwaitLeader(ctx)
 	require.NoError(t, err)
 	led := make(chan struct{})
-	selector := leader.NewSelector(p.client, "/leaders/s", func(context.Context) error { close(led); return nil }, leader.WithID("go"))
+	selector := leader.NewSelector(p.client, "/leaders/s",
+		func(context.Context) error { close(led); return nil }, leader.WithID("go"))
 	ended := make(chan error, 1)
 	go func() { ended <- selector.RunOnce(ctx) }()
 	kit.Soon(t, "two candidates", func() bool {
@@ -265,7 +274,8 @@ func TestCuratorBarriersOnZktest(t *testing.T) {
 	p.emptied("/barriers")
 }
 
-// Curator's connection breaks: its lock survives. Its session expires: Curator learns of it, and the lock goes to the next.
+// Curator's connection breaks: its lock survives. Its session expires: Curator learns of it, and the lock
+// goes to the next.
 func TestCuratorThroughTroubleOnZktest(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -287,12 +297,7 @@ func TestCuratorThroughTroubleOnZktest(t *testing.T) {
 	assert.Equal(t, session, again)
 	requireWaits(t, p.client, "/locks/m")
 
-	granted := make(chan *mutex.Lock, 1)
-	go func() {
-		lock, err := mutex.New(p.client, "/locks/m").Acquire(ctx)
-		assert.NoError(t, err)
-		granted <- lock
-	}()
+	granted := kit.Call(t, ctx, mutex.New(p.client, "/locks/m").Acquire)
 	kit.Soon(t, "two in line", func() bool {
 		line, err := p.server.Children("/locks/m")
 		return err == nil && len(line) == 2

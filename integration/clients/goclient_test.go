@@ -26,11 +26,12 @@ func connectGo(t *testing.T, addr string) *golang {
 	t.Helper()
 	// The library's own channel takes six events, those of watches among them, and drops what comes then.
 	events := make(chan zk.Event, 10_000)
-	conn, _, err := zk.Connect([]string{addr}, sessionTimeout, zk.WithLogger(silent{}), zk.WithEventCallback(func(event zk.Event) {
+	sessions := zk.WithEventCallback(func(event zk.Event) {
 		if event.Type == zk.EventSession {
 			events <- event
 		}
-	}))
+	})
+	conn, _, err := zk.Connect([]string{addr}, sessionTimeout, zk.WithLogger(silent{}), sessions)
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	g := &golang{conn, t, events}
@@ -124,12 +125,14 @@ func goOperations(a, b *golang) {
 	_, _, err = b.Get("/ops/private")
 	require.NoError(t, err)
 
-	results, err := a.Multi(&zk.CreateRequest{Path: "/m", Acl: open}, &zk.CheckVersionRequest{Path: "/m"}, &zk.SetDataRequest{Path: "/ops", Version: 1},
+	results, err := a.Multi(&zk.CreateRequest{Path: "/m", Acl: open}, &zk.CheckVersionRequest{Path: "/m"},
+		&zk.SetDataRequest{Path: "/ops", Version: 1},
 		&zk.DeleteRequest{Path: "/m"})
 	require.NoError(t, err)
 	require.Len(t, results, 4)
 	assert.Equal(t, int32(2), results[2].Stat.Version)
-	results, err = a.Multi(&zk.CreateRequest{Path: "/m", Acl: open}, &zk.DeleteRequest{Path: "/ops", Version: 99})
+	results, err = a.Multi(&zk.CreateRequest{Path: "/m", Acl: open},
+		&zk.DeleteRequest{Path: "/ops", Version: 99})
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	require.Len(t, results, 2)
 	_, err = a.Reconfig([]string{"server.1=x:1:2;3"}, -1)
@@ -158,7 +161,7 @@ func goWatches(a, b *golang) {
 	a.hears(kids, zk.EventNodeChildrenChanged, "/w")
 }
 
-// Its own lock, by two clients who add to a number as nobody may who does not hold it.
+// Its own lock, by two clients that add to a number, which only the holder may do.
 func goLock(a, b *golang) {
 	t := a.t
 	const rounds = 20
@@ -182,8 +185,8 @@ func goLock(a, b *golang) {
 	assert.Equal(t, 2*rounds, sum)
 }
 
-// The connection breaks. No watch is left across it: to set it again the library reads the last zxid while its own reader writes it, which the race
-// detector takes for a failure of the test.
+// The connection breaks. No watch is left across it: to set it again the library reads the last zxid while
+// its own reader writes it, which the race detector takes for a failure of the test.
 func goCut(server target, a *golang) {
 	t := a.t
 	session := a.SessionID()

@@ -118,7 +118,8 @@ func javaMulti(a *java) {
 		"create", "/m", "1", "check", "/m", "0", "set", "/ops", "3", "delete", "/m", "0")
 	a.says([]string{"0", "-103", "-2"}, "multi", "create", "/m", "1", "check", "/ops", "99", "delete", "/m", "0")
 	a.says([]string{}, "exists", "/m")
-	a.says([]string{"GetDataResult", "GetChildrenResult", "-101"}, "multi", "get", "/ops", "", "children", "/ops", "", "get", "/nothing", "")
+	a.says([]string{"GetDataResult", "GetChildrenResult", "-101"}, "multi", "get", "/ops", "", "children",
+		"/ops", "", "get", "/nothing", "")
 }
 
 func javaWatches(a, b *java) {
@@ -141,7 +142,8 @@ func javaWatches(a, b *java) {
 	b.says([]string{"/tree/deep", "0"}, "create", "/tree/deep", "", "PERSISTENT")
 	b.says([]string{"1"}, "set", "/tree/deep", "", "-1")
 	b.says([]string{}, "delete", "/tree/deep", "-1")
-	for _, event := range [][2]string{{"NodeDataChanged", "/w/x"}, {"NodeDataChanged", "/w/x"}, {"NodeChildrenChanged", "/w/x"}, {"NodeCreated", "/tree"},
+	for _, event := range [][2]string{{"NodeDataChanged", "/w/x"}, {"NodeDataChanged", "/w/x"},
+		{"NodeChildrenChanged", "/w/x"}, {"NodeCreated", "/tree"},
 		{"NodeCreated", "/tree/deep"}, {"NodeDataChanged", "/tree/deep"}, {"NodeDeleted", "/tree/deep"}} {
 		a.hears(event[0], event[1])
 	}
@@ -150,7 +152,8 @@ func javaWatches(a, b *java) {
 	a.fails("NoWatcher", "remove-watches", "/w/x", "Any")
 }
 
-// The connection breaks: the same session goes on, ephemerals stay, and all watches, whatever happened meanwhile.
+// The connection breaks: the same session goes on, ephemerals stay, and all watches, whatever happened
+// meanwhile.
 func javaCut(server target, a, b *java) {
 	a.says([]string{"2", "1", "0"}, "exists", "/w/x", "watch")
 	session := a.session()

@@ -37,7 +37,8 @@ func kazooOperations(t *testing.T, a, b *kazoo) {
 	assert.Equal(t, "/ops/s-0000000001", a.must(t, "create", with{"path": "/ops/s-", "sequence": true}))
 	assert.Equal(t, "/ops/e", a.must(t, "create", with{"path": "/ops/e", "ephemeral": true}))
 	a.fails(t, "NoChildrenForEphemeralsError", "create", with{"path": "/ops/e/child"})
-	assert.Equal(t, []any{"x", map[string]any{"version": 0.0, "children": 3.0, "owner": 0.0}}, b.must(t, "get", with{"path": "/ops"}))
+	assert.Equal(t, []any{"x", map[string]any{"version": 0.0, "children": 3.0, "owner": 0.0}},
+		b.must(t, "get", with{"path": "/ops"}))
 	b.must(t, "set", with{"path": "/ops", "data": "y", "version": 0})
 	b.fails(t, "BadVersionError", "set", with{"path": "/ops", "data": "z", "version": 0})
 	assert.Equal(t, []any{"deep", "e", "s-0000000001"}, b.must(t, "children", with{"path": "/ops"}))
@@ -50,12 +51,15 @@ func kazooOperations(t *testing.T, a, b *kazoo) {
 	a.must(t, "private", with{"path": "/ops/private", "user": "u", "password": "p"})
 	b.fails(t, "NoAuthError", "set", with{"path": "/ops/private", "data": "stolen"})
 	a.must(t, "set", with{"path": "/ops/private", "data": "mine"})
-	assert.Equal(t, []any{[]any{31.0, "digest", "u:x"}, []any{1.0, "world", "anyone"}}, b.must(t, "acl", with{"path": "/ops/private"}))
+	assert.Equal(t, []any{[]any{31.0, "digest", "u:x"}, []any{1.0, "world", "anyone"}},
+		b.must(t, "acl", with{"path": "/ops/private"}))
 
 	assert.Equal(t, []any{"/ops/t", true, map[string]any{"version": 2.0, "children": 5.0, "owner": 0.0}, true},
-		a.must(t, "transaction", with{"operations": [][]any{{"create", "/ops/t", "1"}, {"check", "/ops/t", 0}, {"set", "/ops", "2"}, {"delete", "/ops/t", 0}}}))
+		a.must(t, "transaction", with{"operations": [][]any{{"create", "/ops/t", "1"}, {"check", "/ops/t", 0},
+			{"set", "/ops", "2"}, {"delete", "/ops/t", 0}}}))
 	assert.Equal(t, []any{"RolledBackError", "BadVersionError", "RuntimeInconsistency"},
-		a.must(t, "transaction", with{"operations": [][]any{{"create", "/ops/t", "1"}, {"check", "/ops", 99}, {"delete", "/ops/t", 0}}}))
+		a.must(t, "transaction", with{"operations": [][]any{{"create", "/ops/t", "1"}, {"check", "/ops", 99},
+			{"delete", "/ops/t", 0}}}))
 	assert.Nil(t, a.must(t, "exists", with{"path": "/ops/t"}))
 
 	b.must(t, "delete", with{"path": "/ops/deep", "recursive": true})
@@ -91,7 +95,9 @@ func kazooRecipes(t *testing.T, a, b *kazoo) {
 	a.must(t, "acquire", with{"name": "mine"})
 	b.fails(t, "LockTimeout", "acquire", with{"name": "yours", "timeout": 0.2})
 	waits := b.begin("acquire", with{"name": "yours"})
-	kit.Soon(t, "two contenders", func() bool { return len(a.must(t, "contenders", with{"name": "mine"}).([]any)) == 2 })
+	kit.Soon(t, "two contenders", func() bool {
+		return len(a.must(t, "contenders", with{"name": "mine"}).([]any)) == 2
+	})
 	a.must(t, "release", with{"name": "mine"})
 	_, err := waits(ctx)
 	require.NoError(t, err)
@@ -156,14 +162,16 @@ func kazooExpiry(t *testing.T, server target, a, b *kazoo) {
 	seen = a.await(t, seen, "state", "LOST")
 	a.await(t, seen, "state", "CONNECTED")
 	assert.NotEqual(t, session, a.must(t, "session", nil))
-	assert.Nil(t, a.must(t, "exists", with{"path": "/mine"}), "the ephemeral nodes of the former session are gone")
+	assert.Nil(t, a.must(t, "exists", with{"path": "/mine"}),
+		"the ephemeral nodes of the former session are gone")
 	b.must(t, "release", with{"name": "won"})
 }
 
-// Kazoo's nodes are named UUID__lock__0000000001. With Curator's pattern as an extra one kazoo waits for Curator's nodes, but Curator, which sorts
-// by what stands behind "lock-", does not find a number in kazoo's and takes the lock all the same. So extra_lock_patterns alone is not safe. A
-// subclass with Curator's node name is: two lines of Python, see CuratorLock in kazoopeer.py. Kazoo's Semaphore cannot meet Curator's: its leases are
-// not sequential, and lie beside the lock and not below /leases.
+// Kazoo's nodes are named UUID__lock__0000000001. With Curator's pattern as an extra one kazoo waits for
+// Curator's nodes, but Curator, which sorts by what comes after "lock-", does not find a number in kazoo's
+// and takes the lock all the same. So extra_lock_patterns alone is not safe. A subclass with Curator's node
+// name is: two lines of Python, see CuratorLock in kazoopeer.py. Kazoo's Semaphore cannot meet Curator's: its
+// leases are not sequential, and lie beside the lock and not below /leases.
 func TestKazooLockNextToCurators(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
@@ -175,13 +183,10 @@ func TestKazooLockNextToCurators(t *testing.T) {
 		python.must(t, "lock", with{"name": "k", "path": "/locks/a", "layout": "curator"})
 		python.must(t, "acquire", with{"name": "k"})
 		requireWaits(t, client, "/locks/a")
-		granted := make(chan *mutex.Lock, 1)
-		go func() {
-			lock, err := mutex.New(client, "/locks/a").Acquire(ctx)
-			assert.NoError(t, err)
-			granted <- lock
-		}()
-		kit.Soon(t, "two in line", func() bool { return len(python.must(t, "contenders", with{"name": "k"}).([]any)) == 2 })
+		granted := kit.Call(t, ctx, mutex.New(client, "/locks/a").Acquire)
+		kit.Soon(t, "two in line", func() bool {
+			return len(python.must(t, "contenders", with{"name": "k"}).([]any)) == 2
+		})
 		require.Empty(t, granted)
 		python.must(t, "release", with{"name": "k"})
 		require.NoError(t, kit.Receive(t, "the lock", granted).Release(ctx))
@@ -212,7 +217,7 @@ func TestKazooLockNextToCurators(t *testing.T) {
 	python.must(t, "close", nil)
 }
 
-// requireWaits shows that the lock is not to be had.
+// requireWaits checks that the lock is held.
 func requireWaits(t *testing.T, client *framework.Client, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(kit.Context(t), 300*time.Millisecond)

@@ -211,7 +211,8 @@ func (k *kazoo) seen() int {
 
 // version is that of the kazoo in use.
 func (k *kazoo) version() string {
-	out, err := exec.Command(python(), "-I", "-c", "import kazoo.version; print(kazoo.version.__version__)").Output()
+	out, err := exec.Command(python(), "-I", "-c", "import kazoo.version; print(kazoo.version.__version__)").
+		Output()
 	if err != nil {
 		return err.Error()
 	}

@@ -63,7 +63,10 @@ def transaction(operations):
             t.set_data(path, argument.encode())
         else:
             t.check(path, argument)
-    return [r if isinstance(r, (str, bool)) else stat(r) if hasattr(r, "version") else type(r).__name__ for r in t.commit()]
+    return [
+        r if isinstance(r, (str, bool)) else stat(r) if hasattr(r, "version") else type(r).__name__
+        for r in t.commit()
+    ]
 
 
 def get(path, watch=None):
@@ -77,7 +80,9 @@ def exists(path, watch=None):
 
 
 def data_watch(path, name):
-    client.DataWatch(path, lambda data, s, event: say(event=name, value=None if data is None else data.decode()))
+    client.DataWatch(
+        path, lambda data, s, event: say(event=name, value=None if data is None else data.decode())
+    )
 
 
 def children_watch(path, name):
@@ -111,7 +116,9 @@ commands = {
     "close": lambda: (client.stop(), client.close()) and None,
     "auth": lambda user, password: client.add_auth("digest", user + ":" + password),
     "create": lambda path, data="", **how: client.create(path, data.encode(), **how),
-    "private": lambda path, user, password: client.create(path, b"", acl=[make_digest_acl(user, password, all=True), make_acl("world", "anyone", read=True)]),
+    "private": lambda path, user, password: client.create(
+        path, b"", acl=[make_digest_acl(user, password, all=True), make_acl("world", "anyone", read=True)]
+    ),
     "acl": lambda path: [[a.perms, a.id.scheme, a.id.id] for a in client.get_acls(path)[0]],
     "get": get,
     "set": lambda path, data, version=-1: stat(client.set(path, data.encode(), version)),

@@ -32,7 +32,8 @@ type target struct {
 
 func onZktest(t *testing.T) target {
 	kit.RanOn(t, "zktest")
-	server := zktest.RunT(t, zktest.Config{TickTime: tick, Listen: "127.0.0.1:0", Profile: zktest.V384, ExtendedTypes: true, ReapInterval: tick})
+	server := zktest.RunT(t, zktest.Config{TickTime: tick, Listen: "127.0.0.1:0", Profile: zktest.V384,
+		ExtendedTypes: true, ReapInterval: tick})
 	return target{
 		name: "zktest", addr: server.Addr(),
 		cut:    func() { server.Cut(0) },
@@ -41,7 +42,8 @@ func onZktest(t *testing.T) target {
 }
 
 func onZooKeeper(t *testing.T) target {
-	node := zkserver.Start(t, zkserver.Options{TickTime: tick, ExtendedTypes: true, ContainerCheckInterval: tick})
+	node := zkserver.Start(t, zkserver.Options{TickTime: tick, ExtendedTypes: true,
+		ContainerCheckInterval: tick})
 	link := proxy.New(t, node.Addr())
 	return target{
 		name: "ZooKeeper " + node.Version(), addr: link.Addr(),

@@ -18,21 +18,24 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// The same client loads zktest and a Java server, each in a process of its own and neither with the race detector, in turns. The Java server does
-// not wait for the disk (forceSync=no) and has all its compilers, and time to warm up.
+// The same client loads zktest and a Java server, each in a process of its own and neither with the race
+// detector, in turns. The Java server does not wait for the disk (forceSync=no) and has all its compilers,
+// and time to warm up.
 func TestThroughputBesideJava(t *testing.T) {
 	const rounds = 7
 	program := filepath.Join(t.TempDir(), "throughput")
 	built, err := exec.Command("go", "build", "-o", program, "./throughput").CombinedOutput()
 	require.NoError(t, err, "%s", built)
 	measure := func(addr string, seconds int) float64 {
-		out, err := exec.CommandContext(kit.Context(t), program, "-addr", addr, "-for", strconv.Itoa(seconds)+"s").CombinedOutput()
+		out, err := exec.CommandContext(kit.Context(t), program, "-addr", addr, "-for", strconv.Itoa(seconds)+"s").
+			CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		rate, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 		require.NoError(t, err)
 		return rate
 	}
-	java := zkserver.Start(t, zkserver.Options{JVMFlags: []string{"-XX:TieredStopAtLevel=4", "-Xmx1g", "-Dzookeeper.preAllocSize=65536"}, MaxSessionTimeout: kit.Patience}).Addr()
+	java := zkserver.Start(t, zkserver.Options{JVMFlags: []string{"-XX:TieredStopAtLevel=4", "-Xmx1g",
+		"-Dzookeeper.preAllocSize=65536"}, MaxSessionTimeout: kit.Patience}).Addr()
 	ours := serveZktest(t, program)
 	measure(java, 4)
 	measure(ours, 1)
@@ -41,7 +44,8 @@ func TestThroughputBesideJava(t *testing.T) {
 		j, z := measure(java, 1), measure(ours, 1)
 		javas, zktests, ratios = append(javas, j), append(zktests, z), append(ratios, z/j)
 	}
-	kit.Figure(t, "throughput, median of %d rounds in turns: zktest %.0f operations/s, Java without fsync %.0f, ratio %.2f (%.2f to %.2f)", rounds,
+	kit.Figure(t, "throughput, median of %d rounds in turns: zktest %.0f operations/s, Java without fsync "+
+		"%.0f, ratio %.2f (%.2f to %.2f)", rounds,
 		median(zktests), median(javas), median(ratios), slices.Min(ratios), slices.Max(ratios))
 	assert.Greater(t, median(ratios), 2.0, "zktest is to be at least twice as fast: %v", fmt.Sprint(ratios))
 }

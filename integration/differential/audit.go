@@ -27,7 +27,8 @@ func (h *Host) doAll(ops []Op) ([]answer, error) {
 	for _, op := range ops {
 		code := kinds[op.Kind]
 		h.super.xid++
-		frames = append(frames, jute.Frame(&jute.RequestHeader{Xid: xidOf(code, h.super.xid), Op: code}, op.request(code, nil))...)
+		frames = append(frames, jute.Frame(&jute.RequestHeader{Xid: xidOf(code, h.super.xid), Op: code},
+			op.request(code, nil))...)
 	}
 	if err := h.super.write(frames); err != nil {
 		return nil, err
@@ -55,7 +56,8 @@ func (h *Host) walk(root string, visit func(path string, children, data, acl ans
 	for len(level) > 0 {
 		var ops []Op
 		for _, path := range level {
-			ops = append(ops, Op{Kind: "getChildren2", Path: path}, Op{Kind: "getData", Path: path}, Op{Kind: "getACL", Path: path})
+			ops = append(ops, Op{Kind: "getChildren2", Path: path}, Op{Kind: "getData", Path: path},
+				Op{Kind: "getACL", Path: path})
 		}
 		answers, err := h.doAll(ops)
 		if err != nil {
@@ -88,7 +90,8 @@ const quotaHome = "/zookeeper/quota" + home
 func (r *run) audit() (string, error) {
 	var lines []string
 	see := func(path string, children, data, acl answer) {
-		lines = append(lines, path+" "+r.names.reply(jute.OpGetChildren2, children.body), "  data "+r.names.reply(jute.OpGetData, data.body),
+		lines = append(lines, path+" "+r.names.reply(jute.OpGetChildren2, children.body),
+			"  data "+r.names.reply(jute.OpGetData, data.body),
 			"  acl "+r.names.reply(jute.OpGetACL, acl.body))
 	}
 	if err := r.host.walk(home, see); err != nil {

@@ -32,8 +32,11 @@ type client struct {
 	started  bool
 }
 
-// connect shakes hands on a new connection. It returns false when the server refuses the session, or closes without an answer.
-func (c *client) connect(system System, hello jute.ConnectRequest) (answer jute.ConnectResponse, answered bool, err error) {
+// connect shakes hands on a new connection. It returns false when the server refuses the session, or closes
+// without an answer.
+func (c *client) connect(
+	system System, hello jute.ConnectRequest,
+) (answer jute.ConnectResponse, answered bool, err error) {
 	c.drop()
 	if c.nc, err = system.Dial(); err != nil {
 		return answer, false, err
@@ -59,7 +62,8 @@ func (c *client) connect(system System, hello jute.ConnectRequest) (answer jute.
 
 func (c *client) start(system System) (jute.ConnectResponse, error) {
 	c.started = true
-	answer, answered, err := c.connect(system, jute.ConnectRequest{Timeout: int32(maxTimeout.Milliseconds()), Password: make([]byte, 16), HasReadOnly: true})
+	answer, answered, err := c.connect(system, jute.ConnectRequest{Timeout: int32(maxTimeout.Milliseconds()),
+		Password: make([]byte, 16), HasReadOnly: true})
 	if err == nil && (!answered || answer.SessionID == 0) {
 		err = errors.New("the server refuses a new session")
 	}

@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// workers is how many pairs of servers there are. A history has its servers to itself, so that zxids can be compared.
+// workers is how many pairs of servers there are. A history has its servers to itself, so that zxids can be
+// compared.
 const workers = 3
 
 func setting(t *testing.T, name string, otherwise uint64) uint64 {
@@ -102,7 +103,8 @@ func sameInAll(t *testing.T, count uint64, history func(seed uint64) []Op) {
 	}
 	wg.Wait()
 	took := time.Since(began)
-	kit.Figure(t, "%d random histories of %d operations, seeds from %d, on zktest and %s: %d differ, in %v", min(next.Load(), count), operations.Load(),
+	kit.Figure(t, "%d random histories of %d operations, seeds from %d, on zktest and %s: %d differ, in %v",
+		min(next.Load(), count), operations.Load(),
 		first, pairs[0].Left.system.Name(), differences.Load(), took.Round(100*time.Millisecond))
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// unlisted is a server that does not list a session any more while it still has to end it, as the real one does for a moment: here from the end of
-// its connection on.
+// unlisted is a server that does not list a session any more while it still has to end it, as the real one
+// does for a moment: here from the end of its connection on.
 type unlisted struct{ inProcess }
 
 func (s unlisted) Lives(session int64) (bool, error) { return s.Connected(session) }
@@ -27,7 +27,8 @@ const expiries = `
 1 setData {"path":"/h/b","num":-1}
 `
 
-// A comparison says the same whenever an expiry strikes: before the answer to the handshake has come, and after the session is not listed any more.
+// A comparison says the same whenever an expiry strikes: before the answer to the handshake has come, and
+// after the session is not listed any more.
 func TestWhatIsComparedDoesNotDependOnWhenAnExpiryStrikes(t *testing.T) {
 	for _, kind := range []string{expire, vanish} {
 		ops, err := Parse(strings.ReplaceAll(expiries, "KIND", kind))
@@ -35,7 +36,8 @@ func TestWhatIsComparedDoesNotDependOnWhenAnExpiryStrikes(t *testing.T) {
 		for name, late := range map[string]func(inProcess) System{
 			"not listed": func(s inProcess) System { return unlisted{s} },
 			"before the answer": func(s inProcess) System {
-				s.Inject(zktest.Fault{Op: zktest.OpConnect, After: 3, Action: zktest.HoldReply}) // behind the host and two sessions
+				// after the host and two sessions
+				s.Inject(zktest.Fault{Op: zktest.OpConnect, After: 3, Action: zktest.HoldReply})
 				return s
 			},
 		} {

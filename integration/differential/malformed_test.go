@@ -47,10 +47,14 @@ func malformed() []struct {
 	for name, length := range map[string]int32{"null": -1, "below null": -2, "longer than the frame": 1 << 20} {
 		path := wire{}.int(length)
 		for op, rest := range map[int32]wire{
-			jute.OpCreate: wire{}.null().open().int(0), jute.OpCreate2: wire{}.null().open().int(0), jute.OpCreateContainer: wire{}.null().open().int(4),
-			jute.OpCreateTTL: wire{}.null().open().int(5).long(1000), jute.OpDelete: wire{}.int(-1), jute.OpExists: wire{}.byte(0), jute.OpGetData: wire{}.byte(0),
-			jute.OpSetData: wire{}.null().int(-1), jute.OpGetACL: {}, jute.OpSetACL: wire{}.open().int(-1), jute.OpGetChildren: wire{}.byte(0), jute.OpSync: {},
-			jute.OpGetChildren2: wire{}.byte(0), jute.OpCheckWatches: wire{}.int(3), jute.OpRemoveWatches: wire{}.int(3), jute.OpAddWatch: wire{}.int(1),
+			jute.OpCreate: wire{}.null().open().int(0), jute.OpCreate2: wire{}.null().open().int(0),
+			jute.OpCreateContainer: wire{}.null().open().int(4),
+			jute.OpCreateTTL:       wire{}.null().open().int(5).long(1000), jute.OpDelete: wire{}.int(-1),
+			jute.OpExists: wire{}.byte(0), jute.OpGetData: wire{}.byte(0),
+			jute.OpSetData: wire{}.null().int(-1), jute.OpGetACL: {}, jute.OpSetACL: wire{}.open().int(-1),
+			jute.OpGetChildren: wire{}.byte(0), jute.OpSync: {},
+			jute.OpGetChildren2: wire{}.byte(0), jute.OpCheckWatches: wire{}.int(3),
+			jute.OpRemoveWatches: wire{}.int(3), jute.OpAddWatch: wire{}.int(1),
 			jute.OpGetEphemerals: {}, jute.OpGetAllChildrenNumber: {}, jute.OpDeleteContainer: {},
 		} {
 			add("path "+name, op, path.add(rest))
@@ -112,22 +116,33 @@ func malformed() []struct {
 	create := func(path wire) wire { return wire{}.part(jute.OpCreate).add(path).null().open().int(0) }
 	good := create(wire{}.str("/h/m"))
 	for name, odd := range map[string]wire{
-		"null create": create(wire{}.null()), "null delete": wire{}.part(jute.OpDelete).null().int(-1), "null set": wire{}.part(jute.OpSetData).null().null().int(-1),
-		"null check": wire{}.part(jute.OpCheck).null().int(-1), "read of data": wire{}.part(jute.OpGetData).str("/h").byte(0),
-		"read of children": wire{}.part(jute.OpGetChildren).str("/h").byte(0), "null read of data": wire{}.part(jute.OpGetData).null().byte(0),
-		"null read of children": wire{}.part(jute.OpGetChildren).null().byte(0), "exists": wire{}.part(jute.OpExists).str("/h").byte(0),
-		"setACL": wire{}.part(jute.OpSetACL).str("/h").open().int(-1), "ping": wire{}.part(jute.OpPing), "multi": wire{}.part(jute.OpMulti).add(wire{}.end()),
-		"-2 acls": wire{}.part(jute.OpCreate).str("/h/n").null().int(-2).int(0), "-1 acls": wire{}.part(jute.OpCreate).str("/h/n").null().null().int(0),
-		"null id":                 wire{}.part(jute.OpCreate).str("/h/n").null().int(1).int(31).str("world").null().int(0),
-		"null scheme":             wire{}.part(jute.OpCreate).str("/h/n").null().int(1).int(31).null().str("anyone").int(0),
+		"null create": create(wire{}.null()), "null delete": wire{}.part(jute.OpDelete).null().int(-1),
+		"null set":              wire{}.part(jute.OpSetData).null().null().int(-1),
+		"null check":            wire{}.part(jute.OpCheck).null().int(-1),
+		"read of data":          wire{}.part(jute.OpGetData).str("/h").byte(0),
+		"read of children":      wire{}.part(jute.OpGetChildren).str("/h").byte(0),
+		"null read of data":     wire{}.part(jute.OpGetData).null().byte(0),
+		"null read of children": wire{}.part(jute.OpGetChildren).null().byte(0),
+		"exists":                wire{}.part(jute.OpExists).str("/h").byte(0),
+		"setACL":                wire{}.part(jute.OpSetACL).str("/h").open().int(-1),
+		"ping":                  wire{}.part(jute.OpPing),
+		"multi":                 wire{}.part(jute.OpMulti).add(wire{}.end()),
+		"-2 acls":               wire{}.part(jute.OpCreate).str("/h/n").null().int(-2).int(0),
+		"-1 acls":               wire{}.part(jute.OpCreate).str("/h/n").null().null().int(0),
+		"null id": wire{}.part(jute.OpCreate).str("/h/n").null().int(1).int(31).str("world").
+			null().int(0),
+		"null scheme": wire{}.part(jute.OpCreate).str("/h/n").null().int(1).int(31).null().str("anyone").
+			int(0),
 		"an operation of no type": wire{}.part(99), "an error": wire{}.part(-1).int(0),
 	} {
 		for op, kind := range map[int32]string{jute.OpMulti: "multi", jute.OpMultiRead: "multiRead"} {
 			add(kind+" of "+name, op, odd.add(wire{}.end()))
-			add(kind+" of "+name+" behind a create", op, good.add(odd).add(wire{}.end()))
-			add(kind+" of "+name+" behind what fails", op, wire{}.part(jute.OpDelete).str("/h/none").int(-1).add(odd).add(wire{}.end()))
+			add(kind+" of "+name+" after a create", op, good.add(odd).add(wire{}.end()))
+			add(kind+" of "+name+" after one that fails", op,
+				wire{}.part(jute.OpDelete).str("/h/none").int(-1).add(odd).add(wire{}.end()))
 			add(kind+" of "+name+" before a create", op, odd.add(good).add(wire{}.end()))
-			add(kind+" of "+name+" behind a read", op, wire{}.part(jute.OpGetData).str("/h").byte(0).add(odd).add(wire{}.end()))
+			add(kind+" of "+name+" after a read", op,
+				wire{}.part(jute.OpGetData).str("/h").byte(0).add(odd).add(wire{}.end()))
 			add(kind+" of "+name+" without an end", op, slices.Clone(odd))
 		}
 	}
@@ -141,7 +156,7 @@ func malformed() []struct {
 		add("no request", op, wire{})
 		add("no request", op, wire{}.int(4000))
 	}
-	add("bytes behind it", jute.OpExists, wire{}.str("/h").byte(0).str("more"))
+	add("bytes after it", jute.OpExists, wire{}.str("/h").byte(0).str("more"))
 	add("a body", jute.OpPing, wire{}.str("more"))
 	add("null scheme", jute.OpAuth, wire{}.int(0).null().str("u:p"))
 	for _, scheme := range []string{"digest", "ip", "sasl", "nosuch"} {
@@ -152,7 +167,10 @@ func malformed() []struct {
 	for op := range requests() {
 		add("empty", op, wire{})
 	}
-	slices.SortStableFunc(all, func(a, b request) int { return strings.Compare(fmt.Sprint(a.op, a.name), fmt.Sprint(b.op, b.name)) })
+	slices.SortStableFunc(all, func(a,
+		b request) int {
+		return strings.Compare(fmt.Sprint(a.op, a.name), fmt.Sprint(b.op, b.name))
+	})
 	return all
 }
 
@@ -167,7 +185,8 @@ func requests() map[int32]bool {
 	return known
 }
 
-// answers are the frames that come in reply to a request and, unless the connection is to be closed, up to that of a ping behind it.
+// answers are the frames that come in reply to a request and, unless the connection is to be closed, up to
+// that of a ping after it.
 func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 	c := &client{}
 	hello, err := c.start(h.system)
@@ -195,7 +214,8 @@ func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 		}
 		var answer jute.ConnectResponse
 		if err := jute.Unmarshal(frame, &answer); err == nil && answer.SessionID == hello.SessionID {
-			texts = append(texts, fmt.Sprintf("a welcome: timeout %d, read-only %v %v", answer.Timeout, answer.HasReadOnly, answer.ReadOnly))
+			texts = append(texts, fmt.Sprintf("a welcome: timeout %d, read-only %v %v", answer.Timeout,
+				answer.HasReadOnly, answer.ReadOnly))
 			continue
 		}
 		var header jute.ReplyHeader

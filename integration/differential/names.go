@@ -53,7 +53,8 @@ func (n *names) stat(s jute.Stat) string {
 	if s.EphemeralOwner != 0 {
 		owner = n.session(s.EphemeralOwner)
 	}
-	text := fmt.Sprintf("{c=%s m=%s p=%s v=%d cv=%d av=%d owner=%s len=%d kids=%d", n.zxid(s.Czxid), n.zxid(s.Mzxid), n.zxid(s.Pzxid),
+	text := fmt.Sprintf("{c=%s m=%s p=%s v=%d cv=%d av=%d owner=%s len=%d kids=%d", n.zxid(s.Czxid),
+		n.zxid(s.Mzxid), n.zxid(s.Pzxid),
 		s.Version, s.Cversion, s.Aversion, owner, s.DataLength, s.NumChildren)
 	if c, m := n.time(s.Czxid, s.Ctime), n.time(s.Mzxid, s.Mtime); c != "ok" || m != "ok" {
 		text += " ctime " + c + " mtime " + m
@@ -76,7 +77,8 @@ func data(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// reply is the text of what follows the reply header. Nothing a server says is left out: bytes that are not understood are shown.
+// reply is the text of what follows the reply header. Nothing a server says is left out: bytes that are not
+// understood are shown.
 func (n *names) reply(op int32, body []byte) string {
 	d := jute.NewDecoder(body)
 	text := n.record(op, d)

@@ -16,7 +16,8 @@ type Op struct {
 	Kind    string  `json:"-"` // see kinds and the actions below
 	Path    string  `json:"path,omitempty"`
 	Data    *string `json:"data,omitempty"` // nil is sent as null
-	// Num is what the request has as a number besides: version, create flags, mode of addWatch, type of watcher, opcode of unknown.
+	// Num is what the request has as a number besides: version, create flags, mode of addWatch, type of watcher,
+	// opcode of unknown.
 	Num   int32      `json:"num,omitempty"`
 	TTL   int64      `json:"ttl,omitempty"`
 	Watch bool       `json:"watch,omitempty"`
@@ -35,21 +36,27 @@ type Op struct {
 
 // kinds are the requests and their opcodes.
 var kinds = map[string]int32{
-	"create": jute.OpCreate, "create2": jute.OpCreate2, "createContainer": jute.OpCreateContainer, "createTTL": jute.OpCreateTTL,
-	"delete": jute.OpDelete, "exists": jute.OpExists, "getData": jute.OpGetData, "setData": jute.OpSetData, "getACL": jute.OpGetACL,
-	"setACL": jute.OpSetACL, "getChildren": jute.OpGetChildren, "getChildren2": jute.OpGetChildren2, "sync": jute.OpSync, "ping": jute.OpPing,
+	"create": jute.OpCreate, "create2": jute.OpCreate2, "createContainer": jute.OpCreateContainer,
+	"createTTL": jute.OpCreateTTL,
+	"delete":    jute.OpDelete, "exists": jute.OpExists, "getData": jute.OpGetData, "setData": jute.OpSetData,
+	"getACL": jute.OpGetACL,
+	"setACL": jute.OpSetACL, "getChildren": jute.OpGetChildren, "getChildren2": jute.OpGetChildren2,
+	"sync": jute.OpSync, "ping": jute.OpPing,
 	"check": jute.OpCheck, "multi": jute.OpMulti, "multiRead": jute.OpMultiRead, "addWatch": jute.OpAddWatch,
 	"checkWatches": jute.OpCheckWatches, "removeWatches": jute.OpRemoveWatches, "setWatches": jute.OpSetWatches,
 	"setWatches2": jute.OpSetWatches2, "whoAmI": jute.OpWhoAmI, "getEphemerals": jute.OpGetEphemerals,
-	"getAllChildrenNumber": jute.OpGetAllChildrenNumber, "auth": jute.OpAuth, "closeSession": jute.OpCloseSession,
-	"reconfig": jute.OpReconfig, "unknown": 0,
+	"getAllChildrenNumber": jute.OpGetAllChildrenNumber, "auth": jute.OpAuth,
+	"closeSession": jute.OpCloseSession,
+	"reconfig":     jute.OpReconfig, "unknown": 0,
 }
 
 // Actions of a client that are no requests.
 const (
-	cut     = "cut"     // closes the connection
-	attach  = "attach"  // re-attaches on a new connection; Num 1: with a wrong password; 2: it has seen a later zxid
-	expire  = "expire"  // re-attaches with a small timeout and waits, connected and silent, until the server ends the session
+	cut = "cut" // closes the connection
+	// re-attaches on a new connection; Num 1: with a wrong password; 2: it has seen a later zxid
+	attach = "attach"
+	// re-attaches with a small timeout and waits, connected and silent, until the server ends the session
+	expire  = "expire"
 	vanish  = "vanish"  // the same, but without a connection
 	reaped  = "reaped"  // waits until the server itself has deleted the node at Path
 	restart = "restart" // closes the session, if it still lives, and starts another
@@ -57,17 +64,21 @@ const (
 
 var actions = []string{cut, attach, expire, vanish, reaped, restart}
 
-// alone tells whether an operation may not share the wire with others: what happens outside the request pipeline, or ends it, and setACL, since the
-// real server checks a write that stands right behind it against the old ACL, or the new one if it is slow.
+// alone tells whether an operation may not share the wire with others: what happens outside the request
+// pipeline, or ends it, and setACL, since the real server checks a write that comes right after it against
+// the old ACL, or the new one if it is slow.
 func (o Op) alone() bool {
-	return slices.Contains(actions, o.Kind) || o.Kind == "auth" || o.Kind == "closeSession" || o.Kind == "unknown" || o.Kind == "setACL" || o.stumbles()
+	return slices.Contains(actions, o.Kind) || o.Kind == "auth" || o.Kind == "closeSession" ||
+		o.Kind == "unknown" || o.Kind == "setACL" || o.stumbles()
 }
 
-// stumbles tells of a multi at which the real server stumbles in the middle: a create with the flags of a TTL node but without its opcode. What
-// stands before it is not done, yet for a moment later writes are checked as if it had been.
+// stumbles tells of a multi at which the real server stumbles in the middle: a create with the flags of a TTL
+// node but without its opcode. What stands before it is not done, yet for a moment later writes are checked
+// as if it had been.
 func (o Op) stumbles() bool {
 	return slices.ContainsFunc(o.Multi, func(part Op) bool {
-		return part.Kinds != "createTTL" && (part.Num == jute.ModePersistentTTL || part.Num == jute.ModePersistentSequentialTTL)
+		return part.Kinds != "createTTL" && (part.Num == jute.ModePersistentTTL ||
+			part.Num == jute.ModePersistentSequentialTTL)
 	})
 }
 
@@ -141,7 +152,7 @@ func (o Op) acls() []jute.ACL {
 	return o.ACL
 }
 
-// request is the record behind the request header. zxid turns a zxid of the history into one of the server.
+// request is the record after the request header. zxid turns a zxid of the history into one of the server.
 func (o Op) request(op int32, zxid func(int64) int64) interface {
 	jute.Record
 	jute.Decodable
@@ -165,9 +176,11 @@ func (o Op) request(op int32, zxid func(int64) int64) interface {
 	case jute.OpAddWatch, jute.OpCheckWatches, jute.OpRemoveWatches:
 		return &jute.PathIntRequest{Path: o.Path, Value: o.Num}
 	case jute.OpSetWatches:
-		return &jute.SetWatches{RelativeZxid: zxid(o.Zxid), Data: o.Paths["data"], Exist: o.Paths["exist"], Child: o.Paths["child"]}
+		return &jute.SetWatches{RelativeZxid: zxid(o.Zxid), Data: o.Paths["data"], Exist: o.Paths["exist"],
+			Child: o.Paths["child"]}
 	case jute.OpSetWatches2:
-		return &jute.SetWatches2{SetWatches: jute.SetWatches{RelativeZxid: zxid(o.Zxid), Data: o.Paths["data"], Exist: o.Paths["exist"],
+		return &jute.SetWatches2{SetWatches: jute.SetWatches{RelativeZxid: zxid(o.Zxid), Data: o.Paths["data"],
+			Exist: o.Paths["exist"],
 			Child: o.Paths["child"]}, Persistent: o.Paths["persistent"], Recursive: o.Paths["recursive"]}
 	case jute.OpAuth:
 		return &jute.AuthPacket{Scheme: o.Auth[0], Auth: []byte(o.Auth[1])}

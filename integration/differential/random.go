@@ -8,7 +8,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// generator makes histories. Its world is small, so that operations meet at the same nodes: most of them go to the pool, which is made first.
+// generator makes histories. Its world is small, so that operations meet at the same nodes: most of them go
+// to the pool, which is made first.
 type generator struct {
 	*rand.Rand
 	pool   []string
@@ -47,10 +48,11 @@ func (g generator) beginning() (ops []Op) {
 }
 
 func (g generator) limits() *string {
-	return text(pick(g, "count=3,bytes=40", "count=2,bytes=-1", "count=-1,bytes=-1=;byteHardLimit=30;countHardLimit=4", "count=3,bytes=9=;countHardLimit=3"))
+	return text(pick(g, "count=3,bytes=40", "count=2,bytes=-1",
+		"count=-1,bytes=-1=;byteHardLimit=30;countHardLimit=4", "count=3,bytes=9=;countHardLimit=3"))
 }
 
-// Random is the history of a seed, with between 25 and 60 operations behind the making of a few nodes.
+// Random is the history of a seed, with between 25 and 60 operations after the making of a few nodes.
 func Random(seed uint64) []Op {
 	g := newGenerator(seed, 0x5eed)
 	return g.history(25+g.IntN(36), g.operation)
@@ -83,7 +85,8 @@ func (g generator) history(length int, operation func() Op) []Op {
 		if g.IntN(2) == 0 { // runs of one session are what can be pipelined
 			session = g.IntN(sessions)
 		}
-		// The real server holds a write against what of a quota has been used by the writes that are done, not by those under way.
+		// The real server holds a write against what of a quota has been used by the writes that are done, not by
+		// those under way.
 		ops[i].Session, ops[i].More = session, g.IntN(2) == 0 && !g.quotas
 	}
 	return ops
@@ -96,14 +99,21 @@ func (g generator) chance(n int) bool { return g.IntN(n) == 0 }
 
 // weighted kinds of operations: the number of its names is a kind's weight.
 var mix = func() []string {
-	weights := map[string]int{"create": 10, "create2": 8, "createContainer": 3, "createTTL": 3, "delete": 8, "exists": 7, "getData": 8,
-		"setData": 8, "getACL": 4, "setACL": 6, "getChildren": 5, "getChildren2": 5, "sync": 2, "ping": 1, "multi": 10, "multiRead": 4, "addWatch": 7,
-		"checkWatches": 3, "removeWatches": 4, "setWatches": 2, "setWatches2": 3, "whoAmI": 2, "getEphemerals": 2, "getAllChildrenNumber": 2,
-		"auth": 4, "closeSession": 1, "reconfig": 1, "unknown": 1, cut: 2, attach: 5, restart: 3, "quota": 3}
+	weights := map[string]int{"create": 10, "create2": 8, "createContainer": 3, "createTTL": 3, "delete": 8,
+		"exists": 7, "getData": 8,
+		"setData": 8, "getACL": 4, "setACL": 6, "getChildren": 5, "getChildren2": 5, "sync": 2, "ping": 1,
+		"multi": 10, "multiRead": 4, "addWatch": 7,
+		"checkWatches": 3, "removeWatches": 4, "setWatches": 2, "setWatches2": 3, "whoAmI": 2, "getEphemerals": 2,
+		"getAllChildrenNumber": 2,
+		"auth":                 4, "closeSession": 1, "reconfig": 1, "unknown": 1, cut: 2, attach: 5, restart: 3,
+		"quota": 3}
 	var names []string
-	for _, name := range []string{"create", "create2", "createContainer", "createTTL", "delete", "exists", "getData", "setData", "getACL", "setACL",
-		"getChildren", "getChildren2", "sync", "ping", "multi", "multiRead", "addWatch", "checkWatches", "removeWatches", "setWatches", "setWatches2",
-		"whoAmI", "getEphemerals", "getAllChildrenNumber", "auth", "closeSession", "reconfig", "unknown", cut, attach, restart, "quota"} {
+	for _, name := range []string{"create", "create2", "createContainer", "createTTL", "delete", "exists",
+		"getData", "setData", "getACL", "setACL",
+		"getChildren", "getChildren2", "sync", "ping", "multi", "multiRead", "addWatch", "checkWatches",
+		"removeWatches", "setWatches", "setWatches2",
+		"whoAmI", "getEphemerals", "getAllChildrenNumber", "auth", "closeSession", "reconfig", "unknown", cut,
+		attach, restart, "quota"} {
 		for range weights[name] {
 			names = append(names, name)
 		}
@@ -137,7 +147,8 @@ func (g generator) operation() Op {
 	case "checkWatches", "removeWatches":
 		op.Num = pick[int32](g, 1, 2, 3, 3, 3, 4, 0)
 	case "multi":
-		op.Path, op.Multi = "", g.multi("create", "create", "create2", "createContainer", "createTTL", "delete", "delete", "setData", "setData", "check")
+		op.Path, op.Multi = "", g.multi("create", "create", "create2", "createContainer", "createTTL", "delete",
+			"delete", "setData", "setData", "check")
 	case "multiRead":
 		op.Path, op.Multi = "", g.multi("getData", "getChildren")
 	case "setWatches", "setWatches2":
@@ -153,8 +164,10 @@ func (g generator) operation() Op {
 			delete(op.Paths, "recursive")
 		}
 	case "auth":
-		op.Path, op.Auth = "", pick(g, [2]string{"digest", "u:p"}, [2]string{"digest", "u:p"}, [2]string{"digest", "v:q"}, [2]string{"digest", "v:q"},
-			[2]string{"digest", superUser}, [2]string{"ip", ""}, [2]string{"digest", "nopassword"}, [2]string{"nosuch", "x"})
+		op.Path, op.Auth = "", pick(g, [2]string{"digest", "u:p"}, [2]string{"digest", "u:p"},
+			[2]string{"digest", "v:q"}, [2]string{"digest", "v:q"},
+			[2]string{"digest", superUser}, [2]string{"ip", ""}, [2]string{"digest", "nopassword"},
+			[2]string{"nosuch", "x"})
 	case "getEphemerals":
 		op.Path = pick(g, "", "/", "/h", "/h/a", op.Path)
 	case "unknown":
@@ -186,7 +199,8 @@ func (g generator) create(op *Op, kind string) {
 			op.Num = pick[int32](g, 5, 6, 7, -1)
 		}
 	}
-	if op.Num == jute.ModePersistentSequential || op.Num == jute.ModeEphemeralSequential || op.Num == jute.ModePersistentSequentialTTL {
+	if op.Num == jute.ModePersistentSequential || op.Num == jute.ModeEphemeralSequential ||
+		op.Num == jute.ModePersistentSequentialTTL {
 		if op.Path = cmp.Or(op.Path, home); strings.HasPrefix(op.Path, home+"/") {
 			op.Path += pick(g, "", "-")
 		}
@@ -202,7 +216,8 @@ var nodeNames = []string{"a", "b", "c"}
 func (g generator) path() string {
 	switch {
 	case g.chance(40):
-		return pick(g, "", "h", "/h/", "/h//a", "/h/./a", "/h/../a", "/h/a/..", "/no/where", "/h/\x01", "/h/\u00e4\u6f22", "/h/a\x00", "/h/zookeeper",
+		return pick(g, "", "h", "/h/", "/h//a", "/h/./a", "/h/../a", "/h/a/..", "/no/where", "/h/\x01",
+			"/h/\u00e4\u6f22", "/h/a\x00", "/h/zookeeper",
 			"/h/\ufff0", "/h/\ue000", "/h/a/.", "/h/...")
 	case g.chance(12):
 		return home
@@ -243,10 +258,13 @@ func (g generator) acl(op *Op) {
 	case 4:
 		op.ACL = []jute.ACL{{Perms: 31, Scheme: "auth"}, {Perms: 1, Scheme: "world", ID: "anyone"}}
 	case 5:
-		op.ACL = []jute.ACL{{Perms: pick[int32](g, 31, 3), Scheme: "ip", ID: pick(g, "127.0.0.1", "127.0.0.0/8", "10.0.0.0/8", "127.0.0.1/33", "nonsense")}}
+		op.ACL = []jute.ACL{{Perms: pick[int32](g, 31, 3), Scheme: "ip",
+			ID: pick(g, "127.0.0.1", "127.0.0.0/8", "10.0.0.0/8", "127.0.0.1/33", "nonsense")}}
 	case 6:
-		op.ACL = []jute.ACL{pick(g, jute.ACL{Perms: 31, Scheme: "nosuch", ID: "x"}, jute.ACL{Perms: 31, Scheme: "world", ID: "nobody"},
-			jute.ACL{Perms: 31, Scheme: "digest", ID: "nocolon"}, jute.ACL{Perms: 31, Scheme: "super", ID: ""}, jute.ACL{Perms: 99, Scheme: "world", ID: "anyone"})}
+		op.ACL = []jute.ACL{pick(g, jute.ACL{Perms: 31, Scheme: "nosuch", ID: "x"},
+			jute.ACL{Perms: 31, Scheme: "world", ID: "nobody"},
+			jute.ACL{Perms: 31, Scheme: "digest", ID: "nocolon"}, jute.ACL{Perms: 31, Scheme: "super", ID: ""},
+			jute.ACL{Perms: 99, Scheme: "world", ID: "anyone"})}
 	case 7:
 		op.NoACL = true
 	case 8:

@@ -55,12 +55,15 @@ func TestHistoriesMeetWhatThereIs(t *testing.T) {
 			assert.Positive(t, done[kind], "%s never succeeds", kind)
 		}
 	}
-	for _, code := range []int32{jute.CodeNoNode, jute.CodeNoAuth, jute.CodeBadVersion, jute.CodeNoChildrenForEphemerals, jute.CodeNodeExists, jute.CodeNotEmpty,
-		jute.CodeInvalidACL, jute.CodeAuthFailed, jute.CodeNoWatcher, jute.CodeReconfigDisabled, jute.CodeBadArguments, jute.CodeMarshallingError,
+	for _, code := range []int32{jute.CodeNoNode, jute.CodeNoAuth, jute.CodeBadVersion,
+		jute.CodeNoChildrenForEphemerals, jute.CodeNodeExists, jute.CodeNotEmpty,
+		jute.CodeInvalidACL, jute.CodeAuthFailed, jute.CodeNoWatcher, jute.CodeReconfigDisabled,
+		jute.CodeBadArguments, jute.CodeMarshallingError,
 		jute.CodeUnimplemented, jute.CodeQuotaExceeded} {
 		assert.Positive(t, failed[fmt.Sprint(code)], "error %d never comes", code)
 	}
 	assert.Positive(t, failed["in a multi"])
 	assert.Len(t, heard, 4, "kinds of events")
-	kit.Figure(t, "of %d operations in 500 histories %d%% succeed; errors %v; events %v", total, 100*well/total, failed, heard)
+	kit.Figure(t, "of %d operations in 500 histories %d%% succeed; errors %v; events %v", total, 100*well/total,
+		failed, heard)
 }

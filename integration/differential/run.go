@@ -9,7 +9,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Outcome is what the sessions of a history heard: a text for each operation, one for the tree that is left, and one for each session's end.
+// Outcome is what the sessions of a history heard: a text for each operation, one for the tree that is left,
+// and one for each session's end.
 type Outcome []string
 
 // home is where all histories live. It is empty when one begins.
@@ -51,7 +52,8 @@ func (h *Host) Run(ops []Op) (outcome Outcome, err error) {
 	if err != nil || created.Err != 0 {
 		return nil, fmt.Errorf("%s: no home: %d, %w", h.system.Name(), created.Err, err)
 	}
-	r := &run{host: h, clients: map[int]*client{}, names: names{base: created.Zxid, sessions: map[int64]int{}, times: map[int64]int64{}}}
+	r := &run{host: h, clients: map[int]*client{},
+		names: names{base: created.Zxid, sessions: map[int64]int{}, times: map[int64]int64{}}}
 	defer r.end()
 	for at := 0; at < len(ops); {
 		batch := batchAt(ops[at:])
@@ -77,7 +79,8 @@ func (h *Host) Run(ops []Op) (outcome Outcome, err error) {
 	return outcome, h.sweep()
 }
 
-// farewell ends a session for good, wherever it is: one left behind would expire in the middle of a later history.
+// farewell ends a session for good, wherever it is: one left over would expire in the middle of a later
+// history.
 func (r *run) farewell(number int) (string, error) {
 	c, text := r.clients[number], ""
 	if c.nc == nil {
@@ -94,7 +97,8 @@ func (r *run) farewell(number int) (string, error) {
 // batchAt is how many operations are sent before the first reply is read.
 func batchAt(ops []Op) []Op {
 	n := 1
-	for n < len(ops) && ops[n-1].More && ops[n].Session == ops[0].Session && !ops[n-1].alone() && !ops[n].alone() {
+	for n < len(ops) && ops[n-1].More && ops[n].Session == ops[0].Session && !ops[n-1].alone() &&
+		!ops[n].alone() {
 		n++
 	}
 	return ops[:n]
@@ -155,7 +159,8 @@ func (r *run) frame(c *client, op Op, xid int32) []byte {
 	if op.Kind == "unknown" {
 		code = op.Num
 	}
-	return jute.Frame(&jute.RequestHeader{Xid: xidOf(code, xid), Op: code}, op.request(code, func(z int64) int64 { return r.names.base + z }))
+	return jute.Frame(&jute.RequestHeader{Xid: xidOf(code, xid), Op: code},
+		op.request(code, func(z int64) int64 { return r.names.base + z }))
 }
 
 // xidOf is the xid that a request of the kind has in every client.
@@ -195,7 +200,8 @@ func (r *run) await(c *client, op Op) (string, error) {
 		if header.Xid != xidOf(code, c.xid) {
 			xid = fmt.Sprintf("%d instead of %d", header.Xid, xidOf(code, c.xid))
 		}
-		lines = append(lines, strings.TrimRight(fmt.Sprintf("error %d at %s, xid %s: %s", header.Err, r.names.zxid(header.Zxid), xid,
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("error %d at %s, xid %s: %s", header.Err,
+			r.names.zxid(header.Zxid), xid,
 			r.names.reply(code, frame[16:])), ": "))
 		if op.Kind == "closeSession" || op.Kind == "unknown" || op.Kind == "auth" && header.Err != 0 {
 			more, err := r.rest(c)
@@ -230,7 +236,8 @@ func (r *run) rest(c *client) ([]string, error) {
 
 // action does what is no request.
 func (r *run) action(c *client, op Op) (string, error) {
-	hello := jute.ConnectRequest{Timeout: int32(maxTimeout.Milliseconds()), SessionID: c.id, Password: slices.Clone(c.password), HasReadOnly: true}
+	hello := jute.ConnectRequest{Timeout: int32(maxTimeout.Milliseconds()), SessionID: c.id,
+		Password: slices.Clone(c.password), HasReadOnly: true}
 	switch op.Kind {
 	case cut:
 		c.drop()
@@ -258,8 +265,8 @@ func (r *run) action(c *client, op Op) (string, error) {
 	return r.expire(c, op.Kind == vanish, hello)
 }
 
-// expire lets a session expire. What it says does not depend on when that strikes: on a busy machine it may be before the answer to the handshake
-// has come, and long after the session is no longer listed.
+// expire lets a session expire. What it says does not depend on when that strikes: on a busy machine it may
+// be before the answer to the handshake has come, and long after the session is no longer listed.
 func (r *run) expire(c *client, vanishes bool, hello jute.ConnectRequest) (string, error) {
 	alive, err := r.host.system.Lives(c.id)
 	if err != nil {
@@ -275,7 +282,8 @@ func (r *run) expire(c *client, vanishes bool, hello jute.ConnectRequest) (strin
 		return text, err
 	}
 	if c.nc == nil {
-		text = r.welcome(c, jute.ConnectResponse{SessionID: c.id, Timeout: hello.Timeout, Password: c.password, HasReadOnly: true})
+		text = r.welcome(c, jute.ConnectResponse{SessionID: c.id, Timeout: hello.Timeout, Password: c.password,
+			HasReadOnly: true})
 	}
 	if vanishes {
 		c.drop()
@@ -291,8 +299,9 @@ func (r *run) expire(c *client, vanishes bool, hello jute.ConnectRequest) (strin
 		}
 		text = strings.Join(append([]string{text}, more...), "\n")
 	}
-	// The real server may close a silent connection before it ends its session, closes those of a session that has ended last, also one that has just come, and
-	// does not list a session any more that it is about to end. Only the transaction says that it has.
+	// The real server may close a silent connection before it ends its session, closes those of a session that
+	// has ended last, also one that has just come, and does not list a session any more that it is about to end.
+	// Only the transaction says that it has.
 	if err := until(c.id, r.host.system.Lives); err != nil {
 		return "", err
 	}
@@ -304,7 +313,8 @@ func (r *run) expire(c *client, vanishes bool, hello jute.ConnectRequest) (strin
 
 // welcome is the text of an answer to a handshake.
 func (r *run) welcome(c *client, answer jute.ConnectResponse) string {
-	return fmt.Sprintf("%s timeout %d password %v read-only %v %v", r.names.session(answer.SessionID), answer.Timeout,
+	return fmt.Sprintf("%s timeout %d password %v read-only %v %v", r.names.session(answer.SessionID),
+		answer.Timeout,
 		slices.Equal(answer.Password, c.password), answer.HasReadOnly, answer.ReadOnly)
 }
 
@@ -321,8 +331,9 @@ func until(session int64, holds func(session int64) (bool, error)) error {
 	}
 }
 
-// reattach connects with a session's id and tells what became of it. A real server now and then closes the connection without an answer when the
-// session has just expired, so a client that may expect an answer asks again.
+// reattach connects with a session's id and tells what became of it. A real server now and then closes the
+// connection without an answer when the session has just expired, so a client that may expect an answer asks
+// again.
 func (r *run) reattach(c *client, hello jute.ConnectRequest) (string, error) {
 	for attempt := 0; ; attempt++ {
 		answer, answered, err := c.connect(r.host.system, hello)
@@ -332,7 +343,8 @@ func (r *run) reattach(c *client, hello jute.ConnectRequest) (string, error) {
 		case answered:
 			return r.welcome(c, answer), nil
 		case hello.LastZxidSeen > 0 || attempt == 10:
-			return "closed without an answer", until(c.id, r.host.system.Connected) // its old connection, whose end is not waited for
+			// its old connection, whose end is not waited for
+			return "closed without an answer", until(c.id, r.host.system.Connected)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -172,7 +172,9 @@ func TestLiesAreFoundAndShrunk(t *testing.T) {
 
 func TestEventBehindTheReplyIsFound(t *testing.T) {
 	var late []byte
-	small := firstDifference(t, pairWith(t, lying{startInProcess(t, never, zktest.V384), func(h jute.ReplyHeader, frame []byte) [][]byte {
+	small := firstDifference(t, pairWith(t, lying{startInProcess(t, never, zktest.V384), func(
+		h jute.ReplyHeader, frame []byte,
+	) [][]byte {
 		if h.Xid == jute.XidNotification && late == nil {
 			late = slices.Clone(frame)
 			return nil
@@ -203,7 +205,8 @@ func TestRenamingIsNoDifference(t *testing.T) {
 
 func TestServerThatErrsIsFoundAndShrunk(t *testing.T) {
 	faulty := startInProcess(t, never, zktest.V384)
-	faulty.Inject(zktest.Fault{Op: "setACL", PathPrefix: "/h/b", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrAuthFailed})
+	faulty.Inject(zktest.Fault{Op: "setACL", PathPrefix: "/h/b", Times: -1, Action: zktest.ReplyError,
+		Err: zktest.ErrAuthFailed})
 	small := firstDifference(t, pairWith(t, faulty))
 	require.Len(t, small, 1)
 	assert.Equal(t, "setACL", small[0].Kind)
@@ -254,7 +257,8 @@ func TestScriptsAreReadAsTheyWereWritten(t *testing.T) {
 			require.Equal(t, Script(ops), Script(history(seed)), "a seed is a history")
 		}
 	}
-	for script, complaint := range map[string]string{"x create": "line 1", "\n0 fly {}": `no operation "fly"`, "0": "is not", "0 create {\"pth\":\"/\"}": "pth"} {
+	for script, complaint := range map[string]string{"x create": "line 1", "\n0 fly {}": `no operation "fly"`,
+		"0": "is not", "0 create {\"pth\":\"/\"}": "pth"} {
 		_, err := Parse(script)
 		require.ErrorContains(t, err, complaint)
 	}

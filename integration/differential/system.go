@@ -22,7 +22,8 @@ type System interface {
 	Connected(session int64) (bool, error)
 }
 
-// What both servers are configured with. The tick is short, so that expiry takes no time; nothing is reaped unless a test wants it.
+// What both servers are configured with. The tick is short, so that expiry takes no time; nothing is reaped
+// unless a test wants it.
 const (
 	tick       = 100 * time.Millisecond
 	minTimeout = 2 * tick
@@ -35,7 +36,8 @@ const (
 type real struct{ node *zkserver.Node }
 
 func startReal(t testing.TB, reap time.Duration) System {
-	return real{zkserver.Start(t, zkserver.Options{TickTime: tick, MinSessionTimeout: minTimeout, MaxSessionTimeout: maxTimeout, ExtendedTypes: true,
+	return real{zkserver.Start(t, zkserver.Options{TickTime: tick, MinSessionTimeout: minTimeout,
+		MaxSessionTimeout: maxTimeout, ExtendedTypes: true,
 		ContainerCheckInterval: reap, JVMFlags: []string{"-Dzookeeper.enforceQuota=true",
 			"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digest(superUser)}})}
 }
@@ -64,8 +66,10 @@ type inProcess struct{ *zktest.Server }
 
 func startInProcess(t testing.TB, reap time.Duration, profile zktest.Profile) inProcess {
 	t.Log("ran on: zktest") // for the report of ../run
-	return inProcess{zktest.RunT(quiet{t}, zktest.Config{TickTime: tick, MinSessionTimeout: minTimeout, MaxSessionTimeout: maxTimeout,
-		ExtendedTypes: true, ReapInterval: reap, EnforceQuota: true, SuperDigest: digest(superUser), Profile: profile, Listen: "127.0.0.1:0"})}
+	return inProcess{zktest.RunT(quiet{t}, zktest.Config{TickTime: tick, MinSessionTimeout: minTimeout,
+		MaxSessionTimeout: maxTimeout,
+		ExtendedTypes:     true, ReapInterval: reap, EnforceQuota: true, SuperDigest: digest(superUser),
+		Profile: profile, Listen: "127.0.0.1:0"})}
 }
 
 // quiet keeps the server's trace, which the histories that agree fill, out of the output of a failed test.
@@ -78,9 +82,11 @@ func (s inProcess) Name() string { return "zktest" }
 func (s inProcess) Dial() (net.Conn, error) { return net.DialTimeout("tcp", s.Addr(), patience) }
 
 func (s inProcess) Lives(session int64) (bool, error) {
-	return slices.ContainsFunc(s.Sessions(), func(known zktest.SessionInfo) bool { return known.ID == session }), nil
+	return slices.ContainsFunc(s.Sessions(), func(known zktest.SessionInfo) bool { return known.ID == session }),
+		nil
 }
 
 func (s inProcess) Connected(session int64) (bool, error) {
-	return slices.ContainsFunc(s.Sessions(), func(known zktest.SessionInfo) bool { return known.ID == session && known.Connected }), nil
+	return slices.ContainsFunc(s.Sessions(),
+		func(known zktest.SessionInfo) bool { return known.ID == session && known.Connected }), nil
 }

@@ -14,20 +14,23 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// What either compresses the other reads, in creates and sets, by default and per call, from nothing at all to what is hard to compress.
+// What either compresses the other reads, in creates and sets, by default and per call, from nothing at all
+// to what is hard to compress.
 func TestCompressionWithJava(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "compression", kit.GoToJava, kit.JavaToGo)
 	node, c := serve(t, zkserver.Options{})
 	ctx := kit.Context(t)
-	always, _ := kit.Connected(t, node.ConnectString(), framework.WithSessionTimeout(calm), framework.WithCompression())
+	always, _ := kit.Connected(t, node.ConnectString(), framework.WithSessionTimeout(calm),
+		framework.WithCompression())
 	peer := javapeer.Start(t)
 	require.NoError(t, peer.Connect(ctx, node.ConnectString(), calm))
 
 	random := make([]byte, 100_000)
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(random)
-	for name, data := range map[string][]byte{"empty": {}, "byte": {0}, "text": []byte("configuration"), "long": bytes.Repeat([]byte("the same again "), 20_000), "random": random} {
+	for name, data := range map[string][]byte{"empty": {}, "byte": {0}, "text": []byte("configuration"),
+		"long": bytes.Repeat([]byte("the same again "), 20_000), "random": random} {
 		// Java reads what Go wrote.
 		_, err := c.Create().Compressed().ForPath(ctx, "/go-"+name, data)
 		require.NoError(t, err)
@@ -64,8 +67,9 @@ func TestCompressionWithJava(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, theirs, ours)
 
-	// What is no gzip, or has something behind it, neither reads.
-	for name, bad := range map[string][]byte{"plain": []byte("plain text"), "behind": append(bytes.Clone(theirs), 1)} {
+	// Neither reads data that are no gzip, or have something after it.
+	for name, bad := range map[string][]byte{"plain": []byte("plain text"),
+		"after": append(bytes.Clone(theirs), 1)} {
 		_, err = c.Create().ForPath(ctx, "/bad-"+name, bad)
 		require.NoError(t, err)
 		_, err = c.GetData().Decompressed().ForPath(ctx, "/bad-"+name)

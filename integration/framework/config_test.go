@@ -17,7 +17,8 @@ import (
 // A server that stands alone has no members and cannot be given any.
 func TestConfigOfAStandaloneServer(t *testing.T) {
 	t.Parallel()
-	node, c := serve(t, zkserver.Options{Config: []string{"reconfigEnabled=true"}, JVMFlags: []string{"-Dzookeeper.skipACL=yes"}}, framework.WithEnsembleTracking())
+	node, c := serve(t, zkserver.Options{Config: []string{"reconfigEnabled=true"},
+		JVMFlags: []string{"-Dzookeeper.skipACL=yes"}}, framework.WithEnsembleTracking())
 	ctx := kit.Context(t)
 	config, err := c.GetConfig().ForEnsemble(ctx)
 	require.NoError(t, err)
@@ -31,16 +32,21 @@ func TestConfigOfAStandaloneServer(t *testing.T) {
 	assert.ErrorIs(t, err, framework.ErrReconfigDisabled)
 }
 
-// A member leaves and comes back, as an observer and as a participant, in all forms that there are; the client follows.
+// A member leaves and comes back, as an observer and as a participant, in all forms that there are; the
+// client follows.
 func TestReconfigOfAnEnsemble(t *testing.T) {
-	e := zkserver.StartEnsemble(t, 3, zkserver.Options{MaxSessionTimeout: calm, Config: []string{"reconfigEnabled=true"},
+	e := zkserver.StartEnsemble(t, 3, zkserver.Options{MaxSessionTimeout: calm,
+		Config:   []string{"reconfigEnabled=true"},
 		JVMFlags: []string{"-Dzookeeper.skipACL=yes"}})
 	ctx := kit.Context(t)
 	leader, err := e.Leader(ctx)
 	require.NoError(t, err)
 	leaver := (leader + 1) % 3
-	c, s := kit.Connected(t, e.Addr(leaver), framework.WithSessionTimeout(calm), framework.WithEnsembleTracking(),
-		framework.WithEnsembleHosts(func(host string) bool { return host == "localhost" || strings.HasPrefix(host, "127.") }))
+	c, s := kit.Connected(t, e.Addr(leaver), framework.WithSessionTimeout(calm),
+		framework.WithEnsembleTracking(),
+		framework.WithEnsembleHosts(func(host string) bool {
+			return host == "localhost" || strings.HasPrefix(host, "127.")
+		}))
 
 	config, err := c.GetConfig().ForEnsemble(ctx)
 	require.NoError(t, err)
@@ -56,7 +62,8 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 			now, health := c.Servers(), c.Health()
 			slices.Sort(now)
 			// A connection to a server that has left the list is given up, and what is under way on it with it.
-			return slices.Equal(now, want.ClientAddresses()) && health.Err() == nil && slices.Contains(now, health.Server)
+			return slices.Equal(now, want.ClientAddresses()) && health.Err() == nil &&
+				slices.Contains(now, health.Server)
 		})
 	}
 	servers(config)

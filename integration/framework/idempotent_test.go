@@ -16,7 +16,8 @@ func TestIdempotentOperations(t *testing.T) {
 	node, c := serve(t, zkserver.Options{ExtendedTypes: true})
 	ctx := kit.Context(t)
 	other, _ := kit.Connected(t, node.ConnectString(), framework.WithSessionTimeout(calm))
-	for mode, path := range map[framework.CreateMode]string{framework.Persistent: "/p", framework.Ephemeral: "/e", framework.Container: "/c"} {
+	for mode, path := range map[framework.CreateMode]string{framework.Persistent: "/p",
+		framework.Ephemeral: "/e", framework.Container: "/c"} {
 		_, err := c.Create().Idempotent().WithMode(mode).ForPath(ctx, path, []byte("x"))
 		require.NoError(t, err, "%v", mode)
 		for _, again := range []*framework.Client{c, other} {

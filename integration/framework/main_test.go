@@ -18,11 +18,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const calm = 15 * time.Second
 
 // serve starts a server and a client.
-func serve(t *testing.T, options zkserver.Options, opts ...framework.Option) (*zkserver.Node, *framework.Client) {
+func serve(
+	t *testing.T, options zkserver.Options, opts ...framework.Option,
+) (*zkserver.Node, *framework.Client) {
 	t.Helper()
 	options.MaxSessionTimeout = calm
 	node := zkserver.Start(t, options)
-	client, _ := kit.Connected(t, node.ConnectString(), append([]framework.Option{framework.WithSessionTimeout(calm)}, opts...)...)
+	client, _ := kit.Connected(t, node.ConnectString(),
+		append([]framework.Option{framework.WithSessionTimeout(calm)}, opts...)...)
 	return node, client
 }
 

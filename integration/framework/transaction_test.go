@@ -12,7 +12,8 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// Each kind of operation by itself and all of them together; the library underneath cannot even encode some of them.
+// Each kind of operation by itself and all of them together; the library underneath cannot even encode some
+// of them.
 func TestTransactionOfEveryKind(t *testing.T) {
 	t.Parallel()
 	_, c := serve(t, zkserver.Options{ExtendedTypes: true})
@@ -48,7 +49,8 @@ func TestTransactionOfEveryKind(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.Len(t, results, len(ops))
-		want := []string{"/old", "/p", "/p/e", "/p/ps-0000000001", "/p/es-0000000002", "/p/c", "/p/t", "/p/ts-0000000005", "/set", "/set", "/p/c", "/old"}
+		want := []string{"/old", "/p", "/p/e", "/p/ps-0000000001", "/p/es-0000000002", "/p/c", "/p/t",
+			"/p/ts-0000000005", "/set", "/set", "/p/c", "/old"}
 		for i, r := range results {
 			assert.Equal(t, want[i], r.Path)
 			assert.NoError(t, r.Err)
@@ -75,7 +77,8 @@ func TestTransactionOfEveryKind(t *testing.T) {
 	}
 }
 
-// Each failure that an operation can meet fails the whole, says which one it was and why, and leaves nothing behind.
+// Each failure that an operation can meet fails the whole, says which one it was and why, and leaves nothing
+// behind.
 func TestTransactionFailures(t *testing.T) {
 	t.Parallel()
 	_, c := serve(t, zkserver.Options{}) // without TTL nodes
@@ -83,9 +86,11 @@ func TestTransactionFailures(t *testing.T) {
 	create(t, c, "/a/b", "")
 	_, err := c.Create().WithMode(framework.Ephemeral).ForPath(ctx, "/e", nil)
 	require.NoError(t, err)
-	_, err = c.Create().WithACL(framework.ACL{Perms: framework.PermRead, Scheme: "world", ID: "anyone"}).ForPath(ctx, "/closed", nil)
+	_, err = c.Create().WithACL(framework.ACL{Perms: framework.PermRead, Scheme: "world", ID: "anyone"}).
+		ForPath(ctx, "/closed", nil)
 	require.NoError(t, err)
-	_, err = c.Create().WithACL(framework.DigestACL(framework.PermAll, "somebody", "else")).ForPath(ctx, "/hidden", nil)
+	_, err = c.Create().WithACL(framework.DigestACL(framework.PermAll, "somebody", "else")).
+		ForPath(ctx, "/hidden", nil)
 	require.NoError(t, err)
 	for _, tc := range []struct {
 		name string
@@ -96,11 +101,16 @@ func TestTransactionFailures(t *testing.T) {
 		{"create: no parent", op.Create().ForPath("/none/x", nil), framework.ErrNoNode},
 		{"create: below an ephemeral", op.Create().ForPath("/e/x", nil), framework.ErrNoChildrenForEphemerals},
 		{"create: not allowed", op.Create().ForPath("/closed/x", nil), framework.ErrNoAuth},
-		{"create: ACL", op.Create().WithACL(framework.ACL{Perms: framework.PermAll, Scheme: "nonsense", ID: "x"}).ForPath("/x", nil), framework.ErrInvalidACL},
-		{"ephemeral: there already", op.Create().WithMode(framework.Ephemeral).ForPath("/e", nil), framework.ErrNodeExists},
-		{"sequential: no parent", op.Create().WithMode(framework.EphemeralSequential).ForPath("/none/x-", nil), framework.ErrNoNode},
-		{"container: there already", op.Create().WithMode(framework.Container).ForPath("/a", nil), framework.ErrNodeExists},
-		{"TTL: not enabled", op.Create().WithMode(framework.PersistentTTL).WithTTL(time.Hour).ForPath("/t", nil), framework.ErrUnimplemented},
+		{"create: ACL", op.Create().WithACL(framework.ACL{Perms: framework.PermAll, Scheme: "nonsense", ID: "x"}).
+			ForPath("/x", nil), framework.ErrInvalidACL},
+		{"ephemeral: there already", op.Create().WithMode(framework.Ephemeral).ForPath("/e", nil),
+			framework.ErrNodeExists},
+		{"sequential: no parent", op.Create().WithMode(framework.EphemeralSequential).ForPath("/none/x-", nil),
+			framework.ErrNoNode},
+		{"container: there already", op.Create().WithMode(framework.Container).ForPath("/a", nil),
+			framework.ErrNodeExists},
+		{"TTL: not enabled", op.Create().WithMode(framework.PersistentTTL).WithTTL(time.Hour).ForPath("/t", nil),
+			framework.ErrUnimplemented},
 		{"delete: not there", op.Delete().ForPath("/none"), framework.ErrNoNode},
 		{"delete: children", op.Delete().ForPath("/a"), framework.ErrNotEmpty},
 		{"delete: version", op.Delete().WithVersion(7).ForPath("/a/b"), framework.ErrBadVersion},
@@ -112,7 +122,8 @@ func TestTransactionFailures(t *testing.T) {
 		{"check: version", op.Check().WithVersion(7).ForPath("/a"), framework.ErrBadVersion},
 		{"check: not allowed", op.Check().ForPath("/hidden"), framework.ErrNoAuth},
 	} {
-		ops := []framework.TransactionOp{op.Create().ForPath("/new", nil), op.Create().ForPath("/new/below", nil), tc.bad, op.SetData().ForPath("/a", []byte("changed"))}
+		ops := []framework.TransactionOp{op.Create().ForPath("/new", nil), op.Create().ForPath("/new/below", nil),
+			tc.bad, op.SetData().ForPath("/a", []byte("changed"))}
 		for _, background := range []bool{false, true} {
 			var results []framework.TransactionResult
 			var err error

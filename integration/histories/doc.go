@@ -3,9 +3,9 @@
 // the operations explains what they returned.
 //
 //	lock, election   nobody begins to hold before the one before has ended, and tokens grow
-//	counter          compare-and-set by version: each increment that succeeded counted once, each that was refused was refused for a reason,
-//	                 and reads that were confirmed by the ensemble saw the latest
-//	guarded writes   what was written under a guard was written by the holder of the time: no older token after a newer one
+//	counter          compare-and-set by version: each increment that succeeded counted once, each that was
+//	                 refused was refused for a reason, and reads that the ensemble confirmed saw the latest
+//	guarded writes   a write under a guard was made by the holder of that time: no older token after a newer
 //
 // An operation is called at one instant and returns at another, by one clock, and takes effect in between;
 // one whose outcome is unknown (framework.ErrOutcomeUnknown) may take effect at any time after its call, or

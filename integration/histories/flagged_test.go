@@ -35,7 +35,8 @@ func TestCounterThatDoesNotCompare(t *testing.T) {
 	two, _ := dial(t, servers, 1)
 	ctx := kit.Context(t)
 	for _, compare := range []bool{true, false} {
-		path := create(t, one.client, "/broken/counter-"+map[bool]string{true: "right", false: "wrong"}[compare], "0")
+		path := create(t, one.client, "/broken/counter-"+map[bool]string{true: "right", false: "wrong"}[compare],
+			"0")
 		require.NoError(t, two.client.Sync().ForPath(ctx, path))
 		h := begin("counter", counting, clock(time.Now()))
 		for range 5 {
@@ -56,7 +57,8 @@ func TestCounterThatDoesNotCompare(t *testing.T) {
 	}
 }
 
-// The holder of a lock is cut off. One that heeds its context has stopped before the next one begins, one that does not has not.
+// The holder of a lock is cut off. One that heeds its context has stopped before the next one begins, one
+// that does not has not.
 func TestLockThatIsNotHeeded(t *testing.T) {
 	t.Parallel()
 	servers := zkserver.StartEnsemble(t, 3, zkserver.Options{TickTime: tick, SyncLimit: syncLimit})
@@ -118,14 +120,20 @@ func TestModels(t *testing.T) {
 		ops   []op
 	}{
 		{"one after the other", exclusive, porcupine.Ok, []op{
-			{Call: 0, Return: 1, Input: tenure{begins: true, who: 1, token: 10}}, {Call: 2, Return: 4, Input: tenure{who: 1, token: 10}},
-			{Call: 0, Return: 3, Input: tenure{begins: true, who: 2, token: 11}}, {Call: 5, Return: 6, Input: tenure{who: 2, token: 11}}}},
+			{Call: 0, Return: 1, Input: tenure{begins: true, who: 1, token: 10}},
+			{Call: 2, Return: 4, Input: tenure{who: 1, token: 10}},
+			{Call: 0, Return: 3, Input: tenure{begins: true, who: 2, token: 11}},
+			{Call: 5, Return: 6, Input: tenure{who: 2, token: 11}}}},
 		{"two at a time", exclusive, porcupine.Illegal, []op{
-			{Call: 0, Return: 1, Input: tenure{begins: true, who: 1, token: 10}}, {Call: 4, Return: 5, Input: tenure{who: 1, token: 10}},
-			{Call: 0, Return: 3, Input: tenure{begins: true, who: 2, token: 11}}, {Call: 5, Return: 6, Input: tenure{who: 2, token: 11}}}},
+			{Call: 0, Return: 1, Input: tenure{begins: true, who: 1, token: 10}},
+			{Call: 4, Return: 5, Input: tenure{who: 1, token: 10}},
+			{Call: 0, Return: 3, Input: tenure{begins: true, who: 2, token: 11}},
+			{Call: 5, Return: 6, Input: tenure{who: 2, token: 11}}}},
 		{"an old token", exclusive, porcupine.Illegal, []op{
-			{Call: 0, Return: 1, Input: tenure{begins: true, who: 1, token: 10}}, {Call: 2, Return: 3, Input: tenure{who: 1, token: 10}},
-			{Call: 4, Return: 5, Input: tenure{begins: true, who: 2, token: 9}}, {Call: 6, Return: 7, Input: tenure{who: 2, token: 9}}}},
+			{Call: 0, Return: 1, Input: tenure{begins: true, who: 1, token: 10}},
+			{Call: 2, Return: 3, Input: tenure{who: 1, token: 10}},
+			{Call: 4, Return: 5, Input: tenure{begins: true, who: 2, token: 9}},
+			{Call: 6, Return: 7, Input: tenure{who: 2, token: 9}}}},
 		{"an unknown step that came late", counting, porcupine.Ok, []op{
 			{Call: 0, Return: never, Input: step{version: 0, value: 0, written: 1, outcome: unknown}},
 			{Call: 1, Return: 2, Input: step{confirms: true, version: 0, value: 0}},

@@ -35,8 +35,10 @@ const (
 // dial makes a client that repeats nothing, so that each operation has one outcome.
 func dial(t *testing.T, servers cluster.Cluster, who int) (worker, kit.Cable) {
 	t.Helper()
-	client, cable := kit.ConnectedTo(t, servers, who, framework.WithSessionTimeout(timeout), framework.WithStaleServerBound(stale),
-		framework.WithServerTick(tick), framework.WithRetry(retry.RetryNTimes{}), framework.WithConnectionTimeout(2*time.Second))
+	client, cable := kit.ConnectedTo(t, servers, who, framework.WithSessionTimeout(timeout),
+		framework.WithStaleServerBound(stale),
+		framework.WithServerTick(tick), framework.WithRetry(retry.RetryNTimes{}),
+		framework.WithConnectionTimeout(2*time.Second))
 	return worker{t, who, client}, cable
 }
 
@@ -58,11 +60,14 @@ func setting[T any](t *testing.T, name string, parse func(string) (T, error), ot
 	return v
 }
 
-// Clients take turns at a lock and at leading, write what they may as long as they hold it, and count, while all kinds of things go wrong.
+// Clients take turns at a lock and at leading, write what they may as long as they hold it, and count, while
+// all kinds of things go wrong.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	lasts := setting(t, "CURATOR_TEST_HISTORIES", time.ParseDuration, 30*time.Second)
-	seed := setting(t, "CURATOR_TEST_SEED", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }, rand.Uint64())
+	seed := setting(t, "CURATOR_TEST_SEED", func(s string) (uint64, error) {
+		return strconv.ParseUint(s, 10, 64)
+	}, rand.Uint64())
 	t.Logf("CURATOR_TEST_SEED=%d CURATOR_TEST_HISTORIES=%v", seed, lasts)
 	servers := zkserver.StartEnsemble(t, 3, zkserver.Options{TickTime: tick, SyncLimit: syncLimit})
 	began := clock(time.Now())
@@ -71,7 +76,8 @@ func TestHistories(t *testing.T) {
 	counter := begin("counter", counting, began)
 	lockWrites := begin("writes under the lock's guard", fencing, began)
 	termWrites := begin("writes under the leader's guard", fencing, began)
-	nemesis := &nemesis{t: t, random: rand.New(rand.NewPCG(seed, 0)), servers: servers, clock: began, prey: []*history{locks, terms}}
+	nemesis := &nemesis{t: t, random: rand.New(rand.NewPCG(seed, 0)), servers: servers, clock: began,
+		prey: []*history{locks, terms}}
 
 	ctx, stop := context.WithCancel(context.Background())
 	var work sync.WaitGroup
@@ -91,14 +97,15 @@ func TestHistories(t *testing.T) {
 	raging, calm := context.WithTimeout(ctx, lasts)
 	defer calm()
 	nemesis.rage(raging)
-	// Everybody is served again: who waited forever would be in no history.
+	// Everybody is served again: a client that waited forever would be in no history.
 	for _, h := range []*history{locks, terms, counter} {
 		for who := range clients {
 			theirs := func() int {
 				return h.count(func(op porcupine.Operation) bool { return op.ClientId == who && op.Return != never })
 			}
 			before := theirs()
-			kit.Soon(t, fmt.Sprintf("%s: client %d is served again", h.name, who), func() bool { return theirs() > before+1 })
+			kit.Soon(t, fmt.Sprintf("%s: client %d is served again", h.name, who),
+				func() bool { return theirs() > before+1 })
 		}
 	}
 	stop()
@@ -110,8 +117,11 @@ func TestHistories(t *testing.T) {
 		h.check(t, nemesis.notes)
 		open := h.count(func(op porcupine.Operation) bool { return op.Return == never })
 		lost := h.count(func(op porcupine.Operation) bool { end, ok := op.Input.(tenure); return ok && end.lost })
-		kit.Figure(t, "history of the %s: %d operations, %d of them of unknown outcome, %d holds lost", h.name, len(h.ops), open, lost)
-		kit.Cell(t, "Histories that make sense (operations), on "+servers.Name(), h.name, "operations", !t.Failed(), len(h.ops))
+		kit.Figure(t, "history of the %s: %d operations, %d of them of unknown outcome, %d holds lost", h.name,
+			len(h.ops), open, lost)
+		kit.Cell(t, "Histories that make sense (operations), on "+servers.Name(), h.name, "operations", !t.Failed(),
+			len(h.ops))
 	}
-	kit.Figure(t, "%d troubles in %v, all histories checked in %v", len(nemesis.notes), lasts, time.Since(checking).Round(time.Millisecond))
+	kit.Figure(t, "%d troubles in %v, all histories checked in %v", len(nemesis.notes), lasts,
+		time.Since(checking).Round(time.Millisecond))
 }

@@ -36,7 +36,7 @@ type history struct {
 	name  string
 	model porcupine.Model
 	clock clock
-	// prey is who is about to hold for long, or nobody.
+	// prey is the client that is about to hold for long, or nobody.
 	prey atomic.Int32
 
 	mu  sync.Mutex
@@ -46,7 +46,8 @@ type history struct {
 func (h *history) add(who int, call int64, input, output any, back int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: who, Call: call, Input: input, Output: output, Return: back})
+	h.ops = append(h.ops, porcupine.Operation{ClientId: who, Call: call, Input: input, Output: output,
+		Return: back})
 }
 
 // count counts operations.
@@ -62,7 +63,9 @@ func (h *history) count(counts func(porcupine.Operation) bool) (n int) {
 }
 
 // verdict is porcupine's, and where the picture is unless it is Ok.
-func (h *history) verdict(t *testing.T, dir func(*testing.T) string, notes []porcupine.Annotation) (porcupine.CheckResult, string) {
+func (h *history) verdict(
+	t *testing.T, dir func(*testing.T) string, notes []porcupine.Annotation,
+) (porcupine.CheckResult, string) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()

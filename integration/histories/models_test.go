@@ -21,7 +21,8 @@ type held struct {
 	token int64
 }
 
-// exclusive is the model of what one at a time may hold, with tokens that grow. One who holds the same node again has the same token.
+// exclusive is the model of what one at a time may hold, with tokens that grow. A client that holds the same
+// node again has the same token.
 var exclusive = porcupine.Model{
 	Init: func() any { return held{by: -1, last: -1} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -53,7 +54,8 @@ const (
 
 func (o outcome) String() string { return [...]string{"done", "refused", "unknown"}[o] }
 
-// step is the input of an operation on a counter: what was read, and, unless it was only a read that was to be confirmed, what was written.
+// step is the input of an operation on a counter: what was read, and, unless it was only a read that was to
+// be confirmed, what was written.
 type step struct {
 	confirms        bool
 	version, value  int // as read
@@ -87,7 +89,8 @@ var counting = porcupine.Model{
 		if op.confirms {
 			return fmt.Sprintf("read %d, version %d: %v", op.value, op.version, op.outcome)
 		}
-		return fmt.Sprintf("%d (version %d) to %d (version %d): %v", op.value, op.version, op.written, op.became, op.outcome)
+		return fmt.Sprintf("%d (version %d) to %d (version %d): %v", op.value, op.version, op.written, op.became,
+			op.outcome)
 	},
 }
 

@@ -45,7 +45,8 @@ func (n *nemesis) members() []trouble {
 			return undo("member partitioned", n.servers.Partition(i), n.servers.HealPeers)
 		},
 		func() (string, func() error) {
-			return undo("one way between members cut", n.servers.CutLink(i, (i+1+n.random.IntN(size-1))%size), n.servers.HealPeers)
+			return undo("one way between members cut", n.servers.CutLink(i, (i+1+n.random.IntN(size-1))%size),
+				n.servers.HealPeers)
 		},
 		func() (string, func() error) {
 			err := n.servers.Kill(i)
@@ -106,10 +107,12 @@ func (n *nemesis) rage(ctx context.Context) {
 			name, undo := make()
 			n.t.Logf("%8.3fs %s", float64(began)/1e9, name)
 			mend = append(mend, undo)
-			n.notes = append(n.notes, porcupine.Annotation{Tag: "trouble", Start: began, End: began, Description: name})
+			n.notes = append(n.notes, porcupine.Annotation{Tag: "trouble", Start: began, End: began,
+				Description: name})
 		}
 		// Some are over before anybody notices, some outlive a session.
-		pause(ctx, []time.Duration{n.upTo(time.Second), n.upTo(4 * time.Second), n.upTo(8 * time.Second)}[n.random.IntN(3)])
+		pause(ctx, []time.Duration{n.upTo(time.Second), n.upTo(4 * time.Second),
+			n.upTo(8 * time.Second)}[n.random.IntN(3)])
 		for _, undo := range mend {
 			require.NoError(n.t, undo())
 		}

@@ -42,13 +42,15 @@ func simulate(t *testing.T, plan *sim.Plan) map[string]*history {
 	synctest.Test(t, func(*testing.T) { r = sim.Run(plan) })
 	require.Empty(t, r.Violations, "%v", plan)
 	histories := map[string]*history{}
-	made := map[int]bool{} // versions of the counter of which it is known who has made them
+	made := map[int]bool{} // versions of the counter whose maker is known
 	for _, op := range r.History {
 		made[op.Made] = made[op.Made] || op.Kind == sim.Sets
 	}
 	for _, op := range r.History {
 		if op.Kind == sim.SetsMaybe && made[op.Made] {
-			continue // it was not done, and an operation that was not done makes sense at any time; porcupine would try them all
+			// it was not done, and an operation that was not done makes sense at any time; porcupine would try them
+			// all
+			continue
 		}
 		h := histories[op.Thing]
 		if h == nil {
@@ -68,11 +70,14 @@ func simulate(t *testing.T, plan *sim.Plan) map[string]*history {
 	return histories
 }
 
-// What the simulation's clients do through its faults, in virtual time, makes sense as well. CURATOR_TEST_SIMULATED is how many of its schedules
-// (50 unless it says otherwise), CURATOR_TEST_SEED the first of them.
+// What the simulation's clients do through its faults, in virtual time, makes sense as well.
+// CURATOR_TEST_SIMULATED is how many of its schedules (50 unless it says otherwise), CURATOR_TEST_SEED the
+// first of them.
 func TestSimulatedHistories(t *testing.T) {
 	seeds := setting(t, "CURATOR_TEST_SIMULATED", strconv.Atoi, 50)
-	from := setting(t, "CURATOR_TEST_SEED", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }, 1)
+	from := setting(t, "CURATOR_TEST_SEED", func(s string) (uint64, error) {
+		return strconv.ParseUint(s, 10, 64)
+	}, 1)
 	start, operations := time.Now(), map[string]int{}
 	for i := range uint64(seeds) {
 		for thing, h := range simulate(t, sim.NewPlan(from+i, "mutex", "latch", "selector", "counter")) {
@@ -85,13 +90,15 @@ func TestSimulatedHistories(t *testing.T) {
 		kit.Cell(t, "Histories that make sense (operations), simulated", thing, "operations", !t.Failed(), n)
 	}
 	require.Len(t, operations, len(simulated))
-	kit.Figure(t, "histories of %d simulated schedules, from seed %d: %v operations, made and checked in %v", seeds, from, operations, time.Since(start).Round(time.Millisecond))
+	kit.Figure(t, "histories of %d simulated schedules, from seed %d: %v operations, made and checked in %v",
+		seeds, from, operations, time.Since(start).Round(time.Millisecond))
 }
 
 // A success that nobody has had, or a hold that begins in the middle of another, is found.
 func TestSimulatedHistoriesCanBeWrong(t *testing.T) {
 	seed := uint64(1)
-	for sim.NewPlan(seed, "mutex", "counter").Meddling { // an administrator who takes locks away leaves histories without them
+	// an administrator who takes locks away leaves histories without them
+	for sim.NewPlan(seed, "mutex", "counter").Meddling {
 		seed++
 	}
 	histories := simulate(t, sim.NewPlan(seed, "mutex", "counter"))

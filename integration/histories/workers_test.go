@@ -23,12 +23,14 @@ type worker struct {
 	client *framework.Client
 }
 
-// fine says whether there is no error. What else it may be tells of a bad connection, a lost session, or the caller's own context.
+// fine says whether there is no error. What else it may be tells of a bad connection, a lost session, or the
+// caller's own context.
 func (w worker) fine(ctx context.Context, err error) bool {
 	if err == nil {
 		return true
 	}
-	for _, expected := range []error{framework.ErrConnectionLoss, framework.ErrNotConnected, framework.ErrSessionLost, framework.ErrSuspended,
+	for _, expected := range []error{framework.ErrConnectionLoss, framework.ErrNotConnected,
+		framework.ErrSessionLost, framework.ErrSuspended,
 		framework.ErrSessionMoved, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, expected) {
 			pause(ctx, 10*time.Millisecond)
@@ -52,12 +54,15 @@ type holding interface {
 	Remaining() time.Duration
 }
 
-// worry is when a holder begins to miss the servers: of the session timeout less the bound this is about a half.
+// worry is when a holder begins to miss the servers: of the session timeout less the bound this is about a
+// half.
 const worry = 1500 * time.Millisecond
 
-// keep records that something was acquired, between called and now, and keeps it for a while, with during in the middle of it; then it gives it
-// back, and records that.
-func (w worker) keep(ctx context.Context, h *history, called, token int64, what holding, during func(), release func() error) {
+// keep records that something was acquired, between called and now, and keeps it for a while, with during in
+// the middle of it; then it gives it back, and records that.
+func (w worker) keep(
+	ctx context.Context, h *history, called, token int64, what holding, during func(), release func() error,
+) {
 	granted := h.clock.now()
 	if !what.Valid() {
 		w.fine(ctx, release())
@@ -72,7 +77,8 @@ func (w worker) keep(ctx context.Context, h *history, called, token int64, what 
 		h.prey.Store(int32(w.who))
 	}
 	end := time.Now().Add(while)
-	// Who holds for long does not give it back while the servers are silent: either they are heard of again, or it is lost.
+	// A long holder does not give it back while the servers are silent: either they are heard of again, or
+	// it is lost.
 	for first := true; time.Now().Before(end) || long && what.Remaining() < worry; first = false {
 		now := h.clock.now()
 		if !what.Valid() {
@@ -97,9 +103,12 @@ func (w worker) keep(ctx context.Context, h *history, called, token int64, what 
 }
 
 // write writes a token under a guard.
-func (w worker) write(ctx context.Context, h *history, path string, token int64, guard framework.TransactionOp) {
+func (w worker) write(
+	ctx context.Context, h *history, path string, token int64, guard framework.TransactionOp,
+) {
 	called := h.clock.now()
-	_, err := w.client.Transaction(ctx, guard, w.client.TransactionOp().SetData().ForPath(path, []byte(strconv.FormatInt(token, 16))))
+	_, err := w.client.Transaction(ctx, guard, w.client.TransactionOp().SetData().ForPath(path,
+		[]byte(strconv.FormatInt(token, 16))))
 	switch {
 	case err == nil:
 		h.add(w.who, called, guarded{token, done}, nil, h.clock.now())
@@ -150,8 +159,8 @@ func (w worker) lead(ctx context.Context, h, writes *history, path, fence string
 	}
 }
 
-// count increments a counter all the time, and now and then reads it and has the ensemble confirm that it was the latest. Some calls have
-// little time, so that they end in the middle.
+// count increments a counter all the time, and now and then reads it and has the ensemble confirm that it was
+// the latest. Some calls have little time, so that they end in the middle.
 func (w worker) count(ctx context.Context, h *history, path string) {
 	for ctx.Err() == nil {
 		short, cancel := context.WithTimeout(ctx, time.Millisecond+rand.N(2*time.Second))
@@ -194,7 +203,8 @@ func (w worker) read(ctx context.Context, h *history, path string) *counted {
 
 func (w worker) confirm(ctx context.Context, h *history, path string, read counted) {
 	op := step{confirms: true, version: read.version, value: read.value}
-	_, err := w.client.Transaction(ctx, w.client.TransactionOp().Check().WithVersion(int32(read.version)).ForPath(path))
+	_, err := w.client.Transaction(ctx, w.client.TransactionOp().Check().WithVersion(int32(read.version)).
+		ForPath(path))
 	switch {
 	case errors.Is(err, framework.ErrBadVersion):
 		op.outcome = refused

@@ -13,10 +13,11 @@ import org.apache.curator.framework.recipes.cache.TreeCacheEvent;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Caches: cache NAME KIND PATH MILLISECONDS, of the kind CuratorCache, TreeCache or PathChildrenCache, which starts one
- * and waits until it says that it is initialized, and tells the nanoseconds that this took; cached NAME tells path, data,
- * version and mzxid of every node, cached-size NAME how many there are; close-cache NAME. heap tells the bytes in use
- * after garbage collection. set-compressed PATH DATA writes as Curator does when told to compress.
+ * Caches: cache NAME KIND PATH MILLISECONDS, of the kind CuratorCache, TreeCache or PathChildrenCache, which
+ * starts one and waits until it says that it is initialized, and tells the nanoseconds that this took; cached
+ * NAME tells path, data, version and mzxid of every node, cached-size NAME how many there are; close-cache
+ * NAME. heap tells the bytes in use after garbage collection. set-compressed PATH DATA writes as Curator does
+ * when told to compress.
  */
 final class CacheCommands {
     private static final int COLLECTIONS = 4;
@@ -30,14 +31,16 @@ final class CacheCommands {
             long begin = System.nanoTime();
             Copy copy = start(a.text(1), a.text(2), initialized);
             peer.put(a.text(0), copy);
-            return initialized.await(a.number(3), TimeUnit.MILLISECONDS) ? Words.of(System.nanoTime() - begin) : Command.TIMEOUT;
+            return initialized.await(a.number(3), TimeUnit.MILLISECONDS) ? Words.of(System.nanoTime() - begin)
+                    : Command.TIMEOUT;
         });
         peer.command("cached", a -> {
             Words words = new Words();
             peer.get(a.text(0), Copy.class).nodes().forEach(node -> {
                 Stat stat = node.getStat();
                 byte[] data = node.getData();
-                words.add(node.getPath()).add(data == null ? "" : data).add(stat.getVersion()).add(stat.getMzxid());
+                words.add(node.getPath()).add(data == null ? "" : data).add(stat.getVersion())
+                        .add(stat.getMzxid());
             });
             return words;
         });
@@ -75,7 +78,8 @@ final class CacheCommands {
 
     private Copy curatorCache(String path, CountDownLatch initialized) {
         CuratorCache cache = CuratorCache.build(client(), path);
-        cache.listenable().addListener(CuratorCacheListener.builder().forInitialized(initialized::countDown).build());
+        cache.listenable().addListener(CuratorCacheListener.builder().forInitialized(initialized::countDown)
+                .build());
         cache.start();
         return new Copy() {
             @Override

@@ -1,8 +1,8 @@
 /** What a request makes the peer do. */
 interface Command {
     /**
-     * Does it, and returns the words of the reply; {@link #TIMEOUT} says that a wait was in vain. It may block: other
-     * requests go on.
+     * Does it, and returns the words of the reply; {@link #TIMEOUT} says that a wait came to nothing. It may
+     * block: other requests go on.
      */
     Words run(Words arguments) throws Exception;
 
@@ -10,8 +10,8 @@ interface Command {
     Words DONE = Words.of();
 
     /**
-     * The name of the thread to run on: commands of the same name run there one after the other, in the order of
-     * their requests, as locks that belong to a thread need it. Null is a thread for this request alone.
+     * The name of the thread to run on: commands of the same name run there one after the other, in the order
+     * of their requests, as locks that belong to a thread need it. Null is a thread for this request alone.
      */
     default String thread(Words arguments) {
         return null;

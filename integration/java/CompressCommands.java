@@ -6,9 +6,12 @@ final class CompressCommands {
 
     CompressCommands(Peer peer, Connection connection) {
         this.connection = connection;
-        peer.command("compressed-create", a -> Words.of(client().create().compressed().forPath(a.text(0), a.bytes(1))));
-        peer.command("compressed-set", a -> Words.of(client().setData().compressed().forPath(a.text(0), a.bytes(1)).getVersion()));
-        peer.command("compressed-get", a -> Words.of((Object) client().getData().decompressed().forPath(a.text(0))));
+        peer.command("compressed-create", a ->
+                Words.of(client().create().compressed().forPath(a.text(0), a.bytes(1))));
+        peer.command("compressed-set", a ->
+                Words.of(client().setData().compressed().forPath(a.text(0), a.bytes(1)).getVersion()));
+        peer.command("compressed-get", a ->
+                Words.of((Object) client().getData().decompressed().forPath(a.text(0))));
     }
 
     private CuratorFramework client() {

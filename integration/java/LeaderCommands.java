@@ -8,8 +8,8 @@ import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter
 import org.apache.curator.framework.recipes.leader.Participant;
 
 /**
- * Elections: latch NAME PATH ID, latch-close NAME MODE, latch-leads NAME, latch-participants NAME; selector NAME PATH ID,
- * selector-resign NAME, selector-close NAME, selector-participants NAME.
+ * Elections: latch NAME PATH ID, latch-close NAME MODE, latch-leads NAME, latch-participants NAME; selector
+ * NAME PATH ID, selector-resign NAME, selector-close NAME, selector-participants NAME.
  *
  * The events "leader NAME" and "follower NAME" tell of the terms. A selector requeues itself.
  */
@@ -26,7 +26,8 @@ final class LeaderCommands {
             return Command.DONE;
         });
         peer.command("latch-leads", a -> Words.of(peer.get(a.text(0), LeaderLatch.class).hasLeadership()));
-        peer.command("latch-participants", a -> ids(peer.get(a.text(0), LeaderLatch.class).getParticipants()));
+        peer.command("latch-participants", a ->
+                ids(peer.get(a.text(0), LeaderLatch.class).getParticipants()));
         peer.command("selector", this::selector);
         peer.command("selector-resign", a -> {
             peer.get(a.text(0), Selector.class).resign.release();
@@ -36,7 +37,8 @@ final class LeaderCommands {
             peer.get(a.text(0), Selector.class).selector.close();
             return Command.DONE;
         });
-        peer.command("selector-participants", a -> ids(peer.get(a.text(0), Selector.class).selector.getParticipants()));
+        peer.command("selector-participants", a ->
+                ids(peer.get(a.text(0), Selector.class).selector.getParticipants()));
     }
 
     private Words latch(Words arguments) throws Exception {

@@ -9,10 +9,11 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.utils.ZKPaths;
 
 /**
- * Locks: mutex NAME PATH, multi NAME PATH..., acquire NAME MILLISECONDS [THREAD], release NAME [THREAD], held NAME,
- * participants NAME|PATH.
+ * Locks: mutex NAME PATH, multi NAME PATH..., acquire NAME MILLISECONDS [THREAD], release NAME [THREAD], held
+ * NAME, participants NAME|PATH.
  *
- * A lock belongs to the thread that acquired it. Without THREAD each lock has a thread of its own, named like it.
+ * A lock belongs to the thread that acquired it. Without THREAD each lock has a thread of its own, named like
+ * it.
  */
 final class LockCommands {
     private final Peer peer;
@@ -36,11 +37,12 @@ final class LockCommands {
             peer.get(a.text(0), InterProcessLock.class).release();
             return Command.DONE;
         }));
-        peer.command("held", a -> Words.of(peer.get(a.text(0), InterProcessLock.class).isAcquiredInThisProcess()));
+        peer.command("held", a -> Words.of(peer.get(a.text(0), InterProcessLock.class)
+                .isAcquiredInThisProcess()));
         peer.command("participants", this::participants);
     }
 
-    /** Waits without end if the time is negative. The reply is the name of the lock's node, if the lock tells it. */
+    /** Waits without end if the time is negative. The reply is the name of the lock's node, if any. */
     private Words acquire(Words arguments) throws Exception {
         InterProcessLock lock = peer.get(arguments.text(0), InterProcessLock.class);
         long milliseconds = arguments.number(1);

@@ -16,8 +16,8 @@ import java.util.concurrent.Executors;
  * event     ! NAME WORD...
  * </pre>
  *
- * Requests run at the same time, and replies come as they are done; see {@link Command#thread} for those that must not.
- * It ends with "quit", which closes the session, or when its input ends, which does not.
+ * Requests run at the same time, and replies come as they are done; see {@link Command#thread} for those that
+ * must not. It ends with "quit", which closes the session, or when its input ends, which does not.
  */
 public final class Peer {
     private final Map<String, Command> commands = new HashMap<>();
@@ -55,7 +55,8 @@ public final class Peer {
     <T> T get(String name, Class<T> type) {
         Object object = objects.get(name);
         if (!type.isInstance(object)) {
-            throw new IllegalArgumentException("there is no " + type.getSimpleName() + " of the name " + name);
+            throw new IllegalArgumentException("there is no " + type.getSimpleName() + " of the name "
+                    + name);
         }
         return type.cast(object);
     }
@@ -73,7 +74,8 @@ public final class Peer {
     }
 
     private void serve() throws Exception {
-        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.ISO_8859_1));
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in,
+                StandardCharsets.ISO_8859_1));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             Words request = Words.parse(line);
             String id = request.text(0);
@@ -105,7 +107,8 @@ public final class Peer {
         if (thread == null) {
             new Thread(task, "request " + id).start();
         } else {
-            threads.computeIfAbsent(thread, t -> Executors.newSingleThreadExecutor(r -> new Thread(r, t))).execute(task);
+            threads.computeIfAbsent(thread, t -> Executors.newSingleThreadExecutor(r -> new Thread(r, t)))
+                    .execute(task);
         }
     }
 

@@ -18,8 +18,9 @@ import org.apache.zookeeper.data.Id;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * ZooKeeper's own client, without Curator: raw-connect NAME CONNECT MILLISECONDS, then raw NAME OPERATION ARGUMENT... Each event is "raw NAME STATE
- * TYPE PATH", where PATH is empty for a change of the connection's state. A watch is asked for by the argument "watch" behind the path.
+ * ZooKeeper's own client, without Curator: raw-connect NAME CONNECT MILLISECONDS, then raw NAME OPERATION
+ * ARGUMENT... Each event is "raw NAME STATE TYPE PATH", where PATH is empty for a change of the connection's
+ * state. A watch is asked for by the argument "watch" after the path.
  */
 final class RawCommands {
     private static final int CONNECT_SECONDS = 30;
@@ -44,7 +45,8 @@ final class RawCommands {
         };
         ZooKeeper client = new ZooKeeper(a.text(1), (int) a.number(2), watcher);
         peer.put(name, client);
-        return connected.await(CONNECT_SECONDS, TimeUnit.SECONDS) ? Words.of(client.getSessionId()) : Command.TIMEOUT;
+        return connected.await(CONNECT_SECONDS, TimeUnit.SECONDS) ? Words.of(client.getSessionId())
+                : Command.TIMEOUT;
     }
 
     private Words run(ZooKeeper zk, String operation, Words a) throws Exception {
@@ -57,7 +59,8 @@ final class RawCommands {
                 zk.close();
                 return Command.DONE;
             case "create":
-                return Words.of(zk.create(a.text(0), a.bytes(1), Ids.OPEN_ACL_UNSAFE, CreateMode.valueOf(a.text(2)), stat, ttl(a)), stat.getVersion());
+                return Words.of(zk.create(a.text(0), a.bytes(1), Ids.OPEN_ACL_UNSAFE,
+                        CreateMode.valueOf(a.text(2)), stat, ttl(a)), stat.getVersion());
             case "create-private":
                 return Words.of(zk.create(a.text(0), null, Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT));
             case "delete":
@@ -65,7 +68,8 @@ final class RawCommands {
                 return Command.DONE;
             case "exists":
                 stat = zk.exists(a.text(0), watch);
-                return stat == null ? Command.DONE : Words.of(stat.getVersion(), stat.getNumChildren(), stat.getEphemeralOwner());
+                return stat == null ? Command.DONE
+                        : Words.of(stat.getVersion(), stat.getNumChildren(), stat.getEphemeralOwner());
             case "get":
                 return Words.of(zk.getData(a.text(0), watch, stat), stat.getVersion());
             case "set":
@@ -90,11 +94,14 @@ final class RawCommands {
                 zk.addAuthInfo("digest", a.bytes(0));
                 return Command.DONE;
             case "who-am-i":
-                return new Words().addAll(zk.whoAmI().stream().map(i -> i.getAuthScheme() + ":" + i.getUser()).sorted().toList());
+                return new Words().addAll(zk.whoAmI().stream().map(i -> i.getAuthScheme() + ":" + i.getUser())
+                        .sorted().toList());
             case "get-acl":
-                return new Words().addAll(zk.getACL(a.text(0), new Stat()).stream().map(RawCommands::acl).toList());
+                return new Words().addAll(zk.getACL(a.text(0), new Stat()).stream().map(RawCommands::acl)
+                        .toList());
             case "set-acl":
-                return Words.of(zk.setACL(a.text(0), Collections.singletonList(new ACL((int) a.number(1), new Id(a.text(2), a.text(3)))), -1).getAversion());
+                return Words.of(zk.setACL(a.text(0), Collections.singletonList(new ACL((int) a.number(1),
+                        new Id(a.text(2), a.text(3)))), -1).getAversion());
             case "add-watch":
                 zk.addWatch(a.text(0), AddWatchMode.valueOf(a.text(1)));
                 return Command.DONE;
@@ -138,7 +145,8 @@ final class RawCommands {
         }
         Words words = new Words();
         for (OpResult result : results) {
-            words.add(result instanceof OpResult.ErrorResult error ? error.getErr() : result.getClass().getSimpleName());
+            words.add(result instanceof OpResult.ErrorResult error ? error.getErr() : result.getClass()
+                    .getSimpleName());
         }
         return words;
     }

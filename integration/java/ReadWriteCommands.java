@@ -1,8 +1,8 @@
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 
 /**
- * Read-write locks: rwlock NAME PATH makes the locks NAME.read and NAME.write for the commands of {@link LockCommands}.
- * To hold both they have to be acquired on the same thread.
+ * Read-write locks: rwlock NAME PATH makes the locks NAME.read and NAME.write for the commands of {@link
+ * LockCommands}. To hold both they have to be acquired on the same thread.
  */
 final class ReadWriteCommands {
     ReadWriteCommands(Peer peer, Connection connection) {

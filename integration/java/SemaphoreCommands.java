@@ -8,8 +8,9 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 
 /**
- * Semaphores: semaphore NAME PATH LEASES|COUNT, lease NAME KEY QUANTITY MILLISECONDS, return KEY; count NAME PATH SEED,
- * count-get NAME, count-set NAME NUMBER; semaphore-mutex NAME PATH, for the commands of {@link LockCommands}.
+ * Semaphores: semaphore NAME PATH LEASES|COUNT, lease NAME KEY QUANTITY MILLISECONDS, return KEY; count NAME
+ * PATH SEED, count-get NAME, count-set NAME NUMBER; semaphore-mutex NAME PATH, for the commands of {@link
+ * LockCommands}.
  *
  * Leases are kept under a key of the caller's choice until they are returned.
  */
@@ -23,7 +24,8 @@ final class SemaphoreCommands {
             String limit = a.text(2);
             peer.put(a.text(0), limit.matches("\\d+")
                 ? new InterProcessSemaphoreV2(connection.client(), a.text(1), Integer.parseInt(limit))
-                : new InterProcessSemaphoreV2(connection.client(), a.text(1), peer.get(limit, SharedCount.class)));
+                : new InterProcessSemaphoreV2(connection.client(), a.text(1),
+                        peer.get(limit, SharedCount.class)));
             return Command.DONE;
         });
         peer.command("lease", this::lease);

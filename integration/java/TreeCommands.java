@@ -22,7 +22,8 @@ final class TreeCommands {
             return Command.DONE;
         });
         peer.command("exists", a -> Words.of(client().checkExists().forPath(a.text(0)) != null));
-        peer.command("children", a -> new Words().addAll(client().getChildren().forPath(a.text(0)).stream().sorted().toList()));
+        peer.command("children", a -> new Words()
+                .addAll(client().getChildren().forPath(a.text(0)).stream().sorted().toList()));
     }
 
     private CuratorFramework client() {

@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.NoSuchElementException;
 
 /**
- * The words of a line: separated by single blanks, each percent-encoded byte by byte, so that a word may be empty, or
- * any bytes at all. Text is UTF-8.
+ * The words of a line: separated by single blanks, each percent-encoded byte by byte, so that a word may be
+ * empty, or any bytes at all. Text is UTF-8.
  */
 final class Words implements Iterable<String> {
     private final List<String> words = new ArrayList<>();
@@ -31,7 +31,8 @@ final class Words implements Iterable<String> {
 
     Words add(Object value) {
         byte[] bytes = value instanceof byte[] b ? b : String.valueOf(value).getBytes(StandardCharsets.UTF_8);
-        words.add(URLEncoder.encode(new String(bytes, StandardCharsets.ISO_8859_1), StandardCharsets.ISO_8859_1));
+        words.add(URLEncoder.encode(new String(bytes, StandardCharsets.ISO_8859_1),
+                StandardCharsets.ISO_8859_1));
         return this;
     }
 
@@ -50,7 +51,8 @@ final class Words implements Iterable<String> {
         if (index >= words.size()) {
             throw new NoSuchElementException("argument " + index + " is missing");
         }
-        return URLDecoder.decode(words.get(index), StandardCharsets.ISO_8859_1).getBytes(StandardCharsets.ISO_8859_1);
+        return URLDecoder.decode(words.get(index), StandardCharsets.ISO_8859_1)
+                .getBytes(StandardCharsets.ISO_8859_1);
     }
 
     String text(int index) {

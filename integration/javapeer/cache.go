@@ -29,8 +29,8 @@ type CachedNode struct {
 	Mzxid   int64
 }
 
-// Cache starts a cache of that kind, known to the peer by name, and waits until it says that it is initialized. It is ErrTimeout, and the
-// cache is there all the same, if that takes longer than limit.
+// Cache starts a cache of that kind, known to the peer by name, and waits until it says that it is
+// initialized. It is ErrTimeout, and the cache is there all the same, if that takes longer than limit.
 func (p *Peer) Cache(ctx context.Context, name, kind, path string, limit time.Duration) (*Cache, error) {
 	c := &Cache{peer: p, name: name}
 	nanos, err := p.number(ctx, "cache", name, kind, path, milliseconds(limit))

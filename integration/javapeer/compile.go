@@ -46,7 +46,8 @@ var compiled = sync.OnceValues(func() (string, error) {
 	return dir, compile(dir, classpath, names)
 })
 
-// cacheDir is where classes are kept, and run from later: a directory that is this user's alone. There is no other place to fall back on.
+// cacheDir is where classes are kept, and run from later: a directory that is this user's alone. There is no
+// other place to fall back on.
 func cacheDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

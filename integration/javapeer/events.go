@@ -46,6 +46,7 @@ func (p *Peer) AwaitEvent(ctx context.Context, seen int, match func(Event) bool)
 // AwaitState waits for a state of the connection after the first seen events,
 // and returns the next wait's seen.
 func (p *Peer) AwaitState(ctx context.Context, seen int, state string) (int, error) {
-	_, seen, err := p.AwaitEvent(ctx, seen, func(e Event) bool { return e.Name == "state" && len(e.Words) == 1 && e.Words[0] == state })
+	_, seen, err := p.AwaitEvent(ctx, seen,
+		func(e Event) bool { return e.Name == "state" && len(e.Words) == 1 && e.Words[0] == state })
 	return seen, err
 }

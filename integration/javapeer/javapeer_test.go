@@ -31,7 +31,8 @@ func connected(t *testing.T, ctx context.Context, connectString string, timeout 
 	p := Start(t)
 	started := time.Now()
 	require.NoError(t, p.Connect(ctx, connectString, timeout))
-	t.Logf("Java process %d: %v to start, %v to connect", p.Pid(), started.Sub(began).Round(time.Millisecond), time.Since(started).Round(time.Millisecond))
+	t.Logf("Java process %d: %v to start, %v to connect", p.Pid(), started.Sub(began).Round(time.Millisecond),
+		time.Since(started).Round(time.Millisecond))
 	return p
 }
 

@@ -40,7 +40,8 @@ func (c *Candidate) AwaitFollower(ctx context.Context) (time.Time, error) {
 }
 
 func (c *Candidate) await(ctx context.Context, what string) (time.Time, error) {
-	event, seen, err := c.peer.AwaitEvent(ctx, c.seen, func(e Event) bool { return e.Name == what && e.Words[0] == c.name })
+	event, seen, err := c.peer.AwaitEvent(ctx, c.seen,
+		func(e Event) bool { return e.Name == what && e.Words[0] == c.name })
 	c.seen = seen
 	return event.Time, err
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/go-curator/curator/integration/internal/jvm"
 )
 
-// ErrTimeout is the answer to a wait that was in vain, as in an acquire with a
+// ErrTimeout is the answer to a wait that came to nothing, as in an acquire with a
 // time limit.
 var ErrTimeout = errors.New("javapeer: timeout")
 
@@ -68,7 +68,7 @@ type reply struct {
 
 // Start starts a peer that is not connected yet. It ends with the test. What
 // the program writes to stderr is shown if the test fails. Flags of the JVM come
-// behind those for a fast start, and so win.
+// after those for a fast start, and so win.
 func Start(t testing.TB, flags ...string) *Peer {
 	t.Helper()
 	p, err := start(t.TempDir(), flags...)
@@ -98,8 +98,10 @@ func start(dir string, flags ...string) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := append(append(jvm.FastStart(), flags...), "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-		"-Dorg.slf4j.simpleLogger.showShortLogName=true", "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper=warn", "-cp", classes+":"+classpath, "Peer")
+	args := append(append(jvm.FastStart(), flags...), "-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		"-Dorg.slf4j.simpleLogger.showShortLogName=true", "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper=warn",
+		"-cp", classes+":"+classpath, "Peer")
 	cmd := exec.Command(java, args...)
 
 	p := &Peer{log: filepath.Join(dir, "stderr"), pending: map[string]chan reply{}, more: make(chan struct{})}

@@ -14,7 +14,8 @@ func (l *Lock) MakeRevocable(ctx context.Context) error {
 
 // AwaitRevoked waits until the first time that somebody has asked for the lock.
 func (l *Lock) AwaitRevoked(ctx context.Context) error {
-	_, _, err := l.peer.AwaitEvent(ctx, 0, func(e Event) bool { return e.Name == "revoked" && e.Words[0] == l.name })
+	_, _, err := l.peer.AwaitEvent(ctx, 0,
+		func(e Event) bool { return e.Name == "revoked" && e.Words[0] == l.name })
 	if err != nil {
 		return fmt.Errorf("revoked %s: %w", l.name, err)
 	}

@@ -17,7 +17,9 @@ func (p *Peer) ReadWrite(ctx context.Context, name, path string) (read, write *L
 
 // Downgrade acquires the read lock on the thread of write, which holds the write
 // lock. The function it returns releases the read lock.
-func (l *Lock) Downgrade(ctx context.Context, read *Lock) (release func(ctx context.Context) error, err error) {
+func (l *Lock) Downgrade(
+	ctx context.Context, read *Lock,
+) (release func(ctx context.Context) error, err error) {
 	if _, err := l.peer.Call(ctx, "acquire", read.name, "-1", l.name); err != nil {
 		return nil, fmt.Errorf("downgrade %s: %w", l.name, err)
 	}

@@ -28,7 +28,9 @@ func (p *Peer) SharedSemaphore(ctx context.Context, name, path string, count *Co
 // Acquire waits for n leases and returns the names of their nodes; key names
 // them for Return. It is ErrTimeout if limit comes first. When ctx ends Java
 // waits on.
-func (s *Semaphore) Acquire(ctx context.Context, key string, n int, limit time.Duration) (nodes []string, err error) {
+func (s *Semaphore) Acquire(
+	ctx context.Context, key string, n int, limit time.Duration,
+) (nodes []string, err error) {
 	nodes, err = s.peer.Call(ctx, "lease", s.name, key, strconv.Itoa(n), milliseconds(limit))
 	if err != nil {
 		return nil, fmt.Errorf("acquire %s: %w", s.name, err)

@@ -20,12 +20,12 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// pair is a holder behind a proxy and somebody who waits for the same lock on a good connection.
+// pair is a holder behind a proxy and a waiter for the same lock on a good connection.
 type pair struct {
 	link    *proxy.Proxy
 	held    *mutex.Lock
-	ended   chan time.Time // when the holder's context was seen to have ended
-	granted chan grant
+	ended   <-chan time.Time // when the holder's context was seen to have ended
+	granted <-chan grant
 }
 
 type grant struct {
@@ -36,22 +36,19 @@ type grant struct {
 
 // newPair returns when the one holds and the other waits.
 func newPair(t *testing.T, ctx context.Context, node *zkserver.Node, path string) (*pair, error) {
-	p := &pair{link: proxy.New(t, node.Addr()), ended: make(chan time.Time, 1), granted: make(chan grant, 1)}
+	p := &pair{link: proxy.New(t, node.Addr())}
 	t.Cleanup(p.link.Heal) // so that the holder's client closes in peace
 	var err error
 	if p.held, err = mutex.New(kit.Dial(t, p.link.Addr()), path).Acquire(ctx); err != nil {
 		return nil, err
 	}
-	go func() {
-		<-p.held.Context().Done()
-		p.ended <- time.Now()
-	}()
+	p.ended = kit.EndOf(t, p.held.Context().Done())
 	queued := make(chan struct{})
 	waiter := mutex.New(kit.Dial(t, node.Addr()), path, mutex.OnWait(func(mutex.Position) { close(queued) }))
-	go func() {
+	p.granted = kit.Call(t, ctx, func(ctx context.Context) (grant, error) {
 		lock, err := waiter.Acquire(ctx)
-		p.granted <- grant{lock, time.Now(), err}
-	}()
+		return grant{lock, time.Now(), err}, nil
+	})
 	select {
 	case <-queued:
 		return p, nil
@@ -60,10 +57,10 @@ func newPair(t *testing.T, ctx context.Context, node *zkserver.Node, path string
 	}
 }
 
-// P1: a holder falls into a black hole: nothing comes through any more, and nobody is told. Its context ends before another gets the lock,
-// every time: on a server as they usually are, and on one that expires sessions almost as early as it may, which leaves the client's margin
-// and nothing else.
-func TestBlackHoledHolder(t *testing.T) { // alone: whoever measures margins needs a processor
+// P1: a holder falls into a black hole: nothing comes through any more, and nobody is told. Its context ends
+// before another gets the lock, every time: on a server as they usually are, and on one that expires sessions
+// almost as early as it may, which leaves the client's margin and nothing else.
+func TestBlackHoledHolder(t *testing.T) { // alone: measuring margins needs a processor
 	t.Run("as servers usually are", func(t *testing.T) {
 		t.Parallel()
 		blackHoles(t, 100, 2*time.Second)
@@ -83,12 +80,14 @@ type fall struct {
 	granted  time.Time // when the other one had the lock
 }
 
-// stalled says that this machine, or this process, stood still until the lock was granted: not even a timer went off in time.
+// stalled says that this machine, or this process, stood still until the lock was granted: not even a timer
+// went off in time.
 func (f fall) stalled() bool { return f.granted.Sub(f.timer) < 20*time.Millisecond }
 
 func blackHoles(t *testing.T, runs int, tick time.Duration) {
 	ctx := kit.Context(t)
-	node := zkserver.Start(t, zkserver.Options{TickTime: tick, MinSessionTimeout: timeout, MaxSessionTimeout: timeout})
+	node := zkserver.Start(t, zkserver.Options{TickTime: tick, MinSessionTimeout: timeout,
+		MaxSessionTimeout: timeout})
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var falls []fall
@@ -125,12 +124,15 @@ func blackHoles(t *testing.T, runs int, tick time.Duration) {
 	promised, _ := extremes(func(f fall) time.Duration { return f.granted.Sub(f.promised) })
 	_, late := extremes(func(f fall) time.Duration { return f.ended.Sub(f.timer) })
 	least, most := extremes(func(f fall) time.Duration { return f.granted.Sub(f.ended) })
-	kit.Figure(t, "P1, tick %v, %d runs in %v: the context ended %v to %v before the grant (promised: at least %v), at most %v after a mere timer; %d more while the machine stood still",
+	kit.Figure(t, "P1, tick %v, %d runs in %v: the context ended %v to %v before the grant (promised: at "+
+		"least %v), at most %v after a mere timer; %d more while the machine stood still",
 		tick, runs, time.Since(began).Round(time.Millisecond), least, most, promised, late, stalls)
 	assert.Positive(t, least)
 }
 
-func blackHole(t *testing.T, ctx context.Context, node *zkserver.Node, path string, run int) (f fall, ok bool) {
+func blackHole(
+	t *testing.T, ctx context.Context, node *zkserver.Node, path string, run int,
+) (f fall, ok bool) {
 	p, err := newPair(t, ctx, node, path)
 	if !assert.NoError(t, err) {
 		return f, false
@@ -155,7 +157,8 @@ func blackHole(t *testing.T, ctx context.Context, node *zkserver.Node, path stri
 	assert.Error(t, p.held.Context().Err())
 	assert.False(t, p.held.Valid())
 	assert.Zero(t, p.held.Remaining())
-	assert.True(t, f.promised.Before(f.granted), "the promise itself: %v after the grant", f.promised.Sub(f.granted))
+	assert.True(t, f.promised.Before(f.granted), "the promise itself: %v after the grant",
+		f.promised.Sub(f.granted))
 	assert.ErrorIs(t, context.Cause(p.held.Context()), framework.ErrSessionLost)
 	assert.Greater(t, next.lock.FencingToken(), p.held.FencingToken())
 	assert.Less(t, f.granted.Sub(f.hole), 2*timeout, "the lock is not lost to everybody")
@@ -163,8 +166,9 @@ func blackHole(t *testing.T, ctx context.Context, node *zkserver.Node, path stri
 	return f, true
 }
 
-// The answers alone do not come through. The client goes on knocking, and to the server that is a sign of life; but no longer than needed: the last
-// knock is before the end of the context, and the server counts from there.
+// The answers alone do not come through. The client goes on knocking, and to the server that is a sign of
+// life; but no longer than needed: the last knock is before the end of the context, and the server counts
+// from there.
 func TestMuteServer(t *testing.T) {
 	t.Parallel()
 	ctx := kit.Context(t)
@@ -187,7 +191,8 @@ func TestMuteServer(t *testing.T) {
 			ended := <-p.ended
 			t.Logf("context ended %v after the hole, granted %v later", ended.Sub(hole), next.at.Sub(ended))
 			assert.LessOrEqual(t, ended.Sub(hole), timeout+time.Second/2, "a knock does not prolong it")
-			assert.Less(t, next.at.Sub(ended), timeout+tick+time.Second, "the end of the session must not keep it alive")
+			assert.Less(t, next.at.Sub(ended), timeout+tick+time.Second,
+				"the end of the session must not keep it alive")
 		})
 	}
 	all.Wait()

@@ -18,8 +18,9 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// P2: what was submitted in one session is executed in it or fails. Ephemeral nodes that were on their way when their session ended never
-// appear in the next one, whatever ended it and whenever the network delivers what it has kept.
+// P2: what was submitted in one session is executed in it or fails. Ephemeral nodes that were on their way
+// when their session ended never appear in the next one, whatever ended it and whenever the network delivers
+// what it has kept.
 func TestNothingCrossesSessions(t *testing.T) {
 	t.Parallel()
 	const clients, rounds = 12, 8
@@ -34,7 +35,8 @@ func TestNothingCrossesSessions(t *testing.T) {
 			link := proxy.New(t, node.Addr())
 			t.Cleanup(link.Heal)
 			dir := fmt.Sprintf("/crossing-%d", i)
-			client, session := kit.Connected(t, link.Addr(), framework.WithSessionTimeout(short), framework.WithDialTimeout(short/4))
+			client, session := kit.Connected(t, link.Addr(), framework.WithSessionTimeout(short),
+				framework.WithDialTimeout(short/4))
 			_, err := observer.Create().ForPath(ctx, dir, nil)
 			if !assert.NoError(t, err) {
 				return
@@ -45,7 +47,8 @@ func TestNothingCrossesSessions(t *testing.T) {
 				submitted.Add(n)
 				created.Add(done)
 				// The next session, and on behalf of the observer everything that came before.
-				if session, err = client.Session(ctx); !assert.NoError(t, err) || !assert.Greater(t, session.Epoch(), c.session.Epoch()) {
+				if session, err = client.Session(ctx); !assert.NoError(t, err) ||
+					!assert.Greater(t, session.Epoch(), c.session.Epoch()) {
 					return
 				}
 				_, err = client.SetData().ForPath(ctx, dir, nil)
@@ -69,10 +72,12 @@ func TestNothingCrossesSessions(t *testing.T) {
 		})
 	}
 	all.Wait()
-	kit.Figure(t, "P2: %d ephemeral creates submitted in %d sessions that ended, %d of them confirmed in their session, %d crossed",
+	kit.Figure(t, "P2: %d ephemeral creates submitted in %d sessions that ended, %d of them confirmed in "+
+		"their session, %d crossed",
 		submitted.Load(), clients*rounds, created.Load(), crossed.Load())
 	assert.Positive(t, created.Load())
-	assert.Less(t, created.Load(), submitted.Load(), "some must have been cut off for the test to mean something")
+	assert.Less(t, created.Load(), submitted.Load(),
+		"some must have been cut off for the test to mean something")
 }
 
 // crossing is the end of one session under load.
@@ -93,7 +98,8 @@ func (c *crossing) play(ctx context.Context, kind int) (submitted, created int64
 		switch {
 		case err == nil:
 			confirmed.Add(1)
-		case !errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrConnectionLoss) && !errors.Is(err, framework.ErrNotConnected):
+		case !errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrConnectionLoss) &&
+			!errors.Is(err, framework.ErrNotConnected):
 			assert.NoError(c.t, err)
 		}
 	}

@@ -27,8 +27,8 @@ type call struct {
 	run  func(ctx context.Context) error
 }
 
-// P4: no call returns later than 100 ms after its context has ended, while the server stands still: right after it stopped, when the
-// connection has been given up, and when the session is lost.
+// P4: no call returns later than 100 ms after its context has ended, while the server stands still: right
+// after it stopped, when the connection has been given up, and when the session is lost.
 func TestNoCallOutlivesItsContext(t *testing.T) { // alone: 100 ms are not much on a busy machine
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick, MaxSessionTimeout: timeout})
 	t.Cleanup(node.Resume) // before the clients are closed
@@ -89,11 +89,14 @@ func TestNoCallOutlivesItsContext(t *testing.T) { // alone: 100 ms are not much 
 				assert.LessOrEqual(t, late, overdue, "%s: %s", name, c.name)
 				if err == nil || limited.Err() == nil {
 					// Nothing to wait for: the session is lost, the answer is known, …
-					assert.True(t, err == nil || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrUnacknowledged) ||
-						errors.Is(err, framework.ErrNotConnected) || errors.Is(err, framework.ErrSuspended), "%s: %s: %v", name, c.name, err)
+					assert.True(t, err == nil || errors.Is(err, framework.ErrSessionLost) ||
+						errors.Is(err, framework.ErrUnacknowledged) ||
+						errors.Is(err, framework.ErrNotConnected) || errors.Is(err, framework.ErrSuspended), "%s: %s: %v", name,
+						c.name, err)
 					return
 				}
-				assert.True(t, errors.Is(err, context.DeadlineExceeded) || errors.Is(err, framework.ErrUnacknowledged) || errors.Is(err, framework.ErrSessionLost),
+				assert.True(t, errors.Is(err, context.DeadlineExceeded) || errors.Is(err, framework.ErrUnacknowledged) ||
+					errors.Is(err, framework.ErrSessionLost),
 					"%s: %s: %v", name, c.name, err)
 				mu.Lock()
 				defer mu.Unlock()
@@ -112,7 +115,8 @@ func TestNoCallOutlivesItsContext(t *testing.T) { // alone: 100 ms are not much 
 	phase("suspended", 1)
 	states.Next(framework.Lost, 1)
 	phase("lost", 2)
-	kit.Figure(t, "P4: %d calls ended by their context while the server stood still; the latest %v after it", calls, worst)
+	kit.Figure(t, "P4: %d calls ended by their context while the server stood still; the latest %v after it",
+		calls, worst)
 	assert.Greater(t, calls, 2*len(calling(client, session)))
 }
 
@@ -141,15 +145,21 @@ func calling(c *framework.Client, s *framework.Session) []call {
 		{"create container", func(ctx context.Context) error {
 			return only(c.Create().WithMode(framework.Container).ForPath(ctx, "/co", data))
 		}},
-		{"create or set", func(ctx context.Context) error { return only(c.Create().OrSetData().ForPath(ctx, "/n", data)) }},
+		{"create or set", func(ctx context.Context) error {
+			return only(c.Create().OrSetData().ForPath(ctx, "/n", data))
+		}},
 		{"create containers", func(ctx context.Context) error { return c.CreateContainers(ctx, "/x/y") }},
 		{"create in a namespace", func(ctx context.Context) error {
 			return only(c.UsingNamespace("ns").Create().ForPath(ctx, "/c", data))
 		}},
 		{"delete", func(ctx context.Context) error { return c.Delete().ForPath(ctx, "/d") }},
 		{"delete quietly", func(ctx context.Context) error { return c.Delete().Quietly().ForPath(ctx, "/d") }},
-		{"delete guaranteed", func(ctx context.Context) error { return c.Delete().Guaranteed().ForPath(ctx, "/d") }},
-		{"delete with children", func(ctx context.Context) error { return c.Delete().DeletingChildrenIfNeeded().ForPath(ctx, "/n") }},
+		{"delete guaranteed", func(ctx context.Context) error {
+			return c.Delete().Guaranteed().ForPath(ctx, "/d")
+		}},
+		{"delete with children", func(ctx context.Context) error {
+			return c.Delete().DeletingChildrenIfNeeded().ForPath(ctx, "/n")
+		}},
 		{"exists", func(ctx context.Context) error { return only(c.CheckExists().ForPath(ctx, "/n")) }},
 		{"exists with watch", func(ctx context.Context) error {
 			_, _, err := c.CheckExists().WithWatch().ForPath(ctx, "/n")
@@ -160,7 +170,9 @@ func calling(c *framework.Client, s *framework.Session) []call {
 			_, _, err := c.GetData().WithWatch().ForPath(ctx, "/n")
 			return err
 		}},
-		{"getData of the session", func(ctx context.Context) error { return only(s.Client().GetData().ForPath(ctx, "/n")) }},
+		{"getData of the session", func(ctx context.Context) error {
+			return only(s.Client().GetData().ForPath(ctx, "/n"))
+		}},
 		{"setData", func(ctx context.Context) error { return only(c.SetData().ForPath(ctx, "/n", data)) }},
 		{"getChildren", func(ctx context.Context) error { return only(c.GetChildren().ForPath(ctx, "/n")) }},
 		{"getChildren with watch", func(ctx context.Context) error {
@@ -173,7 +185,8 @@ func calling(c *framework.Client, s *framework.Session) []call {
 		}},
 		{"sync", func(ctx context.Context) error { return c.Sync().ForPath(ctx, "/n") }},
 		{"transaction", func(ctx context.Context) error {
-			return only(c.Transaction(ctx, c.TransactionOp().SetData().ForPath("/n", data), c.TransactionOp().Check().ForPath("/d")))
+			return only(c.Transaction(ctx, c.TransactionOp().SetData().ForPath("/n", data),
+				c.TransactionOp().Check().ForPath("/d")))
 		}},
 		{"several reads", func(ctx context.Context) error {
 			return only(c.MultiRead().ForReads(ctx, framework.ReadData("/n"), framework.ReadChildren("/n")))

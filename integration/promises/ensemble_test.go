@@ -56,7 +56,8 @@ type trouble struct {
 	delay time.Duration
 	// elections is how many the fault brings about.
 	elections int
-	// fooled says that the member goes on answering for so long that whoever trusts answers overlaps with the next holder by seconds.
+	// fooled says that the member goes on answering for so long that a holder that trusts answers overlaps with
+	// the next holder by seconds.
 	fooled bool
 	// alone leaves out clients that know other members, since nothing is the matter with those.
 	alone bool
@@ -72,17 +73,20 @@ var troubles = []trouble{
 		name: "follower cannot send to the leader", holders: 2,
 		strike: func(f *field) (time.Time, error) { return time.Now(), f.servers.CutLink(f.troubled, f.leader) },
 	}, {
-		// What the follower says still counts: when the session has been lost, each try to close it may be taken for a sign of life.
+		// What the follower says still counts: when the session has been lost, each try to close it may be taken
+		// for a sign of life.
 		name: "leader cannot send to the follower", fooled: true, holders: 2,
 		strike: func(f *field) (time.Time, error) { return time.Now(), f.servers.CutLink(f.leader, f.troubled) },
 	}, {
 		// Nobody notices anything before syncLimit.
-		name: "leader isolated", leads: true, elections: 1, delay: usualSyncLimit*usualTick + reelection, holders: 2,
-		strike: func(f *field) (time.Time, error) { return time.Now(), f.servers.Partition(f.troubled) },
+		name: "leader isolated", leads: true, elections: 1, delay: usualSyncLimit*usualTick + reelection,
+		holders: 2,
+		strike:  func(f *field) (time.Time, error) { return time.Now(), f.servers.Partition(f.troubled) },
 	}, {
 		// The others notice at once: the worst case.
-		name: "leader isolated, the others know", leads: true, elections: 1, delay: reelection, fooled: true, holders: 2,
-		strike: func(f *field) (time.Time, error) { return time.Now(), f.servers.PartitionNoticed(f.troubled) },
+		name: "leader isolated, the others know", leads: true, elections: 1, delay: reelection, fooled: true,
+		holders: 2,
+		strike:  func(f *field) (time.Time, error) { return time.Now(), f.servers.PartitionNoticed(f.troubled) },
 	}, {
 		name: "leader paused 7 s", leads: true, delay: 7 * time.Second, holders: 2,
 		strike: func(f *field) (time.Time, error) {
@@ -134,22 +138,25 @@ func (k kind) String() string {
 func (k kind) options() []framework.Option {
 	opts := []framework.Option{framework.WithSessionTimeout(k.timeout)}
 	if k.naive {
-		opts = append(opts, framework.WithRule(framework.RuleBound), framework.WithStaleServerBound(0), framework.WithSafetyMargin(0))
+		opts = append(opts, framework.WithRule(framework.RuleBound), framework.WithStaleServerBound(0),
+			framework.WithSafetyMargin(0))
 	}
 	return opts
 }
 
 var kinds = []kind{
 	{timeout: 4 * time.Second}, {timeout: 4 * time.Second, moves: true}, {timeout: 4 * time.Second, naive: true},
-	{timeout: 30 * time.Second}, {timeout: 30 * time.Second, moves: true}, {timeout: 30 * time.Second, naive: true},
+	{timeout: 30 * time.Second}, {timeout: 30 * time.Second, moves: true},
+	{timeout: 30 * time.Second, naive: true},
 }
 
-// P1 on an ensemble as people run it, with the holders connected to the member in trouble, which goes on answering them for seconds. A
-// hold's context always ends before somebody else is granted the lock, by the heartbeat rule and by the bound rule; and by nothing simpler:
-// in the same troubles, holders that live by sent + T overlap with the next.
+// P1 on an ensemble as people run it, with the holders connected to the member in trouble, which goes on
+// answering them for seconds. A hold's context always ends before somebody else is granted the lock, by the
+// heartbeat rule and by the bound rule; and by nothing simpler: in the same troubles, holders that live by
+// sent + T overlap with the next.
 //
 // Each trouble is made twice, or CURATOR_TEST_REPEAT times.
-func TestTroubleInAnEnsemble(t *testing.T) { // alone: whoever measures margins needs a processor
+func TestTroubleInAnEnsemble(t *testing.T) { // alone: measuring margins needs a processor
 	rounds := repeat(t)
 	for _, trouble := range troubles {
 		t.Run(trouble.name, func(t *testing.T) {
@@ -172,13 +179,15 @@ func TestTroubleInAnEnsemble(t *testing.T) { // alone: whoever measures margins 
 					t.Run(k.String(), func(t *testing.T) { judge(t, trouble, k, results[k]) })
 				}
 			}
-			kit.Figure(t, "P1 %s: %d times in %v on %s, tick 2 s, syncLimit 5; %d holds ended before, for lack of a processor",
+			kit.Figure(t, "P1 %s: %d times in %v on %s, tick 2 s, syncLimit 5; %d holds ended before, for lack of "+
+				"a processor",
 				trouble.name, rounds, time.Since(began).Round(time.Second), servers.Name(), early)
 		})
 	}
 }
 
-// field is one ensemble with one fault and many holders, each with a lock of its own, and one client that stands in line for all of them.
+// field is one ensemble with one fault and many holders, each with a lock of its own, and one client that
+// stands in line for all of them.
 type field struct {
 	t                *testing.T
 	ctx              context.Context
@@ -190,7 +199,7 @@ type field struct {
 	early            int // holds that have ended before
 }
 
-// holder is somebody who holds a lock, and what became of it. All instants are on one clock.
+// holder is a holder of a lock, and what became of it. All instants are on one clock.
 type holder struct {
 	outcome
 	kind    kind
@@ -198,8 +207,8 @@ type holder struct {
 	link    *proxy.Proxy // its own way to the member
 	client  *framework.Client
 	lock    *mutex.Lock
-	ended   chan time.Time
-	granted chan grant
+	ended   <-chan time.Time
+	granted <-chan grant
 }
 
 type outcome struct {
@@ -207,7 +216,8 @@ type outcome struct {
 	survived bool
 	margin   time.Duration // from the end of the context to the grant; if negative, there were two holders
 	handOver time.Duration // from the fault to the grant
-	// disturbed says that more went wrong than was meant to, which puts the hand-over off: an election restarts all sessions' time.
+	// disturbed says that more went wrong than was meant to, which puts the hand-over off: an election restarts
+	// all sessions' time.
 	disturbed bool
 }
 
@@ -217,7 +227,8 @@ func newField(t *testing.T, servers *zkserver.Ensemble, trouble trouble, round i
 	require.NoError(t, servers.AwaitServing(ctx))
 	leader, err := servers.Leader(ctx)
 	require.NoError(t, err)
-	f := &field{t: t, ctx: ctx, trouble: trouble, servers: servers, leader: leader, troubled: (leader + 1 + round%2) % servers.Size()}
+	f := &field{t: t, ctx: ctx, trouble: trouble, servers: servers, leader: leader,
+		troubled: (leader + 1 + round%2) % servers.Size()}
 	if trouble.leads {
 		f.troubled = leader
 	}
@@ -229,8 +240,7 @@ func newField(t *testing.T, servers *zkserver.Ensemble, trouble trouble, round i
 		for i := range trouble.holders {
 			f.holders = append(f.holders, &holder{
 				kind: k, path: fmt.Sprintf("/p1/%d/%v/%d", round, strings.ReplaceAll(k.String(), " ", ""), i),
-				link:  proxy.New(t, servers.Addr(f.troubled)),
-				ended: make(chan time.Time, 1), granted: make(chan grant, 1),
+				link: proxy.New(t, servers.Addr(f.troubled)),
 			})
 		}
 	}
@@ -274,8 +284,8 @@ func (f *field) play() {
 	}
 }
 
-// replace makes up for holds that have ended before there was any trouble: on a busy machine commits may take longer than a short session
-// timeout allows for.
+// replace makes up for holds that have ended before there was any trouble: on a busy machine commits may take
+// longer than a short session timeout allows for.
 func (f *field) replace(contender *framework.Client) {
 	for range 5 {
 		time.Sleep(rand.N(usualTick))
@@ -318,20 +328,19 @@ func (f *field) prepare(h *holder, contender *framework.Client) error {
 	}
 	h.client = kit.Dial(f.t, connect, opts...)
 	var err error
-	if h.lock, err = f.acquire(mutex.New(h.client, h.path, mutex.WithLossPolicy(framework.SessionOnly))); err != nil {
+	if h.lock, err = f.acquire(mutex.New(h.client, h.path,
+		mutex.WithLossPolicy(framework.SessionOnly))); err != nil {
 		return err
 	}
-	go func() {
-		<-h.lock.Context().Done()
-		h.ended <- time.Now()
-	}()
+	h.ended = kit.EndOf(f.t, h.lock.Context().Done())
 	queued := make(chan struct{})
 	var once sync.Once // it may have to queue again
-	waiter := mutex.New(contender, h.path, mutex.WithLossPolicy(framework.SessionOnly), mutex.OnWait(func(mutex.Position) { once.Do(func() { close(queued) }) }))
-	go func() {
+	waiter := mutex.New(contender, h.path, mutex.WithLossPolicy(framework.SessionOnly),
+		mutex.OnWait(func(mutex.Position) { once.Do(func() { close(queued) }) }))
+	h.granted = kit.Call(f.t, f.ctx, func(context.Context) (grant, error) {
 		lock, err := f.acquire(waiter)
-		h.granted <- grant{lock, time.Now(), err}
-	}()
+		return grant{lock, time.Now(), err}, nil
+	})
 	select {
 	case <-queued:
 		return nil
@@ -370,8 +379,8 @@ func (f *field) elections() (n int) {
 	return n
 }
 
-// limit is how long after the fault a lock that is lost has been handed over: the session's time, which the servers round up to their next
-// tick, and a second.
+// limit is how long after the fault a lock that is lost has been handed over: the session's time, which the
+// servers round up to their next tick, and a second.
 func (tr trouble) limit(k kind) time.Duration {
 	return tr.delay + k.timeout + usualTick + time.Second
 }
@@ -406,7 +415,8 @@ func (f *field) await(h *holder, at time.Time) {
 // released checks the result of a release: on a busy machine a session may be lost at any time.
 func (f *field) released(err error) {
 	f.t.Helper()
-	assert.True(f.t, err == nil || errors.Is(err, framework.ErrUnacknowledged) || errors.Is(err, framework.ErrSessionLost), "%v", err)
+	assert.True(f.t, err == nil || errors.Is(err, framework.ErrUnacknowledged) ||
+		errors.Is(err, framework.ErrSessionLost), "%v", err)
 }
 
 // heal makes everything well again.
@@ -441,12 +451,14 @@ func judge(t *testing.T, trouble trouble, k kind, all []outcome) {
 	}
 	slices.Sort(margins)
 	slices.Sort(handOvers)
-	text := fmt.Sprintf("P1 %-34s %-44s %3d holds, %3d survived", trouble.name, k, len(margins)+survived, survived)
+	text := fmt.Sprintf("P1 %-34s %-44s %3d holds, %3d survived", trouble.name, k, len(margins)+survived,
+		survived)
 	if len(margins) > 0 {
 		text += fmt.Sprintf(", margin %6.2f to %6.2f s", margins[0].Seconds(), margins[len(margins)-1].Seconds())
 	}
 	if len(handOvers) > 0 {
-		text += fmt.Sprintf(", hand-over after %5.2f to %5.2f s", handOvers[0].Seconds(), handOvers[len(handOvers)-1].Seconds())
+		text += fmt.Sprintf(", hand-over after %5.2f to %5.2f s", handOvers[0].Seconds(),
+			handOvers[len(handOvers)-1].Seconds())
 	}
 	kit.Figure(t, "%s", text)
 	require.Positive(t, len(margins)+survived, "all ended for other reasons")

@@ -20,8 +20,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// P3: whoever leaves leaves nothing behind: no node, no watch, no goroutine. 1,000 acquires are cancelled at random moments, on a good
-// connection and on one that breaks now and then.
+// P3: a caller that gives up leaves nothing: no node, no watch, no goroutine. 1,000 acquires are cancelled at
+// random moments, on a good connection and on one that breaks now and then.
 func TestNothingLeaks(t *testing.T) { // alone: it counts goroutines
 	for _, test := range []struct {
 		name   string
@@ -74,9 +74,9 @@ func leaks(t *testing.T, broken bool) {
 	for worker := range 4 * clients {
 		all.Go(func() {
 			for i := next.Add(1); i <= acquires; i = next.Add(1) {
-				patience := rand.N(20 * time.Millisecond) // for who leaves while the create is under way
+				patience := rand.N(20 * time.Millisecond) // a caller that gives up while the create is under way
 				if i%3 > 0 {
-					patience = rand.N(300 * time.Millisecond) // for who leaves the line
+					patience = rand.N(300 * time.Millisecond) // a caller that leaves the line
 				}
 				short, cancel := context.WithTimeout(ctx, patience)
 				m := mutex.New(cs[worker%clients], path(rand.N(paths)))

@@ -9,7 +9,8 @@ import (
 	"github.com/go-curator/curator/integration/internal/kit"
 )
 
-// tick is short, so that the servers expire sessions almost as early as they may: the worst case for promise P1.
+// tick is short, so that the servers expire sessions almost as early as they may: the worst case for promise
+// P1.
 const (
 	tick    = 100 * time.Millisecond
 	timeout = 4 * time.Second

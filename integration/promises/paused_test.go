@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -17,7 +18,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// P1: a holder whose whole process stood still for longer than its session lives does not believe to hold anything when it goes on.
+// P1: a holder whose whole process stood still for longer than its session lives does not believe to hold
+// anything when it goes on.
 func TestPausedHolder(t *testing.T) {
 	t.Parallel()
 	const runs = 6
@@ -36,14 +38,13 @@ func pausedHolder(t *testing.T, node *zkserver.Node, path string) {
 		return
 	}
 	waiter := mutex.New(kit.Dial(t, node.Addr()), path)
-	granted := make(chan time.Time, 1)
-	go func() {
+	granted := kit.Call(t, ctx, func(ctx context.Context) (time.Time, error) {
 		lock, err := waiter.Acquire(ctx)
-		if assert.NoError(t, err) {
+		if err == nil {
 			assert.Greater(t, lock.FencingToken(), held.Token)
 		}
-		granted <- time.Now()
-	}()
+		return time.Now(), err
+	})
 	time.Sleep(rand.N(time.Second))
 	assert.NoError(t, held.Signal(syscall.SIGSTOP))
 	at := <-granted
@@ -54,8 +55,10 @@ func pausedHolder(t *testing.T, node *zkserver.Node, path string) {
 	ended, cause, valid := held.Ended(t)
 	assert.NotEmpty(t, valid, "what the first Valid after the pause said")
 	assert.NotContains(t, valid, "true")
-	t.Logf("granted %v before the process went on; its context ended %v after: %s", resumed.Sub(at), ended.Sub(resumed), cause)
+	t.Logf("granted %v before the process went on; its context ended %v after: %s", resumed.Sub(at),
+		ended.Sub(resumed), cause)
 	// The server's last words to the session may have been that the node is gone.
-	assert.True(t, strings.Contains(cause, framework.ErrSessionLost.Error()) || strings.Contains(cause, framework.ErrNodeDeleted.Error()), cause)
+	assert.True(t, strings.Contains(cause, framework.ErrSessionLost.Error()) ||
+		strings.Contains(cause, framework.ErrNodeDeleted.Error()), cause)
 	assert.Less(t, ended.Sub(resumed), time.Second)
 }

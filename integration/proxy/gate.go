@@ -12,7 +12,7 @@ type gate struct {
 }
 
 // enter waits until the gate is open, or done is closed: then it says false.
-// Who has entered must leave.
+// Each enter is followed by a leave.
 func (g *gate) enter(done <-chan struct{}) bool {
 	for {
 		g.mu.Lock()

@@ -44,8 +44,12 @@ func TestBarrier(t *testing.T) {
 		require.NoError(t, theirs.Set(ctx), "set already")
 		assert.Equal(t, []string{` persistent "` + w.data + `"`}, w.nodes(t, path), step.name)
 		before := kit.Watches(t, w.node)
-		goWaits := call(t, func(ctx context.Context) (bool, error) { return true, ours.Wait(ctx) })
-		javaWaits := call(t, func(ctx context.Context) (bool, error) { return true, waiting.Wait(ctx, kit.Patience) })
+		goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (bool, error) {
+			return true, ours.Wait(ctx)
+		})
+		javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (bool, error) {
+			return true, waiting.Wait(ctx, kit.Patience)
+		})
 		kit.Soon(t, "both wait", func() bool { return kit.Watches(t, w.node) >= before+2 })
 		assert.Empty(t, goWaits, step.name)
 		assert.Empty(t, javaWaits, step.name)
@@ -65,7 +69,7 @@ type member struct {
 	enter, leave func(ctx context.Context) error
 }
 
-// Members of both languages begin each round together and end it together, whoever comes last.
+// Members of both languages begin each round together and end it together, whichever comes last.
 func TestDoubleBarrier(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "double barrier", kit.Mixed)
@@ -75,7 +79,8 @@ func TestDoubleBarrier(t *testing.T) {
 	second := w.golang(t)
 	ctx := kit.Context(t)
 	var members []*member
-	for i, client := range []*barrier.Double{barrier.NewDouble(w.client, path, quantity), barrier.NewDouble(second, path, quantity)} {
+	for i, client := range []*barrier.Double{barrier.NewDouble(w.client, path, quantity),
+		barrier.NewDouble(second, path, quantity)} {
 		var inside *barrier.Member
 		members = append(members, &member{
 			name: "go " + strconv.Itoa(i), golang: true,
@@ -92,7 +97,8 @@ func TestDoubleBarrier(t *testing.T) {
 	}
 	node := `/GUID ephemeral "` + w.data + `"`
 	for round := range quantity {
-		// all has everybody go, the last one when the others are where they have to wait, and returns when the last one went.
+		// all has everybody go, the last one when the others are where they have to wait, and returns when the last
+		// one went.
 		all := func(do func(m *member) error, waits func()) (last time.Time, done map[string]time.Time) {
 			var running sync.WaitGroup
 			var mu sync.Mutex
@@ -130,20 +136,24 @@ func TestDoubleBarrier(t *testing.T) {
 		for name, at := range entered {
 			assert.False(t, at.Before(last), "%s enters before the last one came, in round %d", name, round)
 		}
-		assert.Equal(t, []string{` persistent ""`, node, node, node, node, `/ready persistent "` + w.data + `"`}, w.nodes(t, path))
+		assert.Equal(t, []string{` persistent ""`, node, node, node, node, `/ready persistent "` + w.data + `"`},
+			w.nodes(t, path))
 
 		stay := present()
 		lowest := slices.Min(stay)
-		stay = slices.DeleteFunc(stay, func(name string) bool { return name != lowest && slices.Contains(first, name) })
+		stay = slices.DeleteFunc(stay,
+			func(name string) bool { return name != lowest && slices.Contains(first, name) })
 		last, left := all(func(m *member) error { return m.leave(ctx) }, func() {
-			// Who waits keeps its node only if it is the lowest. All others must be gone: a last member in Java that lists one and then finds it gone
-			// leaves a watch on its path behind, which may wake it in the next round, when a Java member is back under the same name.
+			// A waiter keeps its node only if it is the lowest. All others must be gone: a last member in Java that
+			// lists one and then finds it gone leaves a watch on its path behind, which may wake it in the next round,
+			// when a Java member is back under the same name.
 			kit.Soon(t, "the others leave", func() bool { return len(present()) == len(stay) })
 		})
 		assert.Len(t, left, quantity)
 		for _, m := range members {
 			if m.golang { // a Java member does not wait for a single one with the lowest name
-				assert.False(t, left[m.name].Before(last), "%s has left before the last one did, in round %d", m.name, round)
+				assert.False(t, left[m.name].Before(last), "%s has left before the last one did, in round %d", m.name,
+					round)
 			}
 		}
 		kit.Soon(t, "the barrier is empty", func() bool {
@@ -155,8 +165,8 @@ func TestDoubleBarrier(t *testing.T) {
 	w.gone(t, "/barriers")
 }
 
-// A member of ours is cut off, once while it waits for the barrier to open and once inside. It hears of the loss of its session before the others
-// can; Java goes on without it, when the session has expired.
+// A member of ours is cut off, once while it waits for the barrier to open and once inside. It hears of the
+// loss of its session before the others can; Java goes on without it, when the session has expired.
 func TestDoubleBarrierLosesAMember(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "double barrier", kit.Mixed)
@@ -176,14 +186,14 @@ func TestDoubleBarrierLosesAMember(t *testing.T) {
 		})
 	}
 	began := func(do func(ctx context.Context) error) <-chan time.Time {
-		return call(t, func(ctx context.Context) (time.Time, error) {
+		return kit.Call(t, kit.Context(t), func(ctx context.Context) (time.Time, error) {
 			err := do(ctx)
 			return time.Now(), err
 		})
 	}
 
 	// Waiting: the error says so, and its node does not count any more.
-	lost := call(t, func(ctx context.Context) (error, error) {
+	lost := kit.Call(t, kit.Context(t), func(ctx context.Context) (error, error) {
 		_, err := ours.Enter(ctx)
 		return err, nil
 	})
@@ -196,7 +206,7 @@ func TestDoubleBarrierLosesAMember(t *testing.T) {
 	link.Heal()
 
 	// In the next session it is a member again.
-	entered := call(t, ours.Enter)
+	entered := kit.Call(t, kit.Context(t), ours.Enter)
 	w.count(t, path, 2)
 	second := began(java[1].enter)
 	inside := kit.Receive(t, "our membership", entered)
@@ -204,9 +214,7 @@ func TestDoubleBarrierLosesAMember(t *testing.T) {
 	kit.Receive(t, "Java's second", second)
 
 	// Inside: the context ends before Java can have left.
-	ended := make(chan time.Time, 1)
-	stop := context.AfterFunc(inside.Context(), func() { ended <- time.Now() })
-	defer stop()
+	ended := kit.EndOf(t, inside.Context().Done())
 	died := time.Now()
 	link.Cut()
 	left := []<-chan time.Time{began(java[0].leave), began(java[1].leave)}
@@ -218,7 +226,8 @@ func TestDoubleBarrierLosesAMember(t *testing.T) {
 			last = at
 		}
 	}
-	kit.Figure(t, "a member of a double barrier was cut off: it knew after %v, Java had left after %v, session timeout %v",
+	kit.Figure(t, "a member of a double barrier was cut off: it knew after %v, Java had left after %v, "+
+		"session timeout %v",
 		end.Sub(died).Round(time.Millisecond), last.Sub(died).Round(time.Millisecond), timeout)
 	assert.True(t, end.Before(last))
 	assert.Less(t, last.Sub(died), timeout+2*time.Second)
@@ -227,8 +236,9 @@ func TestDoubleBarrierLosesAMember(t *testing.T) {
 	w.gone(t, "/barriers-lost")
 }
 
-// Round after round without a pause: three members of ours and one of Java's. (Among several of Java's a quick round may get stuck; see the documents.)
-// The barrier is right below the root, which stays: deeper, Java's enter failed with NoNode on a server that removed empty directories all the time.
+// Round after round without a pause: three members of ours and one of Java's. (Among several of Java's a
+// quick round may get stuck; see the documents.) The barrier is right below the root, which stays: deeper,
+// Java's enter failed with NoNode on a server that removed empty directories all the time.
 func TestQuickRounds(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "double barrier", kit.Mixed)
@@ -280,6 +290,7 @@ func TestQuickRounds(t *testing.T) {
 			assert.False(t, at.Before(arrived[round]), "somebody entered round %d before the last one came", round)
 		}
 	}
-	kit.Figure(t, "%d rounds of a double barrier with 3 members in Go and 1 in Java in %v", rounds, time.Since(began).Round(time.Millisecond))
+	kit.Figure(t, "%d rounds of a double barrier with 3 members in Go and 1 in Java in %v", rounds,
+		time.Since(began).Round(time.Millisecond))
 	w.gone(t, path)
 }

@@ -15,14 +15,13 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-// Read-write locks and leases of a holder that dies go to the other language when its session has expired, and a holder here that is cut off
-// knows before.
+// Read-write locks and leases of a holder that dies go to the other language when its session has expired,
+// and a holder here that is cut off knows before.
 func TestHoldersDie(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
 	w := newWorld(t)
 	ctx := kit.Context(t)
-	type release = func(ctx context.Context) error
 
 	t.Run("Java is killed", func(t *testing.T) {
 		kit.Interop(t, "read-write lock", kit.JavaToGo)
@@ -34,9 +33,9 @@ func TestHoldersDie(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.Acquire(ctx, "dying", 2, kit.Patience)
 		require.NoError(t, err)
-		writer := call(t, rwlock.New(w.client, "/dead/java-rw").WriteLock().Acquire)
+		writer := kit.Call(t, kit.Context(t), rwlock.New(w.client, "/dead/java-rw").WriteLock().Acquire)
 		w.count(t, "/dead/java-rw", 2)
-		leases := call(t, func(ctx context.Context) (*semaphore.Lease, error) {
+		leases := kit.Call(t, kit.Context(t), func(ctx context.Context) (*semaphore.Lease, error) {
 			return semaphore.New(w.client, "/dead/java-leases", 2).Acquire(ctx, 2)
 		})
 		w.count(t, "/dead/java-leases/locks", 1)
@@ -60,14 +59,19 @@ func TestHoldersDie(t *testing.T) {
 		lease, err := semaphore.New(cut, "/dead/go-leases", 1).Acquire(ctx, 1)
 		require.NoError(t, err)
 		heir := javaGuest(t, w.peer, "/dead/go-rw", "heir")
-		reader := call(t, func(ctx context.Context) (release, error) { return heir.acquire(ctx, rwlock.Read) })
+		reader := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
+			return heir.acquire(ctx, rwlock.Read)
+		})
 		s, err := w.peer.Semaphore(ctx, "heir", "/dead/go-leases", 1)
 		require.NoError(t, err)
-		borrower := call(t, func(ctx context.Context) (release, error) { return javaBorrower(s, "heir").acquire(ctx, 1) })
+		borrower := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
+			return javaBorrower(s, "heir").acquire(ctx, 1)
+		})
 		w.count(t, "/dead/go-rw", 2)
 		w.count(t, "/dead/go-leases/leases", 2)
 		link.Cut()
-		// Java has the read lock or the lease at the earliest when both contexts have ended, since they end with one session.
+		// Java has the read lock or the lease at the earliest when both contexts have ended, since they end with
+		// one session.
 		var giveBack []release
 		for range 2 {
 			select {
@@ -76,7 +80,7 @@ func TestHoldersDie(t *testing.T) {
 			case r := <-borrower:
 				giveBack = append(giveBack, r)
 			case <-ctx.Done():
-				require.FailNow(t, "Java waits for ever")
+				require.FailNow(t, "Java waits forever")
 			}
 			assert.ErrorIs(t, context.Cause(lock.Context()), framework.ErrSessionLost)
 			assert.ErrorIs(t, context.Cause(lease.Context()), framework.ErrSessionLost)

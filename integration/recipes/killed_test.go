@@ -59,13 +59,15 @@ func holdEverything(server string) error {
 	if _, err = semaphore.New(client, "/killed/leases", 2).Acquire(ctx, 2); err != nil {
 		return err
 	}
-	multi := mutex.NewMulti(mutex.Of(mutex.New(client, "/killed/multi-1")), mutex.Of(mutex.New(client, "/killed/multi-2")))
+	multi := mutex.NewMulti(mutex.Of(mutex.New(client, "/killed/multi-1")),
+		mutex.Of(mutex.New(client, "/killed/multi-2")))
 	if _, err = multi.Acquire(ctx); err != nil {
 		return err
 	}
 	go func() { _, _ = barrier.NewDouble(client, "/killed/double", 3).Enter(ctx) }()
 	for {
-		if stat, err := client.CheckExists().ForPath(ctx, "/killed/double"); err != nil || stat != nil && stat.NumChildren == 1 {
+		if stat, err := client.CheckExists().ForPath(ctx, "/killed/double"); err != nil || stat != nil &&
+			stat.NumChildren == 1 {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -75,8 +77,8 @@ func holdEverything(server string) error {
 	return nil
 }
 
-// A process of ours is killed with SIGKILL while it holds one of everything. Java has it all when the session has expired: within its timeout and
-// a second.
+// A process of ours is killed with SIGKILL while it holds one of everything. Java has it all when the session
+// has expired: within its timeout and a second.
 func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "leader latch", kit.GoToJava)
@@ -153,7 +155,8 @@ func TestKilledProcess(t *testing.T) {
 	died := time.Now()
 	for range heirs {
 		heir := kit.Receive(t, "somebody's turn", took)
-		kit.Figure(t, "%s: Java's %v after our process was killed, session timeout %v, tick %v", heir.what, heir.at.Sub(died).Round(time.Millisecond), holderTimeout, tick)
+		kit.Figure(t, "%s: Java's %v after our process was killed, session timeout %v, tick %v", heir.what,
+			heir.at.Sub(died).Round(time.Millisecond), holderTimeout, tick)
 		assert.Greater(t, heir.at.Sub(died), holderTimeout/2, heir.what)
 		assert.Less(t, heir.at.Sub(died), holderTimeout+time.Second, heir.what)
 	}

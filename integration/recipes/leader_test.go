@@ -127,7 +127,8 @@ func javaSelector(peer *javapeer.Peer, path, id string) *candidate {
 	}
 }
 
-// Go and Java lead in turn, in the order of the line; all of them, and an observer, see the same leader and the same participants.
+// Go and Java lead in turn, in the order of the line; all of them, and an observer, see the same leader and
+// the same participants.
 func TestElections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -136,17 +137,21 @@ func TestElections(t *testing.T) {
 		kit.Interop(t, "leader latch", kit.Mixed)
 		const path = "/elections/latch"
 		elect(t, w, path, []string{
-			` persistent ""`, `/_c_GUID-latch-0000000000 ephemeral "go 1"`, `/_c_GUID-latch-0000000001 ephemeral "java 1"`,
+			` persistent ""`, `/_c_GUID-latch-0000000000 ephemeral "go 1"`,
+			`/_c_GUID-latch-0000000001 ephemeral "java 1"`,
 			`/_c_GUID-latch-0000000002 ephemeral "go 2"`, `/_c_GUID-latch-0000000003 ephemeral "java 2"`,
-		}, goLatch(w.client, path, "go 1"), javaLatch(w.peer, path, "java 1"), goLatch(second, path, "go 2"), javaLatch(w.peer, path, "java 2"))
+		}, goLatch(w.client, path, "go 1"), javaLatch(w.peer, path, "java 1"), goLatch(second, path, "go 2"),
+			javaLatch(w.peer, path, "java 2"))
 	})
 	t.Run("selector", func(t *testing.T) {
 		kit.Interop(t, "leader selector", kit.Mixed)
 		const path = "/elections/selector"
 		elect(t, w, path, []string{
-			` persistent ""`, `/_c_GUID-lock-0000000000 ephemeral "java 1"`, `/_c_GUID-lock-0000000001 ephemeral "go 1"`,
+			` persistent ""`, `/_c_GUID-lock-0000000000 ephemeral "java 1"`,
+			`/_c_GUID-lock-0000000001 ephemeral "go 1"`,
 			`/_c_GUID-lock-0000000002 ephemeral "java 2"`, `/_c_GUID-lock-0000000003 ephemeral "go 2"`,
-		}, javaSelector(w.peer, path, "java 1"), goSelector(t, w.client, path, "go 1"), javaSelector(w.peer, path, "java 2"), goSelector(t, second, path, "go 2"))
+		}, javaSelector(w.peer, path, "java 1"), goSelector(t, w.client, path, "go 1"),
+			javaSelector(w.peer, path, "java 2"), goSelector(t, second, path, "go 2"))
 	})
 }
 
@@ -203,8 +208,8 @@ func elect(t *testing.T, w *world, path string, layout []string, line ...*candid
 	w.gone(t, path)
 }
 
-// A leader whose process dies, or who is cut off, is followed by the other language when its session has expired; and not before a leader here
-// knows.
+// A leader whose process dies, or who is cut off, is followed by the other language when its session has
+// expired; and not before a leader here knows.
 func TestLeadersDie(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "leader latch", kit.GoToJava, kit.JavaToGo)
@@ -225,7 +230,8 @@ func TestLeadersDie(t *testing.T) {
 	require.NoError(t, err)
 	_, err = javaSelects.AwaitLeader(ctx)
 	require.NoError(t, err)
-	latch, err := leader.NewLatch(cut, "/die/go-latch", leader.WithID("go"), leader.WithLossPolicy(framework.SessionOnly))
+	latch, err := leader.NewLatch(cut, "/die/go-latch", leader.WithID("go"),
+		leader.WithLossPolicy(framework.SessionOnly))
 	require.NoError(t, err)
 	defer latch.Close()
 	term, err := latch.Await(ctx)
@@ -272,17 +278,11 @@ func TestLeadersDie(t *testing.T) {
 	kit.Receive(t, "the selector's term", led)
 	within("Java's selector", time.Since(died))
 
-	ends := make(chan time.Time, 2)
-	for _, term := range []*leader.Term{term, selected} {
-		owner.Go(func() {
-			<-term.Context().Done()
-			ends <- time.Now()
-		})
-	}
+	oneEnd, otherEnd := kit.EndOf(t, term.Context().Done()), kit.EndOf(t, selected.Context().Done())
 	link.Cut()
 	died = time.Now()
-	end := kit.Receive(t, "the end of a term", ends)
-	if other := kit.Receive(t, "the end of the other term", ends); other.After(end) {
+	end := kit.Receive(t, "the end of a term", oneEnd)
+	if other := kit.Receive(t, "the end of the other term", otherEnd); other.After(end) {
 		end = other
 	}
 	for name, c := range map[string]*javapeer.Candidate{"the latch": javaLatch, "the selector": javaSelector} {
@@ -343,8 +343,8 @@ func TestJavaLatchLosesItsSession(t *testing.T) {
 	w.gone(t, "/lost")
 }
 
-// An administrator deletes the leader's node. Ours knows within a delivery time, and stands in line behind its successor; Java's goes on leading
-// beside it, for good.
+// An administrator deletes the leader's node. Ours knows within a delivery time, and stands in line behind
+// its successor; Java's goes on leading beside it, for good.
 func TestLeadersNodeIsDeleted(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "leader latch", kit.GoToJava)

@@ -23,6 +23,7 @@ import (
 const tick = 200 * time.Millisecond
 
 func TestMain(m *testing.M) {
+	kit.Hold()
 	if server := os.Getenv(holderServer); server != "" {
 		if err := holdEverything(server); err != nil {
 			fmt.Println("error:", err)
@@ -32,6 +33,9 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// release gives back what was acquired.
+type release = func(ctx context.Context) error
 
 // world is a server, and a client of either language with the same default data.
 type world struct {
@@ -45,7 +49,8 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	ctx := kit.Context(t)
-	w := &world{node: zkserver.Start(t, zkserver.Options{TickTime: tick, ContainerCheckInterval: 500 * time.Millisecond})}
+	w := &world{node: zkserver.Start(t, zkserver.Options{TickTime: tick,
+		ContainerCheckInterval: 500 * time.Millisecond})}
 	w.peer = w.java(t, 10*time.Second)
 	barrier, err := w.peer.Barrier(ctx, "default data", "/default-data")
 	require.NoError(t, err)
@@ -61,7 +66,8 @@ func newWorld(t *testing.T) *world {
 // golang is one more client here.
 func (w *world) golang(t *testing.T) *framework.Client {
 	t.Helper()
-	client, _ := kit.Connected(t, w.node.ConnectString(), framework.WithSessionTimeout(10*time.Second), framework.WithDefaultData([]byte(w.data)))
+	client, _ := kit.Connected(t, w.node.ConnectString(), framework.WithSessionTimeout(10*time.Second),
+		framework.WithDefaultData([]byte(w.data)))
 	return client
 }
 
@@ -112,7 +118,8 @@ func (w *world) nodes(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// gone waits until nothing is left of a path: when it is empty the server removes it, since all directories are containers.
+// gone waits until nothing is left of a path: when it is empty the server removes it, since all directories
+// are containers.
 func (w *world) gone(t *testing.T, path string) {
 	t.Helper()
 	ctx := kit.Context(t)
@@ -155,21 +162,4 @@ func (d *diary) most() (sum int) {
 		sum = max(sum, here)
 	}
 	return sum
-}
-
-// call runs f on a goroutine of its own that ends with the test, at the latest with its context.
-func call[T any](t *testing.T, f func(ctx context.Context) (T, error)) <-chan T {
-	ctx := kit.Context(t)
-	got := make(chan T, 1)
-	var owner sync.WaitGroup
-	owner.Go(func() {
-		if v, err := f(ctx); err == nil {
-			got <- v
-		} else if ctx.Err() == nil {
-			assert.NoError(t, err)
-			close(got)
-		}
-	})
-	t.Cleanup(owner.Wait)
-	return got
 }

@@ -52,7 +52,7 @@ func TestMultiLock(t *testing.T) {
 		require.NoError(t, lock.Release(ctx))
 		_, err = granted(ctx)
 		require.NoError(t, err)
-		waiting := call(t, both.Acquire)
+		waiting := kit.Call(t, kit.Context(t), both.Acquire)
 		w.count(t, first, 2)
 		assert.Empty(t, waiting)
 		require.NoError(t, theirs.Release(ctx))
@@ -98,7 +98,8 @@ func TestMultiLock(t *testing.T) {
 	})
 
 	t.Run("one deadline", func(t *testing.T) {
-		// Java holds both, and lets the first one go in the middle of our time: what is left for the second is the rest.
+		// Java holds both, and lets the first one go in the middle of our time: what is left for the second is the
+		// rest.
 		theirFirst, err := w.peer.Mutex(ctx, "first", first)
 		require.NoError(t, err)
 		_, err = theirFirst.Acquire(ctx, javapeer.Forever)
@@ -109,7 +110,7 @@ func TestMultiLock(t *testing.T) {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		began := time.Now()
-		ended := call(t, func(context.Context) (time.Duration, error) {
+		ended := kit.Call(t, kit.Context(t), func(context.Context) (time.Duration, error) {
 			_, err := both.Acquire(limited)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			return time.Since(began), nil
@@ -118,8 +119,10 @@ func TestMultiLock(t *testing.T) {
 		time.Sleep(limit/2 - time.Since(began))
 		require.NoError(t, theirFirst.Release(ctx))
 		took := kit.Receive(t, "the end of the time", ended)
-		kit.Figure(t, "a multi-lock with a limit of %v for two locks gave up after %v, though it had the first after %v", limit, took.Round(time.Millisecond), limit/2)
-		assert.Less(t, took, limit+limit/2-100*time.Millisecond, "a limit for each lock would have ended half of it later")
+		kit.Figure(t, "a multi-lock with a limit of %v for two locks gave up after %v, though it had the first "+
+			"after %v", limit, took.Round(time.Millisecond), limit/2)
+		assert.Less(t, took, limit+limit/2-100*time.Millisecond,
+			"a limit for each lock would have ended half of it later")
 		w.count(t, first, 0)
 		require.NoError(t, theirSecond.Release(ctx))
 	})
@@ -155,7 +158,8 @@ func TestMultiLock(t *testing.T) {
 			}}
 		}
 		parties := []party{
-			goParty("go both", [2]int{1, 1}, w.client), goParty("go both, too", [2]int{1, 1}, w.golang(t)), goParty("go first", [2]int{1, 0}, w.client),
+			goParty("go both", [2]int{1, 1}, w.client), goParty("go both, too", [2]int{1, 1}, w.golang(t)),
+			goParty("go first", [2]int{1, 0}, w.client),
 			javaParty("java both", [2]int{1, 1}, theirs), javaParty("java second", [2]int{0, 1}, theirSecond),
 		}
 		var diaries [2]diary
@@ -184,7 +188,8 @@ func TestMultiLock(t *testing.T) {
 			assert.Len(t, diaries[i].spans, rounds*len(parties))
 			assert.Equal(t, 1, diaries[i].most(), "holders of one lock at a time")
 		}
-		kit.Figure(t, "%d turns at two locks, together or alone, Go and Java: never two at one", rounds*len(parties))
+		kit.Figure(t, "%d turns at two locks, together or alone, Go and Java: never two at one",
+			rounds*len(parties))
 	})
 	w.count(t, first, 0)
 	w.count(t, second, 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/recipes/rwlock"
 )
 
-// A revocable holder in either language hears of who wants the lock in the other, and gives it up.
+// A revocable holder in either language hears that the other wants the lock, and gives it up.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "revocation", kit.GoToJava, kit.JavaToGo)
@@ -29,7 +29,7 @@ func TestRevocation(t *testing.T) {
 	require.NoError(t, err)
 	revocable := []string{` persistent ""`, `/_c_GUID-lock-0000000000 ephemeral ""`}
 	assert.Equal(t, revocable, w.nodes(t, path))
-	waiting := call(t, ours.Acquire)
+	waiting := kit.Call(t, kit.Context(t), ours.Acquire)
 	w.count(t, path, 2)
 	holder, found, err := ours.Holder(ctx)
 	require.NoError(t, err)
@@ -63,7 +63,8 @@ func TestRevocation(t *testing.T) {
 	w.gone(t, "/revoke")
 }
 
-// As before with the sides of a read-write lock: readers of either language are asked to go by a writer of the other one.
+// As before with the sides of a read-write lock: readers of either language are asked to go by a writer of
+// the other one.
 func TestReadWriteRevocation(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "revocation", kit.GoToJava, kit.JavaToGo)
@@ -81,8 +82,9 @@ func TestReadWriteRevocation(t *testing.T) {
 	require.NoError(t, err)
 	reader, err := ours.ReadLock().Acquire(ctx)
 	require.NoError(t, err)
-	assert.Equal(t, []string{` persistent ""`, `/_c_GUID-__READ__0000000000 ephemeral ""`, `/_c_GUID-__READ__0000000001 ephemeral ""`}, w.nodes(t, path))
-	writing := call(t, ours.WriteLock().Acquire)
+	assert.Equal(t, []string{` persistent ""`, `/_c_GUID-__READ__0000000000 ephemeral ""`,
+		`/_c_GUID-__READ__0000000001 ephemeral ""`}, w.nodes(t, path))
+	writing := kit.Call(t, kit.Context(t), ours.WriteLock().Acquire)
 	w.count(t, path, 3)
 	holders, err := ours.Holders(ctx)
 	require.NoError(t, err)

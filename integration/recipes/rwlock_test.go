@@ -24,7 +24,7 @@ type guest struct {
 
 func goGuest(client *framework.Client, path, name string) *guest {
 	rw := rwlock.New(client, path)
-	return &guest{name, func(ctx context.Context, kind rwlock.Kind) (func(ctx context.Context) error, error) {
+	return &guest{name, func(ctx context.Context, kind rwlock.Kind) (release, error) {
 		side := rw.ReadLock()
 		if kind == rwlock.Write {
 			side = rw.WriteLock()
@@ -41,7 +41,7 @@ func javaGuest(t *testing.T, peer *javapeer.Peer, path, name string) *guest {
 	t.Helper()
 	read, write, err := peer.ReadWrite(kit.Context(t), path+" "+name, path)
 	require.NoError(t, err)
-	return &guest{name, func(ctx context.Context, kind rwlock.Kind) (func(ctx context.Context) error, error) {
+	return &guest{name, func(ctx context.Context, kind rwlock.Kind) (release, error) {
 		lock := read
 		if kind == rwlock.Write {
 			lock = write
@@ -51,7 +51,8 @@ func javaGuest(t *testing.T, peer *javapeer.Peer, path, name string) *guest {
 	}}
 }
 
-// A queue of readers and writers of both languages is served in its order: neighbouring readers together, writers alone.
+// A queue of readers and writers of both languages is served in its order: neighbouring readers together,
+// writers alone.
 func TestReadersAndWritersInLine(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "read-write lock", kit.Mixed)
@@ -67,7 +68,8 @@ func TestReadersAndWritersInLine(t *testing.T) {
 	}
 	var line []*waiter
 	enqueue := func(g *guest, kind rwlock.Kind) {
-		line = append(line, &waiter{g, kind, call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return g.acquire(ctx, kind) })})
+		line = append(line, &waiter{g, kind, kit.Call(t, kit.Context(t),
+			func(ctx context.Context) (release, error) { return g.acquire(ctx, kind) })})
 		w.count(t, path, len(line)+1)
 	}
 	golang := func(name string) *guest { return goGuest(w.client, path, "go "+name) }
@@ -83,9 +85,11 @@ func TestReadersAndWritersInLine(t *testing.T) {
 	data := ` ephemeral "` + w.data + `"`
 	assert.Equal(t, []string{
 		` persistent ""`,
-		`/_c_GUID-__READ__0000000001` + data, `/_c_GUID-__READ__0000000002` + data, `/_c_GUID-__READ__0000000004` + data,
+		`/_c_GUID-__READ__0000000001` + data, `/_c_GUID-__READ__0000000002` + data, `/_c_GUID-__READ__0000000004` +
+			data,
 		`/_c_GUID-__READ__0000000005` + data, `/_c_GUID-__READ__0000000008` + data,
-		`/_c_GUID-__WRIT__0000000000` + data, `/_c_GUID-__WRIT__0000000003` + data, `/_c_GUID-__WRIT__0000000006` + data,
+		`/_c_GUID-__WRIT__0000000000` + data, `/_c_GUID-__WRIT__0000000003` + data, `/_c_GUID-__WRIT__0000000006` +
+			data,
 		`/_c_GUID-__WRIT__0000000007` + data,
 	}, w.nodes(t, path))
 	for len(line) > 0 {
@@ -110,7 +114,8 @@ func TestReadersAndWritersInLine(t *testing.T) {
 	w.gone(t, "/rw")
 }
 
-// Readers and writers of both languages come and go at random: no writer ever meets anybody, readers do meet, and everybody's turn comes.
+// Readers and writers of both languages come and go at random: no writer ever meets anybody, readers do meet,
+// and everybody's turn comes.
 func TestReadersAndWritersAtRandom(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "read-write lock", kit.Mixed)
@@ -121,7 +126,8 @@ func TestReadersAndWritersAtRandom(t *testing.T) {
 	second := w.golang(t)
 	guests := []*guest{
 		goGuest(w.client, path, "go 1"), goGuest(w.client, path, "go 2"), goGuest(second, path, "go 3"),
-		javaGuest(t, w.peer, path, "java 1"), javaGuest(t, w.peer, path, "java 2"), javaGuest(t, w.peer, path, "java 3"),
+		javaGuest(t, w.peer, path, "java 1"), javaGuest(t, w.peer, path, "java 2"),
+		javaGuest(t, w.peer, path, "java 3"),
 	}
 	const alone = 100
 	var all, readers diary
@@ -157,7 +163,8 @@ func TestReadersAndWritersAtRandom(t *testing.T) {
 	assert.Len(t, all.spans, rounds*len(guests))
 	assert.Equal(t, alone, all.most(), "a writer is alone")
 	assert.Greater(t, readers.most(), 1, "readers meet")
-	kit.Figure(t, "%d read and %d write locks of Go and Java at random: up to %d readers together, no writer with anybody",
+	kit.Figure(t, "%d read and %d write locks of Go and Java at random: up to %d readers together, no writer "+
+		"with anybody",
 		len(readers.spans), len(all.spans)-len(readers.spans), readers.most())
 	w.gone(t, "/rw")
 }
@@ -174,7 +181,7 @@ func TestDowngrade(t *testing.T) {
 		write, err := rw.WriteLock().Acquire(ctx)
 		require.NoError(t, err)
 		waiting := javaGuest(t, w.peer, path, "waiting")
-		granted := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		granted := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
 			return waiting.acquire(ctx, rwlock.Write)
 		})
 		w.count(t, path, 2)
@@ -202,7 +209,7 @@ func TestDowngrade(t *testing.T) {
 		write, err := rw.WriteLock().Acquire(ctx)
 		require.NoError(t, err)
 		reader := javaGuest(t, w.peer, path, "reader")
-		granted := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		granted := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
 			return reader.acquire(ctx, rwlock.Read)
 		})
 		w.count(t, path, 2)
@@ -226,9 +233,9 @@ func TestDowngrade(t *testing.T) {
 		release, err := write.Downgrade(ctx, read)
 		require.NoError(t, err)
 		rw := rwlock.New(w.client, path)
-		reader := call(t, rw.ReadLock().Acquire)
+		reader := kit.Call(t, kit.Context(t), rw.ReadLock().Acquire)
 		w.count(t, path, 3)
-		writer := call(t, rw.WriteLock().Acquire)
+		writer := kit.Call(t, kit.Context(t), rw.WriteLock().Acquire)
 		w.count(t, path, 4)
 		_, err = rw.WriteLock().TryAcquire(ctx)
 		require.ErrorIs(t, err, rwlock.ErrNotAcquired)
@@ -242,8 +249,9 @@ func TestDowngrade(t *testing.T) {
 		require.NoError(t, release(ctx))
 		require.NoError(t, kit.Receive(t, "the writer's turn", writer).Release(ctx))
 	})
-	// CURATOR-621, fixed in 5.5: the place of Java's read lock is at the end of the line, behind a writer that waits. It cannot be told from that of a
-	// reader who waits, and so our writer gets in, as a Java writer would. What can be defended is the store, by the tokens.
+	// CURATOR-621, fixed in 5.5: the place of Java's read lock is at the end of the line, behind a writer that
+	// waits. It cannot be told from that of a reader who waits, and so our writer gets in, as a Java writer
+	// would. What can be defended is the store, by the tokens.
 	t.Run("Java downgrades while a writer waits", func(t *testing.T) {
 		kit.Interop(t, "read-write lock", kit.JavaToGo)
 		const path = "/downgrade/overtaken"
@@ -253,13 +261,15 @@ func TestDowngrade(t *testing.T) {
 		_, err = write.Acquire(ctx, javapeer.Forever)
 		require.NoError(t, err)
 		rw := rwlock.New(w.client, path)
-		writer := call(t, rw.WriteLock().Acquire)
+		writer := kit.Call(t, kit.Context(t), rw.WriteLock().Acquire)
 		w.count(t, path, 2)
 		release, err := write.Downgrade(ctx, read)
 		require.NoError(t, err)
 		data := ` ephemeral "` + w.data + `"`
-		assert.Equal(t, []string{` persistent ""`, `/_c_GUID-__READ__0000000002` + data, `/_c_GUID-__WRIT__0000000000` + data, `/_c_GUID-__WRIT__0000000001` + data},
-			w.nodes(t, path), "up to 5.4 the read lock has a number of its own; from 5.5 on this test has to say otherwise")
+		assert.Equal(t, []string{` persistent ""`, `/_c_GUID-__READ__0000000002` + data,
+			`/_c_GUID-__WRIT__0000000000` + data, `/_c_GUID-__WRIT__0000000001` + data},
+			w.nodes(t, path), "up to 5.4 the read lock has a number of its own; from 5.5 on this test has to say "+
+				"otherwise")
 		assert.Empty(t, writer, "Go writes while Java writes")
 		readers, err := rw.ReadLock().Participants(ctx)
 		require.NoError(t, err)

@@ -22,9 +22,11 @@ type borrower struct {
 	acquire func(ctx context.Context, n int) (release func(ctx context.Context) error, err error)
 }
 
-func goBorrower(client *framework.Client, path string, max int, name string, opts ...semaphore.Option) *borrower {
+func goBorrower(
+	client *framework.Client, path string, max int, name string, opts ...semaphore.Option,
+) *borrower {
 	s := semaphore.New(client, path, max, opts...)
-	return &borrower{name, func(ctx context.Context, n int) (func(ctx context.Context) error, error) {
+	return &borrower{name, func(ctx context.Context, n int) (release, error) {
 		lease, err := s.Acquire(ctx, n)
 		if err != nil {
 			return nil, err
@@ -34,13 +36,14 @@ func goBorrower(client *framework.Client, path string, max int, name string, opt
 }
 
 func javaBorrower(s *javapeer.Semaphore, name string) *borrower {
-	return &borrower{name, func(ctx context.Context, n int) (func(ctx context.Context) error, error) {
+	return &borrower{name, func(ctx context.Context, n int) (release, error) {
 		_, err := s.Acquire(ctx, name, n, kit.Patience)
 		return func(ctx context.Context) error { return s.Return(ctx, name) }, err
 	}}
 }
 
-// Go and Java take one or two of three leases each: never more than three are out, three are, and everybody's turn comes.
+// Go and Java take one or two of three leases each: never more than three are out, three are, and everybody's
+// turn comes.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "semaphore", kit.Mixed)
@@ -49,30 +52,33 @@ func TestLeases(t *testing.T) {
 	w := newWorld(t)
 	ctx := kit.Context(t)
 	second := w.golang(t)
-	borrowers := []*borrower{goBorrower(w.client, path, leases, "go 1"), goBorrower(w.client, path, leases, "go 2"), goBorrower(second, path, leases, "go 3")}
+	borrowers := []*borrower{goBorrower(w.client, path, leases, "go 1"),
+		goBorrower(w.client, path, leases, "go 2"), goBorrower(second, path, leases, "go 3")}
 	for i := range 3 {
 		s, err := w.peer.Semaphore(ctx, "semaphore "+strconv.Itoa(i), path, leases)
 		require.NoError(t, err)
 		borrowers = append(borrowers, javaBorrower(s, "java "+strconv.Itoa(i)))
 	}
-	// Two of one language and one of the other: the nodes are the same. The directory of the line is empty: the server may have removed it by now.
+	// Two of one language and one of the other: the nodes are the same. The directory of the line is empty: the
+	// server may have removed it by now.
 	ours, err := borrowers[0].acquire(ctx, 1)
 	require.NoError(t, err)
 	theirs, err := borrowers[3].acquire(ctx, 2)
 	require.NoError(t, err)
 	data := ` ephemeral "` + w.data + `"`
 	assert.Equal(t, []string{
-		` persistent ""`, `/_c_GUID-lease-0000000000` + data, `/_c_GUID-lease-0000000001` + data, `/_c_GUID-lease-0000000002` + data,
+		` persistent ""`, `/_c_GUID-lease-0000000000` + data, `/_c_GUID-lease-0000000001` + data,
+		`/_c_GUID-lease-0000000002` + data,
 	}, w.nodes(t, path+"/leases"))
 	taken, max, err := semaphore.New(w.client, path, leases).Usage(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, []int{leases, leases}, []int{taken, max})
 	// One of each waits, and hears of a release by the other language.
-	javaWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
 		return borrowers[4].acquire(ctx, 1)
 	})
 	w.count(t, path+"/locks", 1)
-	goWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
 		return borrowers[1].acquire(ctx, 1)
 	})
 	w.count(t, path+"/locks", 2)
@@ -95,7 +101,7 @@ func TestLeases(t *testing.T) {
 			for round := range rounds {
 				n := 1 + (round+i)%2
 				if i > 3 {
-					n = 1 // Java takes them one by one: of three who want two each has one, and waits for ever
+					n = 1 // Java takes them one by one: of three who want two each has one, and waits forever
 				}
 				release, err := b.acquire(ctx, n)
 				if !assert.NoError(t, err, b.name) {
@@ -115,7 +121,8 @@ func TestLeases(t *testing.T) {
 	assert.Len(t, out.spans, rounds*len(borrowers))
 	assert.LessOrEqual(t, out.most(), leases)
 	assert.Greater(t, out.most(), 1)
-	kit.Figure(t, "%d times one or two leases of three to Go and Java: never more than %d out", len(out.spans), out.most())
+	kit.Figure(t, "%d times one or two leases of three to Go and Java: never more than %d out", len(out.spans),
+		out.most())
 	w.gone(t, "/leases")
 }
 
@@ -138,7 +145,7 @@ func TestSharedCount(t *testing.T) {
 
 	first, err := ours.acquire(ctx, 1)
 	require.NoError(t, err)
-	javaWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) {
+	javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
 		return javaBorrower(s, "java").acquire(ctx, 1)
 	})
 	w.count(t, path+"/leases", 2) // Java's is there while it waits
@@ -146,7 +153,9 @@ func TestSharedCount(t *testing.T) {
 	require.NoError(t, ourCount.Set(ctx, 2))
 	second := kit.Receive(t, "Java's lease when Go has set 2", javaWaits)
 
-	goWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, 1) })
+	goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
+		return ours.acquire(ctx, 1)
+	})
 	w.count(t, path+"/locks", 1)
 	assert.Empty(t, goWaits)
 	require.NoError(t, theirCount.Set(ctx, 3))
@@ -162,7 +171,9 @@ func TestSharedCount(t *testing.T) {
 		n, err := theirCount.Get(ctx)
 		return assert.NoError(t, err) && n == 1
 	})
-	goWaits = call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, 1) })
+	goWaits = kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
+		return ours.acquire(ctx, 1)
+	})
 	w.count(t, path+"/locks", 1)
 	require.NoError(t, first(ctx))
 	require.NoError(t, second(ctx))
@@ -182,13 +193,13 @@ func TestSemaphoreMutex(t *testing.T) {
 	ctx := kit.Context(t)
 	type party struct {
 		name    string
-		acquire func(ctx context.Context) (func(ctx context.Context) error, error)
+		acquire func(ctx context.Context) (release, error)
 	}
 	var parties []party
 	for _, client := range []*framework.Client{w.client, w.golang(t)} {
 		m := semaphore.NewMutex(client, path)
 		name := strconv.Itoa(len(parties))
-		parties = append(parties, party{"go " + name, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		parties = append(parties, party{"go " + name, func(ctx context.Context) (release, error) {
 			lock, err := m.Acquire(ctx)
 			if err != nil {
 				return nil, err
@@ -197,7 +208,7 @@ func TestSemaphoreMutex(t *testing.T) {
 		}})
 		lock, err := w.peer.SemaphoreMutex(ctx, "mutex "+name, path)
 		require.NoError(t, err)
-		parties = append(parties, party{"java " + name, func(ctx context.Context) (func(ctx context.Context) error, error) {
+		parties = append(parties, party{"java " + name, func(ctx context.Context) (release, error) {
 			_, err := lock.Acquire(ctx, javapeer.Forever)
 			return lock.Release, err
 		}})
@@ -227,9 +238,9 @@ func TestSemaphoreMutex(t *testing.T) {
 	w.gone(t, "/semaphore-mutex")
 }
 
-// Takers of several leases. Java takes them one by one, and stands in line with a part of them behind ours, who waits for that very part: ours gives
-// way. Then all at a time, again and again, in bounded time. Java's part-takers are so few here that they cannot hold each other up: between two of
-// them nobody can help.
+// Takers of several leases. Java takes them one by one, and stands in line with a part of them behind ours,
+// who waits for that very part: ours gives way. Then all at a time, again and again, in bounded time. Java's
+// part-takers are so few here that they cannot hold each other up: between two of them nobody can help.
 func TestSeveralLeases(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "semaphore", kit.Mixed)
@@ -242,20 +253,26 @@ func TestSeveralLeases(t *testing.T) {
 		return javaBorrower(s, name)
 	}
 	t.Run("one part behind ours", func(t *testing.T) {
-		holder, ours, theirs := goBorrower(w.client, path, leases, "holder"), goBorrower(w.golang(t), path, leases, "ours"), java("theirs")
+		holder, ours, theirs := goBorrower(w.client, path, leases, "holder"),
+			goBorrower(w.golang(t), path, leases, "ours"), java("theirs")
 		one, err := holder.acquire(ctx, 1)
 		require.NoError(t, err)
 		others, err := holder.acquire(ctx, leases-1)
 		require.NoError(t, err)
-		javaWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return theirs.acquire(ctx, 2) })
+		javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
+			return theirs.acquire(ctx, 2)
+		})
 		w.count(t, path+"/leases", leases+1) // the first in line, with a node
-		goWaits := call(t, func(ctx context.Context) (func(ctx context.Context) error, error) { return ours.acquire(ctx, leases) })
+		goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
+			return ours.acquire(ctx, leases)
+		})
 		w.count(t, path+"/locks", 2)
 		require.NoError(t, one(ctx)) // Java has a part now and goes to the end of the line
 		require.NoError(t, others(ctx))
 		from := time.Now()
 		javaHas := kit.Receive(t, "Java's two leases", javaWaits)
-		kit.Figure(t, "a Java taker of two passed ours, who wants all, after %v", time.Since(from).Round(time.Millisecond))
+		kit.Figure(t, "a Java taker of two passed ours, who wants all, after %v",
+			time.Since(from).Round(time.Millisecond))
 		assert.Empty(t, goWaits)
 		require.NoError(t, javaHas(ctx))
 		require.NoError(t, kit.Receive(t, "our leases", goWaits)(ctx))
@@ -264,8 +281,10 @@ func TestSeveralLeases(t *testing.T) {
 		*borrower
 		n int
 	}
-	takers := []taker{{goBorrower(w.client, path, leases, "go 4"), 4}, {goBorrower(w.golang(t), path, leases, "go 3"), 3},
-		{goBorrower(w.client, path, leases, "go 1"), 1}, {java("java 3"), 3}, {java("java 2"), 2}, {java("java 1"), 1}}
+	takers := []taker{{goBorrower(w.client, path, leases, "go 4"), 4},
+		{goBorrower(w.golang(t), path, leases, "go 3"), 3},
+		{goBorrower(w.client, path, leases, "go 1"), 1}, {java("java 3"), 3}, {java("java 2"), 2},
+		{java("java 1"), 1}}
 	var out diary
 	var running sync.WaitGroup
 	from := time.Now()
@@ -289,6 +308,7 @@ func TestSeveralLeases(t *testing.T) {
 	running.Wait()
 	assert.Len(t, out.spans, rounds*len(takers), "everybody's turn came every time")
 	assert.LessOrEqual(t, out.most(), leases)
-	kit.Figure(t, "%d times one to four leases of four to Go and Java in %v: never more than %d out", len(out.spans), time.Since(from).Round(time.Millisecond), out.most())
+	kit.Figure(t, "%d times one to four leases of four to Go and Java in %v: never more than %d out",
+		len(out.spans), time.Since(from).Round(time.Millisecond), out.most())
 	w.gone(t, "/several")
 }

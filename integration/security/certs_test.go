@@ -36,8 +36,11 @@ func newAuthority(t *testing.T) *authority {
 	a := &authority{t: t, dir: t.TempDir()}
 	a.key = newKey(t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign, NotBefore: time.Now().Add(-24 * time.Hour),
+		NotAfter: time.Now().
+			Add(time.Hour),
 	}
 	a.cert = a.sign(template, template, a.key)
 	a.ca = a.write("ca.pem", block("CERTIFICATE", a.cert.Raw))
@@ -72,9 +75,11 @@ func (a *authority) write(name string, text []byte) string {
 func (a *authority) issue(name string, valid time.Duration) string {
 	key := newKey(a.t)
 	cert := a.sign(&x509.Certificate{
-		SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(valid),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: name},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(valid),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth},
 	}, a.cert, key)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(a.t, err)
@@ -92,6 +97,7 @@ func (a *authority) server(port int, pair, clients string) []string {
 	return []string{
 		fmt.Sprintf("secureClientPort=%d", port), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=" + clients,
 		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
-		"ssl.keyStore.location=" + pair, "ssl.keyStore.type=PEM", "ssl.trustStore.location=" + a.ca, "ssl.trustStore.type=PEM",
+		"ssl.keyStore.location=" + pair, "ssl.keyStore.type=PEM", "ssl.trustStore.location=" + a.ca,
+		"ssl.trustStore.type=PEM",
 	}
 }

@@ -24,7 +24,8 @@ import (
 func TestLockBetweenIdentities(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{}.WithSASL(t, users))
-	identities := []framework.Identity{framework.SASLIdentity("alice"), framework.SASLIdentity("bob"), framework.SASLIdentity("java")}
+	identities := []framework.Identity{framework.SASLIdentity("alice"), framework.SASLIdentity("bob"),
+		framework.SASLIdentity("java")}
 	acl := framework.WithDefaultACL(framework.ContenderACL(identities...)...)
 	a, _ := kit.Connected(t, node.Addr(), sasl("alice"), acl, framework.WithSessionTimeout(calm))
 	b, _ := kit.Connected(t, node.Addr(), sasl("bob"), acl, framework.WithSessionTimeout(calm))
@@ -33,12 +34,7 @@ func TestLockBetweenIdentities(t *testing.T) {
 
 	held, err := mutex.New(a, path).Acquire(ctx)
 	require.NoError(t, err)
-	granted := make(chan *mutex.Lock, 1)
-	go func() {
-		l, err := mutex.New(b, path).Acquire(ctx)
-		assert.NoError(t, err)
-		granted <- l
-	}()
+	granted := kit.Call(t, ctx, mutex.New(b, path).Acquire)
 	kit.Soon(t, "the other waits", func() bool {
 		names, err := a.GetChildren().ForPath(ctx, path)
 		return err == nil && len(names) == 2
@@ -75,11 +71,7 @@ func TestLockBetweenIdentities(t *testing.T) {
 	require.NoError(t, second.Release(ctx))
 	_, err = wait(ctx)
 	require.NoError(t, err)
-	go func() {
-		l, err := mutex.New(a, path).Acquire(ctx)
-		assert.NoError(t, err)
-		granted <- l
-	}()
+	granted = kit.Call(t, ctx, mutex.New(a, path).Acquire)
 	kit.Soon(t, "we wait for Java", func() bool {
 		names, err := b.GetChildren().ForPath(ctx, path)
 		return err == nil && len(names) == 2
@@ -87,14 +79,15 @@ func TestLockBetweenIdentities(t *testing.T) {
 	require.NoError(t, theirs.Release(ctx))
 	third := kit.Receive(t, "the grant after Java", granted)
 
-	// Who may leave the queue may delete others' nodes: the hold notices.
+	// A client that may leave the queue may delete the nodes of others, too. The hold notices.
 	require.NoError(t, b.Delete().ForPath(ctx, third.Path()))
 	kit.Closed(t, "the hold", third.Context().Done())
 	assert.ErrorIs(t, context.Cause(third.Context()), framework.ErrNodeDeleted)
 	assert.False(t, third.Valid())
 }
 
-// Two logins that share a digest as well: what is common to them belongs to nobody, and a node to the login that has made it.
+// Two logins that share a digest as well: what is common to them belongs to nobody, and a node to the login
+// that has made it.
 func TestContendersWhoShareAnIdentity(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{}.WithSASL(t, users))
@@ -133,8 +126,9 @@ func TestContendersWhoShareAnIdentity(t *testing.T) {
 	require.NoError(t, kit.Receive(t, "the grant", granted))
 }
 
-// The password of a session follows from its id. Where logins are required it is not enough to end a session, but whoever has both can still throw its
-// owner's connection out: that needs a closed network, or certificates.
+// The password of a session follows from its id. Where logins are required it is not enough to end a session,
+// but anyone who has both can still throw its owner's connection out: that needs a closed network, or
+// certificates.
 func TestAStrangerWithTheSessionsID(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{Config: []string{"sessionRequireClientSASLAuth=true"}}.WithSASL(t, users))
@@ -154,13 +148,15 @@ func TestAStrangerWithTheSessionsID(t *testing.T) {
 	assert.NoError(t, s.Context().Err())
 }
 
-// endSession attaches to a session with nothing but its id, asks for its end, and returns the server's answer to that.
+// endSession attaches to a session with nothing but its id, asks for its end, and returns the server's answer
+// to that.
 func endSession(t *testing.T, addr string, id int64) int32 {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, conn.SetDeadline(time.Now().Add(kit.Patience)))
-	hello := jute.Frame(&jute.ConnectRequest{Timeout: 15000, SessionID: id, Password: kit.SessionPassword(id), HasReadOnly: true})
+	hello := jute.Frame(&jute.ConnectRequest{Timeout: 15000, SessionID: id, Password: kit.SessionPassword(id),
+		HasReadOnly: true})
 	_, err = conn.Write(append(hello, jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCloseSession})...))
 	require.NoError(t, err)
 	frame := func(to jute.Decodable) {

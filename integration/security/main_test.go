@@ -26,9 +26,12 @@ func start(t *testing.T, options zkserver.Options) *zkserver.Node {
 // calm is a session timeout that a busy machine does not use up by itself.
 const calm = 15 * time.Second
 
-// survives takes a client with these options through a cut of its connection to addr: its watches on a node that only it may touch fire for what
-// happens meanwhile, its lock is held throughout, and it takes exactly one new connection. inside are the options of somebody with the same rights.
-func survives(t *testing.T, addr, inside string, insider []framework.Option, opts ...framework.Option) *framework.Client {
+// survives takes a client with these options through a cut of its connection to addr: its watches on a node
+// that only it may touch fire for what happens meanwhile, its lock is held throughout, and it takes exactly
+// one new connection. inside are the options of somebody with the same rights.
+func survives(
+	t *testing.T, addr, inside string, insider []framework.Option, opts ...framework.Option,
+) *framework.Client {
 	t.Helper()
 	link := proxy.New(t, addr)
 	opts = append(opts, framework.WithSessionTimeout(calm), framework.WithDefaultACL(framework.CreatorACL()...))
@@ -59,7 +62,8 @@ func survives(t *testing.T, addr, inside string, insider []framework.Option, opt
 	}
 	_, err = other.Create().ForPath(ctx, "/mine/new", nil)
 	require.NoError(t, err)
-	assert.Equal(t, framework.Event{Type: framework.EventNodeCreated, Path: "/mine/new"}, kit.Receive(t, "a new event", all.C))
+	assert.Equal(t, framework.Event{Type: framework.EventNodeCreated, Path: "/mine/new"},
+		kit.Receive(t, "a new event", all.C))
 	assert.True(t, lock.Valid())
 	require.NoError(t, lock.Release(ctx))
 	time.Sleep(1500 * time.Millisecond) // whatever loops would do so now
@@ -70,8 +74,8 @@ func survives(t *testing.T, addr, inside string, insider []framework.Option, opt
 	return c
 }
 
-// refused is a client that never gets in: it is told the reason, and does not hammer the server. On a busy machine the first attempts may fail for
-// want of time.
+// refused is a client that never gets in: it is told the reason, and does not hammer the server. On a busy
+// machine the first attempts may fail for want of time.
 func refused(t *testing.T, addr string, reason func(error) bool, opts ...framework.Option) error {
 	t.Helper()
 	link := proxy.New(t, addr)

@@ -28,7 +28,7 @@ func unauthenticated(err error) bool { return errors.Is(err, framework.ErrAuthFa
 
 func noTLS(err error) bool { return errors.Is(err, framework.ErrTLS) }
 
-// because finds an error of the type behind ErrTLS.
+// because finds an error of the type within ErrTLS.
 func because[E error](err error) bool {
 	var e E
 	return noTLS(err) && errors.As(err, &e)
@@ -50,15 +50,18 @@ func TestTLS(t *testing.T) {
 	secure := fmt.Sprintf("127.0.0.1:%d", port)
 	node := start(t, zkserver.Options{Config: ca.server(port, ca.issue("server", time.Hour), "none")})
 	auth := digest("user", "secret")
-	survives(t, secure, node.Addr(), []framework.Option{auth}, framework.WithTLSFiles(framework.TLSFiles{CA: ca.ca}), auth)
+	survives(t, secure, node.Addr(), []framework.Option{auth},
+		framework.WithTLSFiles(framework.TLSFiles{CA: ca.ca}), auth)
 
 	for what, c := range map[string]struct {
 		addr  string
 		files framework.TLSFiles
 		why   func(error) bool
 	}{
-		"another authority":   {secure, framework.TLSFiles{CA: elsewhere.ca}, because[x509.UnknownAuthorityError]},
-		"another server":      {secure, framework.TLSFiles{CA: ca.ca, ServerName: "zk.example.com"}, because[x509.HostnameError]},
+		"another authority": {secure, framework.TLSFiles{CA: elsewhere.ca}, because[x509.UnknownAuthorityError]},
+		"another server": {
+			secure, framework.TLSFiles{CA: ca.ca, ServerName: "zk.example.com"}, because[x509.HostnameError],
+		},
 		"a port in the clear": {node.Addr(), framework.TLSFiles{CA: ca.ca}, noTLS},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -74,7 +77,8 @@ func TestExpiredServer(t *testing.T) {
 	ca := newAuthority(t)
 	port := zkserver.FreePort(t)
 	start(t, zkserver.Options{Config: ca.server(port, ca.issue("server", -time.Hour), "none")})
-	err := refused(t, fmt.Sprintf("127.0.0.1:%d", port), because[x509.CertificateInvalidError], framework.WithTLSFiles(framework.TLSFiles{CA: ca.ca}))
+	err := refused(t, fmt.Sprintf("127.0.0.1:%d", port), because[x509.CertificateInvalidError],
+		framework.WithTLSFiles(framework.TLSFiles{CA: ca.ca}))
 	var invalid x509.CertificateInvalidError
 	require.ErrorAs(t, err, &invalid)
 	assert.Equal(t, x509.Expired, invalid.Reason)
@@ -92,7 +96,8 @@ func TestMutualTLS(t *testing.T) {
 	c := survives(t, secure, secure, insider, framework.WithTLSFiles(files))
 	acl, err := c.GetACL().ForPath(kit.Context(t), "/mine")
 	require.NoError(t, err)
-	assert.Equal(t, []framework.ACL{{Perms: framework.PermAll, Scheme: "x509", ID: framework.X509Identity("CN=worker").ID}}, acl)
+	assert.Equal(t, []framework.ACL{{Perms: framework.PermAll, Scheme: "x509",
+		ID: framework.X509Identity("CN=worker").ID}}, acl)
 
 	for what, files := range map[string]framework.TLSFiles{
 		"nobody":   {CA: ca.ca},
@@ -142,7 +147,8 @@ func TestDigestACLs(t *testing.T) {
 	node := start(t, zkserver.Options{})
 	auth := digest("user", "secret")
 	survives(t, node.Addr(), node.Addr(), []framework.Option{auth}, auth)
-	for _, stranger := range []framework.Option{digest("user", "wrong"), digest("other", "secret"), framework.WithReadOnly()} {
+	for _, stranger := range []framework.Option{digest("user", "wrong"), digest("other", "secret"),
+		framework.WithReadOnly()} {
 		c, _ := kit.Connected(t, node.Addr(), stranger)
 		_, err := c.GetData().ForPath(kit.Context(t), "/mine/data")
 		assert.ErrorIs(t, err, framework.ErrNoAuth)
@@ -153,18 +159,21 @@ func TestDigestACLs(t *testing.T) {
 	assert.NotContains(t, err.Error(), "secret")
 }
 
-var users = map[string]string{"alice": `p"a\ss, word=`, "bob": "bobs", "päul": "pässwörd", "ryū": "竜", "java": "cup"}
+var users = map[string]string{"alice": `p"a\ss, word=`, "bob": "bobs", "päul": "pässwörd", "ryū": "竜",
+	"java": "cup"}
 
 func sasl(user string) framework.Option { return framework.WithSASLDigest(user, users[user]) }
 
 // Any session without a login is refused by the server.
 func TestSASLRequired(t *testing.T) {
 	t.Parallel()
-	node := start(t, zkserver.Options{Config: []string{"sessionRequireClientSASLAuth=true", "requireClientAuthScheme=sasl"}}.WithSASL(t, users))
+	node := start(t, zkserver.Options{Config: []string{"sessionRequireClientSASLAuth=true",
+		"requireClientAuthScheme=sasl"}}.WithSASL(t, users))
 	c := survives(t, node.Addr(), node.Addr(), []framework.Option{sasl("alice")}, sasl("alice"))
 	acl, err := c.GetACL().ForPath(kit.Context(t), "/mine")
 	require.NoError(t, err)
-	assert.Equal(t, []framework.ACL{{Perms: framework.PermAll, Scheme: "sasl", ID: framework.SASLIdentity("alice").ID}}, acl)
+	assert.Equal(t, []framework.ACL{{Perms: framework.PermAll, Scheme: "sasl",
+		ID: framework.SASLIdentity("alice").ID}}, acl)
 	for _, user := range []string{"päul", "ryū"} {
 		t.Run(user, func(t *testing.T) {
 			t.Parallel()
@@ -191,11 +200,13 @@ func TestSASLRequired(t *testing.T) {
 	t.Run("nobody", func(t *testing.T) { t.Parallel(); unwelcome(t, node.Addr()) })
 }
 
-// unwelcome is a client that the server only refuses when it asks for something: it may be announced as connected once, and not again.
+// unwelcome is a client that the server only refuses when it asks for something: it may be announced as
+// connected once, and not again.
 func unwelcome(t *testing.T, addr string, opts ...framework.Option) {
 	t.Helper()
 	link := proxy.New(t, addr)
-	c := kit.Dial(t, link.Addr(), append(opts, framework.WithSessionTimeout(calm), framework.WithConnectionTimeout(time.Second))...)
+	c := kit.Dial(t, link.Addr(), append(opts, framework.WithSessionTimeout(calm),
+		framework.WithConnectionTimeout(time.Second))...)
 	var last error
 	kit.Soon(t, "the reason is told", func() bool {
 		ctx, cancel := contextOf(t, 300*time.Millisecond)
@@ -225,7 +236,8 @@ func TestEnforcedAuth(t *testing.T) {
 	} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			node := start(t, zkserver.Options{Config: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=" + scheme}}.WithSASL(t, users))
+			node := start(t, zkserver.Options{Config: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=" +
+				scheme}}.WithSASL(t, users))
 			survives(t, node.Addr(), node.Addr(), []framework.Option{c.right}, c.right)
 			t.Run("wrong", func(t *testing.T) { t.Parallel(); refused(t, node.Addr(), unauthenticated, c.wrong) })
 			t.Run("nobody", func(t *testing.T) { t.Parallel(); unwelcome(t, node.Addr()) })
@@ -233,7 +245,7 @@ func TestEnforcedAuth(t *testing.T) {
 	}
 }
 
-// A server without a JAAS section knows no logins. That is said, instead of waiting for ever.
+// A server without a JAAS section knows no logins. The client says so instead of waiting forever.
 func TestNoSASL(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{})

@@ -16,7 +16,8 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// Credentials are presented on every connection before anything else, so that watches on protected nodes are armed again with their rights.
+// Credentials are presented on every connection before anything else, so that watches on protected nodes are
+// armed again with their rights.
 func TestCredentialsThroughReconnect(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -57,7 +58,8 @@ func TestCredentialsThroughReconnect(t *testing.T) {
 	for _, a := range actors {
 		a.states.Next(framework.Reconnected, 1)
 		assert.Equal(t, framework.EventNodeDataChanged, kit.Receive(t, "the missed change", watches[a][0].C).Type)
-		assert.Equal(t, framework.EventNodeChildrenChanged, kit.Receive(t, "the missed child", watches[a][1].C).Type)
+		assert.Equal(t, framework.EventNodeChildrenChanged,
+			kit.Receive(t, "the missed child", watches[a][1].C).Type)
 		// What the one-shot watches below have to tell, it hears too.
 		for kit.Receive(t, "the gap", watches[a][2].C).Type != framework.EventReset {
 		}
@@ -66,14 +68,16 @@ func TestCredentialsThroughReconnect(t *testing.T) {
 		assert.Equal(t, "meanwhile", string(data))
 		// The persistent watch is armed again, with its rights.
 		require.NoError(t, insider.Delete().ForPath(kit.Context(t), a.name+"/new"))
-		assert.Equal(t, framework.Event{Type: framework.EventNodeDeleted, Path: a.name + "/new"}, kit.Receive(t, "a new event", watches[a][2].C))
+		assert.Equal(t, framework.Event{Type: framework.EventNodeDeleted, Path: a.name + "/new"},
+			kit.Receive(t, "a new event", watches[a][2].C))
 		assert.False(t, a.states.Heard())
 	}
 	stats := link.Stats()
 	assert.EqualValues(t, before+2, stats.Accepted-stats.Refused, "one new connection each")
 }
 
-// A credential that the server refuses closes the connection each time. That is told, and the server is not hammered.
+// A credential that the server refuses closes the connection each time. That is told, and the server is not
+// hammered.
 func TestRefusedCredential(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -89,10 +93,12 @@ func TestRefusedCredential(t *testing.T) {
 	t.Logf("%d connections in 3 s", stats.Accepted)
 	assert.LessOrEqual(t, stats.Accepted, int64(12))
 	// In between there is a connection each time: the server answers the handshake before it refuses.
-	kit.Soon(t, "the reason is told", func() bool { return errors.Is(c.WaitConnected(ctx), framework.ErrAuthFailed) })
+	kit.Soon(t, "the reason is told",
+		func() bool { return errors.Is(c.WaitConnected(ctx), framework.ErrAuthFailed) })
 }
 
-// A request of exactly the server's limit is executed, one byte more is refused before it is sent and costs nothing.
+// A request of exactly the server's limit is executed, one byte more is refused before it is sent and costs
+// nothing.
 func TestPacketLimit(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -112,14 +118,16 @@ func TestPacketLimit(t *testing.T) {
 		assert.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
 		assert.False(t, a.states.Heard(), "the connection lives")
 
-		_, err = a.Transaction(ctx, a.TransactionOp().SetData().ForPath(path, make([]byte, limit/2)), a.TransactionOp().SetData().ForPath(path, make([]byte, limit/2)))
+		_, err = a.Transaction(ctx, a.TransactionOp().SetData().ForPath(path, make([]byte, limit/2)),
+			a.TransactionOp().SetData().ForPath(path, make([]byte, limit/2)))
 		assert.ErrorIs(t, err, framework.ErrTooLarge)
 	}
 	// That it is the server's limit: a client told otherwise loses its connection.
 	reckless, _ := kit.Connected(t, node.ConnectString(), framework.WithMaxFrame(2*limit))
 	states := kit.Watch(t, reckless)
 	states.Next(framework.Connected, 1)
-	_, err := reckless.SetData().InBackground().ForPath(kit.Context(t), "/zookeeper", make([]byte, limit)).Wait(kit.Context(t))
+	_, err := reckless.SetData().InBackground().ForPath(kit.Context(t), "/zookeeper", make([]byte, limit)).
+		Wait(kit.Context(t))
 	assert.ErrorIs(t, err, framework.ErrConnectionLoss)
 	assert.ErrorIs(t, err, framework.ErrTooLarge)
 	states.Next(framework.Suspended, 1)

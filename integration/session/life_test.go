@@ -39,15 +39,16 @@ func TestCloseIsAcknowledged(t *testing.T) {
 	}
 }
 
-// A server that hangs longer than the session timeout: suspended within the silence that the rule allows, lost when it says so, and back with
-// the next session.
+// A server that hangs longer than the session timeout: suspended within the silence that the rule allows,
+// lost when it says so, and back with the next session.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
 	actors := two(t, node.ConnectString(), brief)
 	holds := map[*actor][2]*framework.Hold{}
 	for _, a := range actors {
-		holds[a] = [2]*framework.Hold{a.hold(t, a.ephemeral(t, "a"), framework.SuspendedIsLoss), a.hold(t, a.ephemeral(t, "b"), framework.SessionOnly)}
+		holds[a] = [2]*framework.Hold{a.hold(t, a.ephemeral(t, "a"), framework.SuspendedIsLoss),
+			a.hold(t, a.ephemeral(t, "b"), framework.SessionOnly)}
 	}
 	node.Pause()
 	paused := time.Now()
@@ -81,7 +82,7 @@ func TestServerHangs(t *testing.T) {
 		second, err := a.Session(kit.Context(t))
 		require.NoError(t, err)
 		assert.NotEqual(t, a.first.ID(), second.ID())
-		// The new session came behind the end of the old one.
+		// The new session came after the end of the old one.
 		assert.False(t, there(t, a.Client, a.name+"/a"))
 		assert.False(t, there(t, a.Client, a.name+"/b"))
 		assert.False(t, a.states.Heard())
@@ -184,8 +185,8 @@ func TestHalfReattach(t *testing.T) {
 	}
 }
 
-// Somebody else ends the session with its id and password. The connection breaks, and the next answer says that it is over: nobody waits for
-// the timeout.
+// Somebody else ends the session with its id and password. The connection breaks, and the next answer says
+// that it is over: nobody waits for the timeout.
 func TestSessionIsEndedBySomebodyElse(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -198,7 +199,8 @@ func TestSessionIsEndedBySomebodyElse(t *testing.T) {
 		t.Logf("known %v after the end", at.Sub(ended))
 		assert.Less(t, at.Sub(ended), time.Second)
 		cause := context.Cause(h.Context())
-		assert.True(t, assert.ObjectsAreEqual(framework.ErrNodeDeleted, cause) || assert.ErrorIs(t, cause, framework.ErrSessionLost), "%v", cause)
+		assert.True(t, assert.ObjectsAreEqual(framework.ErrNodeDeleted, cause) ||
+			assert.ErrorIs(t, cause, framework.ErrSessionLost), "%v", cause)
 		a.states.Next(framework.Suspended, 1)
 		a.states.Next(framework.Lost, 1)
 		a.states.Next(framework.Reconnected, 2)
@@ -209,8 +211,8 @@ func TestSessionIsEndedBySomebodyElse(t *testing.T) {
 	}
 }
 
-// A server whose data was wiped knows neither the session nor the zxids that the client has seen: it refuses. The session ends on time, and
-// after a while the client believes what it sees.
+// A server whose data was wiped knows neither the session nor the zxids that the client has seen: it refuses.
+// The session ends on time, and after a while the client believes what it sees.
 func TestDataIsWiped(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})

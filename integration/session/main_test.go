@@ -18,7 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // tick is the servers' unit of time here: they expire sessions with this precision.
 const tick = 200 * time.Millisecond
 
-// Session timeouts: brief where a story waits for the end of one, calm where a busy machine shall not make a suspension of its own.
+// Session timeouts: brief where a story waits for the end of one, calm where a busy machine must not make a
+// suspension of its own.
 const (
 	brief = 4 * time.Second
 	calm  = 15 * time.Second
@@ -62,7 +63,8 @@ func two(t *testing.T, connect string, timeout time.Duration, opts ...framework.
 // ephemeral creates an ephemeral node of the actor's session.
 func (a *actor) ephemeral(t *testing.T, name string) string {
 	t.Helper()
-	path, err := a.Create().WithMode(framework.Ephemeral).CreatingParentsIfNeeded().ForPath(kit.Context(t), a.name+"/"+name, nil)
+	path, err := a.Create().WithMode(framework.Ephemeral).CreatingParentsIfNeeded().
+		ForPath(kit.Context(t), a.name+"/"+name, nil)
 	require.NoError(t, err)
 	return path
 }
@@ -74,7 +76,7 @@ func (a *actor) hold(t *testing.T, path string, loss framework.LossPolicy) *fram
 	return h
 }
 
-// there says whether a node exists, as seen by any client behind everything that was committed before.
+// there says whether a node exists, as seen by any client after everything that was committed before.
 func there(t *testing.T, c *framework.Client, path string) bool {
 	t.Helper()
 	ctx := kit.Context(t)

@@ -33,7 +33,8 @@ func TestChrootAndNamespace(t *testing.T) {
 		require.NoError(t, err)
 		_, err = root.Create().CreatingParentsIfNeeded().ForPath(ctx, "/apps/one/other/deeper"+name, nil)
 		require.NoError(t, err)
-		assert.Equal(t, framework.Event{Type: framework.EventNodeCreated, Path: name}, kit.Receive(t, "the event", events.C))
+		assert.Equal(t, framework.Event{Type: framework.EventNodeCreated, Path: name},
+			kit.Receive(t, "the event", events.C))
 		names, err := a.UsingNamespace("").GetChildren().ForPath(ctx, "/")
 		require.NoError(t, err)
 		assert.Subset(t, names, []string{"team", "other"})
@@ -43,7 +44,8 @@ func TestChrootAndNamespace(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, there(t, root, fmt.Sprintf("/apps/one/fresh%d/x", i)))
 
-		results, err := a.Transaction(ctx, a.TransactionOp().Check().ForPath(path), a.TransactionOp().Create().ForPath(path+"/c", nil))
+		results, err := a.Transaction(ctx, a.TransactionOp().Check().ForPath(path),
+			a.TransactionOp().Create().ForPath(path+"/c", nil))
 		require.NoError(t, err)
 		assert.Equal(t, path+"/c", results[1].Path)
 		_, err = a.GetData().ForPath(ctx, "/none")
@@ -102,7 +104,8 @@ func createModes(t *testing.T, a *actor, observer *framework.Client) {
 	fleeting, stat := create(framework.EphemeralSequential, "fleeting-", 0)
 	assert.Equal(t, a.name+"/fleeting-0000000003", fleeting)
 	assert.Equal(t, a.first.ID(), stat.EphemeralOwner)
-	protected, err := a.Create().WithProtection().WithMode(framework.EphemeralSequential).ForPath(ctx, a.name+"/p-", nil)
+	protected, err := a.Create().WithProtection().WithMode(framework.EphemeralSequential).
+		ForPath(ctx, a.name+"/p-", nil)
 	assert.NoError(t, err)
 	assert.Regexp(t, `^/client-\d/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-p-0000000004$`, protected)
 
@@ -137,7 +140,8 @@ func createModes(t *testing.T, a *actor, observer *framework.Client) {
 	}
 
 	assert.NoError(t, a.Close())
-	for path, want := range map[string]bool{persistent: false, sequential: false, a.name + "/ephemeral": true, fleeting: true, protected: true} {
+	for path, want := range map[string]bool{persistent: false, sequential: false, a.name + "/ephemeral": true,
+		fleeting: true, protected: true} {
 		assert.Equal(t, want, gone(path), path)
 	}
 }
@@ -194,8 +198,8 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// Watches of all kinds through a reconnect: what happened in the gap is told, by an event of its own where the server can know, by a reset
-// where it cannot, and afterwards everything works on.
+// Watches of all kinds through a reconnect: what happened in the gap is told, by an event of its own where
+// the server can know, by a reset where it cannot, and afterwards everything works on.
 func TestWatchesThroughReconnect(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -216,7 +220,8 @@ func TestWatchesThroughReconnect(t *testing.T) {
 		}
 		var w watches
 		var err error
-		w.recursive, err = a.Watches().Add().WithMode(framework.PersistentRecursiveWatch).ForPath(ctx, a.name+"/tree")
+		w.recursive, err = a.Watches().Add().WithMode(framework.PersistentRecursiveWatch).
+			ForPath(ctx, a.name+"/tree")
 		require.NoError(t, err)
 		w.persistent, err = a.Watches().Add().WithMode(framework.PersistentWatch).ForPath(ctx, a.name+"/list")
 		require.NoError(t, err)
@@ -231,9 +236,11 @@ func TestWatchesThroughReconnect(t *testing.T) {
 		all[a] = w
 
 		make(a.name + "/tree/a/b")
-		assert.Equal(t, framework.Event{Type: framework.EventNodeCreated, Path: a.name + "/tree/a/b"}, kit.Receive(t, "an event", w.recursive.C))
+		assert.Equal(t, framework.Event{Type: framework.EventNodeCreated, Path: a.name + "/tree/a/b"},
+			kit.Receive(t, "an event", w.recursive.C))
 		make(a.name + "/list/x")
-		assert.Equal(t, framework.Event{Type: framework.EventNodeChildrenChanged, Path: a.name + "/list"}, kit.Receive(t, "an event", w.persistent.C))
+		assert.Equal(t, framework.Event{Type: framework.EventNodeChildrenChanged, Path: a.name + "/list"},
+			kit.Receive(t, "an event", w.persistent.C))
 	}
 	link.Cut()
 	for _, a := range actors {
@@ -250,16 +257,21 @@ func TestWatchesThroughReconnect(t *testing.T) {
 		assert.Equal(t, framework.EventNodeCreated, kit.Receive(t, "an event", w.created.C).Type)
 		assert.Equal(t, framework.EventNodeDeleted, kit.Receive(t, "an event", w.deleted.C).Type)
 		assert.Equal(t, framework.EventNodeDeleted, kit.Receive(t, "an event", w.deletedExists.C).Type)
-		assert.Equal(t, framework.Event{Type: framework.EventReset, Path: a.name + "/tree"}, kit.Receive(t, "the gap", w.recursive.C))
-		assert.Equal(t, framework.Event{Type: framework.EventReset, Path: a.name + "/list"}, kit.Receive(t, "the gap", w.persistent.C))
+		assert.Equal(t, framework.Event{Type: framework.EventReset, Path: a.name + "/tree"},
+			kit.Receive(t, "the gap", w.recursive.C))
+		assert.Equal(t, framework.Event{Type: framework.EventReset, Path: a.name + "/list"},
+			kit.Receive(t, "the gap", w.persistent.C))
 
 		make(a.name + "/tree/a/c")
-		assert.Equal(t, framework.Event{Type: framework.EventNodeCreated, Path: a.name + "/tree/a/c"}, kit.Receive(t, "an event", w.recursive.C))
+		assert.Equal(t, framework.Event{Type: framework.EventNodeCreated, Path: a.name + "/tree/a/c"},
+			kit.Receive(t, "an event", w.recursive.C))
 		make(a.name + "/list/y")
-		assert.Equal(t, framework.Event{Type: framework.EventNodeChildrenChanged, Path: a.name + "/list"}, kit.Receive(t, "an event", w.persistent.C))
+		assert.Equal(t, framework.Event{Type: framework.EventNodeChildrenChanged, Path: a.name + "/list"},
+			kit.Receive(t, "an event", w.persistent.C))
 		_, err := observer.SetData().ForPath(ctx, a.name+"/quiet", []byte("x"))
 		require.NoError(t, err)
-		assert.Equal(t, framework.EventNodeDataChanged, kit.Receive(t, "an event", w.quiet.C).Type, "it was armed again, and only now has something to tell")
+		assert.Equal(t, framework.EventNodeDataChanged, kit.Receive(t, "an event", w.quiet.C).Type,
+			"it was armed again, and only now has something to tell")
 
 		w.recursive.Stop()
 		w.persistent.Stop()
@@ -282,14 +294,15 @@ func TestBackgroundOrder(t *testing.T) {
 			var sets []*framework.Pending[framework.Stat]
 			a.Create().InBackground().ForPath(ctx, a.name, nil)
 			for i := range count {
-				created := a.Create().WithMode(framework.EphemeralSequential).InBackground().ForPath(ctx, a.name+"/n-", nil)
+				created := a.Create().WithMode(framework.EphemeralSequential).InBackground().
+					ForPath(ctx, a.name+"/n-", nil)
 				created.Then(func(framework.CreateResult, error) { order <- i })
 				creates = append(creates, created)
 				sets = append(sets, a.SetData().WithVersion(int32(i)).InBackground().ForPath(ctx, a.name, nil))
 			}
 			listed, err := a.GetChildren().InBackground().ForPath(ctx, a.name).Wait(ctx)
 			assert.NoError(t, err)
-			assert.Len(t, listed.Names, count, "a read behind the writes sees them all")
+			assert.Len(t, listed.Names, count, "a read after the writes sees them all")
 			last := int64(0)
 			for i := range count {
 				created, err := creates[i].Wait(ctx)

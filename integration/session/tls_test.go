@@ -36,7 +36,8 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	a := &authority{t: t, pool: x509.NewCertPool()}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	a.key = newKey(t)
 	a.cert = a.sign(template, template, a.key)
 	a.pool.AddCert(a.cert)
@@ -61,15 +62,18 @@ func (a *authority) sign(template, parent *x509.Certificate, of *ecdsa.PrivateKe
 func (a *authority) issue(name string, serial int64) (*x509.Certificate, *ecdsa.PrivateKey) {
 	key := newKey(a.t)
 	return a.sign(&x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth},
 	}, a.cert, key), key
 }
 
 // client is the configuration of a client with a certificate of its own.
 func (a *authority) client(name string, serial int64) *tls.Config {
 	cert, key := a.issue(name, serial)
-	return &tls.Config{RootCAs: a.pool, Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}
+	return &tls.Config{RootCAs: a.pool,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}
 }
 
 // server is the configuration of a server: PEM files, as ZooKeeper takes them since 3.5.5.
@@ -78,14 +82,18 @@ func (a *authority) server(port int) []string {
 	cert, key := a.issue("server", 2)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(a.t, err)
-	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+	block := func(kind string, der []byte) []byte {
+		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	}
 	keys, trust := filepath.Join(dir, "keys.pem"), filepath.Join(dir, "trust.pem")
-	require.NoError(a.t, os.WriteFile(keys, append(block("PRIVATE KEY", der), block("CERTIFICATE", cert.Raw)...), 0o600))
+	require.NoError(a.t, os.WriteFile(keys, append(block("PRIVATE KEY", der), block("CERTIFICATE", cert.Raw)...),
+		0o600))
 	require.NoError(a.t, os.WriteFile(trust, block("CERTIFICATE", a.cert.Raw), 0o600))
 	return []string{
 		fmt.Sprintf("secureClientPort=%d", port), "secureClientPortAddress=127.0.0.1",
 		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
-		"ssl.keyStore.location=" + keys, "ssl.keyStore.type=PEM", "ssl.trustStore.location=" + trust, "ssl.trustStore.type=PEM",
+		"ssl.keyStore.location=" + keys, "ssl.keyStore.type=PEM", "ssl.trustStore.location=" + trust,
+		"ssl.trustStore.type=PEM",
 	}
 }
 
@@ -128,8 +136,10 @@ func TestTLS(t *testing.T) {
 	for what, opts := range map[string][]framework.Option{
 		"a client without a certificate":            {framework.WithTLS(&tls.Config{RootCAs: ca.pool})},
 		"a client that does not know the authority": {framework.WithTLS(&tls.Config{Certificates: stranger})},
-		"a client that expects somebody else":       {framework.WithTLS(&tls.Config{RootCAs: ca.pool, Certificates: stranger, ServerName: "elsewhere"})},
-		"a client in the clear":                     nil,
+		"a client that expects somebody else": {framework.WithTLS(&tls.Config{
+			RootCAs: ca.pool, Certificates: stranger, ServerName: "elsewhere",
+		})},
+		"a client in the clear": nil,
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -45,9 +45,10 @@ func barriers(g *group, s *scene) part {
 				case <-this.set:
 				case <-ctx.Done():
 				}
-				// A member may be behind, and know nothing of the barrier yet. Behind a write of one's own it does.
+				// A member may lag, and not know of the barrier yet. After a write of our own it does.
 				do(func(ctx context.Context) error {
-					_, err := g.clients[who].Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, fmt.Sprintf("%s/mark-%d", s.path, who), nil)
+					_, err := g.clients[who].Create().CreatingParentContainersIfNeeded().OrSetData().
+						ForPath(ctx, fmt.Sprintf("%s/mark-%d", s.path, who), nil)
 					return err
 				})
 				do(b.Wait)
@@ -65,7 +66,7 @@ func barriers(g *group, s *scene) part {
 // meeting is one round of a double barrier.
 type meeting struct {
 	path string
-	ctx  context.Context // ends when somebody has failed: the others would wait in vain
+	ctx  context.Context // ends when a client has failed: the others would wait for nothing
 	stop context.CancelFunc
 
 	mu      sync.Mutex

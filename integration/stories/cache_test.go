@@ -30,8 +30,8 @@ type copies struct {
 	played map[string]cache.Node // what the events of the tree come to
 }
 
-// caches has every client write into a tree of which all have copies: nodes come and go at random, and each has a mark whose number
-// grows. A round is done when the number has arrived in the client's own copies.
+// caches has every client write into a tree of which all have copies: nodes come and go at random, and each
+// has a mark whose number grows. A round is done when the number has arrived in the client's own copies.
 func caches(g *group, s *scene) part {
 	s.dirs = regexp.MustCompile(`^(/mark-\d|/[abc](/[abc])?)$`)
 	var writing sync.RWMutex // held for writing when nobody is to write
@@ -60,7 +60,8 @@ func caches(g *group, s *scene) part {
 		for n := 1; ctx.Err() == nil; n++ {
 			writing.RLock()
 			s.scribble(ctx, g.clients[who])
-			_, err := g.clients[who].Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, mark(s, who), []byte(strconv.Itoa(n)))
+			_, err := g.clients[who].Create().CreatingParentContainersIfNeeded().OrSetData().
+				ForPath(ctx, mark(s, who), []byte(strconv.Itoa(n)))
 			writing.RUnlock()
 			if s.fine(ctx, err) && all[who].arrived(ctx, s, who, n) {
 				s.done(who)
@@ -202,7 +203,8 @@ func (s *scene) equal(t *testing.T, g *group, all []*copies) {
 				have, want map[string]node
 			}{{"tree", has, tree}, {"played", played, tree}, {"children", children, top}} {
 				if !maps.Equal(pair.have, pair.want) {
-					differ = fmt.Sprintf("the copy (%s) of client %d is\n%v\nand should be\n%v", pair.what, who, pair.have, pair.want)
+					differ = fmt.Sprintf("the copy (%s) of client %d is\n%v\nand should be\n%v", pair.what, who, pair.have,
+						pair.want)
 					return false
 				}
 			}

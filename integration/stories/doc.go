@@ -17,6 +17,11 @@
 // A slow disk takes privileges that a test should not need. Instead "stutters" stops the members in short
 // bursts, one after the other: that is how a server behaves whose disk or garbage collector keeps it waiting.
 //
+// On three processes there are also stories of a few recipes alone: an election through a rolling restart and
+// a leader that is cut off, how soon the next one leads after a resignation or holds after a killed holder,
+// and turns at a lock and at leading while one thing after the other goes wrong. The worst cases for P1 are
+// in package promises.
+//
 // The report of ../run says how much each workload got done under each fault: one table for each kind of
 // server.
 package stories

@@ -95,7 +95,8 @@ func rwlocks(g *group, s *scene) part {
 			if !s.fine(ctx, err) {
 				continue
 			}
-			s.keep(ctx, r, &hold{who: who, token: lock.FencingToken(), shared: side.Kind() == rwlock.Read, valid: lock.Valid})
+			s.keep(ctx, r, &hold{who: who, token: lock.FencingToken(), shared: side.Kind() == rwlock.Read,
+				valid: lock.Valid})
 			if s.fine(ctx, lock.Release(ctx)) {
 				s.done(who)
 			}

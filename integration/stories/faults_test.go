@@ -81,7 +81,8 @@ var faults = []fault{
 	{"rolling restart", false, false, func(t *testing.T, g *group) {
 		require.NoError(t, cluster.RollingRestart(kit.Context(t), g.servers, true))
 	}},
-	// The network of one client hangs until its session has ended. It gives back nothing of what it holds, and others are granted all that.
+	// The network of one client hangs until its session has ended. It gives back nothing of what it holds, and
+	// others are granted all that.
 	{"session expires", false, false, func(t *testing.T, g *group) {
 		epoch := g.clients[0].State().Epoch
 		letGo := g.grabs(t, 0)

@@ -52,10 +52,18 @@ type group struct {
 	clients []*framework.Client
 	cables  []kit.Cable
 	scenes  []*scene
-	cling   [clients]atomic.Bool // who gives nothing back
+	cling   [clients]atomic.Bool // clients that give nothing back
 	ctx     context.Context      // ends when they are to stop
 	stop    context.CancelFunc
 	work    sync.WaitGroup
+}
+
+// rules tell a client what kind of servers it has.
+func rules() []framework.Option {
+	return []framework.Option{
+		framework.WithSessionTimeout(timeout), framework.WithStaleServerBound(stale),
+		framework.WithServerTick(tick),
+	}
 }
 
 // assemble has clients connect and begin with all workloads. The last client's network never fails by itself.
@@ -63,8 +71,7 @@ func assemble(t *testing.T, servers cluster.Cluster) *group {
 	t.Helper()
 	g := &group{t: t, servers: servers}
 	for who := range clients {
-		client, cable := kit.ConnectedTo(t, servers, who,
-			framework.WithSessionTimeout(timeout), framework.WithStaleServerBound(stale), framework.WithServerTick(tick))
+		client, cable := kit.ConnectedTo(t, servers, who, rules()...)
 		g.clients, g.cables = append(g.clients, client), append(g.cables, cable)
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())

@@ -8,9 +8,12 @@ import (
 
 	"github.com/testcontainers/testcontainers-go/log"
 	"go.uber.org/goleak"
+
+	"github.com/go-curator/curator/integration/internal/kit"
 )
 
 func TestMain(m *testing.M) {
+	kit.Hold()
 	log.SetDefault(log.NewNoopLogger()) // a dozen lines per container
 	goleak.VerifyTestMain(m)
 }

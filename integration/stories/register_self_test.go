@@ -19,7 +19,8 @@ func TestRegister(t *testing.T) {
 	lock := &register{capacity: 1}
 	first := &hold{who: 1, token: 7, weight: 1, valid: yes}
 	assert.NoError(t, enter(lock, first))
-	assert.ErrorContains(t, enter(lock, &hold{who: 2, token: 8, weight: 1, valid: func() bool { return !over }}), "at the same instant")
+	assert.ErrorContains(t, enter(lock, &hold{who: 2, token: 8, weight: 1, valid: func() bool { return !over }}),
+		"at the same instant")
 	lock.leave(first)
 	over = true
 	assert.ErrorContains(t, enter(lock, &hold{who: 1, token: 7, weight: 1, valid: yes}), "after 2 had 0x8")
@@ -29,11 +30,13 @@ func TestRegister(t *testing.T) {
 
 	both := &register{capacity: 1}
 	assert.NoError(t, enter(both, &hold{who: 1, token: 5, shared: true, weight: 1, valid: yes}))
-	assert.NoError(t, enter(both, &hold{who: 2, token: 4, shared: true, weight: 1, valid: yes}), "readers hold together, in any order")
+	assert.NoError(t, enter(both, &hold{who: 2, token: 4, shared: true, weight: 1, valid: yes}),
+		"readers hold together, in any order")
 	assert.ErrorContains(t, enter(both, &hold{who: 3, token: 6, weight: 1, valid: yes}), "at the same instant")
 
 	leases := &register{capacity: 2}
 	assert.NoError(t, enter(leases, &hold{who: 1, weight: 1, valid: yes}))
 	assert.NoError(t, enter(leases, &hold{who: 2, weight: 1, valid: yes}))
-	assert.ErrorContains(t, enter(leases, &hold{who: 3, weight: 1, valid: yes}), "at the same instant as 2 others")
+	assert.ErrorContains(t, enter(leases, &hold{who: 3, weight: 1, valid: yes}),
+		"at the same instant as 2 others")
 }

@@ -16,7 +16,7 @@ type hold struct {
 	valid func() bool
 }
 
-// register knows who has something, and finds out when two have what only one may.
+// register knows the present holders of something, and finds out when there are more than there may be.
 type register struct {
 	capacity int // leases; 1 for all else
 
@@ -26,9 +26,11 @@ type register struct {
 	exclusive *hold // the last one that was not shared
 }
 
-// enter takes down a hold that was granted, and says whether it is still valid. The error is what must not be.
+// enter takes down a hold that was granted, and says whether it is still valid. The error is what must not
+// be.
 //
-// If two are registered for some time together, then this is called for one of them in that time: nothing is missed in between.
+// If two are registered for some time together, then this is called for one of them in that time: nothing is
+// missed in between.
 func (r *register) enter(h *hold) (valid bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,14 +54,16 @@ func (r *register) enter(h *hold) (valid bool, err error) {
 	}
 	if weight > r.capacity {
 		one := beside[0]
-		err = fmt.Errorf("%d holds (token %#x) at the same instant as %d others, of whom one is %d (token %#x)", h.who, h.token, len(beside), one.who, one.token)
+		err = fmt.Errorf("%d holds (token %#x) at the same instant as %d others, of whom one is %d (token %#x)",
+			h.who, h.token, len(beside), one.who, one.token)
 	}
 	before := r.largest
 	if h.shared {
 		before = r.exclusive
 	}
-	// One who holds the same node again has the same token.
-	if before != nil && h.token != 0 && h.token <= before.token && (h.token != before.token || h.who != before.who) {
+	// A client that holds the same node again has the same token.
+	if before != nil && h.token != 0 && h.token <= before.token &&
+		(h.token != before.token || h.who != before.who) {
 		err = fmt.Errorf("%d has token %#x, after %d had %#x", h.who, h.token, before.who, before.token)
 	}
 	if r.largest == nil || h.token > r.largest.token {

@@ -15,11 +15,11 @@ type rounds[T any] struct {
 
 type round[T any] struct {
 	what T
-	left int           // who is not done
+	left int           // clients that are not done
 	over chan struct{} // closed when all are done
 }
 
-// get returns a round, which begins with the first who asks.
+// get returns a round. It begins with the first call for it.
 func (r *rounds[T]) get(n int) *round[T] {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -48,7 +48,8 @@ func (s *scene) fail(format string, args ...any) {
 	s.t.Errorf(s.name+": "+format, args...)
 }
 
-// fine says whether there is no error. Then it takes a breath; what kind of error it may be is always the same.
+// fine says whether there is no error. Then it takes a breath; what kind of error it may be is always the
+// same.
 func (s *scene) fine(ctx context.Context, err error) bool {
 	s.t.Helper()
 	if err == nil {
@@ -58,7 +59,8 @@ func (s *scene) fine(ctx context.Context, err error) bool {
 		return false
 	}
 	for _, expected := range []error{
-		framework.ErrConnectionLoss, framework.ErrNotConnected, framework.ErrSessionLost, framework.ErrSuspended, framework.ErrSessionMoved,
+		framework.ErrConnectionLoss, framework.ErrNotConnected, framework.ErrSessionLost, framework.ErrSuspended,
+		framework.ErrSessionMoved,
 	} {
 		if errors.Is(err, expected) {
 			pause(ctx, 20*time.Millisecond)
@@ -70,8 +72,8 @@ func (s *scene) fine(ctx context.Context, err error) bool {
 	return false
 }
 
-// keep is for somebody who has just been granted something: it is registered for a while, or until it is lost. Who clings to things keeps it
-// until then.
+// keep is for a client that has just been granted something: it is registered for a while, or until it is
+// lost. A client that clings keeps it until then.
 func (s *scene) keep(ctx context.Context, r *register, h *hold) {
 	s.t.Helper()
 	if h.weight == 0 {
@@ -88,7 +90,8 @@ func (s *scene) keep(ctx context.Context, r *register, h *hold) {
 	s.holds[h.who].Add(1)
 	defer s.holds[h.who].Add(-1)
 	clings := func() bool { return s.g.cling[h.who].Load() && s.g.ctx.Err() == nil }
-	for end := time.Now().Add(rand.N(40 * time.Millisecond)); (time.Now().Before(end) || clings()) && h.valid(); {
+	for end := time.Now().Add(rand.N(40 * time.Millisecond)); (time.Now().Before(end) || clings()) &&
+		h.valid(); {
 		pause(context.WithoutCancel(ctx), 5*time.Millisecond)
 	}
 }

@@ -26,9 +26,14 @@ func TestOnOneServer(t *testing.T) {
 	tell(t, zkserver.StartEnsemble(t, 1, zkserver.Options{TickTime: tick, SyncLimit: syncLimit}), false)
 }
 
+func threeServers(t *testing.T) *zkserver.Ensemble {
+	t.Helper()
+	return zkserver.StartEnsemble(t, 3, zkserver.Options{TickTime: tick, SyncLimit: syncLimit})
+}
+
 func TestOnThreeServers(t *testing.T) {
 	t.Parallel()
-	tell(t, zkserver.StartEnsemble(t, 3, zkserver.Options{TickTime: tick, SyncLimit: syncLimit}), false)
+	tell(t, threeServers(t), false)
 }
 
 func TestInContainers(t *testing.T) {
@@ -37,14 +42,16 @@ func TestInContainers(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	servers, err := zkcontainer.RunEnsemble(kit.Context(t), 3, zkcontainer.WithTickTime(tick), zkcontainer.WithSyncLimit(syncLimit))
+	servers, err := zkcontainer.RunEnsemble(kit.Context(t), 3, zkcontainer.WithTickTime(tick),
+		zkcontainer.WithSyncLimit(syncLimit))
 	require.NoError(t, err)
 	kit.RanOn(t, "3 containers")
 	t.Cleanup(func() { assert.NoError(t, servers.Terminate(context.Background())) })
 	tell(t, servers, true)
 }
 
-// tell has the clients do everything while everything goes wrong, one thing after the other. With few these are not quite all.
+// tell has the clients do everything while everything goes wrong, one thing after the other. With few these
+// are not quite all.
 func tell(t *testing.T, servers cluster.Cluster, few bool) {
 	began := time.Now()
 	g := assemble(t, servers)
@@ -87,5 +94,6 @@ func tell(t *testing.T, servers cluster.Cluster, few bool) {
 	for _, s := range g.scenes {
 		rounds += s.total()
 	}
-	kit.Figure(t, "stories on %s: %d rounds in %v", servers.Name(), rounds, time.Since(began).Round(100*time.Millisecond))
+	kit.Figure(t, "stories on %s: %d rounds in %v", servers.Name(), rounds,
+		time.Since(began).Round(100*time.Millisecond))
 }

@@ -41,12 +41,16 @@ const (
 )
 
 var names = map[Op]string{
-	Create: "create", Delete: "delete", Exists: "exists", GetData: "getData", SetData: "setData", GetACL: "getACL", SetACL: "setACL",
-	GetChildren: "getChildren", Sync: "sync", Ping: "ping", GetChildren2: "getChildren2", Check: "check", Multi: "multi",
+	Create: "create", Delete: "delete", Exists: "exists", GetData: "getData", SetData: "setData",
+	GetACL: "getACL", SetACL: "setACL",
+	GetChildren: "getChildren", Sync: "sync", Ping: "ping", GetChildren2: "getChildren2", Check: "check",
+	Multi:   "multi",
 	Create2: "create2", Reconfig: "reconfig", CheckWatches: "checkWatches", RemoveWatches: "removeWatches",
-	CreateContainer: "createContainer", CreateTTL: "createTTL", MultiRead: "multiRead", Auth: "auth", SetWatches: "setWatches",
-	SASL: "sasl", GetEphemerals: "getEphemerals", GetAllChildrenNumber: "getAllChildrenNumber", SetWatches2: "setWatches2",
-	AddWatch: "addWatch", WhoAmI: "whoAmI", CloseSession: "closeSession", Connect: "connect",
+	CreateContainer: "createContainer", CreateTTL: "createTTL", MultiRead: "multiRead", Auth: "auth",
+	SetWatches: "setWatches",
+	SASL:       "sasl", GetEphemerals: "getEphemerals", GetAllChildrenNumber: "getAllChildrenNumber",
+	SetWatches2: "setWatches2",
+	AddWatch:    "addWatch", WhoAmI: "whoAmI", CloseSession: "closeSession", Connect: "connect",
 }
 
 // String is the name ZooKeeper gives the operation.

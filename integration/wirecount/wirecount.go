@@ -42,7 +42,8 @@ func (r Requests) Counts() map[Op]int {
 
 // Without leaves some operations out, as in Without(Ping).
 func (r Requests) Without(ops ...Op) Requests {
-	return slices.DeleteFunc(slices.Clone(r), func(request Request) bool { return slices.Contains(ops, request.Op) })
+	return slices.DeleteFunc(slices.Clone(r),
+		func(request Request) bool { return slices.Contains(ops, request.Op) })
 }
 
 // Ops are the operations in order.
@@ -58,7 +59,8 @@ func (r Requests) Ops() []Op {
 func (r Requests) String() string {
 	var lines []string
 	for _, request := range r {
-		lines = append(lines, strings.TrimSpace(strconv.Itoa(request.Conn)+": "+request.Op.String()+" "+request.Path))
+		line := strconv.Itoa(request.Conn) + ": " + request.Op.String() + " " + request.Path
+		lines = append(lines, strings.TrimSpace(line))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -45,7 +45,8 @@ func TestRequestsOfARealClient(t *testing.T) {
 	all := counter.Requests().Without(Ping)
 	assert.Equal(t, Connect, all[0].Op)
 	assert.Equal(t, CloseSession, all[len(all)-1].Op)
-	assert.Equal(t, map[Op]int{Connect: 1, Create: 1, GetData: 2, GetChildren2: 1, Multi: 1, CloseSession: 1}, all.Counts())
+	assert.Equal(t, map[Op]int{Connect: 1, Create: 1, GetData: 2, GetChildren2: 1, Multi: 1, CloseSession: 1},
+		all.Counts())
 }
 
 func TestFourLetterCommandsAreNotRequests(t *testing.T) {

@@ -27,33 +27,38 @@ const (
 	startTimeout = 5 * time.Minute
 )
 
-// ErrNoImage says that the image is neither on the machine nor to be had.
-var ErrNoImage = errors.New("zkcontainer: no image of ZooKeeper: where no registry can be reached, export ZOOKEEPER_IMAGE=$(integration/image/build)")
+// ErrNoImage says that the image is neither on the machine nor available.
+var ErrNoImage = errors.New("zkcontainer: no image of ZooKeeper: where no registry can be reached, export " +
+	"ZOOKEEPER_IMAGE=$(integration/image/build)")
 
-// Container is one ZooKeeper server in a container. Its methods are those of testcontainers, safe as they say; Stop and Start keep the data, and
-// Start returns when the server serves again. Call Terminate, or testcontainers.CleanupContainer before looking at the error of [Run].
+// Container is one ZooKeeper server in a container. Its methods are those of testcontainers, safe as they
+// say; Stop and Start keep the data, and Start returns when the server serves again. Call Terminate, or
+// testcontainers.CleanupContainer before looking at the error of [Run].
 type Container struct {
 	*testcontainers.DockerContainer
 	addr string
 }
 
-// Run starts one server and returns when it serves, within five minutes if ctx has no deadline. Options are those of testcontainers and of this
-// package. The client port is published at 127.0.0.1; at all addresses only where Docker's host is not ours (DOCKER_HOST, tests in a container). An error matches [ErrNoDocker] or [ErrNoImage] if that is why; the container may then be nil, which Terminate takes well.
+// Run starts one server and returns when it serves, within five minutes if ctx has no deadline. Options are
+// those of testcontainers and of this package. The client port is published at 127.0.0.1; at all addresses
+// only where Docker's host is not ours (DOCKER_HOST, tests in a container). An error matches [ErrNoDocker] or
+// [ErrNoImage] if that is why; the container may then be nil, which Terminate takes well.
 func Run(ctx context.Context, opts ...testcontainers.ContainerCustomizer) (*Container, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	if err := prepare(ctx); err != nil {
 		return nil, err
 	}
-	made, addr, err := launch(ctx, append([]testcontainers.ContainerCustomizer{testcontainers.WithWaitStrategy(&serves{})}, opts...)...)
+	made, addr, err := launch(ctx,
+		append([]testcontainers.ContainerCustomizer{testcontainers.WithWaitStrategy(&serves{})}, opts...)...)
 	if made == nil {
 		return nil, err
 	}
 	return &Container{made, addr}, err
 }
 
-// ConnectionString is the host:port that a client needs. It stays the same over Stop and Start, and is there while the server is down. It does
-// not block; ctx is for the likeness to testcontainers' modules.
+// ConnectionString is the host:port that a client needs. It stays the same over Stop and Start, and is there
+// while the server is down. It does not block; ctx is for the likeness to testcontainers' modules.
 func (c *Container) ConnectionString(ctx context.Context) (string, error) { return c.addr, ctx.Err() }
 
 // Terminate removes the container with its data. It is no error if it has gone already, or was never there.
@@ -72,10 +77,13 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // portTaken are the ways in which Docker says that the port on the host is somebody else's.
-var portTaken = regexp.MustCompile(`port is already allocated|address already in use|[Pp]orts are not available`)
+var portTaken = regexp.MustCompile(
+	`port is already allocated|address already in use|[Pp]orts are not available`)
 
 // launch runs a container with a published port that it keeps over restarts, and says where that is.
-func launch(ctx context.Context, opts ...testcontainers.ContainerCustomizer) (*testcontainers.DockerContainer, string, error) {
+func launch(
+	ctx context.Context, opts ...testcontainers.ContainerCustomizer,
+) (*testcontainers.DockerContainer, string, error) {
 	for attempt := 1; ; attempt++ {
 		made, addr, err := launchAt(ctx, pickPort(), opts...)
 		if err == nil || !portTaken.MatchString(err.Error()) || attempt == 5 || ctx.Err() != nil {
@@ -87,7 +95,9 @@ func launch(ctx context.Context, opts ...testcontainers.ContainerCustomizer) (*t
 	}
 }
 
-func launchAt(ctx context.Context, port int, opts ...testcontainers.ContainerCustomizer) (*testcontainers.DockerContainer, string, error) {
+func launchAt(
+	ctx context.Context, port int, opts ...testcontainers.ContainerCustomizer,
+) (*testcontainers.DockerContainer, string, error) {
 	image := DefaultImage
 	if other := os.Getenv("ZOOKEEPER_IMAGE"); other != "" {
 		image = other
@@ -116,11 +126,13 @@ func launchAt(ctx context.Context, port int, opts ...testcontainers.ContainerCus
 	if err != nil {
 		return made, "", fmt.Errorf("zkcontainer: %s: %w", image, err)
 	}
-	return made, plain(net.JoinHostPort(name, strconv.Itoa(port))), nil // Docker knows no port of a container that has ended already
+	// Docker knows no port of a container that has ended already
+	return made, plain(net.JoinHostPort(name, strconv.Itoa(port))), nil
 }
 
-// publishedTo is the address on Docker's host that a client port is published at. The servers ask nobody who he is, so it is the loopback where we share that
-// with Docker. Where we do not (a daemon on another machine, or tests in a container), it is all addresses: the zero one.
+// publishedTo is the address on Docker's host that a client port is published at. The servers ask nobody who
+// he is, so it is the loopback where we share that with Docker. Where we do not (a daemon on another machine,
+// or tests in a container), it is all addresses: the zero one.
 func publishedTo(ctx context.Context) (netip.Addr, error) {
 	provider, err := testcontainers.NewDockerProvider()
 	if err != nil {
@@ -141,7 +153,8 @@ func loopback(host string) netip.Addr {
 	return netip.Addr{}
 }
 
-// publishedAt has the host publish the client port, and that alone, at an address and a port of our choice: one of Docker's would change with every start.
+// publishedAt has the host publish the client port, and that alone, at an address and a port of our choice:
+// one of Docker's would change with every start.
 func publishedAt(host netip.Addr, port int) testcontainers.CustomizeRequestOption {
 	return func(req *testcontainers.GenericContainerRequest) error {
 		req.ExposedPorts = append(req.ExposedPorts, clientPort)
@@ -153,7 +166,8 @@ func publishedAt(host netip.Addr, port int) testcontainers.CustomizeRequestOptio
 			if config.PortBindings == nil {
 				config.PortBindings = network.PortMap{}
 			}
-			config.PortBindings[network.MustParsePort(clientPort)] = []network.PortBinding{{HostIP: host, HostPort: strconv.Itoa(port)}}
+			config.PortBindings[network.MustParsePort(clientPort)] = []network.PortBinding{{HostIP: host,
+				HostPort: strconv.Itoa(port)}}
 		}
 		return nil
 	}
@@ -170,7 +184,8 @@ func plain(addr string) string {
 // pickPort is a variable for the tests.
 var pickPort = freePort
 
-// freePort is below the ports that systems hand out by themselves, so that nobody gets it by chance while the server is down.
+// freePort is below the ports that systems hand out by themselves, so that nobody gets it by chance while the
+// server is down.
 func freePort() int {
 	const low, high = 20000, 30000
 	for range 100 {

@@ -66,14 +66,17 @@ func TestOptionsReachTheServer(t *testing.T) {
 	assert.Contains(t, conf, "maxSessionTimeout=7000\n", "the last of two lines counts")
 	assert.Contains(t, conf, "minSessionTimeout=900\n")
 	client, _ := kit.Connected(t, connect)
-	_, err = client.Create().WithMode(framework.PersistentTTL).WithTTL(time.Hour).ForPath(kit.Context(t), "/ttl", nil)
+	_, err = client.Create().WithMode(framework.PersistentTTL).WithTTL(time.Hour).
+		ForPath(kit.Context(t), "/ttl", nil)
 	assert.NoError(t, err, "the JVM's flag allows it")
 }
 
 func TestBadOptions(t *testing.T) {
 	for _, bad := range []testcontainers.ContainerCustomizer{
-		zkcontainer.WithTickTime(0), zkcontainer.WithTickTime(-time.Second), zkcontainer.WithTickTime(time.Microsecond),
-		zkcontainer.WithSyncLimit(0), zkcontainer.WithConfig("a = b"), zkcontainer.WithConfig("alone"), zkcontainer.WithConfig("=b"),
+		zkcontainer.WithTickTime(0), zkcontainer.WithTickTime(-time.Second),
+		zkcontainer.WithTickTime(time.Microsecond),
+		zkcontainer.WithSyncLimit(0), zkcontainer.WithConfig("a = b"), zkcontainer.WithConfig("alone"),
+		zkcontainer.WithConfig("=b"),
 		zkcontainer.WithJVMFlags(""), zkcontainer.WithJVMFlags("-Da=b c"),
 	} {
 		server, err := zkcontainer.Run(t.Context(), bad)
@@ -87,7 +90,7 @@ func TestBadOptions(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// An image that is not to be had is an error at once that says what to do.
+// An image that is not available is an error at once that says what to do.
 func TestNoImage(t *testing.T) {
 	server, err := zkcontainer.Run(kit.Context(t), testcontainers.WithImage("127.0.0.1:1/zookeeper:none"))
 	testcontainers.CleanupContainer(t, server)

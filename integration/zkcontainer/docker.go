@@ -16,7 +16,8 @@ import (
 )
 
 // ErrNoDocker says that no Docker daemon answers.
-var ErrNoDocker = errors.New("zkcontainer: no Docker daemon answers: start one, as integration/image/ensure-docker does on Debian, or let DOCKER_HOST say where it is")
+var ErrNoDocker = errors.New("zkcontainer: no Docker daemon answers: start one, as " +
+	"integration/image/ensure-docker does on Debian, or let DOCKER_HOST say where it is")
 
 const (
 	ryukDisabled = "TESTCONTAINERS_RYUK_DISABLED"
@@ -31,11 +32,12 @@ const (
 // preparing is a mutex that can be waited for under a context; prepared says that there is no more to do.
 var (
 	preparing = make(chan struct{}, 1)
-	prepared  bool // behind preparing
+	prepared  bool // guarded by preparing
 )
 
-// prepare looks, once for the process, whether Docker is there, arranges for what is to be done when the process dies, and removes what others
-// left behind. It must come before any call of testcontainers, which reads its settings only once.
+// prepare looks, once for the process, whether Docker is there, arranges for what is to be done when the
+// process dies, and removes what others left behind. It must come before any call of testcontainers, which
+// reads its settings only once.
 func prepare(ctx context.Context) error {
 	select {
 	case preparing <- struct{}{}:
@@ -51,7 +53,8 @@ func prepare(ctx context.Context) error {
 	}
 	if testcontainers.ReadConfig().RyukDisabled {
 		if err := watch(); err != nil {
-			log.Printf("zkcontainer: what this process leaves behind if it is killed will stay until this package is used again: %v", err)
+			log.Printf("zkcontainer: what this process leaves behind if it is killed will stay until this package "+
+				"is used again: %v", err)
 		}
 	}
 	if _, err := Sweep(ctx); err != nil {

@@ -19,9 +19,10 @@ import (
 
 var _ cluster.Cluster = (*Ensemble)(nil)
 
-// Ensemble is a group of servers in containers that form one ZooKeeper; of one member it is a server that is alone. The members talk to each
-// other on a network of their own, and are published to the host by another, so that they can be cut off from each other while clients reach
-// them. Clients come through a proxy for each member, in this process, whose address stays the same for life.
+// Ensemble is a group of servers in containers that form one ZooKeeper; of one member it is a server that is
+// alone. The members talk to each other on a network of their own, and are published to the host by another,
+// so that they can be cut off from each other while clients reach them. Clients come through a proxy for each
+// member, in this process, whose address stays the same for life.
 //
 // The faults are described at [cluster.Cluster]. What Docker has to do for them ends within a minute.
 type Ensemble struct {
@@ -40,10 +41,10 @@ type member struct {
 	port  int // on the host
 
 	mu          sync.Mutex
-	container   *testcontainers.DockerContainer // nil once wiped; behind mu
-	addr        string                          // where the host publishes it; behind mu
-	state       state                           // behind mu
-	partitioned bool                            // behind mu
+	container   *testcontainers.DockerContainer // nil once wiped; guarded by mu
+	addr        string                          // where the host publishes it; guarded by mu
+	state       state                           // guarded by mu
+	partitioned bool                            // guarded by mu
 }
 
 type state int
@@ -54,9 +55,11 @@ const (
 	paused
 )
 
-// RunEnsemble starts size servers and returns when all serve, within five minutes if ctx has no deadline. Options are those of [Run]; they
-// apply to every member. After an error nothing is left.
-func RunEnsemble(ctx context.Context, size int, opts ...testcontainers.ContainerCustomizer) (*Ensemble, error) {
+// RunEnsemble starts size servers and returns when all serve, within five minutes if ctx has no deadline.
+// Options are those of [Run]; they apply to every member. After an error nothing is left.
+func RunEnsemble(
+	ctx context.Context, size int, opts ...testcontainers.ContainerCustomizer,
+) (*Ensemble, error) {
 	if size < 1 {
 		return nil, fmt.Errorf("zkcontainer: an ensemble of %d", size)
 	}
@@ -83,7 +86,8 @@ func (e *Ensemble) start(ctx context.Context, size int) error {
 	}
 	// Docker publishes ports by the first network in alphabetical order, which has to be the bridge.
 	e.network = "zookeeper-" + strings.ToLower(rand.Text())
-	made, err := e.docker.NetworkCreate(ctx, e.network, client.NetworkCreateOptions{Driver: "bridge", Labels: all})
+	made, err := e.docker.NetworkCreate(ctx, e.network,
+		client.NetworkCreateOptions{Driver: "bridge", Labels: all})
 	if err != nil {
 		return fmt.Errorf("zkcontainer: network: %w", err)
 	}
@@ -143,8 +147,11 @@ func (e *Ensemble) create(ctx context.Context, i int) error {
 	return err
 }
 
-// fastElections: what costs when an ensemble starts is not the JVM but the pauses between the rounds of its election.
-var fastElections = testcontainers.CustomizeRequestOption(func(req *testcontainers.GenericContainerRequest) error {
+// fastElections: what costs when an ensemble starts is not the JVM but the pauses between the rounds of its
+// election.
+var fastElections = testcontainers.CustomizeRequestOption(func(
+	req *testcontainers.GenericContainerRequest,
+) error {
 	add(req, jvmFlags, "-Dzookeeper.cnxTimeout=500",
 		"-Dzookeeper.fastleader.minNotificationInterval=300", "-Dzookeeper.fastleader.maxNotificationInterval=300")
 	// A member that was cut off comes back with another address.
@@ -163,7 +170,8 @@ func (e *Ensemble) servers() string {
 // alias is a member's name on the ensemble's network.
 func alias(i int) string { return fmt.Sprintf("zoo%d", i+1) }
 
-// Terminate ends the proxies and removes the containers, with their data, and the network. It is no error if some have gone already.
+// Terminate ends the proxies and removes the containers, with their data, and the network. It is no error if
+// some have gone already.
 func (e *Ensemble) Terminate(ctx context.Context) error {
 	if e == nil {
 		return nil
@@ -179,12 +187,14 @@ func (e *Ensemble) Terminate(ctx context.Context) error {
 			container := m.container
 			m.container, m.state = nil, down
 			m.mu.Unlock()
-			errs[i] = testcontainers.TerminateContainer(container, testcontainers.StopContext(ctx), testcontainers.StopTimeout(0))
+			errs[i] = testcontainers.TerminateContainer(container, testcontainers.StopContext(ctx),
+				testcontainers.StopTimeout(0))
 		})
 	}
 	ending.Wait()
 	if e.networkID != "" {
-		if _, err := e.docker.NetworkRemove(ctx, e.networkID, client.NetworkRemoveOptions{}); err != nil && !isNotFound(err) {
+		if _, err := e.docker.NetworkRemove(ctx, e.networkID, client.NetworkRemoveOptions{}); err != nil &&
+			!isNotFound(err) {
 			errs = append(errs, fmt.Errorf("zkcontainer: network: %w", err))
 		}
 	}

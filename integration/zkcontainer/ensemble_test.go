@@ -36,7 +36,8 @@ func TestContract(t *testing.T) {
 	clustertest.Run(t, ensemble(t, 3), clustertest.Timing{Tick: 500 * time.Millisecond, SyncLimit: 4})
 }
 
-// A service's story: the lock passes on while the leader of the servers dies, and a client that is cut off loses its lock in time.
+// A service's story: the lock passes on while the leader of the servers dies, and a client that is cut off
+// loses its lock in time.
 func TestLocksGoThrough(t *testing.T) {
 	t.Parallel()
 	ctx := kit.Context(t)
@@ -46,12 +47,7 @@ func TestLocksGoThrough(t *testing.T) {
 	second, _ := kit.Connected(t, e.ConnectString(), framework.WithSessionTimeout(timeout))
 	held, err := mutex.New(first, "/lock").Acquire(ctx)
 	require.NoError(t, err)
-	waiting := make(chan *mutex.Lock, 1)
-	go func() {
-		lock, err := mutex.New(second, "/lock").Acquire(ctx)
-		assert.NoError(t, err)
-		waiting <- lock
-	}()
+	waiting := kit.Call(t, ctx, mutex.New(second, "/lock").Acquire)
 	kit.Soon(t, "the second waits", func() bool {
 		children, err := first.GetChildren().ForPath(ctx, "/lock")
 		return err == nil && len(children) == 2
@@ -66,7 +62,8 @@ func TestLocksGoThrough(t *testing.T) {
 	}
 	lock := kit.Receive(t, "the lock", waiting)
 	require.NotNil(t, lock)
-	kit.Figure(t, "the lock passed on %v after the leader of the servers was killed", time.Since(killed).Round(10*time.Millisecond))
+	kit.Figure(t, "the lock passed on %v after the leader of the servers was killed",
+		time.Since(killed).Round(10*time.Millisecond))
 	require.NoError(t, e.Start(leader))
 	require.NoError(t, e.AwaitServing(ctx))
 
@@ -75,7 +72,8 @@ func TestLocksGoThrough(t *testing.T) {
 		e.HangClients(i, proxy.Both)
 	}
 	kit.Closed(t, "the lock is known to be lost", lock.Context().Done())
-	kit.Figure(t, "the holder of a session of %v knew after %v that it was cut off", timeout, time.Since(hung).Round(10*time.Millisecond))
+	kit.Figure(t, "the holder of a session of %v knew after %v that it was cut off", timeout,
+		time.Since(hung).Round(10*time.Millisecond))
 	assert.Less(t, time.Since(hung), timeout+time.Second)
 	for i := range e.Size() {
 		e.HealClients(i)

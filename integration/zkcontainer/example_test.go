@@ -12,7 +12,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// One server for a service's integration tests. In a test, testcontainers.CleanupContainer(t, server) takes the place of the deferred call.
+// One server for a service's integration tests. In a test, testcontainers.CleanupContainer(t, server) takes
+// the place of the deferred call.
 func ExampleRun() {
 	ctx := context.Background()
 	server, err := zkcontainer.Run(ctx)

@@ -16,8 +16,11 @@ import (
 // faultTimeout bounds what Docker has to do for a fault.
 const faultTimeout = time.Minute
 
+// toContainer is what the daemon does to a container.
+type toContainer func(ctx context.Context, id string) error
+
 // do has the daemon change a member that is in one of the states given.
-func (e *Ensemble) do(what string, i int, from []state, to state, change func(ctx context.Context, id string) error) error {
+func (e *Ensemble) do(what string, i int, from []state, to state, change toContainer) error {
 	m := e.members[i]
 	m.mu.Lock()
 	container, now := m.container, m.state
@@ -84,7 +87,8 @@ func (e *Ensemble) awaitEnd(ctx context.Context, id string) error {
 	}
 }
 
-// Start brings a member that is down back, with its addresses and its data. It returns when it is on its way: see AwaitServing.
+// Start brings a member that is down back, with its addresses and its data. It returns when it is on its way:
+// see AwaitServing.
 func (e *Ensemble) Start(i int) error {
 	return e.do("start", i, []state{down}, running, func(ctx context.Context, id string) error {
 		for {
@@ -92,7 +96,7 @@ func (e *Ensemble) Start(i int) error {
 			if err == nil || !portTaken.MatchString(err.Error()) {
 				return err
 			}
-			// The address must stay, so wait for whoever borrowed it.
+			// The address must stay, so wait until it is free again.
 			if !pause(ctx) {
 				return err
 			}
@@ -112,7 +116,8 @@ func (e *Ensemble) tryStart(ctx context.Context, i int, id string) error {
 	return nil
 }
 
-// Pause has a member stand still: its connections stay, new ones are accepted by the system, nothing is answered.
+// Pause has a member stand still: its connections stay, new ones are accepted by the system, nothing is
+// answered.
 func (e *Ensemble) Pause(i int) error {
 	return e.do("pause", i, []state{running}, paused, func(ctx context.Context, id string) error {
 		_, err := e.docker.ContainerPause(ctx, id, client.ContainerPauseOptions{})
@@ -128,9 +133,13 @@ func (e *Ensemble) Resume(i int) error {
 	})
 }
 
-// Wipe deletes the data of a member that is down, by removing its container: it comes back as a new one would.
+// Wipe deletes the data of a member that is down, by removing its container: it comes back as a new one
+// would.
 func (e *Ensemble) Wipe(i int) error {
-	return e.do("wipe", i, []state{down}, down, func(ctx context.Context, id string) error { return e.discard(ctx, i) })
+	return e.do("wipe", i, []state{down}, down, func(ctx context.Context,
+		id string) error {
+		return e.discard(ctx, i)
+	})
 }
 
 func (e *Ensemble) discard(ctx context.Context, i int) error {
@@ -138,7 +147,8 @@ func (e *Ensemble) discard(ctx context.Context, i int) error {
 	m.mu.Lock()
 	container := m.container
 	m.mu.Unlock()
-	if err := testcontainers.TerminateContainer(container, testcontainers.StopContext(ctx), testcontainers.StopTimeout(0)); err != nil {
+	if err := testcontainers.TerminateContainer(container, testcontainers.StopContext(ctx),
+		testcontainers.StopTimeout(0)); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -147,20 +157,24 @@ func (e *Ensemble) discard(ctx context.Context, i int) error {
 	return nil
 }
 
-// Partition cuts a member off from all the others, both ways and silently, by taking it off the ensemble's network. Clients still reach it.
+// Partition cuts a member off from all the others, both ways and silently, by taking it off the ensemble's
+// network. Clients still reach it.
 func (e *Ensemble) Partition(i int) error {
 	return e.link("partition", i, true, func(ctx context.Context, id string) error {
-		_, err := e.docker.NetworkDisconnect(ctx, e.networkID, client.NetworkDisconnectOptions{Container: id, Force: true})
+		_, err := e.docker.NetworkDisconnect(ctx, e.networkID,
+			client.NetworkDisconnectOptions{Container: id, Force: true})
 		return err
 	})
 }
 
 // CutLink is errors.ErrUnsupported: Docker cuts a member off from all the others or from none.
 func (e *Ensemble) CutLink(from, to int) error {
-	return fmt.Errorf("zkcontainer: cut the link from member %d to member %d: %w", from, to, errors.ErrUnsupported)
+	return fmt.Errorf("zkcontainer: cut the link from member %d to member %d: %w", from, to,
+		errors.ErrUnsupported)
 }
 
-// HealPeers undoes all Partition. A member may come back with another address on the network, so that connections of before do not go on.
+// HealPeers undoes all Partition. A member may come back with another address on the network, so that
+// connections of before do not go on.
 func (e *Ensemble) HealPeers() error {
 	var errs []error
 	for i, m := range e.members {
@@ -169,7 +183,8 @@ func (e *Ensemble) HealPeers() error {
 		}
 		errs = append(errs, e.link("heal", i, false, func(ctx context.Context, id string) error {
 			settings := &network.EndpointSettings{Aliases: []string{alias(i)}} // which are lost with the connection
-			_, err := e.docker.NetworkConnect(ctx, e.networkID, client.NetworkConnectOptions{Container: id, EndpointConfig: settings})
+			_, err := e.docker.NetworkConnect(ctx, e.networkID,
+				client.NetworkConnectOptions{Container: id, EndpointConfig: settings})
 			return err
 		}))
 	}
@@ -177,7 +192,7 @@ func (e *Ensemble) HealPeers() error {
 }
 
 // link changes whether a member is partitioned; a container there is none of now is made accordingly later.
-func (e *Ensemble) link(what string, i int, partitioned bool, change func(ctx context.Context, id string) error) error {
+func (e *Ensemble) link(what string, i int, partitioned bool, change toContainer) error {
 	m := e.members[i]
 	if m.isPartitioned() == partitioned {
 		return nil

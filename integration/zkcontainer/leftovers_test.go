@@ -20,7 +20,8 @@ import (
 	"github.com/go-curator/curator/integration/zkcontainer"
 )
 
-// The containers and networks of a process that was killed are removed by the process that waited for its end, at once.
+// The containers and networks of a process that was killed are removed by the process that waited for its
+// end, at once.
 func TestKilledProcessLeavesNothing(t *testing.T) {
 	child, owner, watchdog := dying(t)
 	if watchdog == 0 {
@@ -31,10 +32,11 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	killed := time.Now()
 	_ = child.Wait()
 	kit.Soon(t, "all is removed", func() bool { return count(t, owner) == 0 })
-	kit.Figure(t, "what a killed process left behind was gone after %v", time.Since(killed).Round(10*time.Millisecond))
+	kit.Figure(t, "what a killed process left behind was gone after %v",
+		time.Since(killed).Round(10*time.Millisecond))
 }
 
-// When nobody has waited for its end, the next to come removes them, and nothing of those who live.
+// When nobody has waited for its end, the next process removes them, and nothing of processes that live.
 func TestNextProcessSweeps(t *testing.T) {
 	child, owner, watchdog := dying(t)
 	if watchdog == 0 {

@@ -51,7 +51,8 @@ var roles = map[string]func(){
 		defer cancel()
 		began := time.Now()
 		server, err := zkcontainer.Run(ctx)
-		fmt.Println(server == nil, errors.Is(err, zkcontainer.ErrNoDocker), errors.Is(err, context.DeadlineExceeded), time.Since(began).Milliseconds())
+		fmt.Println(server == nil, errors.Is(err, zkcontainer.ErrNoDocker),
+			errors.Is(err, context.DeadlineExceeded), time.Since(began).Milliseconds())
 		fmt.Println(err)
 		fatal(testcontainers.TerminateContainer(server))
 	},

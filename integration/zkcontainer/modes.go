@@ -14,7 +14,8 @@ import (
 // lifePause is between two looks at whether a member has ended by itself.
 const lifePause = 500 * time.Millisecond
 
-// Leader waits until exactly one running member leads and more than half of all serve, and returns which. It ends with ctx.
+// Leader waits until exactly one running member leads and more than half of all serve, and returns which. It
+// ends with ctx.
 func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	for {
 		modes := e.modes(ctx)
@@ -27,8 +28,8 @@ func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	}
 }
 
-// AwaitServing waits until every running member serves its clients and exactly one of them leads. It ends with ctx, or with an error if a
-// member has ended by itself.
+// AwaitServing waits until every running member serves its clients and exactly one of them leads. It ends
+// with ctx, or with an error if a member has ended by itself.
 func (e *Ensemble) AwaitServing(ctx context.Context) error {
 	looked := time.Now()
 	for {
@@ -43,7 +44,8 @@ func (e *Ensemble) AwaitServing(ctx context.Context) error {
 			looked = time.Now()
 		}
 		if !pause(ctx) {
-			return fmt.Errorf("zkcontainer: the ensemble does not serve: %w: the members say %q", context.Cause(ctx), modes)
+			return fmt.Errorf("zkcontainer: the ensemble does not serve: %w: the members say %q", context.Cause(ctx),
+				modes)
 		}
 	}
 }
@@ -105,7 +107,8 @@ func (e *Ensemble) alive(ctx context.Context) error {
 			return fmt.Errorf("zkcontainer: member %d: %w", i, err)
 		}
 		if !found.Container.State.Running {
-			return fmt.Errorf("zkcontainer: member %d has ended by itself with status %d\n%s", i, found.Container.State.ExitCode, e.log(ctx, container.ID))
+			return fmt.Errorf("zkcontainer: member %d has ended by itself with status %d\n%s", i,
+				found.Container.State.ExitCode, e.log(ctx, container.ID))
 		}
 	}
 	return nil
@@ -113,7 +116,8 @@ func (e *Ensemble) alive(ctx context.Context) error {
 
 // log is the end of a container's log.
 func (e *Ensemble) log(ctx context.Context, id string) string {
-	logs, err := e.docker.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: "50"})
+	logs, err := e.docker.ContainerLogs(ctx, id,
+		client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: "50"})
 	if err != nil {
 		return err.Error()
 	}

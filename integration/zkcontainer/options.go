@@ -15,8 +15,8 @@ const (
 	extra    = "ZOO_CFG_EXTRA"
 )
 
-// WithTickTime sets the server's unit of time, whole milliseconds; 500 ms without it. It bounds session timeouts from below, at two ticks;
-// from above they are bounded by a minute, whatever the tick.
+// WithTickTime sets the server's unit of time, whole milliseconds; 500 ms without it. It bounds session
+// timeouts from below, at two ticks; from above they are bounded by a minute, whatever the tick.
 func WithTickTime(tick time.Duration) testcontainers.CustomizeRequestOption {
 	return func(req *testcontainers.GenericContainerRequest) error {
 		if tick < time.Millisecond {
@@ -27,7 +27,8 @@ func WithTickTime(tick time.Duration) testcontainers.CustomizeRequestOption {
 	}
 }
 
-// WithSyncLimit sets how many ticks a member of an ensemble waits for its leader, or the leader for a quorum, before it gives up; 4 without it.
+// WithSyncLimit sets how many ticks a member of an ensemble waits for its leader, or the leader for a quorum,
+// before it gives up; 4 without it.
 func WithSyncLimit(ticks int) testcontainers.CustomizeRequestOption {
 	return func(req *testcontainers.GenericContainerRequest) error {
 		if ticks < 1 {
@@ -51,7 +52,8 @@ func WithConfig(lines ...string) testcontainers.CustomizeRequestOption {
 	}
 }
 
-// WithJVMFlags adds flags for the server's JVM, behind those for a fast start. The image cannot take blanks in them.
+// WithJVMFlags adds flags for the server's JVM, after those for a fast start. The image cannot take blanks
+// in them.
 func WithJVMFlags(flags ...string) testcontainers.CustomizeRequestOption {
 	return func(req *testcontainers.GenericContainerRequest) error {
 		for _, flag := range flags {

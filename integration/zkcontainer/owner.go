@@ -12,7 +12,8 @@ import (
 // OwnerLabel is on every container and network of this package. Its value names the process that made it.
 const OwnerLabel = "io.github.go-curator.zkcontainer.owner"
 
-// strangersAge is how old must be what belongs to a process that cannot be looked for from here, before it is taken for left behind.
+// strangersAge is how old must be what belongs to a process that cannot be looked for from here, before it is
+// taken for left behind.
 const strangersAge = 2 * time.Hour
 
 // owner is a process that has made containers.

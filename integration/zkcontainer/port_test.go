@@ -59,7 +59,7 @@ func TestTakenPort(t *testing.T) {
 	assert.NotContains(t, server.addr, strconv.Itoa(taken.Addr().(*net.TCPAddr).Port))
 }
 
-// A member that is started again waits for whoever has borrowed its port.
+// A member that is started again waits until its port is free again.
 func TestBorrowedPort(t *testing.T) {
 	e, err := RunEnsemble(t.Context(), 1)
 	require.NoError(t, err)

@@ -19,8 +19,8 @@ const (
 	pollPause = 20 * time.Millisecond
 )
 
-// mode is what the server at addr says it is: standalone, leader, follower, observer; empty unless it serves. Neither an open port nor a line in
-// the log says that.
+// mode is what the server at addr says it is: standalone, leader, follower, observer; empty unless it serves.
+// Neither an open port nor a line in the log says that.
 func mode(ctx context.Context, addr string) string { return status(ctx, addr, "Mode: ") }
 
 func version(ctx context.Context, addr string) string {
@@ -44,7 +44,8 @@ func status(ctx context.Context, addr, beginning string) string {
 	return ""
 }
 
-// serves is the wait strategy of a server that is alone. It must be used as a pointer: testcontainers panics on other kinds.
+// serves is the wait strategy of a server that is alone. It must be used as a pointer: testcontainers panics
+// on other kinds.
 type serves struct{}
 
 // WaitUntilReady returns when the server serves. It ends with ctx, or when the container has ended.
@@ -57,7 +58,8 @@ func (*serves) WaitUntilReady(ctx context.Context, target wait.StrategyTarget) e
 		}
 		host, hostErr := target.Host(ctx)
 		port, portErr := target.MappedPort(ctx, clientPort)
-		if err = firstOf(stateErr, hostErr, portErr); err == nil && mode(ctx, plain(net.JoinHostPort(host, port.Port()))) != "" {
+		if err = firstOf(stateErr, hostErr, portErr); err == nil &&
+			mode(ctx, plain(net.JoinHostPort(host, port.Port()))) != "" {
 			return nil
 		}
 		if !pause(ctx) {

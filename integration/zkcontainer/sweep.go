@@ -13,9 +13,10 @@ import (
 
 func isNotFound(err error) bool { return errdefs.IsNotFound(err) }
 
-// Sweep removes the containers and networks of this package that processes left behind which have died, says so in testcontainers' log, and
-// returns how many there were. What belongs to processes that cannot be looked for from here (of another machine on the same daemon, of another
-// container, or anywhere but on Linux) goes when it is older than two hours. The first use of this package in a process does it by itself.
+// Sweep removes the containers and networks of this package that processes left behind which have died, says
+// so in testcontainers' log, and returns how many there were. What belongs to processes that cannot be looked
+// for from here (of another machine on the same daemon, of another container, or anywhere but on Linux) goes
+// when it is older than two hours. The first use of this package in a process does it by itself.
 func Sweep(ctx context.Context) (removed int, err error) {
 	docker, err := newClient(ctx)
 	if err != nil {
@@ -49,7 +50,8 @@ func Sweep(ctx context.Context) (removed int, err error) {
 	}
 	for _, c := range containers.Items {
 		remove("container", c.ID, c.Labels[OwnerLabel], time.Unix(c.Created, 0), func() error {
-			_, err := docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			_, err := docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true,
+				RemoveVolumes: true})
 			return err
 		})
 	}

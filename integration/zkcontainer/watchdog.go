@@ -5,8 +5,8 @@ import (
 	"os/exec"
 )
 
-// script waits for the end of its input, which comes with the end of the process that started it, however that ends. It looks twice, because
-// what was on its way to the daemon is made all the same.
+// script waits for the end of its input, which comes with the end of the process that started it, however
+// that ends. It looks twice, because what was on its way to the daemon is made all the same.
 const script = `
 read -r never
 for delay in 0 2; do
@@ -18,11 +18,12 @@ for delay in 0 2; do
 done
 `
 
-// watchdog waits for the end of this process. It holds the other end of its input, which is never written to and never closed: the system does
-// that when this process ends.
+// watchdog waits for the end of this process. It holds the other end of its input, which is never written to
+// and never closed: the system does that when this process ends.
 var watchdog *exec.Cmd
 
-// watch starts a process that removes what this one leaves behind. It belongs to nobody here: its life is what comes after ours.
+// watch starts a process that removes what this one leaves behind. It belongs to nobody here: its life is
+// what comes after ours.
 func watch() error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return fmt.Errorf("there is neither Ryuk nor a docker command: %w", err)

@@ -138,7 +138,8 @@ func (e *Ensemble) configure() error {
 			for _, link := range []proxy.Settings{
 				// A leader begins to listen when it has been elected, a little after its followers connect.
 				{Addr: addr(seen(i, j), at[j].quorum), Target: addr(own(j), at[j].quorum), Redial: 2 * time.Second},
-				{Addr: addr(seen(i, j), at[j].election), Target: addr(own(j), at[j].election), Tap: readdress(own(i), seen(j, i))},
+				{Addr: addr(seen(i, j), at[j].election), Target: addr(own(j), at[j].election),
+					Tap: readdress(own(i), seen(j, i))},
 			} {
 				p, err := listen(link)
 				if err != nil {

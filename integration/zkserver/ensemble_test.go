@@ -44,17 +44,19 @@ func TestEnsembleSizes(t *testing.T) {
 	}
 }
 
-// noWayAround makes sure that no member talks to another but through a proxy: every connection that a member has made is to an address that
-// this process listens at.
+// noWayAround makes sure that no member talks to another but through a proxy: every connection that a member
+// has made is to an address that this process listens at.
 func noWayAround(t *testing.T, e *zkserver.Ensemble) {
 	t.Helper()
-	listening, connected := map[string]string{}, map[string]string{} // socket to its own address, to that of the other end
+	// socket to its own address, to that of the other end
+	listening, connected := map[string]string{}, map[string]string{}
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		table, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(table)) {
 			const local, remote, state, inode = 1, 2, 3, 9
-			tail := func(addr string) string { return addr[max(len(addr)-len("0100007F:0BB8"), 0):] } // of an IPv4 address in IPv6
+			// of an IPv4 address in IPv6
+			tail := func(addr string) string { return addr[max(len(addr)-len("0100007F:0BB8"), 0):] }
 			switch f := strings.Fields(line); f[state] {
 			case "0A":
 				listening[f[inode]] = tail(f[local])
@@ -88,7 +90,8 @@ func noWayAround(t *testing.T, e *zkserver.Ensemble) {
 	}
 }
 
-// TestEnsembleDiesWithTheTest runs a test of this package in a process of its own, kills that process and sees the members go.
+// TestEnsembleDiesWithTheTest runs a test of this package in a process of its own, kills that process and
+// sees the members go.
 func TestEnsembleDiesWithTheTest(t *testing.T) {
 	if file := os.Getenv("ZKSERVER_TEST_PIDS_FILE"); file != "" {
 		e := zkserver.StartEnsemble(t, 3, zkserver.Options{})

@@ -110,7 +110,7 @@ func (n *Node) Start() {
 		if err == nil {
 			return
 		}
-		// The address must stay, so wait for whoever borrowed it.
+		// The address must stay, so wait until it is free again.
 		if !errors.Is(err, errAddressInUse) || time.Now().After(deadline) {
 			n.t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ type Options struct {
 	// ContainerCheckInterval is the time between two looks for empty containers
 	// and outdated TTL nodes; 0 means ZooKeeper's own, one minute.
 	ContainerCheckInterval time.Duration
-	// JVMFlags are added behind the flags for a fast start.
+	// JVMFlags are added after the flags for a fast start.
 	JVMFlags []string
 	// Config are lines added to the configuration file.
 	Config []string
@@ -75,14 +75,16 @@ func (o Options) properties() []string {
 		"-Dzookeeper.preAllocSize=1024",
 		"-Dzookeeper.admin.enableServer=false",
 		"-Dorg.slf4j.simpleLogger.logFile=System.out",
-		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error", // a line per poll, a stack per lost client
+		// a line per poll, a stack per lost client
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error",
 		"-Dorg.slf4j.simpleLogger.showShortLogName=true",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-Dzookeeper.extendedTypesEnabled=" + strconv.FormatBool(o.ExtendedTypes),
 	}
 	if o.ContainerCheckInterval != 0 {
-		flags = append(flags, fmt.Sprintf("-Dznode.container.checkIntervalMs=%d", o.ContainerCheckInterval.Milliseconds()))
+		flags = append(flags, fmt.Sprintf("-Dznode.container.checkIntervalMs=%d",
+			o.ContainerCheckInterval.Milliseconds()))
 	}
 	return append(flags, o.JVMFlags...)
 }

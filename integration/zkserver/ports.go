@@ -17,7 +17,7 @@ const firstPort, lastPort = 15000, 32000
 var handedOut sync.Map // of int: ports of this process, kept by servers that are down
 
 // freePort picks a port at random that nobody listens on. Another process may
-// still be faster: whoever starts a server must be ready to pick again.
+// still be faster: the caller must be ready to pick again.
 func freePort() (int, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort)

@@ -20,7 +20,8 @@ func (o Options) WithSASL(t testing.TB, users map[string]string) Options {
 	sort.Strings(lines)
 	file := JAAS(t, "Server", strings.Join(lines, "\n"))
 	o.JVMFlags = append(o.JVMFlags[:len(o.JVMFlags):len(o.JVMFlags)], file)
-	o.Config = append(o.Config[:len(o.Config):len(o.Config)], "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
+	o.Config = append(o.Config[:len(o.Config):len(o.Config)],
+		"authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
 	return o
 }
 
@@ -36,7 +37,8 @@ func JAASClient(t testing.TB, user, password string) (flag string) {
 func JAAS(t testing.TB, section, settings string) (flag string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "jaas.conf")
-	text := section + " {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n" + settings + ";\n};\n"
+	text := section + " {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n" + settings +
+		";\n};\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

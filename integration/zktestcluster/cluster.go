@@ -1,4 +1,5 @@
-// Package zktestcluster runs zktest's ensemble as a [cluster.Cluster], over TCP and in real time: for stories that are told on real servers, too.
+// Package zktestcluster runs zktest's ensemble as a [cluster.Cluster], over TCP and in real time: for stories
+// that are told on real servers, too.
 package zktestcluster
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Ensemble is an in-process one. Killing a member is the same as stopping it: what it has acknowledged it keeps.
+// Ensemble is an in-process one. Killing a member is the same as stopping it: what it has acknowledged it
+// keeps.
 type Ensemble struct {
 	ensemble *zktest.Ensemble
 	members  []*member
@@ -36,8 +38,8 @@ const (
 
 var _ cluster.Cluster = (*Ensemble)(nil)
 
-// Start starts an ensemble and waits until all its members serve. Config.Listen is of no account. It ends with the test, and tells what it was
-// asked if the test has failed.
+// Start starts an ensemble and waits until all its members serve. Config.Listen is of no account. It ends
+// with the test, and tells what it was asked if the test has failed.
 func Start(t testing.TB, size int, config zktest.Config) *Ensemble {
 	t.Helper()
 	config.Listen = "127.0.0.1:0"
@@ -154,7 +156,8 @@ func (e *Ensemble) change(what string, i int, to int32, do func(*member) error, 
 			return nil
 		}
 	}
-	return fmt.Errorf("%s member %d: it is %s", what, i, [...]string{"running", "paused", "down"}[m.state.Load()])
+	return fmt.Errorf("%s member %d: it is %s", what, i,
+		[...]string{"running", "paused", "down"}[m.state.Load()])
 }
 
 // Kill implements [cluster.Cluster].

@@ -16,6 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Whatever can be done to real servers can be done to these, and has the same consequences.
 func TestContract(t *testing.T) {
 	const tick, syncLimit = 500 * time.Millisecond, 4
-	c := zktestcluster.Start(t, 3, zktest.Config{TickTime: tick, SyncLimit: syncLimit, MaxSessionTimeout: time.Minute})
+	c := zktestcluster.Start(t, 3, zktest.Config{TickTime: tick, SyncLimit: syncLimit,
+		MaxSessionTimeout: time.Minute})
 	clustertest.Run(t, c, clustertest.Timing{Tick: tick, SyncLimit: syncLimit})
 }

@@ -1,5 +1,6 @@
-// Command load loads a cache of a tree as often as it is told to, by a line of input each time, and prints what that took: nanoseconds, nodes, and
-// bytes of heap that the cache has added. It is a process of its own, as Java's caches are, and without the race detector.
+// Command load loads a cache of a tree as often as it is told to, by a line of input each time, and prints
+// what that took: nanoseconds, nodes, and bytes of heap that the cache has added. It is a process of its own,
+// as Java's caches are, and without the race detector.
 package main
 
 import (
@@ -29,7 +30,8 @@ func main() {
 func run(servers, root string) error {
 	ctx := context.Background()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	client, err := framework.New(servers, framework.WithSessionTimeout(10*time.Second), framework.WithLogger(log))
+	client, err := framework.New(servers, framework.WithSessionTimeout(10*time.Second),
+		framework.WithLogger(log))
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,11 @@
-// Command throughput measures how many operations a second a server does for clients that do not wait for each reply.
+// Command throughput measures how many operations a second a server does for clients that do not wait for
+// each reply.
 //
 //	throughput -serve             be a zktest, print its address, end with the input
 //	throughput -addr HOST:PORT    load a server and print operations per second
 //
-// Each client creates, reads, sets and deletes nodes of its own with 100 bytes of data, and has at most a window of requests under way.
+// Each client creates, reads, sets and deletes nodes of its own with 100 bytes of data, and has at most a
+// window of requests under way.
 package main
 
 import (
@@ -102,7 +104,8 @@ func client(number int, ends time.Time) (done int, err error) {
 		return 0, err
 	}
 	in := bufio.NewReaderSize(nc, 64<<10)
-	if _, err := nc.Write(jute.Frame(&jute.ConnectRequest{Timeout: 30_000, Password: make([]byte, 16), HasReadOnly: true})); err != nil {
+	if _, err := nc.Write(jute.Frame(&jute.ConnectRequest{Timeout: 30_000, Password: make([]byte, 16),
+		HasReadOnly: true})); err != nil {
 		return 0, err
 	}
 	if _, err := reply(in); err != nil {
@@ -153,7 +156,8 @@ var open = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
 // home makes the client's directory, which may be there from an earlier run.
 func home(nc net.Conn, in *bufio.Reader, number int) error {
-	_, err := nc.Write(jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCreate}, &jute.CreateRequest{Path: fmt.Sprintf("/client%d", number), ACL: open}))
+	_, err := nc.Write(jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCreate},
+		&jute.CreateRequest{Path: fmt.Sprintf("/client%d", number), ACL: open}))
 	if err != nil {
 		return err
 	}

@@ -25,10 +25,12 @@ type Timing struct {
 	SyncLimit int
 }
 
-// patience is how long a member may take to notice that it is cut off: the limit of a leader, an election's back-off, and a busy machine.
+// patience is how long a member may take to notice that it is cut off: the limit of a leader, an election's
+// back-off, and a busy machine.
 func (t Timing) patience() time.Duration { return time.Duration(t.SyncLimit+2)*t.Tick + 5*time.Second }
 
-// Run tells the whole contract to a cluster of three or more. All its members run when it begins and when it ends.
+// Run tells the whole contract to a cluster of three or more. All its members run when it begins and when it
+// ends.
 func Run(t *testing.T, c cluster.Cluster, timing Timing) {
 	require.GreaterOrEqual(t, c.Size(), 3)
 	s := &suite{c: c, timing: timing}

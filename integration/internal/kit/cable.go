@@ -52,9 +52,11 @@ func (c Cable) Heal() {
 	}
 }
 
-// ConnectedTo is Connected by a cable of its own, to begin with to a certain member. When the test ends all of the cable works again before
-// the client is closed.
-func ConnectedTo(t testing.TB, c cluster.Cluster, member int, opts ...framework.Option) (*framework.Client, Cable) {
+// ConnectedTo is Connected by a cable of its own, to begin with to a certain member. When the test ends all
+// of the cable works again before the client is closed.
+func ConnectedTo(
+	t testing.TB, c cluster.Cluster, member int, opts ...framework.Option,
+) (*framework.Client, Cable) {
 	t.Helper()
 	cable := Plug(t, c)
 	for i, way := range cable {

@@ -27,11 +27,11 @@ const (
 	holderTimeout = "CURATOR_TEST_HOLDER_TIMEOUT"
 )
 
-// Hold has the test program be a holder if it was started as one: a TestMain calls it first. A holder acquires the lock and asks all the time
-// whether it holds it, until its input ends. It prints
+// Hold has the test program be a holder if it was started as one: a TestMain calls it first. A holder
+// acquires the lock and asks all the time whether it holds it, until its input ends. It prints
 //
 //	held TOKEN NODE
-//	gap NANOSECONDS VALID      when it stood still for more than a second, how long that was, and what the first Valid behind it said
+//	gap NANOSECONDS VALID      after it stood still for more than a second: how long, and what Valid said first
 //	ended NANOSECONDS CAUSE    when the context ended, by the wall clock
 func Hold() {
 	if os.Getenv(holderPath) == "" {
@@ -94,10 +94,12 @@ type Holder struct {
 	Lines <-chan []string
 }
 
-// StartHolder starts one and returns when it holds the lock. It ends with the test. It may be called from any goroutine.
+// StartHolder starts one and returns when it holds the lock. It ends with the test. It may be called from any
+// goroutine.
 func StartHolder(t testing.TB, server, path string, timeout time.Duration) (*Holder, error) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), holderServer+"="+server, holderPath+"="+path, holderTimeout+"="+timeout.String())
+	cmd.Env = append(os.Environ(), holderServer+"="+server, holderPath+"="+path,
+		holderTimeout+"="+timeout.String())
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -142,7 +144,8 @@ func StartHolder(t testing.TB, server, path string, timeout time.Duration) (*Hol
 	}
 }
 
-// Ended waits for the end of the holder's context, and returns when it was and what the first answers of Valid after a pause were.
+// Ended waits for the end of the holder's context, and returns when it was and what the first answers of
+// Valid after a pause were.
 func (h *Holder) Ended(t testing.TB) (at time.Time, cause string, valid []string) {
 	t.Helper()
 	limit := time.After(Patience)

@@ -1,4 +1,5 @@
-// Package kit is what the tests of the library against real servers have in common: clients that end with the test, and waits that end.
+// Package kit is what the tests of the library against real servers have in common: clients that end with the
+// test, and waits that end.
 package kit
 
 import (
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
@@ -37,14 +39,18 @@ func Figure(t testing.TB, format string, args ...any) {
 func Dial(t testing.TB, connect string, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(output(t), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	client, err := framework.New(connect, append([]framework.Option{framework.WithSessionTimeout(4 * time.Second), framework.WithLogger(log)}, opts...)...)
+	client, err := framework.New(connect,
+		append([]framework.Option{framework.WithSessionTimeout(4 * time.Second), framework.WithLogger(log)},
+			opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
 // Connected is Dial that waits for the session.
-func Connected(t testing.TB, connect string, opts ...framework.Option) (*framework.Client, *framework.Session) {
+func Connected(
+	t testing.TB, connect string, opts ...framework.Option,
+) (*framework.Client, *framework.Session) {
 	t.Helper()
 	client := Dial(t, connect, opts...)
 	session, err := client.Session(Context(t))
@@ -75,6 +81,43 @@ func Closed[T any](t testing.TB, what string, done <-chan T) time.Time {
 		require.FailNow(t, "it does not end", what)
 	}
 	return time.Now()
+}
+
+// Call runs f on a goroutine of its own and returns where its value will be. If f fails, the channel is
+// closed instead, and the test fails unless ctx has ended before. f must return when its ctx ends, at the
+// latest at the end of the test, which waits for it.
+func Call[T any](t testing.TB, ctx context.Context, f func(ctx context.Context) (T, error)) <-chan T {
+	ctx, cancel := context.WithCancel(ctx)
+	got, done := make(chan T, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		v, err := f(ctx)
+		if err == nil {
+			got <- v
+			return
+		}
+		if ctx.Err() == nil {
+			assert.NoError(t, err)
+		}
+		close(got)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return got
+}
+
+// EndOf returns where the time will be at which done was seen to be closed.
+func EndOf(t testing.TB, done <-chan struct{}) <-chan time.Time {
+	return Call(t, t.Context(), func(ctx context.Context) (time.Time, error) {
+		select {
+		case <-done:
+			return time.Now(), nil
+		case <-ctx.Done():
+			return time.Time{}, ctx.Err()
+		}
+	})
 }
 
 // Soon waits until a condition holds.
@@ -133,8 +176,8 @@ func (s *States) Until(want framework.State, epoch int64) time.Time {
 // Heard says whether there is a state that Next has not returned yet.
 func (s *States) Heard() bool { return len(s.ch) > 0 }
 
-// EndSession ends a session by a second connection with its id and its password, as an operator or an attacker may: the password follows
-// from the id. It returns when the server has done it.
+// EndSession ends a session by a second connection with its id and its password, as an operator or an
+// attacker may: the password follows from the id. It returns when the server has done it.
 func EndSession(t testing.TB, addr string, id int64) {
 	t.Helper()
 	for end := time.Now().Add(Patience); ; {
@@ -156,7 +199,8 @@ func endSession(addr string, id int64) (gone bool, err error) {
 	if err := conn.SetDeadline(time.Now().Add(Patience)); err != nil {
 		return false, err
 	}
-	hello := jute.Frame(&jute.ConnectRequest{Timeout: 4000, SessionID: id, Password: password(id), HasReadOnly: true})
+	hello := jute.Frame(&jute.ConnectRequest{Timeout: 4000, SessionID: id, Password: password(id),
+		HasReadOnly: true})
 	bye := jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCloseSession})
 	if _, err := conn.Write(append(hello, bye...)); err != nil {
 		return false, err

@@ -2,8 +2,8 @@ package kit
 
 import "testing"
 
-// Cell tells the report of ../../run something for a table: ok or not, and of how many. What is told of one cell several times is added up, and
-// once not ok it is FAILED. Names have no "|" in them.
+// Cell tells the report of ../../run something for a table: ok or not, and of how many. What is told of one
+// cell several times is added up, and once not ok it is FAILED. Names have no "|" in them.
 func Cell(t testing.TB, table, row, column string, ok bool, n int) {
 	t.Helper()
 	verdict := "FAILED"
@@ -29,7 +29,8 @@ const (
 	Mixed    Direction = "mixed"
 )
 
-// Interop says that this test is one of Go beside Curator for Java, at a recipe, in some directions. The report's matrix tells how it ended.
+// Interop says that this test is one of Go beside Curator for Java, at a recipe, in some directions. The
+// report's matrix tells how it ended.
 func Interop(t testing.TB, recipe string, directions ...Direction) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// output is the test's, and nothing once the test is over: the garbage collector may find a lock that the test has dropped only then, and the client
-// warns of it.
+// output is the test's, and nothing once the test is over: the garbage collector may find a lock that the
+// test has dropped only then, and the client warns of it.
 func output(t testing.TB) io.Writer {
 	w := &untilTheEnd{to: t.Output()}
 	t.Cleanup(w.end)

@@ -11,8 +11,8 @@ import (
 // ErrNotPrivate says that a directory is not this user's alone. The message says what to do.
 var ErrNotPrivate = errors.New("not a private directory")
 
-// Dir makes the directory, and those above, if it is not there, with mode 0700. It is refused (ErrNotPrivate) if it is a link, somebody else's, or one into
-// which others may write: they could have put anything there.
+// Dir makes the directory, and those above, if it is not there, with mode 0700. It is refused (ErrNotPrivate)
+// if it is a link, somebody else's, or one into which others may write: they could have put anything there.
 func Dir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
@@ -24,7 +24,8 @@ func Dir(path string) error {
 	case info.Mode()&fs.ModeSymlink != 0 || !ours(info):
 		return fmt.Errorf("%w: %s is a link, or somebody else's: look at it, and remove it", ErrNotPrivate, path)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%w: %s can be written by others: look into it, then chmod go-w it or remove it", ErrNotPrivate, path)
+		return fmt.Errorf("%w: %s can be written by others: look into it, then chmod go-w it or remove it",
+			ErrNotPrivate, path)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
-// Command report reads the output of go test -json, shows progress, the whole
-// output of what failed, what tests log behind "figure: ", the tables that they fill behind "cell: " (see kit.Cell), and a
-// summary. It fails unless tests were run and all of them passed: a skipped test is a failure, since a missing server must not
-// look like success.
+// Command report reads the output of go test -json, shows progress, the whole output of what failed, what
+// tests log after "figure: ", the tables that they fill after "cell: " (see kit.Cell), and a summary. It
+// fails unless tests were run and all of them passed: a skipped test is a failure, since a missing server
+// must not look like success.
 package main
 
 import (
@@ -42,7 +42,8 @@ func main() {
 	}
 	r.printTables()
 	fmt.Printf("\n%d tests in %d packages: %d passed, %d failed, %d skipped, in %v\n",
-		r.passed+r.failed+r.skipped, r.packages, r.passed, r.failed, r.skipped, time.Since(began).Round(100*time.Millisecond))
+		r.passed+r.failed+r.skipped, r.packages, r.passed, r.failed, r.skipped, time.Since(began).
+			Round(100*time.Millisecond))
 	if r.failed+r.skipped > 0 || r.passed == 0 {
 		os.Exit(1)
 	}

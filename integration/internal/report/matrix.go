@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// matrix is a table that tests fill cell by cell: rows and columns stand in the order in which they were first heard of.
+// matrix is a table that tests fill cell by cell: rows and columns stand in the order in which they were
+// first heard of.
 type matrix struct {
 	name          string
 	rows, columns []string

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,16 +11,20 @@ import (
 
 // Cells are added up, a failure stays one, and what was not told shows.
 func TestMatrix(t *testing.T) {
-	input := `{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: cell: who beside whom | lock | Go → Java | ok | 1\n"}
-{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: cell: who beside whom | lock | Go → Java | ok | 2\n"}
-{"Action":"output","Package":"p","Test":"TestB","Output":"    a_test.go:7: cell: who beside whom | barrier | mixed | ok | 1\n"}
-{"Action":"output","Package":"p","Test":"TestB","Output":"    a_test.go:7: cell: who beside whom | barrier | Go → Java | ok | 1\n"}
-{"Action":"output","Package":"p","Test":"TestC","Output":"    a_test.go:7: cell: who beside whom | barrier | Go → Java | FAILED | 1\n"}
-{"Action":"output","Package":"p","Test":"TestC","Output":"    a_test.go:7: cell: who beside whom | barrier | Go → Java | ok | 1\n"}
-{"Action":"output","Package":"p","Test":"TestC","Output":"    a_test.go:7: cell: of which nothing can be made\n"}
-{"Action":"output","Package":"q","Test":"TestA","Output":"    a_test.go:7: cell: another | row | column | ok | 12\n"}
-{"Action":"output","Package":"m/q","Test":"TestA","Output":"    a_test.go:7: ran on: 3 processes\n"}
-{"Action":"pass","Package":"m/p","Test":"TestA/one"}
+	said := func(where, line string) string {
+		pkg, test, _ := strings.Cut(where, " ")
+		return fmt.Sprintf(`{"Action":"output","Package":"%s","Test":"%s","Output":"    a_test.go:7: %s\n"}`+"\n",
+			pkg, test, line)
+	}
+	input := said("p TestA", "cell: both | lock | Go → Java | ok | 1") +
+		said("p TestA", "cell: both | lock | Go → Java | ok | 2") +
+		said("p TestB", "cell: both | barrier | mixed | ok | 1") +
+		said("p TestB", "cell: both | barrier | Go → Java | ok | 1") +
+		said("p TestC", "cell: both | barrier | Go → Java | FAILED | 1") +
+		said("p TestC", "cell: both | barrier | Go → Java | ok | 1") +
+		said("p TestC", "cell: of which nothing can be made") +
+		said("q TestA", "cell: another | row | column | ok | 12") +
+		said("m/q TestA", "ran on: 3 processes") + `{"Action":"pass","Package":"m/p","Test":"TestA/one"}
 {"Action":"pass","Package":"m/p","Test":"TestA"}
 {"Action":"fail","Package":"m/q","Test":"TestA"}
 {"Action":"pass","Package":"m/p","Elapsed":1.5}
@@ -30,7 +35,7 @@ func TestMatrix(t *testing.T) {
 	shown.Reset()
 	r.printTables()
 	assert.Equal(t, `
-who beside whom
+both
            Go → Java  mixed
   lock             3      –
   barrier     FAILED      1

@@ -1,4 +1,4 @@
-package mutex
+package recipes
 
 import (
 	"context"
@@ -83,7 +83,8 @@ type turn struct {
 	from, to time.Time
 }
 
-// Go and Java take turns at one path: in the order of the line, never two at once, and both see the same line with both in it.
+// Go and Java take turns at one path: in the order of the line, never two at once, and both see the same line
+// with both in it.
 func TestTurnsWithJava(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "mutex", kit.Mixed)
@@ -119,7 +120,8 @@ func TestTurnsWithJava(t *testing.T) {
 					for _, other := range parties {
 						lines[other.name], err = other.line(ctx)
 						assert.NoError(t, err)
-						assert.Equal(t, lines[parties[0].name], lines[other.name], "%s and %s see the same line", parties[0].name, other.name)
+						assert.Equal(t, lines[parties[0].name], lines[other.name], "%s and %s see the same line",
+							parties[0].name, other.name)
 					}
 					assert.Equal(t, node, lines[p.name][0], "the holder is the first")
 				}
@@ -144,7 +146,8 @@ func TestTurnsWithJava(t *testing.T) {
 	for i, next := range turns[:len(parties)*(rounds-1)] {
 		assert.Equal(t, turns[i%len(parties)].who, next.who, "turn %d", i)
 	}
-	kit.Figure(t, "%d turns of %d parties, Go and Java, in %v, never two at once", len(turns), len(parties), turns[len(turns)-1].to.Sub(turns[0].from).Round(time.Millisecond))
+	kit.Figure(t, "%d turns of %d parties, Go and Java, in %v, never two at once", len(turns), len(parties),
+		turns[len(turns)-1].to.Sub(turns[0].from).Round(time.Millisecond))
 }
 
 // A holder whose process dies blocks the others until its session expires, and no longer; in both directions.
@@ -209,11 +212,7 @@ func TestHolderIsKilled(t *testing.T) {
 			line, err := lock.Participants(ctx)
 			return assert.NoError(t, err) && len(line) == 2
 		})
-		ended := make(chan time.Time, 1)
-		go func() {
-			<-ours.Context().Done()
-			ended <- time.Now()
-		}()
+		ended := kit.EndOf(t, ours.Context().Done())
 		a.link.Cut()
 		_, err = granted(ctx)
 		at := time.Now()
@@ -226,7 +225,8 @@ func TestHolderIsKilled(t *testing.T) {
 	})
 }
 
-// Children that belong to no lock disturb nobody here, and Java as documented. go-zookeeper's own lock stands in the same line.
+// Children that belong to no lock disturb nobody here, and Java as documented. go-zookeeper's own lock stands
+// in the same line.
 func TestForeignChildren(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
@@ -254,8 +254,10 @@ func TestForeignChildren(t *testing.T) {
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		require.NoError(t, lock.Release(ctx))
 	}
-	// What sorts behind the numbers is behind everybody. (The nodes of kazoo begin with a random digit and would do as "0" does below.)
-	for _, name := range []string{"config", "zookeeper", "ffffffffffffffffffffffffffffffff__lock__0000000000", "größe"} {
+	// A name that sorts after the numbers is behind all waiters. (The nodes of kazoo begin with a random digit
+	// and would do as "0" does below.)
+	for _, name := range []string{"config", "zookeeper", "ffffffffffffffffffffffffffffffff__lock__0000000000",
+		"größe"} {
 		create(name)
 	}
 	both()
@@ -295,7 +297,7 @@ func TestLockOfGoZookeeper(t *testing.T) {
 	require.NoError(t, err)
 	theirs := zk.NewLock(client.Conn(), path, zk.WorldACL(zk.PermAll)) // on the same session
 	locked := make(chan error, 1)
-	go func() { locked <- theirs.Lock() }()
+	go func() { locked <- theirs.Lock() }() // ends with the client
 	kit.Soon(t, "go-zookeeper is in line", func() bool {
 		line, err := m.Participants(ctx)
 		return assert.NoError(t, err) && len(line) == 2

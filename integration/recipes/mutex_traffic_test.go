@@ -1,4 +1,4 @@
-package mutex
+package recipes
 
 import (
 	"context"
@@ -56,15 +56,9 @@ func (c *contender) queue(ctx context.Context, path string) (granted <-chan *mut
 	c.t.Helper()
 	queued := make(chan struct{}, 10)
 	m := mutex.New(c.client, path, mutex.OnWait(func(mutex.Position) { queued <- struct{}{} }))
-	locks := make(chan *mutex.Lock, 1)
-	go func() {
-		defer close(locks)
-		if lock, err := m.Acquire(ctx); err == nil {
-			locks <- lock
-		}
-	}()
+	granted = kit.Call(c.t, ctx, m.Acquire)
 	kit.Receive(c.t, "the place in line", queued)
-	return locks
+	return granted
 }
 
 // Requests per operation, counted at the server's door: the mutex rows of the table in docs.
@@ -80,12 +74,7 @@ func TestTraffic(t *testing.T) {
 
 	// Free: one flight. The second request is there although no answer to the first has come.
 	a.link.Hang(proxy.ToClient)
-	done := make(chan *mutex.Lock, 1)
-	go func() {
-		lock, err := m.Acquire(ctx)
-		assert.NoError(t, err)
-		done <- lock
-	}()
+	done := kit.Call(t, ctx, m.Acquire)
 	kit.Soon(t, "both requests are there", func() bool { return len(a.sent()) == 2 })
 	a.link.Heal()
 	held := kit.Receive(t, "the lock", done)
@@ -148,7 +137,8 @@ func TestTraffic(t *testing.T) {
 	leaving, leave := context.WithCancel(ctx)
 	left := b.queue(leaving, path)
 	b.costs("waiting", wire.Create2, wire.GetChildren2, wire.GetData, wire.GetData)
-	require.NoError(t, b.client.Sync().ForPath(ctx, path)) // behind the answers that set the watches: one that is on its way costs a request more
+	// after the answers that set the watches: one that is on its way costs a request more
+	require.NoError(t, b.client.Sync().ForPath(ctx, path))
 	b.begin()
 	leave()
 	_, got := <-left

@@ -1,4 +1,4 @@
-package ensemble
+package stories
 
 import (
 	"fmt"
@@ -19,11 +19,11 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// A leader that resigns is followed within three round trips: what the two have to ask the servers from the one's Resign to the other's term,
-// one after the other, is counted where the servers are.
+// A leader that resigns is followed within three round trips: what the two have to ask the servers from the
+// one's Resign to the other's term, one after the other, is counted where the servers are.
 func TestResignIsQuick(t *testing.T) {
 	t.Parallel()
-	servers := start(t)
+	servers := threeServers(t)
 	for _, rule := range []framework.Rule{framework.RuleBound, framework.RuleHeartbeat} {
 		t.Run(fmt.Sprintf("%v rule", rule), func(t *testing.T) {
 			ctx := kit.Context(t)
@@ -31,17 +31,20 @@ func TestResignIsQuick(t *testing.T) {
 			var latches []*leader.Latch
 			for i, counter := range counters {
 				client, _ := kit.Connected(t, counter.Addr(), append(rules(), framework.WithRule(rule))...)
-				latch, err := leader.NewLatch(client, fmt.Sprintf("/resign-%v", rule), leader.WithID(fmt.Sprint(i)), leader.WithLossPolicy(framework.SessionOnly))
+				latch, err := leader.NewLatch(client, fmt.Sprintf("/resign-%v", rule), leader.WithID(fmt.Sprint(i)),
+					leader.WithLossPolicy(framework.SessionOnly))
 				require.NoError(t, err)
 				t.Cleanup(func() { latch.Close() })
 				latches = append(latches, latch)
-				kit.Soon(t, "it stands in line", func() bool { return latch.Health().Role == []leader.Role{leader.Leading, leader.Following}[i] })
+				kit.Soon(t, "it stands in line",
+					func() bool { return latch.Health().Role == []leader.Role{leader.Leading, leader.Following}[i] })
 			}
 			var most int
 			var times []time.Duration
 			for round := range 10 {
 				from, to := latches[round%2], latches[(round+1)%2]
-				kit.Soon(t, "both are in place", func() bool { return from.HasLeadership() && to.Health().Role == leader.Following })
+				kit.Soon(t, "both are in place",
+					func() bool { return from.HasLeadership() && to.Health().Role == leader.Following })
 				time.Sleep(100 * time.Millisecond) // watches are set
 				term, err := from.Await(ctx)
 				require.NoError(t, err)
@@ -55,18 +58,20 @@ func TestResignIsQuick(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, <-resigned)
 				assert.Greater(t, next.FencingToken(), term.FencingToken())
-				// And one for the resignation itself, the removal of a node. A heartbeat that happens to fall due is none of this.
+				// And one for the resignation itself, the removal of a node. A heartbeat that happens to fall due is none
+				// of this.
 				most = max(most, len(asked)+1)
 				assert.LessOrEqual(t, len(asked)+1, 3, "the next leader asked\n%v", asked)
 			}
 			slices.Sort(times)
-			kit.Figure(t, "resign to next term, %v rule: at most %d round trips, %v (median of %d)", rule, most, times[len(times)/2].Round(10*time.Microsecond), len(times))
+			kit.Figure(t, "resign to next term, %v rule: at most %d round trips, %v (median of %d)", rule, most,
+				times[len(times)/2].Round(10*time.Microsecond), len(times))
 		})
 	}
 }
 
-// The process that holds a lock is killed. The servers notice when the session's time is over, which a follower passes on up to half a tick
-// late and the leader rounds up to its next tick.
+// The process that holds a lock is killed. The servers notice when the session's time is over, which a
+// follower passes on up to half a tick late and the leader rounds up to its next tick.
 func TestHolderKilled(t *testing.T) {
 	t.Parallel()
 	const holders, timeout = 5, 4 * time.Second
@@ -80,14 +85,16 @@ func TestHolderKilled(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.tick), func(t *testing.T) {
 			servers := zkserver.StartEnsemble(t, 3, test.options)
-			contender, _ := kit.Connected(t, servers.ConnectString(), framework.WithSessionTimeout(10*time.Second), framework.WithRule(framework.RuleHeartbeat))
+			contender, _ := kit.Connected(t, servers.ConnectString(), framework.WithSessionTimeout(10*time.Second),
+				framework.WithRule(framework.RuleHeartbeat))
 			var all sync.WaitGroup
 			took := make([]time.Duration, holders)
 			for i := range holders {
 				all.Go(func() {
 					for again := 0; ; again++ {
 						var whole bool
-						if took[i], whole = holderKilled(t, servers, contender, fmt.Sprintf("/killed/%d-%d", i, again), timeout); whole || t.Failed() {
+						if took[i], whole = holderKilled(t, servers, contender, fmt.Sprintf("/killed/%d-%d", i, again),
+							timeout); whole || t.Failed() {
 							return
 						}
 						assert.Less(t, again, 5, "holds end before there is a reason")
@@ -103,9 +110,11 @@ func TestHolderKilled(t *testing.T) {
 	}
 }
 
-// holderKilled returns how long the next one had to wait, and whether the hold had been whole until then: on a busy machine commits may take
-// longer than a short session timeout allows for.
-func holderKilled(t *testing.T, servers *zkserver.Ensemble, contender *framework.Client, path string, timeout time.Duration) (took time.Duration, whole bool) {
+// holderKilled returns how long the next one had to wait, and whether the hold had been whole until then: on
+// a busy machine commits may take longer than a short session timeout allows for.
+func holderKilled(
+	t *testing.T, servers *zkserver.Ensemble, contender *framework.Client, path string, timeout time.Duration,
+) (took time.Duration, whole bool) {
 	ctx := kit.Context(t)
 	held, err := kit.StartHolder(t, servers.ConnectString(), path, timeout)
 	if !assert.NoError(t, err) {

@@ -1,4 +1,4 @@
-package mutex
+package recipes
 
 import (
 	"bufio"
@@ -28,8 +28,8 @@ var (
 	stopLine   = regexp.MustCompile(`^\s*worker (\d+) stops, (\S+) later: (.*)$`)
 )
 
-// span is a time for which somebody had the lock, on the clock of this process.
-type span struct {
+// shift is a time for which somebody had the lock, on the clock of this process.
+type shift struct {
 	who      string
 	token    int64
 	from, to time.Time
@@ -52,13 +52,14 @@ func TestQuickstartWithJava(t *testing.T) {
 	m := mutex.New(observer, path)
 	_, lock := javaLock(t, node.ConnectString(), path, 4*time.Second)
 
-	cmd := exec.Command(program, "-servers", node.Addr(), "-path", path, "-workers", strconv.Itoa(workers), "-rounds", strconv.Itoa(rounds))
+	cmd := exec.Command(program, "-servers", node.Addr(), "-path", path, "-workers", strconv.Itoa(workers),
+		"-rounds", strconv.Itoa(rounds))
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
 	// Java takes part until the program has ended.
-	var spans []span
+	var spans []shift
 	var together int
 	ended := make(chan struct{})
 	javaDone := make(chan struct{})
@@ -74,7 +75,7 @@ func TestQuickstartWithJava(t *testing.T) {
 			if !assert.NoError(t, err) {
 				return
 			}
-			s := span{who: "java", from: time.Now()}
+			s := shift{who: "java", from: time.Now()}
 			stat, err := observer.CheckExists().ForPath(ctx, path+"/"+name)
 			if assert.NoError(t, err) && assert.NotNil(t, stat) {
 				s.token = stat.Czxid
@@ -86,7 +87,8 @@ func TestQuickstartWithJava(t *testing.T) {
 			if assert.NotEmpty(t, line) {
 				assert.Equal(t, name, line[0].Name)
 			}
-			if len(line) > 1 && slices.Contains(theirs, line[1].Name) && strings.HasPrefix(string(line[1].Data), "worker ") {
+			if len(line) > 1 && slices.Contains(theirs, line[1].Name) &&
+				strings.HasPrefix(string(line[1].Data), "worker ") {
 				together++
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -137,7 +139,8 @@ func TestQuickstartWithJava(t *testing.T) {
 	}
 	require.NoError(t, exit, complaints.String())
 	require.NotEmpty(t, lines)
-	assert.Equal(t, fmt.Sprintf("quickstart: %d grants to %d workers, never two at once", workers*rounds, workers), lines[len(lines)-1])
+	assert.Equal(t, fmt.Sprintf("quickstart: %d grants to %d workers, never two at once", workers*rounds,
+		workers), lines[len(lines)-1])
 	assert.Len(t, grants, workers*rounds)
 	assert.True(t, slices.ContainsFunc(lines, unplugLine.MatchString), "one is unplugged")
 
@@ -150,14 +153,16 @@ func TestQuickstartWithJava(t *testing.T) {
 			work = lasted - 10*time.Millisecond
 		}
 		from := began.Add(g.at)
-		spans = append(spans, span{"worker " + g.worker, g.token, from, from.Add(work)})
+		spans = append(spans, shift{"worker " + g.worker, g.token, from, from.Add(work)})
 	}
-	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
+	slices.SortFunc(spans, func(a, b shift) int { return a.from.Compare(b.from) })
 	for i, next := range spans[1:] {
-		assert.Greater(t, next.from.Sub(spans[i].to), -5*time.Millisecond, "%s holds while %s does", next.who, spans[i].who)
+		assert.Greater(t, next.from.Sub(spans[i].to), -5*time.Millisecond, "%s holds while %s does", next.who,
+			spans[i].who)
 		assert.Greater(t, next.token, spans[i].token, "%s after %s: the order of the line", next.who, spans[i].who)
 	}
-	kit.Figure(t, "%d turns of Java among %d of the quickstart; %d times both were in the line that both saw", java, len(grants), together)
+	kit.Figure(t, "%d turns of Java among %d of the quickstart; %d times both were in the line that both saw",
+		java, len(grants), together)
 	assert.GreaterOrEqual(t, java, rounds-2)
 	assert.Positive(t, together)
 }

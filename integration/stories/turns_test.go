@@ -1,4 +1,4 @@
-package ensemble
+package stories
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// hold is a time for which somebody certainly had something.
-type hold struct {
+// tenure is a time for which somebody certainly had something.
+type tenure struct {
 	who      int
 	token    int64
 	from, to time.Time
@@ -30,12 +30,12 @@ type hold struct {
 // diary takes down who held what when.
 type diary struct {
 	mu    sync.Mutex
-	holds []hold
+	holds []tenure
 }
 
 // keep watches a hold for as long as it is valid, at most for a while.
 func (d *diary) keep(who int, token int64, valid func() bool, while time.Duration) {
-	h := hold{who: who, token: token, from: time.Now()}
+	h := tenure{who: who, token: token, from: time.Now()}
 	for {
 		now := time.Now()
 		if !valid() { // before now it may have ended long ago
@@ -70,11 +70,13 @@ func (d *diary) count(who int) (n int) {
 // check makes sure that nobody held what another did, and that tokens grow.
 func (d *diary) check(t *testing.T) {
 	t.Helper()
-	slices.SortFunc(d.holds, func(a, b hold) int { return a.from.Compare(b.from) })
+	slices.SortFunc(d.holds, func(a, b tenure) int { return a.from.Compare(b.from) })
 	for i, h := range d.holds[1:] {
 		before := d.holds[i]
-		assert.False(t, h.from.Before(before.to), "%d and %d held at the same time for %v", before.who, h.who, before.to.Sub(h.from))
-		assert.True(t, h.token > before.token || h.token == before.token && h.who == before.who, "token %#x after %#x", h.token, before.token)
+		assert.False(t, h.from.Before(before.to), "%d and %d held at the same time for %v", before.who, h.who,
+			before.to.Sub(h.from))
+		assert.True(t, h.token > before.token || h.token == before.token && h.who == before.who,
+			"token %#x after %#x", h.token, before.token)
 	}
 }
 
@@ -85,7 +87,7 @@ type crew struct {
 	t       *testing.T
 	servers *zkserver.Ensemble
 	clients []*framework.Client
-	cables  []cable
+	cables  []kit.Cable
 	locks   diary
 	terms   diary
 	stop    context.CancelFunc
@@ -97,9 +99,10 @@ func hire(t *testing.T, servers *zkserver.Ensemble) *crew {
 	c := &crew{t: t, servers: servers, stop: stop}
 	t.Cleanup(func() { stop(); c.work.Wait() })
 	for who := range workers {
-		client, cable := client(t, servers)
+		client, cable := kit.ConnectedTo(t, servers, who, rules()...)
 		c.clients, c.cables = append(c.clients, client), append(c.cables, cable)
-		latch, err := leader.NewLatch(client, "/story/leader", leader.WithID(fmt.Sprint(who)), leader.WithLossPolicy(framework.SessionOnly))
+		latch, err := leader.NewLatch(client, "/story/leader", leader.WithID(fmt.Sprint(who)),
+			leader.WithLossPolicy(framework.SessionOnly))
 		require.NoError(t, err)
 		c.work.Go(func() { c.lock(ctx, who) })
 		c.work.Go(func() {
@@ -157,16 +160,18 @@ func (c *crew) goOn(t *testing.T) time.Duration {
 	began := time.Now()
 	for who := range workers {
 		locks, terms := c.locks.count(who)+1, c.terms.count(who)+1 // one may have been under way
-		kit.Soon(t, fmt.Sprintf("%d goes on", who), func() bool { return c.locks.count(who) > locks && c.terms.count(who) > terms })
+		kit.Soon(t, fmt.Sprintf("%d goes on", who),
+			func() bool { return c.locks.count(who) > locks && c.terms.count(who) > terms })
 	}
 	return time.Since(began)
 }
 
-// Everybody takes turns at a lock and at leading, and one thing after the other goes wrong. Never do two hold at the same time, tokens grow,
-// and whatever it was, everybody goes on when it is over. In the end nothing is left.
+// Everybody takes turns at a lock and at leading, and one thing after the other goes wrong. Never do two hold
+// at the same time, tokens grow, and whatever it was, everybody goes on when it is over. In the end nothing
+// is left.
 func TestTurnsThroughTroubles(t *testing.T) {
 	t.Parallel()
-	servers := start(t)
+	servers := threeServers(t)
 	c := hire(t, servers)
 	c.goOn(t)
 	stale := time.Duration(syncLimit+2) * tick
@@ -221,31 +226,32 @@ func TestTurnsThroughTroubles(t *testing.T) {
 		}},
 		{"a session expires", func(t *testing.T) {
 			epoch := c.clients[0].State().Epoch
-			c.cables[0].hang()
+			c.cables[0].Hang()
 			time.Sleep(timeout + 2*tick)
-			c.cables[0].heal()
+			c.cables[0].Heal()
 			kit.Soon(t, "the next session", func() bool { return c.clients[0].State().Epoch > epoch })
 		}},
 		{"a session is ended by somebody else", func(t *testing.T) {
-			// Whoever does that may overlap with the next by a delivery time. Not here: the client has no connection and has given up what it
-			// held, but the servers still know the session.
+			// Such a holder may overlap with the next by a delivery time. Not here: the client has no connection
+			// and has given up what it held, but the servers still know the session.
 			epoch := c.clients[1].State().Epoch
 			session, err := c.clients[1].Session(kit.Context(t))
 			require.NoError(t, err)
-			c.cables[1].hang()
-			time.Sleep(timeout - staleBound + tick)
+			c.cables[1].Hang()
+			time.Sleep(timeout - stale + tick)
 			kit.EndSession(t, servers.Addr(0), session.ID())
-			c.cables[1].heal()
+			c.cables[1].Heal()
 			kit.Soon(t, "the next session", func() bool { return c.clients[1].State().Epoch > epoch })
 		}},
 	} {
 		t.Run(trouble.name, func(t *testing.T) {
 			began := time.Now()
 			trouble.make(t)
-			serving(t, servers)
+			require.NoError(t, servers.AwaitServing(kit.Context(t)))
 			over := time.Now()
 			c.goOn(t)
-			kit.Figure(t, "%-40s lasted %5.2f s, everybody had held the lock and led again %5.2f s after", trouble.name, over.Sub(began).Seconds(), time.Since(over).Seconds())
+			kit.Figure(t, "%-40s lasted %5.2f s, everybody had held the lock and led again %5.2f s after",
+				trouble.name, over.Sub(began).Seconds(), time.Since(over).Seconds())
 		})
 		if t.Failed() {
 			return
@@ -255,7 +261,8 @@ func TestTurnsThroughTroubles(t *testing.T) {
 	c.work.Wait()
 	c.locks.check(t)
 	c.terms.check(t)
-	kit.Figure(t, "%d locks and %d terms through all troubles on %s, one after the other", len(c.locks.holds), len(c.terms.holds), servers.Name())
+	kit.Figure(t, "%d locks and %d terms through all troubles on %s, one after the other", len(c.locks.holds),
+		len(c.terms.holds), servers.Name())
 	ctx := kit.Context(t)
 	for _, path := range []string{"/story/lock", "/story/leader"} {
 		kit.Soon(t, "nothing is left in "+path, func() bool {

@@ -1,4 +1,4 @@
-package ensemble
+package stories
 
 import (
 	"context"
@@ -16,24 +16,26 @@ import (
 	"github.com/go-curator/curator/recipes/leader"
 )
 
-// group is an election with three participants, each with a client and a cable of its own. The first leads.
-type group struct {
+// election is one with three participants, each with a client and a cable of its own. The first leads.
+type election struct {
 	latches []*leader.Latch
-	cables  []cable
+	cables  []kit.Cable
 	clients []*framework.Client
 	term    *leader.Term
 }
 
-func elect(t *testing.T, c cluster.Cluster, path string, opts ...framework.Option) *group {
+func elect(t *testing.T, c cluster.Cluster, path string, opts ...framework.Option) *election {
 	t.Helper()
 	ctx := kit.Context(t)
-	g := &group{}
+	g := &election{}
 	for i := range 3 {
-		client, cable := client(t, c, opts...)
-		latch, err := leader.NewLatch(client, path, leader.WithID(fmt.Sprint(i)), leader.WithLossPolicy(framework.SessionOnly))
+		client, cable := kit.ConnectedTo(t, c, i, append(rules(), opts...)...)
+		latch, err := leader.NewLatch(client, path, leader.WithID(fmt.Sprint(i)),
+			leader.WithLossPolicy(framework.SessionOnly))
 		require.NoError(t, err)
 		t.Cleanup(func() { latch.Close() })
-		g.latches, g.cables, g.clients = append(g.latches, latch), append(g.cables, cable), append(g.clients, client)
+		g.latches, g.cables, g.clients = append(g.latches, latch), append(g.cables, cable),
+			append(g.clients, client)
 		if i == 0 {
 			g.term, err = latch.Await(ctx)
 			require.NoError(t, err)
@@ -47,7 +49,7 @@ func elect(t *testing.T, c cluster.Cluster, path string, opts ...framework.Optio
 }
 
 // next waits until one of the others leads.
-func (g *group) next(t *testing.T) (*leader.Term, time.Time) {
+func (g *election) next(t *testing.T) (*leader.Term, time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(kit.Context(t))
 	defer cancel()
@@ -67,17 +69,8 @@ func (g *group) next(t *testing.T) (*leader.Term, time.Time) {
 	return first.term, first.at
 }
 
-// ended takes down when the term's context was seen to have ended.
-func ended(term *leader.Term) <-chan time.Time {
-	at := make(chan time.Time, 1)
-	go func() {
-		<-term.Context().Done()
-		at <- time.Now()
-	}()
-	return at
-}
-
-// All servers are restarted, one after the other, as for an upgrade. Nobody notices: the leader leads on, in the same term.
+// All servers are restarted, one after the other, as for an upgrade. Nobody notices: the leader leads on, in
+// the same term.
 func TestRollingRestartChangesNoLeader(t *testing.T) {
 	t.Parallel()
 	for _, orderly := range []bool{true, false} {
@@ -104,34 +97,36 @@ func TestRollingRestartChangesNoLeader(t *testing.T) {
 				require.NoError(t, err)
 				assert.Len(t, participants, 3)
 				assert.Equal(t, g.term.FencingToken(), participants[0].Czxid)
-				kit.Figure(t, "rolling restart (orderly=%t) of %s in %v: the same leader, the same term, under the %v rule",
+				kit.Figure(t, "rolling restart (orderly=%t) of %s in %v: the same leader, the same term, under the %v "+
+					"rule",
 					orderly, servers.Name(), took.Round(time.Millisecond), g.clients[0].Safety().Rule)
 			})
 		}
 	}
 }
 
-// The leader's network fails, and nobody tells it. Its term ends, another takes over, and the two terms do not overlap. When it is back it
-// stands at the end of the line.
+// The leader's network fails, and nobody tells it. Its term ends, another takes over, and the two terms do
+// not overlap. When it is back it stands at the end of the line.
 func TestLeaderCutOff(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []framework.Rule{framework.RuleBound, framework.RuleHeartbeat} {
 		t.Run(fmt.Sprintf("%v rule", rule), func(t *testing.T) {
 			t.Parallel()
-			servers := start(t)
+			servers := threeServers(t)
 			g := elect(t, servers, "/cut", framework.WithRule(rule))
-			over := ended(g.term)
+			over := kit.EndOf(t, g.term.Context().Done())
 			cut := time.Now()
-			g.cables[0].hang()
+			g.cables[0].Hang()
 			term, begun := g.next(t)
 			at := kit.Receive(t, "the end of the first term", over)
-			kit.Figure(t, "leader cut off, %v rule: its term ended %v after, the next began %v later", rule, at.Sub(cut).Round(time.Millisecond), begun.Sub(at).Round(time.Millisecond))
+			kit.Figure(t, "leader cut off, %v rule: its term ended %v after, the next began %v later", rule,
+				at.Sub(cut).Round(time.Millisecond), begun.Sub(at).Round(time.Millisecond))
 			assert.True(t, at.Before(begun), "two leaders for %v", at.Sub(begun))
 			assert.False(t, g.term.Valid())
 			assert.ErrorIs(t, context.Cause(g.term.Context()), framework.ErrSessionLost)
 			assert.Greater(t, term.FencingToken(), g.term.FencingToken())
 			assert.LessOrEqual(t, begun.Sub(cut), timeout+tick+tick/2+time.Second)
-			g.cables[0].heal()
+			g.cables[0].Heal()
 			kit.Soon(t, "the former leader stands at the end of the line", func() bool {
 				participants, err := g.latches[0].Participants(kit.Context(t))
 				return err == nil && len(participants) == 3 && participants[2].ID == "0"

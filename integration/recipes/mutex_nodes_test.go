@@ -1,9 +1,8 @@
-package mutex
+package recipes
 
 import (
 	"context"
 	"encoding/binary"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -64,8 +63,6 @@ func (c *creates) request(op int32, body []byte) {
 	}
 }
 
-var guid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[48][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
-
 // seen are the creates, each once, with what must differ made the same.
 func (c *creates) seen(root string) (list []created) {
 	c.mu.Lock()
@@ -103,7 +100,8 @@ func dump(t *testing.T, c *framework.Client, root, path string) (all []dumped) {
 	require.NoError(t, err)
 	acl, err := c.GetACL().ForPath(ctx, path)
 	require.NoError(t, err)
-	all = append(all, dumped{guid.ReplaceAllString(strings.TrimPrefix(path, root), "GUID"), string(data), acl, stat.EphemeralOwner != 0, stat.Version, stat.Aversion, stat.NumChildren})
+	all = append(all, dumped{guid.ReplaceAllString(strings.TrimPrefix(path, root), "GUID"), string(data), acl,
+		stat.EphemeralOwner != 0, stat.Version, stat.Aversion, stat.NumChildren})
 	names, err := c.GetChildren().ForPath(ctx, path)
 	require.NoError(t, err)
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
@@ -113,8 +111,8 @@ func dump(t *testing.T, c *framework.Client, root, path string) (all []dumped) {
 	return all
 }
 
-// What the mutex writes is what Java writes, byte for byte: names, modes, data, rights; also the directories, which the server removes when
-// they are not needed any more.
+// What the mutex writes is what Java writes, byte for byte: names, modes, data, rights; also the directories,
+// which the server removes when they are not needed any more.
 func TestNodesAreThoseOfJava(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick, ContainerCheckInterval: 500 * time.Millisecond})
@@ -169,7 +167,8 @@ func TestNodesAreThoseOfJava(t *testing.T) {
 		return assert.NoError(t, err) && assert.ObjectsAreEqual([]string{"zookeeper"}, names)
 	})
 	// They are made anew when they are needed again.
-	require.NoError(t, mutex.New(client, "/go/locks/deep/orders").Do(ctx, func(context.Context) error { return nil }))
+	require.NoError(t, mutex.New(client, "/go/locks/deep/orders").
+		Do(ctx, func(context.Context) error { return nil }))
 	_, err = lock.Acquire(ctx, javapeer.Forever)
 	require.NoError(t, err)
 	require.NoError(t, lock.Release(ctx))

@@ -1,0 +1,37 @@
+package cache
+
+// keptRoom is for how many values an empty fifo keeps room.
+const keptRoom = 16
+
+// fifo is a queue. It takes memory for what stands in it, and not for all that ever did, also if it is never
+// empty.
+type fifo[T any] struct {
+	items []T
+	head  int // items[:head] has been taken
+}
+
+func (f *fifo[T]) len() int { return len(f.items) - f.head }
+
+func (f *fifo[T]) push(v T) {
+	if 2*f.head > len(f.items) {
+		n := copy(f.items, f.items[f.head:])
+		clear(f.items[n:])
+		f.items, f.head = f.items[:n], 0
+	}
+	f.items = append(f.items, v)
+}
+
+func (f *fifo[T]) pop() (v T, ok bool) {
+	if f.len() == 0 {
+		return v, false
+	}
+	v = f.items[f.head]
+	clear(f.items[f.head : f.head+1]) // let go of what it points to
+	f.head++
+	if f.len() == 0 {
+		if f.items, f.head = f.items[:0], 0; cap(f.items) > keptRoom {
+			f.items = nil
+		}
+	}
+	return v, true
+}

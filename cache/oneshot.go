@@ -1,0 +1,157 @@
+package cache
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// oneShotWay watches with one-shot watches: one for each node's data and one for its children, set by the
+// reads themselves. After a reconnect the server tells these what they have missed.
+type oneShotWay struct {
+	e          *engine
+	shots      map[target]*shot   // that have not fired
+	unneeded   []*framework.Watch // of nodes that are gone
+	catchingUp bool               // the watches may be telling what they have missed
+}
+
+// target is what a one-shot watch watches: a node's children, or its data.
+type target struct {
+	n        *node
+	children bool
+}
+
+// shot is a one-shot watch. It may fire before the answer of the read that set it has been seen.
+type shot struct {
+	way   *oneShotWay
+	at    target
+	fired bool
+	watch *framework.Watch
+}
+
+func newOneShotWay(e *engine) *oneShotWay { return &oneShotWay{e: e, shots: map[target]*shot{}} }
+
+func (w *oneShotWay) begin()                {} // reads set the watches
+func (w *oneShotWay) asking() bool          { return false }
+func (w *oneShotWay) caughtUp() bool        { return !w.catchingUp }
+func (w *oneShotWay) next() time.Time       { return time.Time{} }
+func (w *oneShotWay) timeHasCome(time.Time) {}
+
+func (w *oneShotWay) stop() {
+	for _, s := range w.shots {
+		s.watch.Stop()
+	}
+	clear(w.shots)
+}
+
+func (w *oneShotWay) forget(n *node) {
+	for _, at := range []target{{n, false}, {n, true}} {
+		if s, ok := w.shots[at]; ok {
+			delete(w.shots, at)
+			w.unneeded = append(w.unneeded, s.watch)
+		}
+	}
+}
+
+func (w *oneShotWay) tidy() {
+	for _, watch := range w.unneeded {
+		watch.Stop()
+	}
+	w.unneeded = nil
+}
+
+// reconnected reads the root: the server tells the watches what they have missed before it answers anything.
+func (w *oneShotWay) reconnected() {
+	if w.e.sync.is() {
+		w.e.sync.set(false)
+		w.catchingUp = true
+		w.e.count(w.e.store.top)
+		w.e.want(w.e.store.top)
+	}
+}
+
+// rootRead: all that the watches have missed has been told now. The cache is in sync when that has been read.
+func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
+	if w.catchingUp && !old {
+		w.catchingUp = false
+		w.e.store.walk(func(n *node) {
+			if n.flags&busy != 0 {
+				w.e.count(n)
+			}
+		})
+	}
+	return true
+}
+
+// children are listed for the sake of the watch, also those of leaves.
+func (w *oneShotWay) children(n *node, _ *framework.Stat, _ bool) {
+	if w.shots[target{n, true}] == nil {
+		w.e.wantList(n)
+	}
+}
+
+func (w *oneShotWay) pump() {
+	for r := &w.e.reads; r.weight < r.window(); {
+		o, ok := w.e.take(math.MaxInt32) // a look at the Stat alone would not save the read
+		if !ok {
+			return
+		}
+		w.read(o)
+	}
+}
+
+// read sends a read, with a watch unless there is one.
+func (w *oneShotWay) read(o op) {
+	at := target{o.n, o.kind == readList}
+	if w.shots[at] != nil {
+		w.e.send(o, nil)
+	} else {
+		w.e.send(o, &shot{way: w, at: at})
+	}
+}
+
+// got takes the answer. A root that is not there is asked for once more, in the way that sets a watch for its
+// creation.
+func (w *oneShotWay) got(o op, s *shot, r *framework.ReadResult, watch *framework.Watch) {
+	w.keepWatch(s, watch)
+	if o.n == w.e.store.top && o.kind == readData && errors.Is(r.Err, framework.ErrNoNode) {
+		w.e.reads.delivered(0, 0)
+		w.read(op{o.n, readStat})
+		return
+	}
+	w.e.gotOne(o, r)
+}
+
+// keepWatch keeps the watch that a read has set.
+func (w *oneShotWay) keepWatch(s *shot, watch *framework.Watch) {
+	switch {
+	case watch == nil || s.fired: // none was asked for, or set; or it is used up
+	case s.at.n.flags&gone != 0:
+		watch.Stop()
+	default:
+		s.watch = watch
+		w.shots[s.at] = s
+	}
+}
+
+// hear is what the watch calls. After a reconnect the server says of a node that was deleted and made anew
+// that it has changed.
+func (s *shot) hear(ev framework.Event) {
+	w, n := s.way, s.at.n
+	w.e.postFor(w, func() {
+		s.fired = true
+		if ev.Type == framework.EventEnd || n.flags&gone != 0 {
+			return
+		}
+		if w.shots[s.at] == s {
+			delete(w.shots, s.at)
+		}
+		if s.at.children && ev.Type != framework.EventNodeDeleted {
+			w.e.wantList(n)
+		} else {
+			w.e.wantOther(n)
+		}
+	})
+}
