@@ -74,9 +74,6 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Spawn":        func(_ context.Context, c *Client) { c.Spawn(func(context.Context) {}) },
 	"State":        func(_ context.Context, c *Client) { c.State() },
 	"StateChanges": func(ctx context.Context, c *Client) { c.StateChanges(ctx) },
-	"StateChangesBehindBreaker": func(ctx context.Context, c *Client) {
-		c.StateChangesBehindBreaker(ctx, retry.RetryNTimes{Retries: 1})
-	},
 	"IdempotentTransaction": func(ctx context.Context, c *Client) {
 		_, _ = c.IdempotentTransaction(ctx, c.TransactionOp().Create().ForPath("/idempotent", nil))
 	},

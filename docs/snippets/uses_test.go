@@ -99,7 +99,6 @@ var _ = []any{
 	(*framework.Client).SetServers,
 	(*framework.Client).State,
 	(*framework.Client).StateChanges,
-	(*framework.Client).StateChangesBehindBreaker,
 	(*framework.Client).Sync,
 	(*framework.Client).Transaction,
 	(*framework.Client).TransactionInBackground,
