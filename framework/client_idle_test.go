@@ -64,7 +64,8 @@ func heapInUse() int {
 	return int(m.HeapAlloc)
 }
 
-// stub is a connection to a server that costs next to nothing: it grants a session, answers pings, and knows no nodes.
+// stub is a connection to a server that costs next to nothing: it grants a session, answers pings, and
+// knows no nodes.
 type stub struct {
 	mu    sync.Mutex
 	more  *sync.Cond

@@ -230,7 +230,8 @@ func TestLogsKeepSecrets(t *testing.T) {
 	})
 }
 
-// What a client had before may live on at the server: Close does not say that it is gone (found by the simulation).
+// What a client had before may live on at the server: Close does not say that it is gone (found by the
+// simulation).
 func TestCloseAfterALossIsUnacknowledged(t *testing.T) {
 	lost := func(t *testing.T, srv *zktest.Server, c *Client) {
 		_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
@@ -327,7 +328,8 @@ func TestCloseIsRefused(t *testing.T) {
 	})
 }
 
-// Who works with the view of a session that was lost before, and takes that for passing, hears of the client's end.
+// Who works with the view of a session that was lost before, and takes that for passing, hears of the
+// client's end.
 func TestViewOfALostSessionAfterClose(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		s := connected(t, c)

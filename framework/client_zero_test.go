@@ -15,7 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What nobody has made says so, wherever it can return an error, and does nothing else: no call panics, or waits.
+// What nobody has made says so, wherever it can return an error, and does nothing else: no call panics, or
+// waits.
 func TestWhatNobodyHasMade(t *testing.T) {
 	ctx := t.Context()
 	for _, c := range []*Client{nil, {}} {

@@ -10,27 +10,32 @@ import (
 )
 
 var (
-	// ErrDecompress says that a node's data are not what the compression provider writes: not compressed, damaged, or more than it allows.
+	// ErrDecompress says that a node's data are not what the compression provider writes: not compressed,
+	// damaged, or larger than it allows.
 	ErrDecompress = named("data cannot be decompressed")
-	// ErrDecompressedTooLarge says that decompressed data would be larger than the provider, or what is left of the call's budget, allows: see
-	// [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress too.
+	// ErrDecompressedTooLarge says that decompressed data would be larger than the provider allows, or than
+	// the call has left: see [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress, too.
 	ErrDecompressedTooLarge = named("decompressed data would be larger than the limit", ErrDecompress)
 )
 
-// CompressionProvider packs and unpacks the data of nodes, see [WithCompressionProvider]. It is given the full path, chroot and namespace included,
-// may be called from several goroutines at once and must not keep or change what it is given. It should not block: callers wait for it, and in the
-// background whatever else is to be unpacked. What it returns belongs to the caller. An
-// error of Decompress that is not ErrDecompress is wrapped into one. Corresponds to Curator's CompressionProvider.
+// CompressionProvider compresses and decompresses the data of nodes, see [WithCompressionProvider]. path is
+// the full path, chroot and namespace included. Its methods may be called from several goroutines at once,
+// and must not keep or change data. What they return belongs to the caller. They should not block: callers
+// wait for them, and so do the other results of operations in the background that have to be decompressed.
+// An error of Decompress that does not match ErrDecompress is wrapped into one. Corresponds to Curator's
+// CompressionProvider.
 type CompressionProvider interface {
 	Compress(path string, data []byte) ([]byte, error)
 	Decompress(path string, data []byte) ([]byte, error)
 }
 
-// Gzip is the default [CompressionProvider]. It writes what Curator's GzipCompressionProvider writes, up to the choices that any deflater is free to
-// make, and reads what that reads: one gzip member with nothing behind it. Its zero value is ready for use.
+// Gzip is the default [CompressionProvider]. It writes what Curator's GzipCompressionProvider writes, but
+// for choices that are free to any deflater, and reads what that reads: one gzip member with nothing after
+// it. The zero value is ready for use.
 type Gzip struct {
-	// Limit is how many bytes Decompress returns at most; beyond that the error is ErrDecompressedTooLarge. A node of a megabyte may stand for a
-	// gigabyte, and whoever may write it need not be a friend. Default (0 or less): 8 MiB. How much one call unpacks in sum is [WithDecompressedLimit].
+	// Limit is how many bytes Decompress returns at most; more is ErrDecompressedTooLarge. A node of a
+	// megabyte may expand to a gigabyte, and whoever may write it need not be a friend. Default (0 or less): 8
+	// MiB. What one call decompresses in total is limited by [WithDecompressedLimit].
 	Limit int
 }
 
@@ -39,27 +44,40 @@ const (
 	defaultDecompressedLimit = 64 << 20
 )
 
-// WithDecompressedLimit bounds how many bytes one call makes of compressed data, in sum over its nodes: a [Client.MultiRead], or a read of one node. A node
-// for which no room is left fails by itself, with ErrDecompressedTooLarge; the others are not affected, smaller ones behind it included. A [Client.Walk]
-// unpacks one node at a time and keeps none: there it bounds each node. [Gzip], which has a limit for each node besides, stops unpacking there; another
-// [CompressionProvider] is let finish, and what turns out to be too large is thrown away: then it bounds what is kept. Default 64 MiB.
-func WithDecompressedLimit(bytes int) Option {
-	return func(o *options) error {
-		if bytes <= 0 {
-			return invalid("WithDecompressedLimit", "%d; give a positive number of bytes, or leave the option out", bytes)
-		}
-		o.decompressed = bytes
-		return nil
-	}
+// WithCompression has every operation compress the data that it writes and decompress the data that it
+// reads, unless its builder says Uncompressed or Undecompressed. It includes the data of recipes, so all
+// who share their nodes must agree, except about nodes whose data a recipe has no use for. Missing parents
+// are made without data, and empty data are read as they are. Default: only where a builder says Compressed
+// or Decompressed. Corresponds to Curator's enableCompression.
+func WithCompression() Option {
+	return func(o *options) error { o.compressed = true; return nil }
 }
 
-// emptyGzip is how Java packs nothing.
+// WithCompressionProvider says how data are compressed and decompressed where that is asked for. Default:
+// [Gzip]. Corresponds to Curator's compressionProvider.
+func WithCompressionProvider(p CompressionProvider) Option {
+	return checked(p != nil, func(o *options) { o.compression = p },
+		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
+}
+
+// WithDecompressedLimit bounds how many bytes of decompressed data one call returns, in total over its
+// nodes: a [Client.MultiRead], or a read of one node. A node for which no room is left fails by itself with
+// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. A [Client.Walk]
+// decompresses one node at a time and keeps none, so there it bounds each node. [Gzip] stops decompressing
+// at the limit. Another [CompressionProvider] runs to its end, and what is too large is thrown away.
+// Default 64 MiB.
+func WithDecompressedLimit(bytes int) Option {
+	return checked(bytes > 0, func(o *options) { o.decompressed = bytes },
+		"WithDecompressedLimit", "%d; give a positive number of bytes, or leave the option out", bytes)
+}
+
+// emptyGzip is what Java writes for no data.
 var emptyGzip = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-// gzipWriters keeps packers, which are large and take long to make.
+// gzipWriters keeps gzip writers, which are large and take long to make.
 var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
-// Compress packs data.
+// Compress implements [CompressionProvider].
 func (g Gzip) Compress(_ string, data []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return bytes.Clone(emptyGzip), nil
@@ -85,7 +103,7 @@ func (g Gzip) limit() int {
 	return defaultGzipLimit
 }
 
-// Decompress unpacks data.
+// Decompress implements [CompressionProvider].
 func (g Gzip) Decompress(_ string, data []byte) ([]byte, error) {
 	limit := g.limit()
 	in := bytes.NewReader(data)
@@ -101,12 +119,12 @@ func (g Gzip) Decompress(_ string, data []byte) ([]byte, error) {
 	case len(out) > limit:
 		return nil, fmt.Errorf("%w: %d bytes", ErrDecompressedTooLarge, limit)
 	case in.Len() > 0:
-		return nil, fmt.Errorf("%w: %d bytes behind the end", ErrDecompress, in.Len())
+		return nil, fmt.Errorf("%w: %d bytes after the end", ErrDecompress, in.Len())
 	}
 	return out, nil
 }
 
-// notEOF spares callers an error that loops of readers take for the end.
+// notEOF replaces io.EOF, which a caller's read loop would take for the end.
 func notEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -114,7 +132,8 @@ func notEOF(err error) error {
 	return err
 }
 
-// packing is whether an operation packs or unpacks data: as the client does by default, or as the builder was told.
+// packing says whether an operation compresses or decompresses data: as the client does by default, or as
+// the builder says.
 type packing int8
 
 const (
@@ -127,7 +146,8 @@ func (c *Client) packs(p packing) bool {
 	return p == packYes || p == packDefault && !c.none() && c.core.cfg.compressed
 }
 
-// outgoing returns the data to be sent for the node: the client's default data for nil, packed if need be.
+// outgoing returns the data to send for a node: the client's default data for nil, compressed if it should
+// be.
 func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
 	data = c.dataOr(data)
 	if !c.packs(p) {
@@ -143,12 +163,12 @@ func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
 	return packed, nil
 }
 
-// incoming returns a node's data as the caller wants them. A node without data, as parents are, has nothing to unpack.
+// incoming returns a node's data, decompressed if they should be. No data are never compressed.
 func (c *Client) incoming(full string, data []byte, p packing) ([]byte, error) {
 	return c.incomingUpTo(full, data, p, c.core.cfg.decompressed)
 }
 
-// incomingUpTo is incoming with so much room for what is unpacked.
+// incomingUpTo is incoming with a limit for decompressed data.
 func (c *Client) incomingUpTo(full string, data []byte, p packing, limit int) ([]byte, error) {
 	if len(data) == 0 || !c.packs(p) {
 		return data, nil
@@ -160,7 +180,7 @@ func (c *Client) incomingUpTo(full string, data []byte, p packing, limit int) ([
 	return plain, err
 }
 
-// unpack has a provider unpack data, and takes no more than limit bytes from it. Gzip stops there; another one is let finish first.
+// unpack decompresses data to at most limit bytes. Gzip stops there; another provider runs to its end.
 func unpack(p CompressionProvider, full string, data []byte, limit int) ([]byte, error) {
 	if g, ours := p.(*Gzip); ours && g != nil {
 		p = *g

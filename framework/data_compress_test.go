@@ -269,7 +269,8 @@ func (plainGzip) Decompress(path string, data []byte) ([]byte, error) {
 	return Gzip{Limit: 1 << 30}.Decompress(path, data)
 }
 
-// What many nodes would make together is bounded, also where each of them is small enough; those for which there is room are read.
+// What many nodes would make together is bounded, also where each of them is small enough; those for which
+// there is room are read.
 func TestDecompressedInSum(t *testing.T) {
 	for name, p := range map[string]CompressionProvider{"gzip": Gzip{}, "one that knows no limits": plainGzip{}} {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// sentinel is one named error. Where go-zookeeper has a value of the same meaning, errors.Is finds that too, so that code written
-// for go-zookeeper keeps its checks.
+// sentinel is one named error. Where go-zookeeper has a value of the same meaning, errors.Is finds that
+// too, so that code written for go-zookeeper keeps its checks.
 type sentinel struct {
 	text string
 	also []error
@@ -62,17 +62,21 @@ var (
 	ErrBadArguments = named("bad arguments", zk.ErrBadArguments)
 	// ErrQuotaExceeded says that an enforced quota would be exceeded.
 	ErrQuotaExceeded = named("quota exceeded")
-	// ErrThrottled says that the server was too busy and refused the operation. It is repeated by the retry policy.
+	// ErrThrottled says that the server was too busy and refused the operation. It is repeated by the retry
+	// policy.
 	ErrThrottled = named("throttled by the server")
 	// ErrUnimplemented says that the server does not know the operation; it closes the connection too.
 	ErrUnimplemented = named("operation not supported by the server")
-	// ErrNotReadOnly says that the connected member has no quorum and serves reads only. Together with ErrNotConnected: the last member asked has none, and
-	// opens no sessions for readers either, see WithReadOnly.
+	// ErrNotReadOnly says that the connected member has no quorum and serves reads only. Together with
+	// ErrNotConnected: the last member asked has none, and opens no sessions for readers either, see
+	// WithReadOnly.
 	ErrNotReadOnly = named("the member serves reads only")
-	// ErrSessionMoved says that the session is attached to another member now. It is repeated by the retry policy.
+	// ErrSessionMoved says that the session is attached to another member now. It is repeated by the retry
+	// policy.
 	ErrSessionMoved = named("session moved to another member", zk.ErrSessionMoved)
-	// ErrAuthFailed says that the server refused a credential. While every server does, operations fail with it at once, not executed, and the retry policy is
-	// not asked; the client goes on asking for a connection all the same.
+	// ErrAuthFailed says that the server refused a credential. While every server does, operations fail with
+	// it at once, not executed, and the retry policy is not asked; the client goes on asking for a connection
+	// all the same.
 	ErrAuthFailed = named("authentication failed", zk.ErrAuthFailed)
 	// ErrOperationTimeout says that the server gave up on the operation. It is repeated by the retry policy.
 	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)
@@ -80,45 +84,54 @@ var (
 	ErrReconfigDisabled = named("reconfiguration is disabled", zk.ErrReconfigDisabled)
 	// ErrReconfigInProgress says that another reconfiguration is under way.
 	ErrReconfigInProgress = named("another reconfiguration is in progress")
-	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date: it would not work.
+	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date: it
+	// would not work.
 	ErrNewConfigNoQuorum = named("no quorum of the new configuration is connected and up to date")
 )
 
 // What happens between the client and the server.
 var (
-	// ErrOutcomeUnknown is found in every error of an operation that may or may not have been executed. Where it is not found, the
-	// operation had no effect. (Exceptions are operations of several steps, whose documentation says so.) A read that was given up, or whose reply was
-	// lost, has had none, and comes without it.
+	// ErrOutcomeUnknown is found in every error of an operation that may or may not have been executed. Where
+	// it is not found, the operation had no effect. (Exceptions are operations of several steps, whose
+	// documentation says so.) A read that was given up, or whose reply was lost, has had none, and comes
+	// without it.
 	ErrOutcomeUnknown = named("the operation may or may not have been executed")
-	// ErrConnectionLoss says that the connection went away after the request was sent and before its reply came: the outcome is unknown, unless it was a
-	// read.
+	// ErrConnectionLoss says that the connection went away after the request was sent and before its reply
+	// came: the outcome is unknown, unless it was a read.
 	ErrConnectionLoss = named("connection lost before the reply came: the operation may or may not have been executed",
 		zk.ErrConnectionClosed, ErrOutcomeUnknown)
-	// ErrNotConnected says that no connection could carry the request within the connection timeout. It was not executed.
+	// ErrNotConnected says that no connection could carry the request within the connection timeout. It was
+	// not executed.
 	ErrNotConnected = named("not connected within the connection timeout: the operation was not executed", zk.ErrNoServer)
-	// ErrSessionLost says that the session has ended, or, for operations of a session's view, that another session has begun.
+	// ErrSessionLost says that the session has ended, or, for operations of a session's view, that another
+	// session has begun.
 	ErrSessionLost = named("session lost", zk.ErrSessionExpired)
 	// ErrClosed says that the client was closed.
 	ErrClosed = named("client closed", zk.ErrClosing)
-	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless configured). It was not sent: see
-	// [WithMaxFrame]. If the error matches ErrOutcomeUnknown, too, it was, and the server has closed the connection on it, which is how it refuses a request that
-	// is larger than its limit; the retry policy is not asked then.
+	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless
+	// configured). It was not sent: see [WithMaxFrame]. If the error matches ErrOutcomeUnknown, too, it was,
+	// and the server has closed the connection on it, which is how it refuses a request that is larger than
+	// its limit; the retry policy is not asked then.
 	ErrTooLarge = named("request larger than the server's packet limit: it was not sent")
-	// ErrReplyTooLarge says that the answer is larger than [WithMaxReply] allows: ask for less, or allow more. The connection goes on, and the retry policy is not
-	// asked. A write may have been executed, and then matches ErrOutcomeUnknown, too.
+	// ErrReplyTooLarge says that the answer is larger than [WithMaxReply] allows: ask for less, or allow more.
+	// The connection goes on, and the retry policy is not asked. A write may have been executed, and then
+	// matches ErrOutcomeUnknown, too.
 	ErrReplyTooLarge = named("answer larger than the client allows")
 	// ErrInvalidPath says that the path cannot be that of a node; the message says why.
 	ErrInvalidPath = named("invalid path")
-	// ErrMalformedReply says that an answer could not be decoded. It is also found in why a connection was lost (a state change's Err, [Health].Trouble) over
-	// what no server sends that speaks the protocol: an answer to nothing, an event for what is no path, a count beyond the frame.
+	// ErrMalformedReply says that an answer could not be decoded. It is also found in why a connection was
+	// lost (a state change's Err, [Health].Trouble) over what no server sends that speaks the protocol: an
+	// answer to nothing, an event for what is no path, a count beyond the frame.
 	ErrMalformedReply = named("malformed reply", ErrOutcomeUnknown)
 	// ErrNilContext says that a nil context was passed; context.Background() is the one without an end.
 	ErrNilContext = named("nil context: pass context.Background() for one without an end")
-	// ErrNoClient says that the client is nil or the zero Client, or that a builder, a recipe or the like is the zero value of its type, and so has none.
-	// Everything that can return an error returns it then, at once; the rest does nothing and returns zero values.
+	// ErrNoClient says that the client is nil or the zero Client, or that a builder, a recipe or the like is
+	// the zero value of its type, and so has none. Everything that can return an error returns it then, at
+	// once; the rest does nothing and returns zero values.
 	ErrNoClient = named("the client is nil, or was not made: make one with framework.New, and everything else from it", ErrBadArguments)
-	// ErrCleanupFull says that so many clean-ups are waiting for a connection that no more are taken. It comes joined with the error
-	// of a guaranteed delete or a protected create, which then may leave its node behind.
+	// ErrCleanupFull says that so many clean-ups are waiting for a connection that no more are taken. It comes
+	// joined with the error of a guaranteed delete or a protected create, which then may leave its node
+	// behind.
 	ErrCleanupFull = named("too many clean-ups pending: this one will not be repeated")
 )
 
@@ -132,7 +145,8 @@ var (
 	ErrReleased = named("released")
 )
 
-// OpError is the error of every operation: which one, on which path (as the caller wrote it), and why. Find the reason with errors.Is.
+// OpError is the error of every operation: which one, on which path (as the caller wrote it), and why. Find
+// the reason with errors.Is.
 type OpError struct {
 	// Op is the operation as it is called here: "create", "delete", "exists", "getData", "transaction", …
 	Op string
@@ -141,7 +155,8 @@ type OpError struct {
 	Err  error
 }
 
-// Error is printable: what is not, in names that others have chosen or in what a server says, is escaped, as in Go's string literals. Path is as it is.
+// Error is printable: what is not, in names that others have chosen or in what a server says, is escaped,
+// as in Go's string literals. Path is as it is.
 func (e *OpError) Error() string {
 	if e.Path == "" {
 		return e.Op + ": " + plain.Lines(e.Err.Error())

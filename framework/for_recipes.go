@@ -1,3 +1,8 @@
+// This file has what is exported for recipes and caches, those of this module and your own. Programs that
+// only use recipes need none of it. To write a recipe take a [Session], do everything through its
+// [Session.Client], so that nothing begun in one session is finished in another, hold what was granted with
+// [Session.Hold], and repeat with [Client.Retry].
+
 package framework
 
 import (
@@ -8,41 +13,15 @@ import (
 	"time"
 	"weak"
 
-	"github.com/cenkalti/backoff/v4"
-
+	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/retry"
 )
 
-// Connections returns how many connections the session has had so far. It has grown before the first event or result that came over a
-// new connection is delivered: who finds it unchanged knows that there was no reconnect meanwhile.
-func (s *Session) Connections() uint64 {
-	if s.none() {
-		return 0
-	}
-	return s.e.wire.Links()
-}
-
-// Ended returns what says whether the session is over, for clean-ups of the garbage collector: it keeps neither the session nor its client, looks at no
-// clock and touches no channel.
-func (s *Session) Ended() func() bool {
-	if s.none() {
-		return func() bool { return true }
-	}
-	kept := weak.Make(s.e)
-	return func() bool {
-		e := kept.Value()
-		if e == nil {
-			return true
-		}
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return e.over != nil
-	}
-}
-
-// ForRecipes returns a view whose callbacks, those of [Pending.Then] and of Watching, run on a goroutine apart from that of everybody else's: one after the
-// other, in the order in which operations are answered and watches fire. They must not block, and call nothing of a user's: all recipes and caches of the client share
-// that goroutine. Since nothing waits there, the events of their persistent watches have no [WatchBacklog].
+// ForRecipes returns a view whose callbacks, those of [Pending.Then] and of Watching, run on a goroutine of
+// their own: one after the other, in the order in which operations are answered and watches fire. All
+// recipes and caches of the client share that goroutine, so callbacks must neither block nor call a
+// function of the user's. The events of the view's persistent watches have no [WatchBacklog], since nothing
+// waits there. For authors of recipes.
 func (c *Client) ForRecipes() *Client {
 	if c.none() {
 		return &Client{}
@@ -63,20 +42,69 @@ func (c *Client) desk() *desk {
 	return &c.core.ops.desk
 }
 
-// retryPolicy returns the policy of [WithRetry], or of [Client.UsingRetry], for recipes that repeat several operations as one.
-func (c *Client) retryPolicy() retry.Policy {
+// SessionSoon is like [Client.Session], but gives up: it waits for the connection timeout, and again as
+// often as the retry policy says. Then the error is ErrNotConnected. While every server refuses the
+// client's credentials it is ErrAuthFailed, at once. For authors of recipes.
+func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	if c.none() {
-		return nil
+		return nil, ErrNoClient
 	}
-	if p := c.view.retry; p != nil {
-		return p
+	if err := checkContext(ctx); err != nil {
+		return nil, err
 	}
-	return c.core.cfg.retry
+	err = c.Retry(ctx, func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
+		defer cancel()
+		if s, err = c.session(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
+			return c.core.explain(ErrNotConnected) // the deadline was not the caller's: the error must not match it
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
-// Retry is retry.Do with the retry policy of this client or view, for recipes that repeat several operations as one. It differs in three ways. What is
-// repeated unless retry.WithRetryable says otherwise is what [Retryable] says. After the loss of a connection the first retry does not wait for the policy's
-// time, but comes with the next connection. When the client closes, no pause goes on: op is called once more, to be told ErrClosed.
+// As returns the session with the namespace and the retry policy of c, which is a view of the same client:
+// for a recipe that goes on under what another view has acquired. For authors of recipes.
+func (s *Session) As(c *Client) *Session {
+	return &Session{s.e, &Client{core: s.c.core, view: c.view.in(s.e)}}
+}
+
+// Connections returns how many connections the session has had. It grows before the first event or result
+// of a new connection is delivered: while it is the same there was no reconnect. For authors of recipes.
+func (s *Session) Connections() uint64 {
+	if s.none() {
+		return 0
+	}
+	return s.e.wire.Links()
+}
+
+// Ended returns a function that says whether the session is over. It keeps neither the session nor its
+// client alive, looks at no clock and touches no channel, so that the garbage collector's clean-ups can use
+// it. For authors of recipes.
+func (s *Session) Ended() func() bool {
+	if s.none() {
+		return func() bool { return true }
+	}
+	kept := weak.Make(s.e)
+	return func() bool {
+		e := kept.Value()
+		if e == nil {
+			return true
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.over != nil
+	}
+}
+
+// Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that
+// are repeated as one. It differs in three ways. By default it repeats what [Retryable] says. After the
+// loss of a connection the first retry does not wait for the policy's time, but for the next connection.
+// And when the client closes no wait goes on: op is called once more, to return ErrClosed. For authors of
+// recipes.
 func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
 	switch {
 	case c.none():
@@ -94,46 +122,7 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	return retry.Do(ctx, policy, op, append(defaults, opts...)...)
 }
 
-// ready says when the first retry after an error need wait no longer: when there is a connection.
-func (c *Client) ready(err error) <-chan struct{} {
-	if !errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLoss) && !errors.Is(err, ErrNotConnected) {
-		return nil
-	}
-	back := c.core.nextConnection() // before the look, so that none is missed
-	if c.core.epochLast().wire.Connected() {
-		return closedChannel
-	}
-	return back
-}
-
-// WhileConnected makes a retry policy, for [WithRetry] and [Client.UsingRetry], by which nothing is repeated while the client has no connection: an operation
-// that fails then returns its error at once, ErrConnectionLoss or ErrNotConnected. (How long it waits for a connection in the first place says
-// [WithConnectionTimeout].) Otherwise it is policy; a nil one repeats nothing. Corresponds to no class of Curator's.
-func WhileConnected(policy retry.Policy) retry.Policy { return whileConnected{policy} }
-
-type whileConnected struct{ retry.Policy }
-
-// NewBackOff implements [retry.Policy], for those who have no client.
-func (p whileConnected) NewBackOff() backoff.BackOff {
-	if p.Policy == nil {
-		return &backoff.StopBackOff{}
-	}
-	return p.Policy.NewBackOff()
-}
-
-// whileConnected is op, but its errors are final while there is no connection.
-func (c *Client) whileConnected(op func(ctx context.Context) error) func(ctx context.Context) error {
-	return func(ctx context.Context) error {
-		err := op(ctx)
-		var marked *backoff.PermanentError // marked twice it would come out with one of the marks
-		if err != nil && !errors.As(err, &marked) && ctx.Err() == nil && !c.core.epochLast().wire.Connected() {
-			return retry.Permanent(err)
-		}
-		return err
-	}
-}
-
-// Pause waits for d, but not longer than until ctx ends or the client closes. For recipes that try again by a rule of their own.
+// Pause waits for d, or until ctx ends or the client closes. For authors of recipes.
 func (c *Client) Pause(ctx context.Context, d time.Duration) {
 	if ctx != nil && !c.none() {
 		c.core.pause(ctx, d)
@@ -150,8 +139,42 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Place returns a comparable value that stands for the node at path as this client sees it: the same one for all views of the client, by whatever namespace
-// and path they reach the node. For recipes, to tell what a context carries is theirs.
+// Spawn runs f on a goroutine that Close waits for: for what a recipe has to finish after its caller has
+// gone. When the client closes f's context ends, operations and pauses fail with ErrClosed, and f has to
+// return. A panic in f ends the process. For authors of recipes.
+func (c *Client) Spawn(f func(ctx context.Context)) {
+	if f == nil || c.none() {
+		return
+	}
+	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
+}
+
+// Over returns why no operation of this client can ever succeed again, and nil while one may: ErrClosed,
+// for the view of a [Session] also ErrSessionLost, and ErrNoClient if there is no client. A recipe that
+// sits out the loss of a session asks it, because a view pinned to a lost session can never succeed again.
+// For authors of recipes.
+func (c *Client) Over() error {
+	_, err := c.epochOf()
+	return err
+}
+
+// Left returns the error of a wait that the end of ctx has ended. It matches ctx.Err(), context.Cause(ctx),
+// and last, which is what went wrong last and may be nil. If there is no connection it says why. For
+// authors of recipes.
+func (c *Client) Left(ctx context.Context, last error) error {
+	err := flow.Ended(ctx)
+	if last != nil {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
+	if c.none() {
+		return err
+	}
+	return c.core.explain(err)
+}
+
+// Place returns a comparable value that stands for the node at path: the same one for all views of this
+// client, whatever their namespace. It tells a recipe whether what a context carries is its own. For
+// authors of recipes.
 func (c *Client) Place(path string) any {
 	if c.none() {
 		return place{nil, path}
@@ -163,23 +186,26 @@ func (c *Client) Place(path string) any {
 	return place{c.core, full}
 }
 
-// As returns the session as c, a view of the same client, sees it: with c's namespace and retry policy. For recipes that go on under what was acquired by
-// way of another view.
-func (s *Session) As(c *Client) *Session {
-	return &Session{s.e, &Client{core: s.c.core, view: c.view.in(s.e)}}
-}
-
 type place struct {
 	core *core
 	path string
 }
 
-// Retryable says whether the error of an operation is about the way to the server and not about the operation, so that a retry policy may
-// be asked about it: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled. Whether a repeat does no harm
-// is for the caller to know.
-func Retryable(err error) bool { return transient(err) }
+// Hooks returns the hooks of [WithHooks] as one value, through which a recipe tells what it does. Acquire,
+// Wait and NodeData are never nil, and neither are the functions and the context that they return. Queue is
+// nil if there are no hooks: then nothing needs to be found out for it, nor for Wait. All others are nil:
+// the client tells those itself. For authors of recipes.
+func (c *Client) Hooks() Hooks {
+	if c.none() {
+		return noHooks
+	}
+	return c.core.cfg.told
+}
 
-// Logger returns one that writes to that of [WithLogger], for recipes and caches. It waits for nothing: lines are queued, as the client's own are.
+var noHooks = observer{}.asOne()
+
+// Logger returns a logger that writes to that of [WithLogger]. It waits for nothing: lines are queued. For
+// authors of recipes.
 func (c *Client) Logger() *slog.Logger {
 	if c.none() {
 		return slog.New(slog.DiscardHandler)
@@ -187,7 +213,8 @@ func (c *Client) Logger() *slog.Logger {
 	return c.core.ops.log
 }
 
-// CleanupLogger is Logger for clean-ups of the garbage collector: it keeps neither the client nor anything of it, and writes each line on a goroutine of its own.
+// CleanupLogger is Logger for the garbage collector's clean-ups: it keeps no part of the client alive, and
+// writes each line on a goroutine of its own. For authors of recipes.
 func (c *Client) CleanupLogger() *slog.Logger {
 	if c.none() {
 		return slog.New(slog.DiscardHandler)
@@ -195,48 +222,20 @@ func (c *Client) CleanupLogger() *slog.Logger {
 	return slog.New(apartHandler{c.core.cfg.logger.Handler()})
 }
 
-// SessionSoon is [Client.Session] for who would rather fail than wait for ever: it waits for a connection as an operation does, that is
-// for the connection timeout, and again as often as the retry policy says. Then the error is ErrNotConnected.
-// While every server refuses the client's credentials it is ErrAuthFailed, at once.
-func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
-	if c.none() {
-		return nil, ErrNoClient
-	}
-	if err := checkContext(ctx); err != nil {
-		return nil, err
-	}
-	err = c.Retry(ctx, func(ctx context.Context) error {
-		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
-		defer cancel()
-		if s, err = c.session(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
-			return c.core.explain(ErrNotConnected) // the deadline was not the caller's: it must not be found in the error
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// Over returns why no operation of this client can ever succeed again, nil while one may: ErrClosed, and for the view of a [Session] also ErrSessionLost; ErrNoClient if there is none. For
-// recipes that sit out the loss of a session, which is nothing that passes for who is bound to that session.
-func (c *Client) Over() error {
-	_, err := c.epochOf()
-	return err
-}
-
-// ContenderDataLimit is how many bytes of data a recipe takes from the node of another participant, packed or not: 64 KiB. Who waits in line, leads or holds
-// puts a name or an address there, and must not be able to fill the memory of those who ask who is there.
+// ContenderDataLimit is how many bytes of data a recipe takes from another participant's node, compressed
+// or not: 64 KiB. Participants put names and addresses there. They must not be able to fill the memory of
+// those who ask who is there.
 const ContenderDataLimit = 64 << 10
 
-// ErrDataTooLarge says that a participant's data are larger than ContenderDataLimit, or that those of all participants in one answer together are larger
-// than the answer may be. The participant stands in line all the same.
+// ErrDataTooLarge says that a participant's data are larger than ContenderDataLimit, or that the data of
+// all participants in one answer are larger than the answer may be. The participant is in line all the
+// same.
 var ErrDataTooLarge = named("a participant's data are too large to be read")
 
-// Unpacked returns data that somebody has put into a node, and that were read Undecompressed, as this client would read them: with [WithCompression]
-// unpacked, if they can be, and else as they are. More than [ContenderDataLimit], packed or unpacked, is ErrDataTooLarge (in the latter case also
-// ErrDecompressedTooLarge), and no data. For recipes, which read the nodes of others: whether those pack their data is not to be relied on.
+// Unpacked returns data of another participant's node, read Undecompressed, as this client would read them:
+// with [WithCompression] unpacked if they can be, otherwise as they are, since others may not compress.
+// More than [ContenderDataLimit], packed or unpacked, is ErrDataTooLarge and no data; if unpacked also
+// ErrDecompressedTooLarge. For authors of recipes.
 func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
 	if len(data) > ContenderDataLimit {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", ErrDataTooLarge, len(data), ContenderDataLimit)
@@ -252,13 +251,4 @@ func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrDataTooLarge, err)
 	}
 	return data, nil
-}
-
-// Spawn runs f on a goroutine of the client's, for recipes that have to finish something behind their caller's back. Close waits for it: by then
-// operations, and pauses, fail with ErrClosed, and f has to return. A panic in f ends the process.
-func (c *Client) Spawn(f func(ctx context.Context)) {
-	if f == nil || c.none() {
-		return
-	}
-	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
 }

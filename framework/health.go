@@ -14,15 +14,18 @@ type Health struct {
 	// StateChange is what was announced last, NeverConnected before the first connection, Since when that was.
 	StateChange
 	Since time.Time
-	// Away is since when there is no connection to a member with a quorum, through all states; from the client's beginning before the first one. Zero with one.
+	// Away is since when there is no connection to a member with a quorum, through all states; from the
+	// client's beginning before the first one. Zero with one.
 	Away time.Time
 	// Server is the one that is connected, "" if none is.
 	Server string
-	// Trouble is why the last attempt to connect has failed, or the last connection was lost; nil with a connection.
+	// Trouble is why the last attempt to connect has failed, or the last connection was lost; nil with a
+	// connection.
 	Trouble error
 	// Safety has the rule in force, the remaining validity and the number of holds.
 	Safety Safety
-	// Queued counts the requests that wait for a connection or for room in the window, InFlight those that wait for an answer.
+	// Queued counts the requests that wait for a connection or for room in the window, InFlight those that
+	// wait for an answer.
 	Queued, InFlight int
 	// Cleanups counts the removals that the client still owes, see [Client.PendingCleanups].
 	Cleanups int
@@ -32,7 +35,8 @@ type Health struct {
 	Closed bool
 }
 
-// Health says how the client is doing. It asks nobody and never waits. A view of a session tells of that session's requests and safety.
+// Health says how the client is doing. It asks nobody and never waits. A view of a session tells of that
+// session's requests and safety.
 func (c *Client) Health() Health {
 	if c.none() {
 		return Health{}
@@ -52,14 +56,17 @@ func (c *Client) Health() Health {
 	return h
 }
 
-// Err is nil when the client is connected to a quorum. Otherwise it matches ErrClosed, ErrNotReadOnly (connected to a member without one), ErrSuspended, ErrSessionLost or
-// ErrNotConnected (never connected so far), says for how long the connection has been away, and contains Trouble: ErrAuthFailed, for example.
+// Err is nil when the client is connected to a quorum. Otherwise it matches ErrClosed, ErrNotReadOnly
+// (connected to a member without one), ErrSuspended, ErrSessionLost or ErrNotConnected (never connected so
+// far), says for how long the connection has been away, and contains Trouble: ErrAuthFailed, for example.
 //
-// That nothing can be held with the session timeout granted is no error here, since most clients hold nothing: see Safety.Refused.
+// That nothing can be held with the session timeout granted is no error here, since most clients hold
+// nothing: see Safety.Refused.
 func (h Health) Err() error { return h.Check(0) }
 
-// Check is Err, but lets the connection be away for as long as tolerance, counted from its loss: that the session is lost meanwhile does not begin it anew. A readiness probe that tolerates the session timeout does not flap when a server
-// restarts, or a leader changes.
+// Check is Err, but lets the connection be away for as long as tolerance, counted from its loss: that the
+// session is lost meanwhile does not begin it anew. A readiness probe that tolerates the session timeout
+// does not flap when a server restarts, or a leader changes.
 func (h Health) Check(tolerance time.Duration) error {
 	var why error
 	switch {

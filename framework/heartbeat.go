@@ -102,7 +102,7 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 			case code != jute.CodeOK:
 				m.posts.put(func() { m.failed(e, batch, failed, code) })
 			case r.Err == nil && m.core.cfg.observer.Active():
-				m.core.roundTrip(RoundTrip{Heartbeat, e.n, time.Since(r.Sent)})
+				m.core.roundTrip(RoundTrip{"heartbeat", time.Since(r.Sent)})
 			}
 		},
 	})

@@ -8,16 +8,19 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// maxLines bounds the lines of the log that wait for the user's handler. What comes beyond them is dropped, and counted.
+// maxLines bounds the lines of the log that wait for the user's handler. What comes beyond them is dropped,
+// and counted.
 const maxLines = 1024
 
-// lines is what the client's own goroutines have to say, on its way to the user's log handler. That may block, or end its goroutine, so it has one of its own.
+// lines is what the client's own goroutines have to say, on its way to the user's log handler. That may
+// block, or end its goroutine, so it has one of its own.
 type lines struct {
 	queue            mailbox
 	waiting, dropped atomic.Int64
 }
 
-// logger returns one that writes to handler and waits for nothing. Whether a line is wanted only the handler can tell, by and by.
+// logger returns one that writes to handler and waits for nothing. Whether a line is wanted only the
+// handler can tell, by and by.
 func (l *lines) logger(handler slog.Handler) *slog.Logger {
 	if handler == slog.DiscardHandler {
 		return slog.New(handler)
@@ -102,8 +105,8 @@ func (h apartHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements [slog.Handler].
 func (h apartHandler) WithGroup(name string) slog.Handler { return apartHandler{h.to.WithGroup(name)} }
 
-// plainHandler is a user's log handler that is given printable text only, in the values of attributes as in the message: names of nodes and what servers say are chosen by
-// others. Errors stay errors.
+// plainHandler is a user's log handler that is given printable text only, in the values of attributes as in
+// the message: names of nodes and what servers say are chosen by others. Errors stay errors.
 type plainHandler struct{ to slog.Handler }
 
 // Enabled implements [slog.Handler].

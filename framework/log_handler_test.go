@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Lines wait for a handler that takes its time, in order and with their attributes, but no more of them than there is room for; how many are missing is said
-// where they are.
+// Lines wait for a handler that takes its time, in order and with their attributes, but no more of them
+// than there is room for; how many are missing is said where they are.
 func TestLinesOfTheLogAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, written := logging(slog.LevelInfo)

@@ -20,7 +20,8 @@ func (secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 // MarshalText hides it from encoders.
 func (secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
-// Format hides the options: what they contain includes credentials, and those of unexported fields are printed without asking them.
+// Format hides the options: what they contain includes credentials, and those of unexported fields are
+// printed without asking them.
 func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
 
 // Format prints the user only.
@@ -35,7 +36,8 @@ func (o *options) presented() []wire.Credential {
 	return out
 }
 
-// Format prints that it is a client and nothing of it, whatever the verb: fmt would read what other goroutines write.
+// Format prints that it is a client and nothing of it, whatever the verb: fmt would read what other
+// goroutines write.
 func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper client}") }
 
 // Format prints the session's epoch, whatever the verb.

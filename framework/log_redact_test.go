@@ -48,7 +48,8 @@ func (e *ears) count(what string) int {
 	return strings.Count(e.text.String(), what)
 }
 
-// hear takes down values that users have, as careless code prints them, also behind a field that fmt does not ask.
+// hear takes down values that users have, as careless code prints them, also behind a field that fmt does
+// not ask.
 func (e *ears) hear(values ...any) {
 	for _, v := range values {
 		for _, verb := range verbs {
@@ -113,7 +114,8 @@ func TestEarsHear(t *testing.T) {
 	}
 }
 
-// A client with all kinds of credentials goes through all kinds of trouble and tells everything it can, at debug level. No secret is in it.
+// A client with all kinds of credentials goes through all kinds of trouble and tells everything it can, at
+// debug level. No secret is in it.
 func TestSecretsStaySecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &ears{secrets: map[string][]byte{"digest": []byte("hush-digest"), "wrong digest": []byte("hush-wrong"), "SASL": []byte("hush-sasl"),

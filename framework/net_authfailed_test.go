@@ -74,8 +74,9 @@ func TestOneServerThatRefusesIsNotAll(t *testing.T) {
 	})
 }
 
-// While every server refuses the credentials nothing is sent. What the client owes it does when they are right again, in the session that has lived on:
-// else the node of who released a lock, or left a line, would stay, with nobody behind it.
+// While every server refuses the credentials nothing is sent. What the client owes it does when they are
+// right again, in the session that has lived on: else the node of who released a lock, or left a line,
+// would stay, with nobody behind it.
 func TestRefusedCredentialsDoNotForgetWhatIsOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "right"}})

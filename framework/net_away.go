@@ -39,8 +39,8 @@ func (t *trouble) last() error {
 	return &attemptError{fmt.Errorf("%s: %w", t.server, t.err)}
 }
 
-// attemptError is why an attempt to connect has failed. An attempt has a time limit of its own: that it was exceeded must not be mistaken for the end of the
-// context of whoever waits for a connection.
+// attemptError is why an attempt to connect has failed. An attempt has a time limit of its own: that it was
+// exceeded must not be mistaken for the end of the context of whoever waits for a connection.
 type attemptError struct{ err error }
 
 func (e *attemptError) Error() string {
@@ -74,7 +74,8 @@ func (e *awayError) Unwrap() []error {
 	return []error{e.err, e.last}
 }
 
-// explain adds why there is no connection to an error of whoever has waited in vain: for one, or until the end of a context.
+// explain adds why there is no connection to an error of whoever has waited in vain: for one, or until the
+// end of a context.
 func (c *core) explain(err error) error {
 	var told *awayError
 	switch {
@@ -108,16 +109,3 @@ var (
 	// errNoQuorum is for who cannot do with a member that serves reads only.
 	errNoQuorum = named("not connected to a member with a quorum", ErrNotConnected)
 )
-
-// Left is the error of whoever stops waiting because ctx has ended, for recipes: it matches ctx.Err(), context.Cause(ctx), and last, which is what went
-// wrong last and may be nil; and it says why there is no connection, if there is none.
-func (c *Client) Left(ctx context.Context, last error) error {
-	err := flow.Ended(ctx)
-	if last != nil {
-		err = fmt.Errorf("%w: %w", err, last)
-	}
-	if c.none() {
-		return err
-	}
-	return c.core.explain(err)
-}

@@ -16,7 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whatever waits until the end of its context says what it was, where, and why there is no connection; and the end of the context is found in it.
+// Whatever waits until the end of its context says what it was, where, and why there is no connection; and
+// the end of the context is found in it.
 func TestADeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 	waits := map[string]func(ctx context.Context, c *Client) error{
 		"getData /x": func(ctx context.Context, c *Client) error { _, err := c.GetData().ForPath(ctx, "/x"); return err },

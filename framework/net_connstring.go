@@ -13,7 +13,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidConnectString says that the list of servers given to [New] cannot be read; the message says what to write instead.
+// ErrInvalidConnectString says that the list of servers given to [New] cannot be read; the message says
+// what to write instead.
 var ErrInvalidConnectString = named("invalid connect string")
 
 // defaultPort is where ZooKeeper listens unless told otherwise.
@@ -40,7 +41,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// shown is what of a connect string errors repeat: nothing in front of an "@", which may be somebody's password.
+// shown is what of a connect string errors repeat: nothing in front of an "@", which may be somebody's
+// password.
 func shown(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		s = "[redacted]" + s[i:]
@@ -48,7 +50,8 @@ func shown(s string) string {
 	return shortened(s)
 }
 
-// parseConnectString is readConnectString, and repeats no password that somebody has written in front of a host.
+// parseConnectString is readConnectString, and repeats no password that somebody has written in front of a
+// host.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
 	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
 		err = fmt.Errorf(`%w %q: a host name has no '@', and what stands in front of it is not repeated here; user and password go into WithAuth or WithSASLDigest`,
@@ -57,8 +60,8 @@ func parseConnectString(s string) (servers []string, chroot string, err error) {
 	return servers, chroot, err
 }
 
-// readConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address stands in brackets, and spaces around
-// entries do not matter. The chroot is "" or "/app".
+// readConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address stands in
+// brackets, and spaces around entries do not matter. The chroot is "" or "/app".
 func readConnectString(s string) (servers []string, chroot string, err error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, shortened(s), fmt.Sprintf(format, args...))

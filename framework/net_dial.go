@@ -35,7 +35,8 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 	}
 }
 
-// overheard says whether a connection leaves the machine and is not encrypted, as far as can be told of one that a user's dialer has made.
+// overheard says whether a connection leaves the machine and is not encrypted, as far as can be told of one
+// that a user's dialer has made.
 func overheard(conn net.Conn) bool {
 	if _, encrypted := conn.(*tls.Conn); encrypted {
 		return false

@@ -14,13 +14,15 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// ErrInvalidEnsembleConfig says that the ensemble's configuration is not what members write about themselves, so that no client follows it; the message
-// says what is wrong: more than 1000 members or 1 MiB, or a member whose address for clients is none: neither an IP address without a zone nor a name of
+// ErrInvalidEnsembleConfig says that the ensemble's configuration is not what members write about
+// themselves, so that no client follows it; the message says what is wrong: more than 1000 members or 1
+// MiB, or a member whose address for clients is none: neither an IP address without a zone nor a name of
 // letters, digits, "-", "_" and ".", at most 253 bytes long, or a port that is not from 1 to 65535.
 var ErrInvalidEnsembleConfig = named("invalid ensemble configuration")
 
 const (
-	// maxMembers is how many members a configuration can have; ensembles have a handful, and some dozens of observers.
+	// maxMembers is how many members a configuration can have; ensembles have a handful, and some dozens of
+	// observers.
 	maxMembers = 1000
 	// maxConfig is how large it can be, in bytes: larger ones do not fit into a node, by default.
 	maxConfig = 1 << 20
@@ -32,14 +34,16 @@ type EnsembleConfig struct {
 	Version int64
 	// Members are in the order of their ids, at most 1000. None: a standalone server.
 	Members []EnsembleMember
-	// Data is the configuration as the server keeps it: a line per member, weights and groups, if any, and the version.
+	// Data is the configuration as the server keeps it: a line per member, weights and groups, if any, and the
+	// version.
 	Data []byte
 
 	fault error // see Validate
 }
 
-// Validate says why no client can follow the configuration, see [WithEnsembleTracking]: ErrInvalidEnsembleConfig with the first reason; nil if there is none.
-// A member that names no address for clients is none.
+// Validate says why no client can follow the configuration, see [WithEnsembleTracking]:
+// ErrInvalidEnsembleConfig with the first reason; nil if there is none. A member that names no address for
+// clients is none.
 func (c EnsembleConfig) Validate() error { return c.fault }
 
 // wrong notes what is wrong; the first counts.
@@ -52,11 +56,13 @@ func (c *EnsembleConfig) wrong(format string, args ...any) {
 // EnsembleMember is a line "server.ID=…" of a configuration.
 type EnsembleMember struct {
 	ID int64
-	// Host is how the other members reach it, without the ports; the first address, if it has several. Empty if it is neither a name nor an IP address.
+	// Host is how the other members reach it, without the ports; the first address, if it has several. Empty
+	// if it is neither a name nor an IP address.
 	Host string
 	// Observer says that it has no vote; else it is a participant. Clients use it all the same.
 	Observer bool
-	// ClientAddress is where it serves clients, as host:port: Host for a wildcard. Empty if the line does not say, or nothing that can be an address.
+	// ClientAddress is where it serves clients, as host:port: Host for a wildcard. Empty if the line does not
+	// say, or nothing that can be an address.
 	ClientAddress string
 	// Spec is what stands behind the "=", as the node has it.
 	Spec string
@@ -74,7 +80,8 @@ func (c EnsembleConfig) ClientAddresses() []string {
 	return slices.Compact(addresses)
 }
 
-// parseEnsembleConfig reads what it understands, as members do with lines of later versions, and notes what cannot be right.
+// parseEnsembleConfig reads what it understands, as members do with lines of later versions, and notes what
+// cannot be right.
 func parseEnsembleConfig(data []byte) EnsembleConfig {
 	c := EnsembleConfig{Data: data}
 	if len(data) > maxConfig {
@@ -110,7 +117,8 @@ func (c *EnsembleConfig) add(id int64, spec string) {
 	c.Members = append(c.Members, m)
 }
 
-// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]", and says why the address for clients is none, if it gives one.
+// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]", and says why the
+// address for clients is none, if it gives one.
 func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	m = EnsembleMember{ID: id, Spec: spec}
 	peers, client, _ := strings.Cut(spec, ";")
@@ -151,8 +159,9 @@ func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	return m, ""
 }
 
-// hostName returns a host as it is connected to and compared: an IP address in its usual form, a name in lower case. ok is false for what is neither, an
-// address with a zone included, which says something on one machine only.
+// hostName returns a host as it is connected to and compared: an IP address in its usual form, a name in
+// lower case. ok is false for what is neither, an address with a zone included, which says something on one
+// machine only.
 func hostName(s string) (name string, ok bool) {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		return addr.Unmap().String(), addr.Zone() == ""
@@ -187,7 +196,8 @@ type GetConfigBuilder struct {
 	watching watching
 }
 
-// GetConfig begins to read the ensemble's configuration, which is the same for every namespace and chroot. Corresponds to Curator's getConfig.
+// GetConfig begins to read the ensemble's configuration, which is the same for every namespace and chroot.
+// Corresponds to Curator's getConfig.
 func (c *Client) GetConfig() GetConfigBuilder { return GetConfigBuilder{c: c} }
 
 // StoringStatIn has the Stat of the node with the configuration written to stat when the operation succeeds.
@@ -199,7 +209,8 @@ func (b GetConfigBuilder) WithWatch() WatchedGetConfig {
 	return WatchedGetConfig{b}
 }
 
-// ForEnsemble returns the configuration that the connected member knows. A standalone server has one without members.
+// ForEnsemble returns the configuration that the connected member knows. A standalone server has one
+// without members.
 func (b GetConfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, error) {
 	r, err := foreground(ctx, b.c, b.operation())
 	return r.Config, err
@@ -262,11 +273,13 @@ type ReconfigBuilder struct {
 	stat                      *Stat
 }
 
-// Reconfig begins to change the members of the ensemble: some join or leave (Joining, Leaving), or all are named (WithNewMembers). The servers must run with
-// reconfigEnabled=true, and the client needs PermWrite on /zookeeper/config, which by default only the super user has. Corresponds to Curator's reconfig.
+// Reconfig begins to change the members of the ensemble: some join or leave (Joining, Leaving), or all are
+// named (WithNewMembers). The servers must run with reconfigEnabled=true, and the client needs PermWrite on
+// /zookeeper/config, which by default only the super user has. Corresponds to Curator's reconfig.
 func (c *Client) Reconfig() ReconfigBuilder { return ReconfigBuilder{c: c, version: -1} }
 
-// Joining adds members, or changes those that have the id already: "server.4=host:2888:3888:participant;2181". An observer is one of the role "observer".
+// Joining adds members, or changes those that have the id already:
+// "server.4=host:2888:3888:participant;2181". An observer is one of the role "observer".
 func (b ReconfigBuilder) Joining(servers ...string) ReconfigBuilder {
 	b.joining = slices.Concat(b.joining, servers)
 	return b
@@ -284,16 +297,19 @@ func (b ReconfigBuilder) WithNewMembers(servers ...string) ReconfigBuilder {
 	return b
 }
 
-// FromConfig has the operation fail with ErrBadVersion unless the configuration has this version (EnsembleConfig.Version). Default -1: any.
+// FromConfig has the operation fail with ErrBadVersion unless the configuration has this version
+// (EnsembleConfig.Version). Default -1: any.
 func (b ReconfigBuilder) FromConfig(version int64) ReconfigBuilder { b.version = version; return b }
 
 // StoringStatIn has the Stat of the node with the configuration written to stat when the operation succeeds.
 func (b ReconfigBuilder) StoringStatIn(stat *Stat) ReconfigBuilder { b.stat = stat; return b }
 
-// ForEnsemble changes the members and returns the new configuration. Errors: ErrReconfigDisabled, ErrNoAuth, ErrBadVersion, ErrReconfigInProgress,
-// ErrNewConfigNoQuorum, ErrBadArguments, ErrUnimplemented (a standalone server), and those of every operation.
+// ForEnsemble changes the members and returns the new configuration. Errors: ErrReconfigDisabled,
+// ErrNoAuth, ErrBadVersion, ErrReconfigInProgress, ErrNewConfigNoQuorum, ErrBadArguments, ErrUnimplemented
+// (a standalone server), and those of every operation.
 //
-// It is repeated as the retry policy says when it was certainly not executed. After an unknown outcome it is not: ask GetConfig.
+// It is repeated as the retry policy says when it was certainly not executed. After an unknown outcome it
+// is not: ask GetConfig.
 func (b ReconfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, error) {
 	r, err := foreground(ctx, b.c, b.operation())
 	return r.Config, err

@@ -47,7 +47,8 @@ func TestParseEnsembleConfig(t *testing.T) {
 	assert.Empty(t, parseEnsembleConfig(nil).ClientAddresses())
 }
 
-// What is taken from a configuration can be connected to, and is understood the same way when it is written again.
+// What is taken from a configuration can be connected to, and is understood the same way when it is written
+// again.
 func FuzzConfigOfAnEnsemble(f *testing.F) {
 	for _, s := range []string{ensemble, "server.1=[::;[:1", "server.1=[::1]:1:2|b:1:2:observer;[2001:db8::4]:2181\nversion=5", "server.1=a:1:2;[fe80::1%\x1b]:1",
 		"server.-9223372036854775808=a\u202e:1:2;1\nserver.9223372036854775807=b:1:2;::ffff:0.0.0.0:99999\r\n", "server.1=" + strings.Repeat("a.", 200) + ":1:2;0"} {

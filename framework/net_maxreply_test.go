@@ -13,7 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// An answer above the limit is an error of its own operation, once, and of nothing else: the connection stays, and so does what is held.
+// An answer above the limit is an error of its own operation, once, and of nothing else: the connection
+// stays, and so does what is held.
 func TestAnAnswerAboveTheLimitFailsItsOperationOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()

@@ -13,7 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// readOnlyClient starts three members that go on without a quorum, and a client that may use them so. It belongs into a bubble.
+// readOnlyClient starts three members that go on without a quorum, and a client that may use them so. It
+// belongs into a bubble.
 func readOnlyClient(t *testing.T, timeout time.Duration) (*zktest.Ensemble, *Client) {
 	e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
 	require.NoError(t, e.AwaitSettled(t.Context()))
@@ -26,7 +27,8 @@ func readOnlyClient(t *testing.T, timeout time.Duration) (*zktest.Ensemble, *Cli
 	return e, c
 }
 
-// A client that may read from a member without a quorum does so, says so, refuses to write, and goes to the others as soon as they have one.
+// A client that may read from a member without a quorum does so, says so, refuses to write, and goes to the
+// others as soon as they have one.
 func TestReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -60,7 +62,8 @@ func TestReadOnlyMember(t *testing.T) {
 	})
 }
 
-// A member without a quorum that is behind is no sign that all data was wiped: the client does not go back in time to it (found by the simulation).
+// A member without a quorum that is behind is no sign that all data was wiped: the client does not go back
+// in time to it (found by the simulation).
 func TestReadOnlyMemberIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -131,7 +134,8 @@ func TestWaitQuorum(t *testing.T) {
 	})
 }
 
-// A member without a quorum cannot close a session, and is not asked to: a real one would delete its nodes from its own copy alone.
+// A member without a quorum cannot close a session, and is not asked to: a real one would delete its nodes
+// from its own copy alone.
 func TestCloseAtAReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, c := readOnlyClient(t, 10*time.Second)
@@ -153,7 +157,8 @@ func TestCloseAtAReadOnlyMember(t *testing.T) {
 	})
 }
 
-// A session that only a member without a quorum knows owns nothing: there is nothing to be confirmed, and the next member may not know it.
+// A session that only a member without a quorum knows owns nothing: there is nothing to be confirmed, and
+// the next member may not know it.
 func TestSessionOfAReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 5, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
@@ -178,7 +183,8 @@ func TestSessionOfAReadOnlyMember(t *testing.T) {
 	})
 }
 
-// A member without a quorum that may not open sessions for readers either: the client says why it is not connected, and connects when there is a quorum.
+// A member without a quorum that may not open sessions for readers either: the client says why it is not
+// connected, and connects when there is a quorum.
 func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true})

@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// digestMD5 is the client's side of RFC 2831 as ZooKeeper uses it: authentication only, the service "zookeeper" on the host "zk-sasl-md5", which is
-// the same for all servers.
+// digestMD5 is the client's side of RFC 2831 as ZooKeeper uses it: authentication only, the service
+// "zookeeper" on the host "zk-sasl-md5", which is the same for all servers.
 type digestMD5 struct {
 	user     string
 	password secret
@@ -122,7 +122,8 @@ func hexMD5(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// offers says whether a comma-separated list contains the word. No list is the list of the default, which is what we want.
+// offers says whether a comma-separated list contains the word. No list is the list of the default, which
+// is what we want.
 func offers(list, word string) bool {
 	for w := range strings.SplitSeq(list, ",") {
 		if list == "" || strings.EqualFold(strings.TrimSpace(w), word) {
@@ -134,7 +135,8 @@ func offers(list, word string) bool {
 
 func isLatin(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r > 0xff }) }
 
-// latin encodes what ISO 8859-1 can say in it, and leaves everything else in UTF-8, as the RFC wants it for the hash.
+// latin encodes what ISO 8859-1 can say in it, and leaves everything else in UTF-8, as the RFC wants it for
+// the hash.
 func latin(s string) string {
 	if !utf8.ValidString(s) || !isLatin(s) {
 		return s
@@ -150,7 +152,8 @@ func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// directives reads key=value pairs, values quoted or not. Of a key that comes several times the first counts: a server may offer several realms.
+// directives reads key=value pairs, values quoted or not. Of a key that comes several times the first
+// counts: a server may offer several realms.
 func directives(challenge []byte) (map[string]string, error) {
 	if len(challenge) > maxChallenge {
 		return nil, fmt.Errorf("%w: %d bytes", errChallenge, len(challenge))

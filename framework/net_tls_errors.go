@@ -10,9 +10,10 @@ import (
 	"net"
 )
 
-// ErrTLS says that no encrypted connection could be made: one side does not trust, or understand, the other. It is found in the errors of those who
-// wait for a connection, and errors.As finds the reason of package crypto/x509 in them, or, for what the server objected to, a *net.OpError whose Op is
-// "remote error".
+// ErrTLS says that no encrypted connection could be made: one side does not trust, or understand, the
+// other. It is found in the errors of those who wait for a connection, and errors.As finds the reason of
+// package crypto/x509 in them, or, for what the server objected to, a *net.OpError whose Op is "remote
+// error".
 var ErrTLS = named("no encrypted connection")
 
 // tlsTrouble gives errors of TLS their name and says what to look at. Other errors stay as they are.

@@ -11,26 +11,32 @@ import (
 	"sync"
 )
 
-// TLSFiles are PEM files for encrypted connections. They are read again for each new connection, so that renewed certificates need no restart:
-// connections that stand go on with what they began with.
+// TLSFiles are PEM files for encrypted connections. They are read again for each new connection, so that
+// renewed certificates need no restart: connections that stand go on with what they began with.
 type TLSFiles struct {
-	// CA holds the certificates of the authorities that the servers' certificates may come from. Empty: the system's.
+	// CA holds the certificates of the authorities that the servers' certificates may come from. Empty: the
+	// system's.
 	CA string
-	// Cert and Key are the client's own certificate, followed by its intermediates, and its private key: for servers that want to know their
-	// clients (ssl.clientAuth=need, the default of ZooKeeper's secureClientPort). Both or none. They may be the same file.
+	// Cert and Key are the client's own certificate, followed by its intermediates, and its private key: for
+	// servers that want to know their clients (ssl.clientAuth=need, the default of ZooKeeper's
+	// secureClientPort). Both or none. They may be the same file.
 	Cert, Key string
-	// ServerName is the name that the server's certificate must be for. Empty: the host connected to, as the connect string names it.
+	// ServerName is the name that the server's certificate must be for. Empty: the host connected to, as the
+	// connect string names it.
 	ServerName string
 }
 
-// WithTLSFiles encrypts every connection by certificates in files. They are read by [New], which fails with ErrInvalidOption and the reason
-// (such as fs.ErrNotExist) if they cannot be used, and again for each connection. Files that are unusable then, half written perhaps, are
-// logged as a warning and the last good ones used. Other settings can be given by [WithTLS], in either order: its ServerName, RootCAs and Certificates
-// yield to what the files say. Its InsecureSkipVerify contradicts a CA or ServerName given here, and New refuses it (ErrInvalidOption), unless
-// VerifyConnection or VerifyPeerCertificate is set: then that function is all that verifies. Default: no TLS.
+// WithTLSFiles encrypts every connection by certificates in files. They are read by [New], which fails with
+// ErrInvalidOption and the reason (such as fs.ErrNotExist) if they cannot be used, and again for each
+// connection. Files that are unusable then, half written perhaps, are logged as a warning and the last good
+// ones used. Other settings can be given by [WithTLS], in either order: its ServerName, RootCAs and
+// Certificates yield to what the files say. Its InsecureSkipVerify contradicts a CA or ServerName given
+// here, and New refuses it (ErrInvalidOption), unless VerifyConnection or VerifyPeerCertificate is set:
+// then that function is all that verifies. Default: no TLS.
 //
-// Why a connection is refused is found in the errors of those who wait for it: [ErrTLS], and errors.As finds x509.UnknownAuthorityError,
-// x509.HostnameError or x509.CertificateInvalidError in it. What the server objected to is said by it in a few words only.
+// Why a connection is refused is found in the errors of those who wait for it: [ErrTLS], and errors.As
+// finds x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError in it. What the
+// server objected to is said by it in a few words only.
 func WithTLSFiles(files TLSFiles) Option {
 	return func(o *options) error {
 		f := &tlsFiles{TLSFiles: files}
@@ -57,7 +63,8 @@ type parsed struct {
 	own   []tls.Certificate
 }
 
-// load reads the files, and parses them if they have changed. After an error the last good meaning, if there is one, is returned with it.
+// load reads the files, and parses them if they have changed. After an error the last good meaning, if
+// there is one, is returned with it.
 func (f *tlsFiles) load() (*parsed, error) {
 	ca, err1 := read(f.CA)
 	cert, err2 := read(f.Cert)

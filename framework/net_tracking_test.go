@@ -60,7 +60,8 @@ func tracked(t *testing.T, works func(addr string) bool, f func(srv *zktest.Serv
 	})
 }
 
-// configure has the ensemble agree on members with these client addresses, in which OWN is the host of the server.
+// configure has the ensemble agree on members with these client addresses, in which OWN is the host of the
+// server.
 func configure(t *testing.T, srv *zktest.Server, version int, clients ...string) {
 	t.Helper()
 	own, _, err := net.SplitHostPort(srv.Addr())
@@ -75,7 +76,8 @@ func configure(t *testing.T, srv *zktest.Server, version int, clients ...string)
 	time.Sleep(10 * time.Second)
 }
 
-// Whoever may write the configuration could have every client's password, session and all else in clear: so what the user has not named is not dialled.
+// Whoever may write the configuration could have every client's password, session and all else in clear: so
+// what the user has not named is not dialled.
 func TestTrackingDoesNotDialStrangersInClear(t *testing.T) {
 	tracked(t, nil, func(srv *zktest.Server, c *Client, d *dialled, said *ears) {
 		own := srv.Addr()
@@ -130,7 +132,8 @@ func TestTrackingGoesBackToTheGivenList(t *testing.T) {
 	})
 }
 
-// What no ensemble says of itself is refused as a whole, once for each change; nothing of it is dialled or shown as it is.
+// What no ensemble says of itself is refused as a whole, once for each change; nothing of it is dialled or
+// shown as it is.
 func TestTrackingRefusesWhatIsNoConfiguration(t *testing.T) {
 	many := make([]string, 100_000)
 	for i := range many {
@@ -226,16 +229,18 @@ func TestWhichTLSProvesServers(t *testing.T) {
 	} {
 		assert.Equal(t, test.want, configured(t, test.opts...).provesServers(), name)
 	}
-	c := &core{cfg: *configured(t, WithTLSFiles(TLSFiles{CA: ca})), given: []string{"zk1:2181"}}
+	c := &core{cfg: *configured(t, WithTLSFiles(TLSFiles{CA: ca}))}
+	c.servers.given = []string{"zk1:2181"}
 	assert.True(t, c.trusted()("other"))
 	c.cfg.joinable = func(string) bool { return false }
 	assert.False(t, c.trusted()("other"), "who gives a function means it")
 	assert.True(t, c.trusted()("zk1"))
-	c.given = []string{"[2001:db8:0::1]:2181"}
+	c.servers.given = []string{"[2001:db8:0::1]:2181"}
 	assert.True(t, c.trusted()("2001:db8::1"))
 }
 
-// Whoever may write the configuration, or says that it is written, cannot have the client read it, take it or complain of it all the time.
+// Whoever may write the configuration, or says that it is written, cannot have the client read it, take it
+// or complain of it all the time.
 func TestTrackingReadsOnceInAWhile(t *testing.T) {
 	for name, line := range map[string]string{"followed": "server.1=m1:2888:3888:participant;%s:%d", "no list": "server.1=m1:2888:3888:participant;%s:x%d"} {
 		t.Run(name, func(t *testing.T) {

@@ -223,7 +223,7 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		ReadOnly: c.cfg.readOnly, Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName(), MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window,
 		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		RuleFor: func(timeout time.Duration, alone bool) wire.Rule { return c.cfg.decide(timeout, alone).rule },
-		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnLapse: e.lapsed, OnPong: c.pong(n),
+		OnEvent: func(ev wire.Event) { m.posts.put(func() { m.session(e, ev) }) }, OnLapse: e.lapsed, OnPong: c.pong(),
 	}
 	var notBefore time.Time
 	if old != nil {
@@ -246,7 +246,7 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		session.Wait()
 		return nil
 	}
-	session.SetServers(c.serverLists()) // it may have changed before this was the current epoch
+	session.SetServers(c.servers.now()) // it may have changed before this was the current epoch
 	m.probe(e)
 	return nil
 }

@@ -10,15 +10,18 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// DeleteRecursively deletes a node and everything below it; that there is no such node, any more, is success. It is not atomic: others see a part of it
-// gone. What they delete meanwhile is no error, what they add meanwhile is deleted, too, up to a limit (then ErrNotEmpty). It is repeated as the retry
-// policy says, flight by flight, and may be called again after any error. Any other refusal, such as ErrNoAuth, ends it, with a part deleted.
+// DeleteRecursively deletes a node and everything below it; that there is no such node, any more, is
+// success. It is not atomic: others see a part of it gone. What they delete meanwhile is no error, what
+// they add meanwhile is deleted, too, up to a limit (then ErrNotEmpty). It is repeated as the retry policy
+// says, flight by flight, and may be called again after any error. Any other refusal, such as ErrNoAuth,
+// ends it, with a part deleted.
 //
-// It sends hundreds of deletes at a time and does not look at nodes without children before it deletes them: one request for each of them, three for any
-// other. It keeps the paths of nodes with children in memory. The root of the whole tree is ErrBadArguments, and so is the chroot.
+// It sends hundreds of deletes at a time and does not look at nodes without children before it deletes
+// them: one request for each of them, three for any other. It keeps the paths of nodes with children in
+// memory. The root of the whole tree is ErrBadArguments, and so is the chroot.
 //
-// Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to ZKUtil.deleteRecursive. To delete a node with a version, or behind the caller's
-// back, use [Client.Delete] with DeletingChildrenIfNeeded.
+// Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to ZKUtil.deleteRecursive. To delete
+// a node with a version, or behind the caller's back, use [Client.Delete] with DeletingChildrenIfNeeded.
 func (c *Client) DeleteRecursively(ctx context.Context, path string) error {
 	full, err := c.fullPath(path)
 	if err == nil && (full == "/" || c.view.isChroot(full)) {

@@ -69,7 +69,8 @@ type Progress struct {
 	Nodes, Bytes int64
 	// Ephemerals is how many nodes were left out because they belong to a session.
 	Ephemerals int64
-	// Existing is how many of a restore's nodes were there already. After a lost connection some of its own may be among them.
+	// Existing is how many of a restore's nodes were there already. After a lost connection some of its own
+	// may be among them.
 	Existing int64
 }
 
@@ -83,27 +84,32 @@ type DumpBuilder struct {
 // Dump begins to write a subtree to a stream, for [Client.Restore]. Curator has no such operation.
 func (c *Client) Dump() DumpBuilder { return DumpBuilder{c: c} }
 
-// WithoutACL leaves the ACLs out, which saves a request per node. Restored nodes then get what the restoring client's ACL provider says.
+// WithoutACL leaves the ACLs out, which saves a request per node. Restored nodes then get what the
+// restoring client's ACL provider says.
 func (b DumpBuilder) WithoutACL() DumpBuilder { b.noACL = true; return b }
 
 // WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
 func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f; return b }
 
-// ForPath writes the node and everything below it to w, as [Client.Walk] comes by it, and returns what it has written.
+// ForPath writes the node and everything below it to w, as [Client.Walk] comes by it, and returns what it
+// has written.
 //
 //   - Data are written as they are stored, compressed or not.
 //   - Ephemeral nodes are left out; for each there is a line that says so, and Progress counts them.
-//   - /zookeeper, where the servers keep their own nodes, is left out, unless path is there itself. Restore does not write there.
-//   - Versions and times are written for information only. A restored node begins at version 0, and a restored parent numbers its next sequential child
-//     by the children it has had since: that number may be smaller than those in the names restored.
+//   - /zookeeper, where the servers keep their own nodes, is left out, unless path is there itself. Restore
+//     does not write there.
+//   - Versions and times are written for information only. A restored node begins at version 0, and a
+//     restored parent numbers its next sequential child by the children it has had since: that number may
+//     be smaller than those in the names restored.
 //   - That a node is a container or has a TTL is not told by servers: it becomes a persistent one.
 //
-// It is no snapshot: what changes meanwhile is seen before or after. The retry policy is asked about each flight of requests; a dump that ends with an
-// error is not whole, and Restore will say so. A node that may not be read, or whose ACL the server hides for lack of PermAdmin, is ErrNoAuth: with
-// WithoutACL reading is enough. An error of w ends it.
+// It is no snapshot: what changes meanwhile is seen before or after. The retry policy is asked about each
+// flight of requests; a dump that ends with an error is not whole, and Restore will say so. A node that may
+// not be read, or whose ACL the server hides for lack of PermAdmin, is ErrNoAuth: with WithoutACL reading
+// is enough. An error of w ends it.
 //
-// The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump, data are in base64 and left out when there are none. Every
-// node has its ACL, or, WithoutACL, none has:
+// The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump, data are
+// in base64 and left out when there are none. Every node has its ACL, or, WithoutACL, none has:
 //
 //	{"header":{"version":1,"root":"/config","acl":true}}
 //	{"node":{"path":"/","data":"djE=","acl":[{"perms":31,"scheme":"world","id":"anyone"}],"version":3,"cversion":2,"ctime":1700000000000,"mtime":…}}

@@ -37,7 +37,8 @@ type ReadResult struct {
 	// Data and Stat are those of the node, for ReadData.
 	Data []byte
 	Stat Stat
-	// Children are the names of the children, in no particular order, for ReadChildren. Servers give no Stat with them here.
+	// Children are the names of the children, in no particular order, for ReadChildren. Servers give no Stat
+	// with them here.
 	Children []string
 	// Err is why this read failed: an *OpError that matches ErrNoNode or ErrNoAuth. The others are not affected.
 	Err error
@@ -47,8 +48,8 @@ type ReadResult struct {
 type MultiReadResult struct {
 	// Results are in the order of the reads.
 	Results []ReadResult
-	// Zxid is the last transaction that the connected server had executed when it answered. Where a later answer shows the same one, nothing in
-	// the whole tree has changed in between.
+	// Zxid is the last transaction that the connected server had executed when it answered. Where a later
+	// answer shows the same one, nothing in the whole tree has changed in between.
 	Zxid int64
 }
 
@@ -58,25 +59,27 @@ type MultiReadBuilder struct {
 	pack packing
 }
 
-// MultiRead begins to read many nodes in one request: cheaper than as many requests, for the network and for the server. Each read succeeds or
-// fails by itself, and they are not a snapshot: writes of others may come between them. Watches cannot be set with it.
+// MultiRead begins to read many nodes in one request: cheaper than as many requests, for the network and
+// for the server. Each read succeeds or fails by itself, and they are not a snapshot: writes of others may
+// come between them. Watches cannot be set with it.
 //
-// It needs ZooKeeper 3.6: an older server closes the connection, once, and the error is ErrUnimplemented. The request must fit into the server's
-// packet limit, else it is ErrTooLarge, and the answer within WithMaxReply, else it is ErrReplyTooLarge: who does not know the sizes should ask for few nodes at a time.
-// Unlike other operations it does not create the root of the namespace.
+// It needs ZooKeeper 3.6: an older server closes the connection, once, and the error is ErrUnimplemented.
+// The request must fit into the server's packet limit, else it is ErrTooLarge, and the answer within
+// WithMaxReply, else it is ErrReplyTooLarge: who does not know the sizes should ask for few nodes at a
+// time. Unlike other operations it does not create the root of the namespace.
 //
 // Curator has no such operation.
 func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 
-// Decompressed is that of GetDataBuilder; a read whose data cannot be unpacked fails by itself, and so does one for which [WithDecompressedLimit], which
-// counts for all reads together, leaves no room.
+// Decompressed is that of GetDataBuilder; a read whose data cannot be unpacked fails by itself, and so does
+// one for which [WithDecompressedLimit], which counts for all reads together, leaves no room.
 func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = packYes; return b }
 
 // Undecompressed is that of GetDataBuilder.
 func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = packNo; return b }
 
-// ForReads executes the reads and returns their results in order. The error is about the whole; see each result's Err for that of a read. No reads
-// at all are ErrBadArguments.
+// ForReads executes the reads and returns their results in order. The error is about the whole; see each
+// result's Err for that of a read. No reads at all are ErrBadArguments.
 func (b MultiReadBuilder) ForReads(ctx context.Context, reads ...Read) ([]ReadResult, error) {
 	r, err := foreground(ctx, b.c, b.operation(reads))
 	return r.Results, err

@@ -18,8 +18,9 @@ import (
 // ErrInvalidDump says that a stream is not a dump, or not a whole one; the message says in which line.
 var ErrInvalidDump = named("invalid dump")
 
-// ErrSystemPath says that a restore would write to /zookeeper or below, where the servers keep their own nodes: their configuration, and the quotas. It was
-// not sent. It is found in the error of a target there, and, with [ErrInvalidDump], of a dump that would put a node there.
+// ErrSystemPath says that a restore would write to /zookeeper or below, where the servers keep their own
+// nodes: their configuration, and the quotas. It was not sent. It is found in the error of a target there,
+// and, with [ErrInvalidDump], of a dump that would put a node there.
 var ErrSystemPath = named("/zookeeper belongs to the servers: nothing is restored there")
 
 // RestoreBuilder makes the nodes of a dump. It is a value: each method returns a changed copy.
@@ -32,7 +33,8 @@ type RestoreBuilder struct {
 // Restore begins to make the nodes of a dump, see [Client.Dump]. Curator has no such operation.
 func (c *Client) Restore() RestoreBuilder { return RestoreBuilder{c: c} }
 
-// Overwriting sets the data and, if the dump has them, the ACLs of nodes that exist already. Nodes that are not in the dump stay in any case.
+// Overwriting sets the data and, if the dump has them, the ACLs of nodes that exist already. Nodes that are
+// not in the dump stay in any case.
 func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; return b }
 
 // WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
@@ -44,19 +46,23 @@ const (
 	restoreBytes = 256 << 10
 )
 
-// ForPath makes the dump's root at path, which may be another one than it was dumped from, and everything below. Parents of path that are missing are made
-// as with Ensure. It returns what it has made.
+// ForPath makes the dump's root at path, which may be another one than it was dumped from, and everything
+// below. Parents of path that are missing are made as with Ensure. It returns what it has made.
 //
-// A node that exists already and has the data of the dump is taken for restored (its ACL is not looked at); one that has other data is ErrNodeExists,
-// unless Overwriting. So a restore that was cut short can be run again.
+// A node that exists already and has the data of the dump is taken for restored (its ACL is not looked at);
+// one that has other data is ErrNodeExists, unless Overwriting. So a restore that was cut short can be run
+// again.
 //
-// Nodes are made hundreds at a time, in transactions as long as none of them exists. After a lost connection, which the retry policy is asked about, they
-// are made one by one. It is not atomic: when it ends with an error, a part is there. The stream is read as it goes on: that it is damaged (ErrInvalidDump)
-// may come out late. ctx cannot interrupt a Read of r.
+// Nodes are made hundreds at a time, in transactions as long as none of them exists. After a lost
+// connection, which the retry policy is asked about, they are made one by one. It is not atomic: when it
+// ends with an error, a part is there. The stream is read as it goes on: that it is damaged
+// (ErrInvalidDump) may come out late. ctx cannot interrupt a Read of r.
 //
-// A dump is not trusted. ErrInvalidDump is also a node that has no ACL although the header says that the nodes have theirs (it would be open to everybody), a
-// line longer than two frames (see [WithMaxFrame]) and a mebibyte, and a node that would come to lie in /zookeeper, which is [ErrSystemPath], too. What is
-// in memory is what is in one line, and a transaction of at most 500 nodes and 256 KiB. What a dump can do is make nodes below path, with any data and ACLs.
+// A dump is not trusted. ErrInvalidDump is also a node that has no ACL although the header says that the
+// nodes have theirs (it would be open to everybody), a line longer than two frames (see [WithMaxFrame]) and
+// a mebibyte, and a node that would come to lie in /zookeeper, which is [ErrSystemPath], too. What is in
+// memory is what is in one line, and a transaction of at most 500 nodes and 256 KiB. What a dump can do is
+// make nodes below path, with any data and ACLs.
 func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (Progress, error) {
 	var p Progress
 	full, err := b.c.fullPath(path)
@@ -199,7 +205,8 @@ func (b RestoreBuilder) put(ctx context.Context, nodes []*jute.CreateRequest, wi
 	return existing, err
 }
 
-// atOnce makes nodes in one transaction; singly says that they must be made one by one, because some are there.
+// atOnce makes nodes in one transaction; singly says that they must be made one by one, because some are
+// there.
 func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.CreateRequest) (singly bool, err error) {
 	var req jute.MultiRequest
 	for _, n := range nodes {

@@ -553,7 +553,8 @@ func TestRestoreOfLongACLs(t *testing.T) {
 	})
 }
 
-// Of whatever stream: what is sent lies below the target, is not the servers', has an ACL, and is in transactions that fit.
+// Of whatever stream: what is sent lies below the target, is not the servers', has an ACL, and is in
+// transactions that fit.
 func FuzzRestore(f *testing.F) {
 	const header = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n"
 	f.Add(header + `{"node":{"path":"/","data":"L3I=","acl":[{"perms":31,"scheme":"world","id":"anyone"}]}}` + "\n" + `{"end":{"nodes":1,"skipped":0}}`)

@@ -41,17 +41,22 @@ func (c *Client) Walk() WalkBuilder { return WalkBuilder{c: c, what: walking{dep
 // WithoutData leaves the data out.
 func (b WalkBuilder) WithoutData() WalkBuilder { b.what.bare = true; return b }
 
-// MaxDepth ends the walk so many levels below the node it begins at; 0 is that node alone. Default, and negative: no end.
+// MaxDepth ends the walk so many levels below the node it begins at; 0 is that node alone. Default, and
+// negative: no end.
 func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; return b }
 
-// ForPath walks through the subtree: the node itself first, parents before their children, level by level, siblings in the order of their names. It
-// asks for hundreds of nodes at a time, while the loop's body waits, with few requests: one for 64 nodes (MultiRead; one for each before ZooKeeper 3.6, or
-// WithoutData), and one more for each node that has children. Between two flights nothing goes on, and leaving the loop leaves nothing behind. Memory is that of one flight and the paths of a level.
+// ForPath walks through the subtree: the node itself first, parents before their children, level by level,
+// siblings in the order of their names. It asks for hundreds of nodes at a time, while the loop's body
+// waits, with few requests: one for 64 nodes (MultiRead; one for each before ZooKeeper 3.6, or
+// WithoutData), and one more for each node that has children. Between two flights nothing goes on, and
+// leaving the loop leaves nothing behind. Memory is that of one flight and the paths of a level.
 //
-// It is no snapshot: each node is seen at a moment of its own. Nodes that come or go meanwhile may be seen or not; without changes each is seen
-// once. A node that may not be read, or whose data cannot be unpacked ([WithCompression]), comes with an error that matches ErrNoAuth or ErrDecompress,
-// and the walk goes on (without what is below it, if it may not be read). Any other error is the last thing of the loop: ErrNoNode if there is no node at
-// path, that of ctx, and those of every operation once the retry policy, which is asked about each flight, has given up.
+// It is no snapshot: each node is seen at a moment of its own. Nodes that come or go meanwhile may be seen
+// or not; without changes each is seen once. A node that may not be read, or whose data cannot be unpacked
+// ([WithCompression]), comes with an error that matches ErrNoAuth or ErrDecompress, and the walk goes on
+// (without what is below it, if it may not be read). Any other error is the last thing of the loop:
+// ErrNoNode if there is no node at path, that of ctx, and those of every operation once the retry policy,
+// which is asked about each flight, has given up.
 //
 //	for node, err := range client.Walk().ForPath(ctx, "/config") {
 //		if err != nil { … }

@@ -55,7 +55,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Logger":          func(_ context.Context, c *Client) { c.Logger().Info("asked") },
 	"MultiRead":       func(ctx context.Context, c *Client) { _, _ = c.MultiRead().ForReads(ctx, ReadData("/")) },
 	"Namespace":       func(_ context.Context, c *Client) { c.Namespace() },
-	"Observer":        func(_ context.Context, c *Client) { c.Observer().Active() },
+	"Hooks":           func(_ context.Context, c *Client) { c.Hooks() },
 	"Over":            func(_ context.Context, c *Client) { _ = c.Over() },
 	"Pause":           func(ctx context.Context, c *Client) { c.Pause(ctx, time.Hour) },
 	"PendingCleanups": func(_ context.Context, c *Client) { c.PendingCleanups() },

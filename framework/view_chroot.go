@@ -10,9 +10,10 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrNoChroot says that the chroot, the path behind the servers in the connect string, does not exist. It matches ErrNoNode, too. A client never makes its
-// chroot, however much below it is asked for: a misspelt one would split what two programs mean to share. Make it once, by a client without a chroot, by
-// hand, or with the deployment.
+// ErrNoChroot says that the chroot, the path behind the servers in the connect string, does not exist. It
+// matches ErrNoNode, too. A client never makes its chroot, however much below it is asked for: a misspelt
+// one would split what two programs mean to share. Make it once, by a client without a chroot, by hand, or
+// with the deployment.
 var ErrNoChroot = named("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
 
 // noChroot is ErrNoChroot with the chroot's name.
@@ -26,8 +27,9 @@ func (v view) isChroot(full string) bool { return v.chroot != "" && full == v.ch
 // below says whether a full path is below the chroot, which is all that is ever made.
 func (v view) below(full string) bool { return v.chroot == "" || strings.HasPrefix(full, v.chroot+"/") }
 
-// absent has an error that says that a node does not exist name the chroot. missing is the full path of the node that it speaks of, if that is known.
-// A node further down may be missing for any reason: then the name is for the reader, who knows whether it is right.
+// absent has an error that says that a node does not exist name the chroot. missing is the full path of the
+// node that it speaks of, if that is known. A node further down may be missing for any reason: then the
+// name is for the reader, who knows whether it is right.
 func (v view) absent(err error, missing string) error {
 	_, said := err.(*OpError) // one of several steps has said it already
 	switch {

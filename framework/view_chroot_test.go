@@ -27,7 +27,8 @@ func below(t *testing.T, srv *zktest.Server, chroot string, opts ...Option) *Cli
 	return c
 }
 
-// A chroot with a typing error is not made by anything that makes parents, and every error says what is wrong.
+// A chroot with a typing error is not made by anything that makes parents, and every error says what is
+// wrong.
 func TestAMissingChrootIsNeverMade(t *testing.T) {
 	dump := func(t *testing.T, c *Client) *bytes.Buffer {
 		var out bytes.Buffer
@@ -189,7 +190,8 @@ func TestTheRootOfAChroot(t *testing.T) {
 	})
 }
 
-// Whoever makes the chroot later needs no new client below it; and what is made costs what it costs without one.
+// Whoever makes the chroot later needs no new client below it; and what is made costs what it costs without
+// one.
 func TestAChrootThatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

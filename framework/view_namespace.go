@@ -56,10 +56,11 @@ func (v view) in(e *epoch) view {
 	return v
 }
 
-// UsingNamespace returns a view of the client in which every path stands below the node named ns: paths given are below it, paths
-// returned and those of events are relative to it. ns may have several levels ("team/app"); "" is the view without a namespace
-// (the chroot of the connect string stays). It replaces the receiver's namespace, it does not nest. The view shares everything with
-// the client, costs nothing and needs no closing. An invalid ns makes every operation of the view fail with ErrInvalidPath.
+// UsingNamespace returns a view of the client in which every path stands below the node named ns: paths
+// given are below it, paths returned and those of events are relative to it. ns may have several levels
+// ("team/app"); "" is the view without a namespace (the chroot of the connect string stays). It replaces
+// the receiver's namespace, it does not nest. The view shares everything with the client, costs nothing and
+// needs no closing. An invalid ns makes every operation of the view fail with ErrInvalidPath.
 //
 // The namespace's root node is created, as a container, when an operation first fails for want of it.
 //
@@ -69,20 +70,6 @@ func (c *Client) UsingNamespace(ns string) *Client {
 		return &Client{}
 	}
 	return &Client{core: c.core, view: c.view.within(ns)}
-}
-
-// UsingRetry returns a view of the client whose operations are repeated as policy says instead of [WithRetry]'s: for a call that must answer soon, or
-// one that may take its time. Recipes made with the view use it, too. retry.RetryNTimes{} repeats nothing; nil is the client's own policy. The view shares
-// everything with the client, costs nothing and needs no closing.
-//
-//	data, err := client.UsingRetry(retry.RetryNTimes{}).GetData().ForPath(ctx, path)
-func (c *Client) UsingRetry(policy retry.Policy) *Client {
-	if c.none() {
-		return &Client{}
-	}
-	v := c.view
-	v.retry = policy
-	return &Client{core: c.core, view: v}
 }
 
 // Namespace returns the namespace of this view, without a leading "/"; "" if there is none.
@@ -104,8 +91,8 @@ func (c *Client) fullPathOf(path string, sequential bool) (string, error) {
 	return c.view.full(path, sequential)
 }
 
-// userPath is the reverse of fullPath. A path that is not below the view's root, which only happens when somebody else's is asked
-// for, is returned as it is.
+// userPath is the reverse of fullPath. A path that is not below the view's root, which only happens when
+// somebody else's is asked for, is returned as it is.
 func (c *Client) userPath(full string) string { return c.view.user(full) }
 
 // full is fullPath; with sequential the path may end with "/".
@@ -141,7 +128,8 @@ func (v view) user(full string) string {
 // prefix is what stands in front of every path.
 func (v view) prefix() string { return v.chroot + v.namespace }
 
-// root makes the namespace's root node, which may have been reaped since the last time. made is false if it is there or there is no namespace.
+// root makes the namespace's root node, which may have been reaped since the last time. made is false if it
+// is there or there is no namespace.
 func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
 	if c.view.namespace == "" {
 		return false, nil

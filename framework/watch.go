@@ -22,11 +22,14 @@ const (
 	EventNodeDataChanged
 	// EventNodeChildrenChanged says that a child was created or deleted.
 	EventNodeChildrenChanged
-	// EventReset says, to persistent watches, that there may have been changes that were not told: because the connection was lost and is back, or because
-	// more events were waiting to be received than [WatchBacklog]. It stands for all of them; what was told before it happened before them, and what comes
-	// behind it happened later, or is told twice. Read everything again that the watch is for. Path is that of the watch.
+	// EventReset says, to persistent watches, that there may have been changes that were not told: because the
+	// connection was lost and is back, or because more events were waiting to be received than [WatchBacklog].
+	// It stands for all of them; what was told before it happened before them, and what comes behind it
+	// happened later, or is told twice. Read everything again that the watch is for. Path is that of the
+	// watch.
 	EventReset
-	// EventEnd is the last event of a watch whose session has ended; Err says how. Whoever still wants to know needs a new watch.
+	// EventEnd is the last event of a watch whose session has ended; Err says how. Whoever still wants to know
+	// needs a new watch.
 	EventEnd
 )
 
@@ -57,15 +60,18 @@ type Event struct {
 	Err error
 }
 
-// Watch is a watch that has been set. It survives reconnects within its session: a one-shot watch fires after the reconnect if the change has
-// happened meanwhile. An event for a change is there before the answer of any read of this client that shows the change.
+// Watch is a watch that has been set. It survives reconnects within its session: a one-shot watch fires
+// after the reconnect if the change has happened meanwhile. An event for a change is there before the
+// answer of any read of this client that shows the change.
 //
 // C and Stop are safe for concurrent use.
 type Watch struct {
-	// C gives the events in order and is closed behind the last: of a one-shot watch behind the first event, of a persistent one behind
-	// EventEnd, and of either by Stop. A one-shot watch's event waits in C; those of a persistent watch wait in memory, up to [WatchBacklog] of them: what comes
-	// then becomes one EventReset, the last of those that wait. Nothing but the receiver is delayed. Close of the client ends it, dropping what has not been
-	// received. Nil in the callback form, in which as many wait for the callback.
+	// C gives the events in order and is closed behind the last: of a one-shot watch behind the first event,
+	// of a persistent one behind EventEnd, and of either by Stop. A one-shot watch's event waits in C; those
+	// of a persistent watch wait in memory, up to [WatchBacklog] of them: what comes then becomes one
+	// EventReset, the last of those that wait. Nothing but the receiver is delayed. Close of the client ends
+	// it, dropping what has not been received. Nil in the callback form, in which as many wait for the
+	// callback.
 	C <-chan Event
 
 	c       *Client
@@ -91,7 +97,8 @@ type watching struct {
 	fn     func(Event)
 }
 
-// start makes the watch of one operation; nil if none is wanted, and every method of a nil Watch does nothing.
+// start makes the watch of one operation; nil if none is wanted, and every method of a nil Watch does
+// nothing.
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	if !s.wanted {
 		return nil
@@ -139,8 +146,9 @@ func (w *Watch) disarm() {
 	}
 }
 
-// Stop ends the watch and removes it from the server when nobody else needs it there. C is closed, and what has not been received is lost.
-// Stop does not wait for the server, nor for a callback that is running. Stopping twice, or after the end, does nothing.
+// Stop ends the watch and removes it from the server when nobody else needs it there. C is closed, and what
+// has not been received is lost. Stop does not wait for the server, nor for a callback that is running.
+// Stopping twice, or after the end, does nothing.
 func (w *Watch) Stop() {
 	if w == nil || w.stopped == nil {
 		return // nobody has set it
@@ -276,7 +284,8 @@ func (w *Watch) event(we wire.WatchEvent) (Event, bool) {
 type WatchMode int8
 
 const (
-	// PersistentRecursiveWatch reports the creation, change and deletion of the node and of every node below. Default, as in Curator.
+	// PersistentRecursiveWatch reports the creation, change and deletion of the node and of every node below.
+	// Default, as in Curator.
 	PersistentRecursiveWatch WatchMode = iota
 	// PersistentWatch reports every event of the node and of its list of children.
 	PersistentWatch
@@ -301,13 +310,14 @@ type AddWatchBuilder struct {
 // WithMode gives the watch's reach.
 func (b AddWatchBuilder) WithMode(mode WatchMode) AddWatchBuilder { b.mode = mode; return b }
 
-// Watching has f called with each event, in order, instead of sending them to C; see [Pending.Then] for where. The Watch serves to stop it.
+// Watching has f called with each event, in order, instead of sending them to C; see [Pending.Then] for
+// where. The Watch serves to stop it.
 func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; return b }
 
-// ForPath sets a watch on the node, which need not exist. It reports events, in order, until Stop or the end of the session, which is
-// EventEnd; after each reconnect it reports EventReset, since a server does not tell persistent watches what they have missed, and so it does when more
-// than [WatchBacklog] events wait to be received.
-// ErrUnimplemented before ZooKeeper 3.6.
+// ForPath sets a watch on the node, which need not exist. It reports events, in order, until Stop or the
+// end of the session, which is EventEnd; after each reconnect it reports EventReset, since a server does
+// not tell persistent watches what they have missed, and so it does when more than [WatchBacklog] events
+// wait to be received. ErrUnimplemented before ZooKeeper 3.6.
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
 	return foreground(ctx, b.c, b.operation(path))
 }

@@ -1,14 +1,16 @@
 package framework
 
 const (
-	// WatchBacklog is how many events of one persistent watch wait for whoever receives them: 16384. Beyond that they become one EventReset.
+	// WatchBacklog is how many events of one persistent watch wait for whoever receives them: 16384. Beyond
+	// that they become one EventReset.
 	WatchBacklog = 16 << 10
 	// WatchBacklogBytes is how many bytes the paths of those events have at most, in sum: 4 MiB.
 	WatchBacklogBytes = 4 << 20
 )
 
-// backlog counts the events of a watch that have not been received. Whoever may write where the watch looks decides how many there are. The EventReset that stands
-// for what has no room is the last one that waits, but for the EventEnd; until it is received nothing comes behind it, since whoever reads then sees it all.
+// backlog counts the events of a watch that have not been received. Whoever may write where the watch looks
+// decides how many there are. The EventReset that stands for what has no room is the last one that waits,
+// but for the EventEnd; until it is received nothing comes behind it, since whoever reads then sees it all.
 type backlog struct {
 	unbounded     bool // whoever receives them never waits for anything
 	events, bytes int
@@ -16,7 +18,8 @@ type backlog struct {
 	covered       bool // the last of those stands for all that comes
 }
 
-// admit takes an event, or what stands for it in its place; false if there is one already. root is the watch's path.
+// admit takes an event, or what stands for it in its place; false if there is one already. root is the
+// watch's path.
 func (b *backlog) admit(ev Event, root string) (Event, bool) {
 	switch {
 	case b.unbounded:

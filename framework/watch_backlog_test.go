@@ -23,7 +23,8 @@ func backlogged(t *testing.T, c *Client, f func(Event)) (w *Watch, fire func(pat
 	return w, func(path string) { w.deliver(w.armed, wire.WatchEvent{Type: jute.EventNodeDataChanged, Path: path}) }
 }
 
-// More events than anybody receives become one EventReset behind those that wait. What comes after that was received is told again.
+// More events than anybody receives become one EventReset behind those that wait. What comes after that was
+// received is told again.
 func TestAWatchThatNobodyReads(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		w, fire := backlogged(t, c, nil)

@@ -273,7 +273,8 @@ func TestSlowSubscriber(t *testing.T) {
 	})
 }
 
-// A subscriber that had fallen behind makes room in C. What comes then waits behind what waits already, room or not.
+// A subscriber that had fallen behind makes room in C. What comes then waits behind what waits already,
+// room or not.
 func TestEventsStayInOrderWhenASubscriberCatchesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *zktest.Server, c *Client) {
 		w, err := c.Watches().Add().ForPath(t.Context(), "/")

@@ -38,7 +38,7 @@ func (i *Instrumentation) state(s framework.StateReport) {
 }
 
 func (i *Instrumentation) roundTrip(r framework.RoundTrip) {
-	i.roundTrips.Record(context.Background(), r.Took.Seconds(), metric.WithAttributes(attribute.String("curator.kind", r.Kind.String())))
+	i.roundTrips.Record(context.Background(), r.Took.Seconds(), metric.WithAttributes(attribute.String("curator.kind", r.Kind)))
 }
 
 // Watch collects gauges of the client, with name as the attribute curator.client, until stop is called. Call

@@ -53,7 +53,7 @@ func NewCollector(opts ...Option) *Collector {
 	c.operations = histogram("operation_duration_seconds", "How long operations took, all their tries together.", "op", "result")
 	c.retries = counter("operation_retries_total", "Tries of operations beyond the first.", "op")
 	c.stateChanges = counter("state_changes_total", "State changes of the connection, and why.", "state", "reason")
-	c.roundTrips = histogram("round_trip_seconds", "Time between a sign of life (ping, heartbeat) and its answer.", "kind")
+	c.roundTrips = histogram("round_trip_seconds", "Time between a ping or a heartbeat and its answer.", "kind")
 	c.acquisitions = histogram("acquire_duration_seconds", "How long it took to acquire something, or to give up.", "recipe", "result")
 	c.waits = histogram("queue_wait_seconds", "How long somebody in front was waited for.", "recipe")
 	c.holds = histogram("hold_duration_seconds", "How long something was held, and how that ended.", "recipe", "cause")
@@ -132,7 +132,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 			c.stateChanges.counter.WithLabelValues(client, s.State.String(), s.Reason).Inc()
 		},
 		RoundTrip: func(r framework.RoundTrip) {
-			c.roundTrips.histogram.WithLabelValues(client, r.Kind.String()).Observe(r.Took.Seconds())
+			c.roundTrips.histogram.WithLabelValues(client, r.Kind).Observe(r.Took.Seconds())
 		},
 	}
 }

@@ -149,7 +149,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, verb string, take func(c
 		err = fmt.Errorf("%w (%d of %d)", ErrTooMany, n, s.max)
 	default:
 		var lease *Lease
-		inner, acquired := s.client.Observer().Acquire(ctx, framework.Acquisition{Recipe: s.recipe(), Path: s.path})
+		inner, acquired := s.client.Hooks().Acquire(ctx, framework.Acquisition{Recipe: s.recipe(), Path: s.path})
 		lease, err = take(inner)
 		queue.Announce(acquired, err, lease.giveUp)
 		if err == nil {

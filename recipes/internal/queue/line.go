@@ -125,7 +125,7 @@ func (l *Line) Listen() {
 
 // Begin tells the hooks that an acquisition begins. It returns the context to go on in, and what to call at its end.
 func (l *Line) Begin(ctx context.Context) (context.Context, func(error)) {
-	return l.Client.Observer().Acquire(ctx, framework.Acquisition{Recipe: l.Recipe, Path: l.Dir})
+	return l.Client.Hooks().Acquire(ctx, framework.Acquisition{Recipe: l.Recipe, Path: l.Dir})
 }
 
 // Announce tells the hooks, by what Begin has returned, how an acquisition has ended. What was acquired is nobody's when one of them does not return: then

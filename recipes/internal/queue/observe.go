@@ -11,13 +11,13 @@ func (p *place) data(ctx context.Context) []byte {
 	if p.Data != nil {
 		return p.Data
 	}
-	return p.Client.Observer().NodeData(ctx, framework.Acquisition{Recipe: p.Recipe, Path: p.Dir})
+	return p.Client.Hooks().NodeData(ctx, framework.Acquisition{Recipe: p.Recipe, Path: p.Dir})
 }
 
 // tell tells the hooks what a list has shown.
 func (p *place) tell(children []string, d Decision) {
-	if observer := p.Client.Observer(); observer.Active() {
-		observer.Queue(p.seen(children, d, framework.DataResult{}))
+	if hooks := p.Client.Hooks(); hooks.Queue != nil {
+		hooks.Queue(p.seen(children, d, framework.DataResult{}))
 	}
 }
 
