@@ -38,7 +38,9 @@ func BenchmarkIdleClient(b *testing.B) {
 // idle is what one of n connected clients costs that nobody uses.
 func idle(t testing.TB, n int) (goroutines, heap int) {
 	open := func() *Client {
-		c, err := New("server:2181", WithDialer(func(context.Context, string, string) (net.Conn, error) { return newStub(), nil }))
+		c, err := New("server:2181", WithDialer(func(context.Context, string, string) (net.Conn, error) {
+			return newStub(), nil
+		}))
 		require.NoError(t, err)
 		require.NoError(t, c.WaitConnected(t.Context()))
 		return c
@@ -95,7 +97,8 @@ func (s *stub) Write(b []byte) (int, error) {
 func (s *stub) answer(request []byte) {
 	if !s.hello {
 		s.hello = true
-		s.in = append(s.in, jute.Frame(&jute.ConnectResponse{Timeout: 15_000, SessionID: 1, Password: make([]byte, 16)})...)
+		s.in = append(s.in, jute.Frame(&jute.ConnectResponse{Timeout: 15_000, SessionID: 1,
+			Password: make([]byte, 16)})...)
 		return
 	}
 	var h jute.RequestHeader

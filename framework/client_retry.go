@@ -71,7 +71,8 @@ func (c *Client) retryPolicy() retry.Policy {
 // ready returns the channel that ends the wait before the first retry: with a connection, if err is about
 // its loss.
 func (c *Client) ready(err error) <-chan struct{} {
-	if !errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLoss) && !errors.Is(err, ErrNotConnected) {
+	if !errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLoss) &&
+		!errors.Is(err, ErrNotConnected) {
 		return nil
 	}
 	back := c.core.nextConnection() // before the look, so that none is missed

@@ -23,7 +23,8 @@ func TestWhatNobodyHasMade(t *testing.T) {
 		for name, call := range everything {
 			assert.NotPanics(t, func() { call(ctx, c) }, name)
 		}
-		for name, err := range map[string]error{"Close": c.Close(), "CloseContext": c.CloseContext(ctx), "Over": c.Over(), "WaitConnected": c.WaitConnected(ctx),
+		for name, err := range map[string]error{"Close": c.Close(), "CloseContext": c.CloseContext(ctx),
+			"Over": c.Over(), "WaitConnected": c.WaitConnected(ctx),
 			"Retry": c.Retry(ctx, func(context.Context) error { return nil }), "SetServers": c.SetServers("h:1")} {
 			assert.ErrorIs(t, err, ErrNoClient, name)
 		}
@@ -56,11 +57,12 @@ func TestWhatNobodyHasMade(t *testing.T) {
 		"reconfig":    first(ReconfigBuilder{}.Joining("server.1=a:1:2:participant;1").ForEnsemble(ctx)),
 		"dump":        first(DumpBuilder{}.ForPath(ctx, "/", io.Discard)),
 		"restore":     first(RestoreBuilder{}.ForPath(ctx, "/", &bytes.Buffer{})),
-		"transaction": first((&Client{}).Transaction(ctx, TransactionOps{}.Create().ForPath("/a", nil), TransactionOp{})),
-		"hold":        first((&Session{}).Hold(ctx, HoldOptions{Path: "/a"})),
-		"quorum":      (&Session{}).WaitQuorum(ctx),
-		"background":  first(CreateBuilder{}.InBackground().ForPath(ctx, "/a", nil).Wait(ctx)),
-		"pending":     first((&Pending[int]{}).Wait(ctx)),
+		"transaction": first((&Client{}).Transaction(ctx, TransactionOps{}.Create().ForPath("/a", nil),
+			TransactionOp{})),
+		"hold":       first((&Session{}).Hold(ctx, HoldOptions{Path: "/a"})),
+		"quorum":     (&Session{}).WaitQuorum(ctx),
+		"background": first(CreateBuilder{}.InBackground().ForPath(ctx, "/a", nil).Wait(ctx)),
+		"pending":    first((&Pending[int]{}).Wait(ctx)),
 	} {
 		assert.ErrorIs(t, err, ErrNoClient, name)
 		assert.ErrorIs(t, err, ErrBadArguments, name)
@@ -68,7 +70,8 @@ func TestWhatNobodyHasMade(t *testing.T) {
 	for _, err := range (WalkBuilder{}).ForPath(ctx, "/") {
 		assert.ErrorIs(t, err, ErrNoClient)
 	}
-	for _, op := range []TransactionOp{TransactionOps{}.Delete().ForPath("/a"), TransactionOps{}.SetData().ForPath("/a", nil), TransactionOps{}.Check().ForPath("/a")} {
+	for _, op := range []TransactionOp{TransactionOps{}.Delete().ForPath("/a"),
+		TransactionOps{}.SetData().ForPath("/a", nil), TransactionOps{}.Check().ForPath("/a")} {
 		assert.ErrorIs(t, op.fault, ErrNoClient)
 	}
 	(&Watch{}).Stop()

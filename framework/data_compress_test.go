@@ -47,8 +47,9 @@ func TestGzipRefuses(t *testing.T) {
 	damaged := bytes.Clone(good)
 	damaged[len(damaged)-6] ^= 1 // of the checksum
 	for name, data := range map[string][]byte{
-		"nothing": nil, "text": []byte("plain text"), "header": good[:10], "half": good[:len(good)/2], "checksum": damaged,
-		"behind": append(bytes.Clone(good), 0), "twice": append(bytes.Clone(good), good...),
+		"nothing": nil, "text": []byte("plain text"), "header": good[:10], "half": good[:len(good)/2],
+		"checksum": damaged,
+		"behind":   append(bytes.Clone(good), 0), "twice": append(bytes.Clone(good), good...),
 	} {
 		plain, err := Gzip{}.Decompress("/a", data)
 		assert.ErrorIs(t, err, ErrDecompress, name)
@@ -103,7 +104,8 @@ func TestCompressedPerCall(t *testing.T) {
 		_, err = c.Create().OrSetData().Compressed().ForPath(ctx, "/p/a", []byte("three"))
 		require.NoError(t, err)
 		assert.Equal(t, "three", gunzip(t, srv.Tree()["/p/a"].Data))
-		_, err = c.Transaction(ctx, op.SetData().Compressed().ForPath("/p/a", []byte("four")), op.Create().Compressed().ForPath("/p/b", []byte("five")))
+		_, err = c.Transaction(ctx, op.SetData().Compressed().ForPath("/p/a", []byte("four")),
+			op.Create().Compressed().ForPath("/p/b", []byte("five")))
 		require.NoError(t, err)
 		assert.Equal(t, "four", gunzip(t, srv.Tree()["/p/a"].Data))
 		assert.Equal(t, "five", gunzip(t, srv.Tree()["/p/b"].Data))
@@ -127,7 +129,8 @@ func TestCompressedPerCall(t *testing.T) {
 		_, err = c.GetData().Decompressed().InBackground().ForPath(ctx, "/plain").Wait(ctx)
 		assert.ErrorIs(t, err, ErrDecompress)
 
-		reads, err := c.MultiRead().Decompressed().ForReads(ctx, ReadData("/p/a"), ReadData("/plain"), ReadData("/none"), ReadChildren("/p"), ReadData("/p"))
+		reads, err := c.MultiRead().Decompressed().ForReads(ctx, ReadData("/p/a"), ReadData("/plain"),
+			ReadData("/none"), ReadChildren("/p"), ReadData("/p"))
 		require.NoError(t, err)
 		assert.Equal(t, "four", string(reads[0].Data))
 		assert.ErrorIs(t, reads[1].Err, ErrDecompress)
@@ -157,7 +160,8 @@ func TestCompressedByDefault(t *testing.T) {
 		_, err = c.Create().Uncompressed().ForPath(ctx, "/b", []byte("plain"))
 		require.NoError(t, err)
 		assert.Equal(t, "plain", string(srv.Tree()["/b"].Data))
-		_, err = c.Transaction(ctx, op.SetData().Uncompressed().ForPath("/b", []byte("bare")), op.Create().Uncompressed().ForPath("/c", []byte("bare")),
+		_, err = c.Transaction(ctx, op.SetData().Uncompressed().ForPath("/b", []byte("bare")),
+			op.Create().Uncompressed().ForPath("/c", []byte("bare")),
 			op.Create().ForPath("/d", []byte("packed")))
 		require.NoError(t, err)
 		assert.Equal(t, "bare", string(srv.Tree()["/b"].Data))
@@ -206,7 +210,8 @@ func TestCompressionProvider(t *testing.T) {
 		assert.ErrorIs(t, err, mine)
 		_, err = c.SetData().Compressed().ForPath(ctx, "/a", []byte("x"))
 		assert.ErrorIs(t, err, mine)
-		_, err = c.Transaction(ctx, c.TransactionOp().Create().Compressed().ForPath("/a", nil), c.TransactionOp().SetData().Compressed().ForPath("/a", nil))
+		_, err = c.Transaction(ctx, c.TransactionOp().Create().Compressed().ForPath("/a", nil),
+			c.TransactionOp().SetData().Compressed().ForPath("/a", nil))
 		assert.ErrorIs(t, err, mine)
 		assert.Len(t, srv.Tree(), 1, "nothing is sent")
 		make1(t, c, "/a", "plain")
@@ -272,7 +277,8 @@ func (plainGzip) Decompress(path string, data []byte) ([]byte, error) {
 // What many nodes would make together is bounded, also where each of them is small enough; those for which
 // there is room are read.
 func TestDecompressedInSum(t *testing.T) {
-	for name, p := range map[string]CompressionProvider{"gzip": Gzip{}, "one that knows no limits": plainGzip{}} {
+	for name, p := range map[string]CompressionProvider{"gzip": Gzip{},
+		"one that knows no limits": plainGzip{}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 				ctx := t.Context()

@@ -118,7 +118,8 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	if p, only := policy.(whileConnected); only {
 		policy, op = p.Policy, c.whileConnected(op)
 	}
-	defaults := []retry.Option{retry.WithRetryable(Retryable), retry.WithInterrupt(c.core.closed), retry.WithReady(c.ready)}
+	defaults := []retry.Option{retry.WithRetryable(Retryable), retry.WithInterrupt(c.core.closed),
+		retry.WithReady(c.ready)}
 	return retry.Do(ctx, policy, op, append(defaults, opts...)...)
 }
 

@@ -40,7 +40,9 @@ func (d *diary) read() []string {
 func (d *diary) operations() Hooks {
 	return Hooks{Operation: func(_ context.Context, op Operation) func(OperationEnd) {
 		d.add("%s %s, background %v", op.Name, op.Path, op.Background)
-		return func(end OperationEnd) { d.add("%s: %d tries, epoch %d, %v", op.Name, end.Attempts, end.Epoch, end.Err) }
+		return func(end OperationEnd) {
+			d.add("%s: %d tries, epoch %d, %v", op.Name, end.Attempts, end.Epoch, end.Err)
+		}
 	}}
 }
 
@@ -57,7 +59,8 @@ func TestHooksSeeOperations(t *testing.T) {
 
 		_, err = c.GetData().ForPath(ctx, "/none")
 		require.ErrorIs(t, err, ErrNoNode)
-		assert.Equal(t, []string{"getData /none, background false", "getData: 1 tries, epoch 1, getData /none: node does not exist"}, d.read())
+		assert.Equal(t, []string{"getData /none, background false",
+			"getData: 1 tries, epoch 1, getData /none: node does not exist"}, d.read())
 
 		srv.Inject(zktest.Fault{Op: "exists", Action: zktest.LoseReply, Times: 1})
 		_, err = c.CheckExists().ForPath(ctx, "/a")
@@ -66,13 +69,15 @@ func TestHooksSeeOperations(t *testing.T) {
 
 		_, err = c.GetChildren().InBackground().ForPath(ctx, "/a").Wait(ctx)
 		require.NoError(t, err)
-		assert.Equal(t, []string{"getChildren /a, background true", "getChildren: 1 tries, epoch 1, <nil>"}, d.read())
+		assert.Equal(t, []string{"getChildren /a, background true", "getChildren: 1 tries, epoch 1, <nil>"},
+			d.read())
 
 		left, cancel := context.WithCancel(ctx)
 		cancel()
 		_, err = c.GetData().ForPath(left, "/a")
 		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, []string{"getData /a, background false", "getData: 0 tries, epoch 0, getData /a: context canceled: the operation was not executed"}, d.read())
+		assert.Equal(t, []string{"getData /a, background false",
+			"getData: 0 tries, epoch 0, getData /a: context canceled: the operation was not executed"}, d.read())
 
 		_, err = c.GetData().ForPath(ctx, "no path")
 		require.ErrorIs(t, err, ErrInvalidPath)
@@ -116,7 +121,8 @@ func TestHooksSeeWhyAStateChanges(t *testing.T) {
 
 		srv.Expire(s.ID())
 		time.Sleep(time.Second)
-		assert.Equal(t, []string{"Suspended in epoch 1: closed", "Lost in epoch 1: expired", "Reconnected in epoch 2: "}, d.read())
+		assert.Equal(t, []string{"Suspended in epoch 1: closed", "Lost in epoch 1: expired",
+			"Reconnected in epoch 2: "}, d.read())
 
 		srv.Stop()
 		time.Sleep(time.Minute)
@@ -138,7 +144,8 @@ func TestHooksSeeHolds(t *testing.T) {
 			var stat Stat
 			_, err := s.Client().Create().WithMode(Ephemeral).StoringStatIn(&stat).ForPath(t.Context(), path, nil)
 			require.NoError(t, err)
-			h, err := s.Hold(t.Context(), HoldOptions{Path: path, Recipe: "test", Czxid: stat.Czxid, Loss: SessionOnly})
+			h, err := s.Hold(t.Context(), HoldOptions{Path: path, Recipe: "test", Czxid: stat.Czxid,
+				Loss: SessionOnly})
 			require.NoError(t, err)
 			assert.Equal(t, []string{fmt.Sprintf("test %s: token %d, epoch 1", path, stat.Czxid)}, d.read())
 			assert.Equal(t, "seen", h.Context().Value(key{}), "a span would be found there")
@@ -244,7 +251,9 @@ func TestHooksCombine(t *testing.T) {
 			NodeData: func(context.Context, Acquisition) []byte { return []byte(name) },
 		}
 	}
-	silent := Hooks{Acquire: func(context.Context, Acquisition) (context.Context, func(error)) { return nil, nil }}
+	silent := Hooks{Acquire: func(context.Context, Acquisition) (context.Context, func(error)) {
+		return nil, nil
+	}}
 	o := observer{silent, named("a"), named("b")}.asOne()
 	ctx, end := o.Acquire(t.Context(), Acquisition{})
 	end(nil)

@@ -8,19 +8,18 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// maxLines bounds the lines of the log that wait for the user's handler. What comes beyond them is dropped,
-// and counted.
+// maxLines bounds the log lines that wait for the user's handler. Further ones are dropped and counted.
 const maxLines = 1024
 
-// lines is what the client's own goroutines have to say, on its way to the user's log handler. That may
-// block, or end its goroutine, so it has one of its own.
+// lines are the log lines on their way to the user's handler. It may block or end its goroutine, so it has
+// one of its own.
 type lines struct {
 	queue            mailbox
 	waiting, dropped atomic.Int64
 }
 
-// logger returns one that writes to handler and waits for nothing. Whether a line is wanted only the
-// handler can tell, by and by.
+// logger returns a logger that writes to handler and waits for nothing. Only the handler can tell whether a
+// line is wanted, and it is asked later.
 func (l *lines) logger(handler slog.Handler) *slog.Logger {
 	if handler == slog.DiscardHandler {
 		return slog.New(handler)
@@ -28,7 +27,7 @@ func (l *lines) logger(handler slog.Handler) *slog.Logger {
 	return slog.New(lineHandler{l, func() slog.Handler { return handler }})
 }
 
-// flush returns when what was said before is written, or shortly after the end of ctx.
+// flush returns when the lines before it are written, or shortly after the end of ctx.
 func (l *lines) flush(ctx context.Context) {
 	written := make(chan error, 1)
 	l.queue.put(func() { written <- nil })
@@ -80,7 +79,7 @@ func (h lineHandler) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// apartHandler writes each line on a goroutine of its own. It is for lines that are rare, without groups.
+// apartHandler writes each line on a goroutine of its own. It is for rare lines without groups.
 type apartHandler struct{ to slog.Handler }
 
 // Enabled implements [slog.Handler].
@@ -105,8 +104,8 @@ func (h apartHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements [slog.Handler].
 func (h apartHandler) WithGroup(name string) slog.Handler { return apartHandler{h.to.WithGroup(name)} }
 
-// plainHandler is a user's log handler that is given printable text only, in the values of attributes as in
-// the message: names of nodes and what servers say are chosen by others. Errors stay errors.
+// plainHandler gives a user's handler only printable text, in messages and in the values of attributes,
+// because others choose the names of nodes and what servers say. Errors stay errors.
 type plainHandler struct{ to slog.Handler }
 
 // Enabled implements [slog.Handler].

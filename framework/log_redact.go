@@ -20,14 +20,13 @@ func (secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 // MarshalText hides it from encoders.
 func (secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
-// Format hides the options: what they contain includes credentials, and those of unexported fields are
-// printed without asking them.
+// Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
 func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
 
 // Format prints the user only.
 func (m digestMD5) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{DIGEST-MD5 %s [redacted]}", m.user) }
 
-// presented are the credentials as the wire takes them.
+// presented returns the credentials as the wire takes them.
 func (o *options) presented() []wire.Credential {
 	var out []wire.Credential
 	for _, c := range o.credentials {

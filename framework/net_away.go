@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// trouble remembers the last failure to connect, for the errors of those who wait in vain.
+// trouble is the last failure to connect, for the errors of callers that wait in vain.
 type trouble struct {
 	mu     sync.Mutex
 	server string
@@ -39,8 +39,8 @@ func (t *trouble) last() error {
 	return &attemptError{fmt.Errorf("%s: %w", t.server, t.err)}
 }
 
-// attemptError is why an attempt to connect has failed. An attempt has a time limit of its own: that it was
-// exceeded must not be mistaken for the end of the context of whoever waits for a connection.
+// attemptError is why an attempt to connect has failed. The attempt has a time limit of its own, which must
+// not be mistaken for the deadline of a context: it does not match the context errors.
 type attemptError struct{ err error }
 
 func (e *attemptError) Error() string {
@@ -53,7 +53,7 @@ func (e *attemptError) Is(target error) bool {
 
 func (e *attemptError) As(target any) bool { return errors.As(e.err, target) }
 
-// awayError is an error for want of a connection, or of time, and why there is no connection.
+// awayError is err, and why there was no connection.
 type awayError struct {
 	err     error
 	servers string
@@ -74,12 +74,12 @@ func (e *awayError) Unwrap() []error {
 	return []error{e.err, e.last}
 }
 
-// explain adds why there is no connection to an error of whoever has waited in vain: for one, or until the
-// end of a context.
+// explain adds to the error of a wait, for a connection or until a context ended, why there is no connection.
 func (c *core) explain(err error) error {
 	var told *awayError
 	switch {
-	case !errors.Is(err, ErrNotConnected) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+	case !errors.Is(err, ErrNotConnected) && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, errUnwelcome), errors.Is(err, ErrClosed), errors.As(err, &told):
 		return err
@@ -91,7 +91,7 @@ func (c *core) explain(err error) error {
 	return &awayError{err, listed(c.serverList(), ", "), last}
 }
 
-// notConnected is the error of whoever has waited for a connection until ctx ended.
+// notConnected returns the error of a wait for a connection that the end of ctx has ended.
 func (c *core) notConnected(ctx context.Context) error {
 	why := errNotNow
 	switch now, _ := c.board.look(); now.State {
@@ -106,6 +106,6 @@ func (c *core) notConnected(ctx context.Context) error {
 var (
 	errNotYet = named("not connected yet", ErrNotConnected)
 	errNotNow = named("not connected at present", ErrNotConnected)
-	// errNoQuorum is for who cannot do with a member that serves reads only.
+	// errNoQuorum is for callers that cannot use a member that serves reads only.
 	errNoQuorum = named("not connected to a member with a quorum", ErrNotConnected)
 )

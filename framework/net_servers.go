@@ -52,7 +52,8 @@ func (c *Client) SetServers(connect string) error {
 		return err
 	}
 	if chroot != "" && chroot != c.view.chroot {
-		return fmt.Errorf("%w %q: the client's chroot is %q and cannot change", ErrInvalidConnectString, shown(connect), c.view.chroot)
+		return fmt.Errorf("%w %q: the client's chroot is %q and cannot change", ErrInvalidConnectString,
+			shown(connect), c.view.chroot)
 	}
 	return c.core.changeServers(func(s *servers) { s.given, s.tracked = list, nil })
 }

@@ -105,7 +105,8 @@ func (c *core) complain(of complaint) {
 		c.log.Warn("the ensemble's configuration is not followed",
 			"version", fmt.Sprintf("%x", of.version), "err", of.refused)
 	case of.leftOut != "":
-		c.log.Warn("hosts of the ensemble's configuration are left out: this client was not given them, see WithEnsembleHosts",
+		c.log.Warn("hosts of the ensemble's configuration are left out: this client was not given them, see "+
+			"WithEnsembleHosts",
 			"version", fmt.Sprintf("%x", of.version), "hosts", of.leftOut)
 	}
 }

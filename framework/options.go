@@ -93,7 +93,8 @@ type telling struct {
 
 func defaultOptions() options {
 	return options{
-		timeouts: timeouts{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second, closeTimeout: 5 * time.Second},
+		timeouts: timeouts{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second,
+			closeTimeout: 5 * time.Second},
 		contents: contents{compression: Gzip{}, decompressed: defaultDecompressedLimit},
 		network:  network{dial: wire.DialTCP, spread: 100 * time.Millisecond},
 		limits:   limits{maxFrame: defaultMaxFrame, window: 1000},
@@ -135,7 +136,8 @@ func checked(ok bool, set func(*options), option, format string, args ...any) Op
 
 // positive is checked for times.
 func positive(d time.Duration, option string, field func(*options) *time.Duration) Option {
-	return checked(d > 0, func(o *options) { *field(o) = d }, option, "%v; give a positive time, or leave the option out", d)
+	return checked(d > 0, func(o *options) { *field(o) = d }, option,
+		"%v; give a positive time, or leave the option out", d)
 }
 
 // WithSessionTimeout asks for a session timeout: how long the server keeps the session, its ephemeral nodes
@@ -144,7 +146,8 @@ func positive(d time.Duration, option string, field func(*options) *time.Duratio
 func WithSessionTimeout(d time.Duration) Option {
 	return checked(d >= time.Millisecond && d <= math.MaxInt32*time.Millisecond,
 		func(o *options) { o.sessionTimeout, o.timeoutAsked = d, true },
-		"WithSessionTimeout", "%v; give a positive time that the server is likely to grant, such as 10*time.Second", d)
+		"WithSessionTimeout", "%v; give a positive time that the server is likely to grant, such as 10*time.Second",
+		d)
 }
 
 // WithConnectionTimeout says how long an operation waits for a connection before it fails with
@@ -206,7 +209,8 @@ func WithMaxFrame(bytes int) Option {
 // of half a million children. The limit is never less than [WithMaxFrame]: what can be written can be read.
 func WithMaxReply(bytes int) Option {
 	return checked(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxReply = bytes },
-		"WithMaxReply", "%d bytes; give what the largest list or node may have, or leave the option out for 32 MiB", bytes)
+		"WithMaxReply", "%d bytes; give what the largest list or node may have, or leave the option out for 32 MiB",
+		bytes)
 }
 
 // WithWindow bounds how many requests are in flight at once. A request of more than 16 KiB counts as
@@ -246,7 +250,8 @@ func WithLogger(l *slog.Logger) Option {
 // with [Hooks]: it should not block, and must not close the client. A panic ends the process. To react to
 // changes use [Client.StateChanges] or a context. Default: none.
 func OnStateChange(f func(StateChange)) Option {
-	return checked(f != nil, func(o *options) { o.onState = f }, "OnStateChange", "the function is nil; leave the option out")
+	return checked(f != nil, func(o *options) { o.onState = f }, "OnStateChange",
+		"the function is nil; leave the option out")
 }
 
 // WithHooks tells an observer what the client does. It can be given several times, and each observer is

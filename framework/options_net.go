@@ -25,7 +25,8 @@ func WithDialer(dial Dialer) Option {
 // of the server dialed. Default: no TLS.
 func WithTLS(cfg *tls.Config) Option {
 	return checked(cfg != nil, func(o *options) { o.tls = cfg.Clone() },
-		"WithTLS", "the configuration is nil; give &tls.Config{} for the system's certificates, or leave the option out")
+		"WithTLS", "the configuration is nil; give &tls.Config{} for the system's certificates, or leave the "+
+			"option out")
 }
 
 // WithReadOnly lets the client use members that have lost their quorum. They serve reads, possibly old
@@ -49,7 +50,8 @@ func WithReadOnly() Option {
 // much more or less, and up to 5 s after a round in which a server answered and refused or dropped the
 // connection.
 func WithReconnectJitter(longest time.Duration) Option {
-	return checked(longest >= 0, func(o *options) { o.spread = longest }, "WithReconnectJitter", "%v; give 0 or more", longest)
+	return checked(longest >= 0, func(o *options) { o.spread = longest }, "WithReconnectJitter",
+		"%v; give 0 or more", longest)
 }
 
 // WithAuth adds a credential that every connection presents before anything else: WithAuth("digest",
