@@ -23,13 +23,15 @@ import (
 )
 
 func ExampleWithSASLDigest() {
-	server, err := zktest.NewServer(zktest.Config{SASLUsers: map[string]string{"orders": "long and secret"}, RequireSASL: true})
+	server, err := zktest.NewServer(zktest.Config{SASLUsers: map[string]string{"orders": "long and secret"},
+		RequireSASL: true})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
 	ctx := context.Background()
-	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial), framework.WithSASLDigest("orders", "long and secret"),
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial),
+		framework.WithSASLDigest("orders", "long and secret"),
 		framework.WithDefaultACL(framework.ContenderACL(framework.SASLIdentity("billing"))...))
 	if err != nil {
 		log.Fatal(err)
@@ -56,7 +58,7 @@ func TestContenderACL(t *testing.T) {
 	for name, identities := range map[string][]framework.Identity{
 		"sasl":   {framework.SASLIdentity("alice"), framework.SASLIdentity("bob")},
 		"digest": {framework.DigestIdentity("alice", "a"), framework.DigestIdentity("bob", "b")},
-		"anyone": {framework.Anyone()},
+		"anyone": {framework.Identity{"world", "anyone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -116,9 +118,11 @@ func TestWithContenders(t *testing.T) {
 	users := map[string]string{"alice": "a", "bob": "b"}
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{SASLUsers: users, Profile: zktest.V384})
-		alice, bob, java := framework.SASLIdentity("alice"), framework.SASLIdentity("bob"), framework.SASLIdentity("java")
+		alice, bob, java := framework.SASLIdentity("alice"), framework.SASLIdentity("bob"),
+			framework.SASLIdentity("java")
 		client := func(opts ...framework.Option) *framework.Client {
-			opts = append(opts, framework.WithDialer(srv.Dial), framework.WithRetry(retry.RetryNTimes{}), framework.WithAuth("digest", []byte("team:shared")))
+			opts = append(opts, framework.WithDialer(srv.Dial), framework.WithRetry(retry.RetryNTimes{}),
+				framework.WithAuth("digest", []byte("team:shared")))
 			c, err := framework.New(srv.Addr(), opts...)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = c.Close() })
@@ -136,9 +140,11 @@ func TestWithContenders(t *testing.T) {
 			}
 			return out
 		}
-		const rc, rcd = int32(framework.PermRead | framework.PermCreate), int32(framework.PermRead | framework.PermCreate | framework.PermDelete)
+		const rc, rcd = int32(framework.PermRead | framework.PermCreate),
+			int32(framework.PermRead | framework.PermCreate | framework.PermDelete)
 		all := func(perms int32) []string {
-			return []string{fmt.Sprint("sasl:alice:", perms), fmt.Sprint("sasl:bob:", perms), fmt.Sprint("sasl:java:", perms)}
+			return []string{fmt.Sprint("sasl:alice:", perms), fmt.Sprint("sasl:bob:", perms),
+				fmt.Sprint("sasl:java:", perms)}
 		}
 		assert.Equal(t, all(rc), acl("/shop"))
 		assert.Equal(t, all(rc), acl("/shop/locks"))
@@ -168,11 +174,14 @@ func TestWithContenders(t *testing.T) {
 		require.NoError(t, gate.Remove(ctx))
 
 		// One option or the other, the last one counts.
-		_, err = client(framework.WithContenders(alice), framework.WithDefaultACL(framework.OpenACL()...)).Create().CreatingParentsIfNeeded().ForPath(ctx, "/open/x", nil)
+		_, err = client(framework.WithContenders(alice),
+			framework.WithDefaultACL(framework.OpenACL()...)).Create().CreatingParentsIfNeeded().ForPath(ctx,
+			"/open/x", nil)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"world:anyone:31"}, acl("/open"))
 		// An operation's own ACL comes first.
-		_, err = a.Create().WithACL(framework.OpenACL()...).ApplyToParents().CreatingParentsIfNeeded().ForPath(ctx, "/own/x", nil)
+		_, err = a.Create().WithACL(framework.OpenACL()...).ApplyToParents().CreatingParentsIfNeeded().ForPath(ctx,
+			"/own/x", nil)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"world:anyone:31"}, acl("/own"))
 	})
@@ -250,7 +259,7 @@ func TestRecipesBetweenContenders(t *testing.T) {
 func TestWithContendersRefuses(t *testing.T) {
 	me := framework.SASLIdentity("me")
 	for _, opt := range []framework.Option{
-		framework.WithContenders(framework.Anyone(), me),
+		framework.WithContenders(framework.Identity{"world", "anyone"}, me),
 		framework.WithContenders(framework.Identity{}),
 		framework.WithContenders(framework.Identity{Scheme: "auth", ID: "x"}, me),
 		framework.WithContenders(me, framework.Identity{Scheme: "sasl"}),

@@ -5,23 +5,22 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// DeleteRecursively deletes a node and everything below it; that there is no such node, any more, is
-// success. It is not atomic: others see a part of it gone. What they delete meanwhile is no error, what
-// they add meanwhile is deleted, too, up to a limit (then ErrNotEmpty). It is repeated as the retry policy
-// says, flight by flight, and may be called again after any error. Any other refusal, such as ErrNoAuth,
-// ends it, with a part deleted.
+// DeleteRecursively deletes a node and everything below it. It succeeds, too, if there is no such node. It
+// is not atomic: others see it partly deleted. What others delete meanwhile is no error; what they add
+// meanwhile is deleted, too, up to a limit (then ErrNotEmpty). It is repeated as the retry policy says,
+// flight by flight, and may be called again after any error. Any other refusal, such as ErrNoAuth, ends it,
+// with a part deleted.
 //
-// It sends hundreds of deletes at a time and does not look at nodes without children before it deletes
-// them: one request for each of them, three for any other. It keeps the paths of nodes with children in
-// memory. The root of the whole tree is ErrBadArguments, and so is the chroot.
+// It sends hundreds of deletes at a time: one request for a node without children, three for any other. It
+// keeps the paths of the nodes with children in memory. The root of the whole tree is ErrBadArguments, and
+// so is the chroot.
 //
-// Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to ZKUtil.deleteRecursive. To delete
-// a node with a version, or behind the caller's back, use [Client.Delete] with DeletingChildrenIfNeeded.
+// To delete a node with a version, or in the background, use [Client.Delete] with DeletingChildrenIfNeeded.
+// Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to ZKUtil.deleteRecursive.
 func (c *Client) DeleteRecursively(ctx context.Context, path string) error {
 	full, err := c.fullPath(path)
 	if err == nil && (full == "/" || c.view.isChroot(full)) {
@@ -40,13 +39,19 @@ func (c *Client) DeleteRecursively(ctx context.Context, path string) error {
 	return opError("deleteRecursively", path, err)
 }
 
-// deleteBelow deletes what is below a node now, but for what others add meanwhile.
+// deleteBelow deletes what is below a node now, except what others add meanwhile.
 func (c *Client) deleteBelow(ctx context.Context, full string) error {
 	all := []string{full} // nodes with children, parents first
 	for next := 0; next < len(all); {
 		dirs := all[next:min(len(all), next+64)]
 		next += len(dirs)
-		children, err := c.namesBelow(ctx, dirs)
+		var children []string
+		err := c.lists(ctx, dirs, func(i int, names []string, err error) error {
+			for _, name := range names {
+				children = append(children, zkpath.Join(dirs[i], name))
+			}
+			return opError("getChildren", c.userPath(dirs[i]), unlessNoNode(err))
+		})
 		if err != nil {
 			return err
 		}
@@ -57,46 +62,14 @@ func (c *Client) deleteBelow(ctx context.Context, full string) error {
 		all = append(all, left...)
 	}
 	slices.Reverse(all)
-	_, err := c.deleteFlights(ctx, all[:len(all)-1]) // children before their parents, in this order at the server
+	_, err := c.deleteFlights(ctx, all[:len(all)-1]) // the server executes them in this order, children first
 	return err
-}
-
-// namesBelow lists nodes, in one flight, and returns the full paths of their children.
-func (c *Client) namesBelow(ctx context.Context, dirs []string) (children []string, err error) {
-	replies, err := c.flight(ctx, func() (calls []*wire.Call) {
-		for _, dir := range dirs {
-			calls = append(calls, childrenCall(dir))
-		}
-		return calls
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, r := range replies {
-		var list jute.Children2Response
-		err := replyError(r)
-		if err == nil {
-			err = decode(r.Body, &list)
-		}
-		if unlessNoNode(err) != nil {
-			return nil, opError("getChildren", c.userPath(dirs[i]), err)
-		}
-		for _, name := range list.Children {
-			children = append(children, zkpath.Join(dirs[i], name))
-		}
-	}
-	return children, nil
 }
 
 // deleteFlights deletes nodes in flights, in order, and returns those that have children.
 func (c *Client) deleteFlights(ctx context.Context, paths []string) (left []string, err error) {
 	for flight := range slices.Chunk(paths, flightSize) {
-		replies, err := c.flight(ctx, func() (calls []*wire.Call) {
-			for _, path := range flight {
-				calls = append(calls, deleteCall(path, -1))
-			}
-			return calls
-		})
+		replies, err := flightOf(ctx, c, flight, func(path string) *wire.Call { return deleteCall(path, -1) })
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// dumpLine is a line of a dump, see DumpBuilder.ForPath. It is one of these.
+// dumpLine is a line of a dump, see DumpBuilder.ForPath. One of its fields is set.
 type dumpLine struct {
 	Header  *dumpHeader  `json:"header,omitempty"`
 	Node    *dumpNode    `json:"node,omitempty"`
@@ -17,7 +17,7 @@ type dumpLine struct {
 	End     *dumpEnd     `json:"end,omitempty"`
 }
 
-// kinds is how many it is of; any number, if the dump is not ours.
+// kinds returns how many fields are set.
 func (l dumpLine) kinds() (n int) {
 	for _, is := range []bool{l.Header != nil, l.Node != nil, l.Skipped != nil, l.End != nil} {
 		if is {
@@ -38,7 +38,7 @@ type dumpNode struct {
 	Data []byte `json:"data,omitempty"`
 	// ACL is left out only if the header says so of all.
 	ACL []dumpACL `json:"acl,omitempty"`
-	// For those who read the dump.
+	// For people who read the dump.
 	Version  int32 `json:"version"`
 	Cversion int32 `json:"cversion"`
 	Ctime    int64 `json:"ctime"`
@@ -65,12 +65,12 @@ const dumpVersion = 1
 
 // Progress is how far a dump or a restore has come.
 type Progress struct {
-	// Nodes is how many have been written: to the stream, or to the tree. Bytes is the length of their data.
+	// Nodes counts the nodes that were written to the stream or to the tree, Bytes is the length of their data.
 	Nodes, Bytes int64
-	// Ephemerals is how many nodes were left out because they belong to a session.
+	// Ephemerals counts the nodes that were left out because they belong to a session.
 	Ephemerals int64
-	// Existing is how many of a restore's nodes were there already. After a lost connection some of its own
-	// may be among them.
+	// Existing counts the nodes of a restore that existed already. After a lost connection some that it has
+	// made itself may be among them.
 	Existing int64
 }
 
@@ -84,36 +84,36 @@ type DumpBuilder struct {
 // Dump begins to write a subtree to a stream, for [Client.Restore]. Curator has no such operation.
 func (c *Client) Dump() DumpBuilder { return DumpBuilder{c: c} }
 
-// WithoutACL leaves the ACLs out, which saves a request per node. Restored nodes then get what the
+// WithoutACL leaves the ACLs out, which saves a request for each node. Restored nodes then get what the
 // restoring client's ACL provider says.
 func (b DumpBuilder) WithoutACL() DumpBuilder { b.noACL = true; return b }
 
 // WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
 func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f; return b }
 
-// ForPath writes the node and everything below it to w, as [Client.Walk] comes by it, and returns what it
+// ForPath writes the node and everything below it to w, in the order of [Client.Walk], and returns what it
 // has written.
 //
 //   - Data are written as they are stored, compressed or not.
-//   - Ephemeral nodes are left out; for each there is a line that says so, and Progress counts them.
-//   - /zookeeper, where the servers keep their own nodes, is left out, unless path is there itself. Restore
+//   - Ephemeral nodes are left out. A line for each says so, and Progress counts them.
+//   - /zookeeper, where the servers keep their own nodes, is left out unless path is there itself. Restore
 //     does not write there.
-//   - Versions and times are written for information only. A restored node begins at version 0, and a
-//     restored parent numbers its next sequential child by the children it has had since: that number may
-//     be smaller than those in the names restored.
-//   - That a node is a container or has a TTL is not told by servers: it becomes a persistent one.
+//   - Versions and times are written for information only. A restored node begins at version 0. A restored
+//     parent numbers its next sequential child by the children it has had since, so that number may be
+//     smaller than those in restored names.
+//   - Servers do not tell that a node is a container or has a TTL. It becomes a persistent one.
 //
-// It is no snapshot: what changes meanwhile is seen before or after. The retry policy is asked about each
-// flight of requests; a dump that ends with an error is not whole, and Restore will say so. A node that may
-// not be read, or whose ACL the server hides for lack of PermAdmin, is ErrNoAuth: with WithoutACL reading
-// is enough. An error of w ends it.
+// It is no snapshot: what changes meanwhile is seen before or after the change. The retry policy is asked
+// about each flight of requests. A dump that ends with an error is not whole, and Restore will say so. A
+// node that may not be read is ErrNoAuth, and so is one whose ACL the server hides from clients without
+// PermAdmin; with WithoutACL reading is enough. An error of w ends it.
 //
-// The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump, data are
-// in base64 and left out when there are none. Every node has its ACL, or, WithoutACL, none has:
+// The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump. Data are
+// in base64, and left out if there are none. Every node has its ACL, or, WithoutACL, none has:
 //
 //	{"header":{"version":1,"root":"/config","acl":true}}
-//	{"node":{"path":"/","data":"djE=","acl":[{"perms":31,"scheme":"world","id":"anyone"}],"version":3,"cversion":2,"ctime":1700000000000,"mtime":…}}
-//	{"node":{"path":"/app","acl":[{"perms":31,"scheme":"digest","id":"ops:…"}],"version":0,"cversion":1,"ctime":…,"mtime":…}}
+//	{"node":{"path":"/","data":"djE=","acl":[{"perms":31,"scheme":"world","id":"anyone"}],"version":3,…}}
+//	{"node":{"path":"/app","acl":[…],"version":0,"cversion":1,"ctime":1700000000000,"mtime":…}}
 //	{"skipped":{"path":"/app/worker-1","why":"ephemeral"}}
 //	{"end":{"nodes":2,"skipped":1}}
 func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Progress, error) {
@@ -141,28 +141,29 @@ func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Pro
 
 func (b DumpBuilder) nodes(ctx context.Context, root string, encode func(any) error, p *Progress) error {
 	var failed error
-	err := b.c.walk(ctx, root, walking{depth: -1, raw: true, acl: !b.noACL, system: true}, func(nodes []walked) (more bool) {
-		for _, n := range nodes {
-			line, err := b.line(n, root)
-			if err != nil {
-				failed = opError("dump", b.c.userPath(n.full), err)
-				return false
+	err := b.c.walk(ctx, root, walking{depth: -1, raw: true, acl: !b.noACL, system: true},
+		func(nodes []walked) (more bool) {
+			for _, n := range nodes {
+				line, err := b.line(n, root)
+				if err != nil {
+					failed = opError("dump", b.c.userPath(n.full), err)
+					return false
+				}
+				if failed = encode(line); failed != nil {
+					return false
+				}
+				if line.Skipped != nil {
+					p.Ephemerals++
+					continue
+				}
+				p.Nodes++
+				p.Bytes += int64(len(n.Data))
 			}
-			if failed = encode(line); failed != nil {
-				return false
+			if b.progress != nil {
+				b.progress(*p)
 			}
-			if line.Skipped != nil {
-				p.Ephemerals++
-				continue
-			}
-			p.Nodes++
-			p.Bytes += int64(len(n.Data))
-		}
-		if b.progress != nil {
-			b.progress(*p)
-		}
-		return true
-	})
+			return true
+		})
 	if failed != nil {
 		return failed
 	}
@@ -178,10 +179,11 @@ func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
 		return dumpLine{Skipped: &dumpSkipped{path, "ephemeral"}}, nil
 	}
 	s := n.Stat
-	node := &dumpNode{Path: path, Data: n.Data, Version: s.Version, Cversion: s.Cversion, Ctime: s.Ctime, Mtime: s.Mtime}
+	node := &dumpNode{Path: path, Data: n.Data, Version: s.Version, Cversion: s.Cversion, Ctime: s.Ctime,
+		Mtime: s.Mtime}
 	for _, a := range n.acl {
 		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") { // how the server hides a digest
-			return line, fmt.Errorf("%w: its ACL is shown only to who has PermAdmin; see WithoutACL", ErrNoAuth)
+			return line, fmt.Errorf("%w: its ACL is shown only to clients with PermAdmin; see WithoutACL", ErrNoAuth)
 		}
 		node.ACL = append(node.ACL, dumpACL(a))
 	}

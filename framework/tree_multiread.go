@@ -20,9 +20,6 @@ func ReadData(path string) Read { return Read{jute.OpGetData, path} }
 // ReadChildren lists a node's children.
 func ReadChildren(path string) Read { return Read{jute.OpGetChildren, path} }
 
-// Path returns the path as it was given.
-func (r Read) Path() string { return r.path }
-
 func (r Read) name() string {
 	if r.op == jute.OpGetChildren {
 		return "getChildren"
@@ -32,7 +29,7 @@ func (r Read) name() string {
 
 // ReadResult is the outcome of one read.
 type ReadResult struct {
-	// Path is the one of the read, as it was given.
+	// Path is that of the read, as it was given.
 	Path string
 	// Data and Stat are those of the node, for ReadData.
 	Data []byte
@@ -40,7 +37,8 @@ type ReadResult struct {
 	// Children are the names of the children, in no particular order, for ReadChildren. Servers give no Stat
 	// with them here.
 	Children []string
-	// Err is why this read failed: an *OpError that matches ErrNoNode or ErrNoAuth. The others are not affected.
+	// Err is why this read failed: an *OpError that matches ErrNoNode or ErrNoAuth. The other reads are not
+	// affected.
 	Err error
 }
 
@@ -48,8 +46,8 @@ type ReadResult struct {
 type MultiReadResult struct {
 	// Results are in the order of the reads.
 	Results []ReadResult
-	// Zxid is the last transaction that the connected server had executed when it answered. Where a later
-	// answer shows the same one, nothing in the whole tree has changed in between.
+	// Zxid is the last transaction that the connected server had executed when it answered. If a later answer
+	// has the same one, nothing in the whole tree has changed in between.
 	Zxid int64
 }
 
@@ -59,20 +57,19 @@ type MultiReadBuilder struct {
 	pack packing
 }
 
-// MultiRead begins to read many nodes in one request: cheaper than as many requests, for the network and
-// for the server. Each read succeeds or fails by itself, and they are not a snapshot: writes of others may
-// come between them. Watches cannot be set with it.
+// MultiRead begins to read many nodes in one request, which is cheaper than as many requests for the
+// network and for the server. Each read succeeds or fails by itself. They are not a snapshot: others may
+// write between them. They cannot set watches. Unlike other operations it does not make the root of the
+// namespace.
 //
 // It needs ZooKeeper 3.6: an older server closes the connection, once, and the error is ErrUnimplemented.
-// The request must fit into the server's packet limit, else it is ErrTooLarge, and the answer within
-// WithMaxReply, else it is ErrReplyTooLarge: who does not know the sizes should ask for few nodes at a
-// time. Unlike other operations it does not create the root of the namespace.
-//
-// Curator has no such operation.
+// The request must fit into the server's packet limit (else ErrTooLarge), and the answer into WithMaxReply
+// (else ErrReplyTooLarge): if you do not know the sizes ask for few nodes at a time. Curator has no such
+// operation.
 func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 
-// Decompressed is that of GetDataBuilder; a read whose data cannot be unpacked fails by itself, and so does
-// one for which [WithDecompressedLimit], which counts for all reads together, leaves no room.
+// Decompressed is that of GetDataBuilder. A read whose data cannot be decompressed fails by itself, and so
+// does one for which [WithDecompressedLimit], which counts for all reads together, leaves no room.
 func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = packYes; return b }
 
 // Undecompressed is that of GetDataBuilder.
@@ -126,7 +123,7 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	return o
 }
 
-// unpack unpacks what there is room for; what there is none for fails by itself.
+// unpack decompresses what there is room for. A read without room fails by itself.
 func (b MultiReadBuilder) unpack(results []ReadResult) {
 	left := b.c.core.cfg.decompressed
 	for i := range results {

@@ -1,26 +1,23 @@
 package framework
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidDump says that a stream is not a dump, or not a whole one; the message says in which line.
+// ErrInvalidDump says that a stream is not a dump, or not a whole one. The message says in which line.
 var ErrInvalidDump = named("invalid dump")
 
-// ErrSystemPath says that a restore would write to /zookeeper or below, where the servers keep their own
-// nodes: their configuration, and the quotas. It was not sent. It is found in the error of a target there,
-// and, with [ErrInvalidDump], of a dump that would put a node there.
+// ErrSystemPath says that a restore would write to /zookeeper or below, where the servers keep their
+// configuration and the quotas. It was not sent. The error of such a target matches it, and so does, with
+// [ErrInvalidDump], that of a dump that would put a node there.
 var ErrSystemPath = named("/zookeeper belongs to the servers: nothing is restored there")
 
 // RestoreBuilder makes the nodes of a dump. It is a value: each method returns a changed copy.
@@ -40,29 +37,28 @@ func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; retur
 // WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
 func (b RestoreBuilder) WithProgress(f func(Progress)) RestoreBuilder { b.progress = f; return b }
 
-// restoreNodes bounds how many nodes go into one transaction, restoreBytes their size.
+// restoreNodes and restoreBytes bound one transaction.
 const (
 	restoreNodes = 500
 	restoreBytes = 256 << 10
 )
 
-// ForPath makes the dump's root at path, which may be another one than it was dumped from, and everything
-// below. Parents of path that are missing are made as with Ensure. It returns what it has made.
+// ForPath makes the dump's root at path, which may differ from where it was dumped, and everything below.
+// Missing parents of path are made as with Ensure. It returns what it has made.
 //
-// A node that exists already and has the data of the dump is taken for restored (its ACL is not looked at);
-// one that has other data is ErrNodeExists, unless Overwriting. So a restore that was cut short can be run
-// again.
+// A node that exists already with the data of the dump counts as restored; its ACL is not looked at. One
+// with other data is ErrNodeExists, unless Overwriting. So a restore that was cut short can be run again.
 //
-// Nodes are made hundreds at a time, in transactions as long as none of them exists. After a lost
-// connection, which the retry policy is asked about, they are made one by one. It is not atomic: when it
-// ends with an error, a part is there. The stream is read as it goes on: that it is damaged
-// (ErrInvalidDump) may come out late. ctx cannot interrupt a Read of r.
+// Nodes are made hundreds at a time, in transactions as long as none of them exists, and one by one after a
+// lost connection, about which the retry policy is asked. It is not atomic: when it ends with an error a
+// part is there. The stream is read as the restore goes on, so damage (ErrInvalidDump) may be found late.
+// ctx cannot interrupt a Read of r.
 //
-// A dump is not trusted. ErrInvalidDump is also a node that has no ACL although the header says that the
-// nodes have theirs (it would be open to everybody), a line longer than two frames (see [WithMaxFrame]) and
-// a mebibyte, and a node that would come to lie in /zookeeper, which is [ErrSystemPath], too. What is in
-// memory is what is in one line, and a transaction of at most 500 nodes and 256 KiB. What a dump can do is
-// make nodes below path, with any data and ACLs.
+// A dump is not trusted. ErrInvalidDump is also a node without an ACL although the header says that the
+// nodes have theirs (everybody could change it), a line longer than two frames (see [WithMaxFrame]) and a
+// mebibyte, and a node that would come to lie in /zookeeper, which is [ErrSystemPath], too. In memory are
+// one line and a transaction of at most 500 nodes and 256 KiB. A dump can make nodes below path, with any
+// data and ACLs, and nothing else.
 func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (Progress, error) {
 	var p Progress
 	full, err := b.c.fullPath(path)
@@ -85,7 +81,9 @@ func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p 
 	if err := in.header(); err != nil {
 		return err
 	}
-	if err := b.c.repeat(ctx, func(ctx context.Context, e *epoch) error { return b.above(ctx, e, root) }); err != nil {
+	if err := b.c.repeat(ctx, func(ctx context.Context, e *epoch) error {
+		return b.above(ctx, e, root)
+	}); err != nil {
 		return err
 	}
 	limit := min(restoreBytes, b.c.core.cfg.maxFrame/2)
@@ -135,12 +133,13 @@ func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p 
 	return nil
 }
 
-// request is what makes a node of the dump.
+// request returns the request that makes a node of the dump.
 func (b RestoreBuilder) request(root string, node *dumpNode, in *dumpReader) (*jute.CreateRequest, error) {
 	req := &jute.CreateRequest{Path: relocated(root, node.Path), Data: node.Data}
 	switch {
 	case isSystem(req.Path):
-		return nil, known(ErrSystemPath, in.invalid("%s is the servers': nothing is restored there", req.Path))
+		return nil, known(ErrSystemPath, in.invalid("%s belongs to the servers: nothing is restored there",
+			req.Path))
 	case in.acl && len(node.ACL) == 0:
 		return nil, in.invalid("%s has no ACL, though the header says that the nodes have theirs", node.Path)
 	case !in.acl:
@@ -166,7 +165,7 @@ func sizeOf(req *jute.CreateRequest) int {
 	return n
 }
 
-// above makes what is missing above the root. A chroot has to be there.
+// above makes the missing parents of the root. A chroot has to exist.
 func (b RestoreBuilder) above(ctx context.Context, e *epoch, root string) error {
 	chroot, parent := b.c.view.chroot, zkpath.Parent(root)
 	switch {
@@ -179,7 +178,7 @@ func (b RestoreBuilder) above(ctx context.Context, e *epoch, root string) error 
 	return err
 }
 
-// relocated is where a node of a dump goes.
+// relocated returns where a node of a dump goes.
 func relocated(root, path string) string {
 	switch {
 	case path == "/":
@@ -191,7 +190,8 @@ func relocated(root, path string) string {
 }
 
 // put makes nodes, parents first.
-func (b RestoreBuilder) put(ctx context.Context, nodes []*jute.CreateRequest, withACL bool) (existing int, err error) {
+func (b RestoreBuilder) put(ctx context.Context, nodes []*jute.CreateRequest, withACL bool) (existing int,
+	err error) {
 	singly := len(nodes) == 1
 	err = b.c.repeat(ctx, func(ctx context.Context, e *epoch) (err error) {
 		if !singly {
@@ -205,9 +205,9 @@ func (b RestoreBuilder) put(ctx context.Context, nodes []*jute.CreateRequest, wi
 	return existing, err
 }
 
-// atOnce makes nodes in one transaction; singly says that they must be made one by one, because some are
-// there.
-func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.CreateRequest) (singly bool, err error) {
+// atOnce makes nodes in one transaction. singly says that they must be made one by one, because some exist.
+func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.CreateRequest) (singly bool,
+	err error) {
 	var req jute.MultiRequest
 	for _, n := range nodes {
 		req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpCreate, Request: n})
@@ -224,20 +224,22 @@ func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.Crea
 		return false, err
 	}
 	for i, one := range res.Results {
-		// In front of the failed one are those with code 0.
+		// Those before the failed one have code 0.
 		switch {
 		case one.Op != jute.OpError || one.Err == jute.CodeOK:
 		case one.Err == jute.CodeNodeExists:
 			return true, nil
 		default:
-			return false, opError("create", b.c.userPath(nodes[min(i, len(nodes)-1)].Path), b.c.view.absent(codeError(one.Err), ""))
+			return false, opError("create", b.c.userPath(nodes[min(i, len(nodes)-1)].Path),
+				b.c.view.absent(codeError(one.Err), ""))
 		}
 	}
 	return false, nil
 }
 
 // one makes nodes one by one, in one flight.
-func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateRequest, withACL bool) (existing int, err error) {
+func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateRequest,
+	withACL bool) (existing int, err error) {
 	var calls []*wire.Call
 	for _, n := range nodes {
 		calls = append(calls, b.c.expiring(&wire.Call{Op: jute.OpCreate, Body: jute.Marshal(n)}))
@@ -263,17 +265,20 @@ func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateR
 	return len(there), b.existing(ctx, e, there, withACL)
 }
 
-// existing looks at nodes that are there already, and overwrites them if asked.
-func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.CreateRequest, withACL bool) error {
+// existing compares nodes that exist already with the dump, or overwrites them if asked.
+func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.CreateRequest,
+	withACL bool) error {
 	var calls []*wire.Call
 	for _, n := range nodes {
 		call := dataCall(n.Path)
 		if b.overwrite {
-			call = &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: n.Path, Data: n.Data, Version: -1})}
+			call = &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: n.Path, Data: n.Data,
+				Version: -1})}
 		}
 		calls = append(calls, b.c.expiring(call))
 		if b.overwrite && withACL {
-			call := &wire.Call{Op: jute.OpSetACL, Body: jute.Marshal(&jute.SetACLRequest{Path: n.Path, ACL: n.ACL, Version: -1})}
+			call := &wire.Call{Op: jute.OpSetACL, Body: jute.Marshal(&jute.SetACLRequest{Path: n.Path, ACL: n.ACL,
+				Version: -1})}
 			calls = append(calls, b.c.expiring(call))
 		}
 	}
@@ -299,87 +304,4 @@ func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.Cr
 		}
 	}
 	return nil
-}
-
-// dumpReader reads a dump line by line.
-type dumpReader struct {
-	lines   *bufio.Scanner
-	n       int
-	acl     bool
-	nodes   int64
-	skipped int64
-}
-
-// newDumpReader returns a reader of lines with nodes that fit into a frame.
-func newDumpReader(r io.Reader, maxFrame int) *dumpReader {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 64<<10), 2*maxFrame+1<<20)
-	return &dumpReader{lines: s}
-}
-
-func (d *dumpReader) invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: line %d: %s", ErrInvalidDump, d.n, fmt.Sprintf(format, args...))
-}
-
-func (d *dumpReader) line() (line dumpLine, err error) {
-	d.n++
-	if !d.lines.Scan() {
-		switch err := d.lines.Err(); {
-		case errors.Is(err, bufio.ErrTooLong):
-			return line, d.invalid("longer than any node can be")
-		case err != nil:
-			return line, err
-		}
-		return line, d.invalid("the stream ends before the dump does")
-	}
-	if err := json.Unmarshal(d.lines.Bytes(), &line); err != nil {
-		return line, d.invalid("%v", err)
-	}
-	if n := line.kinds(); n > 1 {
-		return line, d.invalid("%d things in one line", n)
-	}
-	return line, nil
-}
-
-func (d *dumpReader) header() error {
-	line, err := d.line()
-	switch {
-	case err != nil:
-		return err
-	case line.Header == nil:
-		return d.invalid("no header")
-	case line.Header.Version != dumpVersion:
-		return d.invalid("a dump of version %d, this program reads version %d", line.Header.Version, dumpVersion)
-	}
-	d.acl = line.Header.ACL
-	return nil
-}
-
-// next returns the next node, nil at the end.
-func (d *dumpReader) next() (*dumpNode, error) {
-	for {
-		line, err := d.line()
-		switch {
-		case err != nil:
-			return nil, err
-		case line.Skipped != nil:
-			d.skipped++
-		case line.Node != nil:
-			d.nodes++
-			if err := zkpath.Validate(line.Node.Path, false); err != nil {
-				return nil, d.invalid("%v", err)
-			}
-			if d.nodes == 1 && line.Node.Path != "/" {
-				return nil, d.invalid("the first node is %s, not the root", plain.Text(line.Node.Path))
-			}
-			return line.Node, nil
-		case line.End != nil:
-			if line.End.Nodes != d.nodes || line.End.Skipped != d.skipped {
-				return nil, d.invalid("%d nodes and %d skipped, but the end says %d and %d", d.nodes, d.skipped, line.End.Nodes, line.End.Skipped)
-			}
-			return nil, nil
-		default:
-			return nil, d.invalid("neither a node nor the end")
-		}
-	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// WalkedNode is a node that a walk has come by.
+// WalkedNode is a node that a walk has read.
 type WalkedNode struct {
 	Path string
 	// Data are nil with WithoutData.
@@ -38,7 +38,7 @@ type walking struct {
 // Walk begins to read a subtree. Curator has no such operation.
 func (c *Client) Walk() WalkBuilder { return WalkBuilder{c: c, what: walking{depth: -1}} }
 
-// WithoutData leaves the data out.
+// WithoutData reads no data.
 func (b WalkBuilder) WithoutData() WalkBuilder { b.what.bare = true; return b }
 
 // MaxDepth ends the walk so many levels below the node it begins at; 0 is that node alone. Default, and
@@ -46,17 +46,20 @@ func (b WalkBuilder) WithoutData() WalkBuilder { b.what.bare = true; return b }
 func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; return b }
 
 // ForPath walks through the subtree: the node itself first, parents before their children, level by level,
-// siblings in the order of their names. It asks for hundreds of nodes at a time, while the loop's body
-// waits, with few requests: one for 64 nodes (MultiRead; one for each before ZooKeeper 3.6, or
-// WithoutData), and one more for each node that has children. Between two flights nothing goes on, and
-// leaving the loop leaves nothing behind. Memory is that of one flight and the paths of a level.
+// siblings in the order of their names. While the loop's body waits it asks for hundreds of nodes at a
+// time, with few requests: one for 64 nodes (MultiRead; one for each node before ZooKeeper 3.6, or
+// WithoutData), and one more for each node that has children. Nothing goes on between two flights of
+// requests, and leaving the loop leaves nothing behind. In memory are one flight and the paths of one
+// level.
 //
-// It is no snapshot: each node is seen at a moment of its own. Nodes that come or go meanwhile may be seen
-// or not; without changes each is seen once. A node that may not be read, or whose data cannot be unpacked
-// ([WithCompression]), comes with an error that matches ErrNoAuth or ErrDecompress, and the walk goes on
-// (without what is below it, if it may not be read). Any other error is the last thing of the loop:
-// ErrNoNode if there is no node at path, that of ctx, and those of every operation once the retry policy,
-// which is asked about each flight, has given up.
+// It is no snapshot: each node is read at a moment of its own. Nodes that come or go meanwhile may be seen
+// or not. Without changes each is seen once.
+//
+// A node that may not be read, or whose data cannot be decompressed ([WithCompression]), comes with an
+// error that matches ErrNoAuth or ErrDecompress, and the walk goes on, without what is below it if it may
+// not be read. Any other error is the last thing of the loop: ErrNoNode if there is no node at path, that
+// of ctx, and those of every operation when the retry policy, which is asked about each flight, has given
+// up.
 //
 //	for node, err := range client.Walk().ForPath(ctx, "/config") {
 //		if err != nil { … }
@@ -91,7 +94,7 @@ type walked struct {
 	full  string
 	depth int
 	acl   []jute.ACL
-	err   error // ErrNoAuth
+	err   error // of this node only: ErrNoAuth, or from decompressing its data
 }
 
 // walk reads a subtree, flight by flight, until each returns false.
@@ -123,21 +126,26 @@ func (c *Client) walk(ctx context.Context, full string, what walking, each func(
 	return nil
 }
 
-// together is how many nodes are read by one multiRead.
-const together = 64
+// multiReadSize is how many nodes are read by one multiRead.
+const multiReadSize = 64
 
 // readNodes reads nodes in one flight. Those that are gone are left out.
-func (c *Client) readNodes(ctx context.Context, flight []walked, what walking) (nodes []walked, bytes int, err error) {
+func (c *Client) readNodes(ctx context.Context, flight []walked, what walking) (nodes []walked, bytes int,
+	err error) {
 	read := slices.Clone(flight)
-	replies, err := c.flight(ctx, func() []*wire.Call { return append(readCalls(read, what, !what.bare), aclCalls(read, what)...) })
-	if err == nil {
-		err = fill(read, replies, what, !what.bare)
-	}
-	if !what.bare && (errors.Is(err, ErrUnimplemented) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrReplyTooLarge)) {
-		// a server before 3.6, or very long paths, or much data
-		if replies, err = c.flight(ctx, func() []*wire.Call { return append(readCalls(read, what, false), aclCalls(read, what)...) }); err == nil {
-			err = fill(read, replies, what, false)
+	ask := func(multi bool) error {
+		replies, err := c.flight(ctx, func() []*wire.Call {
+			return append(readCalls(read, what, multi), aclCalls(read, what)...)
+		})
+		if err == nil {
+			err = fill(read, replies, what, multi)
 		}
+		return err
+	}
+	err = ask(!what.bare)
+	if !what.bare && (errors.Is(err, ErrUnimplemented) || errors.Is(err, ErrTooLarge) ||
+		errors.Is(err, ErrReplyTooLarge)) {
+		err = ask(false) // a server before 3.6, or very long paths, or much data
 	}
 	if err != nil {
 		return nil, 0, err
@@ -156,8 +164,9 @@ func (c *Client) readNodes(ctx context.Context, flight []walked, what walking) (
 }
 
 func readCalls(nodes []walked, what walking, multi bool) (calls []*wire.Call) {
-	if multi {
-		for some := range slices.Chunk(nodes, together) {
+	switch {
+	case multi:
+		for some := range slices.Chunk(nodes, multiReadSize) {
 			var req jute.MultiRequest
 			for _, n := range some {
 				req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpGetData, Request: &jute.PathWatchRequest{Path: n.full}})
@@ -165,30 +174,23 @@ func readCalls(nodes []walked, what walking, multi bool) (calls []*wire.Call) {
 			calls = append(calls, &wire.Call{Op: jute.OpMultiRead, Body: jute.Marshal(&req)})
 		}
 		return calls
+	case what.bare:
+		return callsOf(nodes, func(n walked) *wire.Call { return existsCall(n.full) })
 	}
-	for _, n := range nodes {
-		if what.bare {
-			calls = append(calls, existsCall(n.full))
-		} else {
-			calls = append(calls, dataCall(n.full))
-		}
-	}
-	return calls
+	return callsOf(nodes, func(n walked) *wire.Call { return dataCall(n.full) })
 }
 
-func aclCalls(nodes []walked, what walking) (calls []*wire.Call) {
-	if what.acl {
-		for _, n := range nodes {
-			calls = append(calls, aclCall(n.full))
-		}
+func aclCalls(nodes []walked, what walking) []*wire.Call {
+	if !what.acl {
+		return nil
 	}
-	return calls
+	return callsOf(nodes, func(n walked) *wire.Call { return aclCall(n.full) })
 }
 
-// fill takes the replies to what was asked about the nodes.
+// fill puts the replies to readCalls and aclCalls into the nodes.
 func fill(nodes []walked, replies []wire.Reply, what walking, multi bool) error {
 	if multi {
-		for some := range slices.Chunk(nodes, together) {
+		for some := range slices.Chunk(nodes, multiReadSize) {
 			if err := fillTogether(some, replies[0]); err != nil {
 				return err
 			}
@@ -203,10 +205,7 @@ func fill(nodes []walked, replies []wire.Reply, what walking, multi bool) error 
 	for i, r := range replies {
 		n := &nodes[i]
 		var res jute.GetACLResponse
-		err := replyError(r)
-		if err == nil {
-			err = decode(r.Body, &res)
-		}
+		err := replied(r, &res)
 		if n.acl = res.ACL; n.err == nil {
 			n.err = err
 		}
@@ -214,6 +213,7 @@ func fill(nodes []walked, replies []wire.Reply, what walking, multi bool) error 
 	return nil
 }
 
+// fillTogether puts the reply to a multiRead into its nodes.
 func fillTogether(nodes []walked, r wire.Reply) error {
 	if err := replyError(r); err != nil {
 		return err
@@ -229,69 +229,51 @@ func fillTogether(nodes []walked, r wire.Reply) error {
 	return err
 }
 
-// read takes the reply to a getData or an exists.
+// read puts the reply to a getData or an exists into the node.
 func (n *walked) read(r wire.Reply, what walking) error {
-	if err := replyError(r); err != nil {
-		return err
-	}
 	if what.bare {
 		var res jute.StatResponse
-		err := decode(r.Body, &res)
+		err := replied(r, &res)
 		n.Stat = Stat(res.Stat)
 		return err
 	}
 	var res jute.GetDataResponse
-	err := decode(r.Body, &res)
+	err := replied(r, &res)
 	n.Data, n.Stat = res.Data, Stat(res.Stat)
 	return err
 }
 
-// listNodes lists what is below nodes, in one flight.
+// listNodes lists the children of nodes, in one flight.
 func (c *Client) listNodes(ctx context.Context, nodes []walked, what walking) (below []walked, err error) {
 	var parents []walked
+	var dirs []string
 	for _, n := range nodes {
 		if n.err == nil && n.Stat.NumChildren > 0 && n.depth != what.depth {
-			parents = append(parents, n)
+			parents, dirs = append(parents, n), append(dirs, n.full)
 		}
 	}
-	if len(parents) == 0 {
+	if len(dirs) == 0 {
 		return nil, nil
 	}
-	replies, err := c.flight(ctx, func() (calls []*wire.Call) {
-		for _, n := range parents {
-			calls = append(calls, childrenCall(n.full))
+	err = c.lists(ctx, dirs, func(i int, names []string, err error) error {
+		if errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoAuth) { // since it was read
+			return nil
 		}
-		return calls
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, n := range parents {
-		var list jute.Children2Response
-		err := replyError(replies[i])
-		if err == nil {
-			err = decode(replies[i].Body, &list)
-		}
-		switch {
-		case errors.Is(err, ErrNoNode), errors.Is(err, ErrNoAuth): // since it was read
-			continue
-		case err != nil:
-			return nil, err
-		}
-		slices.Sort(list.Children)
-		for _, name := range list.Children {
-			full := zkpath.Join(n.full, name)
+		slices.Sort(names)
+		for _, name := range names {
+			full := zkpath.Join(dirs[i], name)
 			if what.system && full == systemPath {
 				continue
 			}
-			below = append(below, walked{full: full, depth: n.depth + 1})
+			below = append(below, walked{full: full, depth: parents[i].depth + 1})
 		}
-	}
-	return below, nil
+		return err
+	})
+	return below, err
 }
 
-// systemPath is where the server keeps its own nodes.
+// systemPath is where the servers keep their own nodes.
 const systemPath = "/zookeeper"
 
-// isSystem says whether a full path is there.
+// isSystem says whether a full path is there or below.
 func isSystem(full string) bool { return full == systemPath || strings.HasPrefix(full, systemPath+"/") }

@@ -10,10 +10,9 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrNoChroot says that the chroot, the path behind the servers in the connect string, does not exist. It
-// matches ErrNoNode, too. A client never makes its chroot, however much below it is asked for: a misspelt
-// one would split what two programs mean to share. Make it once, by a client without a chroot, by hand, or
-// with the deployment.
+// ErrNoChroot says that the chroot, the path after the servers in the connect string, does not exist. It
+// matches ErrNoNode, too. A client never makes its chroot, because a misspelt one would split what two
+// programs mean to share. Make it once, by a client without a chroot, by hand, or with the deployment.
 var ErrNoChroot = named("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
 
 // noChroot is ErrNoChroot with the chroot's name.
@@ -21,15 +20,15 @@ func (v view) noChroot() error {
 	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, v.chroot)
 }
 
-// isChroot says whether a full path is that of the chroot, which is for others to make and to delete.
+// isChroot says whether a full path is that of the chroot, which others make and delete.
 func (v view) isChroot(full string) bool { return v.chroot != "" && full == v.chroot }
 
-// below says whether a full path is below the chroot, which is all that is ever made.
+// below says whether a full path is below the chroot. Nothing else is ever made.
 func (v view) below(full string) bool { return v.chroot == "" || strings.HasPrefix(full, v.chroot+"/") }
 
-// absent has an error that says that a node does not exist name the chroot. missing is the full path of the
-// node that it speaks of, if that is known. A node further down may be missing for any reason: then the
-// name is for the reader, who knows whether it is right.
+// absent names the chroot in an error that says that a node does not exist. missing is the full path of
+// that node, or "" if it is not known. A node further down may be missing for any reason; then the chroot
+// is only mentioned.
 func (v view) absent(err error, missing string) error {
 	_, said := err.(*OpError) // one of several steps has said it already
 	switch {
@@ -51,7 +50,7 @@ func (c *Client) absent(err error, missing string) error {
 	return c.view.absent(err, missing)
 }
 
-// absentAt is absent for a node of the caller's.
+// absentAt is absent for the node at a caller's path.
 func (v view) absentAt(err error, path string) error {
 	if path == "/" {
 		return v.absent(err, v.prefix())
@@ -59,7 +58,7 @@ func (v view) absentAt(err error, path string) error {
 	return v.absent(err, "")
 }
 
-// needed is the full path of the node whose absence an operation of a transaction would be refused for.
+// needed returns the full path of the node that must exist for an operation of a transaction.
 func (op *TransactionOp) needed() string {
 	if op.name == "create" {
 		return zkpath.Parent(op.full)

@@ -47,10 +47,22 @@ func TestAMissingChrootIsNeverMade(t *testing.T) {
 				c := below(t, srv, chroot, WithNamespace(ns))
 				op := c.TransactionOp()
 				for name, do := range map[string]func(ctx context.Context) error{
-					"create":      func(ctx context.Context) error { _, err := c.Create().ForPath(ctx, "/x", nil); return err },
-					"create deep": func(ctx context.Context) error { _, err := c.Create().ForPath(ctx, "/x/y", nil); return err },
-					"create root": func(ctx context.Context) error { _, err := c.Create().ForPath(ctx, "/", nil); return err },
-					"root or set": func(ctx context.Context) error { _, err := c.Create().OrSetData().ForPath(ctx, "/", nil); return err },
+					"create": func(ctx context.Context) error {
+						_, err := c.Create().ForPath(ctx, "/x", nil)
+						return err
+					},
+					"create deep": func(ctx context.Context) error {
+						_, err := c.Create().ForPath(ctx, "/x/y", nil)
+						return err
+					},
+					"create root": func(ctx context.Context) error {
+						_, err := c.Create().ForPath(ctx, "/", nil)
+						return err
+					},
+					"root or set": func(ctx context.Context) error {
+						_, err := c.Create().OrSetData().ForPath(ctx, "/", nil)
+						return err
+					},
 					"root and all": func(ctx context.Context) error {
 						_, err := c.Create().CreatingParentsIfNeeded().ForPath(ctx, "/", nil)
 						return err
@@ -121,7 +133,8 @@ func TestAMissingChrootIsNeverMade(t *testing.T) {
 					assert.ErrorIs(t, err, ErrNoNode, name)
 					assert.ErrorIs(t, err, zk.ErrNoNode, name)
 					assert.ErrorContains(t, err, chroot, name)
-					if strings.Contains("create parents deep parents containers ensure restore restore below root children dump transaction", name) && ns == "" {
+					if strings.Contains("create parents deep parents containers ensure restore restore below root "+
+						"children dump transaction", name) && ns == "" {
 						assert.ErrorIs(t, err, ErrNoChroot, name)
 					}
 					require.Equal(t, before, paths(), "%s made something", name)
@@ -131,13 +144,16 @@ func TestAMissingChrootIsNeverMade(t *testing.T) {
 				assert.Nil(t, stat)
 			}
 		}
-		_, err := below(t, srv, "/prod/shpo").Create().CreatingParentsIfNeeded().ForPath(t.Context(), "/locks/x", nil)
-		assert.EqualError(t, err, "create /locks/x: the chroot of the connect string does not exist: create /prod/shpo, or correct the connect string")
+		_, err := below(t, srv, "/prod/shpo").Create().CreatingParentsIfNeeded().ForPath(t.Context(), "/locks/x",
+			nil)
+		assert.EqualError(t, err, "create /locks/x: the chroot of the connect string does not exist: create "+
+			"/prod/shpo, or correct the connect string")
 		_, err = good.GetData().ForPath(t.Context(), "/none")
 		assert.EqualError(t, err, "getData /none: node does not exist (in the chroot /prod/shop)")
 		assert.NotErrorIs(t, err, ErrNoChroot)
 		_, err = good.Transaction(t.Context(), good.TransactionOp().Check().ForPath("/none"))
-		assert.EqualError(t, err, "transaction /none: operation 0 (check): node does not exist (in the chroot /prod/shop)")
+		assert.EqualError(t, err, "transaction /none: operation 0 (check): node does not exist (in the chroot "+
+			"/prod/shop)")
 	})
 }
 

@@ -16,7 +16,7 @@ type view struct {
 	fault     error        // the namespace is not valid: every operation fails with it
 	epoch     *epoch       // nil unless pinned
 	retry     retry.Policy // nil: the client's
-	own       bool         // what is called back is ours, see ForRecipes
+	own       bool         // callbacks are those of recipes, see ForRecipes
 }
 
 // newView returns the first view of a client. chroot and namespace may be empty.
@@ -39,7 +39,8 @@ func (v view) within(namespace string) view {
 		return v
 	}
 	if strings.HasPrefix(namespace, "/") {
-		v.fault = fmt.Errorf("%w: the namespace %q: write it without the leading slash", ErrInvalidPath, shortened(namespace))
+		v.fault = fmt.Errorf("%w: the namespace %q: write it without the leading slash", ErrInvalidPath,
+			shortened(namespace))
 		return v
 	}
 	if err := zkpath.Validate("/"+namespace, false); err != nil {
@@ -59,11 +60,10 @@ func (v view) in(e *epoch) view {
 // UsingNamespace returns a view of the client in which every path stands below the node named ns: paths
 // given are below it, paths returned and those of events are relative to it. ns may have several levels
 // ("team/app"); "" is the view without a namespace (the chroot of the connect string stays). It replaces
-// the receiver's namespace, it does not nest. The view shares everything with the client, costs nothing and
-// needs no closing. An invalid ns makes every operation of the view fail with ErrInvalidPath.
+// the receiver's namespace and does not nest. The view shares everything with the client and needs no
+// closing. An invalid ns makes every operation of the view fail with ErrInvalidPath.
 //
-// The namespace's root node is created, as a container, when an operation first fails for want of it.
-//
+// The namespace's root node is made, as a container, when an operation first fails because it is missing.
 // Corresponds to Curator's usingNamespace.
 func (c *Client) UsingNamespace(ns string) *Client {
 	if c.none() {
@@ -80,7 +80,7 @@ func (c *Client) Namespace() string {
 	return strings.TrimPrefix(c.view.namespace, "/")
 }
 
-// fullPath validates a path of the caller and returns the one that the server knows.
+// fullPath validates a caller's path and returns the one that the server knows.
 func (c *Client) fullPath(path string) (string, error) { return c.fullPathOf(path, false) }
 
 // fullPathOf is fullPath; with sequential the path may end with "/".
@@ -91,8 +91,7 @@ func (c *Client) fullPathOf(path string, sequential bool) (string, error) {
 	return c.view.full(path, sequential)
 }
 
-// userPath is the reverse of fullPath. A path that is not below the view's root, which only happens when
-// somebody else's is asked for, is returned as it is.
+// userPath is the reverse of fullPath. A path that is not below the view's root is returned as it is.
 func (c *Client) userPath(full string) string { return c.view.user(full) }
 
 // full is fullPath; with sequential the path may end with "/".
@@ -125,11 +124,11 @@ func (v view) user(full string) string {
 	return full
 }
 
-// prefix is what stands in front of every path.
+// prefix is what comes before every path.
 func (v view) prefix() string { return v.chroot + v.namespace }
 
-// root makes the namespace's root node, which may have been reaped since the last time. made is false if it
-// is there or there is no namespace.
+// root makes the namespace's root node, which may have been removed since the last time. made is false if
+// it exists or there is no namespace.
 func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
 	if c.view.namespace == "" {
 		return false, nil

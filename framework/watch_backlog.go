@@ -1,25 +1,26 @@
 package framework
 
 const (
-	// WatchBacklog is how many events of one persistent watch wait for whoever receives them: 16384. Beyond
-	// that they become one EventReset.
+	// WatchBacklog is how many events of one persistent watch wait to be received: 16384. Further ones become
+	// one EventReset.
 	WatchBacklog = 16 << 10
-	// WatchBacklogBytes is how many bytes the paths of those events have at most, in sum: 4 MiB.
+	// WatchBacklogBytes is how many bytes the paths of those events have at most, in total: 4 MiB.
 	WatchBacklogBytes = 4 << 20
 )
 
-// backlog counts the events of a watch that have not been received. Whoever may write where the watch looks
-// decides how many there are. The EventReset that stands for what has no room is the last one that waits,
-// but for the EventEnd; until it is received nothing comes behind it, since whoever reads then sees it all.
+// backlog counts the events of a watch that have not been received, because whoever may write where the
+// watch looks decides how many there are. The EventReset that stands for the rest is the last one that
+// waits, except for EventEnd. Until it is received nothing comes after it, since its receiver reads
+// everything again.
 type backlog struct {
-	unbounded     bool // whoever receives them never waits for anything
+	unbounded     bool // the receiver never waits for anything
 	events, bytes int
 	resets        int  // EventResets among them
-	covered       bool // the last of those stands for all that comes
+	covered       bool // the last EventReset stands for all that comes
 }
 
-// admit takes an event, or what stands for it in its place; false if there is one already. root is the
-// watch's path.
+// admit returns the event to put into the queue, which may be an EventReset in its place, or false if the
+// last EventReset stands for it already. root is the watch's path.
 func (b *backlog) admit(ev Event, root string) (Event, bool) {
 	switch {
 	case b.unbounded:
@@ -39,7 +40,7 @@ func (b *backlog) admit(ev Event, root string) (Event, bool) {
 	return ev, true
 }
 
-// received lets go of the first event.
+// received notes that the first event was received.
 func (b *backlog) received(ev Event) {
 	if b.unbounded {
 		return
