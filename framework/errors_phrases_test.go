@@ -34,7 +34,8 @@ func saidOnce(t *testing.T, err error) {
 	assert.NotRegexp(t, rawCode, err.Error())
 }
 
-// doubled returns a phrase between colons, semicolons and parentheses that a text has twice; "" if there is none.
+// doubled returns a phrase between colons, semicolons and parentheses that a text has twice; "" if there is
+// none.
 func doubled(text string) string {
 	seen := map[string]bool{}
 	for _, phrase := range regexp.MustCompile(`: |; |, |\(|\)`).Split(text, -1) {
@@ -98,7 +99,8 @@ func TestStrangersAreNamed(t *testing.T) {
 		"\x15\x03\x01\x00\x02\x02\x46":                          {"TLS", "secureClientPort"},
 		"SSH-2.0-OpenSSH_9.2\r\n":                               {`begins with "SSH-"`},
 		"\xff\xff\xff\xff\x00":                                  {"begins with ff ff ff ff"},
-		"":                                                      {"closes the connection without an answer", "secureClientPort", "WithTLS"},
+		"": {"closes the connection without an answer",
+			"secureClientPort", "WithTLS"},
 	} {
 		err := troubleWith(t, answering(t, text).Addr().String())
 		for _, word := range words {
@@ -108,7 +110,8 @@ func TestStrangersAreNamed(t *testing.T) {
 
 	patient := httptest.NewServer(http.NotFoundHandler()) // it waits for the end of a line
 	defer patient.Close()
-	assert.ErrorContains(t, troubleWith(t, patient.Listener.Addr().String()), "no answer from the server: is it one of ZooKeeper?")
+	assert.ErrorContains(t, troubleWith(t, patient.Listener.Addr().String()),
+		"no answer from the server: is it one of ZooKeeper?")
 
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -128,9 +131,12 @@ func TestARefusedIdentityIsNamed(t *testing.T) {
 		opt  Option
 		want string
 	}{
-		{zktest.Config{}, WithAuth("nosuchscheme", []byte("token:hush")), `the server refuses the credential of scheme "nosuchscheme"`},
-		{zktest.Config{SASLUsers: map[string]string{"alice": "right"}}, WithSASLDigest("alice", "hush"), `the server refuses the login of user "alice" by DIGEST-MD5`},
-		{zktest.Config{SASLUsers: map[string]string{"alice": "right"}, RequireSASL: true}, WithAuth("digest", []byte("bob:hush")), "wants its clients to authenticate"},
+		{zktest.Config{}, WithAuth("nosuchscheme", []byte("token:hush")),
+			`the server refuses the credential of scheme "nosuchscheme"`},
+		{zktest.Config{SASLUsers: map[string]string{"alice": "right"}}, WithSASLDigest("alice", "hush"),
+			`the server refuses the login of user "alice" by DIGEST-MD5`},
+		{zktest.Config{SASLUsers: map[string]string{"alice": "right"}, RequireSASL: true},
+			WithAuth("digest", []byte("bob:hush")), "wants its clients to authenticate"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.RunT(t, tc.cfg)
@@ -155,8 +161,10 @@ func TestErrorsAreReadOnce(t *testing.T) {
 		ctx := t.Context()
 		errs := map[string]error{}
 		_, errs["missing parent"] = c.Create().ForPath(ctx, "/none/x", nil)
-		_, errs["missing parent in the background"] = c.Create().InBackground().ForPath(ctx, "/none/x", nil).Wait(ctx)
-		_, errs["missing parent in a transaction"] = c.Transaction(ctx, c.TransactionOp().Create().ForPath("/none/x", nil))
+		_, errs["missing parent in the background"] = c.Create().InBackground().ForPath(ctx, "/none/x",
+			nil).Wait(ctx)
+		_, errs["missing parent in a transaction"] = c.Transaction(ctx,
+			c.TransactionOp().Create().ForPath("/none/x", nil))
 		_, errs["missing parent of a protected node"] = c.Create().WithProtection().ForPath(ctx, "/none/x", nil)
 		for what := range errs {
 			require.ErrorIs(t, errs[what], ErrNoNode)
@@ -176,7 +184,8 @@ func TestErrorsAreReadOnce(t *testing.T) {
 		_, errs["connect string"] = New("h1 h2")
 		_, errs["chroot"] = New("h1/a//b")
 		for code := int32(-130); code < 0; code++ {
-			srv.Inject(zktest.Fault{Op: "exists", PathPrefix: "/code", Action: zktest.ReplyError, Err: zktest.Error(code), Times: 1})
+			srv.Inject(zktest.Fault{Op: "exists", PathPrefix: "/code", Action: zktest.ReplyError,
+				Err: zktest.Error(code), Times: 1})
 			_, errs[fmt.Sprint("answer ", code)] = c.CheckExists().InBackground().ForPath(ctx, "/code").Wait(ctx)
 		}
 		require.NoError(t, c.WaitConnected(ctx))
@@ -194,8 +203,9 @@ func TestErrorsAreReadOnce(t *testing.T) {
 	})
 }
 
-// A request that the server finds too large makes it close the connection, and it would do so again each time. So it is tried twice at most, and the error says
-// what is wrong, not only that a connection was lost.
+// A request that the server finds too large makes it close the connection, and it would do so again each
+// time. So it is tried twice at most, and the error says what is wrong, not only that a connection was
+// lost.
 func TestARequestAboveTheServersLimit(t *testing.T) {
 	write := func(t *testing.T, limit, size int, ours ...Option) (time.Duration, int, error) {
 		var took time.Duration

@@ -91,9 +91,11 @@ func (e *ears) leaks() (found []string) {
 			decimal, hexed = append(decimal, fmt.Sprint(b)), append(hexed, fmt.Sprintf("0x%x", b))
 		}
 		for form, s := range map[string]string{
-			"plain": string(secret), "quoted": strings.Trim(fmt.Sprintf("%q", secret), `"`), "hex": hex.EncodeToString(secret),
-			"HEX": strings.ToUpper(hex.EncodeToString(secret)), "base64": strings.TrimRight(base64.StdEncoding.EncodeToString(secret), "="),
-			"%v": strings.Join(decimal, " "), "%#v": strings.Join(hexed, ", "), "JSON": strings.Join(decimal, ","),
+			"plain": string(secret), "quoted": strings.Trim(fmt.Sprintf("%q", secret), `"`),
+			"hex":    hex.EncodeToString(secret),
+			"HEX":    strings.ToUpper(hex.EncodeToString(secret)),
+			"base64": strings.TrimRight(base64.StdEncoding.EncodeToString(secret), "="),
+			"%v":     strings.Join(decimal, " "), "%#v": strings.Join(hexed, ", "), "JSON": strings.Join(decimal, ","),
 		} {
 			if strings.Contains(text, s) {
 				found = append(found, name+" as "+form)
@@ -107,7 +109,8 @@ func (e *ears) leaks() (found []string) {
 func TestEarsHear(t *testing.T) {
 	e := &ears{secrets: map[string][]byte{"it": []byte("hu\x01sh")}}
 	assert.Empty(t, e.leaks())
-	for _, v := range []any{"hu\x01sh", []byte("hu\x01sh"), struct{ b []byte }{[]byte("hu\x01sh")}, errors.New("with hu\x01sh")} {
+	for _, v := range []any{"hu\x01sh", []byte("hu\x01sh"), struct{ b []byte }{[]byte("hu\x01sh")},
+		errors.New("with hu\x01sh")} {
 		e.text.Reset()
 		e.hear(v)
 		assert.NotEmpty(t, e.leaks(), "%v", v)
@@ -118,16 +121,19 @@ func TestEarsHear(t *testing.T) {
 // debug level. No secret is in it.
 func TestSecretsStaySecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := &ears{secrets: map[string][]byte{"digest": []byte("hush-digest"), "wrong digest": []byte("hush-wrong"), "SASL": []byte("hush-sasl"),
+		all := &ears{secrets: map[string][]byte{"digest": []byte("hush-digest"),
+			"wrong digest": []byte("hush-wrong"), "SASL": []byte("hush-sasl"),
 			"wrong SASL": []byte("hush-login"), "odd": []byte("hush-odd")}}
 		logs := []slog.Handler{
-			slog.NewTextHandler(all, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}), slog.NewJSONHandler(all, &slog.HandlerOptions{Level: slog.LevelDebug}),
+			slog.NewTextHandler(all, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}),
+			slog.NewJSONHandler(all, &slog.HandlerOptions{Level: slog.LevelDebug}),
 		}
 		srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "hush-sasl"}})
 		digest := WithAuth("digest", []byte("user:hush-digest"))
 		for i, opts := range [][]Option{
 			{digest, WithSASLDigest("alice", "hush-sasl")},
-			{digest, WithAuth("digest", []byte("user:hush-wrong")), WithSASLDigest("alice", "hush-sasl"), WithDefaultACL(DigestACL(PermAll, "user", "hush-digest"))},
+			{digest, WithAuth("digest", []byte("user:hush-wrong")), WithSASLDigest("alice", "hush-sasl"),
+				WithDefaultACL(DigestACL(PermAll, "user", "hush-digest"))},
 			{WithAuth("digest", []byte("user:hush-wrong"))},
 			{digest, WithSASLDigest("alice", "hush-login")},
 			{digest, WithAuth("no such scheme", []byte("hush-odd"))},
@@ -138,7 +144,8 @@ func TestSecretsStaySecret(t *testing.T) {
 			}
 			all.hearInside(o, &o, o.presented(), o.sasl)
 			all.hear(opts)
-			opts = append(opts, WithLogger(slog.New(logs[i%2])), WithDialer(srv.Dial), WithSessionTimeout(10*time.Second), WithConnectionTimeout(2*time.Second),
+			opts = append(opts, WithLogger(slog.New(logs[i%2])), WithDialer(srv.Dial),
+				WithSessionTimeout(10*time.Second), WithConnectionTimeout(2*time.Second),
 				OnStateChange(func(c StateChange) { all.hear(c) }))
 			c, err := New(srv.Addr(), opts...)
 			require.NoError(t, err)
@@ -167,9 +174,12 @@ func TestSecretsStaySecret(t *testing.T) {
 			}
 			try()
 			for _, f := range []zktest.Fault{
-				{Op: "connect", Action: zktest.HalfHandshake}, {Op: "connect", Action: zktest.CutBefore}, {Op: "connect", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired},
-				{Op: "auth", Action: zktest.CutBefore}, {Op: "auth", Action: zktest.DropRequest}, {Op: "auth", Action: zktest.ReplyError, Err: zktest.ErrAuthFailed},
-				{Op: "sasl", Action: zktest.CutBefore}, {Op: "sasl", Action: zktest.DropRequest}, {Op: "create2", Action: zktest.LoseReply},
+				{Op: "connect", Action: zktest.HalfHandshake}, {Op: "connect", Action: zktest.CutBefore},
+				{Op: "connect", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired},
+				{Op: "auth", Action: zktest.CutBefore}, {Op: "auth", Action: zktest.DropRequest},
+				{Op: "auth", Action: zktest.ReplyError, Err: zktest.ErrAuthFailed},
+				{Op: "sasl", Action: zktest.CutBefore}, {Op: "sasl", Action: zktest.DropRequest},
+				{Op: "create2", Action: zktest.LoseReply},
 				{Op: "closeSession", Action: zktest.LoseReply},
 			} {
 				srv.Inject(f)
@@ -204,20 +214,22 @@ func TestCredentialsInClearAreTold(t *testing.T) {
 		opts []Option
 		want int
 	}{
-		"over the network": {true, []Option{digest}, 1}, "on the machine": {false, []Option{digest}, 0}, "none": {true, nil, 0},
+		"over the network": {true, []Option{digest}, 1}, "on the machine": {false, []Option{digest}, 0},
+		"none":          {true, nil, 0},
 		"a proof of it": {true, []Option{WithSASLDigest("alice", "hush")}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				said := &ears{secrets: map[string][]byte{"it": []byte("hush")}}
 				srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "hush"}})
-				c := dial(t, srv, append(test.opts, said.logged(), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-					conn, err := srv.Dial(ctx, network, addr)
-					if err == nil && test.away {
-						conn = outside{conn}
-					}
-					return conn, err
-				}))...)
+				c := dial(t, srv, append(test.opts, said.logged(),
+					WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+						conn, err := srv.Dial(ctx, network, addr)
+						if err == nil && test.away {
+							conn = outside{conn}
+						}
+						return conn, err
+					}))...)
 				connected(t, c)
 				srv.Cut(0)
 				time.Sleep(10 * time.Second)

@@ -20,7 +20,8 @@ type changing struct{ password atomic.Value }
 func (*changing) Name() string { return "DIGEST-MD5" }
 
 func (m *changing) Start(context.Context, string) (SASLLogin, error) {
-	return &digestLogin{digestMD5: &digestMD5{user: "alice", password: secret(m.password.Load().(string))}, cnonce: "n"}, nil
+	return &digestLogin{digestMD5: &digestMD5{user: "alice", password: secret(m.password.Load().(string))},
+		cnonce: "n"}, nil
 }
 
 func TestRefusedCredentialsAreToldAtOnce(t *testing.T) {
@@ -28,7 +29,8 @@ func TestRefusedCredentialsAreToldAtOnce(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "right"}})
 		login := &changing{}
 		login.password.Store("wrong")
-		c := dial(t, srv, WithSASL(login)) // with the usual timeout and retries an operation would wait for over a minute
+		// With the usual timeout and retries an operation would wait for over a minute.
+		c := dial(t, srv, WithSASL(login))
 		ctx, start := t.Context(), time.Now()
 		_, err := c.GetData().ForPath(ctx, "/")
 		require.ErrorIs(t, err, ErrAuthFailed)
@@ -60,12 +62,13 @@ func TestOneServerThatRefusesIsNotAll(t *testing.T) {
 		strict := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "another"}})
 		fine := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "right"}})
 		for range 20 { // the order of the servers is random
-			c, err := New("strict:2181,fine:2181", WithSASLDigest("alice", "right"), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-				if addr == "fine:2181" {
-					return fine.Dial(ctx, network, fine.Addr())
-				}
-				return strict.Dial(ctx, network, strict.Addr())
-			}))
+			c, err := New("strict:2181,fine:2181", WithSASLDigest("alice", "right"),
+				WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if addr == "fine:2181" {
+						return fine.Dial(ctx, network, fine.Addr())
+					}
+					return strict.Dial(ctx, network, strict.Addr())
+				}))
 			require.NoError(t, err)
 			_, err = c.GetData().ForPath(t.Context(), "/")
 			require.NoError(t, err)

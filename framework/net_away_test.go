@@ -20,9 +20,15 @@ import (
 // the end of the context is found in it.
 func TestADeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 	waits := map[string]func(ctx context.Context, c *Client) error{
-		"getData /x": func(ctx context.Context, c *Client) error { _, err := c.GetData().ForPath(ctx, "/x"); return err },
-		"create /x":  func(ctx context.Context, c *Client) error { _, err := c.Create().ForPath(ctx, "/x", nil); return err },
-		"delete /x":  func(ctx context.Context, c *Client) error { return c.Delete().ForPath(ctx, "/x") },
+		"getData /x": func(ctx context.Context, c *Client) error {
+			_, err := c.GetData().ForPath(ctx, "/x")
+			return err
+		},
+		"create /x": func(ctx context.Context, c *Client) error {
+			_, err := c.Create().ForPath(ctx, "/x", nil)
+			return err
+		},
+		"delete /x": func(ctx context.Context, c *Client) error { return c.Delete().ForPath(ctx, "/x") },
 		"sync /x": func(ctx context.Context, c *Client) error {
 			_, err := c.Sync().InBackground().ForPath(ctx, "/x").Wait(context.Background())
 			return err
@@ -41,7 +47,8 @@ func TestADeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 		},
 		"not connected": func(ctx context.Context, c *Client) error { return c.WaitConnected(ctx) },
 	}
-	check := func(t *testing.T, srv *zktest.Server, c *Client, what string, wait func(context.Context, *Client) error) {
+	check := func(t *testing.T, srv *zktest.Server, c *Client, what string,
+		wait func(context.Context, *Client) error) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, errors.New("too slow"))
 		defer cancel()
 		began := time.Now()
@@ -88,10 +95,11 @@ func TestADeadlineDuringTheFirstAttempt(t *testing.T) {
 func TestATimeLimitOfAnAttemptIsNobodysDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
-		c := dial(t, srv, WithConnectionTimeout(10*time.Second), WithRetry(retry.RetryNTimes{}), WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
-			<-ctx.Done()
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
-		}))
+		c := dial(t, srv, WithConnectionTimeout(10*time.Second), WithRetry(retry.RetryNTimes{}),
+			WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
+			}))
 		_, err := c.GetData().ForPath(t.Context(), "/x")
 		require.ErrorIs(t, err, ErrNotConnected)
 		assert.ErrorContains(t, err, "last attempt: "+srv.Addr()+": dial tcp: timed out")
@@ -120,6 +128,7 @@ func TestNotConnectedYetIsForTheFirstTime(t *testing.T) {
 func TestTheCauseOfAContextIsToldOnce(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the shop is closed"))
-	assert.EqualError(t, leftBy(ctx, false), "context canceled (the shop is closed): the operation was not executed")
+	assert.EqualError(t, leftBy(ctx, false), "context canceled (the shop is closed): the operation was not "+
+		"executed")
 	assert.EqualError(t, (&Client{}).Left(ctx, nil), "context canceled (the shop is closed)")
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidConnectString says that the list of servers given to [New] cannot be read; the message says
+// ErrInvalidConnectString says that the list of servers given to [New] cannot be read. The message says
 // what to write instead.
 var ErrInvalidConnectString = named("invalid connect string")
 
-// defaultPort is where ZooKeeper listens unless told otherwise.
+// defaultPort is ZooKeeper's usual port.
 const defaultPort = "2181"
 
 // maxHost is the length of the longest host names.
 const maxHost = 253
 
-// shortened is s, or the beginning of what is too long for an error.
+// shortened returns s, or the beginning of it if it is too long for an error.
 func shortened(s string) string {
 	const most = 100
 	if len(s) <= most {
@@ -32,7 +32,7 @@ func shortened(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// reason is what is wrong with a path, which may be too long to be shown.
+// reason says what is wrong with a path, which may be too long to be shown.
 func reason(err error) string {
 	var fault *zkpath.Error
 	if errors.As(err, &fault) {
@@ -41,8 +41,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// shown is what of a connect string errors repeat: nothing in front of an "@", which may be somebody's
-// password.
+// shown is a connect string for errors, without what is before an "@", which may be a password.
 func shown(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		s = "[redacted]" + s[i:]
@@ -50,17 +49,17 @@ func shown(s string) string {
 	return shortened(s)
 }
 
-// parseConnectString is readConnectString, and repeats no password that somebody has written in front of a
-// host.
+// parseConnectString is readConnectString, but its error repeats no password that somebody has written
+// before a host.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
 	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
-		err = fmt.Errorf(`%w %q: a host name has no '@', and what stands in front of it is not repeated here; user and password go into WithAuth or WithSASLDigest`,
-			ErrInvalidConnectString, shown(s))
+		err = fmt.Errorf("%w %q: a host name has no '@', and what stands in front of it is not repeated here; "+
+			"user and password go into WithAuth or WithSASLDigest", ErrInvalidConnectString, shown(s))
 	}
 	return servers, chroot, err
 }
 
-// readConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address stands in
+// readConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address is in
 // brackets, and spaces around entries do not matter. The chroot is "" or "/app".
 func readConnectString(s string) (servers []string, chroot string, err error) {
 	bad := func(format string, args ...any) error {
@@ -70,7 +69,8 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 		return nil, "", bad("it is not UTF-8")
 	}
 	if strings.TrimSpace(s) == "" {
-		return nil, "", bad(`there is no server in it; write "host:2181", or "host1:2181,host2:2181,host3:2181/chroot"`)
+		return nil, "", bad("there is no server in it; " +
+			`write "host:2181", or "host1:2181,host2:2181,host3:2181/chroot"`)
 	}
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
 		return nil, "", bad(`it is not a URL; leave out "%s://"`, shortened(strings.TrimSpace(scheme)))
@@ -79,7 +79,8 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		list, chroot = s[:i], strings.TrimSpace(s[i:])
 		if strings.Contains(chroot, ",") {
-			return nil, "", bad(`the chroot belongs behind the last server, once for all of them: "host1:2181,host2:2181/chroot"`)
+			return nil, "", bad("the chroot belongs after the last server, once for all of them: " +
+				`"host1:2181,host2:2181/chroot"`)
 		}
 		if chroot != "/" && chroot != "//" {
 			chroot = strings.TrimSuffix(chroot, "/")
@@ -113,7 +114,8 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	return servers, chroot, nil
 }
 
-// withCommas returns servers that are separated by something else as they should be; "" if it is not that.
+// withCommas returns an entry that is several servers, separated by something else, with commas; "" for any
+// other.
 func withCommas(entry string) string {
 	several := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || r == ';' })
 	for _, server := range several {
@@ -124,7 +126,7 @@ func withCommas(entry string) string {
 	return strings.Join(several, ",")
 }
 
-// parseServer returns host:port, or why it cannot.
+// parseServer returns host:port, or why the entry is none.
 func parseServer(entry string) (server, why string) {
 	host, port := entry, defaultPort
 	switch {
@@ -154,16 +156,19 @@ func parseServer(entry string) (server, why string) {
 	if len(host) > maxHost {
 		return "", fmt.Sprintf("a host name of %d bytes; the longest are %d", len(host), maxHost)
 	}
-	if i := strings.IndexFunc(host, func(r rune) bool { return notPrinted(r) || strings.ContainsRune(" @;[]", r) }); i >= 0 {
+	if i := strings.IndexFunc(host, func(r rune) bool {
+		return notPrinted(r) || strings.ContainsRune(" @;[]", r)
+	}); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(host[i:])
 		return "", fmt.Sprintf("a host name has no %q; separate servers by commas", r)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return "", fmt.Sprintf("%q is not a port; write a number from 1 to 65535, or leave it out for %s", shortened(port), defaultPort)
+		return "", fmt.Sprintf("%q is not a port; write a number from 1 to 65535, or leave it out for %s",
+			shortened(port), defaultPort)
 	}
 	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), ""
 }
 
-// notPrinted tells what does something to a terminal, or cannot be seen on it.
+// notPrinted says whether a character is a control character or invisible.
 func notPrinted(r rune) bool { return !unicode.IsPrint(r) }

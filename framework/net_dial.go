@@ -29,14 +29,15 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 			return nil, err
 		}
 		if open && len(c.cfg.credentials) > 0 && c.clear.CompareAndSwap(false, true) {
-			c.log.Warn("the credentials of WithAuth go to the servers in clear, passwords included: use WithTLS or WithTLSFiles", "server", addr)
+			c.log.Warn("the credentials of WithAuth go to the servers in clear, passwords included: use WithTLS or "+
+				"WithTLSFiles", "server", addr)
 		}
 		return conn, nil
 	}
 }
 
-// overheard says whether a connection leaves the machine and is not encrypted, as far as can be told of one
-// that a user's dialer has made.
+// overheard says whether a connection leaves the machine unencrypted, as far as can be told of a user's
+// dialer.
 func overheard(conn net.Conn) bool {
 	if _, encrypted := conn.(*tls.Conn); encrypted {
 		return false
@@ -45,7 +46,7 @@ func overheard(conn net.Conn) bool {
 	return ok && !to.IP.IsLoopback()
 }
 
-// connect calls the user's functions: the dialer, and what a TLS configuration has of them.
+// connect calls the user's functions: the dialer, and those of a TLS configuration.
 func (o *options) connect(ctx context.Context, network, addr string, log *slog.Logger) (net.Conn, error) {
 	cfg := o.tlsNow(log)
 	conn, err := o.dial(ctx, network, addr)
@@ -60,7 +61,7 @@ func (o *options) connect(ctx context.Context, network, addr string, log *slog.L
 	return conn, nil
 }
 
-// errTooEarly marks an attempt that was not made, since the time for it has not come: it is no trouble.
+// errTooEarly marks an attempt that was not made because it is not time yet. It is no trouble.
 var errTooEarly = errors.New("waiting for the end of the session before")
 
 func sleepUntil(ctx context.Context, t time.Time) error {

@@ -38,11 +38,14 @@ func TestParseEnsembleConfig(t *testing.T) {
 		got = append(got, short{m.ID, m.Host, m.ClientAddress, m.Observer})
 	}
 	assert.Equal(t, []short{
-		{1, "ZK1", "zk1:2181", false}, {2, "zk2", "client2:2182", false}, {3, "zk3", "zk3:2181", true}, {4, "::1", "[2001:db8::4]:2181", false},
-		{5, "2001:db8::5", "[2001:db8::5]:2181", false}, {6, "a", "a:2181", true}, {7, "zk7", "", false}, {8, "", "", false}, {10, "h", "", false},
+		{1, "ZK1", "zk1:2181", false}, {2, "zk2", "client2:2182", false}, {3, "zk3", "zk3:2181", true},
+		{4, "::1", "[2001:db8::4]:2181", false},
+		{5, "2001:db8::5", "[2001:db8::5]:2181", false}, {6, "a", "a:2181", true}, {7, "zk7", "", false},
+		{8, "", "", false}, {10, "h", "", false},
 	}, got)
 	assert.Equal(t, "zk2:2888:3888;client2:2182", c.Members[1].Spec)
-	assert.Equal(t, []string{"[2001:db8::4]:2181", "[2001:db8::5]:2181", "a:2181", "client2:2182", "zk1:2181", "zk3:2181"}, c.ClientAddresses())
+	assert.Equal(t, []string{"[2001:db8::4]:2181", "[2001:db8::5]:2181", "a:2181", "client2:2182", "zk1:2181",
+		"zk3:2181"}, c.ClientAddresses())
 	assert.Empty(t, parseEnsembleConfig(nil).Members)
 	assert.Empty(t, parseEnsembleConfig(nil).ClientAddresses())
 }
@@ -50,14 +53,18 @@ func TestParseEnsembleConfig(t *testing.T) {
 // What is taken from a configuration can be connected to, and is understood the same way when it is written
 // again.
 func FuzzConfigOfAnEnsemble(f *testing.F) {
-	for _, s := range []string{ensemble, "server.1=[::;[:1", "server.1=[::1]:1:2|b:1:2:observer;[2001:db8::4]:2181\nversion=5", "server.1=a:1:2;[fe80::1%\x1b]:1",
-		"server.-9223372036854775808=a\u202e:1:2;1\nserver.9223372036854775807=b:1:2;::ffff:0.0.0.0:99999\r\n", "server.1=" + strings.Repeat("a.", 200) + ":1:2;0"} {
+	for _, s := range []string{ensemble, "server.1=[::;[:1",
+		"server.1=[::1]:1:2|b:1:2:observer;[2001:db8::4]:2181\nversion=5", "server.1=a:1:2;[fe80::1%\x1b]:1",
+		"server.-9223372036854775808=a\u202e:1:2;1\nserver.9223372036854775807=b:1:2;::ffff:0.0.0.0:99999\r\n",
+		"server.1=" + strings.Repeat("a.", 200) + ":1:2;0"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := parseEnsembleConfig(data)
 		require.LessOrEqual(t, len(c.Members), maxMembers)
-		require.True(t, slices.IsSortedFunc(c.Members, func(a, b EnsembleMember) int { return cmp.Compare(a.ID, b.ID) }))
+		require.True(t, slices.IsSortedFunc(c.Members, func(a, b EnsembleMember) int {
+			return cmp.Compare(a.ID, b.ID)
+		}))
 		if err := c.Validate(); err != nil {
 			require.ErrorIs(t, err, ErrInvalidEnsembleConfig)
 			require.Less(t, len(err.Error()), 1000)
@@ -84,9 +91,12 @@ func FuzzConfigOfAnEnsemble(f *testing.F) {
 
 func TestConfigurationsThatAreRefused(t *testing.T) {
 	for in, says := range map[string]string{
-		"server.1=a:1:2;0": `member 1: "0" is not a port`, "server.10=h:1:2;99999": "is not a port", "server.1=a:1:2;b c:1": `"b c" is not a host`,
-		"server.1=a:1:2;[::1%25eth0]:1": "is not a host", "server.1=a:1:2;[b]:1": "is not an address", "server.1=a\x1b:1:2;1": `"a\x1b" is not a host`,
-		"server.1=:1:2;1": `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) + "y:1": "is not a host", strings.Repeat("x", maxConfig+1): "bytes",
+		"server.1=a:1:2;0": `member 1: "0" is not a port`, "server.10=h:1:2;99999": "is not a port",
+		"server.1=a:1:2;b c:1":          `"b c" is not a host`,
+		"server.1=a:1:2;[::1%25eth0]:1": "is not a host", "server.1=a:1:2;[b]:1": "is not an address",
+		"server.1=a\x1b:1:2;1": `"a\x1b" is not a host`,
+		"server.1=:1:2;1":      `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) +
+			"y:1": "is not a host", strings.Repeat("x", maxConfig+1): "bytes",
 		strings.Repeat("server.1=a:1:2\n", maxMembers+1): "more than 1000 members",
 	} {
 		err := parseEnsembleConfig([]byte(in)).Validate()
@@ -94,12 +104,15 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		assert.ErrorContains(t, err, says)
 		assert.Less(t, len(err.Error()), 300)
 	}
-	for _, in := range []string{"", ensemble, "server.1=a:1:2", "server.8=", "server.1=a:1:2;[::]:1", "server.1=a_b.c.:1:2;1", "server.1=a:1:2;0:0:0:0:0:0:0:0:2181",
+	for _, in := range []string{"", ensemble, "server.1=a:1:2", "server.8=", "server.1=a:1:2;[::]:1",
+		"server.1=a_b.c.:1:2;1", "server.1=a:1:2;0:0:0:0:0:0:0:0:2181",
 		strings.Repeat("server.1=a:1:2\n", maxMembers)} {
 		assert.NoError(t, parseEnsembleConfig([]byte(in)).Validate(), in)
 	}
-	extremes := parseEnsembleConfig([]byte("server.9223372036854775807=a\nserver.-9223372036854775808=b\nserver.0=c"))
-	assert.Equal(t, []string{"b", "c", "a"}, []string{extremes.Members[0].Host, extremes.Members[1].Host, extremes.Members[2].Host})
+	extremes := parseEnsembleConfig([]byte("server.9223372036854775807=a\n" +
+		"server.-9223372036854775808=b\nserver.0=c"))
+	assert.Equal(t, []string{"b", "c", "a"}, []string{extremes.Members[0].Host, extremes.Members[1].Host,
+		extremes.Members[2].Host})
 }
 
 func TestGetConfig(t *testing.T) {
@@ -134,15 +147,19 @@ func TestReconfig(t *testing.T) {
 		assert.ErrorIs(t, err, ErrReconfigDisabled)
 
 		for _, bad := range []ReconfigBuilder{
-			c.Reconfig(), c.Reconfig().FromConfig(3), c.Reconfig().Joining("h:2888:3888"), c.Reconfig().WithNewMembers("server.1="),
-			c.Reconfig().Leaving("server.4"), c.Reconfig().Leaving(""), c.Reconfig().WithNewMembers(member).Joining(member),
-			c.Reconfig().WithNewMembers(member).Leaving("1"), c.Reconfig().Joining(member + "," + member), c.Reconfig().WithNewMembers(member + "\n" + member),
+			c.Reconfig(), c.Reconfig().FromConfig(3), c.Reconfig().Joining("h:2888:3888"),
+			c.Reconfig().WithNewMembers("server.1="),
+			c.Reconfig().Leaving("server.4"), c.Reconfig().Leaving(""),
+			c.Reconfig().WithNewMembers(member).Joining(member),
+			c.Reconfig().WithNewMembers(member).Leaving("1"), c.Reconfig().Joining(member + "," + member),
+			c.Reconfig().WithNewMembers(member + "\n" + member),
 		} {
 			_, err := bad.ForEnsemble(ctx)
 			assert.ErrorIs(t, err, ErrBadArguments)
 		}
-		for code, want := range map[zktest.Error]error{zktest.Error(jute.CodeReconfigInProgress): ErrReconfigInProgress,
-			zktest.Error(jute.CodeNewConfigNoQuorum): ErrNewConfigNoQuorum, zktest.ErrBadVersion: ErrBadVersion} {
+		for code, want := range map[zktest.Error]error{
+			zktest.Error(jute.CodeReconfigInProgress): ErrReconfigInProgress,
+			zktest.Error(jute.CodeNewConfigNoQuorum):  ErrNewConfigNoQuorum, zktest.ErrBadVersion: ErrBadVersion} {
 			srv.Inject(zktest.Fault{Op: "reconfig", Action: zktest.ReplyError, Err: code})
 			_, err := c.Reconfig().Joining(member).FromConfig(7).ForEnsemble(ctx)
 			assert.ErrorIs(t, err, want)
@@ -167,12 +184,14 @@ func TestReconfigOnTheWire(t *testing.T) {
 		return hex.EncodeToString(op.call(nil).Body)
 	}
 	const null, any = "ffffffff", "ffffffffffffffff"
-	assert.Equal(t, "00000015"+hex.EncodeToString([]byte("server.1=a,server.2=b"))+"00000003"+hex.EncodeToString([]byte("3,4"))+null+any,
+	assert.Equal(t, "00000015"+hex.EncodeToString([]byte("server.1=a,server.2=b"))+"00000003"+
+		hex.EncodeToString([]byte("3,4"))+null+any,
 		frame(c.Reconfig().Joining("server.1=a").Joining("server.2=b").Leaving("3", "4")))
 	assert.Equal(t, null+null+"00000015"+hex.EncodeToString([]byte("server.1=a\nserver.2=b"))+"0000000000000007",
 		frame(c.Reconfig().WithNewMembers("server.1=a", "server.2=b").FromConfig(7)))
 
-	r, err := c.Reconfig().Leaving("2").operation().read(0, jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble), Stat: jute.Stat{Version: 3}}))
+	r, err := c.Reconfig().Leaving("2").operation().read(0,
+		jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble), Stat: jute.Stat{Version: 3}}))
 	require.NoError(t, err)
 	assert.Len(t, r.Config.Members, 2)
 	assert.Equal(t, int32(3), r.Stat.Version)

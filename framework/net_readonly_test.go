@@ -55,7 +55,9 @@ func TestReadOnlyMember(t *testing.T) {
 		require.NoError(t, e.Member(1).Start())
 		require.NoError(t, e.Member(2).Start())
 		began := time.Now()
-		require.Eventually(t, func() bool { return c.State().State == Reconnected }, time.Hour, 100*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return c.State().State == Reconnected
+		}, time.Hour, 100*time.Millisecond)
 		assert.Less(t, time.Since(began), 2*time.Minute)
 		_, err = c.SetData().ForPath(ctx, "/a", nil)
 		require.NoError(t, err)
@@ -166,7 +168,8 @@ func TestSessionOfAReadOnlyMember(t *testing.T) {
 		for _, i := range []int{2, 3, 4} {
 			e.Member(i).Stop()
 		}
-		c, err := New(e.Member(0).Addr()+","+e.Member(1).Addr(), WithDialer(e.Dial), WithSessionTimeout(10*time.Second), WithReadOnly())
+		c, err := New(e.Member(0).Addr()+","+e.Member(1).Addr(), WithDialer(e.Dial),
+			WithSessionTimeout(10*time.Second), WithReadOnly())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		next := changesOf(t, c)

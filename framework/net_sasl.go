@@ -9,60 +9,53 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// SASLMechanism is a way for connections to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest];
-// implement it for others, such as GSSAPI (Kerberos), and give it to [WithSASL]. Its methods may be called
-// from several goroutines at once.
+// SASLMechanism is a way to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]. Implement it for
+// others, such as GSSAPI (Kerberos), and give it to [WithSASL]. Its methods may be called from several
+// goroutines at once.
 type SASLMechanism interface {
-	// Name is the mechanism's registered name, for logs and errors; [New] asks for it, once. (In ZooKeeper the
-	// server's configuration decides, and the client must know.)
+	// Name is the mechanism's registered name, for logs and errors. [New] asks for it, once. (The server's
+	// configuration decides which mechanism is used, and the client must know.)
 	Name() string
 	// Start begins a login to the server on host, as the connect string names it. It may block, for a ticket
-	// say, but must end with ctx, which also ends with the time that the connection has to be made.
+	// for example, but must end with ctx, which also ends when the time to make the connection is over.
 	Start(ctx context.Context, host string) (SASLLogin, error)
 }
 
-// SASLLogin is one login under way. It is used by one goroutine.
+// SASLLogin is one login under way. One goroutine uses it.
 type SASLLogin interface {
-	// Step answers the server's challenge. The first call has none (nil): the client speaks first, with an
-	// empty response (not nil) if the mechanism has nothing to say yet. A server without a next word sends
-	// none (nil) either.
+	// Step answers the server's challenge. The first call has none (nil), because the client speaks first; its
+	// response is empty (not nil) if the mechanism has nothing to say yet. A server without a last word sends
+	// nil, too.
 	//
-	// done says that all is said and that the mechanism is content; a nil response then sends nothing more. An
-	// error refuses the server: it is found with [ErrAuthFailed] in the errors of those who wait for a
-	// connection. It must not contain secrets.
+	// done says that the mechanism is satisfied; a nil response then sends nothing more. An error refuses the
+	// server. It is found with [ErrAuthFailed] in the errors of callers that wait for a connection, and must
+	// not contain secrets.
 	Step(challenge []byte) (response []byte, done bool, err error)
 }
 
-// WithSASL has every connection log in by SASL before anything else, before the credentials of [WithAuth]
-// and before watches are armed again. A login that is refused ends the attempt; the next one follows after
-// a pause that grows to 5 s on average, the client is not connected meanwhile, and those who wait for it
-// find [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see [SASLIdentity]. Default: no login.
+// WithSASL has every connection log in by SASL before anything else, also before the credentials of
+// [WithAuth] are presented and watches are set again. A refused login ends the attempt. The next attempt
+// follows after a pause that grows to 5 s on average; meanwhile the client is not connected, and callers
+// that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see
+// [SASLIdentity]. Default: no login.
 func WithSASL(m SASLMechanism) Option {
-	return func(o *options) error {
-		if m == nil {
-			return invalid("WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
-		}
-		o.sasl, o.saslName = m, m.Name() // here: nothing of the user's is called where the client could not do without its return
-		return nil
-	}
+	// Name is called here and not while a connection waits for it.
+	return checked(m != nil, func(o *options) { o.sasl, o.saslName = m, m.Name() },
+		"WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
 }
 
-// WithSASLDigest has every connection log in by SASL's DIGEST-MD5 (RFC 2831) as the servers' JAAS section
-// "Server" knows the user: the counterpart of a "Client" section with DigestLoginModule in Java. The
-// password never crosses the network, and the server proves that it knows it, too. What comes behind the
-// login is neither encrypted nor signed: for that there is [WithTLS]. See [WithSASL].
+// WithSASLDigest has every connection log in by SASL's DIGEST-MD5 (RFC 2831) as a user of the section
+// "Server" in the servers' JAAS configuration: the counterpart of a section "Client" with DigestLoginModule
+// in Java. The password does not cross the network, and the server proves that it knows it, too. What
+// follows the login is neither encrypted nor signed; for that there is [WithTLS]. See [WithSASL].
 func WithSASLDigest(user, password string) Option {
-	return func(o *options) error {
-		if user == "" {
-			return invalid("WithSASLDigest", "the user is empty")
-		}
-		m := &digestMD5{user: user, password: secret(password)}
+	m := &digestMD5{user: user, password: secret(password)}
+	return checked(user != "", func(o *options) {
 		o.sasl, o.saslName = m, m.Name()
-		return nil
-	}
+	}, "WithSASLDigest", "the user is empty")
 }
 
-// loginName is who logs in, for errors.
+// loginName says who logs in, for errors.
 func (o *options) loginName() string {
 	if d, ok := o.sasl.(*digestMD5); ok {
 		return fmt.Sprintf("user %q by %s", d.user, o.saslName)
@@ -73,7 +66,7 @@ func (o *options) loginName() string {
 	return ""
 }
 
-// login is the wire's view of the mechanism; nil if there is none.
+// login is the mechanism as the wire calls it; nil if there is none.
 func (o *options) login() func(context.Context, string) (wire.LoginStep, error) {
 	if o.sasl == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// digestMD5 is the client's side of RFC 2831 as ZooKeeper uses it: authentication only, the service
+// digestMD5 is the client's side of RFC 2831 as ZooKeeper uses it: authentication only, for the service
 // "zookeeper" on the host "zk-sasl-md5", which is the same for all servers.
 type digestMD5 struct {
 	user     string
@@ -24,11 +24,12 @@ type digestMD5 struct {
 
 const digestURI = "zookeeper/zk-sasl-md5"
 
-// maxChallenge is RFC 2831's.
+// maxChallenge is the limit of RFC 2831.
 const maxChallenge = 2048
 
 var (
-	errNoLogin   = errors.New("the server offers no SASL login (has its JVM a JAAS section Server, and the SASLAuthenticationProvider?)")
+	errNoLogin = errors.New("the server offers no SASL login (has its JVM a JAAS section Server, and the " +
+		"SASLAuthenticationProvider?)")
 	errImpostor  = errors.New("the server does not prove that it knows the password")
 	errChallenge = errors.New("malformed challenge")
 )
@@ -41,7 +42,7 @@ func (m *digestMD5) Start(context.Context, string) (SASLLogin, error) {
 	return &digestLogin{digestMD5: m, cnonce: base64.StdEncoding.EncodeToString(nonce[:])}, nil
 }
 
-// digestLogin is one login. The server begins it with a challenge, so our first word is empty.
+// digestLogin is one login. The server begins it with a challenge, so the client's first response is empty.
 type digestLogin struct {
 	*digestMD5
 	cnonce string
@@ -102,7 +103,8 @@ func (l *digestLogin) respond(challenge []byte) ([]byte, error) {
 	if named {
 		fmt.Fprintf(&b, "realm=%s,", quoted(realm))
 	}
-	fmt.Fprintf(&b, `nonce=%s,nc=%s,cnonce=%s,digest-uri="%s",response=%s,qop=auth`, quoted(d["nonce"]), nc, quoted(l.cnonce), digestURI,
+	fmt.Fprintf(&b, `nonce=%s,nc=%s,cnonce=%s,digest-uri="%s",response=%s,qop=auth`, quoted(d["nonce"]), nc,
+		quoted(l.cnonce), digestURI,
 		proof("AUTHENTICATE:"+digestURI))
 	return []byte(b.String()), nil
 }
@@ -110,7 +112,7 @@ func (l *digestLogin) respond(challenge []byte) ([]byte, error) {
 // nc counts the uses of a nonce. There is only one.
 const nc = "00000001"
 
-// proofOf is the RFC's response-value: who knows user:realm:password can say it.
+// proofOf is the RFC's response-value: only those who know user:realm:password can compute it.
 func proofOf(identity, nonce, cnonce, what string) string {
 	inner := md5.Sum([]byte(identity))
 	a1 := hexMD5(string(inner[:]) + ":" + nonce + ":" + cnonce)
@@ -122,8 +124,8 @@ func hexMD5(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// offers says whether a comma-separated list contains the word. No list is the list of the default, which
-// is what we want.
+// offers says whether a comma-separated list contains the word. An empty list stands for the default, which
+// is the word asked for.
 func offers(list, word string) bool {
 	for w := range strings.SplitSeq(list, ",") {
 		if list == "" || strings.EqualFold(strings.TrimSpace(w), word) {
@@ -135,8 +137,8 @@ func offers(list, word string) bool {
 
 func isLatin(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r > 0xff }) }
 
-// latin encodes what ISO 8859-1 can say in it, and leaves everything else in UTF-8, as the RFC wants it for
-// the hash.
+// latin encodes s in ISO 8859-1 if that is possible, and leaves it in UTF-8 otherwise, as the RFC demands
+// for the hash.
 func latin(s string) string {
 	if !utf8.ValidString(s) || !isLatin(s) {
 		return s
@@ -152,8 +154,8 @@ func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// directives reads key=value pairs, values quoted or not. Of a key that comes several times the first
-// counts: a server may offer several realms.
+// directives reads key=value pairs, values quoted or not. Of a repeated key the first counts, because a
+// server may offer several realms.
 func directives(challenge []byte) (map[string]string, error) {
 	if len(challenge) > maxChallenge {
 		return nil, fmt.Errorf("%w: %d bytes", errChallenge, len(challenge))
@@ -166,7 +168,8 @@ func directives(challenge []byte) (map[string]string, error) {
 			return found, nil
 		}
 		key, value, ok := strings.Cut(rest, "=")
-		if key = strings.ToLower(strings.TrimRight(key, " \t")); !ok || key == "" || strings.ContainsAny(key, `,"`) {
+		if key = strings.ToLower(strings.TrimRight(key, " \t")); !ok || key == "" ||
+			strings.ContainsAny(key, `,"`) {
 			return nil, fmt.Errorf("%w: a directive without a value", errChallenge)
 		}
 		value = strings.TrimLeft(value, " \t")

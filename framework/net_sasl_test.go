@@ -21,19 +21,25 @@ func TestDigestMD5ByTheBook(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, done)
 	assert.Equal(t, []byte{}, got)
-	got, done, err = l.Step([]byte(`realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8`))
+	got, done, err = l.Step([]byte(`realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",` +
+		`qop="auth",algorithm=md5-sess,charset=utf-8`))
 	require.NoError(t, err)
 	assert.False(t, done)
 	d, err := directives(got)
 	require.NoError(t, err)
 	response := d["response"]
 	delete(d, "response")
-	assert.Equal(t, map[string]string{"charset": "utf-8", "username": "chris", "realm": "elwood.innosoft.com", "nonce": "OA6MG9tEQGm2hh", "nc": "00000001",
+	assert.Equal(t, map[string]string{"charset": "utf-8", "username": "chris", "realm": "elwood.innosoft.com",
+		"nonce": "OA6MG9tEQGm2hh", "nc": "00000001",
 		"cnonce": "OA6MHXh6VqTrRk", "digest-uri": digestURI, "qop": "auth"}, d)
 	// The book's own digest-uri is "imap/elwood.innosoft.com", its response d388dad90d4bbd760a152321f2143af7.
-	assert.Equal(t, "d388dad90d4bbd760a152321f2143af7", proofOf("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk", "AUTHENTICATE:imap/elwood.innosoft.com"))
-	assert.Equal(t, proofOf("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk", "AUTHENTICATE:"+digestURI), response)
-	_, done, err = l.Step([]byte("rspauth=" + proofOf("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk", ":"+digestURI)))
+	assert.Equal(t, "d388dad90d4bbd760a152321f2143af7",
+		proofOf("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk",
+			"AUTHENTICATE:imap/elwood.innosoft.com"))
+	assert.Equal(t, proofOf("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk",
+		"AUTHENTICATE:"+digestURI), response)
+	_, done, err = l.Step([]byte("rspauth=" + proofOf("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh",
+		"OA6MHXh6VqTrRk", ":"+digestURI)))
 	require.NoError(t, err)
 	assert.True(t, done)
 }

@@ -16,7 +16,8 @@ import (
 )
 
 // members starts an ensemble and a client of all its members but those left out, in a bubble.
-func members(t *testing.T, connect func(e *zktest.Ensemble) string, f func(t *testing.T, e *zktest.Ensemble, c *Client), opts ...Option) {
+func members(t *testing.T, connect func(e *zktest.Ensemble) string,
+	f func(t *testing.T, e *zktest.Ensemble, c *Client), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)
@@ -107,7 +108,8 @@ func TestEnsembleTracking(t *testing.T) {
 
 		// Member 0 leaves the configuration.
 		leader := e.Member(e.Leader())
-		list := fmt.Sprintf("server.2=%s:participant;%s\nserver.3=%s:observer;%s\nversion=200000001", "m2:2888:3888", e.Member(1).Addr(), "m3:2888:3888", e.Member(2).Addr())
+		list := fmt.Sprintf("server.2=%s:participant;%s\nserver.3=%s:observer;%s\nversion=200000001",
+			"m2:2888:3888", e.Member(1).Addr(), "m3:2888:3888", e.Member(2).Addr())
 		require.NoError(t, leader.Set("/zookeeper/config", []byte(list)))
 		time.Sleep(time.Second)
 		assert.ElementsMatch(t, []string{e.Member(1).Addr(), e.Member(2).Addr()}, c.Servers(), "observers, too")
@@ -120,11 +122,14 @@ func TestEnsembleTracking(t *testing.T) {
 		assert.Len(t, c.Servers(), 2)
 		e.Expire(connected(t, c).ID())
 		time.Sleep(time.Second)
-		require.NoError(t, leader.Set("/zookeeper/config", []byte(fmt.Sprintf("server.1=m1:1:1;%s\nversion=200000003", e.Member(0).Addr()))))
+		require.NoError(t, leader.Set("/zookeeper/config",
+			[]byte(fmt.Sprintf("server.1=m1:1:1;%s\nversion=200000003", e.Member(0).Addr()))))
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{e.Member(0).Addr()}, c.Servers())
 		assert.Equal(t, 0, where(e, c))
-	}, WithEnsembleTracking(), WithEnsembleHosts(func(host string) bool { return strings.HasPrefix(host, "192.0.2.") }))
+	}, WithEnsembleTracking(), WithEnsembleHosts(func(host string) bool {
+		return strings.HasPrefix(host, "192.0.2.")
+	}))
 }
 
 // The configuration cannot be read: the list stays, and nothing goes round in circles.

@@ -10,13 +10,13 @@ import (
 	"net"
 )
 
-// ErrTLS says that no encrypted connection could be made: one side does not trust, or understand, the
-// other. It is found in the errors of those who wait for a connection, and errors.As finds the reason of
-// package crypto/x509 in them, or, for what the server objected to, a *net.OpError whose Op is "remote
+// ErrTLS says that no encrypted connection could be made: one side does not trust, or does not understand,
+// the other. It is found in the errors of callers that wait for a connection. So is, by errors.As, the
+// reason from package crypto/x509, or, for what the server objected to, a *net.OpError whose Op is "remote
 // error".
 var ErrTLS = named("no encrypted connection")
 
-// tlsTrouble gives errors of TLS their name and says what to look at. Other errors stay as they are.
+// tlsTrouble returns TLS errors as ErrTLS, with a hint at what to look at, and other errors as they are.
 func tlsTrouble(err error) error {
 	var (
 		authority x509.UnknownAuthorityError
@@ -40,8 +40,10 @@ func tlsTrouble(err error) error {
 	case errors.As(err, &record):
 		hint = "that is no TLS: is it the server's secureClientPort?"
 	case errors.As(err, &alert) && alert.Op == "remote error":
-		hint = "the server refuses: it wants a certificate of the client's own, that its trust store accepts, or other versions or ciphers of TLS"
-	case errors.Is(err, errHandshake) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+		hint = "the server refuses: it wants a certificate of the client's own, that its trust store accepts, " +
+			"or other versions or ciphers of TLS"
+	case errors.Is(err, errHandshake) && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, context.Canceled):
 		if hint = "is it the server's secureClientPort?"; errors.Is(err, io.EOF) {
 			hint = "the server closes the connection: is it its secureClientPort?"
 		}

@@ -11,32 +11,34 @@ import (
 	"sync"
 )
 
-// TLSFiles are PEM files for encrypted connections. They are read again for each new connection, so that
-// renewed certificates need no restart: connections that stand go on with what they began with.
+// TLSFiles are PEM files for encrypted connections. They are read again for each new connection, so renewed
+// certificates need no restart. Connections that exist keep what they began with.
 type TLSFiles struct {
-	// CA holds the certificates of the authorities that the servers' certificates may come from. Empty: the
+	// CA holds the certificates of the authorities that may have signed the servers' certificates. Empty: the
 	// system's.
 	CA string
-	// Cert and Key are the client's own certificate, followed by its intermediates, and its private key: for
-	// servers that want to know their clients (ssl.clientAuth=need, the default of ZooKeeper's
-	// secureClientPort). Both or none. They may be the same file.
+	// Cert and Key are the client's own certificate, followed by its intermediates, and its private key, for
+	// servers that ask for them (ssl.clientAuth=need, the default of ZooKeeper's secureClientPort). Give both
+	// or none. They may be the same file.
 	Cert, Key string
 	// ServerName is the name that the server's certificate must be for. Empty: the host connected to, as the
 	// connect string names it.
 	ServerName string
 }
 
-// WithTLSFiles encrypts every connection by certificates in files. They are read by [New], which fails with
-// ErrInvalidOption and the reason (such as fs.ErrNotExist) if they cannot be used, and again for each
-// connection. Files that are unusable then, half written perhaps, are logged as a warning and the last good
-// ones used. Other settings can be given by [WithTLS], in either order: its ServerName, RootCAs and
-// Certificates yield to what the files say. Its InsecureSkipVerify contradicts a CA or ServerName given
-// here, and New refuses it (ErrInvalidOption), unless VerifyConnection or VerifyPeerCertificate is set:
-// then that function is all that verifies. Default: no TLS.
+// WithTLSFiles encrypts every connection by certificates in files. [New] reads them, and fails with
+// ErrInvalidOption and the reason (such as fs.ErrNotExist) if they cannot be used. They are read again for
+// each connection. Files that cannot be used then, because they are half written for example, are logged as
+// a warning, and the last good ones are used.
 //
-// Why a connection is refused is found in the errors of those who wait for it: [ErrTLS], and errors.As
-// finds x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError in it. What the
-// server objected to is said by it in a few words only.
+// Other settings can be given by [WithTLS], in either order. What the files say replaces its ServerName,
+// RootCAs and Certificates. Its InsecureSkipVerify contradicts a CA or ServerName given here, and New
+// refuses it (ErrInvalidOption) unless VerifyConnection or VerifyPeerCertificate is set; then only that
+// function verifies. Default: no TLS.
+//
+// Why a connection is refused is found in the errors of callers that wait for it: [ErrTLS], and by
+// errors.As x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError. The server
+// gives the reason for its own refusal in a few words only.
 func WithTLSFiles(files TLSFiles) Option {
 	return func(o *options) error {
 		f := &tlsFiles{TLSFiles: files}
@@ -48,7 +50,7 @@ func WithTLSFiles(files TLSFiles) Option {
 	}
 }
 
-// tlsFiles is the files and what was read from them last.
+// tlsFiles is the files and what was last read from them.
 type tlsFiles struct {
 	TLSFiles
 
@@ -57,14 +59,14 @@ type tlsFiles struct {
 	last          *parsed
 }
 
-// parsed is the files' meaning. It does not change.
+// parsed is the content of the files. It does not change.
 type parsed struct {
 	roots *x509.CertPool
 	own   []tls.Certificate
 }
 
-// load reads the files, and parses them if they have changed. After an error the last good meaning, if
-// there is one, is returned with it.
+// load reads the files, and parses them if they have changed. With an error it returns the last good
+// content, if there is one.
 func (f *tlsFiles) load() (*parsed, error) {
 	ca, err1 := read(f.CA)
 	cert, err2 := read(f.Cert)
@@ -116,7 +118,7 @@ func (f *tlsFiles) parse(ca, cert, key []byte) (*parsed, error) {
 	return p, nil
 }
 
-// config puts what the files say now on top of base.
+// config returns base with what the files say now.
 func (f *tlsFiles) config(base *tls.Config, log *slog.Logger) *tls.Config {
 	p, err := f.load()
 	if err != nil {
@@ -138,19 +140,19 @@ func (f *tlsFiles) config(base *tls.Config, log *slog.Logger) *tls.Config {
 	return cfg
 }
 
-// check finds options that contradict one another.
+// check refuses options that contradict one another.
 func (o *options) check() error {
-	if o.tlsFiles == nil || o.tls == nil || !o.tls.InsecureSkipVerify || o.tls.VerifyConnection != nil || o.tls.VerifyPeerCertificate != nil {
-		return nil
-	}
-	if o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "" {
-		return invalid("WithTLSFiles", "it says whom to believe (CA, ServerName), and the InsecureSkipVerify of WithTLS believes everybody; "+
-			"leave one of them out, or set VerifyConnection")
+	insecure := o.tls != nil && o.tls.InsecureSkipVerify &&
+		o.tls.VerifyConnection == nil && o.tls.VerifyPeerCertificate == nil
+	if insecure && o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "") {
+		return invalid("WithTLSFiles", "it says whom to believe (CA, ServerName), and the InsecureSkipVerify of "+
+			"WithTLS believes everybody; leave one of them out, or set VerifyConnection")
 	}
 	return nil
 }
 
-// tlsNow is the configuration for a new connection; nil for none. What is wrong with the files log is told.
+// tlsNow returns the configuration for a new connection; nil for none. What is wrong with the files is
+// logged.
 func (o *options) tlsNow(log *slog.Logger) *tls.Config {
 	if o.tlsFiles != nil {
 		return o.tlsFiles.config(o.tls, log)

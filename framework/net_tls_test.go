@@ -28,13 +28,15 @@ import (
 func selfSigned(t *testing.T, name string, until time.Time) []byte {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IsCA: true,
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		DNSNames: []string{name}, IsCA: true,
 		BasicConstraintsValid: true, NotBefore: until.Add(-2 * time.Hour), NotAfter: until}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	require.NoError(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(t, err)
-	return append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...)
+	return append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...)
 }
 
 func writeFile(t *testing.T, name string, text []byte) string {
@@ -52,9 +54,10 @@ func TestTLSFilesThatCannotBeUsed(t *testing.T) {
 		is    error
 		says  string
 	}{
-		"no CA":              {TLSFiles{CA: "/no/such/ca.pem"}, fs.ErrNotExist, "/no/such/ca.pem"},
-		"empty CA":           {TLSFiles{CA: empty}, nil, "no certificate"},
-		"no key":             {TLSFiles{CA: pair, Cert: pair, Key: "/no/such/key.pem"}, fs.ErrNotExist, "/no/such/key.pem"},
+		"no CA":    {TLSFiles{CA: "/no/such/ca.pem"}, fs.ErrNotExist, "/no/such/ca.pem"},
+		"empty CA": {TLSFiles{CA: empty}, nil, "no certificate"},
+		"no key": {TLSFiles{CA: pair, Cert: pair, Key: "/no/such/key.pem"}, fs.ErrNotExist,
+			"/no/such/key.pem"},
 		"key left out":       {TLSFiles{Cert: pair}, nil, "without a Key"},
 		"cert left out":      {TLSFiles{Key: pair}, nil, "without a Cert"},
 		"another's key":      {TLSFiles{Cert: pair, Key: other}, nil, "private key"},
@@ -80,11 +83,13 @@ func configured(t *testing.T, opts ...Option) *options {
 }
 
 func TestTLSFilesAreReadAgain(t *testing.T) {
-	first, second := selfSigned(t, "first", time.Now().Add(time.Hour)), selfSigned(t, "second", time.Now().Add(time.Hour))
+	first, second := selfSigned(t, "first", time.Now().Add(time.Hour)),
+		selfSigned(t, "second", time.Now().Add(time.Hour))
 	file := writeFile(t, "pair.pem", first)
 	var log bytes.Buffer
 	base := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: "base"}
-	o := configured(t, WithTLSFiles(TLSFiles{CA: file, Cert: file, Key: file}), WithTLS(base), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	o := configured(t, WithTLSFiles(TLSFiles{CA: file, Cert: file, Key: file}), WithTLS(base),
+		WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	name := func() string {
 		leaf, err := x509.ParseCertificate(o.tlsNow(o.logger).Certificates[0].Certificate[0])
 		require.NoError(t, err)
@@ -109,7 +114,8 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	assert.NotContains(t, log.String(), "PRIVATE")
 	require.NoError(t, os.WriteFile(file, first, 0o600))
 	assert.Equal(t, "first", name())
-	assert.Equal(t, "named", configured(t, WithTLS(base), WithTLSFiles(TLSFiles{ServerName: "named"})).tlsNow(slog.New(slog.DiscardHandler)).ServerName)
+	assert.Equal(t, "named", configured(t, WithTLS(base),
+		WithTLSFiles(TLSFiles{ServerName: "named"})).tlsNow(slog.New(slog.DiscardHandler)).ServerName)
 	assert.Nil(t, configured(t).tlsNow(slog.New(slog.DiscardHandler)))
 }
 
@@ -144,7 +150,8 @@ func TestTLSTrouble(t *testing.T) {
 		}()
 		ours, err := net.Dial("tcp", listener.Addr().String())
 		require.NoError(t, err)
-		conn, err := encrypt(t.Context(), ours, configured(t, WithTLSFiles(files)).tlsNow(slog.New(slog.DiscardHandler)), "127.0.0.1:2281")
+		conn, err := encrypt(t.Context(), ours, configured(t,
+			WithTLSFiles(files)).tlsNow(slog.New(slog.DiscardHandler)), "127.0.0.1:2281")
 		if err == nil {
 			_, err = conn.Read(make([]byte, 1)) // with TLS 1.3 the server's objections come late
 			conn.Close()
@@ -166,11 +173,14 @@ func TestTLSTrouble(t *testing.T) {
 		as     any
 		says   string
 	}{
-		"unknown authority": {elsewhere, TLSFiles{CA: writeFile(t, "late.pem", late), ServerName: "elsewhere"}, &unknown, "CA"},
-		"another name":      {elsewhere, TLSFiles{CA: goodFile}, &host, "another name"},
-		"expired": {&tls.Config{Certificates: []tls.Certificate{pair(late)}}, TLSFiles{CA: writeFile(t, "late.pem", late), ServerName: "127.0.0.1"},
+		"unknown authority": {elsewhere, TLSFiles{CA: writeFile(t, "late.pem", late), ServerName: "elsewhere"},
+			&unknown, "CA"},
+		"another name": {elsewhere, TLSFiles{CA: goodFile}, &host, "another name"},
+		"expired": {&tls.Config{Certificates: []tls.Certificate{pair(late)}},
+			TLSFiles{CA: writeFile(t, "late.pem", late), ServerName: "127.0.0.1"},
 			&invalid, "expired"},
-		"no certificate of the client's": {&tls.Config{Certificates: []tls.Certificate{pair(good)}, ClientAuth: tls.RequireAnyClientCert},
+		"no certificate of the client's": {&tls.Config{Certificates: []tls.Certificate{pair(good)},
+			ClientAuth: tls.RequireAnyClientCert},
 			TLSFiles{CA: goodFile, ServerName: "elsewhere"}, &remote, "a certificate of the client's own"},
 		"no TLS": {nil, TLSFiles{CA: goodFile}, &plain, "secureClientPort"},
 	} {
@@ -191,13 +201,19 @@ func TestTLSTrouble(t *testing.T) {
 func TestACAIsNotVoidedSilently(t *testing.T) {
 	ca := writeFile(t, "ca.pem", selfSigned(t, "ca", time.Now().Add(time.Hour)))
 	skip := WithTLS(&tls.Config{InsecureSkipVerify: true})
-	for _, opts := range [][]Option{{skip, WithTLSFiles(TLSFiles{CA: ca})}, {WithTLSFiles(TLSFiles{CA: ca}), skip}, {skip, WithTLSFiles(TLSFiles{ServerName: "zk"})}} {
+	for _, opts := range [][]Option{{skip, WithTLSFiles(TLSFiles{CA: ca})},
+		{WithTLSFiles(TLSFiles{CA: ca}), skip}, {skip, WithTLSFiles(TLSFiles{ServerName: "zk"})}} {
 		_, err := New("zk", opts...)
 		assert.ErrorIs(t, err, ErrInvalidOption)
 		assert.ErrorContains(t, err, "InsecureSkipVerify")
 	}
-	for _, cfg := range []*tls.Config{{InsecureSkipVerify: true, VerifyConnection: func(tls.ConnectionState) error { return nil }},
-		{InsecureSkipVerify: true, VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error { return nil }}, {}} {
+	for _, cfg := range []*tls.Config{{InsecureSkipVerify: true,
+		VerifyConnection: func(tls.ConnectionState) error {
+			return nil
+		}},
+		{InsecureSkipVerify: true, VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error {
+			return nil
+		}}, {}} {
 		assert.NoError(t, configured(t, WithTLS(cfg), WithTLSFiles(TLSFiles{CA: ca})).check())
 	}
 	assert.NoError(t, configured(t, skip, WithTLSFiles(TLSFiles{Cert: ca, Key: ca})).check())

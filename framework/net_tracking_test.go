@@ -47,7 +47,8 @@ func (d *dialled) seen() []string {
 }
 
 // tracked starts a server, and a client of it that follows its configuration.
-func tracked(t *testing.T, works func(addr string) bool, f func(srv *zktest.Server, c *Client, d *dialled, said *ears), opts ...Option) {
+func tracked(t *testing.T, works func(addr string) bool,
+	f func(srv *zktest.Server, c *Client, d *dialled, said *ears), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		said := &ears{}
@@ -106,7 +107,9 @@ func TestTrackingDoesNotDialStrangersInClear(t *testing.T) {
 // A list that leads nowhere costs a pass, not the client: the one that it was given goes on to count.
 func TestTrackingGoesBackToTheGivenList(t *testing.T) {
 	given := ""
-	tracked(t, func(addr string) bool { return addr == given || given == "" }, func(srv *zktest.Server, c *Client, d *dialled, _ *ears) {
+	tracked(t, func(addr string) bool {
+		return addr == given || given == ""
+	}, func(srv *zktest.Server, c *Client, d *dialled, _ *ears) {
 		given = srv.Addr()
 		host, _, err := net.SplitHostPort(given)
 		require.NoError(t, err)
@@ -140,10 +143,14 @@ func TestTrackingRefusesWhatIsNoConfiguration(t *testing.T) {
 		many[i] = fmt.Sprintf("OWN:%d", i%65535+1)
 	}
 	bad := map[string][]string{
-		"escapes": {"OWN:2182", "a\x1b[2Jb:2181"}, "unicode": {"OWN:2182", "a\u202eb:2181"}, "a space": {"OWN:2182", "a b:2181"},
-		"at": {"OWN:2182", "user@a:2181"}, "port 0": {"OWN:0"}, "port 99999": {"OWN:99999"}, "a port in words": {"OWN:http"}, "+": {"OWN:+1"},
-		"a long name": {"OWN:2182", strings.Repeat("a", 1<<18) + ":2181"}, "a long label": {"OWN:2182", strings.Repeat("a", 64) + ":2181"},
-		"brackets": {"[a]:2181"}, "half an address": {"[::1:2181"}, "zone": {"[fe80::1%eth0]:2181"}, "no label": {"a..b:2181"}, "too many": many[:1001],
+		"escapes": {"OWN:2182", "a\x1b[2Jb:2181"}, "unicode": {"OWN:2182", "a\u202eb:2181"},
+		"a space": {"OWN:2182", "a b:2181"},
+		"at":      {"OWN:2182", "user@a:2181"}, "port 0": {"OWN:0"}, "port 99999": {"OWN:99999"},
+		"a port in words": {"OWN:http"}, "+": {"OWN:+1"},
+		"a long name":  {"OWN:2182", strings.Repeat("a", 1<<18) + ":2181"},
+		"a long label": {"OWN:2182", strings.Repeat("a", 64) + ":2181"},
+		"brackets":     {"[a]:2181"}, "half an address": {"[::1:2181"}, "zone": {"[fe80::1%eth0]:2181"},
+		"no label": {"a..b:2181"}, "too many": many[:1001],
 	}
 	tracked(t, nil, func(srv *zktest.Server, c *Client, d *dialled, said *ears) {
 		n := 0
@@ -188,15 +195,20 @@ func TestTrackingFollowsWhatIsAllowed(t *testing.T) {
 		return strings.HasSuffix(host, ".zk.internal") || host == "2001:db8::1"
 	}
 	tracked(t, nil, func(srv *zktest.Server, c *Client, d *dialled, said *ears) {
-		configure(t, srv, 1, "ZK4.zk.internal:2181", "[2001:DB8:0::1]:2181", "zk.internal.evil.example:2181", "OWN:1")
+		configure(t, srv, 1, "ZK4.zk.internal:2181", "[2001:DB8:0::1]:2181", "zk.internal.evil.example:2181",
+			"OWN:1")
 		own, _, err := net.SplitHostPort(srv.Addr())
 		require.NoError(t, err)
 		assert.Equal(t, []string{own + ":1", "[2001:db8::1]:2181", "zk4.zk.internal:2181"}, c.Servers())
-		assert.Equal(t, map[string]bool{"zk4.zk.internal": true, "2001:db8::1": true, "zk.internal.evil.example": true}, asked)
+		assert.Equal(t, map[string]bool{"zk4.zk.internal": true, "2001:db8::1": true,
+			"zk.internal.evil.example": true}, asked)
 		assert.Equal(t, 1, said.count("hosts=zk.internal.evil.example"))
 		assert.Contains(t, c.Servers(), d.seen()[len(d.seen())-1])
 	}, WithEnsembleHosts(allow))
-	for name, never := range map[string]func(string) bool{"no": func(string) bool { return false }, "Goexit": func(string) bool { runtime.Goexit(); return true }} {
+	for name, never := range map[string]func(string) bool{
+		"no":     func(string) bool { return false },
+		"Goexit": func(string) bool { runtime.Goexit(); return true },
+	} {
 		t.Run(name, func(t *testing.T) {
 			tracked(t, nil, func(srv *zktest.Server, c *Client, _ *dialled, _ *ears) {
 				configure(t, srv, 1, "a:1")
@@ -216,15 +228,17 @@ func TestWhichTLSProvesServers(t *testing.T) {
 		opts []Option
 		want bool
 	}{
-		"no TLS":                {nil, false},
-		"the system's CAs":      {[]Option{WithTLS(&tls.Config{})}, false},
-		"the system's, files":   {[]Option{WithTLSFiles(TLSFiles{})}, false},
-		"own CAs":               {[]Option{WithTLS(&tls.Config{RootCAs: x509.NewCertPool()})}, true},
-		"own CAs, files":        {[]Option{WithTLSFiles(TLSFiles{CA: ca})}, true},
-		"one name":              {[]Option{WithTLS(&tls.Config{ServerName: "zk"})}, true},
-		"one name, files":       {[]Option{WithTLSFiles(TLSFiles{ServerName: "zk"})}, true},
-		"own CAs, not verified": {[]Option{WithTLS(&tls.Config{RootCAs: x509.NewCertPool(), InsecureSkipVerify: true})}, false},
-		"verified by a function": {[]Option{WithTLSFiles(TLSFiles{CA: ca}), WithTLS(&tls.Config{InsecureSkipVerify: true, VerifyConnection: verify})},
+		"no TLS":              {nil, false},
+		"the system's CAs":    {[]Option{WithTLS(&tls.Config{})}, false},
+		"the system's, files": {[]Option{WithTLSFiles(TLSFiles{})}, false},
+		"own CAs":             {[]Option{WithTLS(&tls.Config{RootCAs: x509.NewCertPool()})}, true},
+		"own CAs, files":      {[]Option{WithTLSFiles(TLSFiles{CA: ca})}, true},
+		"one name":            {[]Option{WithTLS(&tls.Config{ServerName: "zk"})}, true},
+		"one name, files":     {[]Option{WithTLSFiles(TLSFiles{ServerName: "zk"})}, true},
+		"own CAs, not verified": {[]Option{WithTLS(&tls.Config{
+			RootCAs: x509.NewCertPool(), InsecureSkipVerify: true})}, false},
+		"verified by a function": {[]Option{WithTLSFiles(TLSFiles{CA: ca}),
+			WithTLS(&tls.Config{InsecureSkipVerify: true, VerifyConnection: verify})},
 			false}, // what it looks at nobody knows: WithEnsembleHosts
 	} {
 		assert.Equal(t, test.want, configured(t, test.opts...).provesServers(), name)
@@ -242,7 +256,10 @@ func TestWhichTLSProvesServers(t *testing.T) {
 // Whoever may write the configuration, or says that it is written, cannot have the client read it, take it
 // or complain of it all the time.
 func TestTrackingReadsOnceInAWhile(t *testing.T) {
-	for name, line := range map[string]string{"followed": "server.1=m1:2888:3888:participant;%s:%d", "no list": "server.1=m1:2888:3888:participant;%s:x%d"} {
+	for name, line := range map[string]string{
+		"followed": "server.1=m1:2888:3888:participant;%s:%d",
+		"no list":  "server.1=m1:2888:3888:participant;%s:x%d",
+	} {
 		t.Run(name, func(t *testing.T) {
 			tracked(t, nil, func(srv *zktest.Server, c *Client, _ *dialled, said *ears) {
 				own, _, err := net.SplitHostPort(srv.Addr())

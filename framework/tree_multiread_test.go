@@ -21,7 +21,8 @@ func TestMultiRead(t *testing.T) {
 		require.NoError(t, srv.SetACL("/secret", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
 		srv.ResetCounts()
 
-		results, err := c.MultiRead().ForReads(ctx, ReadData("/a/x"), ReadChildren("/a"), ReadData("/none"), ReadData("/secret"), ReadChildren("/none"), ReadData("/a/y"))
+		results, err := c.MultiRead().ForReads(ctx, ReadData("/a/x"), ReadChildren("/a"), ReadData("/none"),
+			ReadData("/secret"), ReadChildren("/none"), ReadData("/a/y"))
 		require.NoError(t, err)
 		require.Len(t, results, 6)
 		assert.Equal(t, "one", string(results[0].Data))

@@ -33,10 +33,14 @@ var everything = map[string]func(ctx context.Context, c *Client){
 			_ = c.CloseContext(ctx)
 		}
 	},
-	"Conn":              func(_ context.Context, c *Client) { c.Conn() },
-	"Create":            func(ctx context.Context, c *Client) { _, _ = c.Create().OrSetData().ForPath(ctx, "/asked", nil) },
-	"CreateContainers":  func(ctx context.Context, c *Client) { _ = c.CreateContainers(ctx, "/containers") },
-	"Delete":            func(ctx context.Context, c *Client) { _ = c.Delete().Guaranteed().ForPath(ctx, "/none") },
+	"Conn": func(_ context.Context, c *Client) { c.Conn() },
+	"Create": func(ctx context.Context, c *Client) {
+		_, _ = c.Create().OrSetData().ForPath(ctx, "/asked", nil)
+	},
+	"CreateContainers": func(ctx context.Context, c *Client) { _ = c.CreateContainers(ctx, "/containers") },
+	"Delete": func(ctx context.Context, c *Client) {
+		_ = c.Delete().Guaranteed().ForPath(ctx, "/none")
+	},
 	"DeleteRecursively": func(ctx context.Context, c *Client) { _ = c.DeleteRecursively(ctx, "/none") },
 	"Dump":              func(ctx context.Context, c *Client) { _, _ = c.Dump().ForPath(ctx, "/", io.Discard) },
 	"Ensure":            func(ctx context.Context, c *Client) { _ = c.Ensure(ctx, "/ensured") },
@@ -52,23 +56,29 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"InSession": func(ctx context.Context, c *Client) {
 		_ = c.InSession(ctx, func(context.Context, *Session) error { return nil })
 	},
-	"Logger":          func(_ context.Context, c *Client) { c.Logger().Info("asked") },
-	"MultiRead":       func(ctx context.Context, c *Client) { _, _ = c.MultiRead().ForReads(ctx, ReadData("/")) },
+	"Logger": func(_ context.Context, c *Client) { c.Logger().Info("asked") },
+	"MultiRead": func(ctx context.Context, c *Client) {
+		_, _ = c.MultiRead().ForReads(ctx, ReadData("/"))
+	},
 	"Namespace":       func(_ context.Context, c *Client) { c.Namespace() },
 	"Hooks":           func(_ context.Context, c *Client) { c.Hooks() },
 	"Over":            func(_ context.Context, c *Client) { _ = c.Over() },
 	"Pause":           func(ctx context.Context, c *Client) { c.Pause(ctx, time.Hour) },
 	"PendingCleanups": func(_ context.Context, c *Client) { c.PendingCleanups() },
 	"Reconfig":        func(ctx context.Context, c *Client) { _, _ = c.Reconfig().ForEnsemble(ctx) },
-	"Restore":         func(ctx context.Context, c *Client) { _, _ = c.Restore().ForPath(ctx, "/", &bytes.Buffer{}) },
+	"Restore": func(ctx context.Context, c *Client) {
+		_, _ = c.Restore().ForPath(ctx, "/", &bytes.Buffer{})
+	},
 	"Retry": func(ctx context.Context, c *Client) {
 		_ = c.Retry(ctx, func(context.Context) error { return nil }, retry.WithRetryable(Retryable))
 	},
-	"Safety":       func(_ context.Context, c *Client) { c.Safety() },
-	"Servers":      func(_ context.Context, c *Client) { c.Servers() },
-	"Session":      hold1,
-	"SessionSoon":  func(ctx context.Context, c *Client) { _, _ = c.SessionSoon(ctx) },
-	"SetACL":       func(ctx context.Context, c *Client) { _, _ = c.SetACL().WithACL(OpenACL()...).ForPath(ctx, "/asked") },
+	"Safety":      func(_ context.Context, c *Client) { c.Safety() },
+	"Servers":     func(_ context.Context, c *Client) { c.Servers() },
+	"Session":     hold1,
+	"SessionSoon": func(ctx context.Context, c *Client) { _, _ = c.SessionSoon(ctx) },
+	"SetACL": func(ctx context.Context, c *Client) {
+		_, _ = c.SetACL().WithACL(OpenACL()...).ForPath(ctx, "/asked")
+	},
 	"SetData":      func(ctx context.Context, c *Client) { _, _ = c.SetData().ForPath(ctx, "/asked", nil) },
 	"SetServers":   func(_ context.Context, c *Client) { _ = c.SetServers(strings.Join(c.Servers(), ",")) },
 	"Spawn":        func(_ context.Context, c *Client) { c.Spawn(func(context.Context) {}) },
@@ -165,7 +175,8 @@ func (a *asker) asked(where string) int {
 // Enabled, Handle, WithAttrs and WithGroup implement slog.Handler.
 func (a *asker) Enabled(context.Context, slog.Level) bool { return true }
 func (a *asker) Handle(_ context.Context, r slog.Record) error {
-	if where := "log: " + r.Message; a.asked(where) < 3 { // it comes by and by, and asking is a reason for more of it
+	// It comes by and by, and asking is a reason for more of it.
+	if where := "log: " + r.Message; a.asked(where) < 3 {
 		a.ask(where)
 	}
 	return nil
@@ -188,20 +199,24 @@ func (a *asker) hooks() Hooks {
 	}
 }
 
-// hang ends the test with all stacks when real time passes without an end: whoever waits for a lock stops the clock of a bubble.
+// hang ends the test with all stacks when real time passes without an end: whoever waits for a lock stops
+// the clock of a bubble.
 func hang(t *testing.T, after time.Duration) {
 	timer := time.AfterFunc(after, func() {
 		stacks := make([]byte, 1<<20)
-		panic(fmt.Sprintf("%s hangs: is a lock held while code of the user's is called?\n%s", t.Name(), stacks[:runtime.Stack(stacks, true)]))
+		panic(fmt.Sprintf("%s hangs: is a lock held while code of the user's is called?\n%s", t.Name(),
+			stacks[:runtime.Stack(stacks, true)]))
 	})
 	t.Cleanup(func() { timer.Stop() })
 }
 
-// No lock of the client's is held while it calls a log handler, a hook, a dialer, a login, a codec or an ACL provider: those may ask it everything.
+// No lock of the client's is held while it calls a log handler, a hook, a dialer, a login, a codec or an
+// ACL provider: those may ask it everything.
 func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 	methods := reflect.TypeFor[*Client]()
 	for i := range methods.NumMethod() {
-		require.NotNil(t, everything[methods.Method(i).Name], "%s is a new method: call it here, too", methods.Method(i).Name)
+		require.NotNil(t, everything[methods.Method(i).Name], "%s is a new method: call it here, too",
+			methods.Method(i).Name)
 	}
 	hang(t, 2*time.Minute)
 	synctest.Test(t, func(t *testing.T) {
@@ -209,7 +224,9 @@ func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "right"}})
 		login := &changing{}
 		login.password.Store("right")
-		c := dial(t, srv, WithLogger(slog.New(a)), WithHooks(a.hooks()), OnStateChange(func(StateChange) { a.ask("OnStateChange") }),
+		c := dial(t, srv, WithLogger(slog.New(a)), WithHooks(a.hooks()), OnStateChange(func(StateChange) {
+			a.ask("OnStateChange")
+		}),
 			WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 				a.ask("dialer")
 				return srv.Dial(ctx, network, addr)
@@ -259,8 +276,10 @@ func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 		bounded, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		_ = c.CloseContext(bounded)
-		for _, where := range []string{"operation", "operation ended", "hold", "hold ended", "state", "round trip", "OnStateChange", "dialer", "login", "codec", "ACL provider",
-			"log: a session before this one is not closed; it is left to expire", "log: session lost", "log: disconnected"} {
+		for _, where := range []string{"operation", "operation ended", "hold", "hold ended", "state", "round trip",
+			"OnStateChange", "dialer", "login", "codec", "ACL provider",
+			"log: a session before this one is not closed; it is left to expire", "log: session lost",
+			"log: disconnected"} {
 			assert.Positive(t, a.asked(where), "%s was never called", where)
 		}
 	})

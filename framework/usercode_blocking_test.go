@@ -50,8 +50,9 @@ func (h blockingHandler) Handle(context.Context, slog.Record) error { h.handle()
 func (h blockingHandler) WithAttrs([]slog.Attr) slog.Handler        { h.with(); return h }
 func (h blockingHandler) WithGroup(string) slog.Handler             { h.with(); return h }
 
-// Whatever the client calls, it does not wait for it where answers and pings are read, nor where heartbeats are sent: a function of the user's that blocks
-// for much longer than the session lasts costs no hold and no session, also where the connection is lost meanwhile.
+// Whatever the client calls, it does not wait for it where answers and pings are read, nor where heartbeats
+// are sent: a function of the user's that blocks for much longer than the session lasts costs no hold and
+// no session, also where the connection is lost meanwhile.
 func TestFunctionsThatBlockCostNoHold(t *testing.T) {
 	nothing := func() {}
 	watching := func(c *Client, g *gate) {
@@ -59,7 +60,8 @@ func TestFunctionsThatBlockCostNoHold(t *testing.T) {
 	}
 	reading := func(c *Client, _ *gate) {
 		c.GetData().Decompressed().InBackground().ForPath(context.Background(), "/packed")
-		c.MultiRead().Decompressed().InBackground().ForReads(context.Background(), ReadData("/packed"), ReadData("/packed"))
+		c.MultiRead().Decompressed().InBackground().ForReads(context.Background(), ReadData("/packed"),
+			ReadData("/packed"))
 	}
 	for name, x := range map[string]struct {
 		option  func(g *gate) Option
@@ -75,20 +77,32 @@ func TestFunctionsThatBlockCostNoHold(t *testing.T) {
 			}})
 		}, reading},
 		"callback": {nil, func(c *Client, g *gate) {
-			c.CheckExists().InBackground().ForPath(context.Background(), "/").Then(func(ExistsResult, error) { g.pass() })
+			c.CheckExists().InBackground().ForPath(context.Background(), "/").Then(func(ExistsResult, error) {
+				g.pass()
+			})
 		}},
 		"watch":         {nil, watching},
 		"OnStateChange": {func(g *gate) Option { return OnStateChange(func(StateChange) { g.pass() }) }, nil},
-		"State":         {func(g *gate) Option { return WithHooks(Hooks{State: func(StateReport) { g.pass() }}) }, nil},
-		"RoundTrip":     {func(g *gate) Option { return WithHooks(Hooks{RoundTrip: func(RoundTrip) { g.pass() }}) }, nil},
+		"State": {func(g *gate) Option {
+			return WithHooks(Hooks{State: func(StateReport) { g.pass() }})
+		}, nil},
+		"RoundTrip": {func(g *gate) Option {
+			return WithHooks(Hooks{RoundTrip: func(RoundTrip) { g.pass() }})
+		}, nil},
 		"hold ended": {func(g *gate) Option {
 			return WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
 				return ctx, func(error) { g.pass() }
 			}})
 		}, nil},
-		"logger handles": {func(g *gate) Option { return WithLogger(slog.New(blockingHandler{nothing, g.pass, nothing})) }, nil},
-		"logger enabled": {func(g *gate) Option { return WithLogger(slog.New(blockingHandler{g.pass, nothing, nothing})) }, nil},
-		"logger with":    {func(g *gate) Option { return WithLogger(slog.New(blockingHandler{nothing, nothing, g.pass})) }, nil},
+		"logger handles": {func(g *gate) Option {
+			return WithLogger(slog.New(blockingHandler{nothing, g.pass, nothing}))
+		}, nil},
+		"logger enabled": {func(g *gate) Option {
+			return WithLogger(slog.New(blockingHandler{g.pass, nothing, nothing}))
+		}, nil},
+		"logger with": {func(g *gate) Option {
+			return WithLogger(slog.New(blockingHandler{nothing, nothing, g.pass}))
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,8 +117,10 @@ func TestFunctionsThatBlockCostNoHold(t *testing.T) {
 				require.NoError(t, err)
 				_, err = c.Create().ForPath(t.Context(), "/other", nil)
 				require.NoError(t, err)
-				srv.Inject(zktest.Fault{Op: "exists", PathPrefix: "/lock", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth}) // the log shall hear of it
-				h, other := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Second}), hold(t, s, "/suspended", HoldOptions{})
+				srv.Inject(zktest.Fault{Op: "exists", PathPrefix: "/lock", Times: -1, Action: zktest.ReplyError,
+					Err: zktest.ErrNoAuth}) // the log shall hear of it
+				h, other := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Second}),
+					hold(t, s, "/suspended", HoldOptions{})
 				require.Equal(t, RuleHeartbeat, c.Safety().Rule)
 
 				g.shut.Store(true)
@@ -134,8 +150,8 @@ func TestFunctionsThatBlockCostNoHold(t *testing.T) {
 	}
 }
 
-// Who waits for what need not be unpacked does not wait for a provider that takes its time; callbacks come in the order of the answers all the same, and
-// what stands behind the provider ends with its context.
+// Who waits for what need not be unpacked does not wait for a provider that takes its time; callbacks come
+// in the order of the answers all the same, and what stands behind the provider ends with its context.
 func TestSlowProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, d, g := zktest.RunT(t), &diary{}, newGate()
@@ -149,14 +165,18 @@ func TestSlowProvider(t *testing.T) {
 		first := c.GetData().Decompressed().InBackground().ForPath(ctx, "/packed")
 		first.Then(func(r DataResult, err error) { d.add("first %s %v", r.Data, err) })
 		first.Then(func(r DataResult, err error) { d.add("first again") })
-		second := c.GetData().Watching(func(ev Event) { d.add("%v", ev.Type) }).InBackground().ForPath(ctx, "/packed")
+		second := c.GetData().Watching(func(ev Event) {
+			d.add("%v", ev.Type)
+		}).InBackground().ForPath(ctx, "/packed")
 		second.Then(func(DataResult, error) { d.add("second") })
 		limited, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		third := c.GetData().Decompressed().WithWatch().InBackground().ForPath(limited, "/packed")
 		third.Then(func(r DataResult, err error) { d.add("third %v", errors.Is(err, context.DeadlineExceeded)) })
 		many := c.MultiRead().Decompressed().InBackground().ForReads(ctx, ReadData("/packed"))
-		many.Then(func(r MultiReadResult, err error) { d.add("many %s %v", r.Results[0].Data, r.Zxid == srv.Zxid()-1) })
+		many.Then(func(r MultiReadResult, err error) {
+			d.add("many %s %v", r.Results[0].Data, r.Zxid == srv.Zxid()-1)
+		})
 
 		_, err = second.Wait(ctx)
 		assert.NoError(t, err, "it needs no provider")
@@ -179,7 +199,8 @@ func TestSlowProvider(t *testing.T) {
 
 		close(g.open)
 		synctest.Wait()
-		assert.Equal(t, []string{"first data <nil>", "first again", "second", "third true", "many data true", "NodeDataChanged"}, d.read())
+		assert.Equal(t, []string{"first data <nil>", "first again", "second", "third true", "many data true",
+			"NodeDataChanged"}, d.read())
 		assert.Empty(t, srv.Watches(), "nor has the one that was left kept its watch")
 	})
 }

@@ -34,7 +34,10 @@ func TestGoexitInACallback(t *testing.T) {
 		c := dial(t, srv)
 		connected(t, c)
 		var fault once
-		_, err := c.Watches().Add().Watching(func(ev Event) { fault.call(); d.add("%v", ev.Type) }).ForPath(t.Context(), "/a")
+		_, err := c.Watches().Add().Watching(func(ev Event) {
+			fault.call()
+			d.add("%v", ev.Type)
+		}).ForPath(t.Context(), "/a")
 		require.NoError(t, err)
 		require.NoError(t, srv.Create("/a", nil)) // ends it
 		require.NoError(t, srv.Set("/a", nil))
@@ -49,15 +52,19 @@ func TestGoexitInACallback(t *testing.T) {
 	})
 }
 
-// Wherever the client calls a function of the user's, that may end its goroutine: the client goes on through the loss of a connection and of a session,
-// and everything is told as before.
+// Wherever the client calls a function of the user's, that may end its goroutine: the client goes on
+// through the loss of a connection and of a session, and everything is told as before.
 func TestGoexitInWhatTheClientCalls(t *testing.T) {
 	var fault *once
 	gzip := Gzip{}
 	for name, opt := range map[string]func(srv *zktest.Server) Option{
 		"OnStateChange": func(*zktest.Server) Option { return OnStateChange(func(StateChange) { fault.call() }) },
-		"State":         func(*zktest.Server) Option { return WithHooks(Hooks{State: func(StateReport) { fault.call() }}) },
-		"RoundTrip":     func(*zktest.Server) Option { return WithHooks(Hooks{RoundTrip: func(RoundTrip) { fault.call() }}) },
+		"State": func(*zktest.Server) Option {
+			return WithHooks(Hooks{State: func(StateReport) { fault.call() }})
+		},
+		"RoundTrip": func(*zktest.Server) Option {
+			return WithHooks(Hooks{RoundTrip: func(RoundTrip) { fault.call() }})
+		},
 		"hold ended": func(*zktest.Server) Option {
 			return WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
 				return ctx, func(error) { fault.call() }
@@ -80,7 +87,9 @@ func TestGoexitInWhatTheClientCalls(t *testing.T) {
 				return srv.Dial(ctx, network, addr)
 			})
 		},
-		"logger": func(*zktest.Server) Option { return WithLogger(slog.New(failingHandler{func() { fault.call() }})) },
+		"logger": func(*zktest.Server) Option {
+			return WithLogger(slog.New(failingHandler{func() { fault.call() }}))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -132,7 +141,8 @@ func (h failingHandler) Handle(context.Context, slog.Record) error { h.fault(); 
 func (h failingHandler) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h failingHandler) WithGroup(string) slog.Handler             { return h }
 
-// Functions that wait keep nobody waiting but those that come behind them: holds end, heartbeats go on, the session is kept.
+// Functions that wait keep nobody waiting but those that come behind them: holds end, heartbeats go on, the
+// session is kept.
 func TestFunctionsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, free := zktest.RunT(t), make(chan struct{})
@@ -168,7 +178,8 @@ func TestFunctionsThatWait(t *testing.T) {
 	})
 }
 
-// A read that sets a watch and whose data cannot be unpacked, because the codec panics, leaves no watch when the caller recovers. The hook hears of its end.
+// A read that sets a watch and whose data cannot be unpacked, because the codec panics, leaves no watch
+// when the caller recovers. The hook hears of its end.
 func TestPanicInAReadLeavesNothing(t *testing.T) {
 	for exit, how := range map[string]func(){"panic": func() { panic("codec") }, "Goexit": runtime.Goexit} {
 		t.Run(exit, func(t *testing.T) {
@@ -186,7 +197,8 @@ func TestPanicInAReadLeavesNothing(t *testing.T) {
 				<-done
 				synctest.Wait()
 				assert.Empty(t, srv.Watches())
-				assert.Equal(t, []string{"getData /a, background false", "getData: 1 tries, epoch 1, getData /a: " + apart.ErrNoReturn.Error()}, d.read())
+				assert.Equal(t, []string{"getData /a, background false", "getData: 1 tries, epoch 1, getData /a: " +
+					apart.ErrNoReturn.Error()}, d.read())
 			})
 		})
 	}

@@ -20,7 +20,9 @@ func backlogged(t *testing.T, c *Client, f func(Event)) (w *Watch, fire func(pat
 	t.Helper()
 	w, err := c.Watches().Add().Watching(f).ForPath(t.Context(), "/a")
 	require.NoError(t, err)
-	return w, func(path string) { w.deliver(w.armed, wire.WatchEvent{Type: jute.EventNodeDataChanged, Path: path}) }
+	return w, func(path string) {
+		w.deliver(w.armed, wire.WatchEvent{Type: jute.EventNodeDataChanged, Path: path})
+	}
 }
 
 // More events than anybody receives become one EventReset behind those that wait. What comes after that was

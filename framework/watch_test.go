@@ -179,7 +179,8 @@ func TestWatchesSurviveReconnects(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, Event{Type: EventNodeDataChanged, Path: "/a"}, next(t, data))
 		assert.Equal(t, Event{Type: EventNodeCreated, Path: "/b"}, next(t, exists))
-		assert.Equal(t, Event{Type: EventReset, Path: "/p"}, next(t, w), "what a persistent watch missed, nobody tells")
+		assert.Equal(t, Event{Type: EventReset, Path: "/p"}, next(t, w),
+			"what a persistent watch missed, nobody tells")
 		make1(t, other, "/p/c", "")
 		assert.Equal(t, Event{Type: EventNodeCreated, Path: "/p/c"}, next(t, w))
 	})
@@ -233,11 +234,13 @@ func TestPersistentWatchModes(t *testing.T) {
 		require.NoError(t, err)
 		make1(t, c, "/a/b", "")
 		require.NoError(t, c.Delete().DeletingChildrenIfNeeded().ForPath(ctx, "/a"))
-		for _, want := range []Event{{EventNodeCreated, "/a", nil}, {EventNodeChildrenChanged, "/a", nil}, {EventNodeChildrenChanged, "/a", nil}, {EventNodeDeleted, "/a", nil}} {
+		for _, want := range []Event{{EventNodeCreated, "/a", nil}, {EventNodeChildrenChanged, "/a", nil},
+			{EventNodeChildrenChanged, "/a", nil}, {EventNodeDeleted, "/a", nil}} {
 			assert.Equal(t, want, next(t, one))
 		}
 		requireQuiet(t, one)
-		for _, want := range []Event{{EventNodeCreated, "/a", nil}, {EventNodeCreated, "/a/b", nil}, {EventNodeDeleted, "/a/b", nil}, {EventNodeDeleted, "/a", nil}} {
+		for _, want := range []Event{{EventNodeCreated, "/a", nil}, {EventNodeCreated, "/a/b", nil},
+			{EventNodeDeleted, "/a/b", nil}, {EventNodeDeleted, "/a", nil}} {
 			assert.Equal(t, want, next(t, deep))
 		}
 		requireQuiet(t, deep)
