@@ -33,12 +33,11 @@ var rules = []rule{
 	{part: "internal/zkpath", may: nil},
 	{part: "internal/plain", may: nil},
 	{part: "internal/jute", may: nil},
-	{part: "internal/mutant", may: nil}, // deliberate bugs for internal/sim; off without its build tag
-	{part: "internal/wire", may: []string{"internal/chance", "internal/mutant", "internal/jute", "internal/zkpath", "retry"}},
-	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/mutant", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
-	{part: "recipes/internal/queue", may: []string{"internal/chance", "internal/mutant", "internal/plain", "framework", "internal/zkpath", "retry"}},
-	{part: "recipes", may: []string{"internal/apart", "internal/chance", "internal/mutant", "internal/plain", "recipes/internal/queue", "framework", "internal/zkpath", "retry"}, apart: true},
-	{part: "cache", may: []string{"internal/mutant", "internal/plain", "framework", "internal/zkpath", "retry"}},
+	{part: "internal/wire", may: []string{"internal/chance", "internal/jute", "internal/zkpath", "retry"}},
+	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
+	{part: "recipes/internal/queue", may: []string{"internal/chance", "internal/plain", "framework", "internal/zkpath", "retry"}},
+	{part: "recipes", may: []string{"internal/apart", "internal/chance", "internal/plain", "recipes/internal/queue", "framework", "internal/zkpath", "retry"}, apart: true},
+	{part: "cache", may: []string{"internal/plain", "framework", "internal/zkpath", "retry"}},
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/plain", "internal/zkpath"}},
 	{part: "internal/sim", may: []string{anything}},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // ErrClosed says that the cache was closed.
@@ -291,7 +290,7 @@ func (e *engine) probed(probe int, zxid int64, err error) {
 	case errors.Is(err, framework.ErrConnectionLoss), errors.Is(err, framework.ErrNotConnected):
 		e.probeAt = time.Now().Add(retryFirst)
 	default:
-		if e.probing = false; (err != nil || zxid != e.zxid) && !mutant.On("nothing was missed") {
+		if e.probing = false; err != nil || zxid != e.zxid {
 			e.load()
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // store is the copy, and who hears of its changes. Only the engine's goroutine changes it, holding mu; it may read without.
@@ -256,10 +255,6 @@ func (s *store) fade(n *node) {
 
 // note keeps an event for publish. mu is held.
 func (s *store) note(ev Event) {
-	if mutant.On("children of a parent that was not compared") {
-		s.tell(ev)
-		return
-	}
 	s.draft.add(ev)
 }
 

@@ -90,19 +90,6 @@ func TestTheCauseIsWhatEndedTheSession(t *testing.T) {
 	}
 }
 
-// A fleet's clocks are set: nothing is lost by it.
-func TestAWallClockThatIsSetDropsNoHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := dial(t, zktest.RunT(t))
-		h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
-		left := h.Remaining()
-		wire.SetWallClock(24 * time.Hour)
-		assert.Equal(t, left, h.Remaining())
-		time.Sleep(time.Minute)
-		assert.True(t, h.Valid())
-	})
-}
-
 // A machine that has slept for longer than the session lives: every way to ask says so at once, and who does not ask is told within a moment.
 func TestAMachineThatHasSlept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

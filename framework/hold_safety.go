@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -83,7 +82,7 @@ const heartbeats = 6
 // decide works out the rule for a session timeout. It is a pure function.
 func (o *options) decide(timeout time.Duration, standalone bool) plan {
 	bound := o.bound
-	if standalone || mutant.On("a member's answer is the leader's") {
+	if standalone {
 		bound = 0
 	}
 	p := plan{rule: wire.Rule{Kind: wire.RuleBound, Bound: bound, Tick: o.tickFor(timeout), Jitter: timeout / 8}}
@@ -196,7 +195,7 @@ const configPath = "/zookeeper/config"
 // standsAlone reads the answer to a getData of configPath. Whoever may not read it, or finds none, is careful; a server that cannot answer right now is
 // asked again.
 func standsAlone(r wire.Reply) wire.Verdict {
-	if (r.Err != nil || transient(codeError(r.Code))) && !mutant.On("a refusal that passes is an answer") {
+	if r.Err != nil || transient(codeError(r.Code)) {
 		return wire.Later
 	}
 	var config jute.GetDataResponse

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/internal/zkpath"
 )
@@ -21,9 +20,6 @@ func search(ctx context.Context, e *epoch, parent, guid string, expire func(*wir
 	write := &wire.Call{Op: jute.OpMulti, Body: jute.Marshal(&jute.MultiRequest{Ops: []jute.MultiOp{
 		{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: parent, Version: -1}},
 	}})}
-	if mutant.On("search without a write") {
-		write = expire(childrenCall(parent))
-	}
 	replies, err := awaitAll(ctx, e, expire(write), expire(childrenCall(parent)))
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/internal/zkpath"
@@ -104,7 +103,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	if b.guaranteed {
 		t := task{path: full, version: b.version, children: b.children, bound: c.pinned()}
 		o.gaveUp = func(err error) error {
-			if unfinished(err) && !mutant.On("clean-up with the caller's context") {
+			if unfinished(err) {
 				if full := c.core.ops.janitor.add(t); full != nil {
 					err = fmt.Errorf("%w; %w", err, full)
 				}
@@ -112,7 +111,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 			return err
 		}
 		o.late = func(_ *epoch, r wire.Reply) {
-			if err := replyError(r); (unfinished(err) || o.wanted(err)) && !mutant.On("clean-up with the caller's context") {
+			if err := replyError(r); unfinished(err) || o.wanted(err) {
 				_ = c.core.ops.janitor.add(t) // nobody is left to be told
 			}
 		}

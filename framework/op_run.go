@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/retry"
 )
@@ -151,7 +150,7 @@ func (o *operation[T]) retryable(c *Client, err error) bool {
 	switch {
 	case errors.Is(err, errAmbiguous), errors.Is(err, ErrClosed):
 		return false
-	case o.once && o.unknown != nil && !mutant.On("repeated after an unknown outcome"):
+	case o.once && o.unknown != nil:
 		return false
 	case errors.Is(err, ErrSessionLost):
 		return c.pinned() == nil
@@ -274,7 +273,7 @@ func (o *operation[T]) finish(e *epoch, r wire.Reply) (v T, err error) {
 		if o.write {
 			o.unknown = e
 		}
-	} else if o.unknown != nil && o.recover == nil && !mutant.On("refusal of a repeat believed") {
+	} else if o.unknown != nil && o.recover == nil {
 		for _, a := range o.ambiguous {
 			if errors.Is(err, a) {
 				return v, &ambiguousError{a}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // ops is what the operations keep for all views of a client: the goroutines of the callbacks, the janitor, and the count of the
@@ -192,7 +190,7 @@ func (c *Client) epochOf() (*epoch, error) {
 	switch {
 	case now == nil: // before all: who takes the end of a session for passing shall not go on
 		return nil, ErrClosed
-	case e == nil, mutant.On("no epoch check"):
+	case e == nil:
 		return now, nil
 	case e.ctx.Err() != nil:
 		return nil, ended(e)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/sim/mutant"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -404,7 +404,7 @@ func (w *world) setWallClock(d time.Duration) {
 	for _, c := range w.clients {
 		before = append(before, c.Safety().Remaining)
 	}
-	wire.SetWallClock(d)
+	mutant.SetWallClock(d)
 	for _, c := range w.clients {
 		after = append(after, c.Safety().Remaining)
 	}

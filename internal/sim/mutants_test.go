@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/go-curator/curator/internal/mutant"
+	"github.com/go-curator/curator/internal/sim/mutant"
 )
 
 var (

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // instant is a reading of the clock by which sessions live (rule R8): Go's monotonic clock, which nobody sets, and how long the machine has slept by then.
@@ -63,10 +61,3 @@ func (s *sleeper) slept() time.Duration {
 
 // Sleep makes it seem as if the machine had slept for d, in all sessions of the process. For tests.
 func Sleep(d time.Duration) { machine.injected.Add(int64(d)) }
-
-// SetWallClock makes it seem as if somebody had set the machine's wall clock ahead by d. For tests: nothing may come of it.
-func SetWallClock(d time.Duration) {
-	if mutant.On("the wall clock counts") {
-		Sleep(d)
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // detached ends a link: what was in flight on it has an unknown outcome. It returns whether the session is ending, too.
@@ -19,9 +18,6 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 		up := make(chan struct{})
 		s.up = up
 		s.wg.Go(func() { s.watchWaiting(up) }) // those who wait begin to wait for a connection
-		if mutant.On("time counted from the disconnect") {
-			s.validity.answer(now())
-		}
 		large := s.suspicious(l, err)
 		for c := s.flight.pop(); c != nil; c = s.flight.pop() {
 			delete(s.byXid, c.xid)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 const (
@@ -57,9 +56,6 @@ func (f *fences) tried(old Fence, err error) (stop, given error) {
 // that session lives. It goes to a server that has just opened a session, and so has a quorum behind it: one that cannot hear its leader could not close
 // anything, but each attempt would keep the old session alive.
 func (s *Session) fence(network, addr string) error {
-	if mutant.On("no fence") {
-		return nil
-	}
 	for _, f := range s.Unfenced() {
 		if f.left {
 			continue

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // minTimeout is the shortest session timeout we believe a server to mean.
@@ -128,7 +127,7 @@ func (s *Session) handshake(conn net.Conn, limit time.Time, network, addr string
 		HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
 	probe := s.admission.probe
 	s.mu.Unlock()
-	if probe || mutant.On("the library's last zxid") {
+	if probe {
 		req.LastZxidSeen = 0
 	}
 	if probe { // only a member with a quorum speaks for the data of all
@@ -240,9 +239,6 @@ func (l *link) prime() {
 		l.since = min(l.since, s.gapFrom)
 	}
 	calls, gaps := s.watches.rearm(l.since, s.cfg.MaxFrame)
-	if mutant.On("watches not armed again") {
-		calls = nil
-	}
 	left := len(calls)
 	s.unarmed, s.gapFrom = left > 0, l.since
 	for i, c := range calls {
@@ -264,9 +260,6 @@ func (l *link) prime() {
 			}
 		}
 		s.write(l, c)
-	}
-	if mutant.On("watches before credentials") {
-		l.out = append(l.out, s.credentials()...)
 	}
 	var t todo
 	s.pump(&t)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // LoginStep is one SASL login under way. It answers the server's challenges: the first call has none, since the client speaks first. A nil response
@@ -39,7 +38,7 @@ func (s *Session) authenticate(conn net.Conn, in io.Reader, limit time.Time, ser
 	s.mu.Lock()
 	wary := s.admission.wary
 	s.mu.Unlock()
-	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !wary || mutant.On("watches before credentials") {
+	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !wary {
 		return nil
 	}
 	if err := s.login(conn, in, limit, server); err != nil {

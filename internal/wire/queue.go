@@ -1,7 +1,5 @@
 package wire
 
-import "github.com/go-curator/curator/internal/mutant"
-
 // callState says where a call is.
 type callState int8
 
@@ -18,7 +16,7 @@ type waiting struct{ urgent, others callList }
 func (w *waiting) n() int { return w.urgent.n + w.others.n }
 
 func (w *waiting) list(c *Call) *callList {
-	if c.Urgent && !mutant.On("heartbeats wait their turn") {
+	if c.Urgent {
 		return &w.urgent
 	}
 	return &w.others

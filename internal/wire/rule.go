@@ -2,8 +2,6 @@ package wire
 
 import (
 	"time"
-
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // RuleKind is how promise P1 is kept.
@@ -87,7 +85,7 @@ type outcome struct {
 // A hold never ends by a change of the rule alone: what was proven under the old rule does not become less true by the new one. (What a handshake may
 // take away, since it replaces the time of the session, left has lost already.) Within that time the new rule's own proof is there, or the session lapses.
 func (s Standing) next(n news, plan func(timeout time.Duration, alone bool) Rule, held int, left time.Duration) (Standing, outcome) {
-	o := outcome{keep: held > 0 && left > 0 && !mutant.On("a rule that changes settles nothing")}
+	o := outcome{keep: held > 0 && left > 0}
 	switch {
 	case n.granted > 0:
 		s.Timeout, s.Asked = n.granted, false

@@ -3,8 +3,6 @@ package wire
 import (
 	"errors"
 	"time"
-
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // dial makes one connection after the other until the session ends, and reads each to its end.
@@ -75,9 +73,6 @@ func (s *Session) guard() {
 		wait := time.Hour
 		changed := s.validity.Changed()
 		if left, ok := s.validity.lapseIn(); ok {
-			if left <= 0 && mutant.On("extended after a lapse") {
-				left = 100 * time.Millisecond
-			}
 			if left <= 0 {
 				s.validity.Lapsed()
 				break

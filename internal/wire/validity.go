@@ -3,8 +3,6 @@ package wire
 import (
 	"sync"
 	"time"
-
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // Validity says until when the server cannot have expired the session: promise P1, in one place. It owns the rule, too; see [Standing] for how that
@@ -51,7 +49,7 @@ func (v *Validity) Remaining() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := now()
-	if v.standing.Timeout == 0 || v.lapsed || v.holds > 0 && !mutant.On("a lapse is noticed and forgotten") && v.lapseNow(at) {
+	if v.standing.Timeout == 0 || v.lapsed || v.holds > 0 && v.lapseNow(at) {
 		return 0
 	}
 	return v.holdLeft(at)
@@ -108,9 +106,7 @@ func (v *Validity) Hold() bool {
 func (v *Validity) Unhold() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !mutant.On("a lapse is noticed and forgotten") {
-		v.lapseNow(now())
-	}
+	v.lapseNow(now())
 	v.holds--
 }
 
@@ -188,7 +184,7 @@ func (v *Validity) holdLeft(at instant) time.Duration {
 // left is the time until the session lapses: with its holds, if there are any.
 func (v *Validity) left(at instant) time.Duration {
 	switch {
-	case v.holds > 0 && !(v.previous.zero() && mutant.On("a rule that changes settles nothing")):
+	case v.holds > 0:
 		return v.holdLeft(at)
 	case v.rule.cut() >= v.standing.Timeout:
 		// A rule that leaves no room for any hold: nothing is ever valid, and the session lives as long as the server may keep it.
@@ -199,7 +195,7 @@ func (v *Validity) left(at instant) time.Duration {
 
 // lapseNow makes a lapse final, and known to whoever has to act on it.
 func (v *Validity) lapseNow(at instant) bool {
-	if !v.lapsed && v.standing.Timeout != 0 && v.left(at) <= 0 && !mutant.On("extended after a lapse") {
+	if !v.lapsed && v.standing.Timeout != 0 && v.left(at) <= 0 {
 		v.lapsed, v.why = true, ErrLapsed
 		v.signal()
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // registry holds a session's watches: at most one on the server per path and kind, with any number of subscribers here. Session.mu guards it.
@@ -135,7 +134,7 @@ func (r *registry) answered(c *Call, code int32) (fire []delivery) {
 	case Persistent:
 		e.deep = binary.BigEndian.Uint32(c.Body[len(c.Body)-4:]) == uint32(jute.WatchPersistentRecursive)
 	case Data:
-		e.exist = exist || c.Op == jute.OpExists && mutant.On("exist watch on a present node")
+		e.exist = exist
 	}
 	e.armed = true
 	if w.stopped {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -73,7 +72,7 @@ func (m *Member) leave(ctx context.Context) error {
 		rest = nil
 	}
 	inside := true // our node is there
-	for len(rest) > 0 && !mutant.On("out without the others") {
+	for len(rest) > 0 {
 		target := rest[0]
 		var removed *framework.Pending[struct{}]
 		switch {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // lockName is what stands in front of the sequence number: a LeaderSelector is an InterProcessMutex.
@@ -148,9 +147,6 @@ func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
 		unbind()
 		if !term.Valid() {
 			ended = term.cause()
-		}
-		if mutant.On("deleted before it ends") {
-			_ = giveUp(term.grant, nil)
 		}
 		defer func() { // also if a hook does not return
 			<-term.Context().Done()

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
@@ -40,9 +39,6 @@ func (l *Lock) FencingToken() int64 { return l.handle.Grant().Czxid }
 // Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the transaction is only executed while the
 // lock is held, and otherwise fails with ErrNoNode. It decides at the server, at the moment of the commit: no clock is involved.
 func (l *Lock) Guard() framework.TransactionOp {
-	if mutant.On("a guard of another node") {
-		return l.m.line.Client.TransactionOp().Check().ForPath(l.m.line.Dir)
-	}
 	return l.m.line.Client.TransactionOp().Check().ForPath(l.Path())
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
@@ -58,10 +57,5 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error
 	}
 	granted = true
 	grant := &queue.Grant{Session: session, Hold: hold, Path: path, Name: name, Czxid: w.FencingToken()}
-	if mutant.On("the read node's token") {
-		if stat, err := s.line.Client.CheckExists().ForPath(ctx, path); err == nil && stat != nil {
-			grant.Czxid = stat.Czxid
-		}
-	}
 	return grant, nil
 }

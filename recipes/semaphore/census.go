@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
@@ -96,7 +95,7 @@ func (s sight) judge(own []string) verdict {
 	switch {
 	case found < len(own):
 		return missing
-	case upTo > s.max && !(mutant.On("one lease too many") && upTo == s.max+1):
+	case upTo > s.max:
 		return full
 	}
 	return granted

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
@@ -112,7 +111,7 @@ func (o Order) Decide(own string, children []string) Decision {
 		d.Verdict = Granted
 	default:
 		d.Verdict = Wait
-		d.Sole = javaAhead == 1 && d.Foreign == "" && !odd && (len(o.Names) == 1 && o.Blockers == "" || mutant.On("no list in a read-write lock"))
+		d.Sole = javaAhead == 1 && d.Foreign == "" && !odd && len(o.Names) == 1 && o.Blockers == ""
 	}
 	return d
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/chance"
-	"github.com/go-curator/curator/internal/mutant"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
 )
@@ -73,9 +72,6 @@ func (l *Line) stay(ctx, values context.Context, session *framework.Session, wai
 func (p *place) enter(ctx context.Context) (children []string, err error) {
 	data := p.data(ctx)
 	create := p.view.Create().WithMode(framework.EphemeralSequential).WithProtection().CreatingParentContainersIfNeeded().InBackground()
-	if mutant.On("unprotected create") {
-		create = p.view.Create().WithMode(framework.EphemeralSequential).CreatingParentContainersIfNeeded().InBackground()
-	}
 	err = p.Client.Retry(ctx, func(ctx context.Context) error {
 		p.connections = p.session.Connections()
 		p.creating = create.ForPath(ctx, p.join(p.Name), data)
@@ -190,7 +186,7 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 			default:
 			}
 			sole := d.Sole && !ahead.crowd && ev.Type == framework.EventNodeDeleted
-			return sole && (p.own != nil || mutant.On("no own watch while waiting")) && (p.connections == p.session.Connections() || mutant.On("shortcut after a reconnect")), nil
+			return sole && p.own != nil && p.connections == p.session.Connections(), nil
 		case <-check.C:
 			// Watches get lost for reasons that are nobody's fault here: a server that drops events for want of rights, a bug. It costs
 			// one read per waiter and session timeout to be safe from them.
@@ -251,7 +247,7 @@ func Events(w *framework.Watch) <-chan framework.Event {
 // not its business: anybody may have written anything, packed or not.
 func (p *place) watch(ctx context.Context, predecessor string) (o obstacle, watching bool, err error) {
 	var own, ahead *framework.Pending[framework.DataResult]
-	if p.own == nil && !mutant.On("no own watch while waiting") {
+	if p.own == nil {
 		own = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.path)
 	}
 	if p.unreadable != predecessor {
@@ -336,10 +332,6 @@ func (p *place) hold(ctx, values context.Context) (*framework.Hold, error) {
 
 // leave hands the node, if there is one, to the session layer, which deletes it for certain. The watch on it is used up by that, without a request.
 func (p *place) leave(caller context.Context) {
-	if mutant.On("clean-up with the caller's context") {
-		p.view.Delete().Quietly().InBackground().ForPath(caller, p.path)
-		return
-	}
 	if p.path != "" {
 		remove(p.view, p.path)
 	}
@@ -365,10 +357,6 @@ func (g *Grant) Leave() {
 // Release ends the hold and deletes the node. When ctx ends first, or the connection is lost, the session layer goes on.
 func (g *Grant) Release(ctx context.Context) (err error) {
 	end := func() { g.Hold.End(framework.ErrReleased) }
-	if mutant.On("deleted before it ends") {
-		defer end()
-		end = func() {}
-	}
 	defer func() { // also if a hook does not return
 		err = g.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, g.Path)
 	}()

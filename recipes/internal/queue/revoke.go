@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/mutant"
 )
 
 // revokeData is what a revoker puts into the node of the lock that it would like to have. It is part of the contract with Curator for Java.
@@ -61,7 +60,7 @@ func (r *revocation) look() {
 }
 
 func (r *revocation) changed(ev framework.Event) {
-	if ev.Type == framework.EventNodeDataChanged && !r.done() && !mutant.On("request to give up not read") {
+	if ev.Type == framework.EventNodeDataChanged && !r.done() {
 		r.look()
 	}
 }
