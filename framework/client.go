@@ -78,11 +78,10 @@ func New(connect string, opts ...Option) (*Client, error) {
 	c := &core{cfg: cfg, given: servers, chance: chance.New(), closed: make(chan struct{}), moved: make(chan struct{}), back: make(chan struct{}), ended: make(chan struct{})}
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
-	c.ops = newOps(c.epochLast, cfg.logger.Handler())
+	c.ops = newOps(c.epochLast, cfg.logger.Handler(), c.chance)
 	c.log = c.ops.log
-	c.ops.janitor.chance = c.chance
 	if err := c.manager.open(1, nil, nil); err != nil {
-		c.ops.close()
+		c.ops.workers.close()
 		return nil, fmt.Errorf("framework: %w", err)
 	}
 	c.spawn(c.manager.run)
@@ -279,8 +278,8 @@ func (c *Client) CloseContext(ctx context.Context) error {
 func (c *core) close(ctx context.Context) error {
 	// First nothing is held any more: what follows may give it to somebody else.
 	done := make(chan struct{})
-	c.manager.posts.put(func() {
-		c.manager.happened(input{kind: inClose}, "", nil, nil)
+	c.manager.inbox.put(func() {
+		c.manager.apply(input{kind: inClose}, "", nil, nil)
 		close(done)
 	})
 	select {
@@ -296,14 +295,14 @@ func (c *core) close(ctx context.Context) error {
 	e.endHolds(ErrClosed)
 
 	draining, stop := firstHalf(ctx)
-	c.ops.drain(draining)
+	c.ops.cleanups.drain(draining)
 	stop()
 	e.cancel(ErrClosed)
 	idle := make(chan error, 1)
 	go func() {
 		err := e.wire.Close(ctx)
 		c.manager.stop()
-		c.ops.close()
+		c.ops.workers.close()
 		c.wg.Wait()
 		idle <- err
 	}()

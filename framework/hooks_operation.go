@@ -8,10 +8,11 @@ type observed struct {
 	how OperationEnd       // of the goroutine that tries
 }
 
-// observe begins to tell of an operation.
-func (o *operation[T]) observe(ctx context.Context, c *Client, background bool) {
-	if observer := c.core.cfg.observer; observer.Active() {
-		o.seen = &observed{end: observer.operation(ctx, Operation{Name: o.name, Path: o.path, Background: background})}
+// observe begins to tell of the operation.
+func (r *run[T]) observe(ctx context.Context) {
+	if observer := r.c.core.cfg.observer; observer.Active() {
+		op := Operation{Name: r.name, Path: r.path, Background: r.background}
+		r.seen = &observed{end: observer.operation(ctx, op)}
 	}
 }
 

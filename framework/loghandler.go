@@ -13,7 +13,7 @@ const maxLines = 1024
 
 // lines is what the client's own goroutines have to say, on its way to the user's log handler. That may block, or end its goroutine, so it has one of its own.
 type lines struct {
-	queue            mailbox
+	queue            serial
 	waiting, dropped atomic.Int64
 }
 

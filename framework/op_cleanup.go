@@ -9,188 +9,179 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/chance"
-	"github.com/go-curator/curator/internal/wire"
 )
 
 const (
-	// maxCleanups bounds the janitor's memory, maxJanitors its goroutines.
+	// maxCleanups bounds the memory of clean-ups, maxCleaners their goroutines.
 	maxCleanups = 1 << 16
-	maxJanitors = 32
+	maxCleaners = 32
 
 	minCleanupPause = 100 * time.Millisecond
 	maxCleanupPause = 10 * time.Second
 )
 
-// task is something to be removed: a node, or, with a guid, the protected node of a create whose outcome is unknown.
-type task struct {
+// cleanup is something to be removed: a node, or, with a guid, the protected node of a create whose outcome is unknown.
+type cleanup struct {
 	path     string // full path of the node; with a guid, of the parent
 	version  int32
 	children bool
 	guid     string
 	origin   *epoch // with a guid: where the create ran
-	bound    *epoch // the epoch with which the node, or the wish, goes; nil if it does not
+	bound    *epoch // the epoch with which the node goes; nil if it stays
 }
 
-// job is a task and when it is to be tried.
+// job is a clean-up and when it is to be tried.
 type job struct {
-	task
+	cleanup
 	due   time.Time
 	tries int
 	lost  time.Time // when origin was first seen to be over
 }
 
-// janitor removes what callers have left behind (promise P3): guaranteed deletes that failed, and the nodes of protected creates that nobody
-// waits for any more. It never uses a caller's context. While there is no connection its requests wait in the session's queue, so that they
-// are among the first on the next one; failures are repeated with a growing pause.
-type janitor struct {
-	ops     *ops
+// cleanups remove what callers have left behind (promise P3): guaranteed deletes that failed, and the nodes of protected
+// creates that nobody waits for any more. They never use a caller's context. While there is no connection their requests
+// wait in the session's queue, so that they are among the first on the next one; failures are repeated with a growing
+// pause.
+type cleanups struct {
+	workers *workers
 	current func() *epoch
-	logger  *slog.Logger
+	log     *slog.Logger
 	chance  *chance.Source
 
 	mu      sync.Mutex
-	pending map[task]struct{} // queued and running; guarded by mu
-	awaited int               // answers that may become tasks: their callers have left; guarded by mu
-	queue   jobs              // guarded by mu
-	running int               // goroutines; guarded by mu
-	until   time.Time         // when the one of them that waits for a job to be due will look again; zero if none does; guarded by mu
-	idle    chan struct{}     // closed when nothing is pending or awaited; nil if nobody wants to know; guarded by mu
+	pending map[cleanup]struct{} // queued and running; guarded by mu
+	awaited int                  // answers that may become clean-ups: their callers have left; guarded by mu
+	queue   jobs                 // guarded by mu
+	running int                  // goroutines; guarded by mu
+	until   time.Time            // when the goroutine that waits for a job will look again; zero if none does; guarded by mu
+	idle    chan struct{}        // closed when nothing is pending or awaited; nil if nobody waits for that; guarded by mu
 }
 
-func (j *janitor) init(o *ops, current func() *epoch, logger *slog.Logger) {
-	j.ops, j.current, j.logger, j.pending = o, current, logger, map[task]struct{}{}
-}
-
-// PendingCleanups returns how many removals the client still owes, or may owe: guaranteed deletes that failed, and protected creates whose caller
-// has left, also while their answers are still to come. For metrics.
+// PendingCleanups returns how many removals the client still owes, or may owe: guaranteed deletes that failed, and
+// protected creates whose caller has left, also while their answers are still to come. For metrics.
 func (c *Client) PendingCleanups() int {
 	if c.none() {
 		return 0
 	}
-	j := &c.core.ops.janitor
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.pending) + j.awaited
+	q := &c.core.ops.cleanups
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pending) + q.awaited
 }
 
 // expect counts the answers that are to come.
-func (j *janitor) expect(more int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.awaited += more
-	j.rest()
+func (q *cleanups) expect(more int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.awaited += more
+	q.rest()
 }
 
-// rest tells who waits for it that nothing is left to do. mu is held.
-func (j *janitor) rest() {
-	if len(j.pending)+j.awaited == 0 && j.idle != nil {
-		close(j.idle)
-		j.idle = nil
+// rest wakes drain if nothing is left to do. mu is held.
+func (q *cleanups) rest() {
+	if len(q.pending)+q.awaited == 0 && q.idle != nil {
+		close(q.idle)
+		q.idle = nil
 	}
 }
 
-// add takes a task; ErrCleanupFull if there are too many. It does not block.
-func (j *janitor) add(t task) error {
-	if j.ops.workers.ctx.Err() != nil {
+// add takes a clean-up; ErrCleanupFull if there are too many. It does not block.
+func (q *cleanups) add(t cleanup) error {
+	if q.workers.ctx.Err() != nil {
 		return nil // closed: there is nobody left to do it
 	}
-	j.mu.Lock()
-	if _, known := j.pending[t]; known {
-		j.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, known := q.pending[t]; known {
 		return nil
 	}
-	if len(j.pending) >= maxCleanups {
-		j.mu.Unlock()
-		j.logger.Warn("too many clean-ups pending, one is dropped", "path", t.path)
+	if len(q.pending) >= maxCleanups {
+		q.log.Warn("too many clean-ups pending, one is dropped", "path", t.path)
 		return ErrCleanupFull
 	}
-	j.pending[t] = struct{}{}
-	heap.Push(&j.queue, &job{task: t, due: time.Now()})
-	start := j.more()
-	j.mu.Unlock()
-	if start {
-		j.ops.workers.spawn(j.work)
-	}
+	q.pending[t] = struct{}{}
+	heap.Push(&q.queue, &job{cleanup: t, due: time.Now()})
+	q.more()
 	return nil
 }
 
-// more is true when another goroutine is to be started. mu is held.
-func (j *janitor) more() bool {
-	if j.running >= maxJanitors || j.ops.workers.ctx.Err() != nil {
-		return false
+// more starts another goroutine, if there may be one. mu is held.
+func (q *cleanups) more() {
+	if q.running < maxCleaners && q.workers.ctx.Err() == nil {
+		q.running++
+		q.workers.spawn(q.work)
 	}
-	j.running++
-	return true
 }
 
-// work runs jobs until there are none that are due; one goroutine waits for the others.
-func (j *janitor) work() {
-	for ctx := j.ops.workers.ctx; ; {
-		j.mu.Lock()
-		if len(j.queue) == 0 || ctx.Err() != nil || !j.until.IsZero() && !j.queue[0].due.Before(j.until) && time.Now().Before(j.until) {
-			j.running--
-			j.mu.Unlock()
+// work runs jobs until none is due. One goroutine waits for those that will be.
+func (q *cleanups) work() {
+	ctx := q.workers.ctx
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.queue) > 0 && ctx.Err() == nil {
+		first, now := q.queue[0].due, time.Now()
+		switch waiting := now.Before(q.until); {
+		case waiting && !first.Before(q.until):
+			q.running--
 			return
-		}
-		if wait := time.Until(j.queue[0].due); wait > 0 {
-			j.until = j.queue[0].due
-			j.mu.Unlock()
-			sleep(ctx, wait)
-			j.mu.Lock()
-			j.until = time.Time{}
-			j.mu.Unlock()
+		case now.Before(first):
+			q.until = first
+			q.mu.Unlock()
+			sleep(ctx, first.Sub(now))
+			q.mu.Lock()
+			q.until = time.Time{}
 			continue
 		}
-		next := heap.Pop(&j.queue).(*job)
-		start := len(j.queue) > 0 && !time.Now().Before(j.queue[0].due) && j.more()
-		j.mu.Unlock()
-		if start {
-			j.ops.workers.spawn(j.work)
+		next := heap.Pop(&q.queue).(*job)
+		if len(q.queue) > 0 && !now.Before(q.queue[0].due) {
+			q.more()
 		}
-		pause, again := j.run(ctx, next)
-		j.mu.Lock()
+		q.mu.Unlock()
+		pause, again := q.run(ctx, next)
+		q.mu.Lock()
 		if again {
 			next.due = time.Now().Add(pause)
-			heap.Push(&j.queue, next)
+			heap.Push(&q.queue, next)
 		} else {
-			delete(j.pending, next.task)
-			j.rest()
+			delete(q.pending, next.cleanup)
+			q.rest()
 		}
-		j.mu.Unlock()
 	}
+	q.running--
 }
 
 // run tries a job once, and says whether and when to try again.
-func (j *janitor) run(ctx context.Context, b *job) (pause time.Duration, again bool) {
+func (q *cleanups) run(ctx context.Context, b *job) (pause time.Duration, again bool) {
 	e := b.bound
 	if e == nil {
-		e = j.current()
+		e = q.current()
 	}
 	if e == nil || b.bound != nil && e.ctx.Err() != nil {
 		return 0, false // the client is closed, or the node is gone with its session
 	}
 	var err error
 	if b.guid == "" {
-		err = j.remove(ctx, e, b.task)
-	} else if pause, again, err = j.search(ctx, e, b); err == nil {
+		err = q.remove(ctx, e, b.cleanup)
+	} else if pause, again, err = q.search(ctx, e, b); err == nil {
 		return pause, again
 	}
-	switch {
-	case err == nil, errors.Is(err, ErrNoNode):
-		return 0, false
-	case errors.Is(err, ErrClosed), ctx.Err() != nil:
-		return 0, false
-	case !unfinished(err):
-		j.logger.Warn("clean-up refused, the node stays", "path", b.path, "guid", b.guid, "err", err)
-		return 0, false
+	ev := removalEventOf(err)
+	if errors.Is(err, ErrClosed) || ctx.Err() != nil {
+		ev = removalVoid
 	}
-	pause = min(minCleanupPause<<min(b.tries, 10), maxCleanupPause)
-	b.tries++
-	return j.chance.UpTo(pause), true
+	switch _, action := removalOwed.next(ev); action {
+	case removalRetry:
+		pause = min(minCleanupPause<<min(b.tries, 10), maxCleanupPause)
+		b.tries++
+		return q.chance.UpTo(pause), true
+	case removalWarn:
+		q.log.Warn("clean-up refused, the node stays", "path", b.path, "guid", b.guid, "err", err)
+	}
+	return 0, false
 }
 
 // remove deletes a node, and what is below it if asked.
-func (j *janitor) remove(ctx context.Context, e *epoch, t task) (err error) {
+func (q *cleanups) remove(ctx context.Context, e *epoch, t cleanup) (err error) {
 	for range rounds {
 		if err = send(ctx, e, deleteCall(t.path, t.version)); !errors.Is(err, ErrNotEmpty) || !t.children {
 			return err
@@ -202,9 +193,9 @@ func (j *janitor) remove(ctx context.Context, e *epoch, t task) (err error) {
 	return err
 }
 
-// search removes the node of a create with an unknown outcome. A list without it is the end in the epoch of the create. In a later one the
-// request may still be under way to a member of the ensemble, for as long as that session is not gone for certain.
-func (j *janitor) search(ctx context.Context, e *epoch, b *job) (pause time.Duration, again bool, err error) {
+// search removes the node of a create with an unknown outcome. A list without it is the end in the epoch of the create.
+// In a later one the request may still be under way to a member of the ensemble, until that session is certainly gone.
+func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (pause time.Duration, again bool, err error) {
 	if b.lost.IsZero() && b.origin.ctx.Err() != nil {
 		b.lost = time.Now()
 	}
@@ -221,45 +212,32 @@ func (j *janitor) search(ctx context.Context, e *epoch, b *job) (pause time.Dura
 	if e == b.origin || len(found) > 0 {
 		return 0, false, nil
 	}
-	if left := b.lost.Add(2 * b.origin.wire.Timeout()).Sub(began); left > 0 {
-		return left, true, nil
-	}
-	return 0, false, nil
+	left := b.lost.Add(2 * b.origin.wire.Timeout()).Sub(began)
+	return left, left > 0, nil
 }
 
-// drain waits until nothing is pending, or ctx ends, or there is no connection, or no session any more, with which anything could be done.
-func (j *janitor) drain(ctx context.Context) {
-	e := j.current()
+// drain waits until nothing is pending, or ctx ends, or there is no connection, or no session any more, with which
+// anything could be done.
+func (q *cleanups) drain(ctx context.Context) {
+	e := q.current()
 	if e == nil || !e.wire.Connected() {
 		return
 	}
-	j.mu.Lock()
-	if len(j.pending)+j.awaited == 0 {
-		j.mu.Unlock()
+	q.mu.Lock()
+	if len(q.pending)+q.awaited == 0 {
+		q.mu.Unlock()
 		return
 	}
-	if j.idle == nil {
-		j.idle = make(chan struct{})
+	if q.idle == nil {
+		q.idle = make(chan struct{})
 	}
-	idle := j.idle
-	j.mu.Unlock()
+	idle := q.idle
+	q.mu.Unlock()
 	select {
 	case <-idle:
 	case <-e.ctx.Done():
 	case <-ctx.Done():
 	}
-}
-
-// patient leaves a frame in the session's queue for as long as the session lives.
-func patient(call *wire.Call) *wire.Call { return call }
-
-// send sends a frame and waits for its outcome.
-func send(ctx context.Context, e *epoch, call *wire.Call) error {
-	r, _, err := await(ctx, e, call, nil)
-	if err == nil {
-		err = replyError(r)
-	}
-	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) {

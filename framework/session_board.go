@@ -13,20 +13,15 @@ type board struct {
 
 	mu      sync.Mutex
 	now     StateChange
-	since   time.Time     // of now
-	away    time.Time     // since when there is no connection to a member with a quorum; zero with one
-	changed chan struct{} // closed and replaced with every change
-	subs    map[*subscription]struct{}
-}
-
-type subscription struct {
-	queue []StateChange // guarded by board.mu
-	more  chan struct{} // 1 slot: the queue is not empty
+	since   time.Time                        // of now
+	away    time.Time                        // since when there is no connection to a member with a quorum; zero with one
+	changed chan struct{}                    // closed and replaced with every change
+	subs    map[*inbox[StateChange]]struct{} // of the subscribers
 }
 
 func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
 	began := time.Now()
-	return &board{spawn: spawn, done: done, since: began, away: began, changed: make(chan struct{}), subs: map[*subscription]struct{}{}}
+	return &board{spawn: spawn, done: done, since: began, away: began, changed: make(chan struct{}), subs: map[*inbox[StateChange]]struct{}{}}
 }
 
 // announce never waits.
@@ -62,7 +57,7 @@ func (b *board) look() (StateChange, <-chan struct{}) {
 
 func (b *board) subscribe(ctx context.Context) <-chan StateChange {
 	out := make(chan StateChange)
-	s := &subscription{more: make(chan struct{}, 1)}
+	s := newInbox[StateChange]()
 	b.mu.Lock()
 	if b.now.State != NeverConnected {
 		s.put(b.now)
@@ -76,15 +71,7 @@ func (b *board) subscribe(ctx context.Context) <-chan StateChange {
 	return out
 }
 
-func (s *subscription) put(change StateChange) {
-	s.queue = append(s.queue, change)
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-}
-
-func (b *board) pump(ctx context.Context, s *subscription, out chan<- StateChange) {
+func (b *board) pump(ctx context.Context, s *inbox[StateChange], out chan<- StateChange) {
 	defer close(out)
 	defer b.drop(s)
 	for {
@@ -95,11 +82,7 @@ func (b *board) pump(ctx context.Context, s *subscription, out chan<- StateChang
 		case <-b.done:
 			return
 		}
-		b.mu.Lock()
-		batch := s.queue
-		s.queue = nil
-		b.mu.Unlock()
-		for _, change := range batch {
+		for _, change := range s.take() {
 			select {
 			case out <- change:
 			case <-ctx.Done():
@@ -111,7 +94,7 @@ func (b *board) pump(ctx context.Context, s *subscription, out chan<- StateChang
 	}
 }
 
-func (b *board) drop(s *subscription) {
+func (b *board) drop(s *inbox[StateChange]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.subs, s)

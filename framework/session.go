@@ -1,0 +1,139 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// Session is one ZooKeeper session of a client: an epoch. Everything ephemeral belongs to one. Safe for concurrent use.
+//
+// Recipes take a Session, do their work through its [Session.Client], and hold what they were granted with [Session.Hold]: so nothing
+// that was begun in one session is finished in another.
+type Session struct {
+	e *epoch
+	c *Client
+}
+
+// none says that nobody has made it.
+func (s *Session) none() bool { return s == nil || s.e == nil }
+
+// overContext is the context of what nobody has made.
+var overContext = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrNoClient)
+	return ctx
+}()
+
+// Epoch returns the number of the session in the client's life, from 1.
+func (s *Session) Epoch() int64 {
+	if s.none() {
+		return 0
+	}
+	return s.e.n
+}
+
+// ID returns the id by which the servers know the session: the ephemeralOwner of its nodes.
+func (s *Session) ID() int64 {
+	if s.none() {
+		return 0
+	}
+	return s.e.wire.ID()
+}
+
+// Timeout returns the session timeout that the server granted.
+func (s *Session) Timeout() time.Duration {
+	if s.none() {
+		return 0
+	}
+	return s.e.wire.Timeout()
+}
+
+// Client returns a view of the client whose operations run in this session or fail with ErrSessionLost.
+func (s *Session) Client() *Client {
+	if s.none() {
+		return &Client{}
+	}
+	return s.c
+}
+
+// Context ends with the session; its cause is ErrSessionLost or ErrClosed. It outlives a suspended connection.
+func (s *Session) Context() context.Context {
+	if s.none() {
+		return overContext
+	}
+	return s.e.ctx
+}
+
+// Done is closed when the session is over.
+func (s *Session) Done() <-chan struct{} {
+	if s.none() {
+		return closedChannel
+	}
+	return s.e.ctx.Done()
+}
+
+// WaitQuorum returns nil as soon as the session is connected to a member with a quorum, also with [WithReadOnly]: only then can anything be written or
+// held. ErrSessionLost or ErrClosed when the session is over; when ctx ends first, an error that matches ErrNotConnected and ctx.Err().
+func (s *Session) WaitQuorum(ctx context.Context) error {
+	if s.none() {
+		return ErrNoClient
+	}
+	if ctx == nil {
+		return ErrNilContext
+	}
+	for e := s.e; ; {
+		e.mu.Lock()
+		over, connected, changed := e.over, e.attached && !e.suspended, e.changed
+		e.mu.Unlock()
+		switch {
+		case over != nil:
+			return over
+		case connected:
+			return nil
+		case ctx.Err() != nil:
+			return e.core.notConnected(ctx)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Session returns the current session, and waits for it as long as ctx allows when there is none yet, or the last one was lost. A session
+// whose connection is suspended is a session. On a session's view it returns that session, or ErrSessionLost.
+func (c *Client) Session(ctx context.Context) (*Session, error) { return c.session(ctx, false) }
+
+// session is Session; with hopeful it gives up, too, when every server refuses the client's credentials.
+func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
+	if c.none() {
+		return nil, ErrNoClient
+	}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		e, err := c.epochOf()
+		if err != nil {
+			return nil, err
+		}
+		e.mu.Lock()
+		attached, changed := e.attached && e.over == nil, e.changed
+		e.mu.Unlock()
+		if attached {
+			return &Session{e, &Client{core: c.core, view: c.view.in(e)}}, nil
+		}
+		if why := e.wire.Refused(); hopeful && why != nil {
+			return nil, fmt.Errorf("%w: %w", errUnwelcome, plain.Error(why))
+		}
+		select {
+		case <-changed:
+		case <-c.core.movedOn(e):
+		case <-ctx.Done():
+			return nil, c.core.notConnected(ctx)
+		}
+	}
+}
