@@ -59,11 +59,10 @@ func New(connect string, opts ...Option) (*Client, error) {
 	c.servers.given, c.closed, c.end.done = servers, make(chan struct{}), make(chan struct{})
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
-	c.ops = newOps(c.epochLast, cfg.logger.Handler())
+	c.ops = newOps(c.epochLast, cfg.logger.Handler(), c.chance)
 	c.log = c.ops.log
-	c.ops.janitor.chance = c.chance
 	if err := c.manager.open(1, nil, nil); err != nil {
-		c.ops.close()
+		c.ops.workers.close()
 		return nil, fmt.Errorf("framework: %w", err)
 	}
 	c.spawn(c.manager.run)

@@ -68,8 +68,8 @@ func (c *Client) CloseContext(ctx context.Context) error {
 func (c *core) close(ctx context.Context) error {
 	// First all holds end: what follows may give what is held to somebody else.
 	done := make(chan struct{})
-	c.manager.posts.put(func() {
-		c.manager.happened(input{kind: inClose}, "", nil, nil)
+	c.manager.inbox.Put(func() {
+		c.manager.apply(input{kind: inClose}, "", nil, nil)
 		close(done)
 	})
 	select {
@@ -80,14 +80,14 @@ func (c *core) close(ctx context.Context) error {
 	e.endHolds(ErrClosed)
 
 	draining, stop := firstHalf(ctx)
-	c.ops.drain(draining)
+	c.ops.cleanups.drain(draining)
 	stop()
 	e.cancel(ErrClosed)
 	idle := make(chan error, 1)
 	go func() {
 		err := e.wire.Close(ctx)
 		c.manager.stop()
-		c.ops.close()
+		c.ops.workers.close()
 		c.wg.Wait()
 		idle <- err
 	}()

@@ -35,7 +35,7 @@ func (c *Client) ForRecipes() *Client {
 func (c *Client) desk() *desk {
 	switch {
 	case c.none():
-		return &desk{callbacks: mailbox{spawn: func(f func()) { go f() }}}
+		return &desk{callbacks: serial{spawn: func(f func()) { go f() }}}
 	case c.view.own:
 		return &c.core.ops.own
 	}

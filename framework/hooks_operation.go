@@ -11,11 +11,11 @@ type observed struct {
 	how OperationEnd       // of the goroutine that tries
 }
 
-// observe tells the beginning of an operation.
-func (o *operation[T]) observe(ctx context.Context, c *Client, background bool) {
-	if hooks := c.core.cfg.observer; hooks.Active() {
-		op := Operation{Name: o.name, Path: o.path, Background: background}
-		o.seen = &observed{end: hooks.operation(ctx, op)}
+// observe tells the beginning of the operation.
+func (r *run[T]) observe(ctx context.Context) {
+	if observer := r.c.core.cfg.observer; observer.Active() {
+		op := Operation{Name: r.name, Path: r.path, Background: r.background}
+		r.seen = &observed{end: observer.operation(ctx, op)}
 	}
 }
 

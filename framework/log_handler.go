@@ -14,7 +14,7 @@ const maxLines = 1024
 // lines are the log lines on their way to the user's handler. It may block or end its goroutine, so it has
 // one of its own.
 type lines struct {
-	queue            mailbox
+	queue            serial
 	waiting, dropped atomic.Int64
 }
 

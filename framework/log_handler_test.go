@@ -19,7 +19,7 @@ func TestLinesOfTheLogAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, written := logging(slog.LevelInfo)
 		g := newGate()
-		o := newOps(nil, gatedHandler{handler.Handler(), g})
+		o := newOps(nil, gatedHandler{handler.Handler(), g}, nil)
 		g.shut.Store(true)
 		log := o.log.With("client", 1).WithGroup("g").With("a", 2)
 		for n := range maxLines + 10 {
@@ -30,7 +30,7 @@ func TestLinesOfTheLogAreBounded(t *testing.T) {
 		close(g.open)
 		synctest.Wait()
 		log.Info("behind")
-		o.close()
+		o.workers.close()
 		lines := written()
 		require.Len(t, lines, maxLines+2)
 		assert.Contains(t, lines[0], "msg=line client=1 g.a=2 g.n=0")

@@ -181,7 +181,7 @@ func TestReconfigOnTheWire(t *testing.T) {
 	frame := func(b ReconfigBuilder) string {
 		op := b.operation()
 		require.NoError(t, op.fault)
-		return hex.EncodeToString(op.call(nil).Body)
+		return hex.EncodeToString(op.request(nil).Body)
 	}
 	const null, any = "ffffffff", "ffffffffffffffff"
 	assert.Equal(t, "00000015"+hex.EncodeToString([]byte("server.1=a,server.2=b"))+"00000003"+
@@ -190,11 +190,11 @@ func TestReconfigOnTheWire(t *testing.T) {
 	assert.Equal(t, null+null+"00000015"+hex.EncodeToString([]byte("server.1=a\nserver.2=b"))+"0000000000000007",
 		frame(c.Reconfig().WithNewMembers("server.1=a", "server.2=b").FromConfig(7)))
 
-	r, err := c.Reconfig().Leaving("2").operation().read(0,
+	r, err := c.Reconfig().Leaving("2").operation().decode(0,
 		jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble), Stat: jute.Stat{Version: 3}}))
 	require.NoError(t, err)
 	assert.Len(t, r.Config.Members, 2)
 	assert.Equal(t, int32(3), r.Stat.Version)
-	_, err = c.Reconfig().Leaving("2").operation().read(0, []byte{1})
+	_, err = c.Reconfig().Leaving("2").operation().decode(0, []byte{1})
 	assert.ErrorIs(t, err, ErrMalformedReply)
 }

@@ -73,24 +73,20 @@ func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 	}
 	w := b.watching.start(top, wire.Data, configPath)
 	return &operation[ConfigResult]{
-		name: "getConfig", undo: w.disarm, lengthy: true,
-		call: func(e *epoch) *wire.Call {
-			call := dataCall(configPath)
-			call.Watch = w.arm(e)
-			return call
-		},
-		read: readConfig(b.stat, w),
+		name: "getConfig", watch: w, lengthy: true,
+		request: func(e *epoch) *wire.Call { return w.on(dataCall(configPath), e) },
+		decode:  configDecoder(b.stat, w),
 	}
 }
 
-func readConfig(stat *Stat, w *Watch) func(int64, []byte) (ConfigResult, error) {
+func configDecoder(stat *Stat, w *Watch) func(int64, []byte) (ConfigResult, error) {
 	return func(_ int64, body []byte) (r ConfigResult, err error) {
 		var res jute.GetDataResponse
 		if err := decode(body, &res); err != nil {
 			return r, err
 		}
 		store(stat, Stat(res.Stat))
-		return ConfigResult{parseEnsembleConfig(res.Data), Stat(res.Stat), w.result()}, nil
+		return ConfigResult{parseEnsembleConfig(res.Data), Stat(res.Stat), w}, nil
 	}
 }
 
@@ -153,12 +149,11 @@ func (b ReconfigBuilder) client() *Client { return b.c }
 
 func (b ReconfigBuilder) operation() *operation[ConfigResult] {
 	return &operation[ConfigResult]{
-		name: "reconfig", fault: b.fault(), write: true, once: true, lengthy: true,
-		call: func(*epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpReconfig, Body: jute.Marshal(&reconfigRequest{b.joining, b.leaving, b.members,
-				b.version})}
+		name: "reconfig", fault: b.fault(), write: true, doubt: doubtEnds, lengthy: true,
+		request: func(*epoch) *wire.Call {
+			return newCall(jute.OpReconfig, &reconfigRequest{b.joining, b.leaving, b.members, b.version})
 		},
-		read: readConfig(b.stat, nil),
+		decode: configDecoder(b.stat, nil),
 	}
 }
 

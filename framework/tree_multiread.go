@@ -112,13 +112,16 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 		}
 		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &jute.PathWatchRequest{Path: full}}
 	}
-	o.call = func(*epoch) *wire.Call { return &wire.Call{Op: jute.OpMultiRead, Body: jute.Marshal(&req)} }
-	o.read = func(zxid int64, body []byte) (r MultiReadResult, err error) {
-		r.Zxid = zxid
-		if r.Results, err = b.c.view.readResults(reads, body); err == nil && b.c.packs(b.pack) {
-			b.unpack(r.Results)
+	o.request = func(*epoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
+	o.decode = func(zxid int64, body []byte) (r MultiReadResult, err error) {
+		results, err := b.c.view.readResults(reads, body)
+		if err != nil {
+			return r, err
 		}
-		return r, err
+		if b.c.packs(b.pack) {
+			b.unpack(results)
+		}
+		return MultiReadResult{results, zxid}, nil
 	}
 	return o
 }

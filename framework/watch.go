@@ -113,8 +113,11 @@ func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	return w
 }
 
-// result is what the caller gets, to stop the watch, with a callback or without.
-func (w *Watch) result() *Watch { return w }
+// on has a request set the watch.
+func (w *Watch) on(call *wire.Call, e *epoch) *wire.Call {
+	call.Watch = w.arm(e)
+	return call
+}
 
 // arm makes the watch for a new try.
 func (w *Watch) arm(e *epoch) *wire.Watch {
@@ -338,11 +341,10 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	}
 	w := watching{wanted: true, fn: b.fn}.start(b.c, kind, full)
 	return &operation[*Watch]{
-		name: "addWatch", path: path, fault: err, undo: w.disarm,
-		call: func(e *epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: full, Value: mode}),
-				Watch: w.arm(e)}
+		name: "addWatch", path: path, fault: err, watch: w,
+		request: func(e *epoch) *wire.Call {
+			return w.on(newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode}), e)
 		},
-		read: func(int64, []byte) (*Watch, error) { return w, nil },
+		decode: func(int64, []byte) (*Watch, error) { return w, nil },
 	}
 }

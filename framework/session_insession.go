@@ -25,12 +25,12 @@ func (c *Client) InSession(ctx context.Context, f func(ctx context.Context, s *S
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(s.Context(), func() { cancel(ended(s.e)) })()
+	defer context.AfterFunc(s.Context(), func() { cancel(s.e.endCause()) })()
 	err = f(inner, s)
 	if s.e.ctx.Err() == nil {
 		return err
 	}
-	switch why := ended(s.e); {
+	switch why := s.e.endCause(); {
 	case err == nil:
 		return why
 	case errors.Is(err, why), errors.Is(err, ErrSessionLost), errors.Is(err, ErrClosed):

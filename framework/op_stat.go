@@ -35,8 +35,8 @@ func store(dst *Stat, s Stat) {
 	}
 }
 
-// readStat reads the replies that are a Stat and nothing else.
-func readStat(dst *Stat) func(int64, []byte) (Stat, error) {
+// statDecoder decodes replies that are a Stat and nothing else.
+func statDecoder(dst *Stat) func(int64, []byte) (Stat, error) {
 	return func(_ int64, body []byte) (Stat, error) {
 		var res jute.StatResponse
 		if err := decode(body, &res); err != nil {

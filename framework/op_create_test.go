@@ -454,21 +454,26 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 		require.NoError(t, c.CreateContainers(ctx, "/locks"))
 		other := dial(t, srv)
 		e := connected(t, c).e
-		p := &protected{parent: "/locks", name: "lock-", ephemeral: true, epoch: e}
-		p.renew()
+		o := c.Create().WithMode(EphemeralSequential).WithProtection().operation("/locks/lock-", nil)
+		p, r := o.debt.(*protected), &run[CreateResult]{operation: o, c: c, e: e}
+		lost := func(in *epoch) {
+			p.request(in)
+			p.answered(ErrConnectionLoss)
+		}
+		lost(e)
 		_, err := other.Create().WithMode(EphemeralSequential).ForPath(ctx, p.path(), nil)
 		require.NoError(t, err)
-		_, _, done, err := c.recoverProtected(ctx, e, p)
+		_, done, err := p.recover(ctx, r)
 		require.NoError(t, err)
 		assert.False(t, done)
 		synctest.Wait()
 		assert.Empty(t, protectedNodes(srv), "and it is removed")
 
 		guid := p.guid
-		p.epoch = connected(t, other).e
+		lost(connected(t, other).e)
 		_, err = c.Create().WithMode(EphemeralSequential).ForPath(ctx, p.path(), nil)
 		require.NoError(t, err)
-		_, _, done, err = c.recoverProtected(ctx, e, p)
+		_, done, err = p.recover(ctx, r)
 		require.NoError(t, err)
 		assert.False(t, done, "made in another epoch, whoever owns it")
 		assert.NotEqual(t, guid, p.guid)

@@ -65,45 +65,40 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 		data, err = b.c.outgoing(full, data, b.pack)
 	}
 	o := &operation[Stat]{
-		name: "setData", path: path, fault: err, write: true,
-		call: func(*epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: full, Data: data, Version: b.version})}
-		},
-		read:      readStat(b.stat),
-		ambiguous: []error{ErrBadVersion},
+		name: "setData", path: path, fault: err, write: true, decode: statDecoder(b.stat), ambiguous: []error{ErrBadVersion},
+		request: func(*epoch) *wire.Call { return setDataCall(full, data, b.version) },
 	}
 	if b.again && b.version != -1 {
-		o.remember()
-		o.wants = func(err error) bool { return errors.Is(err, errAmbiguous) }
-		o.next = func(ctx context.Context, e *epoch, met error) (Stat, bool, error) {
-			stat, same, err := b.c.compare(ctx, e, full, data)
-			switch {
-			case errors.Is(err, ErrNoNode), err == nil && (!same || stat.Version != b.version+1 || stat.Mzxid <= o.before):
-				return Stat{}, false, met
-			case err != nil:
-				return Stat{}, false, notSeen(met, err)
+		o.doubt = doubtCompares
+		o.after = func(met error) step[Stat] {
+			if !errors.Is(met, errAmbiguous) {
+				return nil
 			}
-			store(b.stat, stat)
-			return stat, false, nil
+			return func(ctx context.Context, r *run[Stat]) (v Stat, again bool, _ error) {
+				stat, same, err := b.c.compare(ctx, r.e, full, data)
+				switch {
+				case err == nil && same && stat.Version == b.version+1 && stat.Mzxid > r.before:
+					store(b.stat, stat)
+					return stat, false, nil
+				case unlessNoNode(err) == nil:
+					return v, false, met
+				}
+				return v, false, notSeen(met, err)
+			}
 		}
 	}
-	return rootIfMissing(o, b.c)
+	return withRoot(o, b.c)
 }
 
 // compare reads a node and says whether it has the data.
 func (c *Client) compare(ctx context.Context, e *epoch, full string, data []byte) (stat Stat, same bool, err error) {
-	reply, _, err := await(ctx, e, c.expiring(&wire.Call{Op: jute.OpGetData, Body: jute.Marshal(&jute.PathWatchRequest{Path: full})}), nil)
-	if err == nil {
-		err = replyError(reply)
-	}
 	var res jute.GetDataResponse
-	if err == nil {
-		err = decode(reply.Body, &res)
-	}
+	err = ask(ctx, e, c.expiring(dataCall(full)), &res)
 	return Stat(res.Stat), err == nil && bytes.Equal(res.Data, data), err
 }
 
-// notSeen is the error of a look, behind an unknown outcome, at what became of the try: met, if the look was refused, since then nobody knows more than before.
+// notSeen is the error of reading, after an unknown outcome, what became of the try: met, if the read was refused, since
+// then no more is known than before.
 func notSeen(met, err error) error {
 	if unfinished(err) || errors.Is(err, ErrOutcomeUnknown) {
 		return err
@@ -117,7 +112,7 @@ func (c *Client) dataOr(data []byte) []byte {
 		data = c.core.cfg.defaultData
 	}
 	if data == nil {
-		data = []byte{} // null data is a thing of its own on the wire, which readers do not expect
+		data = []byte{} // null data are another thing on the wire, which readers do not expect
 	}
 	return data
 }

@@ -3,10 +3,8 @@ package framework
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -187,27 +185,6 @@ func (p plan) kind() Rule {
 		return RuleHeartbeat
 	}
 	return RuleBound
-}
-
-// configPath is the node in which an ensemble lists its members. It stands outside every chroot.
-const configPath = "/zookeeper/config"
-
-// standsAlone reads the answer to a getData of configPath. Whoever may not read it, or finds none, is careful; a server that cannot answer right now is
-// asked again.
-func standsAlone(r wire.Reply) wire.Verdict {
-	if r.Err != nil || transient(codeError(r.Code)) {
-		return wire.Later
-	}
-	var config jute.GetDataResponse
-	if r.Code != jute.CodeOK || jute.Unmarshal(r.Body, &config) != nil {
-		return wire.Member
-	}
-	for line := range strings.Lines(string(config.Data)) {
-		if strings.HasPrefix(strings.TrimSpace(line), "server.") {
-			return wire.Member
-		}
-	}
-	return wire.Alone
 }
 
 // plan is the rule in force, worked out.

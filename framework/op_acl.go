@@ -113,12 +113,10 @@ func (b GetACLBuilder) client() *Client { return b.c }
 
 func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
-	return rootIfMissing(&operation[ACLResult]{
+	return withRoot(&operation[ACLResult]{
 		name: "getACL", path: path, fault: err,
-		call: func(*epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpGetACL, Body: jute.Marshal(&jute.PathRequest{Path: full})}
-		},
-		read: func(_ int64, body []byte) (r ACLResult, err error) {
+		request: func(*epoch) *wire.Call { return aclCall(full) },
+		decode: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse
 			if err := decode(body, &res); err != nil {
 				return r, err
@@ -168,17 +166,13 @@ func (b SetACLBuilder) client() *Client { return b.c }
 
 func (b SetACLBuilder) operation(path string) *operation[Stat] {
 	full, err := b.c.fullPath(path)
-	switch {
-	case err != nil:
-	case len(b.acl) == 0:
+	if err == nil && len(b.acl) == 0 {
 		err = badArguments("SetACL needs WithACL: a node without an ACL does not exist")
 	}
-	return rootIfMissing(&operation[Stat]{
-		name: "setACL", path: path, fault: err, write: true,
-		call: func(*epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpSetACL, Body: jute.Marshal(&jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version})}
+	return withRoot(&operation[Stat]{
+		name: "setACL", path: path, fault: err, write: true, decode: statDecoder(b.stat), ambiguous: []error{ErrBadVersion},
+		request: func(*epoch) *wire.Call {
+			return newCall(jute.OpSetACL, &jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version})
 		},
-		read:      readStat(b.stat),
-		ambiguous: []error{ErrBadVersion},
 	}, b.c)
 }

@@ -148,7 +148,7 @@ func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 		var c *Client
 		c = dial(t, srv, WithRule(RuleBound), WithSessionTimeout(10*time.Second), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if slow.CompareAndSwap(true, false) { // the manager has heard of the loss, and is busy when it should hear of the connection
-				c.core.manager.posts.put(func() {
+				c.core.manager.inbox.Put(func() {
 					close(stands)
 					<-free
 				})

@@ -85,12 +85,10 @@ func (b WatchedGetData) InBackground() Background[GetDataBuilder, DataResult] {
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
 	w := b.watching.start(b.c, wire.Data, full)
-	return rootIfMissing(&operation[DataResult]{
-		name: "getData", path: path, fault: err, undo: w.disarm, lengthy: b.c.packs(b.pack),
-		call: func(e *epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpGetData, Body: jute.Marshal(&jute.PathWatchRequest{Path: full}), Watch: w.arm(e)}
-		},
-		read: func(_ int64, body []byte) (r DataResult, err error) {
+	return withRoot(&operation[DataResult]{
+		name: "getData", path: path, fault: err, watch: w, lengthy: b.c.packs(b.pack),
+		request: func(e *epoch) *wire.Call { return w.on(dataCall(full), e) },
+		decode: func(_ int64, body []byte) (r DataResult, err error) {
 			var res jute.GetDataResponse
 			if err := decode(body, &res); err != nil {
 				return r, err
@@ -100,7 +98,7 @@ func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 				return r, err
 			}
 			store(b.stat, Stat(res.Stat))
-			return DataResult{data, Stat(res.Stat), w.result()}, nil
+			return DataResult{data, Stat(res.Stat), w}, nil
 		},
 	}, b.c)
 }

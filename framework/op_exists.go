@@ -67,19 +67,16 @@ func (b WatchedExists) InBackground() Background[ExistsBuilder, ExistsResult] {
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
 	w := b.watching.start(b.c, wire.Data, full)
-	return rootIfMissing(&operation[ExistsResult]{
-		name: "exists", path: path, fault: err, undo: w.disarm,
-		call: func(e *epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpExists, Body: jute.Marshal(&jute.PathWatchRequest{Path: full}), Watch: w.arm(e)}
-		},
-		read: func(_ int64, body []byte) (r ExistsResult, err error) {
+	return withRoot(&operation[ExistsResult]{
+		name: "exists", path: path, fault: err, watch: w, empty: &ExistsResult{Watch: w},
+		request: func(e *epoch) *wire.Call { return w.on(existsCall(full), e) },
+		decode: func(_ int64, body []byte) (r ExistsResult, err error) {
 			var res jute.StatResponse
 			if err := decode(body, &res); err != nil {
 				return r, err
 			}
 			stat := Stat(res.Stat)
-			return ExistsResult{&stat, w.result()}, nil
+			return ExistsResult{&stat, w}, nil
 		},
-		absent: func() ExistsResult { return ExistsResult{Watch: w.result()} },
 	}, b.c)
 }

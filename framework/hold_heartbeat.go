@@ -1,9 +1,6 @@
 package framework
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -100,7 +97,7 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 			failed, code := failure(r)
 			switch {
 			case code != jute.CodeOK:
-				m.posts.put(func() { m.failed(e, batch, failed, code) })
+				m.inbox.Put(func() { m.failed(e, batch, failed, code) })
 			case r.Err == nil && m.core.cfg.observer.Active():
 				m.core.roundTrip(RoundTrip{"heartbeat", time.Since(r.Sent)})
 			}
@@ -134,7 +131,7 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	h := batch[index]
 	switch code {
 	case jute.CodeNoNode:
-		h.lost(ErrNodeDeleted)
+		h.lose(ErrNodeDeleted)
 	case jute.CodeNoAuth:
 		m.core.log.Warn("the heartbeat may not check the node of a hold: its deletion will only be noticed by a watch", "epoch", e.n, "path", h.path)
 		h.mu.Lock()
@@ -148,88 +145,4 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	for _, batch := range batches(rest) {
 		m.check(e, batch)
 	}
-}
-
-// committed returns when the session lives by the rule in force. Under the heartbeat rule that takes two committed writes, recent enough to
-// last until the heartbeats have begun: those that are missing are made, one after the other. One that was lost with its connection is made again
-// on the next: it changes nothing. As with the heartbeats, a server that does not do it right now is asked again, and where the node may not be
-// checked the root is.
-func (e *epoch) committed(ctx context.Context, path string) error {
-	for made, refused := 0, 0; made < settleWrites; made++ {
-		e.mu.Lock()
-		beating, over := len(e.holds) > 0, e.over
-		e.mu.Unlock()
-		p := e.plan()
-		if over != nil {
-			return over // the session has ended, or the client is closing, and pauses with it
-		}
-		left := e.wire.Validity().Remaining()
-		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
-			return nil
-		}
-		switch r, err := e.write(ctx, checks(path)); {
-		case err != nil:
-			return err
-		case r.Err != nil && e.isOver(r.Err):
-			return e.ending(r.Err)
-		case r.Err != nil && transient(replyError(r)):
-			made--
-		case r.Err != nil:
-			return replyError(r)
-		default:
-			switch _, code := failure(r); {
-			case code == jute.CodeOK:
-			case code == jute.CodeNoNode:
-				return ErrNodeDeleted
-			case code == jute.CodeNoAuth && path != "/":
-				path = "/"
-				made--
-			case transient(codeError(code)):
-				made--
-				refused++
-				e.core.pause(ctx, e.core.chance.UpTo(min(10*time.Millisecond<<min(refused, 10), time.Second)))
-			default:
-				return codeError(code)
-			}
-		}
-	}
-	if v := e.wire.Validity(); !v.Valid() && !v.Lapsed() {
-		return fmt.Errorf("%w: the servers take too long to commit a write", ErrTimeoutTooShort)
-	}
-	return nil
-}
-
-// write submits a transaction and waits for its reply.
-func (e *epoch) write(ctx context.Context, body []byte) (wire.Reply, error) {
-	reply := make(chan wire.Reply, 1)
-	call := &wire.Call{Op: jute.OpMulti, Body: body, Urgent: true, Patience: e.core.cfg.connectTimeout, Done: func(r wire.Reply) { reply <- r }}
-	e.wire.Submit(call)
-	select {
-	case r := <-reply:
-		return r, nil
-	case <-ctx.Done():
-		unsent := e.wire.Cancel(call, ctx.Err())
-		return wire.Reply{}, leftBy(ctx, !unsent)
-	}
-}
-
-// isOver says whether a transport error means that the session has ended.
-func (e *epoch) isOver(err error) bool {
-	return e.ctx.Err() != nil || errors.Is(err, wire.ErrSessionLost) || errors.Is(err, wire.ErrClosed)
-}
-
-// ending is the cause of what ends with the session: the epoch's own, or, if the manager has not heard yet, what the session layer says.
-func (e *epoch) ending(err error) error {
-	if cause := context.Cause(e.ctx); cause != nil {
-		return cause
-	}
-	for _, reason := range []error{wire.ErrExpired, wire.ErrLapsed} {
-		if errors.Is(err, reason) {
-			return sessionLost(reason)
-		}
-	}
-	if errors.Is(err, wire.ErrClosed) {
-		return ErrClosed
-	}
-	return ErrSessionLost
 }

@@ -22,51 +22,43 @@ import (
 //
 // Curator has no such thing.
 func (c *Client) IdempotentTransaction(ctx context.Context, ops ...TransactionOp) ([]TransactionResult, error) {
-	o, t := c.transaction(ops)
+	o, t := newTransaction(ops), transaction(ops)
 	var left marks
 	if o.fault == nil {
 		left, o.fault = marksOf(ops)
 	}
-	o.once = false
-	o.ambiguous = []error{ErrNodeExists, ErrNoNode, ErrBadVersion, ErrNotEmpty}
-	o.remember()
-	wants, next := o.wants, o.next
-	o.wants = func(err error) bool { return errors.Is(err, errAmbiguous) || wants(err) }
-	o.next = func(ctx context.Context, e *epoch, err error) (results []TransactionResult, again bool, _ error) {
+	o.doubt, o.ambiguous = doubtCompares, []error{ErrNodeExists, ErrNoNode, ErrBadVersion, ErrNotEmpty}
+	o.after = func(err error) step[[]TransactionResult] {
 		if !errors.Is(err, errAmbiguous) {
-			return next(ctx, e, err)
+			return t.makeRoot(err)
 		}
-		if by := t.refusedBy(); by == nil || !left[by.full].refuses(*by) {
-			return nil, false, err
-		}
-		found, err2 := c.look(ctx, e, left)
-		if err2 != nil {
-			return nil, false, notSeen(err, err2)
-		}
-		if !left.by(found, o.before, e.wire.ID()) {
-			return nil, false, err
-		}
-		for _, op := range ops {
-			res := TransactionResult{Op: op.name, Path: op.path}
-			if op.name == "setData" || op.name == "create" && op.op.Op != jute.OpCreate2 {
-				res.Stat = found[op.full].stat
+		return func(ctx context.Context, r *run[[]TransactionResult]) (v []TransactionResult, again bool, _ error) {
+			if by := t.refusedBy(refusalOf(err)); by == nil || !left[by.full].refuses(*by) {
+				return nil, false, err
 			}
-			results = append(results, res)
+			found, failed := c.look(ctx, r.e, left)
+			switch {
+			case failed != nil:
+				return nil, false, notSeen(err, failed)
+			case !left.by(found, r.before, r.e.wire.ID()):
+				return nil, false, err
+			}
+			return t.found(found), false, nil
 		}
-		return results, false, nil
 	}
-	results, err := foreground(ctx, c, o)
-	return t.outcome(results, err)
+	return foreground(ctx, c, o)
 }
 
-// refusedBy returns the operation by which the last try was refused.
-func (t *transaction) refusedBy() *TransactionOp {
-	for i, res := range t.failed {
-		if res.Err != nil {
-			return &t.ops[i]
+// found returns the results of a transaction that was executed, from the nodes that were read after it.
+func (t transaction) found(nodes map[string]seen) []TransactionResult {
+	results := make([]TransactionResult, len(t))
+	for i, op := range t {
+		results[i] = TransactionResult{Op: op.name, Path: op.path}
+		if op.name == "setData" || op.name == "create" && op.op.Op != jute.OpCreate2 {
+			results[i].Stat = nodes[op.full].stat
 		}
 	}
-	return nil
+	return results
 }
 
 // mark is how a transaction leaves a node.
@@ -92,16 +84,13 @@ func marksOf(ops []TransactionOp) (marks, error) {
 		if !known {
 			m.version = -1
 		}
+		mode := Persistent
 		switch req := op.op.Request.(type) {
 		case *jute.CreateRequest:
-			if CreateMode(req.Flags).IsSequential() {
-				return nil, badArguments("an idempotent transaction cannot tell sequential nodes apart")
-			}
-			m = mark{made: true, set: true, ephemeral: CreateMode(req.Flags).IsEphemeral(), data: req.Data}
+			mode = CreateMode(req.Flags)
+			m = mark{made: true, set: true, ephemeral: mode.IsEphemeral(), data: req.Data}
 		case *jute.CreateTTLRequest:
-			if CreateMode(req.Flags).IsSequential() {
-				return nil, badArguments("an idempotent transaction cannot tell sequential nodes apart")
-			}
+			mode = CreateMode(req.Flags)
 			m = mark{made: true, set: true, data: req.Data}
 		case *jute.SetDataRequest:
 			if m.version < 0 {
@@ -117,6 +106,9 @@ func marksOf(ops []TransactionOp) (marks, error) {
 			} else if m.version < 0 {
 				m.version = req.Version
 			}
+		}
+		if mode.IsSequential() {
+			return nil, badArguments("an idempotent transaction cannot tell sequential nodes apart")
 		}
 		left[op.full] = m
 	}

@@ -78,24 +78,16 @@ func (b WatchedGetChildren) InBackground() Background[GetChildrenBuilder, Childr
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
 	w := b.watching.start(b.c, wire.Child, full)
-	return rootIfMissing(&operation[ChildrenResult]{
-		name: "getChildren", path: path, fault: err, undo: w.disarm,
-		call: func(e *epoch) *wire.Call {
-			call := childrenCall(full)
-			call.Watch = w.arm(e)
-			return call
-		},
-		read: func(_ int64, body []byte) (r ChildrenResult, err error) {
+	return withRoot(&operation[ChildrenResult]{
+		name: "getChildren", path: path, fault: err, watch: w,
+		request: func(e *epoch) *wire.Call { return w.on(childrenCall(full), e) },
+		decode: func(_ int64, body []byte) (r ChildrenResult, err error) {
 			var res jute.Children2Response
 			if err := decode(body, &res); err != nil {
 				return r, err
 			}
 			store(b.stat, Stat(res.Stat))
-			return ChildrenResult{res.Children, Stat(res.Stat), w.result()}, nil
+			return ChildrenResult{res.Children, Stat(res.Stat), w}, nil
 		},
 	}, b.c)
-}
-
-func childrenCall(full string) *wire.Call {
-	return &wire.Call{Op: jute.OpGetChildren2, Body: jute.Marshal(&jute.PathWatchRequest{Path: full})}
 }

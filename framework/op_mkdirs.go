@@ -15,50 +15,51 @@ type parents struct {
 	acl  []ACL      // nil: what the client's options say
 }
 
-// CreateContainers makes the node at path and those missing above it, as containers: nodes that the server removes when their last child
-// has gone. Those that are there already stay what they are. It is repeated as the retry policy says, which does no harm.
+// CreateContainers makes the node at path and those missing above it, as containers: nodes that the server removes when
+// their last child has gone. Nodes that exist already stay what they are. It is repeated as the retry policy says, which
+// does no harm.
 //
 // Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
 	return c.ensure(ctx, "createContainers", path, parents{mode: Container})
 }
 
-// Ensure makes the node at path and those missing above it, as persistent nodes without data. Those that are there already stay what they are, and
-// the usual case, that all of them are, costs one request. It is repeated as the retry policy says, which does no harm. Corresponds to Curator's
-// ZKPaths.mkdirs.
+// Ensure makes the node at path and those missing above it, as persistent nodes without data. Nodes that exist already
+// stay what they are. The usual case, that all of them exist, costs one request. It is repeated as the retry policy
+// says, which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
 func (c *Client) Ensure(ctx context.Context, path string) error {
 	return c.ensure(ctx, "ensure", path, parents{mode: Persistent})
 }
 
 func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
 	full, err := c.fullPath(path)
-	o := &operation[struct{}]{
-		name: name, path: path, fault: err, write: true,
-		call: func(*epoch) *wire.Call {
+	_, err = foreground(ctx, c, &operation[struct{}]{
+		name: name, path: path, fault: err, write: true, decode: nothing,
+		request: func(*epoch) *wire.Call {
 			if c.view.isChroot(full) {
 				return existsCall(full) // there or not, it is not made
 			}
 			return c.mkdir(full, p, true)
 		},
-		read: nothing,
-		wants: func(err error) bool {
-			return errors.Is(err, ErrNodeExists) || errors.Is(err, ErrNoNode)
-		},
-		next: func(ctx context.Context, e *epoch, err error) (v struct{}, again bool, _ error) {
-			if errors.Is(err, ErrNoNode) {
-				_, err = c.mkdirs(ctx, e, full, p)
-				return v, false, err
+		after: func(err error) step[struct{}] {
+			if !isAny(err, ErrNodeExists, ErrNoNode) {
+				return nil
 			}
-			return v, false, nil
+			return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, failed error) {
+				if errors.Is(err, ErrNoNode) {
+					_, failed = c.mkdirs(ctx, r.e, full, p)
+				}
+				return v, false, failed
+			}
 		},
-	}
-	_, err = foreground(ctx, c, o)
+	})
 	return err
 }
 
-// mkdirs makes the node at the full path and what is missing above, going up from it to the deepest ancestor that exists and down again in
-// one flight. So it asks for no right on ancestors that exist. made says whether the node itself was made, and not found. It is for a path that was found
-// missing, or for what is missing above: when all but the chroot is, it is the chroot, which is not made.
+// mkdirs makes the node at the full path and what is missing above. It goes up to the deepest ancestor that exists, and
+// makes what is below that in one flight, so it needs no right on ancestors that exist. made says whether the node
+// itself was made, and not found. It is for a path that was found missing, or for what is missing above: if all but the
+// chroot is there, it is the chroot, which is not made.
 func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (made bool, err error) {
 	for range rounds {
 		var below []string // missing ones, deepest first
@@ -107,16 +108,15 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 	return false, err
 }
 
-// mkdir makes one directory. Nearest says that it is the one asked for, and not one above it.
+// mkdir makes one directory. nearest says that it is the one asked for, and not one above it.
 func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
 	acl := wireACL(p.acl)
 	if p.acl == nil {
 		acl = c.aclForParent(path, nearest)
 	}
-	req := &jute.CreateRequest{Path: path, Data: []byte{}, ACL: acl, Flags: int32(p.mode)}
 	op := jute.OpCreate
 	if p.mode == Container {
 		op = jute.OpCreateContainer
 	}
-	return &wire.Call{Op: op, Body: jute.Marshal(req)}
+	return newCall(op, &jute.CreateRequest{Path: path, Data: []byte{}, ACL: acl, Flags: int32(p.mode)})
 }

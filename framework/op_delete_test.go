@@ -222,9 +222,9 @@ func TestCleanupsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		srv.Stop()
 		synctest.Wait()
-		j := &c.core.ops.janitor
+		j := &c.core.ops.cleanups
 		for i := range maxCleanups {
-			require.NoError(t, j.add(task{path: fmt.Sprintf("/%d", i), version: -1}))
+			require.NoError(t, j.add(cleanup{path: fmt.Sprintf("/%d", i), version: -1}))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -232,7 +232,7 @@ func TestCleanupsAreBounded(t *testing.T) {
 		assert.ErrorIs(t, err, ErrCleanupFull)
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, maxCleanups, c.PendingCleanups())
-		assert.LessOrEqual(t, j.running, maxJanitors)
+		assert.LessOrEqual(t, j.running, maxCleaners)
 	}, WithSessionTimeout(40*time.Second))
 }
 

@@ -32,13 +32,7 @@ func (b SyncBuilder) client() *Client { return b.c }
 func (b SyncBuilder) operation(path string) *operation[struct{}] {
 	full, err := b.c.fullPath(path)
 	return &operation[struct{}]{
-		name: "sync", path: path, fault: err,
-		call: func(*epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpSync, Body: jute.Marshal(&jute.PathRequest{Path: full})}
-		},
-		read: nothing,
+		name: "sync", path: path, fault: err, decode: nothing,
+		request: func(*epoch) *wire.Call { return newCall(jute.OpSync, &jute.PathRequest{Path: full}) },
 	}
 }
-
-// nothing reads an answer without a content.
-func nothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }

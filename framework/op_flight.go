@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/retry"
 )
 
-// Helpers over whole subtrees send their requests in flights: many at once, then a wait for all the answers. A flight that a lost connection has torn
-// is repeated whole, so it must consist of what does no harm when it is done twice.
+// Helpers over whole subtrees send their requests in flights: many at once, then a wait for all the answers. A flight
+// that is interrupted by a lost connection is repeated whole, so all of it must be harmless when it is done twice.
 const (
 	flightSize  = 512
-	flightBytes = 8 << 20 // of data in one flight, about: nobody knows how large they are before they are read
+	flightBytes = 8 << 20 // of data in one flight, about: their size is known when they have been read
 )
 
 // flight sends what calls makes, and repeats that as the retry policy says until there is an answer to each.
@@ -59,16 +58,4 @@ func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoc
 		return transient(err)
 	}))
 	return c.core.explain(err)
-}
-
-func dataCall(full string) *wire.Call {
-	return &wire.Call{Op: jute.OpGetData, Body: jute.Marshal(&jute.PathWatchRequest{Path: full})}
-}
-
-func existsCall(full string) *wire.Call {
-	return &wire.Call{Op: jute.OpExists, Body: jute.Marshal(&jute.PathWatchRequest{Path: full})}
-}
-
-func aclCall(full string) *wire.Call {
-	return &wire.Call{Op: jute.OpGetACL, Body: jute.Marshal(&jute.PathRequest{Path: full})}
 }
