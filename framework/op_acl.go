@@ -136,7 +136,6 @@ type SetACLBuilder struct {
 	c       *Client
 	version int32
 	acl     []ACL
-	stat    *Stat
 }
 
 // SetACL begins to replace a node's ACL. Corresponds to Curator's setACL.
@@ -147,9 +146,6 @@ func (b SetACLBuilder) WithVersion(version int32) SetACLBuilder { b.version = ve
 
 // WithACL gives the new ACL.
 func (b SetACLBuilder) WithACL(acl ...ACL) SetACLBuilder { b.acl = acl; return b }
-
-// StoringStatIn has the node's new Stat written to stat when the operation succeeds.
-func (b SetACLBuilder) StoringStatIn(stat *Stat) SetACLBuilder { b.stat = stat; return b }
 
 // ForPath replaces the ACL and returns the node's new Stat. After an unknown outcome it is repeated as the retry policy says; with a
 // version a repeat cannot take effect twice, and when it then meets ErrBadVersion the error is ErrConnectionLoss: it may have been our own.
@@ -170,7 +166,7 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 		err = badArguments("SetACL needs WithACL: a node without an ACL does not exist")
 	}
 	return withRoot(&operation[Stat]{
-		name: "setACL", path: path, fault: err, write: true, decode: statDecoder(b.stat), ambiguous: []error{ErrBadVersion},
+		name: "setACL", path: path, fault: err, write: true, decode: statDecoder, ambiguous: []error{ErrBadVersion},
 		request: func(*epoch) *wire.Call {
 			return newCall(jute.OpSetACL, &jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version})
 		},

@@ -37,9 +37,9 @@ func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
 }
 
 // WithWatch has the terminal return a watch for the next child that comes or goes and the deletion of the node.
-func (b GetChildrenBuilder) WithWatch() WatchedGetChildren {
+func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResult, []string] {
 	b.watching = watching{wanted: true}
-	return WatchedGetChildren{b}
+	return Watched[GetChildrenBuilder, ChildrenResult, []string]{b}
 }
 
 // ForPath returns the names of the children, in no particular order; ErrNoNode if there is no node.
@@ -55,25 +55,7 @@ func (b GetChildrenBuilder) InBackground() Background[GetChildrenBuilder, Childr
 
 func (b GetChildrenBuilder) client() *Client { return b.c }
 
-// WatchedGetChildren is a GetChildrenBuilder with a watch.
-type WatchedGetChildren struct{ b GetChildrenBuilder }
-
-// StoringStatIn is that of GetChildrenBuilder.
-func (b WatchedGetChildren) StoringStatIn(stat *Stat) WatchedGetChildren {
-	b.b = b.b.StoringStatIn(stat)
-	return b
-}
-
-// ForPath returns the names of the children and a watch; neither if there is an error.
-func (b WatchedGetChildren) ForPath(ctx context.Context, path string) ([]string, *Watch, error) {
-	r, err := foreground(ctx, b.b.c, b.b.operation(path))
-	return r.Names, r.Watch, err
-}
-
-// InBackground makes the terminal return at once.
-func (b WatchedGetChildren) InBackground() Background[GetChildrenBuilder, ChildrenResult] {
-	return Background[GetChildrenBuilder, ChildrenResult](b)
-}
+func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return r.Names, r.Watch }
 
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)

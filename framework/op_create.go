@@ -143,14 +143,14 @@ func (b CreateBuilder) fault(path string) error {
 		return badArguments("OrSetDataVersion(%d): a version counts from 0; -1 is any", b.orSetVer)
 	case b.protection && strings.HasSuffix(path, "/"):
 		return badArguments("WithProtection needs a name to put its prefix in front of")
-	case b.again && b.node.mode.IsSequential() && !b.protection:
+	case b.again && b.node.mode.sequential() && !b.protection:
 		return badArguments("Idempotent cannot tell sequential nodes apart; use WithProtection")
 	}
 	return nil
 }
 
 func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResult] {
-	full, err := b.c.fullPathOf(path, b.node.mode.IsSequential())
+	full, err := b.c.fullPathOf(path, b.node.mode.sequential())
 	if err == nil {
 		err = b.fault(path)
 	}
@@ -171,7 +171,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	case b.protection:
 		p := newProtected(cr)
 		o.request, o.doubt, o.debt = p.request, doubtSearches, p
-	case b.node.mode.IsSequential():
+	case b.node.mode.sequential():
 		o.doubt = doubtEnds
 	default:
 		if !b.orSet {
@@ -296,7 +296,7 @@ func (cr *creation) compare(ctx context.Context, r *run[CreateResult], met error
 // made says whether a node's Stat is that of one which this create may have made in the session of r.
 func (cr *creation) made(stat Stat, r *run[CreateResult]) bool {
 	owner := int64(0)
-	if cr.node.mode.IsEphemeral() {
+	if cr.node.mode.ephemeral() {
 		owner = r.e.wire.ID()
 	}
 	return stat.Version == 0 && stat.Czxid > r.before && stat.EphemeralOwner == owner

@@ -40,11 +40,11 @@ func (m CreateMode) String() string {
 
 func (m CreateMode) valid() bool { return m >= 0 && int(m) < len(createModeNames) }
 
-// IsEphemeral says whether nodes of this mode go with the session.
-func (m CreateMode) IsEphemeral() bool { return m == Ephemeral || m == EphemeralSequential }
+// ephemeral says whether nodes of this mode go with the session.
+func (m CreateMode) ephemeral() bool { return m == Ephemeral || m == EphemeralSequential }
 
-// IsSequential says whether the server appends a number to the name.
-func (m CreateMode) IsSequential() bool {
+// sequential says whether the server appends a number to the name.
+func (m CreateMode) sequential() bool {
 	return m == PersistentSequential || m == EphemeralSequential || m == PersistentSequentialTTL
 }
 

@@ -107,7 +107,7 @@ type protected struct {
 
 func newProtected(cr *creation) *protected {
 	return &protected{creation: cr, parent: zkpath.Parent(cr.full), name: zkpath.Base(cr.full),
-		ephemeral: cr.node.mode.IsEphemeral(), guid: zkpath.NewGUID()}
+		ephemeral: cr.node.mode.ephemeral(), guid: zkpath.NewGUID()}
 }
 
 func (p *protected) path() string { return zkpath.Join(p.parent, zkpath.Protect(p.guid, p.name)) }

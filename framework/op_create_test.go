@@ -42,7 +42,7 @@ func TestCreateModes(t *testing.T) {
 			var stat Stat
 			path, err := b.StoringStatIn(&stat).ForPath(t.Context(), tc.path, []byte("x"))
 			require.NoError(t, err, "%v", tc.mode)
-			if tc.mode.IsSequential() {
+			if tc.mode.sequential() {
 				n, ok := zkpath.Sequence(path)
 				assert.True(t, ok, path)
 				assert.True(t, strings.HasPrefix(path, tc.path) && len(path) == len(tc.path)+10, "%s for %s", path, tc.path)
@@ -309,7 +309,7 @@ func TestProtectedCreateOverASession(t *testing.T) {
 				require.NoError(t, err)
 				second := connected(t, c)
 				require.NotEqual(t, first.ID(), second.ID())
-				if mode.IsEphemeral() {
+				if mode.ephemeral() {
 					assert.Equal(t, second.ID(), stat.EphemeralOwner)
 				}
 				time.Sleep(2 * time.Minute)

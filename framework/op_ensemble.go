@@ -61,11 +61,6 @@ func (b WatchedGetConfig) ForEnsemble(ctx context.Context) (EnsembleConfig, *Wat
 	return r.Config, r.Watch, err
 }
 
-// InBackground makes the terminal return at once.
-func (b WatchedGetConfig) InBackground() BackgroundForEnsemble[GetConfigBuilder, ConfigResult] {
-	return BackgroundForEnsemble[GetConfigBuilder, ConfigResult](b)
-}
-
 func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 	top := &Client{}
 	if !b.c.none() {

@@ -32,9 +32,9 @@ func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder {
 }
 
 // WithWatch has the terminal return a watch for the creation, the next change or the deletion of the node.
-func (b ExistsBuilder) WithWatch() WatchedExists {
+func (b ExistsBuilder) WithWatch() Watched[ExistsBuilder, ExistsResult, *Stat] {
 	b.watching = watching{wanted: true}
-	return WatchedExists{b}
+	return Watched[ExistsBuilder, ExistsResult, *Stat]{b}
 }
 
 // ForPath returns the node's Stat, nil if there is no node.
@@ -50,19 +50,7 @@ func (b ExistsBuilder) InBackground() Background[ExistsBuilder, ExistsResult] {
 
 func (b ExistsBuilder) client() *Client { return b.c }
 
-// WatchedExists is an ExistsBuilder with a watch.
-type WatchedExists struct{ b ExistsBuilder }
-
-// ForPath returns the node's Stat, nil if there is no node, and a watch in either case; neither if there is an error.
-func (b WatchedExists) ForPath(ctx context.Context, path string) (*Stat, *Watch, error) {
-	r, err := foreground(ctx, b.b.c, b.b.operation(path))
-	return r.Stat, r.Watch, err
-}
-
-// InBackground makes the terminal return at once.
-func (b WatchedExists) InBackground() Background[ExistsBuilder, ExistsResult] {
-	return Background[ExistsBuilder, ExistsResult](b)
-}
+func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.Watch }
 
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)

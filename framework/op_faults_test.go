@@ -284,7 +284,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 						if err == nil {
 							mu.Lock()
 							defer mu.Unlock()
-							kept[path] = mode.IsEphemeral()
+							kept[path] = mode.ephemeral()
 						}
 					})
 				}

@@ -44,9 +44,9 @@ func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder {
 }
 
 // WithWatch has the terminal return a watch for the next change or the deletion of the node.
-func (b GetDataBuilder) WithWatch() WatchedGetData {
+func (b GetDataBuilder) WithWatch() Watched[GetDataBuilder, DataResult, []byte] {
 	b.watching = watching{wanted: true}
-	return WatchedGetData{b}
+	return Watched[GetDataBuilder, DataResult, []byte]{b}
 }
 
 // ForPath returns the node's data; ErrNoNode if there is no node.
@@ -62,25 +62,7 @@ func (b GetDataBuilder) InBackground() Background[GetDataBuilder, DataResult] {
 
 func (b GetDataBuilder) client() *Client { return b.c }
 
-// WatchedGetData is a GetDataBuilder with a watch.
-type WatchedGetData struct{ b GetDataBuilder }
-
-// StoringStatIn is that of GetDataBuilder.
-func (b WatchedGetData) StoringStatIn(stat *Stat) WatchedGetData {
-	b.b = b.b.StoringStatIn(stat)
-	return b
-}
-
-// ForPath returns the node's data and a watch; neither if there is an error.
-func (b WatchedGetData) ForPath(ctx context.Context, path string) ([]byte, *Watch, error) {
-	r, err := foreground(ctx, b.b.c, b.b.operation(path))
-	return r.Data, r.Watch, err
-}
-
-// InBackground makes the terminal return at once.
-func (b WatchedGetData) InBackground() Background[GetDataBuilder, DataResult] {
-	return Background[GetDataBuilder, DataResult](b)
-}
+func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.Watch }
 
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)

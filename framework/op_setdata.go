@@ -14,7 +14,6 @@ import (
 type SetDataBuilder struct {
 	c       *Client
 	version int32
-	stat    *Stat
 	pack    packing
 	again   bool
 }
@@ -40,9 +39,6 @@ func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return 
 // Curator's idempotent takes the next version with the same data for success, whoever wrote them and when.
 func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 
-// StoringStatIn has the node's new Stat written to stat when the operation succeeds.
-func (b SetDataBuilder) StoringStatIn(stat *Stat) SetDataBuilder { b.stat = stat; return b }
-
 // ForPath replaces the data and returns the node's new Stat. Nil data means the client's default data.
 //
 // After an unknown outcome it is repeated as the retry policy says. With a version a repeat cannot take effect twice; when it meets
@@ -65,7 +61,7 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 		data, err = b.c.outgoing(full, data, b.pack)
 	}
 	o := &operation[Stat]{
-		name: "setData", path: path, fault: err, write: true, decode: statDecoder(b.stat), ambiguous: []error{ErrBadVersion},
+		name: "setData", path: path, fault: err, write: true, decode: statDecoder, ambiguous: []error{ErrBadVersion},
 		request: func(*epoch) *wire.Call { return setDataCall(full, data, b.version) },
 	}
 	if b.again && b.version != -1 {
@@ -78,7 +74,6 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 				stat, same, err := b.c.compare(ctx, r.e, full, data)
 				switch {
 				case err == nil && same && stat.Version == b.version+1 && stat.Mzxid > r.before:
-					store(b.stat, stat)
 					return stat, false, nil
 				case unlessNoNode(err) == nil:
 					return v, false, met

@@ -36,13 +36,8 @@ func store(dst *Stat, s Stat) {
 }
 
 // statDecoder decodes replies that are a Stat and nothing else.
-func statDecoder(dst *Stat) func(int64, []byte) (Stat, error) {
-	return func(_ int64, body []byte) (Stat, error) {
-		var res jute.StatResponse
-		if err := decode(body, &res); err != nil {
-			return Stat{}, err
-		}
-		store(dst, Stat(res.Stat))
-		return Stat(res.Stat), nil
-	}
+func statDecoder(_ int64, body []byte) (Stat, error) {
+	var res jute.StatResponse
+	err := decode(body, &res)
+	return Stat(res.Stat), err
 }

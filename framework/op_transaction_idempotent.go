@@ -88,7 +88,7 @@ func marksOf(ops []TransactionOp) (marks, error) {
 		switch req := op.op.Request.(type) {
 		case *jute.CreateRequest:
 			mode = CreateMode(req.Flags)
-			m = mark{made: true, set: true, ephemeral: mode.IsEphemeral(), data: req.Data}
+			m = mark{made: true, set: true, ephemeral: mode.ephemeral(), data: req.Data}
 		case *jute.CreateTTLRequest:
 			mode = CreateMode(req.Flags)
 			m = mark{made: true, set: true, data: req.Data}
@@ -107,7 +107,7 @@ func marksOf(ops []TransactionOp) (marks, error) {
 				m.version = req.Version
 			}
 		}
-		if mode.IsSequential() {
+		if mode.sequential() {
 			return nil, badArguments("an idempotent transaction cannot tell sequential nodes apart")
 		}
 		left[op.full] = m

@@ -37,7 +37,7 @@ func TestIdempotentTransactionAfterALostReply(t *testing.T) {
 			assert.Equal(t, 1, lost.Hits(), name)
 			require.Len(t, results, len(ops), name)
 			for i, res := range results {
-				assert.Equal(t, ops[i].Path(), res.Path)
+				assert.Equal(t, ops[i].path, res.Path)
 				assert.NoError(t, res.Err)
 				if res.Op == "setData" {
 					assert.Equal(t, Stat(srv.Tree()[res.Path].Stat), res.Stat, name)

@@ -16,9 +16,6 @@ type TransactionOp struct {
 	fault error
 }
 
-// Path returns the path as it was given.
-func (op TransactionOp) Path() string { return op.path }
-
 // TransactionOps makes operations for a transaction.
 type TransactionOps struct{ c *Client }
 
@@ -63,7 +60,7 @@ func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = pack
 
 // ForPath makes the operation. Nil data means the client's default data.
 func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
-	full, err := b.c.fullPathOf(path, b.node.mode.IsSequential())
+	full, err := b.c.fullPathOf(path, b.node.mode.sequential())
 	if err == nil {
 		err = b.node.fault()
 	}

@@ -81,7 +81,7 @@ func TestTransactionFails(t *testing.T) {
 				var opErr *OpError
 				require.ErrorAs(t, err, &opErr, name)
 				assert.Equal(t, "transaction", opErr.Op)
-				assert.Equal(t, tc.bad.Path(), opErr.Path)
+				assert.Equal(t, tc.bad.path, opErr.Path)
 				var tx *TransactionError
 				require.ErrorAs(t, err, &tx, name)
 				assert.Equal(t, 2, tx.Index)

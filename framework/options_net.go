@@ -14,8 +14,8 @@ import (
 // Dialer opens a network connection. It must end when ctx does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// WithDialer says how a network connection is opened. TLS, if asked for, is put on top. Default: TCP with
-// keepalive; the name is resolved anew for each attempt.
+// WithDialer says how a network connection is opened. TLS, if asked for, is
+// put on top. Default: TCP with keepalive; the name is resolved anew for each attempt.
 func WithDialer(dial Dialer) Option {
 	return checked(dial != nil, func(o *options) { o.dial = dial },
 		"WithDialer", "the dialer is nil; leave the option out for TCP")

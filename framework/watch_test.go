@@ -65,11 +65,11 @@ func TestOneShotWatches(t *testing.T) {
 		exists.Stop()
 
 		var s Stat
-		data, changed, err := c.GetData().WithWatch().StoringStatIn(&s).ForPath(ctx, "/a")
+		data, changed, err := c.GetData().StoringStatIn(&s).WithWatch().ForPath(ctx, "/a")
 		require.NoError(t, err)
 		assert.Equal(t, "one", string(data))
 		assert.NotZero(t, s.Czxid)
-		names, listed, err := c.GetChildren().WithWatch().StoringStatIn(&s).ForPath(ctx, "/a")
+		names, listed, err := c.GetChildren().StoringStatIn(&s).WithWatch().ForPath(ctx, "/a")
 		require.NoError(t, err)
 		assert.Empty(t, names)
 		make1(t, other, "/a/x", "")

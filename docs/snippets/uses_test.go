@@ -200,7 +200,7 @@ var _ = []any{
 	(*framework.Session).Client,
 	(*framework.Session).Epoch,
 	framework.SessionOnly,
-	framework.SetACLBuilder.StoringStatIn,
+	framework.GetACLBuilder.StoringStatIn,
 	framework.SetACLBuilder.WithVersion,
 	new(framework.SetDataBuilder),
 	framework.SetDataBuilder.Compressed,
