@@ -1,9 +1,6 @@
 package framework
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // SignOfLife is what a client sends to show that it lives.
 type SignOfLife int8
@@ -15,15 +12,7 @@ const (
 	Heartbeat
 )
 
-func (s SignOfLife) String() string {
-	switch s {
-	case Ping:
-		return "ping"
-	case Heartbeat:
-		return "heartbeat"
-	}
-	return fmt.Sprintf("SignOfLife(%d)", int8(s))
-}
+func (s SignOfLife) String() string { return nameOf("SignOfLife", s, "ping", "heartbeat") }
 
 // RoundTrip is a sign of life and its answer.
 type RoundTrip struct {

@@ -53,18 +53,8 @@ const (
 	nodeLeave                  // let the clean-ups remove the node
 )
 
-type nodeStep struct {
-	state nodeState
-	event nodeEvent
-}
-
-type nodeMove struct {
-	state  nodeState
-	action nodeAction
-}
-
 // nodeMoves are the transitions of a protected create. What is not there changes nothing.
-var nodeMoves = map[nodeStep]nodeMove{
+var nodeMoves = map[when[nodeState, nodeEvent]]then[nodeState, nodeAction]{
 	{nodeAbsent, createSent}:            {nodeSent, nodeNoAction},
 	{nodeAbsent, createFailed}:          {nodeOver, nodeNoAction},
 	{nodeSent, createDone}:              {nodeTaken, nodeNoAction},
@@ -88,14 +78,14 @@ var nodeMoves = map[nodeStep]nodeMove{
 }
 
 func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
-	if move, ok := nodeMoves[nodeStep{s, ev}]; ok {
+	if move, ok := nodeMoves[when[nodeState, nodeEvent]{s, ev}]; ok {
 		return move.state, move.action
 	}
 	return s, nodeNoAction
 }
 
-// protected is a create that finds its node again, and removes it when nobody wants it any more. It is the debt of its
-// operation.
+// protected is a create that finds its node again, and removes it when nobody wants it any more. It is the
+// debt of its operation.
 type protected struct {
 	*creation
 	parent, name string // full path of the parent, name as asked for
@@ -119,8 +109,8 @@ func (p *protected) request(e *epoch) *wire.Call {
 	return call
 }
 
-// apply follows an event and carries out what it leads to, except for the search, which it returns. made is the path of
-// the node, where that is known. full is ErrCleanupFull if a clean-up was refused.
+// apply follows an event and carries out what it leads to, except for the search, which it returns. made is
+// the path of the node, where that is known. full is ErrCleanupFull if a clean-up was refused.
 func (p *protected) apply(ev nodeEvent, made ...string) (action nodeAction, full error) {
 	p.state, action = p.state.next(ev)
 	cleanups := &p.c.core.ops.cleanups
@@ -145,7 +135,7 @@ func (p *protected) apply(ev nodeEvent, made ...string) (action nodeAction, full
 }
 
 // recover implements debt.
-func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v CreateResult, done bool, err error) {
+func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v CreateResult, _ bool, _ error) {
 	ev := tryHere
 	if p.epoch != r.e {
 		ev = tryElsewhere
@@ -225,13 +215,14 @@ func (p *protected) failed(err error) error {
 	return err
 }
 
-// search looks for a protected node below parent in one flight: a committed write of our own, then the list. After the
-// write a list without the node is conclusive: whatever this session has sent before is decided by then, and visible.
-// The server's answer to the write does not matter, only that it went through the ensemble; a failed check does too.
+// search looks for a protected node below parent in one flight: a committed write of our own, then the list.
+// After the write a list without the node is conclusive: whatever this session has sent before is decided by
+// then, and visible. The server's answer to the write does not matter, only that it went through the
+// ensemble; a failed check does too.
 //
-// It returns the nodes' full paths, in the list's order. There is more than one only if a repeat was made when it should
-// not have been.
-func search(ctx context.Context, e *epoch, parent, guid string, expire func(*wire.Call) *wire.Call) ([]string, error) {
+// It returns the nodes' full paths, in the list's order. There is more than one only if a repeat was made
+// when it should not have been.
+func search(ctx context.Context, e *epoch, parent, guid string, expire expiry) ([]string, error) {
 	write := &wire.Call{Op: jute.OpMulti, Body: checks(parent)}
 	replies, err := awaitAll(ctx, e, expire(write), expire(childrenCall(parent)))
 	if err != nil {

@@ -24,8 +24,9 @@ type ExistsBuilder struct {
 // CheckExists begins to look whether a node exists. Corresponds to Curator's checkExists.
 func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
 
-// Watching has f called once, with the creation, the next change or the deletion of the node, or the end of the session; see
-// [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a watch that can be stopped.
+// Watching has f called once, with the creation, the next change or the deletion of the node, or the end of
+// the session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for
+// a watch that can be stopped.
 func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder {
 	b.watching = watching{wanted: f != nil, fn: f}
 	return b
@@ -53,7 +54,8 @@ func (b ExistsBuilder) client() *Client { return b.c }
 // WatchedExists is an ExistsBuilder with a watch.
 type WatchedExists struct{ b ExistsBuilder }
 
-// ForPath returns the node's Stat, nil if there is no node, and a watch in either case; neither if there is an error.
+// ForPath returns the node's Stat, nil if there is no node, and a watch in either case; neither if there is
+// an error.
 func (b WatchedExists) ForPath(ctx context.Context, path string) (*Stat, *Watch, error) {
 	r, err := foreground(ctx, b.b.c, b.b.operation(path))
 	return r.Stat, r.Watch, err

@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// ops is what the operations of all views of a client share: the goroutines of the callbacks, the clean-ups, and the
-// count of the goroutines that work for operations. The core closes it after its last session.
+// ops is what the operations of all views of a client share: the goroutines of the callbacks, the clean-ups,
+// and the count of the goroutines that work for operations. The core closes it after its last session.
 type ops struct {
 	log      *slog.Logger // of lines
 	workers  workers
@@ -41,7 +41,8 @@ func newOps(current func() *epoch, handler slog.Handler, chance *chance.Source) 
 	return o
 }
 
-// workers counts goroutines so that close can wait for them. Unlike a WaitGroup it may be asked for more while it is waited for.
+// workers counts goroutines so that close can wait for them. Unlike a WaitGroup it may be asked for more
+// while it is waited for.
 type workers struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
@@ -57,8 +58,8 @@ func (w *workers) init() {
 	w.idle = make(chan struct{})
 }
 
-// spawn runs f on a goroutine of its own. After close nobody waits for it any more: then it runs callbacks of operations
-// on a closed client.
+// spawn runs f on a goroutine of its own. After close nobody waits for it any more: then it runs callbacks of
+// operations on a closed client.
 func (w *workers) spawn(f func()) {
 	w.mu.Lock()
 	counted := !w.closed || w.n > 0
@@ -82,8 +83,8 @@ func (w *workers) done() {
 	}
 }
 
-// close returns when every goroutine has ended, and with them the last callback. The core calls it when the sessions
-// have ended, so that every operation has its answer.
+// close returns when every goroutine has ended, and with them the last callback. The core calls it when the
+// sessions have ended, so that every operation has its answer.
 func (w *workers) close() {
 	w.mu.Lock()
 	if !w.closed {
@@ -95,4 +96,117 @@ func (w *workers) close() {
 	}
 	w.mu.Unlock()
 	<-w.idle
+}
+
+// serial runs functions one after the other, in the order in which they were put in, on a goroutine that
+// lives as long as there are any. Putting in never waits, and never runs a function. A function that ends the
+// goroutine (runtime.Goexit) ends only itself: another goroutine goes on after it.
+type serial struct {
+	spawn func(func())
+
+	mu      sync.Mutex
+	queue   []batch // guarded by mu
+	taken   int     // batches taken off the queue; guarded by mu
+	running bool    // guarded by mu
+}
+
+// batch is what was put in at once, or a place that is kept for later.
+type batch struct {
+	calls []func()
+	kept  bool
+}
+
+func (s *serial) put(calls ...func()) {
+	if len(calls) > 0 {
+		s.mu.Lock()
+		s.queue = append(s.queue, batch{calls: calls})
+		s.goOn()
+	}
+}
+
+// keep takes a place in the queue, for fill. What is put in from now on runs after it.
+func (s *serial) keep() (place int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, batch{kept: true})
+	return s.taken + len(s.queue) - 1
+}
+
+// fill puts functions, or none, into a place that was kept, once.
+func (s *serial) fill(place int, calls ...func()) {
+	s.mu.Lock()
+	s.queue[place-s.taken] = batch{calls: calls}
+	s.goOn()
+}
+
+// goOn starts the goroutine if there is something to run and it does not run yet. It unlocks mu.
+func (s *serial) goOn() {
+	start := !s.running && !s.queue[0].kept
+	s.running = s.running || start
+	s.mu.Unlock()
+	if start {
+		s.spawn(s.run)
+	}
+}
+
+func (s *serial) run() {
+	done := false
+	defer func() {
+		if !done {
+			s.spawn(s.run)
+		}
+	}()
+	for f := s.next(); f != nil; f = s.next() {
+		f()
+	}
+	done = true
+}
+
+// next takes the next function out. It is nil, and nothing runs any more, if there is none, or the first
+// place is kept.
+func (s *serial) next() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) > 0 && !s.queue[0].kept {
+		first := &s.queue[0]
+		if len(first.calls) > 0 {
+			f := first.calls[0]
+			first.calls[0], first.calls = nil, first.calls[1:]
+			return f
+		}
+		*first, s.queue = batch{}, s.queue[1:]
+		s.taken++
+	}
+	if s.running = false; len(s.queue) == 0 {
+		s.queue = nil
+	}
+	return nil
+}
+
+// inbox is an unbounded queue for one goroutine, which owns it. put never waits.
+type inbox[T any] struct {
+	mu    sync.Mutex
+	queue []T           // guarded by mu
+	more  chan struct{} // has a token when there is something to take
+}
+
+func newInbox[T any]() *inbox[T] { return &inbox[T]{more: make(chan struct{}, 1)} }
+
+func (b *inbox[T]) put(v T) {
+	b.mu.Lock()
+	b.queue = append(b.queue, v)
+	b.mu.Unlock()
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
+}
+
+// take returns all that was put in since the last take.
+func (b *inbox[T]) take() []T {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.queue
+	b.queue = nil
+	return all
 }

@@ -35,7 +35,7 @@ func (c *core) track() {
 				if !transient(err) { // of the connection there are lines enough
 					c.log.Warn("cannot read the ensemble's configuration", "err", err)
 				}
-				sleep(ctx, c.cfg.connectTimeout)
+				c.pause(ctx, c.cfg.connectTimeout)
 			}
 			continue
 		}
@@ -43,7 +43,7 @@ func (c *core) track() {
 			told = now
 			c.complain(now)
 		}
-		sleep(ctx, trackPause)
+		c.pause(ctx, trackPause)
 		select {
 		case <-watch.C: // it has changed, or the session has ended
 		case <-ctx.Done():

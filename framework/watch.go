@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -31,21 +30,8 @@ const (
 )
 
 func (t EventType) String() string {
-	switch t {
-	case EventNodeCreated:
-		return "NodeCreated"
-	case EventNodeDeleted:
-		return "NodeDeleted"
-	case EventNodeDataChanged:
-		return "NodeDataChanged"
-	case EventNodeChildrenChanged:
-		return "NodeChildrenChanged"
-	case EventReset:
-		return "Reset"
-	case EventEnd:
-		return "End"
-	}
-	return fmt.Sprintf("EventType(%d)", int8(t))
+	return nameOf("EventType", t, "EventType(0)", "NodeCreated", "NodeDeleted", "NodeDataChanged",
+		"NodeChildrenChanged", "Reset", "End")
 }
 
 // Event is what a watch reports. It says that something has changed, not what it is now: read again.
