@@ -34,21 +34,17 @@ func TestHoldEndsWhileTheSessionIsLocked(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv, home := zktest.RunT(t), make(chan struct{})
 				var away atomic.Bool
-				c := dial(
-					t,
-					srv,
-					WithRule(rule),
-					WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-						if away.Load() { // so that nobody but the clock is on the way to anything
-							<-home
-						}
-						return srv.Dial(ctx, network, addr)
-					}),
-				)
+				c := dial(t, srv, WithRule(rule), WithDialer(func(
+					ctx context.Context, network, addr string,
+				) (net.Conn, error) {
+					if away.Load() { // so that nobody but the clock is on the way to anything
+						<-home
+					}
+					return srv.Dial(ctx, network, addr)
+				}))
 				s := connected(t, c)
 				holds := []*Hold{
-					hold(t, s, "/1", HoldOptions{Loss: SessionOnly}),
-					hold(t, s, "/2", HoldOptions{Loss: SessionOnly}),
+					hold(t, s, "/1", HoldOptions{Loss: SessionOnly}), hold(t, s, "/2", HoldOptions{Loss: SessionOnly}),
 					hold(t, s, "/3", HoldOptions{Loss: SessionOnly}),
 				}
 				time.Sleep(time.Second) // they watch their nodes

@@ -37,9 +37,7 @@ func TestSafetyFollowsTheServer(t *testing.T) {
 		assert.Equal(t, 10*time.Second-s.Margin, s.Remaining)
 
 		member := dial(
-			t,
-			zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble}),
-			WithSessionTimeout(30*time.Second),
+			t, zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble}), WithSessionTimeout(30*time.Second),
 		)
 		connected(t, member)
 		synctest.Wait()
@@ -111,9 +109,7 @@ func TestHeartbeatNoticesAStaleMember(t *testing.T) {
 		over(t, h, ErrSessionLost)
 		assert.Equal(t, left, time.Since(cut))
 		assert.Less(
-			t,
-			time.Since(cut),
-			4*time.Second-time.Second-500*time.Millisecond,
+			t, time.Since(cut), 4*time.Second-time.Second-500*time.Millisecond,
 			"before the leader can have expired the session",
 		)
 		<-s.Done()
@@ -127,8 +123,7 @@ func TestHeartbeatNoticesADeletedNode(t *testing.T) {
 		var holds []*Hold
 		for i := range 2*beatNodes + 10 {
 			holds = append(
-				holds,
-				hold(t, s, fmt.Sprintf("/lock%d", i), HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour}),
+				holds, hold(t, s, fmt.Sprintf("/lock%d", i), HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour}),
 			)
 		}
 		time.Sleep(5 * time.Second)
@@ -175,12 +170,8 @@ func TestTheFirstHeartbeatOfAHoldOnOldWrites(t *testing.T) {
 		t.Run(fmt.Sprint(old), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble, TickTime: 500 * time.Millisecond})
-				c := dial(
-					t,
-					srv,
-					WithSessionTimeout(time.Second),
-					WithServerTick(500*time.Millisecond),
-				) // two ticks: no heartbeat may be missed
+				// two ticks: no heartbeat may be missed
+				c := dial(t, srv, WithSessionTimeout(time.Second), WithServerTick(500*time.Millisecond))
 				s := connected(t, c)
 				for _, path := range []string{"/lock", "/other"} {
 					_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), path, nil)
@@ -330,17 +321,14 @@ func TestAHoldIsCertainAgainAfterASlowHook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv, began, d := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble}), 0, &diary{}
-				c := dial(
-					t,
-					srv,
-					WithSessionTimeout(4*time.Second),
-					WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
-						if began++; began == 1 {
-							slow(srv)
-						}
-						return ctx, func(err error) { d.add("%v", err) }
-					}}),
-				)
+				c := dial(t, srv, WithSessionTimeout(4*time.Second), WithHooks(Hooks{Hold: func(
+					ctx context.Context, _ HoldInfo,
+				) (context.Context, func(error)) {
+					if began++; began == 1 {
+						slow(srv)
+					}
+					return ctx, func(err error) { d.add("%v", err) }
+				}}))
 				s := connected(t, c)
 				h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
 				time.Sleep(time.Minute)

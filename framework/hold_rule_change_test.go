@@ -56,11 +56,7 @@ func TestNothingIsHeldBeforeTheServerHasSaidWhetherItStandsAlone(t *testing.T) {
 		srv := zktest.RunT(t)
 		srv.Inject(
 			zktest.Fault{
-				Op:         "getData",
-				PathPrefix: configPath,
-				Action:     zktest.ReplyError,
-				Err:        zktest.ErrThrottledOp,
-				Times:      3,
+				Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 3,
 			},
 		)
 		c := dial(t, srv, WithSessionTimeout(4*time.Second))
@@ -79,11 +75,7 @@ func TestAServerThatDoesNotSayIsTakenForAMember(t *testing.T) {
 		srv := zktest.RunT(t)
 		srv.Inject(
 			zktest.Fault{
-				Op:         "getData",
-				PathPrefix: configPath,
-				Action:     zktest.ReplyError,
-				Err:        zktest.ErrNoAuth,
-				Times:      -1,
+				Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1,
 			},
 		)
 		c := dial(t, srv, WithSessionTimeout(4*time.Second))
@@ -169,24 +161,18 @@ func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 		srv, stands, free := zktest.RunT(t), make(chan struct{}), make(chan struct{})
 		var slow atomic.Bool
 		var c *Client
-		c = dial(
-			t,
-			srv,
-			WithRule(RuleBound),
-			WithSessionTimeout(10*time.Second),
-			WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-				if slow.CompareAndSwap(
-					true,
-					false,
-				) { // the manager has heard of the loss, and is busy when it should hear of the connection
-					c.core.manager.inbox.put(func() {
-						close(stands)
-						<-free
-					})
-				}
-				return srv.Dial(ctx, network, addr)
-			}),
-		) // a member would have to be bound by 13 s
+		c = dial(t, srv, WithRule(RuleBound), WithSessionTimeout(10*time.Second), WithDialer(func(
+			ctx context.Context, network, addr string,
+		) (net.Conn, error) {
+			// the manager has heard of the loss, and is busy when it should hear of the connection
+			if slow.CompareAndSwap(true, false) {
+				c.core.manager.inbox.put(func() {
+					close(stands)
+					<-free
+				})
+			}
+			return srv.Dial(ctx, network, addr)
+		})) // a member would have to be bound by 13 s
 		s := connected(t, c)
 		h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
 		slow.Store(true)
@@ -195,11 +181,7 @@ func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 		synctest.Wait() // the server has said that it stands alone, and the client has not come to that yet
 		srv.Inject(
 			zktest.Fault{
-				Op:         "getData",
-				PathPrefix: configPath,
-				Action:     zktest.ReplyError,
-				Err:        zktest.ErrThrottledOp,
-				Times:      1,
+				Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 1,
 			},
 		)
 		srv.Cut(0)

@@ -34,15 +34,9 @@ func storm(t *testing.T, random *rand.Rand) {
 	}
 	srv := zktest.RunT(t, cfg)
 	timeout := time.Duration(4+random.IntN(30)) * time.Second
-	c := dial(
-		t,
-		srv,
-		WithSessionTimeout(timeout),
-		WithRetry(retry.RetryForever{Sleep: time.Second}),
-		WithFenceGrace(
-			time.Millisecond,
-		),
-	) // in virtual time the old session's end would come at the very instant of the loss
+	c := dial(t, srv, WithSessionTimeout(timeout), WithRetry(retry.RetryForever{Sleep: time.Second}),
+		// in virtual time the old session's end would come at the very instant of the loss
+		WithFenceGrace(time.Millisecond))
 	var mu sync.Mutex
 	alive := map[*Hold]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,12 +108,7 @@ func storm(t *testing.T, random *rand.Rand) {
 
 // held holds one node until it is lost, or for a while.
 func held(
-	ctx context.Context,
-	t *testing.T,
-	srv *zktest.Server,
-	c *Client,
-	path string,
-	mu *sync.Mutex,
+	ctx context.Context, t *testing.T, srv *zktest.Server, c *Client, path string, mu *sync.Mutex,
 	alive map[*Hold]bool,
 ) {
 	s, err := c.Session(ctx)

@@ -111,17 +111,15 @@ func TestNobodyIsConnectedWhenAHoldEndsWithTheConnection(t *testing.T) {
 		srv := zktest.RunT(t)
 		var c *Client
 		var seen []error
-		c = dial(
-			t,
-			srv,
-			WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
-				return ctx, func(error) {
-					over, cancel := context.WithCancel(context.Background())
-					cancel()
-					seen = append(seen, c.WaitConnected(over))
-				}
-			}}),
-		)
+		c = dial(t, srv, WithHooks(Hooks{Hold: func(
+			ctx context.Context, _ HoldInfo,
+		) (context.Context, func(error)) {
+			return ctx, func(error) {
+				over, cancel := context.WithCancel(context.Background())
+				cancel()
+				seen = append(seen, c.WaitConnected(over))
+			}
+		}}))
 		s := connected(t, c)
 		hold(t, s, "/strict", HoldOptions{Loss: SuspendedIsLoss})
 		srv.Cut(s.ID())
@@ -339,8 +337,7 @@ func TestEndedHoldsLeaveNoWatch(t *testing.T) {
 		first := hold(t, s, "/a", HoldOptions{})
 		for i := range 100 {
 			h, err := s.Hold(
-				t.Context(),
-				HoldOptions{Path: "/a", OwnWatchAfter: time.Duration(i%3) * time.Millisecond},
+				t.Context(), HoldOptions{Path: "/a", OwnWatchAfter: time.Duration(i%3) * time.Millisecond},
 			)
 			require.NoError(t, err)
 			time.Sleep(time.Duration(i%5) * time.Millisecond)

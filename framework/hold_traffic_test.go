@@ -73,7 +73,8 @@ func TestABurstOfOnesOwnCostsNoHold(t *testing.T) {
 					srv := zktest.RunT(t, story.cfg)
 					opts := append(
 						[]Option{WithSessionTimeout(6 * time.Second), WithRule(rule), WithStaleServerBound(time.Second)},
-						story.opts...)
+						story.opts...,
+					)
 					if story.rate > 0 {
 						opts = append(opts, WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 							conn, err := srv.Dial(ctx, network, addr)
@@ -133,8 +134,7 @@ func TestABusyConnectionIsNoMissingOne(t *testing.T) {
 		var all []*Pending[CreateResult]
 		for range 5000 {
 			all = append(
-				all,
-				c.Create().WithMode(PersistentSequential).InBackground().ForPath(context.Background(), "/n-", nil),
+				all, c.Create().WithMode(PersistentSequential).InBackground().ForPath(context.Background(), "/n-", nil),
 			)
 		}
 		quick, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -307,9 +307,7 @@ func TestNothingIsRepeatedWithoutAConnection(t *testing.T) {
 		WhileConnected(retry.RetryNTimes{Retries: 5, Sleep: time.Second}),
 	), WithConnectionTimeout(2*time.Second), WithSessionTimeout(40*time.Second))
 	assert.Equal(
-		t,
-		time.Second,
-		WhileConnected(retry.RetryOneTime{Sleep: time.Second}).NewBackOff().NextBackOff(),
+		t, time.Second, WhileConnected(retry.RetryOneTime{Sleep: time.Second}).NewBackOff().NextBackOff(),
 	)
 	assert.Negative(t, WhileConnected(nil).NewBackOff().NextBackOff())
 }
@@ -324,9 +322,7 @@ func TestRetryTakesOptions(t *testing.T) {
 		require.ErrorIs(
 			t,
 			c.Retry(
-				t.Context(),
-				op,
-				retry.WithRetryable(func(error) bool { return true }),
+				t.Context(), op, retry.WithRetryable(func(error) bool { return true }),
 				retry.WithNotify(func(error, time.Duration) { told++ }),
 			),
 			broken,

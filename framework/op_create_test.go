@@ -46,11 +46,7 @@ func TestCreateModes(t *testing.T) {
 				n, ok := zkpath.Sequence(path)
 				assert.True(t, ok, path)
 				assert.True(
-					t,
-					strings.HasPrefix(path, tc.path) && len(path) == len(tc.path)+10,
-					"%s for %s",
-					path,
-					tc.path,
+					t, strings.HasPrefix(path, tc.path) && len(path) == len(tc.path)+10, "%s for %s", path, tc.path,
 				)
 				assert.GreaterOrEqual(t, n, int64(0))
 			} else {
@@ -136,9 +132,7 @@ func TestCreateParentsReapedInBetween(t *testing.T) {
 			zktest.Fault{Op: "create2", PathPrefix: "/locks/x/node", After: 1, Times: 3, Action: zktest.Hold},
 		)
 		done := c.Create().CreatingParentContainersIfNeeded().InBackground().ForPath(
-			t.Context(),
-			"/locks/x/node",
-			nil,
+			t.Context(), "/locks/x/node", nil,
 		)
 		<-hold.Struck() // parents made, the second try waits
 		require.NoError(t, other.Delete().DeletingChildrenIfNeeded().ForPath(t.Context(), "/locks"))
@@ -150,11 +144,7 @@ func TestCreateParentsReapedInBetween(t *testing.T) {
 		// And always: it ends, with the truth.
 		srv.Inject(
 			zktest.Fault{
-				Op:         "create2",
-				PathPrefix: "/no",
-				Times:      -1,
-				Action:     zktest.ReplyError,
-				Err:        zktest.ErrNoNode,
+				Op: "create2", PathPrefix: "/no", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoNode,
 			},
 		)
 		_, err = c.Create().CreatingParentsIfNeeded().ForPath(t.Context(), "/no/x", nil)
@@ -240,42 +230,40 @@ func TestProtectedCreateAfterALostReply(t *testing.T) {
 	for _, mode := range []CreateMode{Ephemeral, EphemeralSequential, Persistent, PersistentSequential} {
 		for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
 			for _, background := range []bool{false, true} {
-				t.Run(
-					mode.String()+action.String()+map[bool]string{true: "InBackground"}[background],
-					func(t *testing.T) {
-						bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-							ctx := t.Context()
-							require.NoError(t, c.CreateContainers(ctx, "/locks"))
-							srv.ResetCounts()
-							srv.Inject(zktest.Fault{Op: "create2", Action: action})
-							var stat Stat
-							b := c.Create().WithMode(mode).WithProtection().StoringStatIn(&stat)
-							var path string
-							var err error
-							if background {
-								var r CreateResult
-								r, err = b.InBackground().ForPath(ctx, "/locks/lock-", nil).Wait(ctx)
-								path = r.Path
-								assert.Equal(t, stat, r.Stat)
-							} else {
-								path, err = b.ForPath(ctx, "/locks/lock-", nil)
-							}
-							require.NoError(t, err)
-							nodes := protectedNodes(srv)
-							require.Equal(t, []string{path}, nodes)
-							assert.Equal(t, Stat(srv.Tree()[path].Stat), stat)
-							assert.True(t, strings.HasPrefix(path, "/locks/_c_"))
-							want := map[string]int{"create2": 1, "multi": 1, "getChildren2": 1, "exists": 1}
-							if action == zktest.CutBefore {
-								want = map[string]int{"create2": 2, "multi": 1, "getChildren2": 1}
-							}
-							counts := writes(srv)
-							maps.DeleteFunc(counts, func(op string, _ int) bool { return op == "connect" || op == "getData" })
-							assert.Equal(t, want, counts)
-							assert.Zero(t, c.PendingCleanups())
-						})
-					},
-				)
+				name := mode.String() + action.String() + map[bool]string{true: "InBackground"}[background]
+				t.Run(name, func(t *testing.T) {
+					bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+						ctx := t.Context()
+						require.NoError(t, c.CreateContainers(ctx, "/locks"))
+						srv.ResetCounts()
+						srv.Inject(zktest.Fault{Op: "create2", Action: action})
+						var stat Stat
+						b := c.Create().WithMode(mode).WithProtection().StoringStatIn(&stat)
+						var path string
+						var err error
+						if background {
+							var r CreateResult
+							r, err = b.InBackground().ForPath(ctx, "/locks/lock-", nil).Wait(ctx)
+							path = r.Path
+							assert.Equal(t, stat, r.Stat)
+						} else {
+							path, err = b.ForPath(ctx, "/locks/lock-", nil)
+						}
+						require.NoError(t, err)
+						nodes := protectedNodes(srv)
+						require.Equal(t, []string{path}, nodes)
+						assert.Equal(t, Stat(srv.Tree()[path].Stat), stat)
+						assert.True(t, strings.HasPrefix(path, "/locks/_c_"))
+						want := map[string]int{"create2": 1, "multi": 1, "getChildren2": 1, "exists": 1}
+						if action == zktest.CutBefore {
+							want = map[string]int{"create2": 2, "multi": 1, "getChildren2": 1}
+						}
+						counts := writes(srv)
+						maps.DeleteFunc(counts, func(op string, _ int) bool { return op == "connect" || op == "getData" })
+						assert.Equal(t, want, counts)
+						assert.Zero(t, c.PendingCleanups())
+					})
+				})
 			}
 		}
 	}
@@ -291,12 +279,8 @@ func TestProtectedCreateRecoveryIsInterrupted(t *testing.T) {
 					require.NoError(t, c.CreateContainers(t.Context(), "/locks"))
 					srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
 					struck := srv.Inject(zktest.Fault{Op: op, Action: action})
-					path, err := c.Create().WithMode(
-						EphemeralSequential,
-					).WithProtection().ForPath(
-						t.Context(),
-						"/locks/lock-",
-						nil,
+					path, err := c.Create().WithMode(EphemeralSequential).WithProtection().ForPath(
+						t.Context(), "/locks/lock-", nil,
 					)
 					require.NoError(t, err)
 					assert.Equal(t, []string{path}, protectedNodes(srv))
@@ -339,14 +323,8 @@ func TestProtectedCreateOverASession(t *testing.T) {
 					srv.Expire(first.ID())
 				}()
 				var stat Stat
-				path, err := c.Create().WithMode(
-					mode,
-				).WithProtection().StoringStatIn(
-					&stat,
-				).ForPath(
-					t.Context(),
-					"/locks/lock-",
-					nil,
+				path, err := c.Create().WithMode(mode).WithProtection().StoringStatIn(&stat).ForPath(
+					t.Context(), "/locks/lock-", nil,
 				)
 				require.NoError(t, err)
 				second := connected(t, c)
@@ -372,12 +350,8 @@ func TestPinnedCreateOverASession(t *testing.T) {
 			<-lost.Struck()
 			srv.Expire(s.ID())
 		}()
-		_, err := s.Client().Create().WithMode(
-			EphemeralSequential,
-		).WithProtection().ForPath(
-			t.Context(),
-			"/locks/lock-",
-			nil,
+		_, err := s.Client().Create().WithMode(EphemeralSequential).WithProtection().ForPath(
+			t.Context(), "/locks/lock-", nil,
 		)
 		assert.ErrorIs(t, err, ErrSessionLost)
 		assert.ErrorIs(t, err, ErrConnectionLoss, "outcome unknown")
@@ -420,9 +394,9 @@ func TestProtectedCreateIsLeft(t *testing.T) {
 			zktest.Fault{Op: "getChildren2", Action: zktest.HoldReply},
 			func(srv *zktest.Server, i *zktest.Injection) { srv.Cut(0); i.Release() },
 		},
-		"while the server does not move": {zktest.Fault{Op: "create2", Action: zktest.HoldReply}, func(
-			srv *zktest.Server, i *zktest.Injection,
-		) {
+		"while the server does not move": {zktest.Fault{
+			Op: "create2", Action: zktest.HoldReply,
+		}, func(srv *zktest.Server, i *zktest.Injection) {
 			i.Release()
 			srv.Pause()
 			time.Sleep(time.Second)
@@ -442,11 +416,7 @@ func TestProtectedCreateIsLeft(t *testing.T) {
 						done := make(chan error, 1)
 						b := c.Create().WithMode(mode).WithProtection()
 						if background {
-							b.InBackground().ForPath(
-								ctx,
-								"/locks/lock-",
-								nil,
-							).Then(
+							b.InBackground().ForPath(ctx, "/locks/lock-", nil).Then(
 								func(_ CreateResult, err error) { done <- err },
 							)
 						} else {

@@ -26,9 +26,7 @@ var everyOperation = []struct {
 	do       func(ctx context.Context, c *Client) error
 }{
 	{
-		"exists",
-		"exists",
-		true,
+		"exists", "exists", true,
 		func(ctx context.Context, c *Client) error { return errOf(c.CheckExists().ForPath(ctx, "/a")) },
 	},
 	{"watched exists", "exists", true, func(ctx context.Context, c *Client) error {
@@ -36,9 +34,7 @@ var everyOperation = []struct {
 		return stopped(w, err)
 	}},
 	{
-		"getData",
-		"getData",
-		true,
+		"getData", "getData", true,
 		func(ctx context.Context, c *Client) error { return errOf(c.GetData().ForPath(ctx, "/a")) },
 	},
 	{"watched getData", "getData", true, func(ctx context.Context, c *Client) error {
@@ -46,9 +42,7 @@ var everyOperation = []struct {
 		return stopped(w, err)
 	}},
 	{
-		"getChildren",
-		"getChildren2",
-		true,
+		"getChildren", "getChildren2", true,
 		func(ctx context.Context, c *Client) error { return errOf(c.GetChildren().ForPath(ctx, "/a")) },
 	},
 	{"watched getChildren", "getChildren2", true, func(ctx context.Context, c *Client) error {
@@ -61,18 +55,14 @@ var everyOperation = []struct {
 	}},
 	{"sync", "sync", true, func(ctx context.Context, c *Client) error { return c.Sync().ForPath(ctx, "/a") }},
 	{
-		"getACL",
-		"getACL",
-		true,
+		"getACL", "getACL", true,
 		func(ctx context.Context, c *Client) error { return errOf(c.GetACL().ForPath(ctx, "/a")) },
 	},
 	{"setACL", "setACL", true, func(ctx context.Context, c *Client) error {
 		return errOf(c.SetACL().WithACL(OpenACL()...).ForPath(ctx, "/a"))
 	}},
 	{
-		"setData",
-		"setData",
-		true,
+		"setData", "setData", true,
 		func(ctx context.Context, c *Client) error { return errOf(c.SetData().ForPath(ctx, "/a", nil)) },
 	},
 	{"protected create", "create2", true, func(ctx context.Context, c *Client) error {
@@ -86,9 +76,7 @@ var everyOperation = []struct {
 	}},
 	{"ensure", "create", true, func(ctx context.Context, c *Client) error { return c.Ensure(ctx, "/a/f") }},
 	{
-		"getConfig",
-		"getData",
-		true,
+		"getConfig", "getData", true,
 		func(ctx context.Context, c *Client) error { return errOf(c.GetConfig().ForEnsemble(ctx)) },
 	},
 	{"walk", "multiRead", true, func(ctx context.Context, c *Client) error {
@@ -98,36 +86,26 @@ var everyOperation = []struct {
 		return nil
 	}},
 	{
-		"deleteRecursively",
-		"delete",
-		true,
+		"deleteRecursively", "delete", true,
 		func(ctx context.Context, c *Client) error { return c.DeleteRecursively(ctx, "/a/g") },
 	},
 	{
-		"createContainers",
-		"createContainer",
-		true,
+		"createContainers", "createContainer", true,
 		func(ctx context.Context, c *Client) error { return c.CreateContainers(ctx, "/a/c") },
 	},
 	{
-		"create",
-		"create2",
-		false,
+		"create", "create2", false,
 		func(ctx context.Context, c *Client) error { return errOf(c.Create().ForPath(ctx, "/a/z", nil)) },
 	},
 	{"sequential create", "create2", false, func(ctx context.Context, c *Client) error {
 		return errOf(c.Create().WithMode(EphemeralSequential).ForPath(ctx, "/a/s-", nil))
 	}},
 	{
-		"delete",
-		"delete",
-		false,
+		"delete", "delete", false,
 		func(ctx context.Context, c *Client) error { return c.Delete().ForPath(ctx, "/a/d") },
 	},
 	{
-		"quiet delete",
-		"delete",
-		true,
+		"quiet delete", "delete", true,
 		func(ctx context.Context, c *Client) error { return c.Delete().Quietly().ForPath(ctx, "/a/e") },
 	},
 	{"transaction", "multi", false, func(ctx context.Context, c *Client) error {
@@ -316,11 +294,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				kept := map[string]bool{}
 				var wg sync.WaitGroup
 				for range 200 {
-					start, leave := time.Duration(
-						rnd.IntN(10000),
-					)*time.Millisecond, time.Duration(
-						rnd.IntN(20_000),
-					)*time.Microsecond
+					start := time.Duration(rnd.IntN(10000)) * time.Millisecond
+					leave := time.Duration(rnd.IntN(20_000)) * time.Microsecond
 					mode := []CreateMode{EphemeralSequential, PersistentSequential, Ephemeral}[rnd.IntN(3)]
 					background, watch := rnd.IntN(2) == 0, rnd.IntN(4) == 0
 					wg.Go(func() {

@@ -51,9 +51,8 @@ func TestAReadHasNoUnknownOutcome(t *testing.T) {
 			}},
 		} {
 			connected(t, c)
-			hang := srv.Inject(
-				zktest.Fault{Op: read.op, PathPrefix: "/a", Action: zktest.HoldReply},
-			) // not the library's own question after a reconnect
+			// not the library's own question after a reconnect
+			hang := srv.Inject(zktest.Fault{Op: read.op, PathPrefix: "/a", Action: zktest.HoldReply})
 			ctx, cancel := context.WithCancel(t.Context())
 			got := make(chan error, 1)
 			go func() { got <- read.do(ctx) }()

@@ -22,10 +22,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *Client), o
 }
 
 func bubbleOf(
-	t *testing.T,
-	cfg zktest.Config,
-	f func(t *testing.T, srv *zktest.Server, c *Client),
-	opts ...Option,
+	t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server, c *Client), opts ...Option,
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,8 +213,7 @@ func TestBadInputIsNotSent(t *testing.T) {
 			t,
 			errOf(
 				c.Transaction(
-					ctx,
-					c.TransactionOp().SetData().ForPath("/a", big[:1<<19]),
+					ctx, c.TransactionOp().SetData().ForPath("/a", big[:1<<19]),
 					c.TransactionOp().SetData().ForPath("/a", big[:1<<19]),
 				),
 			),

@@ -71,7 +71,8 @@ func TestErrorsHaveClasses(t *testing.T) {
 		ErrNodeExists: classRefused, ErrNotReadOnly: classRefused, errUnwelcome: classRefused,
 		ErrClosed: classFinal, &ambiguousError{ErrNoNode, ErrNoNode}: classFinal, ErrSessionLost: classSession,
 		ErrConnectionLoss: classWay,
-		ErrNotConnected:   classWay, ErrThrottled: classWay, ErrSessionMoved: classWay, ErrOperationTimeout: classWay,
+		ErrNotConnected:   classWay, ErrThrottled: classWay, ErrSessionMoved: classWay,
+		ErrOperationTimeout:   classWay,
 		&cutOffError{size: 1}: classWay, &cutOffError{size: 1, final: true}: classRefused,
 	} {
 		assert.Equal(t, want, classOf(fmt.Errorf("wrapped: %w", err)), err.Error())

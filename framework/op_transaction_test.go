@@ -69,9 +69,7 @@ func TestTransactionFails(t *testing.T) {
 			"check":  {op.Check().ForPath("/none"), ErrNoNode, "check"},
 		} {
 			ops := []TransactionOp{
-				op.Create().ForPath("/new", nil),
-				op.SetData().ForPath("/a", []byte("x")),
-				tc.bad,
+				op.Create().ForPath("/new", nil), op.SetData().ForPath("/a", []byte("x")), tc.bad,
 				op.Delete().ForPath("/a/b"),
 			}
 			for _, background := range []bool{false, true} {

@@ -22,9 +22,7 @@ func TestInSession(t *testing.T) {
 		}))
 		mine := errors.New("mine")
 		assert.Equal(
-			t,
-			mine,
-			c.InSession(ctx, func(context.Context, *Session) error { return mine }),
+			t, mine, c.InSession(ctx, func(context.Context, *Session) error { return mine }),
 			"f's own error, as it is",
 		)
 		assert.ErrorIs(t, c.InSession(ctx, nil), ErrBadArguments)
@@ -47,19 +45,18 @@ func TestInSession(t *testing.T) {
 
 		// All of it again, as in Mode.RETRY.
 		var epochs []int64
-		require.NoError(
-			t,
-			retry.Do(ctx, retry.RetryNTimes{Retries: 3, Sleep: time.Second}, func(ctx context.Context) error {
-				return c.InSession(ctx, func(ctx context.Context, s *Session) error {
-					if epochs = append(epochs, s.Epoch()); len(epochs) == 1 {
-						srv.Expire(s.ID())
-						<-s.Done()
-						return mine
-					}
-					return nil
-				})
-			}, retry.WithRetryable(func(err error) bool { return errors.Is(err, ErrSessionLost) })),
-		)
+		require.NoError(t, retry.Do(ctx, retry.RetryNTimes{
+			Retries: 3, Sleep: time.Second,
+		}, func(ctx context.Context) error {
+			return c.InSession(ctx, func(ctx context.Context, s *Session) error {
+				if epochs = append(epochs, s.Epoch()); len(epochs) == 1 {
+					srv.Expire(s.ID())
+					<-s.Done()
+					return mine
+				}
+				return nil
+			})
+		}, retry.WithRetryable(func(err error) bool { return errors.Is(err, ErrSessionLost) })))
 		assert.Equal(t, []int64{epoch + 1, epoch + 2}, epochs)
 	})
 }

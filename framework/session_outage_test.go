@@ -80,8 +80,7 @@ func TestReasonOf(t *testing.T) {
 		),
 	)
 	assert.True(
-		t,
-		same("read tcp 10.1.1.1:34567->10.0.0.1:2181: reset", "read tcp 10.1.1.1:34568->10.0.0.2:2181: reset"),
+		t, same("read tcp 10.1.1.1:34567->10.0.0.1:2181: reset", "read tcp 10.1.1.1:34568->10.0.0.2:2181: reset"),
 	)
 	assert.True(t, same("no answer from the server for 999ms", "no answer from the server for 1.01s"))
 	assert.True(t, same("lookup zk1.example: no such host", "lookup zk2.example: no such host"))
@@ -106,18 +105,16 @@ func (r *records) Write(b []byte) (int, error) {
 // logging returns a logger and what takes its lines.
 func logging(level slog.Level) (*slog.Logger, func() []string) {
 	r := &records{began: time.Now()}
-	h := slog.NewTextHandler(
-		r,
-		&slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch a.Key {
-			case slog.TimeKey:
-				return slog.String("at", time.Since(r.began).Round(10*time.Millisecond).String())
-			case "session":
-				return slog.Attr{}
-			}
-			return a
-		}},
-	)
+	replace := func(_ []string, a slog.Attr) slog.Attr {
+		switch a.Key {
+		case slog.TimeKey:
+			return slog.String("at", time.Since(r.began).Round(10*time.Millisecond).String())
+		case "session":
+			return slog.Attr{}
+		}
+		return a
+	}
+	h := slog.NewTextHandler(r, &slog.HandlerOptions{Level: level, ReplaceAttr: replace})
 	return slog.New(h), func() []string {
 		synctest.Wait()
 		r.mu.Lock()

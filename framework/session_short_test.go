@@ -16,9 +16,10 @@ import (
 func TestSessionsThatEndAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
+		// with which a session begins
 		broken := srv.Inject(
 			zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired, Times: -1},
-		) // with which a session begins
+		)
 		c := dial(t, srv)
 		time.Sleep(time.Minute)
 		n := srv.Counts()["connect"]

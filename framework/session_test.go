@@ -123,10 +123,7 @@ func TestWipedServer(t *testing.T) {
 		require.NoError(t, c.Sync().ForPath(t.Context(), "/"))
 		srv.Wipe()
 		next(
-			StateChange{Connected, 1},
-			StateChange{Suspended, 1},
-			StateChange{Lost, 1},
-			StateChange{Reconnected, 2},
+			StateChange{Connected, 1}, StateChange{Suspended, 1}, StateChange{Lost, 1}, StateChange{Reconnected, 2},
 		)
 		_, err := c.Create().ForPath(t.Context(), "/b", nil)
 		assert.NoError(t, err)
