@@ -33,11 +33,12 @@
 //
 //	client.go            New, Close, WaitConnected
 //	options.go           the options, connstring.go the list of servers, dial.go connections and TLS
-//	state.go             the state machine as a pure function; states_subscribe.go its subscribers
-//	session.go           the goroutine that owns the epochs, and Session
-//	safety.go            which rule keeps holds safe; hold.go holds; heartbeat.go the writes of one of the rules
-//	call.go              how an operation is run; one file per operation
-//	walk.go              whole subtrees; deltree.go, dump.go and restore.go too, all by flight.go
+//	session.go           Session; session_epoch.go one session of the client, session_manager.go their owner
+//	session_state.go     the state machine as a pure function; session_board.go its subscribers
+//	hold.go              holds; hold_end.go how they end, hold_safety.go the rule that keeps them safe
+//	op.go                what an operation is, and what follows from an error; op_run.go runs it
+//	op_create.go …       one file per operation; op_cleanup.go what callers have left behind
+//	walk.go              whole subtrees; deltree.go, dump.go and restore.go too, by the flights of op_request.go
 //	servers.go           the list of servers; ensemble.go the ensemble's configuration
 //	hooks.go             hooks; health.go how the client is doing
 //	errors.go            the errors of operations; others are where they arise

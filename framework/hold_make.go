@@ -36,23 +36,21 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 }
 
 func (e *epoch) hold(ctx context.Context, full string, opt HoldOptions) (*Hold, error) {
-	certain := func() error { return e.certain(ctx, full, opt.Loss) }
-	if err := inRounds(certain); err != nil {
-		return nil, err
-	}
-	h := newHold(e, full, opt)
-	err := e.register(h)
-	if err == errUncertain { // the hook has taken its time
-		err = inRounds(func() error {
-			if err := certain(); err != nil {
-				return err
-			}
-			return e.register(h)
-		})
-	}
+	var h *Hold
+	err := inRounds(func() error {
+		if err := e.certain(ctx, full, opt.Loss); err != nil {
+			return err
+		}
+		if h == nil {
+			h = newHold(e, full, opt)
+		}
+		return e.register(h) // the hook may have taken its time
+	})
 	switch {
 	case err != nil:
-		h.End(err)
+		if h != nil {
+			h.End(err)
+		}
 		return nil, err
 	case opt.OwnWatchAfter < 0:
 		h.watchNode(true)
@@ -88,12 +86,10 @@ var errUncertain = fmt.Errorf("%w: by the time a hold is made it is not certain 
 // keep its caller, and the servers, busy for ever.
 const certainRounds = 8
 
-// inRounds calls try again while it says errUncertain.
+// inRounds calls try again while it returns errUncertain.
 func inRounds(try func() error) (err error) {
-	for range certainRounds {
-		if err = try(); err != errUncertain {
-			break
-		}
+	for n := 0; n == 0 || n < certainRounds && err == errUncertain; n++ {
+		err = try()
 	}
 	return err
 }

@@ -55,13 +55,9 @@ func (h *Hold) watchNode(join bool) {
 // fired handles an event of the own node. Whatever it is, the node has to be looked at again: another one may
 // be in its place.
 func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
-	h.mu.Lock()
-	if h.watch != w {
-		h.mu.Unlock()
+	if !h.disarmed(w) {
 		return
 	}
-	h.watch = nil
-	h.mu.Unlock()
 	switch ev.Type {
 	case jute.EventNodeDeleted:
 		h.lose(ErrNodeDeleted)
@@ -109,10 +105,13 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 	}
 }
 
-func (h *Hold) disarmed(w *wire.Watch) {
+// disarmed notes that a watch is not on the node any more; false if it is not the hold's.
+func (h *Hold) disarmed(w *wire.Watch) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.watch == w {
-		h.watch = nil
+	if h.watch != w {
+		return false
 	}
+	h.watch = nil
+	return true
 }

@@ -33,7 +33,7 @@ func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.sta
 // session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a
 // watch that can be stopped.
 func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
-	b.watching = watching{wanted: f != nil, fn: f}
+	b.watching = watched(f)
 	return b
 }
 
@@ -61,10 +61,7 @@ func (b GetChildrenBuilder) client() *Client { return b.c }
 type WatchedGetChildren struct{ b GetChildrenBuilder }
 
 // StoringStatIn is that of GetChildrenBuilder.
-func (b WatchedGetChildren) StoringStatIn(stat *Stat) WatchedGetChildren {
-	b.b = b.b.StoringStatIn(stat)
-	return b
-}
+func (b WatchedGetChildren) StoringStatIn(stat *Stat) WatchedGetChildren { b.b.stat = stat; return b }
 
 // ForPath returns the names of the children and a watch; neither if there is an error.
 func (b WatchedGetChildren) ForPath(ctx context.Context, path string) ([]string, *Watch, error) {

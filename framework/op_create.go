@@ -172,7 +172,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 		o.request = func(*epoch) *wire.Call { return existsCall(full) }
 		o.decode = func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
 	case b.protection:
-		p := newProtected(cr)
+		p := &protected{creation: cr, guid: zkpath.NewGUID()}
 		o.request, o.doubt, o.debt = p.request, doubtSearches, p
 	case b.node.mode.IsSequential():
 		o.doubt = doubtEnds

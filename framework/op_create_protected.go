@@ -88,19 +88,15 @@ func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
 // debt of its operation.
 type protected struct {
 	*creation
-	parent, name string // full path of the parent, name as asked for
-	ephemeral    bool
-	guid         string
-	state        nodeState
-	epoch        *epoch // of the last request
+	guid  string
+	state nodeState
+	epoch *epoch // of the last request
 }
 
-func newProtected(cr *creation) *protected {
-	return &protected{creation: cr, parent: zkpath.Parent(cr.full), name: zkpath.Base(cr.full),
-		ephemeral: cr.node.mode.IsEphemeral(), guid: zkpath.NewGUID()}
-}
-
-func (p *protected) path() string { return zkpath.Join(p.parent, zkpath.Protect(p.guid, p.name)) }
+func (p *protected) parent() string  { return zkpath.Parent(p.full) }
+func (p *protected) ephemeral() bool { return p.node.mode.IsEphemeral() }
+func (p *protected) name() string    { return zkpath.Protect(p.guid, zkpath.Base(p.full)) }
+func (p *protected) path() string    { return zkpath.Join(p.parent(), p.name()) }
 
 func (p *protected) request(e *epoch) *wire.Call {
 	call := single(p.node.request(p.c, p.path(), p.data))
@@ -114,8 +110,8 @@ func (p *protected) request(e *epoch) *wire.Call {
 func (p *protected) apply(ev nodeEvent, made ...string) (action nodeAction, full error) {
 	p.state, action = p.state.next(ev)
 	cleanups := &p.c.core.ops.cleanups
-	search := cleanup{path: p.parent, guid: p.guid, origin: p.epoch}
-	if p.ephemeral {
+	search := cleanup{path: p.parent(), guid: p.guid, origin: p.epoch}
+	if p.ephemeral() {
 		search.bound = p.epoch
 	}
 	switch action {
@@ -139,7 +135,7 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 	ev := tryHere
 	if p.epoch != r.e {
 		ev = tryElsewhere
-		if p.ephemeral {
+		if p.ephemeral() {
 			ev = tryAfterEnd
 		}
 	}
@@ -164,7 +160,7 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 
 // find returns the node that an earlier request has made; no path if there is none.
 func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat, err error) {
-	found, err := search(ctx, e, p.parent, p.guid, p.c.expiring)
+	found, err := search(ctx, e, p.parent(), p.guid, p.c.expiring)
 	if err != nil {
 		return "", stat, err
 	}
@@ -174,7 +170,7 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 		case errors.Is(err, ErrNoNode): // it was made, and somebody has deleted it since
 		case err != nil:
 			return "", stat, err
-		case p.ephemeral && res.Stat.EphemeralOwner != e.wire.ID():
+		case p.ephemeral() && res.Stat.EphemeralOwner != e.wire.ID():
 			_ = p.c.core.ops.cleanups.add(cleanup{path: path, version: -1}) // CURATOR-498
 		default:
 			return path, Stat(res.Stat), nil

@@ -40,10 +40,7 @@ func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = packNo; retur
 // Watching has f called once, with the next change or the deletion of the node, or the end of the session;
 // see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a watch that
 // can be stopped.
-func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder {
-	b.watching = watching{wanted: f != nil, fn: f}
-	return b
-}
+func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder { b.watching = watched(f); return b }
 
 // WithWatch has the terminal return a watch for the next change or the deletion of the node.
 func (b GetDataBuilder) WithWatch() WatchedGetData {
@@ -68,10 +65,7 @@ func (b GetDataBuilder) client() *Client { return b.c }
 type WatchedGetData struct{ b GetDataBuilder }
 
 // StoringStatIn is that of GetDataBuilder.
-func (b WatchedGetData) StoringStatIn(stat *Stat) WatchedGetData {
-	b.b = b.b.StoringStatIn(stat)
-	return b
-}
+func (b WatchedGetData) StoringStatIn(stat *Stat) WatchedGetData { b.b.stat = stat; return b }
 
 // ForPath returns the node's data and a watch; neither if there is an error.
 func (b WatchedGetData) ForPath(ctx context.Context, path string) ([]byte, *Watch, error) {

@@ -96,10 +96,12 @@ func newTransaction(ops []TransactionOp) *operation[txResults] {
 	return o
 }
 
-// makeRoot returns the step after a refusal because a namespace's root is missing.
+// makeRoot returns the step after a refusal because a namespace's root is missing: of an operation that would
+// make the root by itself.
 func (t transaction) makeRoot(err error) step[txResults] {
-	op := t.rootless(err)
-	if op == nil {
+	op := t.refusedBy(err)
+	if op == nil || !errors.Is(err, ErrNoNode) || op.c.view.namespace == "" ||
+		op.name != "create" && (op.name == "delete" || op.path != "/") {
 		return nil
 	}
 	return func(ctx context.Context, r *run[txResults]) (none txResults, again bool, _ error) {
@@ -122,17 +124,6 @@ func (t transaction) refusedBy(err error) *TransactionOp {
 		return nil
 	}
 	return &t[refused.Index]
-}
-
-// rootless returns the operation by which a transaction was refused, if by itself it would make the root of
-// its namespace; otherwise nil.
-func (t transaction) rootless(err error) *TransactionOp {
-	op := t.refusedBy(err)
-	if op == nil || !errors.Is(err, ErrNoNode) || op.c.view.namespace == "" ||
-		op.name != "create" && (op.name == "delete" || op.path != "/") {
-		return nil
-	}
-	return op
 }
 
 // decode returns the results, also those of a transaction that was refused: the reply's header says success

@@ -30,7 +30,7 @@ type desk struct {
 func newOps(current func() *epoch, handler slog.Handler, chance *chance.Source) *ops {
 	o := &ops{}
 	o.log = o.lines.logger(handler)
-	o.workers.init()
+	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
 	for _, s := range []*serial{
 		&o.desk.results, &o.desk.callbacks, &o.own.results, &o.own.callbacks, &o.hooks, &o.lines.queue,
 	} {
@@ -47,22 +47,16 @@ type workers struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	n      int           // goroutines running, guarded by mu
-	closed bool          // guarded by mu
-	idle   chan struct{} // closed when closed and n == 0
-}
-
-func (w *workers) init() {
-	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.idle = make(chan struct{})
+	mu   sync.Mutex
+	n    int           // goroutines running; guarded by mu
+	idle chan struct{} // nil before close, and closed when the last goroutine has ended; guarded by mu
 }
 
 // spawn runs f on a goroutine of its own. After close nobody waits for it any more: then it runs callbacks of
 // operations on a closed client.
 func (w *workers) spawn(f func()) {
 	w.mu.Lock()
-	counted := !w.closed || w.n > 0
+	counted := w.idle == nil || w.n > 0
 	if counted {
 		w.n++
 	}
@@ -78,7 +72,7 @@ func (w *workers) spawn(f func()) {
 func (w *workers) done() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.n--; w.n == 0 && w.closed {
+	if w.n--; w.n == 0 && w.idle != nil {
 		close(w.idle)
 	}
 }
@@ -87,15 +81,16 @@ func (w *workers) done() {
 // sessions have ended, so that every operation has its answer.
 func (w *workers) close() {
 	w.mu.Lock()
-	if !w.closed {
-		w.closed = true
+	if w.idle == nil {
+		w.idle = make(chan struct{})
 		w.cancel()
 		if w.n == 0 {
 			close(w.idle)
 		}
 	}
+	idle := w.idle
 	w.mu.Unlock()
-	<-w.idle
+	<-idle
 }
 
 // serial runs functions one after the other, in the order in which they were put in, on a goroutine that

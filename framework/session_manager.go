@@ -177,9 +177,10 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		if ev.ReadOnly {
 			in.kind = inReadOnly
 		}
+		held := len(e.held()) > 0 // a hold made from now on has written what it needs
 		m.apply(in, ev.Server, nil, nil)
 		c.isBack()
-		if standing := e.wire.Validity().Standing(); standing.Known && !standing.Alone {
+		if standing := e.wire.Validity().Standing(); held && standing.Known && !standing.Alone {
 			m.heartbeat() // else it is known in a moment whether there is need
 		}
 	case wire.Disconnected:

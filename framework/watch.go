@@ -77,6 +77,8 @@ type watching struct {
 	fn     func(Event)
 }
 
+func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} }
+
 // start makes the watch of one operation; nil if none is wanted, and every method of a nil Watch does nothing.
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	if !s.wanted {
