@@ -275,8 +275,9 @@ func (m *manager) probed(e *epoch, err error, again bool) {
 		e.refusals = 0
 		m.tell(e)
 	}
-	m.heartbeat() // first: a hold that waits for the rule has written what it needs
-	e.change(func() {})
+	e.change(func() {}) // wakes those who wait until the rule is known
+	m.stopBeating()
+	m.startBeating() // now, unless a hold has just written what it needs
 }
 
 // refusalPause is how long to wait after the nth refusal in a row that passes.
