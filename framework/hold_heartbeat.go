@@ -7,26 +7,28 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// The heartbeat rule: while something is held, a transaction that checks the nodes of the holds goes to the quorum every T/6. It proves that
-// the session lives (the session layer counts committed writes by itself), and it fails when a node is gone.
+// The heartbeat rule: while something is held, a transaction that checks the nodes of the holds goes to the
+// quorum every T/6. It proves that the session lives (the session layer counts committed writes by itself),
+// and it fails when a node is gone.
 
 const (
 	// beatNodes and beatBytes bound one heartbeat transaction; further nodes go into another.
 	beatNodes = 128
 	beatBytes = 64 << 10
-	// settleWrites is how many writes a new hold waits for at most: two are needed, one more if an old one stood in the way.
+	// settleWrites is how many writes a new hold waits for at most: two, and one more if an older write came in
+	// between.
 	settleWrites = 3
 )
 
-// startBeating begins the heartbeats if there is need and they are not going on. The first follows the last committed write as one heartbeat follows
-// another: the writes by which the hold is certain may be a while ago, and it does not live for another interval on top.
+// startBeating begins the heartbeats if there is need and they are not going on. The first is due one
+// interval after the last committed write, which may be a while ago: the hold counts from there.
 func (m *manager) startBeating() {
 	if e := m.core.epochLast(); !m.beating {
 		m.beatAfter(e, e.wire.Validity().SinceCommit())
 	}
 }
 
-// beatAfter sets the time of the next heartbeat, if there is need: the last was so long ago.
+// beatAfter sets the time of the next heartbeat, if there is need. ago is the time since the last one.
 func (m *manager) beatAfter(e *epoch, ago time.Duration) {
 	if every := e.plan().every; every > 0 && len(e.held()) > 0 {
 		m.beating = true
@@ -51,8 +53,8 @@ func (m *manager) heartbeat() {
 	}
 }
 
-// batches divides the holds among transactions. A hold whose node may not be checked is left out; if no other is there the root is checked,
-// by an empty batch.
+// batches divides the holds among transactions. A hold whose node may not be checked is left out; if there is
+// no other, the batch is empty, which checks the root.
 func batches(holds []*Hold) (out [][]*Hold) {
 	var batch []*Hold
 	size := 0
@@ -74,11 +76,12 @@ func batches(holds []*Hold) (out [][]*Hold) {
 	return out
 }
 
-// checks is the transaction that fails unless all the nodes exist.
+// checks returns the body of a transaction that fails unless all the nodes exist.
 func checks(paths ...string) []byte {
 	req := &jute.MultiRequest{}
 	for _, p := range paths {
-		req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: p, Version: -1}})
+		check := &jute.PathVersionRequest{Path: p, Version: -1}
+		req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpCheck, Request: check})
 	}
 	return jute.Marshal(req)
 }
@@ -113,7 +116,7 @@ func failure(r wire.Reply) (index int, code int32) {
 	res := jute.MultiResponse{Asked: beatNodes}
 	if jute.Unmarshal(r.Body, &res) == nil {
 		for i, one := range res.Results {
-			// Those in front of the failed one have code 0, those behind it RuntimeInconsistency.
+			// Those before the failed one have code 0, those after it RuntimeInconsistency.
 			if one.Op == jute.OpError && one.Err != jute.CodeOK && one.Err != jute.CodeRuntimeInconsistency {
 				return i, one.Err
 			}
@@ -122,7 +125,8 @@ func failure(r wire.Reply) (index int, code int32) {
 	return -1, r.Code
 }
 
-// failed ends the hold whose node is gone and sends the others again: a transaction that fails is no heartbeat.
+// failed ends the hold whose node is gone and sends the others again: a transaction that fails is no
+// heartbeat.
 func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
 		m.core.log.Warn("heartbeat refused", "epoch", e.n, "err", codeError(code))
@@ -133,7 +137,8 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	case jute.CodeNoNode:
 		h.lose(ErrNodeDeleted)
 	case jute.CodeNoAuth:
-		m.core.log.Warn("the heartbeat may not check the node of a hold: its deletion will only be noticed by a watch", "epoch", e.n, "path", h.path)
+		m.core.log.Warn("the heartbeat may not check the node of a hold: "+
+			"its deletion will only be noticed by a watch", "epoch", e.n, "path", h.path)
 		h.mu.Lock()
 		h.unlisted = true
 		h.mu.Unlock()

@@ -36,7 +36,9 @@ func TestSafetyFollowsTheServer(t *testing.T) {
 		assert.Zero(t, s.Bound)
 		assert.Equal(t, 10*time.Second-s.Margin, s.Remaining)
 
-		member := dial(t, zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble}), WithSessionTimeout(30*time.Second))
+		member := dial(
+			t, zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble}), WithSessionTimeout(30*time.Second),
+		)
 		connected(t, member)
 		synctest.Wait()
 		s = member.Safety()
@@ -106,7 +108,10 @@ func TestHeartbeatNoticesAStaleMember(t *testing.T) {
 		cut, left := time.Now(), h.Remaining()
 		over(t, h, ErrSessionLost)
 		assert.Equal(t, left, time.Since(cut))
-		assert.Less(t, time.Since(cut), 4*time.Second-time.Second-500*time.Millisecond, "before the leader can have expired the session")
+		assert.Less(
+			t, time.Since(cut), 4*time.Second-time.Second-500*time.Millisecond,
+			"before the leader can have expired the session",
+		)
 		<-s.Done()
 	})
 }
@@ -117,7 +122,9 @@ func TestHeartbeatNoticesADeletedNode(t *testing.T) {
 		s := connected(t, c)
 		var holds []*Hold
 		for i := range 2*beatNodes + 10 {
-			holds = append(holds, hold(t, s, fmt.Sprintf("/lock%d", i), HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour}))
+			holds = append(
+				holds, hold(t, s, fmt.Sprintf("/lock%d", i), HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour}),
+			)
 		}
 		time.Sleep(5 * time.Second)
 		gone := map[int]bool{0: true, 1: true, 77: true, beatNodes: true, 2*beatNodes + 9: true}
@@ -154,13 +161,17 @@ func TestHoldOnOldWrites(t *testing.T) {
 	})
 }
 
-// The first heartbeat of a hold that has had nothing to write follows the last write, which may be a while ago, and not the hold.
+// The first heartbeat of a hold that has had nothing to write follows the last write, which may be a while
+// ago, and not the hold.
 func TestTheFirstHeartbeatOfAHoldOnOldWrites(t *testing.T) {
-	for _, old := range []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, time.Second/heartbeats - time.Millisecond} {
+	for _, old := range []time.Duration{
+		0, 50 * time.Millisecond, 100 * time.Millisecond, time.Second/heartbeats - time.Millisecond,
+	} {
 		t.Run(fmt.Sprint(old), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble, TickTime: 500 * time.Millisecond})
-				c := dial(t, srv, WithSessionTimeout(time.Second), WithServerTick(500*time.Millisecond)) // two ticks: no heartbeat may be missed
+				// two ticks: no heartbeat may be missed
+				c := dial(t, srv, WithSessionTimeout(time.Second), WithServerTick(500*time.Millisecond))
 				s := connected(t, c)
 				for _, path := range []string{"/lock", "/other"} {
 					_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), path, nil)
@@ -277,14 +288,19 @@ func TestHoldCommitsAgainAfterACut(t *testing.T) {
 	}
 }
 
-// A server that is overloaded for a moment costs a new hold a moment, and not the place in line that it is for; nor does a node that may not be checked.
+// A server that is overloaded for a moment costs a new hold a moment, and not the place in line that it is
+// for; nor does a node that may not be checked.
 func TestHeartbeatsBeginDespiteRefusals(t *testing.T) {
-	for name, code := range map[string]zktest.Error{"throttled": zktest.ErrThrottledOp, "timeout": zktest.ErrRequestTimeout, "no right": zktest.ErrNoAuth} {
+	for name, code := range map[string]zktest.Error{
+		"throttled": zktest.ErrThrottledOp, "timeout": zktest.ErrRequestTimeout, "no right": zktest.ErrNoAuth,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv, c := heartbeatServer(t)
 				s := connected(t, c)
-				refused := srv.Inject(zktest.Fault{Op: "multi", PathPrefix: "/lock", Action: zktest.ReplyError, Err: code})
+				refused := srv.Inject(
+					zktest.Fault{Op: "multi", PathPrefix: "/lock", Action: zktest.ReplyError, Err: code},
+				)
 				h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
 				<-refused.Struck()
 				time.Sleep(time.Minute)
@@ -294,7 +310,8 @@ func TestHeartbeatsBeginDespiteRefusals(t *testing.T) {
 	}
 }
 
-// A hook that takes its time costs the writes by which the hold was certain, and not the session: there are new ones.
+// A hook that takes its time costs the writes by which the hold was certain, and not the session: there are
+// new ones.
 func TestAHoldIsCertainAgainAfterASlowHook(t *testing.T) {
 	for name, slow := range map[string]func(*zktest.Server){
 		"old writes":           func(*zktest.Server) { time.Sleep(10 * time.Second) },
@@ -304,7 +321,9 @@ func TestAHoldIsCertainAgainAfterASlowHook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv, began, d := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble}), 0, &diary{}
-				c := dial(t, srv, WithSessionTimeout(4*time.Second), WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
+				c := dial(t, srv, WithSessionTimeout(4*time.Second), WithHooks(Hooks{Hold: func(
+					ctx context.Context, _ HoldInfo,
+				) (context.Context, func(error)) {
 					if began++; began == 1 {
 						slow(srv)
 					}
@@ -323,7 +342,8 @@ func TestAHoldIsCertainAgainAfterASlowHook(t *testing.T) {
 	}
 }
 
-// A member that answers pings and commits nothing costs no hold that outlives a lost connection: there is time for another one.
+// A member that answers pings and commits nothing costs no hold that outlives a lost connection: there is
+// time for another one.
 func TestAMemberThatCommitsNothingCostsNoHold(t *testing.T) {
 	for _, timeout := range []time.Duration{6 * time.Second, 10 * time.Second, 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A hold that is lost by the clock is lost with its session, whoever was the first to look at the clock: what the session had must not stay in
-// anybody's way.
+// A hold that is lost by the clock is lost with its session, whoever was the first to look at the clock: what
+// the session had must not stay in anybody's way.
 func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
 	for name, look := range map[string]func(*Hold){
 		"nobody":    func(*Hold) {},
@@ -49,10 +49,15 @@ func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
 	}
 }
 
-// After a long pause of the process, or the machine's sleep, what the session's end has brought about is read before any timer fires. The cause is the end.
+// After a long pause of the process, or the machine's sleep, what the session's end has brought about is read
+// before any timer fires. The cause is the end.
 func TestTheCauseAfterAPauseIsTheSessionsEnd(t *testing.T) {
 	for name, strike := range map[string]func(*testing.T, *zktest.Server, *Session){
-		"its node is gone":       func(t *testing.T, srv *zktest.Server, _ *Session) { require.NoError(t, srv.Delete("/lock")) },
+		"its node is gone": func(
+			t *testing.T, srv *zktest.Server, _ *Session,
+		) {
+			require.NoError(t, srv.Delete("/lock"))
+		},
 		"its connection is gone": func(_ *testing.T, srv *zktest.Server, s *Session) { srv.Cut(s.ID()) },
 		"its session is gone":    func(_ *testing.T, srv *zktest.Server, s *Session) { srv.Expire(s.ID()) },
 	} {
@@ -72,7 +77,8 @@ func TestTheCauseAfterAPauseIsTheSessionsEnd(t *testing.T) {
 	}
 }
 
-// A hold whose session the server has called expired says so, also to whoever looks before the client has come to telling it.
+// A hold whose session the server has called expired says so, also to whoever looks before the client has
+// come to telling it.
 func TestTheCauseIsWhatEndedTheSession(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,7 +96,8 @@ func TestTheCauseIsWhatEndedTheSession(t *testing.T) {
 	}
 }
 
-// A machine that has slept for longer than the session lives: every way to ask says so at once, and who does not ask is told within a moment.
+// A machine that has slept for longer than the session lives: every way to ask says so at once, and who does
+// not ask is told within a moment.
 func TestAMachineThatHasSlept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

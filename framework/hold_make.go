@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,43 +10,48 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// Hold makes a hold of a right that the node at opt.Path stands for. The caller has found out, in this session, that the right is its own;
-// Hold sees to it that it notices when that ends.
+// Hold makes a hold of a right that the node at opt.Path stands for. The caller has found out, in this
+// session, that the right is its own.
 //
-// It waits, as long as ctx allows, for what the rule in force needs: once per session for the answer whether the server stands alone, and
-// under [RuleHeartbeat] for up to three committed writes, over lost connections and refusals that pass. Otherwise it returns at once and sends nothing. ctx is not the hold's.
+// It waits, as long as ctx allows, for what the rule in force needs: once per session for the answer whether
+// the server stands alone, and under [RuleHeartbeat] for up to three committed writes, over lost connections
+// and refusals that pass. Otherwise it returns at once and sends nothing. The end of ctx does not end the
+// hold.
 //
-// Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted, ErrTimeoutTooShort,
-// ErrInvalidPath, ErrNilContext, and ctx's.
+// Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted,
+// ErrTimeoutTooShort, ErrInvalidPath, ErrNilContext, and ctx's.
 func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	if s.none() {
 		return nil, opError("hold", opt.Path, ErrNoClient)
 	}
-	if err := checkContext(ctx); err != nil {
-		return nil, opError("hold", opt.Path, err)
-	}
 	full, err := s.c.fullPath(opt.Path)
+	if left := checkContext(ctx); left != nil {
+		err = left
+	}
 	if err != nil {
 		return nil, opError("hold", opt.Path, err)
 	}
-	certain := func() error { return s.e.certain(ctx, full, opt.Loss) }
-	if err := inRounds(certain); err != nil {
-		return nil, opError("hold", opt.Path, s.e.core.explain(err))
-	}
-	h := newHold(s.e, full, opt)
-	if err = s.e.register(h); err == errUncertain { // the hook has taken its time
-		err = inRounds(func() error {
-			if err := certain(); err != nil {
-				return err
-			}
-			return s.e.register(h)
-		})
-	}
-	if err != nil {
-		h.End(err)
-		return nil, opError("hold", opt.Path, s.e.core.explain(err))
-	}
+	h, err := s.e.hold(ctx, full, opt)
+	return h, opError("hold", opt.Path, s.e.core.explain(err))
+}
+
+func (e *epoch) hold(ctx context.Context, full string, opt HoldOptions) (*Hold, error) {
+	var h *Hold
+	err := inRounds(func() error {
+		if err := e.certain(ctx, full, opt.Loss); err != nil {
+			return err
+		}
+		if h == nil {
+			h = newHold(e, full, opt)
+		}
+		return e.register(h) // the hook may have taken its time
+	})
 	switch {
+	case err != nil:
+		if h != nil {
+			h.End(err)
+		}
+		return nil, err
 	case opt.OwnWatchAfter < 0:
 		h.watchNode(true)
 	case opt.OwnWatchAfter == 0:
@@ -56,7 +62,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	return h, nil
 }
 
-// certain returns nil when a hold would be certain, and errUncertain when it is to be asked again.
+// certain returns nil if a hold would be certain now, and errUncertain if it has to be called again.
 func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error {
 	if err := e.ready(ctx, loss); err != nil {
 		return err
@@ -70,21 +76,20 @@ func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error
 	case v.Lapsed():
 		return e.endCause()
 	}
-	return errUncertain // the rule has changed meanwhile, or the connection, or it was certain for a moment only
+	return errUncertain // the rule or the connection has changed, or it was certain for a moment only
 }
 
 // errUncertain says that a hold is not certain any more, in a session that goes on.
 var errUncertain = fmt.Errorf("%w: by the time a hold is made it is not certain any more", ErrTimeoutTooShort)
 
-// certainRounds is how often a hold is made certain. One that never is for long enough to be had would keep its caller, and the servers, busy for ever.
+// certainRounds bounds how often a hold is made certain: one that never stays certain until it is made would
+// keep its caller, and the servers, busy for ever.
 const certainRounds = 8
 
-// inRounds tries again what is uncertain.
+// inRounds calls try again while it returns errUncertain.
 func inRounds(try func() error) (err error) {
-	for range certainRounds {
-		if err = try(); err != errUncertain {
-			break
-		}
+	for n := 0; n == 0 || n < certainRounds && err == errUncertain; n++ {
+		err = try()
 	}
 	return err
 }
@@ -113,7 +118,8 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 	}
 }
 
-// register makes the hold the epoch's, unless it is too late. It looks at the clock last: a hook may have taken its time since the hold was certain.
+// register makes the hold the epoch's, unless it is too late. It looks at the clock last: a hook may have
+// taken its time since the hold was certain.
 func (e *epoch) register(h *Hold) error {
 	v := e.wire.Validity()
 	counted, late := v.Hold(), errUncertain
@@ -138,7 +144,7 @@ func (e *epoch) register(h *Hold) error {
 		}
 		return err
 	}
-	switch p, asked := e.settled(); { // whoever changes it from now on finds the hold
+	switch p, asked := e.settled(); { // a later change of the rule finds the hold
 	case p.refused != nil && asked:
 		endAll(p.refused, h)
 	case p.every > 0:
@@ -157,7 +163,8 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 		values = context.WithoutCancel(opt.Values)
 	}
 	if observer := e.core.cfg.observer; observer.Active() {
-		values, h.told = observer.hold(values, HoldInfo{Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID()})
+		info := HoldInfo{Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID()}
+		values, h.told = observer.hold(values, info)
 	}
 	inner, cancel := context.WithCancelCause(values)
 	h.ctx, h.fail = &holdContext{inner, h}, cancel
@@ -166,9 +173,10 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 	return h
 }
 
-// committed returns when the session lives by the rule in force. Under the heartbeat rule that takes two committed writes, recent enough to
-// last until the heartbeats have begun: those that are missing are made, one after the other. One that was lost with its connection is made again
-// on the next: it changes nothing. As with the heartbeats, a server that does not do it right now is asked again, and where the node may not be
+// committed returns when the session lives by the rule in force. Under the heartbeat rule that takes two
+// committed writes, recent enough to last until the heartbeats have begun. Those that are missing are made,
+// one after the other. One whose reply was lost is made again on the next connection: it changes nothing. As
+// with the heartbeats, a server that refuses for a passing reason is asked again, and if the node may not be
 // checked the root is.
 func (e *epoch) committed(ctx context.Context, path string) error {
 	for made, refused := 0, 0; made < settleWrites; made++ {
@@ -183,48 +191,36 @@ func (e *epoch) committed(ctx context.Context, path string) error {
 		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
 			return nil
 		}
-		switch r, err := e.write(ctx, checks(path)); {
-		case err != nil:
+		call := &wire.Call{Op: jute.OpMulti, Body: checks(path), Urgent: true, Patience: e.core.cfg.connectTimeout}
+		r, _, err := await(ctx, e, call, nil)
+		if err == nil && r.Err != nil && e.isOver(r.Err) {
+			err = e.endCause()
+		}
+		if err != nil {
 			return err
-		case r.Err != nil && e.isOver(r.Err):
-			return e.endCause()
-		case r.Err != nil && transient(replyError(r)):
+		}
+		if err = replyError(r); r.Err == nil {
+			_, code := failure(r)
+			err = codeError(code)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrNoNode):
+			return ErrNodeDeleted
+		case errors.Is(err, ErrNoAuth) && path != "/":
+			path = "/"
 			made--
-		case r.Err != nil:
-			return replyError(r)
-		default:
-			switch _, code := failure(r); {
-			case code == jute.CodeOK:
-			case code == jute.CodeNoNode:
-				return ErrNodeDeleted
-			case code == jute.CodeNoAuth && path != "/":
-				path = "/"
-				made--
-			case transient(codeError(code)):
-				made--
+		case transient(err):
+			if made--; r.Err == nil {
 				refused++
-				e.core.pause(ctx, e.core.chance.UpTo(min(10*time.Millisecond<<min(refused, 10), time.Second)))
-			default:
-				return codeError(code)
+				e.core.pause(ctx, e.core.refusalPause(refused))
 			}
+		default:
+			return err
 		}
 	}
 	if v := e.wire.Validity(); !v.Valid() && !v.Lapsed() {
 		return fmt.Errorf("%w: the servers take too long to commit a write", ErrTimeoutTooShort)
 	}
 	return nil
-}
-
-// write submits a transaction and waits for its reply.
-func (e *epoch) write(ctx context.Context, body []byte) (wire.Reply, error) {
-	reply := make(chan wire.Reply, 1)
-	call := &wire.Call{Op: jute.OpMulti, Body: body, Urgent: true, Patience: e.core.cfg.connectTimeout, Done: func(r wire.Reply) { reply <- r }}
-	e.wire.Submit(call)
-	select {
-	case r := <-reply:
-		return r, nil
-	case <-ctx.Done():
-		unsent := e.wire.Cancel(call, ctx.Err())
-		return wire.Reply{}, leftBy(ctx, !unsent)
-	}
 }

@@ -17,7 +17,9 @@ import (
 
 // Refusals that pass say nothing about the server: it is asked again, and what was known of it stands.
 func TestAnOverloadedServerIsAskedAgainWhetherItStandsAlone(t *testing.T) {
-	for name, code := range map[string]zktest.Error{"throttled": zktest.ErrThrottledOp, "timeout": zktest.ErrRequestTimeout} {
+	for name, code := range map[string]zktest.Error{
+		"throttled": zktest.ErrThrottledOp, "timeout": zktest.ErrRequestTimeout,
+	} {
 		for _, times := range []int{1, 3, 12} {
 			t.Run(fmt.Sprintf("%s %d times", name, times), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -29,7 +31,9 @@ func TestAnOverloadedServerIsAskedAgainWhetherItStandsAlone(t *testing.T) {
 					h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly}) // the second write
 					time.Sleep(time.Minute)                                  // both are old
 					require.Equal(t, RuleBound, c.Safety().Rule)
-					asked := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: code, Times: times})
+					asked := srv.Inject(
+						zktest.Fault{Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: code, Times: times},
+					)
 					srv.Cut(0)
 					<-asked.Struck()
 					for range 600 {
@@ -50,7 +54,11 @@ func TestAnOverloadedServerIsAskedAgainWhetherItStandsAlone(t *testing.T) {
 func TestNothingIsHeldBeforeTheServerHasSaidWhetherItStandsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
-		srv.Inject(zktest.Fault{Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 3})
+		srv.Inject(
+			zktest.Fault{
+				Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 3,
+			},
+		)
 		c := dial(t, srv, WithSessionTimeout(4*time.Second))
 		h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
 		s := c.Safety()
@@ -65,7 +73,11 @@ func TestNothingIsHeldBeforeTheServerHasSaidWhetherItStandsAlone(t *testing.T) {
 func TestAServerThatDoesNotSayIsTakenForAMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
-		srv.Inject(zktest.Fault{Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+		srv.Inject(
+			zktest.Fault{
+				Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1,
+			},
+		)
 		c := dial(t, srv, WithSessionTimeout(4*time.Second))
 		h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
 		assert.Equal(t, RuleHeartbeat, c.Safety().Rule)
@@ -74,7 +86,8 @@ func TestAServerThatDoesNotSayIsTakenForAMember(t *testing.T) {
 	})
 }
 
-// doneAndValidAgree watches a hold in fine steps until both have ended: at every instant at which nobody has anything left to do they say the same.
+// doneAndValidAgree watches a hold in fine steps until both have ended: at every instant at which nobody has
+// anything left to do they say the same.
 func doneAndValidAgree(t *testing.T, h *Hold) (lost time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -96,8 +109,9 @@ func doneAndValidAgree(t *testing.T, h *Hold) (lost time.Duration) {
 	}
 }
 
-// A standalone server comes back as a member, which is cut from the others right after that: it answers reads and pings, and no write. In whatever
-// phase that strikes, a hold ends before the others can have expired the session, and Done and Valid tell of it at one instant.
+// A standalone server comes back as a member, which is cut from the others right after that: it answers reads
+// and pings, and no write. In whatever phase that strikes, a hold ends before the others can have expired the
+// session, and Done and Valid tell of it at one instant.
 func TestAStandaloneServerBecomesAMemberThatIsCutOff(t *testing.T) {
 	for phase := range 20 {
 		t.Run(fmt.Sprint(phase), func(t *testing.T) {
@@ -140,14 +154,18 @@ func TestAStandaloneServerBecomesAMemberThatCommits(t *testing.T) {
 	}
 }
 
-// The answer of one connection's server is not taken for the next one's: what only a member would be refused is not lost while nobody has asked yet.
+// The answer of one connection's server is not taken for the next one's: what only a member would be refused
+// is not lost while nobody has asked yet.
 func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, stands, free := zktest.RunT(t), make(chan struct{}), make(chan struct{})
 		var slow atomic.Bool
 		var c *Client
-		c = dial(t, srv, WithRule(RuleBound), WithSessionTimeout(10*time.Second), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if slow.CompareAndSwap(true, false) { // the manager has heard of the loss, and is busy when it should hear of the connection
+		c = dial(t, srv, WithRule(RuleBound), WithSessionTimeout(10*time.Second), WithDialer(func(
+			ctx context.Context, network, addr string,
+		) (net.Conn, error) {
+			// the manager has heard of the loss, and is busy when it should hear of the connection
+			if slow.CompareAndSwap(true, false) {
 				c.core.manager.inbox.Put(func() {
 					close(stands)
 					<-free
@@ -161,7 +179,11 @@ func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 		srv.Cut(0)
 		<-stands
 		synctest.Wait() // the server has said that it stands alone, and the client has not come to that yet
-		srv.Inject(zktest.Fault{Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 1})
+		srv.Inject(
+			zktest.Fault{
+				Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 1,
+			},
+		)
 		srv.Cut(0)
 		time.Sleep(time.Second)
 		require.False(t, s.e.wire.Validity().Standing().Asked)

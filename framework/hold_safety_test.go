@@ -31,11 +31,20 @@ func TestDecide(t *testing.T) {
 		{"ensemble, the shortest with the usual tick", nil, 4 * s, false, RuleHeartbeat, 13 * s, 4 * s / 6, ""},
 		{"ensemble, three seconds", nil, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, ""},
 		{"ensemble, too short", nil, 2 * s, false, RuleHeartbeat, 13 * s, 2 * s / 6, "WithServerTick(1.4s)"},
-		{"a tick that is told is believed", []Option{WithServerTick(3 * s)}, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, "4.29s or more"},
-		{"the same with a faster tick", []Option{WithServerTick(500 * time.Millisecond)}, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, ""},
+		{
+			"a tick that is told is believed", []Option{WithServerTick(3 * s)}, 3 * s, false, RuleHeartbeat, 13 * s,
+			3 * s / 6, "4.29s or more",
+		},
+		{
+			"the same with a faster tick", []Option{WithServerTick(500 * time.Millisecond)}, 3 * s, false,
+			RuleHeartbeat, 13 * s, 3 * s / 6, "",
+		},
 		{"smaller bound", []Option{WithStaleServerBound(7 * s)}, 14 * s, false, RuleBound, 7 * s, 0, ""},
 		{"bound by choice", []Option{WithRule(RuleBound)}, 16 * s, false, RuleBound, 13 * s, 0, ""},
-		{"bound by choice without room", []Option{WithRule(RuleBound)}, 10 * s, false, RuleBound, 13 * s, 0, "RuleHeartbeat"},
+		{
+			"bound by choice without room", []Option{WithRule(RuleBound)}, 10 * s, false, RuleBound, 13 * s, 0,
+			"RuleHeartbeat",
+		},
 		{"bound by choice, standalone", []Option{WithRule(RuleBound)}, 4 * s, true, RuleBound, 0, 0, ""},
 		{"heartbeat by choice", []Option{WithRule(RuleHeartbeat)}, 40 * s, true, RuleHeartbeat, 0, 40 * s / 6, ""},
 		{"margin eats it up", []Option{WithSafetyMargin(3 * s)}, 4 * s, true, RuleBound, 0, 0, "WithSafetyMargin"},
@@ -70,7 +79,9 @@ func TestTooShortSaysWhatIsEnough(t *testing.T) {
 		return o.decide(timeout, false).refused
 	}
 	numbers := regexp.MustCompile(`to (\S+) or more, or say WithServerTick\((\S+)\)`)
-	for _, tick := range []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 10 * time.Second} {
+	for _, tick := range []time.Duration{
+		20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 10 * time.Second,
+	} {
 		for _, margin := range []Option{WithServerTick(tick), WithSafetyMargin(0), WithSafetyMargin(tick / 4)} {
 			err := refused(tick, WithServerTick(tick), margin)
 			require.ErrorIs(t, err, ErrTimeoutTooShort)
@@ -103,7 +114,8 @@ func TestWhatAHeartbeatCovers(t *testing.T) {
 	}
 }
 
-// A server that grants more than it was asked for says something about its tick; that is believed when it is longer than the usual one.
+// A server that grants more than it was asked for says something about its tick; that is believed when it is
+// longer than the usual one.
 func TestALongerTickIsFoundOut(t *testing.T) {
 	const s = time.Second
 	for _, tt := range []struct {
@@ -114,7 +126,8 @@ func TestALongerTickIsFoundOut(t *testing.T) {
 		{[]Option{WithSessionTimeout(6 * s)}, 6 * s, 2 * s},
 		{[]Option{WithSessionTimeout(3 * s)}, 4 * s, 2 * s},
 		{[]Option{WithSessionTimeout(4 * s)}, 6 * s, 3 * s},
-		{[]Option{WithSessionTimeout(s)}, 2 * s, 2 * s}, // two ticks of one second, or a shortest timeout of one tick
+		// two ticks of one second, or a shortest timeout of one tick
+		{[]Option{WithSessionTimeout(s)}, 2 * s, 2 * s},
 		{[]Option{WithSessionTimeout(60 * s)}, 20 * s, 2 * s},
 		{[]Option{WithSessionTimeout(4 * s), WithServerTick(s)}, 6 * s, s},
 	} {
@@ -127,8 +140,8 @@ func TestALongerTickIsFoundOut(t *testing.T) {
 	}
 }
 
-// What work has to stop in: a tenth of the session timeout or a second, whichever is less, under every rule, whether the servers expire the session or
-// the client closes it.
+// What work has to stop in: a tenth of the session timeout or a second, whichever is less, under every rule,
+// whether the servers expire the session or the client closes it.
 func TestTheTimeToStopIn(t *testing.T) {
 	for _, tt := range []struct{ timeout, bound, heartbeat, grace time.Duration }{
 		{50 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond},

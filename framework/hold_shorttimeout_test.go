@@ -11,8 +11,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Servers with a tick of one second and clients with a timeout of three hold what they want without being told of the tick, and a member that is cut off
-// from its leader, whose answers go on, does not fool them: the hold has ended before the node goes.
+// Servers with a tick of one second and clients with a timeout of three hold what they want without being
+// told of the tick, and a member that is cut off from its leader, whose answers go on, does not fool them:
+// the hold has ended before the node goes.
 func TestAShortTimeoutNeedsNoTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{TickTime: time.Second, SyncLimit: 10})

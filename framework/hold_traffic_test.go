@@ -29,7 +29,8 @@ func (l slowLine) Write(b []byte) (int, error) {
 	return l.Conn.Write(b)
 }
 
-// A client's own requests, however many, cost it neither its session nor what it holds: what keeps them alive goes in front, and not much is under way at once.
+// A client's own requests, however many, cost it neither its session nor what it holds: what keeps them alive
+// goes in front, and not much is under way at once.
 func TestABurstOfOnesOwnCostsNoHold(t *testing.T) {
 	reads := func(n int) func(c *Client) []*Pending[DataResult] {
 		return func(c *Client) (all []*Pending[DataResult]) {
@@ -56,17 +57,24 @@ func TestABurstOfOnesOwnCostsNoHold(t *testing.T) {
 		burst func(c *Client) []*Pending[DataResult]
 		opts  []Option
 	}{
-		"a server 25 ms away, and a small window": {delay: 25 * time.Millisecond, burst: reads(15_000), opts: []Option{WithWindow(100)}},
-		"a server 25 ms away":                     {delay: 25 * time.Millisecond, burst: reads(100_000)},
-		"a server that takes 2 ms for each":       {cfg: zktest.Config{Pace: 2 * time.Millisecond}, burst: reads(5_000)},
-		"a slow line and large requests":          {rate: 1 << 20, burst: large},
+		"a server 25 ms away, and a small window": {
+			delay: 25 * time.Millisecond, burst: reads(15_000), opts: []Option{WithWindow(100)},
+		},
+		"a server 25 ms away": {delay: 25 * time.Millisecond, burst: reads(100_000)},
+		"a server that takes 2 ms for each": {
+			cfg: zktest.Config{Pace: 2 * time.Millisecond}, burst: reads(5_000),
+		},
+		"a slow line and large requests": {rate: 1 << 20, burst: large},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, rule := range []Rule{RuleHeartbeat, RuleBound} {
 				synctest.Test(t, func(t *testing.T) {
 					story.cfg.EnsembleConfig = ensemble
 					srv := zktest.RunT(t, story.cfg)
-					opts := append([]Option{WithSessionTimeout(6 * time.Second), WithRule(rule), WithStaleServerBound(time.Second)}, story.opts...)
+					opts := append(
+						[]Option{WithSessionTimeout(6 * time.Second), WithRule(rule), WithStaleServerBound(time.Second)},
+						story.opts...,
+					)
 					if story.rate > 0 {
 						opts = append(opts, WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 							conn, err := srv.Dial(ctx, network, addr)
@@ -93,7 +101,8 @@ func TestABurstOfOnesOwnCostsNoHold(t *testing.T) {
 	}
 }
 
-// In a burst a new hold waits for its turn with the creation of its node, which is the caller's, and for nothing after that.
+// In a burst a new hold waits for its turn with the creation of its node, which is the caller's, and for
+// nothing after that.
 func TestAHoldIsMadeInFrontOfABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
@@ -116,14 +125,17 @@ func TestAHoldIsMadeInFrontOfABurst(t *testing.T) {
 	})
 }
 
-// The connection timeout is about waiting for a connection. Whoever waits for his turn on one waits for his turn.
+// The connection timeout is about waiting for a connection. Whoever waits for his turn on one waits for his
+// turn.
 func TestABusyConnectionIsNoMissingOne(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		srv.Delay(0, 25*time.Millisecond)
 		before := time.Now()
 		var all []*Pending[CreateResult]
 		for range 5000 {
-			all = append(all, c.Create().WithMode(PersistentSequential).InBackground().ForPath(context.Background(), "/n-", nil))
+			all = append(
+				all, c.Create().WithMode(PersistentSequential).InBackground().ForPath(context.Background(), "/n-", nil),
+			)
 		}
 		quick, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -199,7 +211,8 @@ func TestCloseWhileTheFirstConnectionIsMade(t *testing.T) {
 	})
 }
 
-// After the loss of a connection the first retry comes with the next one; those after it, and those after other errors, wait as the policy says.
+// After the loss of a connection the first retry comes with the next one; those after it, and those after
+// other errors, wait as the policy says.
 func TestTheFirstRetryComesWithTheReconnect(t *testing.T) {
 	policy := retry.RetryNTimes{Retries: 3, Sleep: time.Second}
 	for name, tc := range map[string]struct {
@@ -208,7 +221,9 @@ func TestTheFirstRetryComesWithTheReconnect(t *testing.T) {
 	}{
 		"one reply lost":   {zktest.Fault{Op: "exists", Action: zktest.LoseReply}, 0},
 		"two replies lost": {zktest.Fault{Op: "exists", Action: zktest.LoseReply, Times: 2}, time.Second},
-		"throttled":        {zktest.Fault{Op: "exists", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp}, time.Second},
+		"throttled": {
+			zktest.Fault{Op: "exists", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp}, time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -288,8 +303,12 @@ func TestNothingIsRepeatedWithoutAConnection(t *testing.T) {
 		_, err = patient.CheckExists().ForPath(t.Context(), "/")
 		require.ErrorIs(t, err, ErrNotConnected)
 		assert.Equal(t, 4*time.Second, time.Since(before))
-	}, WithRetry(WhileConnected(retry.RetryNTimes{Retries: 5, Sleep: time.Second})), WithConnectionTimeout(2*time.Second), WithSessionTimeout(40*time.Second))
-	assert.Equal(t, time.Second, WhileConnected(retry.RetryOneTime{Sleep: time.Second}).NewBackOff().NextBackOff())
+	}, WithRetry(
+		WhileConnected(retry.RetryNTimes{Retries: 5, Sleep: time.Second}),
+	), WithConnectionTimeout(2*time.Second), WithSessionTimeout(40*time.Second))
+	assert.Equal(
+		t, time.Second, WhileConnected(retry.RetryOneTime{Sleep: time.Second}).NewBackOff().NextBackOff(),
+	)
 	assert.Negative(t, WhileConnected(nil).NewBackOff().NextBackOff())
 }
 
@@ -300,7 +319,14 @@ func TestRetryTakesOptions(t *testing.T) {
 		op := func(context.Context) error { tries++; return broken }
 		require.ErrorIs(t, c.Retry(t.Context(), op), broken)
 		assert.Equal(t, 1, tries, "no error of the way to the server")
-		require.ErrorIs(t, c.Retry(t.Context(), op, retry.WithRetryable(func(error) bool { return true }), retry.WithNotify(func(error, time.Duration) { told++ })), broken)
+		require.ErrorIs(
+			t,
+			c.Retry(
+				t.Context(), op, retry.WithRetryable(func(error) bool { return true }),
+				retry.WithNotify(func(error, time.Duration) { told++ }),
+			),
+			broken,
+		)
 		assert.Equal(t, 1+3, tries)
 		assert.Equal(t, 2, told)
 	}, WithRetry(retry.RetryNTimes{Retries: 2}))

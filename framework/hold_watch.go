@@ -9,13 +9,14 @@ import (
 
 const (
 	ownWatchAfter = 50 * time.Millisecond
-	// lookAgain is when to look at the own node again after the server has refused to show it for a passing reason.
+	// lookAgain is the pause before the own node is read again after a refusal for a passing reason.
 	lookAgain = time.Second
-	// watchLeft is how long the watch stays on the node of a hold that was given back: for its deletion, which uses the watch up without a request.
+	// watchLeft is how long the watch stays on the node after a release: the deletion, which usually follows,
+	// uses the watch up without a request.
 	watchLeft = time.Second
 )
 
-// due is for the timer: it is time to look at the own node, or, after the end, not to watch it any more.
+// due is called by the timer: to look at the own node, or, after the end, to remove the watch.
 func (h *Hold) due() {
 	h.mu.Lock()
 	ended, watch := h.cause != nil, h.watch
@@ -28,7 +29,8 @@ func (h *Hold) due() {
 	}
 }
 
-// watchNode looks at the own node and arms a watch on it; with join, an existing watch of this session is enough.
+// watchNode looks at the own node and arms a watch on it; with join, an existing watch of this session is
+// enough.
 func (h *Hold) watchNode(join bool) {
 	w := &wire.Watch{Kind: wire.Data, Path: h.path}
 	w.Fn = func(ev wire.WatchEvent) { h.fired(w, ev) }
@@ -50,15 +52,12 @@ func (h *Hold) watchNode(join bool) {
 	}
 }
 
-// fired handles an event of the own node. Whatever it is, the node has to be looked at again: another one may be in its place.
+// fired handles an event of the own node. Whatever it is, the node has to be looked at again: another one may
+// be in its place.
 func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
-	h.mu.Lock()
-	if h.watch != w {
-		h.mu.Unlock()
+	if !h.disarmed(w) {
 		return
 	}
-	h.watch = nil
-	h.mu.Unlock()
 	switch ev.Type {
 	case jute.EventNodeDeleted:
 		h.lose(ErrNodeDeleted)
@@ -92,10 +91,12 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 			h.lose(ErrNodeDeleted)
 		}
 	case r.Code == jute.CodeNoAuth:
-		h.e.core.log.Warn("a hold may not look at its own node: its deletion will not be noticed", "epoch", h.e.n, "path", h.path)
+		h.e.core.log.Warn("a hold may not look at its own node: its deletion will not be noticed",
+			"epoch", h.e.n, "path", h.path)
 		h.disarmed(w)
 	default:
-		h.e.core.log.Warn("cannot look at the node of a hold; trying again", "epoch", h.e.n, "path", h.path, "err", err)
+		h.e.core.log.Warn("cannot look at the node of a hold; trying again",
+			"epoch", h.e.n, "path", h.path, "err", err)
 		h.disarmed(w)
 		h.timer.Reset(lookAgain)
 		if h.why() != nil {
@@ -104,10 +105,13 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 	}
 }
 
-func (h *Hold) disarmed(w *wire.Watch) {
+// disarmed notes that a watch is not on the node any more; false if it is not the hold's.
+func (h *Hold) disarmed(w *wire.Watch) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.watch == w {
-		h.watch = nil
+	if h.watch != w {
+		return false
 	}
+	h.watch = nil
+	return true
 }

@@ -76,7 +76,7 @@ func (c *core) track() {
 				if !transient(err) { // else the connection's own log lines say it
 					c.log.Warn("cannot read the ensemble's configuration", "err", err)
 				}
-				sleep(ctx, c.cfg.connectTimeout)
+				c.pause(ctx, c.cfg.connectTimeout)
 			}
 			continue
 		}
@@ -84,7 +84,7 @@ func (c *core) track() {
 			told = now
 			c.complain(now)
 		}
-		sleep(ctx, trackPause)
+		c.pause(ctx, trackPause)
 		select {
 		case <-watch.C: // it has changed, or the session has ended
 		case <-ctx.Done():

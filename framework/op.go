@@ -72,6 +72,17 @@ type debt[T any] interface {
 	failed(err error) error
 }
 
+// when and then are the two halves of a transition, in tables of state machines.
+type when[S, E any] struct {
+	state S
+	event E
+}
+
+type then[S, A any] struct {
+	state  S
+	action A
+}
+
 // rounds bounds how often an operation of several steps begins again because others undo its steps.
 const rounds = 16
 

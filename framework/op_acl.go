@@ -22,8 +22,8 @@ const (
 	PermAll    = Perm(jute.PermAll)
 )
 
-// ACL grants permissions to an identity. Schemes of a plain server are "world" (id "anyone"), "auth" (id "", whoever creates),
-// "digest" (id "user:hash") and "ip" (id "10.0.0.0/8").
+// ACL grants permissions to an identity. Schemes of a plain server are "world" (id "anyone"), "auth" (id "",
+// whoever creates), "digest" (id "user:hash") and "ip" (id "10.0.0.0/8").
 type ACL struct {
 	Perms  Perm
 	Scheme string
@@ -39,15 +39,15 @@ func ReadACL() []ACL { return []ACL{{PermRead, "world", "anyone"}} }
 // CreatorACL allows everything to the identities of the client that creates the node, and nothing to others.
 func CreatorACL() []ACL { return []ACL{{PermAll, "auth", ""}} }
 
-// DigestACL grants permissions to whoever proves to be the user with the password. Only a hash goes into the tree.
+// DigestACL grants permissions to clients that know the user's password. Only a hash goes into the tree.
 func DigestACL(perms Perm, user, password string) ACL {
 	sum := sha1.Sum([]byte(user + ":" + password))
 	return ACL{perms, "digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
-// ACLProvider says which ACL a new node gets, unless the operation names one. It is asked with the full path, chroot and namespace
-// included, may be called from several goroutines at once and must not block. Nil or an empty result means OpenACL.
-// Corresponds to Curator's ACLProvider.
+// ACLProvider says which ACL a new node gets, unless the operation names one. It is asked with the full path,
+// chroot and namespace included, may be called from several goroutines at once and must not block. Nil or an
+// empty result means OpenACL. Corresponds to Curator's ACLProvider.
 type ACLProvider func(path string) []ACL
 
 func wireACL(acl []ACL) []jute.ACL {
@@ -68,13 +68,13 @@ func (c *Client) aclFor(full string) []jute.ACL {
 	return wireACL(OpenACL())
 }
 
-// aclForParent returns the ACL of a missing parent. Nearest says that what was asked for lies directly in it.
+// aclForParent returns the ACL of a missing parent. nearest says that the node asked for lies directly in it.
 func (c *Client) aclForParent(full string, nearest bool) []jute.ACL {
 	cfg := &c.core.cfg
 	switch {
 	case cfg.directoryACL == nil:
 		return c.aclFor(full)
-	case nearest || full == c.view.prefix(): // the root of a namespace has what every directory in it has
+	case nearest || full == c.view.prefix(): // the root of a namespace is a directory as well
 		return wireACL(cfg.directoryACL)
 	}
 	return wireACL(cfg.aboveACL)
@@ -141,14 +141,16 @@ type SetACLBuilder struct {
 // SetACL begins to replace a node's ACL. Corresponds to Curator's setACL.
 func (c *Client) SetACL() SetACLBuilder { return SetACLBuilder{c: c, version: -1} }
 
-// WithVersion has the operation fail with ErrBadVersion unless the ACL has this version (Stat.Aversion). Default -1: any.
+// WithVersion has the operation fail with ErrBadVersion unless the ACL has this version (Stat.Aversion).
+// Default -1: any.
 func (b SetACLBuilder) WithVersion(version int32) SetACLBuilder { b.version = version; return b }
 
 // WithACL gives the new ACL.
 func (b SetACLBuilder) WithACL(acl ...ACL) SetACLBuilder { b.acl = acl; return b }
 
-// ForPath replaces the ACL and returns the node's new Stat. After an unknown outcome it is repeated as the retry policy says; with a
-// version a repeat cannot take effect twice, and when it then meets ErrBadVersion the error is ErrConnectionLoss: it may have been our own.
+// ForPath replaces the ACL and returns the node's new Stat. After an unknown outcome it is repeated as the
+// retry policy says; with a version a repeat cannot take effect twice, and when it then meets ErrBadVersion
+// the error is ErrConnectionLoss: it may have been our own.
 func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
 	return foreground(ctx, b.c, b.operation(path))
 }
@@ -166,7 +168,8 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 		err = badArguments("SetACL needs WithACL: a node without an ACL does not exist")
 	}
 	return withRoot(&operation[Stat]{
-		name: "setACL", path: path, fault: err, write: true, decode: statDecoder, ambiguous: []error{ErrBadVersion},
+		name: "setACL", path: path, fault: err, write: true, decode: statDecoder,
+		ambiguous: []error{ErrBadVersion},
 		request: func(*epoch) *wire.Call {
 			return newCall(jute.OpSetACL, &jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version})
 		},

@@ -98,13 +98,11 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 
 // leave ends an operation whose context has ended while its first request was under way.
 func (r *run[T]) leave(ctx context.Context, p *Pending[T]) {
-	if r.debt != nil {
-		r.expect(1)
-	}
+	r.expect(1)
 	if p.claim() {
 		r.watch.disarm()
 		r.complete(p, *new(T), r.leftError(ctx))
-	} else if r.debt != nil { // the answer is there
+	} else { // the answer is there
 		r.expect(-1)
 	}
 }
@@ -121,9 +119,7 @@ func (r *run[T]) arrived(ctx context.Context, p *Pending[T], reply wire.Reply) {
 		return
 	}
 	r.watch.disarm()
-	if r.debt != nil {
-		r.late(reply)
-	}
+	r.late(reply)
 }
 
 // answered goes on with the answer to the first request. settled is false if a goroutine carries on.

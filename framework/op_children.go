@@ -29,14 +29,16 @@ func (c *Client) GetChildren() GetChildrenBuilder { return GetChildrenBuilder{c:
 // StoringStatIn has the node's Stat written to stat when the operation succeeds.
 func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.stat = stat; return b }
 
-// Watching has f called once, when a child comes or goes, or with the deletion of the node or the end of the session; see [Pending.Then]
-// for where and when. It is not called when the read fails. Use WithWatch for a watch that can be stopped.
+// Watching has f called once, when a child comes or goes, or with the deletion of the node or the end of the
+// session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a
+// watch that can be stopped.
 func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
-	b.watching = watching{wanted: f != nil, fn: f}
+	b.watching = watched(f)
 	return b
 }
 
-// WithWatch has the terminal return a watch for the next child that comes or goes and the deletion of the node.
+// WithWatch has the terminal return a watch for the next child that comes or goes and the deletion of the
+// node.
 func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResult, []string] {
 	b.watching = watching{wanted: true}
 	return Watched[GetChildrenBuilder, ChildrenResult, []string]{b}

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,7 +19,8 @@ const (
 	maxCleanupPause = 10 * time.Second
 )
 
-// cleanup is something to be removed: a node, or, with a guid, the protected node of a create whose outcome is unknown.
+// cleanup is something to be removed: a node, or, with a guid, the protected node of a create whose outcome
+// is unknown.
 type cleanup struct {
 	path     string // full path of the node; with a guid, of the parent
 	version  int32
@@ -30,35 +30,34 @@ type cleanup struct {
 	bound    *epoch // the epoch with which the node goes; nil if it stays
 }
 
-// job is a clean-up and when it is to be tried.
+// job is a clean-up that is being tried.
 type job struct {
 	cleanup
-	due   time.Time
 	tries int
 	lost  time.Time // when origin was first seen to be over
 }
 
-// cleanups remove what callers have left behind (promise P3): guaranteed deletes that failed, and the nodes of protected
-// creates that nobody waits for any more. They never use a caller's context. While there is no connection their requests
-// wait in the session's queue, so that they are among the first on the next one; failures are repeated with a growing
-// pause.
+// cleanups remove what callers have left behind (promise P3): guaranteed deletes that failed, and the nodes
+// of protected creates that nobody waits for any more. They never use a caller's context. While there is no
+// connection their requests wait in the session's queue, so that they are among the first on the next one;
+// failures are repeated with a growing pause.
 type cleanups struct {
 	workers *workers
 	current func() *epoch
 	log     *slog.Logger
 	chance  *chance.Source
 
-	mu      sync.Mutex
-	pending map[cleanup]struct{} // queued and running; guarded by mu
-	awaited int                  // answers that may become clean-ups: their callers have left; guarded by mu
-	queue   jobs                 // guarded by mu
-	running int                  // goroutines; guarded by mu
-	until   time.Time            // when the goroutine that waits for a job will look again; zero if none does; guarded by mu
-	idle    chan struct{}        // closed when nothing is pending or awaited; nil if nobody waits for that; guarded by mu
+	mu      sync.Mutex           // guards the fields below
+	pending map[cleanup]struct{} // queued and running
+	awaited int                  // answers that may become clean-ups: their callers have left
+	ready   []*job
+	running int           // goroutines
+	idle    chan struct{} // closed when nothing is pending or awaited; nil if nobody waits for that
 }
 
-// PendingCleanups returns how many removals the client still owes, or may owe: guaranteed deletes that failed, and
-// protected creates whose caller has left, also while their answers are still to come. For metrics.
+// PendingCleanups returns how many removals the client still owes, or may owe: guaranteed deletes that
+// failed, and protected creates whose caller has left, also while their answers are still to come. For
+// metrics.
 func (c *Client) PendingCleanups() int {
 	if c.none() {
 		return 0
@@ -100,50 +99,39 @@ func (q *cleanups) add(t cleanup) error {
 		return ErrCleanupFull
 	}
 	q.pending[t] = struct{}{}
-	heap.Push(&q.queue, &job{cleanup: t, due: time.Now()})
-	q.more()
+	q.more(&job{cleanup: t})
 	return nil
 }
 
-// more starts another goroutine, if there may be one. mu is held.
-func (q *cleanups) more() {
+// more takes jobs that are due, and starts another goroutine if there may be one. mu is held.
+func (q *cleanups) more(due ...*job) {
+	q.ready = append(q.ready, due...)
 	if q.running < maxCleaners && q.workers.ctx.Err() == nil {
 		q.running++
 		q.workers.spawn(q.work)
 	}
 }
 
-// work runs jobs until none is due. One goroutine waits for those that will be.
+// work runs jobs until none is due.
 func (q *cleanups) work() {
-	ctx := q.workers.ctx
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.queue) > 0 && ctx.Err() == nil {
-		first, now := q.queue[0].due, time.Now()
-		switch waiting := now.Before(q.until); {
-		case waiting && !first.Before(q.until):
-			q.running--
-			return
-		case now.Before(first):
-			q.until = first
-			q.mu.Unlock()
-			sleep(ctx, first.Sub(now))
-			q.mu.Lock()
-			q.until = time.Time{}
-			continue
-		}
-		next := heap.Pop(&q.queue).(*job)
-		if len(q.queue) > 0 && !now.Before(q.queue[0].due) {
+	for ctx := q.workers.ctx; len(q.ready) > 0 && ctx.Err() == nil; {
+		b := q.ready[0]
+		if q.ready = q.ready[1:]; len(q.ready) > 0 {
 			q.more()
 		}
 		q.mu.Unlock()
-		pause, again := q.run(ctx, next)
+		pause, again := q.run(ctx, b)
 		q.mu.Lock()
 		if again {
-			next.due = time.Now().Add(pause)
-			heap.Push(&q.queue, next)
+			time.AfterFunc(pause, func() {
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				q.more(b)
+			})
 		} else {
-			delete(q.pending, next.cleanup)
+			delete(q.pending, b.cleanup)
 			q.rest()
 		}
 	}
@@ -193,9 +181,10 @@ func (q *cleanups) remove(ctx context.Context, e *epoch, t cleanup) (err error) 
 	return err
 }
 
-// search removes the node of a create with an unknown outcome. A list without it is the end in the epoch of the create.
-// In a later one the request may still be under way to a member of the ensemble, until that session is certainly gone.
-func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (pause time.Duration, again bool, err error) {
+// search removes the node of a create with an unknown outcome. A list without it is the end in the epoch of
+// the create. In a later one the request may still be under way to a member of the ensemble, until that
+// session is certainly gone.
+func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (time.Duration, bool, error) {
 	if b.lost.IsZero() && b.origin.ctx.Err() != nil {
 		b.lost = time.Now()
 	}
@@ -216,8 +205,8 @@ func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (pause time.Dur
 	return left, left > 0, nil
 }
 
-// drain waits until nothing is pending, or ctx ends, or there is no connection, or no session any more, with which
-// anything could be done.
+// drain waits until nothing is pending, or ctx ends, or there is no connection, or no session any more, with
+// which anything could be done.
 func (q *cleanups) drain(ctx context.Context) {
 	e := q.current()
 	if e == nil || !e.wire.Connected() {
@@ -238,28 +227,4 @@ func (q *cleanups) drain(ctx context.Context) {
 	case <-e.ctx.Done():
 	case <-ctx.Done():
 	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
-// jobs is a heap, the first due on top.
-type jobs []*job
-
-func (q jobs) Len() int           { return len(q) }
-func (q jobs) Less(a, b int) bool { return q[a].due.Before(q[b].due) }
-func (q jobs) Swap(a, b int)      { q[a], q[b] = q[b], q[a] }
-func (q *jobs) Push(x any)        { *q = append(*q, x.(*job)) }
-func (q *jobs) Pop() any {
-	last := len(*q) - 1
-	x := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	return x
 }

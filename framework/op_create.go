@@ -50,24 +50,25 @@ func (b CreateBuilder) WithACL(acl ...ACL) CreateBuilder {
 // ApplyToParents gives the ACL of WithACL to parents that are created, too.
 func (b CreateBuilder) ApplyToParents() CreateBuilder { b.toParents = true; return b }
 
-// CreatingParentsIfNeeded makes missing parents, as persistent nodes without data. The node is tried first: if the
-// parents exist it costs nothing.
+// CreatingParentsIfNeeded makes missing parents, as persistent nodes without data. The node is tried first:
+// if the parents exist it costs nothing.
 func (b CreateBuilder) CreatingParentsIfNeeded() CreateBuilder {
 	b.parents, b.parentMode = true, Persistent
 	return b
 }
 
-// CreatingParentContainersIfNeeded makes missing parents, as containers: the server removes them when their last child
-// has gone. If it does so between the making of the parent and that of the node, the parents are made again, up to a
-// limit.
+// CreatingParentContainersIfNeeded makes missing parents, as containers: the server removes them when their
+// last child has gone. If it does so between the making of the parent and that of the node, the parents are
+// made again, up to a limit.
 func (b CreateBuilder) CreatingParentContainersIfNeeded() CreateBuilder {
 	b.parents, b.parentMode = true, Container
 	return b
 }
 
-// WithProtection puts "_c_", a new UUID and "-" in front of the node's name. With that a create whose reply is lost is
-// found again: it is neither made twice nor left behind. If the caller's context has ended meanwhile, or the operation
-// has finally failed, the client removes the node in the background, for as long as it takes.
+// WithProtection puts "_c_", a new UUID and "-" in front of the node's name. With that a create whose reply
+// is lost is found again: it is neither made twice nor left behind. If the caller's context has ended
+// meanwhile, or the operation has finally failed, the client removes the node in the background, for as long
+// as it takes.
 //
 // Corresponds to Curator's withProtection, to the letter of the name.
 func (b CreateBuilder) WithProtection() CreateBuilder { b.protection = true; return b }
@@ -75,23 +76,24 @@ func (b CreateBuilder) WithProtection() CreateBuilder { b.protection = true; ret
 // OrSetData sets the data of a node that exists already, instead of failing with ErrNodeExists.
 func (b CreateBuilder) OrSetData() CreateBuilder { return b.OrSetDataVersion(-1) }
 
-// OrSetDataVersion is OrSetData for a node of this version only; ErrBadVersion otherwise. -1 is any version, less is
-// ErrBadArguments.
+// OrSetDataVersion is OrSetData for a node of this version only; ErrBadVersion otherwise. -1 is any version,
+// less is ErrBadArguments.
 func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 	b.orSet, b.orSetVer = true, version
 	return b
 }
 
-// Idempotent forgives what an earlier try of this same call may have done. When a try's reply was lost and the repeat
-// meets ErrNodeExists, the node is read. If it is as that try would have left it (new since the call began, version 0,
-// the same data, of this session if the mode is Ephemeral), that is the result. Otherwise the error is the one of an
-// unknown outcome, as without Idempotent. A node that was there before is ErrNodeExists, whatever is in it: of several
-// clients that create one node, one succeeds. (Somebody else may create the very same node while the reply is lost, or
-// so shortly before the call that this client had not heard of it. To tell that apart, put the client's name into the
-// data, or use WithProtection.) It needs the right to read the node.
+// Idempotent forgives what an earlier try of this same call may have done. When a try's reply was lost and
+// the repeat meets ErrNodeExists, the node is read. If it is as that try would have left it (new since the
+// call began, version 0, the same data, of this session if the mode is Ephemeral), that is the result.
+// Otherwise the error is the one of an unknown outcome, as without Idempotent. A node that was there before
+// is ErrNodeExists, whatever is in it: of several clients that create one node, one succeeds. (Somebody else
+// may create the very same node while the reply is lost, or so shortly before the call that this client had
+// not heard of it. To tell that apart, put the client's name into the data, or use WithProtection.) It needs
+// the right to read the node.
 //
-// With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential create needs WithProtection
-// instead, which makes any create idempotent within its session.
+// With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential create needs
+// WithProtection instead, which makes any create idempotent within its session.
 //
 // Curator's idempotent takes any node with the same data for success, whoever made it and when.
 func (b CreateBuilder) Idempotent() CreateBuilder { b.again = true; return b }
@@ -105,26 +107,26 @@ func (b CreateBuilder) Uncompressed() CreateBuilder { b.node.pack = packNo; retu
 // StoringStatIn has the node's Stat written to stat when the operation succeeds.
 func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; return b }
 
-// ForPath creates the node and returns its path, which differs from the one given with protection and in sequential
-// modes. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is missing;
-// ErrNoChildrenForEphemerals; and those of every operation.
+// ForPath creates the node and returns its path, which differs from the one given with protection and in
+// sequential modes. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is
+// missing; ErrNoChildrenForEphemerals; and those of every operation.
 //
-// It is repeated as the retry policy says. What happens after an unknown outcome (a connection lost before the reply)
-// depends:
-//   - With protection the node is looked for. In the same session the answer is certain; an ephemeral node of a session
-//     that was lost meanwhile is not ours any more, and a new one is made.
-//   - Without protection a sequential create is not repeated, because nothing could tell the second node from the
-//     first: the error is ErrConnectionLoss, and there may be a node.
-//   - Any other is repeated, since there cannot be two of one name. When the repeat meets ErrNodeExists, that may be our
-//     own node or somebody else's: the error is ErrConnectionLoss, too. (Curator says NodeExists.) With OrSetData it is
-//     just set, with Idempotent it is read first.
+// It is repeated as the retry policy says. What happens after an unknown outcome (a connection lost before
+// the reply) depends:
+//   - With protection the node is looked for. In the same session the answer is certain; an ephemeral node of
+//     a session that was lost meanwhile is not ours any more, and a new one is made.
+//   - Without protection a sequential create is not repeated, because nothing could tell the second node from
+//     the first: the error is ErrConnectionLoss, and there may be a node.
+//   - Any other is repeated, since there cannot be two of one name. When the repeat meets ErrNodeExists, that
+//     may be our own node or somebody else's: the error is ErrConnectionLoss, too. (Curator says NodeExists.)
+//     With OrSetData it is just set, with Idempotent it is read first.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
 	r, err := foreground(ctx, b.c, b.operation(path, data))
 	return r.Path, err
 }
 
-// InBackground makes the terminal return at once. A protected create whose reply is lost is looked for when the same
-// session is connected again, and made once more if it is not there.
+// InBackground makes the terminal return at once. A protected create whose reply is lost is looked for when
+// the same session is connected again, and made once more if it is not there.
 func (b CreateBuilder) InBackground() BackgroundWithData[CreateBuilder, CreateResult] {
 	return BackgroundWithData[CreateBuilder, CreateResult]{b}
 }
@@ -157,10 +159,11 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.node.pack)
 	}
-	o := &operation[CreateResult]{name: "create", path: path, fault: err, parent: zkpath.Parent(full), write: true}
+	o := &operation[CreateResult]{name: "create", path: path, fault: err, write: true}
 	if err != nil {
 		return o
 	}
+	o.parent = zkpath.Parent(full)
 	cr := &creation{b, full, data}
 	o.request, o.decode, o.after = cr.request, cr.decode, cr.after
 	switch {
@@ -169,7 +172,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 		o.request = func(*epoch) *wire.Call { return existsCall(full) }
 		o.decode = func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
 	case b.protection:
-		p := newProtected(cr)
+		p := &protected{creation: cr, guid: zkpath.NewGUID()}
 		o.request, o.doubt, o.debt = p.request, doubtSearches, p
 	case b.node.mode.sequential():
 		o.doubt = doubtEnds
@@ -215,7 +218,7 @@ func (cr *creation) after(err error) step[CreateResult] {
 		return cr.set
 	case errors.Is(err, errAmbiguous) && cr.again:
 		return func(ctx context.Context, r *run[CreateResult]) (CreateResult, bool, error) {
-			v, _, err := cr.compare(ctx, r, err, cr.made)
+			v, _, err := cr.compare(ctx, r, err, func(stat Stat) bool { return cr.made(stat, r) })
 			return v, false, err
 		}
 	case errors.Is(err, ErrNoNode) && (cr.parents || cr.c.view.namespace != ""):
@@ -230,7 +233,8 @@ func (cr *creation) after(err error) step[CreateResult] {
 	return nil
 }
 
-// mkdirs makes the parents, or the namespace's root if it is that which was missing. again is false if nothing was.
+// mkdirs makes the parents, or the namespace's root if it is that which was missing. again is false if
+// nothing was.
 func (cr *creation) mkdirs(ctx context.Context, e *epoch) (again bool, err error) {
 	c, parent := cr.c, zkpath.Parent(cr.full)
 	if !cr.parents {
@@ -250,8 +254,8 @@ func (cr *creation) mkdirs(ctx context.Context, e *epoch) (again bool, err error
 	return err == nil, err
 }
 
-// set is what OrSetData does with a node that exists. An unknown outcome of it is one of the whole create, whatever
-// comes of later tries.
+// set is what OrSetData does with a node that exists. An unknown outcome of it is one of the whole create,
+// whatever comes of later tries.
 func (cr *creation) set(ctx context.Context, r *run[CreateResult]) (v CreateResult, again bool, err error) {
 	var res jute.StatResponse
 	err = ask(ctx, r.e, cr.c.expiring(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)
@@ -266,31 +270,25 @@ func (cr *creation) set(ctx context.Context, r *run[CreateResult]) (v CreateResu
 	case !errors.Is(err, ErrBadVersion) || r.unknown == nil:
 		return v, false, err
 	case cr.again:
-		set := func(stat Stat, r *run[CreateResult]) bool {
+		v, there, err := cr.compare(ctx, r, &ambiguousError{ErrBadVersion, err}, func(stat Stat) bool {
 			return stat.Version == cr.orSetVer+1 && stat.Mzxid > r.before || cr.made(stat, r)
+		})
+		if !there {
+			return v, true, nil
 		}
-		if v, again, err = cr.compare(ctx, r, &ambiguousError{ErrBadVersion, err}, set); again {
-			err = nil
-		}
-		return v, again, err
+		return v, false, err
 	}
 	return v, false, &ambiguousError{ErrBadVersion, err}
 }
 
-// compare reads the node after an ambiguous error: if it has the data, and ours says that its Stat is that of our own
-// node, it is the result. again says that there is no node.
-func (cr *creation) compare(ctx context.Context, r *run[CreateResult], met error,
-	ours func(Stat, *run[CreateResult]) bool) (v CreateResult, again bool, _ error) {
-	stat, same, err := cr.c.compare(ctx, r.e, cr.full, cr.data)
-	switch {
-	case errors.Is(err, ErrNoNode): // it may have been our own
-		return v, true, met
-	case err != nil:
-		return v, false, notSeen(met, err)
-	case same && ours(stat, r):
-		return cr.result(cr.full, stat), false, nil
+func (cr *creation) compare(
+	ctx context.Context, r *run[CreateResult], met error, ours func(Stat) bool,
+) (v CreateResult, there bool, _ error) {
+	stat, there, err := cr.c.compare(ctx, r.e, cr.full, cr.data, met, ours)
+	if err == nil {
+		v = cr.result(cr.full, stat)
 	}
-	return v, false, met
+	return v, there, err
 }
 
 // made says whether a node's Stat is that of one which this create may have made in the session of r.

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -15,30 +14,26 @@ const (
 	Persistent = CreateMode(jute.ModePersistent)
 	// Ephemeral nodes go with the session. They have no children.
 	Ephemeral = CreateMode(jute.ModeEphemeral)
-	// PersistentSequential nodes get a number behind their name that grows from node to node below one parent: ten digits.
+	// PersistentSequential nodes get a number of ten digits after their name, which grows from node to node
+	// below one parent.
 	PersistentSequential = CreateMode(jute.ModePersistentSequential)
 	// EphemeralSequential is both.
 	EphemeralSequential = CreateMode(jute.ModeEphemeralSequential)
 	// Container nodes are removed by the server some time after their last child has gone.
 	Container = CreateMode(jute.ModeContainer)
-	// PersistentTTL nodes are removed by the server when they have no children and were not changed for a time, see WithTTL. The server must
-	// have been started with zookeeper.extendedTypesEnabled.
+	// PersistentTTL nodes are removed by the server when they have no children and were not changed for a time,
+	// see WithTTL. The server must have been started with zookeeper.extendedTypesEnabled.
 	PersistentTTL = CreateMode(jute.ModePersistentTTL)
 	// PersistentSequentialTTL is both.
 	PersistentSequentialTTL = CreateMode(jute.ModePersistentSequentialTTL)
 )
 
-var createModeNames = [...]string{"Persistent", "Ephemeral", "PersistentSequential", "EphemeralSequential", "Container", "PersistentTTL",
-	"PersistentSequentialTTL"}
-
 func (m CreateMode) String() string {
-	if m.valid() {
-		return createModeNames[m]
-	}
-	return fmt.Sprintf("CreateMode(%d)", int32(m))
+	return nameOf("CreateMode", m, "Persistent", "Ephemeral", "PersistentSequential", "EphemeralSequential",
+		"Container", "PersistentTTL", "PersistentSequentialTTL")
 }
 
-func (m CreateMode) valid() bool { return m >= 0 && int(m) < len(createModeNames) }
+func (m CreateMode) valid() bool { return m >= Persistent && m <= PersistentSequentialTTL }
 
 // ephemeral says whether nodes of this mode go with the session.
 func (m CreateMode) ephemeral() bool { return m == Ephemeral || m == EphemeralSequential }
@@ -53,7 +48,7 @@ func (m CreateMode) hasTTL() bool { return m == PersistentTTL || m == Persistent
 // maxTTL is the longest time that fits into the server's encoding of TTL nodes.
 const maxTTL = 0xffffffffff * time.Millisecond
 
-// node is what creates in and outside of transactions have in common.
+// node is what creates inside and outside of transactions have in common.
 type node struct {
 	mode CreateMode
 	ttl  time.Duration
@@ -77,7 +72,7 @@ func (n node) fault() error {
 	return nil
 }
 
-// request returns the operation and its record; data are as they go out. Plain modes use create2, whose answer has the Stat.
+// request returns the operation and its record. Plain modes use create2, whose answer has the Stat.
 func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
 	acl := wireACL(n.acl)
 	if n.acl == nil {
@@ -88,7 +83,8 @@ func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
 	case n.mode == Container:
 		return jute.MultiOp{Op: jute.OpCreateContainer, Request: &req}
 	case n.mode.hasTTL():
-		return jute.MultiOp{Op: jute.OpCreateTTL, Request: &jute.CreateTTLRequest{CreateRequest: req, TTL: n.ttl.Milliseconds()}}
+		withTTL := &jute.CreateTTLRequest{CreateRequest: req, TTL: n.ttl.Milliseconds()}
+		return jute.MultiOp{Op: jute.OpCreateTTL, Request: withTTL}
 	}
 	return jute.MultiOp{Op: jute.OpCreate2, Request: &req}
 }

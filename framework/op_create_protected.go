@@ -53,18 +53,8 @@ const (
 	nodeLeave                  // let the clean-ups remove the node
 )
 
-type nodeStep struct {
-	state nodeState
-	event nodeEvent
-}
-
-type nodeMove struct {
-	state  nodeState
-	action nodeAction
-}
-
 // nodeMoves are the transitions of a protected create. What is not there changes nothing.
-var nodeMoves = map[nodeStep]nodeMove{
+var nodeMoves = map[when[nodeState, nodeEvent]]then[nodeState, nodeAction]{
 	{nodeAbsent, createSent}:            {nodeSent, nodeNoAction},
 	{nodeAbsent, createFailed}:          {nodeOver, nodeNoAction},
 	{nodeSent, createDone}:              {nodeTaken, nodeNoAction},
@@ -88,29 +78,25 @@ var nodeMoves = map[nodeStep]nodeMove{
 }
 
 func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
-	if move, ok := nodeMoves[nodeStep{s, ev}]; ok {
+	if move, ok := nodeMoves[when[nodeState, nodeEvent]{s, ev}]; ok {
 		return move.state, move.action
 	}
 	return s, nodeNoAction
 }
 
-// protected is a create that finds its node again, and removes it when nobody wants it any more. It is the debt of its
-// operation.
+// protected is a create that finds its node again, and removes it when nobody wants it any more. It is the
+// debt of its operation.
 type protected struct {
 	*creation
-	parent, name string // full path of the parent, name as asked for
-	ephemeral    bool
-	guid         string
-	state        nodeState
-	epoch        *epoch // of the last request
+	guid  string
+	state nodeState
+	epoch *epoch // of the last request
 }
 
-func newProtected(cr *creation) *protected {
-	return &protected{creation: cr, parent: zkpath.Parent(cr.full), name: zkpath.Base(cr.full),
-		ephemeral: cr.node.mode.ephemeral(), guid: zkpath.NewGUID()}
-}
-
-func (p *protected) path() string { return zkpath.Join(p.parent, zkpath.Protect(p.guid, p.name)) }
+func (p *protected) parent() string  { return zkpath.Parent(p.full) }
+func (p *protected) ephemeral() bool { return p.node.mode.ephemeral() }
+func (p *protected) name() string    { return zkpath.Protect(p.guid, zkpath.Base(p.full)) }
+func (p *protected) path() string    { return zkpath.Join(p.parent(), p.name()) }
 
 func (p *protected) request(e *epoch) *wire.Call {
 	call := single(p.node.request(p.c, p.path(), p.data))
@@ -119,13 +105,13 @@ func (p *protected) request(e *epoch) *wire.Call {
 	return call
 }
 
-// apply follows an event and carries out what it leads to, except for the search, which it returns. made is the path of
-// the node, where that is known. full is ErrCleanupFull if a clean-up was refused.
+// apply follows an event and carries out what it leads to, except for the search, which it returns. made is
+// the path of the node, where that is known. full is ErrCleanupFull if a clean-up was refused.
 func (p *protected) apply(ev nodeEvent, made ...string) (action nodeAction, full error) {
 	p.state, action = p.state.next(ev)
 	cleanups := &p.c.core.ops.cleanups
-	search := cleanup{path: p.parent, guid: p.guid, origin: p.epoch}
-	if p.ephemeral {
+	search := cleanup{path: p.parent(), guid: p.guid, origin: p.epoch}
+	if p.ephemeral() {
 		search.bound = p.epoch
 	}
 	switch action {
@@ -145,11 +131,11 @@ func (p *protected) apply(ev nodeEvent, made ...string) (action nodeAction, full
 }
 
 // recover implements debt.
-func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v CreateResult, done bool, err error) {
+func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v CreateResult, _ bool, _ error) {
 	ev := tryHere
 	if p.epoch != r.e {
 		ev = tryElsewhere
-		if p.ephemeral {
+		if p.ephemeral() {
 			ev = tryAfterEnd
 		}
 	}
@@ -174,7 +160,7 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 
 // find returns the node that an earlier request has made; no path if there is none.
 func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat, err error) {
-	found, err := search(ctx, e, p.parent, p.guid, p.c.expiring)
+	found, err := search(ctx, e, p.parent(), p.guid, p.c.expiring)
 	if err != nil {
 		return "", stat, err
 	}
@@ -184,7 +170,7 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 		case errors.Is(err, ErrNoNode): // it was made, and somebody has deleted it since
 		case err != nil:
 			return "", stat, err
-		case p.ephemeral && res.Stat.EphemeralOwner != e.wire.ID():
+		case p.ephemeral() && res.Stat.EphemeralOwner != e.wire.ID():
 			_ = p.c.core.ops.cleanups.add(cleanup{path: path, version: -1}) // CURATOR-498
 		default:
 			return path, Stat(res.Stat), nil
@@ -225,13 +211,14 @@ func (p *protected) failed(err error) error {
 	return err
 }
 
-// search looks for a protected node below parent in one flight: a committed write of our own, then the list. After the
-// write a list without the node is conclusive: whatever this session has sent before is decided by then, and visible.
-// The server's answer to the write does not matter, only that it went through the ensemble; a failed check does too.
+// search looks for a protected node below parent in one flight: a committed write of our own, then the list.
+// After the write a list without the node is conclusive: whatever this session has sent before is decided by
+// then, and visible. The server's answer to the write does not matter, only that it went through the
+// ensemble; a failed check does too.
 //
-// It returns the nodes' full paths, in the list's order. There is more than one only if a repeat was made when it should
-// not have been.
-func search(ctx context.Context, e *epoch, parent, guid string, expire func(*wire.Call) *wire.Call) ([]string, error) {
+// It returns the nodes' full paths, in the list's order. There is more than one only if a repeat was made
+// when it should not have been.
+func search(ctx context.Context, e *epoch, parent, guid string, expire expiry) ([]string, error) {
 	write := &wire.Call{Op: jute.OpMulti, Body: checks(parent)}
 	replies, err := awaitAll(ctx, e, expire(write), expire(childrenCall(parent)))
 	if err != nil {

@@ -45,7 +45,9 @@ func TestCreateModes(t *testing.T) {
 			if tc.mode.sequential() {
 				n, ok := zkpath.Sequence(path)
 				assert.True(t, ok, path)
-				assert.True(t, strings.HasPrefix(path, tc.path) && len(path) == len(tc.path)+10, "%s for %s", path, tc.path)
+				assert.True(
+					t, strings.HasPrefix(path, tc.path) && len(path) == len(tc.path)+10, "%s for %s", path, tc.path,
+				)
 				assert.GreaterOrEqual(t, n, int64(0))
 			} else {
 				assert.Equal(t, tc.path, path)
@@ -67,7 +69,8 @@ func TestCreateParents(t *testing.T) {
 		_, err = c.Create().CreatingParentContainersIfNeeded().ForPath(ctx, "/a/b/x/y/z", nil)
 		require.NoError(t, err)
 		tree := srv.Tree()
-		for path, mode := range map[string]zktest.Mode{"/a": zktest.Persistent, "/a/b": zktest.Persistent, "/a/b/c": zktest.Persistent,
+		for path, mode := range map[string]zktest.Mode{
+			"/a": zktest.Persistent, "/a/b": zktest.Persistent, "/a/b/c": zktest.Persistent,
 			"/a/b/x": zktest.Container, "/a/b/x/y": zktest.Container, "/a/b/x/y/z": zktest.Persistent} {
 			assert.Equal(t, mode, tree[path].Mode, path)
 			assert.Empty(t, tree[path].Data, path)
@@ -125,8 +128,12 @@ func TestCreateParentsReapedInBetween(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		other := dial(t, srv)
 		connected(t, other)
-		hold := srv.Inject(zktest.Fault{Op: "create2", PathPrefix: "/locks/x/node", After: 1, Times: 3, Action: zktest.Hold})
-		done := c.Create().CreatingParentContainersIfNeeded().InBackground().ForPath(t.Context(), "/locks/x/node", nil)
+		hold := srv.Inject(
+			zktest.Fault{Op: "create2", PathPrefix: "/locks/x/node", After: 1, Times: 3, Action: zktest.Hold},
+		)
+		done := c.Create().CreatingParentContainersIfNeeded().InBackground().ForPath(
+			t.Context(), "/locks/x/node", nil,
+		)
 		<-hold.Struck() // parents made, the second try waits
 		require.NoError(t, other.Delete().DeletingChildrenIfNeeded().ForPath(t.Context(), "/locks"))
 		hold.Release()
@@ -135,7 +142,11 @@ func TestCreateParentsReapedInBetween(t *testing.T) {
 		assert.Contains(t, srv.Tree(), "/locks/x/node")
 
 		// And always: it ends, with the truth.
-		srv.Inject(zktest.Fault{Op: "create2", PathPrefix: "/no", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoNode})
+		srv.Inject(
+			zktest.Fault{
+				Op: "create2", PathPrefix: "/no", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoNode,
+			},
+		)
 		_, err = c.Create().CreatingParentsIfNeeded().ForPath(t.Context(), "/no/x", nil)
 		assert.ErrorIs(t, err, ErrNoNode)
 	})
@@ -159,7 +170,9 @@ func TestOrSetData(t *testing.T) {
 
 		// Deleted between the create and the set: created after all.
 		srv.Inject(zktest.Fault{Op: "setData", PathPrefix: "/b", Action: zktest.ReplyError, Err: zktest.ErrNoNode})
-		srv.Inject(zktest.Fault{Op: "create2", PathPrefix: "/b", Action: zktest.ReplyError, Err: zktest.ErrNodeExists})
+		srv.Inject(
+			zktest.Fault{Op: "create2", PathPrefix: "/b", Action: zktest.ReplyError, Err: zktest.ErrNodeExists},
+		)
 		_, err = c.Create().OrSetData().ForPath(ctx, "/b", []byte("b"))
 		require.NoError(t, err)
 		assert.Equal(t, "b", string(srv.Tree()["/b"].Data))
@@ -217,7 +230,8 @@ func TestProtectedCreateAfterALostReply(t *testing.T) {
 	for _, mode := range []CreateMode{Ephemeral, EphemeralSequential, Persistent, PersistentSequential} {
 		for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
 			for _, background := range []bool{false, true} {
-				t.Run(mode.String()+action.String()+map[bool]string{true: "InBackground"}[background], func(t *testing.T) {
+				name := mode.String() + action.String() + map[bool]string{true: "InBackground"}[background]
+				t.Run(name, func(t *testing.T) {
 					bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 						ctx := t.Context()
 						require.NoError(t, c.CreateContainers(ctx, "/locks"))
@@ -255,7 +269,8 @@ func TestProtectedCreateAfterALostReply(t *testing.T) {
 	}
 }
 
-// The search's own connection is lost, between its write and its list too: nothing is believed, and there is one node in the end.
+// The search's own connection is lost, between its write and its list too: nothing is believed, and there is
+// one node in the end.
 func TestProtectedCreateRecoveryIsInterrupted(t *testing.T) {
 	for _, op := range []string{"multi", "getChildren2", "exists"} {
 		for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
@@ -264,7 +279,9 @@ func TestProtectedCreateRecoveryIsInterrupted(t *testing.T) {
 					require.NoError(t, c.CreateContainers(t.Context(), "/locks"))
 					srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
 					struck := srv.Inject(zktest.Fault{Op: op, Action: action})
-					path, err := c.Create().WithMode(EphemeralSequential).WithProtection().ForPath(t.Context(), "/locks/lock-", nil)
+					path, err := c.Create().WithMode(EphemeralSequential).WithProtection().ForPath(
+						t.Context(), "/locks/lock-", nil,
+					)
 					require.NoError(t, err)
 					assert.Equal(t, []string{path}, protectedNodes(srv))
 					assert.Equal(t, 1, struck.Hits())
@@ -292,7 +309,8 @@ func TestProtectedCreateInAParentThatIsGone(t *testing.T) {
 	})
 }
 
-// A node of a session that was lost is not ours: a new one is made, with a new UUID, and the result is the one of the new session.
+// A node of a session that was lost is not ours: a new one is made, with a new UUID, and the result is the
+// one of the new session.
 func TestProtectedCreateOverASession(t *testing.T) {
 	for _, mode := range []CreateMode{EphemeralSequential, PersistentSequential} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -305,7 +323,9 @@ func TestProtectedCreateOverASession(t *testing.T) {
 					srv.Expire(first.ID())
 				}()
 				var stat Stat
-				path, err := c.Create().WithMode(mode).WithProtection().StoringStatIn(&stat).ForPath(t.Context(), "/locks/lock-", nil)
+				path, err := c.Create().WithMode(mode).WithProtection().StoringStatIn(&stat).ForPath(
+					t.Context(), "/locks/lock-", nil,
+				)
 				require.NoError(t, err)
 				second := connected(t, c)
 				require.NotEqual(t, first.ID(), second.ID())
@@ -330,7 +350,9 @@ func TestPinnedCreateOverASession(t *testing.T) {
 			<-lost.Struck()
 			srv.Expire(s.ID())
 		}()
-		_, err := s.Client().Create().WithMode(EphemeralSequential).WithProtection().ForPath(t.Context(), "/locks/lock-", nil)
+		_, err := s.Client().Create().WithMode(EphemeralSequential).WithProtection().ForPath(
+			t.Context(), "/locks/lock-", nil,
+		)
 		assert.ErrorIs(t, err, ErrSessionLost)
 		assert.ErrorIs(t, err, ErrConnectionLoss, "outcome unknown")
 		connected(t, c)
@@ -352,12 +374,29 @@ func TestProtectedCreateIsLeft(t *testing.T) {
 		fault zktest.Fault
 		heal  func(*zktest.Server, *zktest.Injection)
 	}{
-		"before it is executed":         {zktest.Fault{Op: "create2", Action: zktest.Hold}, func(_ *zktest.Server, i *zktest.Injection) { i.Release() }},
-		"before the reply":              {zktest.Fault{Op: "create2", Action: zktest.HoldReply}, func(_ *zktest.Server, i *zktest.Injection) { i.Release() }},
-		"before the connection is lost": {zktest.Fault{Op: "create2", Action: zktest.HoldReply}, func(srv *zktest.Server, i *zktest.Injection) { srv.Cut(0); i.Release() }},
-		"while it looks for its node":   {zktest.Fault{Op: "multi", Action: zktest.Hold}, func(_ *zktest.Server, i *zktest.Injection) { i.Release() }},
-		"while the search is undecided": {zktest.Fault{Op: "getChildren2", Action: zktest.HoldReply}, func(srv *zktest.Server, i *zktest.Injection) { srv.Cut(0); i.Release() }},
-		"while the server does not move": {zktest.Fault{Op: "create2", Action: zktest.HoldReply}, func(srv *zktest.Server, i *zktest.Injection) {
+		"before it is executed": {
+			zktest.Fault{Op: "create2", Action: zktest.Hold},
+			func(_ *zktest.Server, i *zktest.Injection) { i.Release() },
+		},
+		"before the reply": {
+			zktest.Fault{Op: "create2", Action: zktest.HoldReply},
+			func(_ *zktest.Server, i *zktest.Injection) { i.Release() },
+		},
+		"before the connection is lost": {
+			zktest.Fault{Op: "create2", Action: zktest.HoldReply},
+			func(srv *zktest.Server, i *zktest.Injection) { srv.Cut(0); i.Release() },
+		},
+		"while it looks for its node": {
+			zktest.Fault{Op: "multi", Action: zktest.Hold},
+			func(_ *zktest.Server, i *zktest.Injection) { i.Release() },
+		},
+		"while the search is undecided": {
+			zktest.Fault{Op: "getChildren2", Action: zktest.HoldReply},
+			func(srv *zktest.Server, i *zktest.Injection) { srv.Cut(0); i.Release() },
+		},
+		"while the server does not move": {zktest.Fault{
+			Op: "create2", Action: zktest.HoldReply,
+		}, func(srv *zktest.Server, i *zktest.Injection) {
 			i.Release()
 			srv.Pause()
 			time.Sleep(time.Second)
@@ -377,7 +416,9 @@ func TestProtectedCreateIsLeft(t *testing.T) {
 						done := make(chan error, 1)
 						b := c.Create().WithMode(mode).WithProtection()
 						if background {
-							b.InBackground().ForPath(ctx, "/locks/lock-", nil).Then(func(_ CreateResult, err error) { done <- err })
+							b.InBackground().ForPath(ctx, "/locks/lock-", nil).Then(
+								func(_ CreateResult, err error) { done <- err },
+							)
 						} else {
 							go func() {
 								_, err := b.ForPath(ctx, "/locks/lock-", nil)
@@ -447,7 +488,8 @@ func TestProtectedCreateGivesUp(t *testing.T) {
 	}, WithRetry(retry.RetryNTimes{}))
 }
 
-// A node with our UUID that belongs to another session, of this client or not, is not ours (CURATOR-498, CURATOR-604).
+// A node with our UUID that belongs to another session, of this client or not, is not ours (CURATOR-498,
+// CURATOR-604).
 func TestProtectedNodeOfAnotherSession(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
@@ -480,7 +522,8 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 	})
 }
 
-// The reply to the setting of a node that exists is lost, and no later try gets through: the outcome is unknown all the same (found by the simulation).
+// The reply to the setting of a node that exists is lost, and no later try gets through: the outcome is
+// unknown all the same (found by the simulation).
 func TestCreateOrSetDataIsUnsure(t *testing.T) {
 	for _, background := range []bool{false, true} {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

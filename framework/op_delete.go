@@ -25,43 +25,43 @@ type DeleteBuilder struct {
 // Delete begins to delete a node. Corresponds to Curator's delete.
 func (c *Client) Delete() DeleteBuilder { return DeleteBuilder{c: c, version: -1} }
 
-// WithVersion has the operation fail with ErrBadVersion unless the node has this version. Default -1: any. A node that
-// was deleted and made anew starts at version 0 again.
+// WithVersion has the operation fail with ErrBadVersion unless the node has this version. Default -1: any. A
+// node that was deleted and made anew starts at version 0 again.
 func (b DeleteBuilder) WithVersion(version int32) DeleteBuilder { b.version = version; return b }
 
-// DeletingChildrenIfNeeded deletes what is below, depth first, when the node turns out to have children. That is not
-// atomic: others may see a part of it gone. What they add meanwhile is deleted, too, up to a limit (then ErrNotEmpty).
-// The version is that of the node itself.
+// DeletingChildrenIfNeeded deletes what is below, depth first, when the node turns out to have children. That
+// is not atomic: others may see a part of it gone. What they add meanwhile is deleted, too, up to a limit
+// (then ErrNotEmpty). The version is that of the node itself.
 func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.children = true; return b }
 
 // Quietly takes a node that is not there for success.
 func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
 
-// Idempotent forgives what an earlier try of this same call may have done: when a try's reply was lost and the repeat
-// meets ErrNoNode, that is success. A node that was not there in the first place is ErrNoNode: of several clients that
-// delete one node, one succeeds. (While the reply is lost, somebody else may delete it.) Curator's idempotent is its
-// quietly, which is Quietly here.
+// Idempotent forgives what an earlier try of this same call may have done: when a try's reply was lost and
+// the repeat meets ErrNoNode, that is success. A node that was not there in the first place is ErrNoNode: of
+// several clients that delete one node, one succeeds. (While the reply is lost, somebody else may delete it.)
+// Curator's idempotent is its quietly, which is Quietly here.
 func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 
-// Guaranteed has the client go on with the delete in the background when ForPath fails for a lost connection, or because
-// its context ended (even before it began), until it is done or the server refuses. The error is returned all the same.
-// The whole request is kept, version and children included. (Curator forgets both.)
+// Guaranteed has the client go on with the delete in the background when ForPath fails for a lost connection,
+// or because its context ended (even before it began), until it is done or the server refuses. The error is
+// returned all the same. The whole request is kept, version and children included. (Curator forgets both.)
 //
-// Through the view of a session (Session.Client) it is kept for as long as that session lives. That is right for the
-// session's ephemeral nodes, since a later session's node of the same name is not meant. Otherwise it is kept until the
-// client is closed.
+// Through the view of a session (Session.Client) it is kept for as long as that session lives. That is right
+// for the session's ephemeral nodes, since a later session's node of the same name is not meant. Otherwise it
+// is kept until the client is closed.
 //
 // Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
-// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation; ErrBadArguments
-// for "/", with a chroot, too. (The root of a namespace can be deleted.)
+// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation;
+// ErrBadArguments for "/", with a chroot, too. (The root of a namespace can be deleted.)
 //
-// It is repeated as the retry policy says. When a repeat after an unknown outcome meets ErrNoNode, ErrBadVersion or
-// ErrNotEmpty, the node may have been deleted by the first try or by somebody else, and nothing in the tree can tell:
-// the error is ErrConnectionLoss. (Curator says NoNode.) With Idempotent, ErrNoNode is then success; with Quietly, a
-// node that is not there is success in any case. A repeat without a version may delete a node that somebody made anew in
-// between.
+// It is repeated as the retry policy says. When a repeat after an unknown outcome meets ErrNoNode,
+// ErrBadVersion or ErrNotEmpty, the node may have been deleted by the first try or by somebody else, and
+// nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says NoNode.) With Idempotent,
+// ErrNoNode is then success; with Quietly, a node that is not there is success in any case. A repeat without
+// a version may delete a node that somebody made anew in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := foreground(ctx, b.c, b.operation(path))
 	return err
@@ -115,7 +115,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 
 // deleteChildren deletes everything below a node that is there now. What others delete meanwhile is no error.
-func deleteChildren(ctx context.Context, e *epoch, full string, expire func(*wire.Call) *wire.Call) error {
+func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) error {
 	var list jute.Children2Response
 	if err := ask(ctx, e, expire(childrenCall(full)), &list); err != nil {
 		return unlessNoNode(err)

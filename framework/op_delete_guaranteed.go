@@ -8,7 +8,8 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// removalState is how far a node's removal is that the client does not give up: a guaranteed delete, and every clean-up.
+// removalState is how far a node's removal is that the client does not give up: a guaranteed delete, and
+// every clean-up.
 type removalState int8
 
 const (
@@ -38,18 +39,8 @@ const (
 	removalWarn                   // say that the node stays
 )
 
-type removalStep struct {
-	state removalState
-	event removalEvent
-}
-
-type removalMove struct {
-	state  removalState
-	action removalAction
-}
-
 // removalMoves are the transitions of a removal. Those that are not there end it.
-var removalMoves = map[removalStep]removalMove{
+var removalMoves = map[when[removalState, removalEvent]]then[removalState, removalAction]{
 	{removalTried, removalLeft}:         {removalAwaited, removalNoAction},
 	{removalTried, removalUnfinished}:   {removalOwed, removalHandOver},
 	{removalAwaited, removalUnfinished}: {removalOwed, removalHandOver},
@@ -59,7 +50,7 @@ var removalMoves = map[removalStep]removalMove{
 }
 
 func (s removalState) next(ev removalEvent) (removalState, removalAction) {
-	move, ok := removalMoves[removalStep{s, ev}]
+	move, ok := removalMoves[when[removalState, removalEvent]{s, ev}]
 	if !ok {
 		return removalOver, removalNoAction
 	}

@@ -121,7 +121,8 @@ func TestDeleteAfterALostReply(t *testing.T) {
 	})
 }
 
-// The guaranteed delete of a caller who gives up, or leaves, is done when it can be; with its version, with its children.
+// The guaranteed delete of a caller who gives up, or leaves, is done when it can be; with its version, with
+// its children.
 func TestGuaranteedDeleteOverAnOutage(t *testing.T) {
 	for name, leave := range map[string]func(b DeleteBuilder, c *Client) error{
 		"gives up": func(b DeleteBuilder, c *Client) error { return b.ForPath(context.Background(), "/a") },
@@ -174,7 +175,8 @@ func TestGuaranteedDeleteOverAnOutage(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				assert.Contains(t, srv.Tree(), "/a")
 				assert.Zero(t, c.PendingCleanups())
-			}, WithRetry(retry.RetryNTimes{}), WithConnectionTimeout(2*time.Second), WithSessionTimeout(40*time.Second))
+			}, WithRetry(retry.RetryNTimes{}), WithConnectionTimeout(2*time.Second),
+				WithSessionTimeout(40*time.Second))
 		})
 	}
 }
@@ -184,7 +186,9 @@ func TestGuaranteedDeleteIsStubborn(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		make1(t, c, "/a", "")
 		srv.Inject(zktest.Fault{Op: "delete", Times: 5, Action: zktest.CutBefore})
-		srv.Inject(zktest.Fault{Op: "delete", Times: 2, Action: zktest.ReplyError, Err: zktest.Error(jute.CodeThrottledOp)})
+		srv.Inject(
+			zktest.Fault{Op: "delete", Times: 2, Action: zktest.ReplyError, Err: zktest.Error(jute.CodeThrottledOp)},
+		)
 		require.Error(t, c.Delete().Guaranteed().ForPath(t.Context(), "/a"))
 		time.Sleep(time.Second)
 		srv.BlackHole(0, zktest.Both)
@@ -321,7 +325,8 @@ func TestCloseAwaitsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// What is owed keeps Close neither from ending when there is no session any more with which it could be done, nor from closing the session in time.
+// What is owed keeps Close neither from ending when there is no session any more with which it could be done,
+// nor from closing the session in time.
 func TestCloseDoesNotAwaitWhatCannotBeDone(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		leaveDelete(t, c, srv.Pause)
@@ -345,7 +350,8 @@ func TestCloseDoesNotAwaitWhatCannotBeDone(t *testing.T) {
 	})
 }
 
-// leaveDelete makes a node of the session, and leaves a guaranteed delete of another under way while trouble keeps its answer from coming.
+// leaveDelete makes a node of the session, and leaves a guaranteed delete of another under way while trouble
+// keeps its answer from coming.
 func leaveDelete(t *testing.T, c *Client, trouble func()) {
 	make1(t, c, "/a", "")
 	_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)

@@ -24,12 +24,10 @@ type ExistsBuilder struct {
 // CheckExists begins to look whether a node exists. Corresponds to Curator's checkExists.
 func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
 
-// Watching has f called once, with the creation, the next change or the deletion of the node, or the end of the session; see
-// [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a watch that can be stopped.
-func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder {
-	b.watching = watching{wanted: f != nil, fn: f}
-	return b
-}
+// Watching has f called once, with the creation, the next change or the deletion of the node, or the end of
+// the session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for
+// a watch that can be stopped.
+func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder { b.watching = watched(f); return b }
 
 // WithWatch has the terminal return a watch for the creation, the next change or the deletion of the node.
 func (b ExistsBuilder) WithWatch() Watched[ExistsBuilder, ExistsResult, *Stat] {

@@ -18,23 +18,33 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// everyOperation runs each operation in the foreground, on /a, which exists. The names are those of the requests.
+// everyOperation runs each operation in the foreground, on /a, which exists. The names are those of the
+// requests.
 var everyOperation = []struct {
 	name, op string
 	safe     bool // repeated whatever happened
 	do       func(ctx context.Context, c *Client) error
 }{
-	{"exists", "exists", true, func(ctx context.Context, c *Client) error { return errOf(c.CheckExists().ForPath(ctx, "/a")) }},
+	{
+		"exists", "exists", true,
+		func(ctx context.Context, c *Client) error { return errOf(c.CheckExists().ForPath(ctx, "/a")) },
+	},
 	{"watched exists", "exists", true, func(ctx context.Context, c *Client) error {
 		_, w, err := c.CheckExists().WithWatch().ForPath(ctx, "/a")
 		return stopped(w, err)
 	}},
-	{"getData", "getData", true, func(ctx context.Context, c *Client) error { return errOf(c.GetData().ForPath(ctx, "/a")) }},
+	{
+		"getData", "getData", true,
+		func(ctx context.Context, c *Client) error { return errOf(c.GetData().ForPath(ctx, "/a")) },
+	},
 	{"watched getData", "getData", true, func(ctx context.Context, c *Client) error {
 		_, w, err := c.GetData().WithWatch().ForPath(ctx, "/a")
 		return stopped(w, err)
 	}},
-	{"getChildren", "getChildren2", true, func(ctx context.Context, c *Client) error { return errOf(c.GetChildren().ForPath(ctx, "/a")) }},
+	{
+		"getChildren", "getChildren2", true,
+		func(ctx context.Context, c *Client) error { return errOf(c.GetChildren().ForPath(ctx, "/a")) },
+	},
 	{"watched getChildren", "getChildren2", true, func(ctx context.Context, c *Client) error {
 		_, w, err := c.GetChildren().WithWatch().ForPath(ctx, "/a")
 		return stopped(w, err)
@@ -44,11 +54,17 @@ var everyOperation = []struct {
 		return stopped(w, err)
 	}},
 	{"sync", "sync", true, func(ctx context.Context, c *Client) error { return c.Sync().ForPath(ctx, "/a") }},
-	{"getACL", "getACL", true, func(ctx context.Context, c *Client) error { return errOf(c.GetACL().ForPath(ctx, "/a")) }},
+	{
+		"getACL", "getACL", true,
+		func(ctx context.Context, c *Client) error { return errOf(c.GetACL().ForPath(ctx, "/a")) },
+	},
 	{"setACL", "setACL", true, func(ctx context.Context, c *Client) error {
 		return errOf(c.SetACL().WithACL(OpenACL()...).ForPath(ctx, "/a"))
 	}},
-	{"setData", "setData", true, func(ctx context.Context, c *Client) error { return errOf(c.SetData().ForPath(ctx, "/a", nil)) }},
+	{
+		"setData", "setData", true,
+		func(ctx context.Context, c *Client) error { return errOf(c.SetData().ForPath(ctx, "/a", nil)) },
+	},
 	{"protected create", "create2", true, func(ctx context.Context, c *Client) error {
 		return errOf(c.Create().WithProtection().WithMode(EphemeralSequential).ForPath(ctx, "/a/x-", nil))
 	}},
@@ -59,21 +75,39 @@ var everyOperation = []struct {
 		return errOf(c.Create().Idempotent().ForPath(ctx, "/a/i", nil))
 	}},
 	{"ensure", "create", true, func(ctx context.Context, c *Client) error { return c.Ensure(ctx, "/a/f") }},
-	{"getConfig", "getData", true, func(ctx context.Context, c *Client) error { return errOf(c.GetConfig().ForEnsemble(ctx)) }},
+	{
+		"getConfig", "getData", true,
+		func(ctx context.Context, c *Client) error { return errOf(c.GetConfig().ForEnsemble(ctx)) },
+	},
 	{"walk", "multiRead", true, func(ctx context.Context, c *Client) error {
 		for _, err := range c.Walk().MaxDepth(0).ForPath(ctx, "/a") {
 			return err
 		}
 		return nil
 	}},
-	{"deleteRecursively", "delete", true, func(ctx context.Context, c *Client) error { return c.DeleteRecursively(ctx, "/a/g") }},
-	{"createContainers", "createContainer", true, func(ctx context.Context, c *Client) error { return c.CreateContainers(ctx, "/a/c") }},
-	{"create", "create2", false, func(ctx context.Context, c *Client) error { return errOf(c.Create().ForPath(ctx, "/a/z", nil)) }},
+	{
+		"deleteRecursively", "delete", true,
+		func(ctx context.Context, c *Client) error { return c.DeleteRecursively(ctx, "/a/g") },
+	},
+	{
+		"createContainers", "createContainer", true,
+		func(ctx context.Context, c *Client) error { return c.CreateContainers(ctx, "/a/c") },
+	},
+	{
+		"create", "create2", false,
+		func(ctx context.Context, c *Client) error { return errOf(c.Create().ForPath(ctx, "/a/z", nil)) },
+	},
 	{"sequential create", "create2", false, func(ctx context.Context, c *Client) error {
 		return errOf(c.Create().WithMode(EphemeralSequential).ForPath(ctx, "/a/s-", nil))
 	}},
-	{"delete", "delete", false, func(ctx context.Context, c *Client) error { return c.Delete().ForPath(ctx, "/a/d") }},
-	{"quiet delete", "delete", true, func(ctx context.Context, c *Client) error { return c.Delete().Quietly().ForPath(ctx, "/a/e") }},
+	{
+		"delete", "delete", false,
+		func(ctx context.Context, c *Client) error { return c.Delete().ForPath(ctx, "/a/d") },
+	},
+	{
+		"quiet delete", "delete", true,
+		func(ctx context.Context, c *Client) error { return c.Delete().Quietly().ForPath(ctx, "/a/e") },
+	},
 	{"transaction", "multi", false, func(ctx context.Context, c *Client) error {
 		return errOf(c.Transaction(ctx, c.TransactionOp().SetData().ForPath("/a", nil)))
 	}},
@@ -215,7 +249,9 @@ func TestNoCallOutlivesItsContext(t *testing.T) {
 				why := errors.New("the caller's reason")
 				var wg sync.WaitGroup
 				for _, tc := range everyOperation {
-					for _, after := range []time.Duration{time.Millisecond, time.Second, 5 * time.Second, 25 * time.Second, time.Minute} {
+					for _, after := range []time.Duration{
+						time.Millisecond, time.Second, 5 * time.Second, 25 * time.Second, time.Minute,
+					} {
 						wg.Go(func() {
 							ctx, cancel := context.WithTimeoutCause(t.Context(), after, why)
 							defer cancel()
@@ -245,7 +281,8 @@ func TestNoCallOutlivesItsContext(t *testing.T) {
 	}
 }
 
-// P3: protected creates that are left at random moments, while the connection suffers, leave nothing: no node, no watch, no work.
+// P3: protected creates that are left at random moments, while the connection suffers, leave nothing: no
+// node, no watch, no work.
 func TestNothingIsLeftBehind(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
@@ -257,7 +294,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				kept := map[string]bool{}
 				var wg sync.WaitGroup
 				for range 200 {
-					start, leave := time.Duration(rnd.IntN(10000))*time.Millisecond, time.Duration(rnd.IntN(20_000))*time.Microsecond
+					start := time.Duration(rnd.IntN(10000)) * time.Millisecond
+					leave := time.Duration(rnd.IntN(20_000)) * time.Microsecond
 					mode := []CreateMode{EphemeralSequential, PersistentSequential, Ephemeral}[rnd.IntN(3)]
 					background, watch := rnd.IntN(2) == 0, rnd.IntN(4) == 0
 					wg.Go(func() {

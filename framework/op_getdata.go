@@ -29,19 +29,18 @@ func (c *Client) GetData() GetDataBuilder { return GetDataBuilder{c: c} }
 // StoringStatIn has the node's Stat written to stat when the operation succeeds.
 func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.stat = stat; return b }
 
-// Decompressed unpacks the data with the client's compression provider, gzip unless told otherwise; ErrDecompress if that cannot be done. No data at
-// all are no data: parents that were made on the way are never packed.
+// Decompressed unpacks the data with the client's compression provider, gzip unless told otherwise;
+// ErrDecompress if that cannot be done. Empty data stay empty, since parents that were made on the way are
+// never packed.
 func (b GetDataBuilder) Decompressed() GetDataBuilder { b.pack = packYes; return b }
 
 // Undecompressed returns the data as they are, also with [WithCompression].
 func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = packNo; return b }
 
-// Watching has f called once, with the next change or the deletion of the node, or the end of the session; see [Pending.Then] for where and
-// when. It is not called when the read fails. Use WithWatch for a watch that can be stopped.
-func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder {
-	b.watching = watching{wanted: f != nil, fn: f}
-	return b
-}
+// Watching has f called once, with the next change or the deletion of the node, or the end of the session;
+// see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a watch that
+// can be stopped.
+func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder { b.watching = watched(f); return b }
 
 // WithWatch has the terminal return a watch for the next change or the deletion of the node.
 func (b GetDataBuilder) WithWatch() Watched[GetDataBuilder, DataResult, []byte] {

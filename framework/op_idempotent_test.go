@@ -33,7 +33,8 @@ func setThe(ctx context.Context, b SetDataBuilder, background bool, path, data s
 	return b.ForPath(ctx, path, []byte(data))
 }
 
-// What was there before the call is nobody's success: of several clients that create, set or delete the same, one succeeds.
+// What was there before the call is nobody's success: of several clients that create, set or delete the same,
+// one succeeds.
 func TestIdempotentOperationsCompareAndSet(t *testing.T) {
 	bothWays(t, func(t *testing.T, background bool) {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -79,7 +80,9 @@ func TestIdempotentOperationsCompareAndSet(t *testing.T) {
 			_, err = createThe(ctx, or, background, "/Persistent", "two")
 			assert.ErrorIs(t, err, ErrBadVersion)
 
-			remove := func(c *Client) error { return deleteThe(ctx, c.Delete().Idempotent(), background, "/Persistent") }
+			remove := func(c *Client) error {
+				return deleteThe(ctx, c.Delete().Idempotent(), background, "/Persistent")
+			}
 			require.NoError(t, remove(c))
 			assert.EqualError(t, remove(c), "delete /Persistent: node does not exist")
 			assert.NoError(t, deleteThe(ctx, c.Delete().Idempotent().Quietly(), background, "/Persistent"))
@@ -225,7 +228,8 @@ func TestIdempotentSetDataAfterALostReply(t *testing.T) {
 	})
 }
 
-// Who may not read the node cannot know: that is said, and that the operation may have been executed is said, too.
+// Who may not read the node cannot know: that is said, and that the operation may have been executed is said,
+// too.
 func TestIdempotentOperationsThatMayNotLook(t *testing.T) {
 	bothWays(t, func(t *testing.T, background bool) {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

@@ -19,12 +19,24 @@ func TestAReadHasNoUnknownOutcome(t *testing.T) {
 			op string
 			do func(ctx context.Context) error
 		}{
-			"exists":   {"exists", func(ctx context.Context) error { _, err := c.CheckExists().ForPath(ctx, "/a"); return err }},
-			"data":     {"getData", func(ctx context.Context) error { _, err := c.GetData().ForPath(ctx, "/a"); return err }},
-			"children": {"getChildren2", func(ctx context.Context) error { _, err := c.GetChildren().ForPath(ctx, "/a"); return err }},
-			"acl":      {"getACL", func(ctx context.Context) error { _, err := c.GetACL().ForPath(ctx, "/a"); return err }},
-			"sync":     {"sync", func(ctx context.Context) error { return c.Sync().ForPath(ctx, "/a") }},
-			"many":     {"multiRead", func(ctx context.Context) error { return second(c.MultiRead().ForReads(ctx, ReadData("/a"))) }},
+			"exists": {
+				"exists", func(ctx context.Context) error { _, err := c.CheckExists().ForPath(ctx, "/a"); return err },
+			},
+			"data": {
+				"getData", func(ctx context.Context) error { _, err := c.GetData().ForPath(ctx, "/a"); return err },
+			},
+			"children": {
+				"getChildren2",
+				func(ctx context.Context) error { _, err := c.GetChildren().ForPath(ctx, "/a"); return err },
+			},
+			"acl": {
+				"getACL", func(ctx context.Context) error { _, err := c.GetACL().ForPath(ctx, "/a"); return err },
+			},
+			"sync": {"sync", func(ctx context.Context) error { return c.Sync().ForPath(ctx, "/a") }},
+			"many": {
+				"multiRead",
+				func(ctx context.Context) error { return second(c.MultiRead().ForReads(ctx, ReadData("/a"))) },
+			},
 			"background": {"getData", func(ctx context.Context) error {
 				return second(c.GetData().InBackground().ForPath(ctx, "/a").Wait(context.Background()))
 			}},
@@ -39,7 +51,8 @@ func TestAReadHasNoUnknownOutcome(t *testing.T) {
 			}},
 		} {
 			connected(t, c)
-			hang := srv.Inject(zktest.Fault{Op: read.op, PathPrefix: "/a", Action: zktest.HoldReply}) // not the library's own question after a reconnect
+			// not the library's own question after a reconnect
+			hang := srv.Inject(zktest.Fault{Op: read.op, PathPrefix: "/a", Action: zktest.HoldReply})
 			ctx, cancel := context.WithCancel(t.Context())
 			got := make(chan error, 1)
 			go func() { got <- read.do(ctx) }()

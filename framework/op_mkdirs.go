@@ -15,18 +15,18 @@ type parents struct {
 	acl  []ACL      // nil: what the client's options say
 }
 
-// CreateContainers makes the node at path and those missing above it, as containers: nodes that the server removes when
-// their last child has gone. Nodes that exist already stay what they are. It is repeated as the retry policy says, which
-// does no harm.
+// CreateContainers makes the node at path and those missing above it, as containers: nodes that the server
+// removes when their last child has gone. Nodes that exist already stay what they are. It is repeated as the
+// retry policy says, which does no harm.
 //
 // Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
 	return c.ensure(ctx, "createContainers", path, parents{mode: Container})
 }
 
-// Ensure makes the node at path and those missing above it, as persistent nodes without data. Nodes that exist already
-// stay what they are. The usual case, that all of them exist, costs one request. It is repeated as the retry policy
-// says, which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
+// Ensure makes the node at path and those missing above it, as persistent nodes without data. Nodes that
+// exist already stay what they are. The usual case, that all of them exist, costs one request. It is repeated
+// as the retry policy says, which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
 func (c *Client) Ensure(ctx context.Context, path string) error {
 	return c.ensure(ctx, "ensure", path, parents{mode: Persistent})
 }
@@ -56,10 +56,10 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 	return err
 }
 
-// mkdirs makes the node at the full path and what is missing above. It goes up to the deepest ancestor that exists, and
-// makes what is below that in one flight, so it needs no right on ancestors that exist. made says whether the node
-// itself was made, and not found. It is for a path that was found missing, or for what is missing above: if all but the
-// chroot is there, it is the chroot, which is not made.
+// mkdirs makes the node at the full path and what is missing above. It goes up to the deepest ancestor that
+// exists, and makes what is below that in one flight, so it needs no right on ancestors that exist. made says
+// whether the node itself was made, and not found. It is called for a path that was found missing. If the way
+// up reaches the chroot, that is missing, and it is not made.
 func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (made bool, err error) {
 	for range rounds {
 		var below []string // missing ones, deepest first
@@ -103,7 +103,7 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 		if !errors.Is(err, ErrNoNode) {
 			return made, err
 		}
-		// Somebody, perhaps the server's reaper, has removed what we had just made: once more.
+		// Somebody, perhaps the server's reaper, has removed what was just made: once more.
 	}
 	return false, err
 }

@@ -55,15 +55,14 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	}
 	select {
 	case <-p.done:
-		return p.v, p.err
-	default:
-	}
-	select {
-	case <-p.done:
-		return p.v, p.err
 	case <-ctx.Done():
-		return none, p.run.leftError(ctx)
+		select {
+		case <-p.done:
+		default:
+			return none, p.run.leftError(ctx)
+		}
 	}
+	return p.v, p.err
 }
 
 // Then has f called with the result, once, on the goroutine of the client's callbacks: one after the other,

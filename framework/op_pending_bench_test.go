@@ -10,9 +10,12 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What an operation in the background costs, one after the other and many at once: plain, unpacked, and with a hook to be told of its end.
+// What an operation in the background costs, one after the other and many at once: plain, unpacked, and with
+// a hook to be told of its end.
 func BenchmarkBackground(b *testing.B) {
-	hook := WithHooks(Hooks{Operation: func(context.Context, Operation) func(OperationEnd) { return func(OperationEnd) {} }})
+	hook := WithHooks(
+		Hooks{Operation: func(context.Context, Operation) func(OperationEnd) { return func(OperationEnd) {} }},
+	)
 	for name, x := range map[string]struct {
 		packed bool
 		opts   []Option

@@ -15,7 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What one goroutine queues is executed, and called back, in that order, with every kind of operation in between.
+// What one goroutine queues is executed, and called back, in that order, with every kind of operation in
+// between.
 func TestBackgroundOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
@@ -30,15 +31,28 @@ func TestBackgroundOrder(t *testing.T) {
 		var want []string
 		for i := range 50 {
 			path := fmt.Sprintf("/q/%d", i)
-			c.Create().InBackground().ForPath(ctx, path, nil).Then(func(r CreateResult, err error) { note(fmt.Sprint("create ", r.Path, err)) })
-			c.SetData().WithVersion(0).InBackground().ForPath(ctx, path, []byte("x")).Then(func(s Stat, err error) { note(fmt.Sprint("set ", s.Version, err)) })
-			c.GetChildren().InBackground().ForPath(ctx, "/q").Then(func(r ChildrenResult, err error) { note(fmt.Sprint("children ", len(r.Names), err)) })
+			c.Create().InBackground().ForPath(ctx, path, nil).Then(
+				func(r CreateResult, err error) { note(fmt.Sprint("create ", r.Path, err)) },
+			)
+			c.SetData().WithVersion(0).InBackground().ForPath(ctx, path, []byte("x")).Then(
+				func(s Stat, err error) { note(fmt.Sprint("set ", s.Version, err)) },
+			)
+			c.GetChildren().InBackground().ForPath(ctx, "/q").Then(
+				func(r ChildrenResult, err error) { note(fmt.Sprint("children ", len(r.Names), err)) },
+			)
 			c.TransactionInBackground(ctx, c.TransactionOp().Check().WithVersion(1).ForPath(path)).
 				Then(func(_ []TransactionResult, err error) { note(fmt.Sprint("multi ", err)) })
-			c.Sync().InBackground().ForPath(ctx, "/q").Then(func(_ struct{}, err error) { note(fmt.Sprint("sync ", err)) })
-			c.Delete().InBackground().ForPath(ctx, path).Then(func(_ struct{}, err error) { note(fmt.Sprint("delete ", err)) })
-			c.CheckExists().InBackground().ForPath(ctx, path).Then(func(r ExistsResult, err error) { note(fmt.Sprint("exists ", r.Stat, err)) })
-			want = append(want, fmt.Sprint("create ", path, nil), fmt.Sprint("set ", 1, nil), fmt.Sprint("children ", 1, nil), "multi <nil>",
+			c.Sync().InBackground().ForPath(ctx, "/q").Then(
+				func(_ struct{}, err error) { note(fmt.Sprint("sync ", err)) },
+			)
+			c.Delete().InBackground().ForPath(ctx, path).Then(
+				func(_ struct{}, err error) { note(fmt.Sprint("delete ", err)) },
+			)
+			c.CheckExists().InBackground().ForPath(ctx, path).Then(
+				func(r ExistsResult, err error) { note(fmt.Sprint("exists ", r.Stat, err)) },
+			)
+			want = append(want, fmt.Sprint("create ", path, nil), fmt.Sprint("set ", 1, nil),
+				fmt.Sprint("children ", 1, nil), "multi <nil>",
 				"sync <nil>", "delete <nil>", fmt.Sprint("exists ", (*Stat)(nil), nil))
 		}
 		last := c.GetData().InBackground().ForPath(ctx, "/q")
@@ -55,7 +69,9 @@ func TestBackgroundIsQueuedWhileDisconnected(t *testing.T) {
 		synctest.Wait()
 		var all []*Pending[CreateResult]
 		for range 20 {
-			all = append(all, c.Create().WithMode(PersistentSequential).InBackground().ForPath(t.Context(), "/n-", nil))
+			all = append(
+				all, c.Create().WithMode(PersistentSequential).InBackground().ForPath(t.Context(), "/n-", nil),
+			)
 		}
 		time.Sleep(3 * time.Second)
 		require.NoError(t, srv.Start())

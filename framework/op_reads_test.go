@@ -21,7 +21,9 @@ func bubble(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *Client), o
 	bubbleOf(t, zktest.Config{}, f, opts...)
 }
 
-func bubbleOf(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server, c *Client), opts ...Option) {
+func bubbleOf(
+	t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Server, c *Client), opts ...Option,
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, cfg)
@@ -100,17 +102,50 @@ func TestErrorsOfTheServerHaveNames(t *testing.T) {
 			op   string
 			path string
 		}{
-			{"no node", func() error { _, err := c.GetData().ForPath(ctx, "/none"); return err }, ErrNoNode, zk.ErrNoNode, "getData", "/none"},
-			{"no node to list", func() error { _, err := c.GetChildren().ForPath(ctx, "/none"); return err }, ErrNoNode, zk.ErrNoNode, "getChildren", "/none"},
-			{"no node to set", func() error { _, err := c.SetData().ForPath(ctx, "/none", nil); return err }, ErrNoNode, zk.ErrNoNode, "setData", "/none"},
-			{"no node to delete", func() error { return c.Delete().ForPath(ctx, "/none") }, ErrNoNode, zk.ErrNoNode, "delete", "/none"},
-			{"no ACL", func() error { _, err := c.GetACL().ForPath(ctx, "/none"); return err }, ErrNoNode, zk.ErrNoNode, "getACL", "/none"},
-			{"no parent", func() error { _, err := c.Create().ForPath(ctx, "/none/x", nil); return err }, ErrNoNode, zk.ErrNoNode, "create", "/none/x"},
-			{"exists", func() error { _, err := c.Create().ForPath(ctx, "/full", nil); return err }, ErrNodeExists, zk.ErrNodeExists, "create", "/full"},
-			{"version", func() error { return c.Delete().WithVersion(7).ForPath(ctx, "/full/child") }, ErrBadVersion, zk.ErrBadVersion, "delete", "/full/child"},
-			{"not empty", func() error { return c.Delete().ForPath(ctx, "/full") }, ErrNotEmpty, zk.ErrNotEmpty, "delete", "/full"},
-			{"ephemeral parent", func() error { _, err := c.Create().ForPath(ctx, "/ephemeral/x", nil); return err }, ErrNoChildrenForEphemerals, zk.ErrNoChildrenForEphemerals, "create", "/ephemeral/x"},
-			{"no permission", func() error { _, err := c.GetData().ForPath(ctx, "/secret"); return err }, ErrNoAuth, zk.ErrNoAuth, "getData", "/secret"},
+			{
+				"no node", func() error { _, err := c.GetData().ForPath(ctx, "/none"); return err }, ErrNoNode,
+				zk.ErrNoNode, "getData", "/none",
+			},
+			{
+				"no node to list", func() error { _, err := c.GetChildren().ForPath(ctx, "/none"); return err },
+				ErrNoNode, zk.ErrNoNode, "getChildren", "/none",
+			},
+			{
+				"no node to set", func() error { _, err := c.SetData().ForPath(ctx, "/none", nil); return err },
+				ErrNoNode, zk.ErrNoNode, "setData", "/none",
+			},
+			{
+				"no node to delete", func() error { return c.Delete().ForPath(ctx, "/none") }, ErrNoNode, zk.ErrNoNode,
+				"delete", "/none",
+			},
+			{
+				"no ACL", func() error { _, err := c.GetACL().ForPath(ctx, "/none"); return err }, ErrNoNode,
+				zk.ErrNoNode, "getACL", "/none",
+			},
+			{
+				"no parent", func() error { _, err := c.Create().ForPath(ctx, "/none/x", nil); return err }, ErrNoNode,
+				zk.ErrNoNode, "create", "/none/x",
+			},
+			{
+				"exists", func() error { _, err := c.Create().ForPath(ctx, "/full", nil); return err }, ErrNodeExists,
+				zk.ErrNodeExists, "create", "/full",
+			},
+			{
+				"version", func() error { return c.Delete().WithVersion(7).ForPath(ctx, "/full/child") }, ErrBadVersion,
+				zk.ErrBadVersion, "delete", "/full/child",
+			},
+			{
+				"not empty", func() error { return c.Delete().ForPath(ctx, "/full") }, ErrNotEmpty, zk.ErrNotEmpty,
+				"delete", "/full",
+			},
+			{
+				"ephemeral parent", func() error { _, err := c.Create().ForPath(ctx, "/ephemeral/x", nil); return err },
+				ErrNoChildrenForEphemerals, zk.ErrNoChildrenForEphemerals, "create", "/ephemeral/x",
+			},
+			{
+				"no permission", func() error { _, err := c.GetData().ForPath(ctx, "/secret"); return err }, ErrNoAuth,
+				zk.ErrNoAuth, "getData", "/secret",
+			},
 			{"bad ACL", func() error {
 				_, err := c.Create().WithACL(ACL{PermAll, "nonsense", "x"}).ForPath(ctx, "/y", nil)
 				return err
@@ -162,16 +197,27 @@ func TestBadInputIsNotSent(t *testing.T) {
 			"empty ACL":      errOf(c.Create().WithACL().ForPath(ctx, "/x", nil)),
 			"parents ACL":    errOf(c.Create().ApplyToParents().ForPath(ctx, "/x", nil)),
 			"nothing to set": errOf(c.SetACL().ForPath(ctx, "/x")),
-			"no name":        errOf(c.Create().WithMode(EphemeralSequential).WithProtection().ForPath(ctx, "/a/", nil)),
-			"watch mode":     errOf(c.Watches().Add().WithMode(9).ForPath(ctx, "/a")),
-			"empty multi":    errOf(c.Transaction(ctx)),
-			"foreign op":     errOf(c.Transaction(ctx, TransactionOp{})),
+			"no name": errOf(
+				c.Create().WithMode(EphemeralSequential).WithProtection().ForPath(ctx, "/a/", nil),
+			),
+			"watch mode":  errOf(c.Watches().Add().WithMode(9).ForPath(ctx, "/a")),
+			"empty multi": errOf(c.Transaction(ctx)),
+			"foreign op":  errOf(c.Transaction(ctx, TransactionOp{})),
 		} {
 			assert.ErrorIs(t, err, ErrBadArguments, name)
 		}
 		assert.ErrorIs(t, errOf(c.Create().ForPath(ctx, "/x", big)), ErrTooLarge)
 		assert.ErrorIs(t, errOf(c.SetData().ForPath(ctx, "/a", big)), ErrTooLarge)
-		assert.ErrorIs(t, errOf(c.Transaction(ctx, c.TransactionOp().SetData().ForPath("/a", big[:1<<19]), c.TransactionOp().SetData().ForPath("/a", big[:1<<19]))), ErrTooLarge)
+		assert.ErrorIs(
+			t,
+			errOf(
+				c.Transaction(
+					ctx, c.TransactionOp().SetData().ForPath("/a", big[:1<<19]),
+					c.TransactionOp().SetData().ForPath("/a", big[:1<<19]),
+				),
+			),
+			ErrTooLarge,
+		)
 		assert.ErrorIs(t, errOf(c.SetData().InBackground().ForPath(ctx, "/a", big).Wait(ctx)), ErrTooLarge)
 
 		var none context.Context

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/retry"
 )
 
 // latecomer gets the answer to a request whose caller has left.
@@ -55,8 +56,8 @@ func (w *waiting) leave(late latecomer) bool {
 	return true
 }
 
-// await sends a request and waits for the answer. If ctx ends first, it also says whether the request was sent:
-// then late, which may be nil, gets the answer.
+// await sends a request and waits for the answer. If ctx ends first, it also says whether the request was
+// sent: then late, which may be nil, gets the answer.
 func await(ctx context.Context, e *epoch, call *wire.Call, late latecomer) (wire.Reply, bool, error) {
 	w := waiting{answer: make(chan wire.Reply, 1)}
 	call.Done = w.arrived
@@ -126,6 +127,9 @@ func decode(body []byte, record jute.Decodable) error {
 // nothing reads an answer without a content.
 func nothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
 
+// expiry says how long a request waits for a connection: expiring or patient.
+type expiry = func(*wire.Call) *wire.Call
+
 // expiring bounds how long a request waits for a connection.
 func (c *Client) expiring(call *wire.Call) *wire.Call {
 	call.Patience = c.core.cfg.connectTimeout
@@ -161,9 +165,7 @@ func childrenCall(full string) *wire.Call {
 	return newCall(jute.OpGetChildren2, &jute.PathWatchRequest{Path: full})
 }
 
-func aclCall(full string) *wire.Call {
-	return newCall(jute.OpGetACL, &jute.PathRequest{Path: full})
-}
+func aclCall(full string) *wire.Call { return newCall(jute.OpGetACL, &jute.PathRequest{Path: full}) }
 
 func setDataCall(full string, data []byte, version int32) *wire.Call {
 	return newCall(jute.OpSetData, &jute.SetDataRequest{Path: full, Data: data, Version: version})
@@ -171,4 +173,51 @@ func setDataCall(full string, data []byte, version int32) *wire.Call {
 
 func deleteCall(full string, version int32) *wire.Call {
 	return newCall(jute.OpDelete, &jute.PathVersionRequest{Path: full, Version: version})
+}
+
+// Helpers over whole subtrees send their requests in flights: many at once, then a wait for all the answers.
+// A flight that is interrupted by a lost connection is repeated whole, so all of it must be harmless when it
+// is done twice.
+const (
+	flightSize  = 512
+	flightBytes = 8 << 20 // of data in one flight, about: their size is known when they have been read
+)
+
+// flight sends what calls makes, and repeats that as the retry policy says until there is an answer to each.
+func (c *Client) flight(ctx context.Context, calls func() []*wire.Call) (replies []wire.Reply, err error) {
+	err = c.repeat(ctx, func(ctx context.Context, e *epoch) error {
+		frames := calls()
+		for _, call := range frames {
+			c.expiring(call)
+		}
+		replies, err = awaitAll(ctx, e, frames...)
+		for i := 0; err == nil && i < len(replies); i++ {
+			failed := replyError(replies[i])
+			if !changesTree(frames[i]) {
+				failed = readError(replies[i])
+			}
+			if unfinished(failed) {
+				err = failed
+			}
+		}
+		return err
+	})
+	return replies, err
+}
+
+// repeat runs f as the retry policy says, in whatever session is the current one.
+func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoch) error) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	err := c.Retry(ctx, func(ctx context.Context) error {
+		e, err := c.epochOf()
+		if err != nil {
+			return err
+		}
+		return f(ctx, e)
+	}, retry.WithRetryable(func(err error) bool {
+		return situation{class: classOf(err), pinned: c.pinned() != nil}.decide() == tryAgain
+	}))
+	return c.core.explain(err)
 }

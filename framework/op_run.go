@@ -23,7 +23,7 @@ type run[T any] struct {
 	before     int64  // of doubtCompares: the highest zxid known before the first request, -1 before that
 	unknown    *epoch // in which a try had an unknown outcome; nil if there is none
 	cut        bool   // the server has closed the connection on the request
-	left       bool   // the caller left while the request was under way, and the debt gets the answer
+	left       bool   // the caller left while the request was under way: the debt gets the answer
 }
 
 // begin makes the run of an operation; nil, with the error, if nothing can be sent.
@@ -111,13 +111,9 @@ func (r *run[T]) goOn(ctx context.Context, v T, err error) (T, error) {
 
 // send sends the request once, waits for the answer and judges it.
 func (r *run[T]) send(ctx context.Context) (v T, err error) {
-	var late latecomer
-	if r.debt != nil {
-		late = r
-	}
-	reply, left, err := await(ctx, r.e, r.prepare(), late)
+	reply, left, err := await(ctx, r.e, r.prepare(), r)
 	if err != nil {
-		r.left = left && r.debt != nil
+		r.left = left
 		r.watch.disarm()
 		return v, err
 	}
@@ -221,10 +217,16 @@ func (r *run[T]) abort() {
 }
 
 // expect implements latecomer.
-func (r *run[T]) expect(more int) { r.c.core.ops.cleanups.expect(more) }
+func (r *run[T]) expect(more int) {
+	if r.debt != nil {
+		r.c.core.ops.cleanups.expect(more)
+	}
+}
 
 // late implements latecomer.
 func (r *run[T]) late(reply wire.Reply) {
-	r.debt.late(reply)
-	r.expect(-1)
+	if r.debt != nil {
+		r.debt.late(reply)
+		r.expect(-1)
+	}
 }

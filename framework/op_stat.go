@@ -14,7 +14,8 @@ type Stat struct {
 	Ctime, Mtime int64
 	// Version counts changes of the data, Cversion of the list of children, Aversion of the ACL.
 	Version, Cversion, Aversion int32
-	// EphemeralOwner is the session of an ephemeral node, and 0 for any other: servers do not tell containers and TTL nodes from persistent ones.
+	// EphemeralOwner is the session of an ephemeral node, and 0 for any other: servers do not tell containers
+	// and TTL nodes from persistent ones.
 	EphemeralOwner int64
 	// DataLength is the length of the data in bytes.
 	DataLength, NumChildren int32
@@ -28,7 +29,7 @@ func (s Stat) Created() time.Time { return time.UnixMilli(s.Ctime) }
 // Modified returns the time of the last change of the data by the server's clock.
 func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
 
-// store fills a Stat that a caller has asked for.
+// store fills the Stat of StoringStatIn.
 func store(dst *Stat, s Stat) {
 	if dst != nil {
 		*dst = s

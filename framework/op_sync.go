@@ -10,19 +10,20 @@ import (
 // SyncBuilder lets the connected member catch up with the leader.
 type SyncBuilder struct{ c *Client }
 
-// Sync begins a sync. Reads of this client that follow see everything that was written before the sync was. (A member that follows a leader
-// which has been deposed without noticing yet is the exception; only a write of one's own is proof against it.)
+// Sync begins a sync. Reads of this client that follow see everything that was written before the sync was.
+// (The exception is a member whose leader has been deposed and does not know it yet. Only a write of one's
+// own rules that out.)
 //
 // Corresponds to Curator's sync, which only exists in the background.
 func (c *Client) Sync() SyncBuilder { return SyncBuilder{c} }
 
-// ForPath waits until the member has caught up. The path decides nothing in today's servers.
+// ForPath waits until the member has caught up. Today's servers ignore the path.
 func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := foreground(ctx, b.c, b.operation(path))
 	return err
 }
 
-// InBackground makes the terminal return at once: a read queued behind it sees what the sync has brought.
+// InBackground makes the terminal return at once: a read queued after it sees what the sync has brought.
 func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 	return Background[SyncBuilder, struct{}]{b}
 }

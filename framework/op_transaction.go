@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -14,18 +15,20 @@ import (
 type TransactionResult struct {
 	// Op is "create", "delete", "setData" or "check".
 	Op string
-	// Path is that of the operation's node; of a sequential create, with the number.
+	// Path is that of the operation's node; after a sequential create it has the number.
 	Path string
-	// Stat is that of the node changed by setData, or of a container or TTL node created. Servers give none for other creates.
+	// Stat is that of the node changed by setData, or of a container or TTL node created. Servers give none for
+	// other creates.
 	Stat Stat
-	// Err is why this operation failed, in a transaction that failed; nil for those before the failed one, ErrNotAttempted for those behind it.
+	// Err is why this operation failed, in a transaction that failed; nil for those before the failed one,
+	// ErrNotAttempted for those after it.
 	Err error
 }
 
-// ErrNotAttempted is the error of those operations in a failed transaction that stand behind the failed one.
+// ErrNotAttempted is the error of the operations that come after the one by which a transaction failed.
 var ErrNotAttempted = named("not attempted: an operation before it failed")
 
-// TransactionError says which operation a transaction failed by. Find it with errors.As.
+// TransactionError says by which operation a transaction failed. Find it with errors.As.
 type TransactionError struct {
 	// Index counts from 0, in the order in which the operations were given.
 	Index int
@@ -40,32 +43,37 @@ func (e *TransactionError) Error() string {
 
 func (e *TransactionError) Unwrap() error { return e.Err }
 
-// Transaction executes the operations as one: all of them or none, nobody sees a part. It returns their results in order. The root of a namespace
-// is made first if it is missing, by itself, as for a single operation.
+// Transaction executes the operations as one: all of them or none, and nobody sees a part. It returns their
+// results in order. A missing root of a namespace is made first, by itself, as for a single operation.
 //
-// When one is refused, the error is an *OpError with its path, containing a [*TransactionError] with its index, and it matches the reason
-// (errors.Is(err, ErrBadVersion), for example); the results then say per operation what happened. Any other error comes without results.
+// If an operation is refused, the error is an *OpError with its path. It contains a [*TransactionError] with
+// its index and matches the reason, ErrBadVersion for example. The results then say for each operation what
+// happened. Any other error comes without results.
 //
-// The retry policy is asked when the transaction was certainly not executed. After an unknown outcome it is not repeated, since a repeat
-// could fail because of its own success: the error is ErrConnectionLoss. [Client.IdempotentTransaction] is repeated.
+// It is repeated as the retry policy says if it was certainly not executed. After an unknown outcome it is
+// not repeated, since a repeat could fail because of its own success: the error is ErrConnectionLoss.
+// [Client.IdempotentTransaction] is repeated.
 //
-// The whole request must fit into the server's packet limit, else it is ErrTooLarge. No operations at all are ErrBadArguments.
-// Corresponds to Curator's transaction().forOperations.
+// The whole request must fit into the server's packet limit, otherwise the error is ErrTooLarge. Without
+// operations it is ErrBadArguments. Corresponds to Curator's transaction().forOperations.
 func (c *Client) Transaction(ctx context.Context, ops ...TransactionOp) ([]TransactionResult, error) {
 	return foreground(ctx, c, newTransaction(ops))
 }
 
 // TransactionInBackground queues a transaction and returns.
-func (c *Client) TransactionInBackground(ctx context.Context, ops ...TransactionOp) *Pending[[]TransactionResult] {
+func (c *Client) TransactionInBackground(ctx context.Context, ops ...TransactionOp) *Pending[txResults] {
 	return background(ctx, c, newTransaction(ops))
 }
+
+// txResults is how a transaction's result is called here.
+type txResults = []TransactionResult
 
 // transaction is the operations of a transaction.
 type transaction []TransactionOp
 
-func newTransaction(ops []TransactionOp) *operation[[]TransactionResult] {
+func newTransaction(ops []TransactionOp) *operation[txResults] {
 	t := transaction(ops)
-	o := &operation[[]TransactionResult]{
+	o := &operation[txResults]{
 		name: "transaction", write: true, doubt: doubtEnds, decode: t.decode, after: t.makeRoot,
 	}
 	if len(ops) == 0 {
@@ -88,13 +96,15 @@ func newTransaction(ops []TransactionOp) *operation[[]TransactionResult] {
 	return o
 }
 
-// makeRoot is the step after a transaction was refused for want of a namespace's root.
-func (t transaction) makeRoot(err error) step[[]TransactionResult] {
-	op := t.rootless(err)
-	if op == nil {
+// makeRoot returns the step after a refusal because a namespace's root is missing: of an operation that would
+// make the root by itself.
+func (t transaction) makeRoot(err error) step[txResults] {
+	op := t.refusedBy(err)
+	if op == nil || !errors.Is(err, ErrNoNode) || op.c.view.namespace == "" ||
+		op.name != "create" && (op.name == "delete" || op.path != "/") {
 		return nil
 	}
-	return func(ctx context.Context, r *run[[]TransactionResult]) (none []TransactionResult, again bool, _ error) {
+	return func(ctx context.Context, r *run[txResults]) (none txResults, again bool, _ error) {
 		made, failed := op.c.root(ctx, r.e)
 		prefix := op.c.view.prefix()
 		switch {
@@ -116,18 +126,8 @@ func (t transaction) refusedBy(err error) *TransactionOp {
 	return &t[refused.Index]
 }
 
-// rootless returns the operation by which a transaction was refused, if by itself it would make the root of its
-// namespace; otherwise nil.
-func (t transaction) rootless(err error) *TransactionOp {
-	op := t.refusedBy(err)
-	if op == nil || !errors.Is(err, ErrNoNode) || op.c.view.namespace == "" ||
-		op.name != "create" && (op.name == "delete" || op.path != "/") {
-		return nil
-	}
-	return op
-}
-
-// decode returns the results, also those of a transaction that was refused: the reply's header says success then, too.
+// decode returns the results, also those of a transaction that was refused: the reply's header says success
+// then, too.
 func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
 	res := jute.MultiResponse{Asked: len(t)}
 	if err := decode(body, &res); err != nil {
@@ -159,4 +159,150 @@ func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
 		}
 	}
 	return results, refused
+}
+
+// TransactionOp is one operation of a transaction. Make it with [Client.TransactionOp].
+type TransactionOp struct {
+	c     *Client
+	name  string
+	path  string // as given
+	full  string // as the server knows it
+	op    jute.MultiOp
+	fault error
+}
+
+// TransactionOps makes operations for a transaction.
+type TransactionOps struct{ c *Client }
+
+// TransactionOp begins an operation of a transaction. Paths are those of this view, whichever view executes
+// it. Corresponds to Curator's transactionOp.
+func (c *Client) TransactionOp() TransactionOps { return TransactionOps{c} }
+
+// Create begins a create.
+func (t TransactionOps) Create() TransactionCreate { return TransactionCreate{c: t.c} }
+
+// Delete begins a delete.
+func (t TransactionOps) Delete() TransactionDelete { return TransactionDelete{c: t.c, version: -1} }
+
+// SetData begins a change of data.
+func (t TransactionOps) SetData() TransactionSetData { return TransactionSetData{c: t.c, version: -1} }
+
+// Check begins a condition.
+func (t TransactionOps) Check() TransactionCheck { return TransactionCheck{c: t.c, version: -1} }
+
+// TransactionCreate creates a node in a transaction. There is no protection there, and no parents are made.
+type TransactionCreate struct {
+	c    *Client
+	node node
+}
+
+// WithMode says what kind of node.
+func (b TransactionCreate) WithMode(mode CreateMode) TransactionCreate { b.node.mode = mode; return b }
+
+// WithTTL says how long a node of a TTL mode lives after its last change.
+func (b TransactionCreate) WithTTL(ttl time.Duration) TransactionCreate { b.node.ttl = ttl; return b }
+
+// WithACL gives the node's ACL. Default: what the client's ACL provider says.
+func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
+	b.node.acl = append([]ACL{}, acl...)
+	return b
+}
+
+// Compressed packs the data with the client's compression provider.
+func (b TransactionCreate) Compressed() TransactionCreate { b.node.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = packNo; return b }
+
+// ForPath makes the operation. Nil data means the client's default data.
+func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
+	full, err := b.c.fullPathOf(path, b.node.mode.sequential())
+	if err == nil {
+		err = b.node.fault()
+	}
+	if err == nil && b.c.view.isChroot(full) {
+		err = badArguments("the chroot is not made by who uses it: create %s without a chroot", full)
+	}
+	if err == nil {
+		data, err = b.c.outgoing(full, data, b.node.pack)
+	}
+	op := TransactionOp{c: b.c, name: "create", path: path, full: full, fault: err}
+	if err == nil {
+		op.op = b.node.request(b.c, full, data)
+	}
+	return op
+}
+
+// TransactionDelete deletes a node in a transaction.
+type TransactionDelete struct {
+	c       *Client
+	version int32
+}
+
+// WithVersion demands a version of the node. Default -1: any.
+func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
+	b.version = version
+	return b
+}
+
+// ForPath makes the operation.
+func (b TransactionDelete) ForPath(path string) TransactionOp {
+	op := newTransactionOp(b.c, "delete", jute.OpDelete, path, b.version)
+	if op.fault == nil && b.c.view.isChroot(op.full) {
+		op.fault = errDeleteRoot
+	}
+	return op
+}
+
+// newTransactionOp makes an operation that is about a version of a node.
+func newTransactionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
+	full, err := c.fullPath(path)
+	req := &jute.PathVersionRequest{Path: full, Version: version}
+	op := jute.MultiOp{Op: code, Request: req}
+	return TransactionOp{c: c, name: name, path: path, full: full, op: op, fault: err}
+}
+
+// TransactionSetData replaces a node's data in a transaction.
+type TransactionSetData struct {
+	c       *Client
+	version int32
+	pack    packing
+}
+
+// WithVersion demands a version of the node. Default -1: any.
+func (b TransactionSetData) WithVersion(version int32) TransactionSetData {
+	b.version = version
+	return b
+}
+
+// Compressed packs the data with the client's compression provider.
+func (b TransactionSetData) Compressed() TransactionSetData { b.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b TransactionSetData) Uncompressed() TransactionSetData { b.pack = packNo; return b }
+
+// ForPath makes the operation. Nil data means the client's default data.
+func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
+	full, err := b.c.fullPath(path)
+	if err == nil {
+		data, err = b.c.outgoing(full, data, b.pack)
+	}
+	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
+	op := jute.MultiOp{Op: jute.OpSetData, Request: req}
+	return TransactionOp{c: b.c, name: "setData", path: path, full: full, op: op, fault: err}
+}
+
+// TransactionCheck is a condition in a transaction: the node exists, with the version if one is given. It
+// needs the right to read the node.
+type TransactionCheck struct {
+	c       *Client
+	version int32
+}
+
+// WithVersion demands a version of the node. Default -1: any.
+func (b TransactionCheck) WithVersion(version int32) TransactionCheck { b.version = version; return b }
+
+// ForPath makes the operation.
+func (b TransactionCheck) ForPath(path string) TransactionOp {
+	return newTransactionOp(b.c, "check", jute.OpCheck, path, b.version)
 }

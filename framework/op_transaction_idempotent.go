@@ -9,30 +9,35 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// IdempotentTransaction is Transaction, repeated as the retry policy says after an unknown outcome, too. It forgives what a try of this same call may have
-// done: when a try's reply was lost and the repeat is refused, the nodes are read, and if they are as that try would have left them, all of one transaction
-// that is younger than the call, then that is the result. Else the error is the one of an unknown outcome, as with Transaction; and what is refused before
-// anything was lost is refused, whatever the nodes contain. (Somebody else may do the very same while the reply is lost, or so
-// shortly before the call that this client had not heard of it. Where that must be told apart, put the client's name into the data of one of the nodes.)
+// IdempotentTransaction is Transaction, but repeated after an unknown outcome, too. It forgives what an
+// earlier try of this same call may have done. When a try's reply was lost and the repeat is refused, the
+// nodes are read. If they are as that try would have left them, all changed by one transaction since the call
+// began, that is the result. Otherwise the error is the one of an unknown outcome, as with Transaction. A
+// refusal before any reply was lost is a refusal, whatever the nodes contain. (Somebody else may do the very
+// same while the reply is lost, or so shortly before the call that this client had not heard of it. To tell
+// that apart, put the client's name into the data of one of the nodes.)
 //
-// A repeat must not be able to take effect beside the first try. So something in the transaction has to refuse it: the create of a node that stays, the
-// delete of one that is not made anew, or a version. (A delete without a version may meet a node that somebody else has made anew in between.)
-// ErrBadArguments if there is none, and for sequential creates, which nothing could tell apart afterwards. It needs the right to read the nodes. The Stat of a
-// result that was found again is that of the node as the whole transaction has left it.
+// A repeat must not take effect after a first try that did. So something in the transaction has to refuse it:
+// the create of a node that stays, the delete of one that is not made anew, or a version. Otherwise the error
+// is ErrBadArguments, as for sequential creates, whose nodes could not be told apart. (A delete without a
+// version may meet a node that somebody else has made anew in between.) It needs the right to read the nodes.
+// The Stat of a result that was found by reading is that of the node after the whole transaction.
 //
-// Curator has no such thing.
-func (c *Client) IdempotentTransaction(ctx context.Context, ops ...TransactionOp) ([]TransactionResult, error) {
+// Curator has no such operation.
+func (c *Client) IdempotentTransaction(
+	ctx context.Context, ops ...TransactionOp,
+) ([]TransactionResult, error) {
 	o, t := newTransaction(ops), transaction(ops)
 	var left marks
 	if o.fault == nil {
 		left, o.fault = marksOf(ops)
 	}
 	o.doubt, o.ambiguous = doubtCompares, []error{ErrNodeExists, ErrNoNode, ErrBadVersion, ErrNotEmpty}
-	o.after = func(err error) step[[]TransactionResult] {
+	o.after = func(err error) step[txResults] {
 		if !errors.Is(err, errAmbiguous) {
 			return t.makeRoot(err)
 		}
-		return func(ctx context.Context, r *run[[]TransactionResult]) (v []TransactionResult, again bool, _ error) {
+		return func(ctx context.Context, r *run[txResults]) (v txResults, again bool, _ error) {
 			if by := t.refusedBy(refusalOf(err)); by == nil || !left[by.full].refuses(*by) {
 				return nil, false, err
 			}
@@ -70,10 +75,10 @@ type mark struct {
 	version    int32 // -1: not known
 }
 
-// marks are those of a transaction's nodes, by their full paths.
+// marks are how a transaction leaves its nodes, by their full paths.
 type marks map[string]mark
 
-// marksOf returns how operations leave their nodes, or why they cannot be repeated.
+// marksOf returns the marks of operations, or why they cannot be repeated.
 func marksOf(ops []TransactionOp) (marks, error) {
 	left, first := marks{}, map[string]TransactionOp{}
 	for _, op := range ops {
@@ -113,15 +118,16 @@ func marksOf(ops []TransactionOp) (marks, error) {
 		left[op.full] = m
 	}
 	for path, op := range first {
-		// An ephemeral node may go with its session before the repeat, which then has nothing to be refused for.
+		// An ephemeral node may go with its session before the repeat, which is then not refused.
 		if m := left[path]; m.refuses(op) && !m.ephemeral {
 			return left, nil
 		}
 	}
-	return nil, badArguments("nothing in the transaction would refuse a repeat: give a version, or make a node that stays")
+	return nil, badArguments("nothing in the transaction would refuse a repeat: " +
+		"give a version, or make a node that stays")
 }
 
-// refuses says whether an operation is refused for certain by a node that was left like this.
+// refuses says whether the node, left like this, makes the server refuse the operation.
 func (m mark) refuses(op TransactionOp) bool {
 	version := int32(-1)
 	switch req := op.op.Request.(type) {
@@ -135,7 +141,7 @@ func (m mark) refuses(op TransactionOp) bool {
 	return m.gone || version >= 0 && m.version >= 0 && m.version != version
 }
 
-// seen is a node that was looked at.
+// seen is a node that was read.
 type seen struct {
 	there bool
 	data  []byte
@@ -170,8 +176,9 @@ func (c *Client) look(ctx context.Context, e *epoch, left marks) (map[string]see
 	return found, nil
 }
 
-// by says whether the nodes that were found are as a transaction has left them that was begun when the highest zxid known was before. Where it has written
-// something, that tells: one transaction has one zxid. Where it has only deleted, it can be no more than that nothing is there.
+// by says whether the nodes found are as the transaction has left them, if it began when the highest zxid
+// known was before. What it has written has one zxid, that of the transaction. If it has only deleted, the
+// nodes must be gone.
 func (left marks) by(found map[string]seen, before, session int64) bool {
 	zxid := int64(0)
 	for path, m := range left {

@@ -15,12 +15,23 @@ func TestIdempotentTransactionAfterALostReply(t *testing.T) {
 	bubbleOf(t, zktest.Config{ExtendedTypes: true}, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx, op := t.Context(), c.TransactionOp()
 		for name, ops := range map[string][]TransactionOp{
-			"create":    {op.Create().ForPath("/new", []byte("x"))},
-			"ephemeral": {op.Create().WithMode(Ephemeral).ForPath("/new", []byte("x")), op.Create().WithMode(Container).ForPath("/c", nil)},
-			"ttl":       {op.Create().WithMode(PersistentTTL).WithTTL(time.Hour).ForPath("/new", nil)},
-			"move":      {op.Create().ForPath("/new", []byte("data")), op.Delete().WithVersion(0).ForPath("/old"), op.Check().ForPath("/set")},
-			"set":       {op.SetData().WithVersion(0).ForPath("/set", []byte("x")), op.SetData().ForPath("/set", []byte("y"))},
-			"guarded":   {op.Check().WithVersion(0).ForPath("/set"), op.SetData().ForPath("/set", []byte("x")), op.SetData().ForPath("/old", []byte("x"))},
+			"create": {op.Create().ForPath("/new", []byte("x"))},
+			"ephemeral": {
+				op.Create().WithMode(Ephemeral).ForPath("/new", []byte("x")),
+				op.Create().WithMode(Container).ForPath("/c", nil),
+			},
+			"ttl": {op.Create().WithMode(PersistentTTL).WithTTL(time.Hour).ForPath("/new", nil)},
+			"move": {
+				op.Create().ForPath("/new", []byte("data")), op.Delete().WithVersion(0).ForPath("/old"),
+				op.Check().ForPath("/set"),
+			},
+			"set": {
+				op.SetData().WithVersion(0).ForPath("/set", []byte("x")), op.SetData().ForPath("/set", []byte("y")),
+			},
+			"guarded": {
+				op.Check().WithVersion(0).ForPath("/set"), op.SetData().ForPath("/set", []byte("x")),
+				op.SetData().ForPath("/old", []byte("x")),
+			},
 			"delete":    {op.Check().ForPath("/"), op.Delete().ForPath("/old")},
 			"anew":      {op.Delete().WithVersion(1).ForPath("/twice"), op.Create().ForPath("/twice", []byte("z"))},
 			"made, set": {op.Create().ForPath("/new", nil), op.SetData().ForPath("/new", []byte("x"))},
@@ -73,9 +84,18 @@ func TestIdempotentTransactionForgivesNothingElse(t *testing.T) {
 		for name, err := range map[string]error{
 			"there before":  try(nothing, op.Create().ForPath("/a", []byte("/a"))),
 			"other refusal": try(nothing, op.Check().WithVersion(7).ForPath("/a"), op.Delete().ForPath("/none")),
-			"changed since": try(func() { require.NoError(t, srv.Set("/c", nil)) }, op.Create().ForPath("/c", []byte("x"))),
-			"two others":    try(func() { require.NoError(t, srv.Set("/a", []byte("x"))) }, op.SetData().WithVersion(0).ForPath("/a", []byte("x")), op.SetData().WithVersion(0).ForPath("/b", []byte("x"))),
-			"undone since":  try(func() { require.NoError(t, srv.Delete("/d")) }, op.Delete().ForPath("/b"), op.Create().ForPath("/d", nil)),
+			"changed since": try(
+				func() { require.NoError(t, srv.Set("/c", nil)) }, op.Create().ForPath("/c", []byte("x")),
+			),
+			"two others": try(
+				func() { require.NoError(t, srv.Set("/a", []byte("x"))) },
+				op.SetData().WithVersion(0).ForPath("/a", []byte("x")),
+				op.SetData().WithVersion(0).ForPath("/b", []byte("x")),
+			),
+			"undone since": try(
+				func() { require.NoError(t, srv.Delete("/d")) }, op.Delete().ForPath("/b"),
+				op.Create().ForPath("/d", nil),
+			),
 		} {
 			assert.ErrorIs(t, err, ErrConnectionLoss, name)
 			assert.NotErrorIs(t, err, ErrNoNode, name)
@@ -86,13 +106,17 @@ func TestIdempotentTransactionForgivesNothingElse(t *testing.T) {
 		assert.EqualError(t, err, "transaction /a: operation 0 (create): node already exists")
 
 		for name, ops := range map[string][]TransactionOp{
-			"nothing refuses":        {op.SetData().ForPath("/a", nil)},
-			"only a check":           {op.Check().WithVersion(3).ForPath("/a")},
-			"come and go":            {op.Create().ForPath("/x", nil), op.Delete().ForPath("/x")},
-			"anew":                   {op.Delete().ForPath("/a"), op.Create().ForPath("/a", nil)},
-			"sequential":             {op.Create().WithMode(EphemeralSequential).ForPath("/s", nil), op.Create().ForPath("/y", nil)},
-			"only an ephemeral node": {op.Create().WithMode(Ephemeral).ForPath("/e", nil), op.SetData().ForPath("/a", nil)},
-			"empty":                  nil,
+			"nothing refuses": {op.SetData().ForPath("/a", nil)},
+			"only a check":    {op.Check().WithVersion(3).ForPath("/a")},
+			"come and go":     {op.Create().ForPath("/x", nil), op.Delete().ForPath("/x")},
+			"anew":            {op.Delete().ForPath("/a"), op.Create().ForPath("/a", nil)},
+			"sequential": {
+				op.Create().WithMode(EphemeralSequential).ForPath("/s", nil), op.Create().ForPath("/y", nil),
+			},
+			"only an ephemeral node": {
+				op.Create().WithMode(Ephemeral).ForPath("/e", nil), op.SetData().ForPath("/a", nil),
+			},
+			"empty": nil,
 		} {
 			_, err := c.IdempotentTransaction(ctx, ops...)
 			assert.ErrorIs(t, err, ErrBadArguments, name)

@@ -11,7 +11,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-func transact(ctx context.Context, c *Client, background bool, ops ...TransactionOp) ([]TransactionResult, error) {
+func transact(
+	ctx context.Context, c *Client, background bool, ops ...TransactionOp,
+) ([]TransactionResult, error) {
 	if background {
 		return c.TransactionInBackground(ctx, ops...).Wait(ctx)
 	}
@@ -21,22 +23,28 @@ func transact(ctx context.Context, c *Client, background bool, ops ...Transactio
 // A transaction makes the root of a namespace as any operation does, also when the server has reaped it.
 func TestTransactionMakesTheRootOfANamespace(t *testing.T) {
 	bothWays(t, func(t *testing.T, background bool) {
-		bubbleOf(t, zktest.Config{ExtendedTypes: true, ReapInterval: time.Minute}, func(t *testing.T, srv *zktest.Server, root *Client) {
+		bubbleOf(t, zktest.Config{ExtendedTypes: true, ReapInterval: time.Minute}, func(
+			t *testing.T, srv *zktest.Server, root *Client,
+		) {
 			ctx := t.Context()
 			one, other := root.UsingNamespace("team/app"), root.UsingNamespace("other")
 			op := one.TransactionOp()
 			for name, ops := range map[string][]TransactionOp{
-				"create":       {op.Create().ForPath("/x", nil)},
-				"sequential":   {op.Create().WithMode(EphemeralSequential).ForPath("/x-", nil)},
-				"no name":      {op.Create().WithMode(PersistentSequential).ForPath("/", nil)},
-				"container":    {op.Create().WithMode(Container).ForPath("/c", nil)},
-				"ttl":          {op.Create().WithMode(PersistentTTL).WithTTL(time.Hour).ForPath("/t", nil)},
-				"tree":         {op.Create().ForPath("/a", nil), op.Create().ForPath("/a/b", nil), op.Delete().ForPath("/a/b")},
-				"data":         {op.SetData().ForPath("/", []byte("x"))},
-				"check":        {op.Check().ForPath("/"), op.Create().ForPath("/x", nil)},
-				"two roots":    {op.Create().ForPath("/x", nil), other.TransactionOp().Create().ForPath("/x", nil)},
-				"second":       {root.TransactionOp().Create().ForPath("/plain", nil), op.Create().ForPath("/x", nil)},
-				"a root ahead": {root.TransactionOp().Check().ForPath("/"), other.TransactionOp().SetData().ForPath("/", nil)},
+				"create":     {op.Create().ForPath("/x", nil)},
+				"sequential": {op.Create().WithMode(EphemeralSequential).ForPath("/x-", nil)},
+				"no name":    {op.Create().WithMode(PersistentSequential).ForPath("/", nil)},
+				"container":  {op.Create().WithMode(Container).ForPath("/c", nil)},
+				"ttl":        {op.Create().WithMode(PersistentTTL).WithTTL(time.Hour).ForPath("/t", nil)},
+				"tree": {
+					op.Create().ForPath("/a", nil), op.Create().ForPath("/a/b", nil), op.Delete().ForPath("/a/b"),
+				},
+				"data":      {op.SetData().ForPath("/", []byte("x"))},
+				"check":     {op.Check().ForPath("/"), op.Create().ForPath("/x", nil)},
+				"two roots": {op.Create().ForPath("/x", nil), other.TransactionOp().Create().ForPath("/x", nil)},
+				"second":    {root.TransactionOp().Create().ForPath("/plain", nil), op.Create().ForPath("/x", nil)},
+				"a root ahead": {
+					root.TransactionOp().Check().ForPath("/"), other.TransactionOp().SetData().ForPath("/", nil),
+				},
 			} {
 				results, err := transact(ctx, one, background, ops...)
 				require.NoError(t, err, name)
@@ -87,7 +95,9 @@ func TestTransactionMakesNothingButTheRoot(t *testing.T) {
 			before := srv.Counts()["multi"]
 			_, err := transact(ctx, root, background, root.TransactionOp().Create().ForPath("/none/x", nil))
 			assert.ErrorIs(t, err, ErrNoNode)
-			assert.Equal(t, before+1, srv.Counts()["multi"], "without a namespace nothing is made, and nothing repeated")
+			assert.Equal(
+				t, before+1, srv.Counts()["multi"], "without a namespace nothing is made, and nothing repeated",
+			)
 		})
 	})
 }

@@ -30,7 +30,8 @@ func TestTransaction(t *testing.T) {
 		)
 		require.NoError(t, err)
 		require.Len(t, results, 9)
-		for i, want := range []struct{ op, path string }{{"check", "/old"}, {"create", "/a"}, {"create", results[2].Path}, {"create", "/c"},
+		for i, want := range []struct{ op, path string }{
+			{"check", "/old"}, {"create", "/a"}, {"create", results[2].Path}, {"create", "/c"},
 			{"create", "/t"}, {"setData", "/set"}, {"setData", "/set"}, {"check", "/set"}, {"delete", "/old"}} {
 			assert.Equal(t, want.op, results[i].Op)
 			assert.Equal(t, want.path, results[i].Path)
@@ -67,7 +68,10 @@ func TestTransactionFails(t *testing.T) {
 			"set":    {op.SetData().WithVersion(3).ForPath("/a", nil), ErrBadVersion, "setData"},
 			"check":  {op.Check().ForPath("/none"), ErrNoNode, "check"},
 		} {
-			ops := []TransactionOp{op.Create().ForPath("/new", nil), op.SetData().ForPath("/a", []byte("x")), tc.bad, op.Delete().ForPath("/a/b")}
+			ops := []TransactionOp{
+				op.Create().ForPath("/new", nil), op.SetData().ForPath("/a", []byte("x")), tc.bad,
+				op.Delete().ForPath("/a/b"),
+			}
 			for _, background := range []bool{false, true} {
 				var results []TransactionResult
 				var err error

@@ -2,25 +2,27 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// Session is one ZooKeeper session of a client: an epoch. Everything ephemeral belongs to one. Safe for concurrent use.
+// Session is one ZooKeeper session of a client: an epoch. Every ephemeral node belongs to one. Safe for
+// concurrent use.
 //
-// Recipes take a Session, do their work through its [Session.Client], and hold what they were granted with [Session.Hold]: so nothing
-// that was begun in one session is finished in another.
+// Recipes take a Session, do their work through its [Session.Client], and hold what they were granted with
+// [Session.Hold]. So nothing that was begun in one session is finished in another.
 type Session struct {
 	e *epoch
 	c *Client
 }
 
-// none says that nobody has made it.
+// none says that this is a nil pointer or the zero value.
 func (s *Session) none() bool { return s == nil || s.e == nil }
 
-// overContext is the context of what nobody has made.
+// overContext is the context of zero values.
 var overContext = func() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(ErrNoClient)
@@ -59,7 +61,8 @@ func (s *Session) Client() *Client {
 	return s.c
 }
 
-// Context ends with the session; its cause is ErrSessionLost or ErrClosed. It outlives a suspended connection.
+// Context ends with the session; its cause is ErrSessionLost or ErrClosed. It outlives a suspended
+// connection.
 func (s *Session) Context() context.Context {
 	if s.none() {
 		return overContext
@@ -68,15 +71,11 @@ func (s *Session) Context() context.Context {
 }
 
 // Done is closed when the session is over.
-func (s *Session) Done() <-chan struct{} {
-	if s.none() {
-		return closedChannel
-	}
-	return s.e.ctx.Done()
-}
+func (s *Session) Done() <-chan struct{} { return s.Context().Done() }
 
-// WaitQuorum returns nil as soon as the session is connected to a member with a quorum, also with [WithReadOnly]: only then can anything be written or
-// held. ErrSessionLost or ErrClosed when the session is over; when ctx ends first, an error that matches ErrNotConnected and ctx.Err().
+// WaitQuorum returns nil as soon as the session is connected to a member with a quorum, also with
+// [WithReadOnly]: only then can anything be written or held. ErrSessionLost or ErrClosed when the session is
+// over; when ctx ends first, an error that matches ErrNotConnected and ctx.Err().
 func (s *Session) WaitQuorum(ctx context.Context) error {
 	if s.none() {
 		return ErrNoClient
@@ -103,11 +102,12 @@ func (s *Session) WaitQuorum(ctx context.Context) error {
 	}
 }
 
-// Session returns the current session, and waits for it as long as ctx allows when there is none yet, or the last one was lost. A session
-// whose connection is suspended is a session. On a session's view it returns that session, or ErrSessionLost.
+// Session returns the current session. If there is none yet, or the last one was lost, it waits for one as
+// long as ctx allows. A session whose connection is suspended counts. On a session's view it returns that
+// session, or ErrSessionLost.
 func (c *Client) Session(ctx context.Context) (*Session, error) { return c.session(ctx, false) }
 
-// session is Session; with hopeful it gives up, too, when every server refuses the client's credentials.
+// session is Session. With hopeful it also gives up when every server refuses the client's credentials.
 func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
 	if c.none() {
 		return nil, ErrNoClient
@@ -135,5 +135,43 @@ func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
 		case <-ctx.Done():
 			return nil, c.core.notConnected(ctx)
 		}
+	}
+}
+
+// InSession runs f in one session: what f does with the view of the [Session] that it is given is executed in
+// that session or fails with ErrSessionLost, and never goes on in the next one. f's context ends with the
+// session, with the cause ErrSessionLost or ErrClosed, and with ctx.
+//
+// It waits for a session as [Client.SessionSoon] does. It returns nil if f did and the session was still
+// alive then. If it was not, the error matches ErrSessionLost, whatever f returned: ephemeral nodes that f
+// made are gone, or about to be. Any other error is f's own.
+//
+// If ctx ends in between, f has to remove what it has made, with a context that has not ended: an ephemeral
+// node stays as long as the session.
+//
+// That is Curator's SessionFailRetryLoop with Mode.FAIL. For Mode.RETRY, which runs all of it again in the
+// next session, put it into a retry.Do that repeats ErrSessionLost; see the example.
+func (c *Client) InSession(ctx context.Context, f func(ctx context.Context, s *Session) error) error {
+	if f == nil {
+		return badArguments("InSession without a function")
+	}
+	s, err := c.SessionSoon(ctx)
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.Context(), func() { cancel(s.e.endCause()) })()
+	err = f(inner, s)
+	if s.e.ctx.Err() == nil {
+		return err
+	}
+	switch why := s.e.endCause(); {
+	case err == nil:
+		return why
+	case errors.Is(err, why), errors.Is(err, ErrSessionLost), errors.Is(err, ErrClosed):
+		return err
+	default:
+		return errors.Join(why, err)
 	}
 }

@@ -8,22 +8,24 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// board shows the state of the client and hands every change to every subscriber, in order and without loss: each has a queue of its own.
+// board has the state of the client and sends every change to every subscriber, in order and without loss:
+// each has a queue of its own.
 type board struct {
-	spawn func(func()) bool // a goroutine that Close waits for; false when it is too late
+	spawn func(func()) bool // a goroutine that Close waits for; false after Close has begun
 	done  <-chan struct{}   // the client is closed
 
 	mu      sync.Mutex
 	now     StateChange
 	since   time.Time // of now
-	away    time.Time // since when there is no connection to a member with a quorum; zero with one
+	away    time.Time // the end of the last connection to a quorum; zero with one
 	changed flow.Signal
-	subs    map[*flow.Queue[StateChange]]struct{}
+	subs    map[*flow.Queue[StateChange]]struct{} // of the subscribers
 }
 
 func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
 	began := time.Now()
-	return &board{spawn: spawn, done: done, since: began, away: began, subs: map[*flow.Queue[StateChange]]struct{}{}}
+	return &board{spawn: spawn, done: done, since: began, away: began,
+		subs: map[*flow.Queue[StateChange]]struct{}{}}
 }
 
 // announce never waits.
@@ -42,7 +44,8 @@ func (b *board) announce(change StateChange) {
 	}
 }
 
-// age returns the state and when it began, and since when there is no connection to a member with a quorum: with the client, if there has been none.
+// age returns the state, when it began, and since when there is no connection to a member with a quorum:
+// since New if there has been none.
 func (b *board) age() (now StateChange, since, away time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

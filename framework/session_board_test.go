@@ -66,7 +66,8 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A hook that blocks, against its contract, delays the news and nothing else: what is held ends in time, and Close is bounded.
+// A hook that blocks, against its contract, delays the news and nothing else: what is held ends in time, and
+// Close is bounded.
 func TestBlockedHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

@@ -39,8 +39,9 @@ func (e *epoch) change(f func()) {
 	e.changed.Fire()
 }
 
-// connected says whether the session has a connection to a member with a quorum. The epoch knows of a loss before it is
-// announced: whoever learns of it by the end of a hold must not be told that the client is connected.
+// connected says whether the session has a connection to a member with a quorum. The epoch knows of a loss
+// before it is announced: whoever learns of it by the end of a hold must not be told that the client is
+// connected.
 func (e *epoch) connected() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,8 +70,8 @@ func (e *epoch) isOver(err error) bool {
 	return e.ctx.Err() != nil || errors.Is(err, wire.ErrSessionLost) || errors.Is(err, wire.ErrClosed)
 }
 
-// endCause is why everything that belongs to the session ends: ErrClosed, or ErrSessionLost with the reason. All that
-// ends with a session ends with this cause.
+// endCause is why everything that belongs to the session ends: ErrClosed, or ErrSessionLost with the reason.
+// All that ends with a session ends with this cause.
 func (e *epoch) endCause() error {
 	if cause := context.Cause(e.ctx); cause != nil {
 		return cause

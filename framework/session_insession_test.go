@@ -21,7 +21,10 @@ func TestInSession(t *testing.T) {
 			return err
 		}))
 		mine := errors.New("mine")
-		assert.Equal(t, mine, c.InSession(ctx, func(context.Context, *Session) error { return mine }), "f's own error, as it is")
+		assert.Equal(
+			t, mine, c.InSession(ctx, func(context.Context, *Session) error { return mine }),
+			"f's own error, as it is",
+		)
 		assert.ErrorIs(t, c.InSession(ctx, nil), ErrBadArguments)
 		var none context.Context
 		assert.ErrorIs(t, c.InSession(none, func(context.Context, *Session) error { return nil }), ErrNilContext)
@@ -42,7 +45,9 @@ func TestInSession(t *testing.T) {
 
 		// All of it again, as in Mode.RETRY.
 		var epochs []int64
-		require.NoError(t, retry.Do(ctx, retry.RetryNTimes{Retries: 3, Sleep: time.Second}, func(ctx context.Context) error {
+		require.NoError(t, retry.Do(ctx, retry.RetryNTimes{
+			Retries: 3, Sleep: time.Second,
+		}, func(ctx context.Context) error {
 			return c.InSession(ctx, func(ctx context.Context, s *Session) error {
 				if epochs = append(epochs, s.Epoch()); len(epochs) == 1 {
 					srv.Expire(s.ID())
@@ -78,7 +83,9 @@ func TestUsingRetry(t *testing.T) {
 		ctx := t.Context()
 		make1(t, c, "/a", "")
 		quick := c.UsingRetry(retry.RetryNTimes{})
-		busy := srv.Inject(zktest.Fault{Op: "getData", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		busy := srv.Inject(
+			zktest.Fault{Op: "getData", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp},
+		)
 		began := time.Now()
 		_, err := quick.GetData().ForPath(ctx, "/a")
 		assert.ErrorIs(t, err, ErrThrottled)

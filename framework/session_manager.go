@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// manager is the goroutine that owns the epochs. Events from everywhere are put into its inbox as functions. It asks the
-// state machine what they mean and does that. It never waits for anything but the next function.
+// manager is the goroutine that owns the epochs. Events from everywhere are put into its inbox as functions.
+// It asks the state machine what they mean and does that. It never waits for anything but the next function.
 type manager struct {
 	core  *core
 	inbox *flow.Queue[func()]
@@ -58,8 +58,8 @@ func (m *manager) run() {
 
 func (m *manager) stop() { m.inbox.Put(func() { m.stopped = true }) }
 
-// apply applies one input to the state machine and carries out its effects. server is the one that the input is about,
-// why the cause of a loss; fences are the sessions to be closed before the next one is announced.
+// apply applies one input to the state machine and carries out its effects. server is the one that the input
+// is about, why the cause of a loss; fences are the sessions to be closed before the next one is announced.
 func (m *manager) apply(in input, server string, why error, fences []wire.Fence) {
 	var todo []effect
 	m.state, todo = m.state.next(in)
@@ -147,8 +147,8 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	return nil
 }
 
-// reopenDelay is how long to wait before the next session is asked for: zero unless sessions end in quick succession, as
-// at a server that calls each of them expired.
+// reopenDelay is how long to wait before the next session is asked for: zero unless sessions end in quick
+// succession, as at a server that calls each of them expired.
 func (m *manager) reopenDelay() time.Duration {
 	now := time.Now()
 	if m.short++; now.Sub(m.opened) > shortLived {
@@ -178,9 +178,10 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		if ev.ReadOnly {
 			in.kind = inReadOnly
 		}
+		held := len(e.held()) > 0 // a hold made from now on has written what it needs
 		m.apply(in, ev.Server, nil, nil)
 		c.isBack()
-		if standing := e.wire.Validity().Standing(); standing.Known && !standing.Alone {
+		if standing := e.wire.Validity().Standing(); held && standing.Known && !standing.Alone {
 			m.heartbeat() // else it is known in a moment whether there is need
 		}
 	case wire.Disconnected:
@@ -246,8 +247,8 @@ func (m *manager) connected(log *slog.Logger, ev wire.Event) {
 	m.granted = ev.Timeout
 }
 
-// tellFailure tells of an attempt to connect that has failed, if that is news. The session itself has told of each at
-// DEBUG.
+// tellFailure tells of an attempt to connect that has failed, if that is news. The session itself has told of
+// each at DEBUG.
 func (m *manager) tellFailure(log *slog.Logger, level slog.Level, what string, ev wire.Event) {
 	m.core.trouble.note(ev.Server, ev.Err)
 	now := time.Now()

@@ -1,14 +1,17 @@
 package framework
 
 import (
+	"maps"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
-// outage is the time without a connection, and decides what of it is worth a line above DEBUG: the first failure and every change of its reason, and
-// then, so that a log that was rotated away is no loss, a reminder ever more rarely. It is a value of the manager's goroutine and looks at no clock.
+// outage is the time without a connection. It decides which failures are logged above DEBUG: the first, every
+// change of the reason, and then reminders at growing intervals, for logs that were rotated. It belongs to
+// the manager's goroutine and looks at no clock.
 type outage struct {
 	since    time.Time         // of the loss, or of the first failure; zero with a connection
 	attempts int               // failed so far
@@ -56,20 +59,16 @@ func (o *outage) failed(now time.Time, server, reason string) bool {
 	return true
 }
 
-// changed says whether a server's reason is news. That of a server that was not asked before is none if another has the same.
+// changed says whether a server's reason is news. A server that was not asked before has no news if another
+// has given the same reason.
 func (o *outage) changed(server, reason string) bool {
 	if before, known := o.reasons[server]; known {
 		return before != reason
 	}
-	for _, other := range o.reasons {
-		if other == reason {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(slices.Collect(maps.Values(o.reasons)), reason)
 }
 
-// ends notes a connection, and says how long there was none; 0 if nobody has missed it.
+// ends notes a connection and returns how long there was none; 0 if none was lost or tried in vain.
 func (o *outage) ends(now time.Time) (away time.Duration) {
 	if !o.since.IsZero() {
 		away = now.Sub(o.since)
@@ -78,10 +77,10 @@ func (o *outage) ends(now time.Time) (away time.Duration) {
 	return away
 }
 
-// numbers are what differs from attempt to attempt, and from server to server, for one and the same reason: addresses, ports, times, ids.
+// numbers match what differs between attempts and servers for the same reason: addresses, ports, times, ids.
 var numbers = regexp.MustCompile(`[0-9][0-9A-Za-zµ.:]*`)
 
-// reasonOf is what two errors have in common that say the same.
+// reasonOf returns the part of an error that is the same for the same reason.
 func reasonOf(server string, err error) string {
 	if err == nil {
 		return ""

@@ -32,14 +32,25 @@ func TestOutage(t *testing.T) {
 	}
 	refused := func(int) string { return "refused" }
 	for name, attempts := range map[string][]attempt{
-		"reminders":                 every(3000, time.Second, map[int]bool{0: true, 60: true, 180: true, 420: true, 900: true, 1860: true, 2820: true}, refused),
-		"each change":               {{0, "a", "refused", true}, {1, "a", "reset", true}, {2, "a", "refused", true}, {3, "a", "refused", false}},
-		"one reason of all servers": {{0, "a", "refused", true}, {1, "b", "refused", false}, {2, "c", "refused", false}, {3, "a", "refused", false}},
+		"reminders": every(
+			3000, time.Second,
+			map[int]bool{0: true, 60: true, 180: true, 420: true, 900: true, 1860: true, 2820: true}, refused,
+		),
+		"each change": {
+			{0, "a", "refused", true}, {1, "a", "reset", true}, {2, "a", "refused", true}, {3, "a", "refused", false},
+		},
+		"one reason of all servers": {
+			{0, "a", "refused", true}, {1, "b", "refused", false}, {2, "c", "refused", false},
+			{3, "a", "refused", false},
+		},
 		"each server has its own": {{0, "a", "refused", true}, {1, "b", "silent", true}, {2, "c", "unknown", true},
-			{3, "a", "refused", false}, {4, "b", "silent", false}, {5, "c", "unknown", false}, {6, "b", "unknown", true}},
+			{3, "a", "refused", false}, {4, "b", "silent", false}, {5, "c", "unknown", false},
+			{6, "b", "unknown", true}},
 		"changes that do not end": every(75, time.Second,
-			map[int]bool{0: true, 1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true,
-				60: true, 61: true, 62: true, 63: true, 64: true, 65: true, 66: true, 67: true, 68: true, 69: true, 70: true},
+			map[int]bool{
+				0: true, 1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true,
+				60: true, 61: true, 62: true, 63: true, 64: true, 65: true, 66: true, 67: true, 68: true, 69: true,
+				70: true},
 			func(i int) string { return []string{"refused", "reset"}[i%2] }),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,15 +72,24 @@ func TestReasonOf(t *testing.T) {
 	same := func(a, b string) bool {
 		return reasonOf("zk1.example:2181", errors.New(a)) == reasonOf("zk2.example:2181", errors.New(b))
 	}
-	assert.True(t, same("dial tcp 10.0.0.1:2181: connect: connection refused", "dial tcp 10.0.0.2:2181: connect: connection refused"))
-	assert.True(t, same("read tcp 10.1.1.1:34567->10.0.0.1:2181: reset", "read tcp 10.1.1.1:34568->10.0.0.2:2181: reset"))
+	assert.True(
+		t,
+		same(
+			"dial tcp 10.0.0.1:2181: connect: connection refused",
+			"dial tcp 10.0.0.2:2181: connect: connection refused",
+		),
+	)
+	assert.True(
+		t, same("read tcp 10.1.1.1:34567->10.0.0.1:2181: reset", "read tcp 10.1.1.1:34568->10.0.0.2:2181: reset"),
+	)
 	assert.True(t, same("no answer from the server for 999ms", "no answer from the server for 1.01s"))
 	assert.True(t, same("lookup zk1.example: no such host", "lookup zk2.example: no such host"))
 	assert.False(t, same("connection refused", "connection reset"))
 	assert.Empty(t, reasonOf("zk1:2181", nil))
 }
 
-// records keeps what is logged from a level on, one line each: how long after the beginning, the level and the message, and the attributes asked for.
+// records keeps what is logged from a level on, one line each: how long after the beginning, the level and
+// the message, and the attributes asked for.
 type records struct {
 	mu    sync.Mutex
 	began time.Time
@@ -85,7 +105,7 @@ func (r *records) Write(b []byte) (int, error) {
 // logging returns a logger and what takes its lines.
 func logging(level slog.Level) (*slog.Logger, func() []string) {
 	r := &records{began: time.Now()}
-	h := slog.NewTextHandler(r, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	replace := func(_ []string, a slog.Attr) slog.Attr {
 		switch a.Key {
 		case slog.TimeKey:
 			return slog.String("at", time.Since(r.began).Round(10*time.Millisecond).String())
@@ -93,7 +113,8 @@ func logging(level slog.Level) (*slog.Logger, func() []string) {
 			return slog.Attr{}
 		}
 		return a
-	}})
+	}
+	h := slog.NewTextHandler(r, &slog.HandlerOptions{Level: level, ReplaceAttr: replace})
 	return slog.New(h), func() []string {
 		synctest.Wait()
 		r.mu.Lock()
@@ -120,7 +141,8 @@ lines:
 	return found
 }
 
-// A service that cannot connect says so once, says when the reason changes, and when it is over and how long it took; each attempt is there once at DEBUG.
+// A service that cannot connect says so once, says when the reason changes, and when it is over and how long
+// it took; each attempt is there once at DEBUG.
 func TestAnOutageIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

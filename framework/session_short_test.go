@@ -11,11 +11,15 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server that calls every session expired as soon as it lives is not flooded with new ones (found by the simulation: it was, without a pause).
+// A server that calls every session expired as soon as it lives is not flooded with new ones (found by the
+// simulation: it was, without a pause).
 func TestSessionsThatEndAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
-		broken := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired, Times: -1}) // with which a session begins
+		// with which a session begins
+		broken := srv.Inject(
+			zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired, Times: -1},
+		)
 		c := dial(t, srv)
 		time.Sleep(time.Minute)
 		n := srv.Counts()["connect"]

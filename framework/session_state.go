@@ -10,32 +10,30 @@ const (
 	NeverConnected State = iota
 	// Connected is announced once in a client's life: for its first connection to a member with a quorum.
 	Connected
-	// Suspended says that the connection is lost. The session may survive; who leads or holds a lock should pause.
+	// Suspended says that the connection is lost. The session may survive; leaders and lock holders should
+	// pause.
 	Suspended
-	// Reconnected says that there is a connection again: to the same session, or, if the epoch has grown, to a new one.
+	// Reconnected says that there is a connection again: to the same session, or, if the epoch has grown, to a
+	// new one.
 	Reconnected
-	// Lost says that the session is over: its ephemeral nodes and watches are gone, or about to be. No hold of that epoch is valid any more.
+	// Lost says that the session is over: its ephemeral nodes and watches are gone, or about to be. No hold of
+	// that epoch is valid any more.
 	Lost
-	// ReadOnly says that the connected member has no quorum: it serves reads, which may be old. Only with [WithReadOnly].
+	// ReadOnly says that the connected member has no quorum: it serves reads, which may be old. Only with
+	// [WithReadOnly].
 	ReadOnly
 )
 
 func (s State) String() string {
-	switch s {
-	case NeverConnected:
-		return "NeverConnected"
-	case Connected:
-		return "Connected"
-	case Suspended:
-		return "Suspended"
-	case Reconnected:
-		return "Reconnected"
-	case Lost:
-		return "Lost"
-	case ReadOnly:
-		return "ReadOnly"
+	return nameOf("State", s, "NeverConnected", "Connected", "Suspended", "Reconnected", "Lost", "ReadOnly")
+}
+
+// nameOf returns the name of a value of an enumeration that begins with 0.
+func nameOf[T ~int8 | ~int32](kind string, v T, names ...string) string {
+	if v < 0 || int(v) >= len(names) {
+		return fmt.Sprintf("%s(%d)", kind, int(v))
 	}
-	return fmt.Sprintf("State(%d)", int8(s))
+	return names[v]
 }
 
 // IsConnected says whether a server can be reached in this state: Connected, Reconnected and ReadOnly.
@@ -44,13 +42,15 @@ func (s State) IsConnected() bool { return s == Connected || s == Reconnected ||
 // StateChange is a state and the session that it is about.
 type StateChange struct {
 	State State
-	// Epoch counts the client's sessions from 1. When it differs from an earlier change's, everything ephemeral of then is gone.
+	// Epoch counts the client's sessions from 1. When it has grown, the ephemeral nodes of the session before
+	// are gone.
 	Epoch int64
 }
 
 func (c StateChange) String() string { return fmt.Sprintf("%v in epoch %d", c.State, c.Epoch) }
 
-// machine is the connection-state machine as a value. It does nothing itself: next says what is to be done, in order.
+// machine is the connection-state machine as a value. It does nothing itself: next says what is to be done,
+// in order.
 type machine struct {
 	epoch   int64       // the live epoch, from 1
 	last    StateChange // what was announced last
@@ -68,7 +68,7 @@ const (
 	inClose
 )
 
-// input is something that happened to the session of an epoch; the epoch of inClose does not matter.
+// input is an event of the session of an epoch; the epoch of inClose does not matter.
 type input struct {
 	kind  inputKind
 	epoch int64
@@ -96,8 +96,8 @@ type effect struct {
 	change StateChange // of doAnnounce; for the others only Epoch is set
 }
 
-// next is the transition function. The order of its effects is a promise: what belongs to a session ends before anybody hears why, and
-// the next session exists by then.
+// next is the transition function. The order of its effects is a promise: everything that belongs to a
+// session ends before its loss is announced, and by then the next session exists.
 func (m machine) next(in input) (machine, []effect) {
 	if m.closed {
 		return m, nil
@@ -107,7 +107,7 @@ func (m machine) next(in input) (machine, []effect) {
 		return m, []effect{{doClose, StateChange{Epoch: m.epoch}}}
 	}
 	if in.epoch != m.epoch {
-		return m, nil // the past has no say
+		return m, nil // of an earlier session
 	}
 	var todo []effect
 	do := func(kind effectKind) { todo = append(todo, effect{kind, StateChange{Epoch: m.epoch}}) }
@@ -140,7 +140,7 @@ func (m machine) next(in input) (machine, []effect) {
 		lost := m.epoch
 		m.epoch++
 		do(doOpen)
-		// Nobody had anything to lose in a session that never came about.
+		// No Lost for a session that was never established.
 		if m.last.State != NeverConnected && m.last.State != Lost {
 			announce(Lost, lost)
 		}

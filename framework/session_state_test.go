@@ -37,18 +37,30 @@ func TestMachineStories(t *testing.T) {
 		{"first connection", []step{{up, 1}}, changes{{Connected, 1}}},
 		{"never connected: nothing is lost", []step{{down, 1}, {down, 1}, {lost, 1}, {down, 2}}, nil},
 		{"never connected, then connected in the next epoch", []step{{lost, 1}, {up, 2}}, changes{{Connected, 2}}},
-		{"cut and back", []step{{up, 1}, {down, 1}, {up, 1}}, changes{{Connected, 1}, {Suspended, 1}, {Reconnected, 1}}},
+		{
+			"cut and back", []step{{up, 1}, {down, 1}, {up, 1}},
+			changes{{Connected, 1}, {Suspended, 1}, {Reconnected, 1}},
+		},
 		{"repeated events", []step{{up, 1}, {up, 1}, {down, 1}, {down, 1}, {up, 1}, {up, 1}},
 			changes{{Connected, 1}, {Suspended, 1}, {Reconnected, 1}}},
 		{"expired: no second Suspended", []step{{up, 1}, {down, 1}, {lost, 1}, {down, 2}, {up, 2}},
 			changes{{Connected, 1}, {Suspended, 1}, {Lost, 1}, {Reconnected, 2}}},
-		{"lost while connected", []step{{up, 1}, {lost, 1}, {up, 2}}, changes{{Connected, 1}, {Lost, 1}, {Reconnected, 2}}},
+		{
+			"lost while connected", []step{{up, 1}, {lost, 1}, {up, 2}},
+			changes{{Connected, 1}, {Lost, 1}, {Reconnected, 2}},
+		},
 		{"lost twice without a connection in between", []step{{up, 1}, {lost, 1}, {lost, 2}, {up, 3}},
 			changes{{Connected, 1}, {Lost, 1}, {Reconnected, 3}}},
 		{"read-only first does not use Connected up", []step{{ro, 1}, {ro, 1}, {down, 1}, {up, 1}},
 			changes{{ReadOnly, 1}, {Suspended, 1}, {Connected, 1}}},
-		{"read-only later", []step{{up, 1}, {ro, 1}, {up, 1}}, changes{{Connected, 1}, {ReadOnly, 1}, {Reconnected, 1}}},
-		{"read-only only, then lost", []step{{ro, 1}, {lost, 1}, {ro, 2}}, changes{{ReadOnly, 1}, {Lost, 1}, {ReadOnly, 2}}},
+		{
+			"read-only later", []step{{up, 1}, {ro, 1}, {up, 1}},
+			changes{{Connected, 1}, {ReadOnly, 1}, {Reconnected, 1}},
+		},
+		{
+			"read-only only, then lost", []step{{ro, 1}, {lost, 1}, {ro, 2}},
+			changes{{ReadOnly, 1}, {Lost, 1}, {ReadOnly, 2}},
+		},
 		{"the past has no say", []step{{up, 1}, {lost, 1}, {up, 1}, {down, 1}, {lost, 1}, {up, 2}, {lost, 1}},
 			changes{{Connected, 1}, {Lost, 1}, {Reconnected, 2}}},
 		{"nothing after close", []step{{up, 1}, {end, 0}, {down, 1}, {lost, 1}, {end, 0}}, changes{{Connected, 1}}},
@@ -78,7 +90,8 @@ func TestMachineEndsBeforeItTells(t *testing.T) {
 	assert.Equal(t, []effect{{doSuspend, StateChange{Epoch: 2}}, {doAnnounce, StateChange{Suspended, 2}}}, todo)
 }
 
-// FuzzMachine feeds any inputs, two bits of epoch and three of kind per byte, and checks what subscribers rely on.
+// FuzzMachine feeds any inputs, two bits of epoch and three of kind per byte, and checks what subscribers
+// rely on.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 3, 1, 4, 9, 11, 12})
 	f.Add([]byte{2, 1, 4, 10, 9, 5, 9})

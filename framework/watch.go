@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -33,21 +32,8 @@ const (
 )
 
 func (t EventType) String() string {
-	switch t {
-	case EventNodeCreated:
-		return "NodeCreated"
-	case EventNodeDeleted:
-		return "NodeDeleted"
-	case EventNodeDataChanged:
-		return "NodeDataChanged"
-	case EventNodeChildrenChanged:
-		return "NodeChildrenChanged"
-	case EventReset:
-		return "Reset"
-	case EventEnd:
-		return "End"
-	}
-	return fmt.Sprintf("EventType(%d)", int8(t))
+	return nameOf("EventType", t, "EventType(0)", "NodeCreated", "NodeDeleted", "NodeDataChanged",
+		"NodeChildrenChanged", "Reset", "End")
 }
 
 // Event says that something has changed, not what it is now: read again.
@@ -94,6 +80,8 @@ type watching struct {
 	wanted bool
 	fn     func(Event)
 }
+
+func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} }
 
 // start makes the watch of one operation; nil if none is wanted. Every method of a nil Watch does nothing.
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
