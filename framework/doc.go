@@ -19,7 +19,8 @@
 // Operations are built and then run by ForPath, which takes a context and blocks until the answer, the end of
 // the context, or the end of the retry policy ([WithRetry]):
 //
-//	path, err := client.Create().CreatingParentsIfNeeded().WithMode(framework.Ephemeral).ForPath(ctx, "/services/a", data)
+//	create := client.Create().CreatingParentsIfNeeded().WithMode(framework.Ephemeral)
+//	path, err := create.ForPath(ctx, "/services/a", data)
 //
 // InBackground before ForPath queues the request and returns a [Pending] at once. Requests queued by one
 // goroutine are executed in that order.
