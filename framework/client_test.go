@@ -214,7 +214,8 @@ func TestLogsKeepSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
 		var log bytes.Buffer
-		c := dial(t, srv, WithAuth("digest", []byte("user:hush")), WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		c := dial(t, srv, WithAuth("digest", []byte("user:hush")),
+			WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		s := connected(t, c)
 		_, password := s.e.wire.Identity()
 		srv.Expire(s.ID())
@@ -230,7 +231,8 @@ func TestLogsKeepSecrets(t *testing.T) {
 	})
 }
 
-// What a client had before may live on at the server: Close does not say that it is gone (found by the simulation).
+// What a client had before may live on at the server: Close does not say that it is gone (found by the
+// simulation).
 func TestCloseAfterALossIsUnacknowledged(t *testing.T) {
 	lost := func(t *testing.T, srv *zktest.Server, c *Client) {
 		_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
@@ -250,7 +252,8 @@ func TestCloseAfterALossIsUnacknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		lost(t, srv, c)
 		time.Sleep(30 * time.Second)
-		assert.ErrorIs(t, c.Close(), ErrUnacknowledged, "it has expired, unless the server has been started anew, which nobody can know here")
+		assert.ErrorIs(t, c.Close(), ErrUnacknowledged,
+			"it has expired, unless the server has been started anew, which nobody can know here")
 		srv.Heal()
 	})
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -274,8 +277,13 @@ func TestCloseEndsPauses(t *testing.T) {
 			_, err := s.Client().GetData().ForPath(ctx, "/a")
 			return err
 		},
-		"several":      func(ctx context.Context, c *Client, _ *Session) error { return c.DeleteRecursively(ctx, "/a") },
-		"session soon": func(ctx context.Context, c *Client, _ *Session) error { _, err := c.SessionSoon(ctx); return err },
+		"several": func(ctx context.Context, c *Client, _ *Session) error {
+			return c.DeleteRecursively(ctx, "/a")
+		},
+		"session soon": func(ctx context.Context, c *Client, _ *Session) error {
+			_, err := c.SessionSoon(ctx)
+			return err
+		},
 		"of a recipe": func(ctx context.Context, c *Client, s *Session) error {
 			return c.Retry(ctx, func(context.Context) error {
 				_, err := s.Client().Sync().InBackground().ForPath(ctx, "/a").Wait(ctx)
@@ -327,7 +335,8 @@ func TestCloseIsRefused(t *testing.T) {
 	})
 }
 
-// Who works with the view of a session that was lost before, and takes that for passing, hears of the client's end.
+// Who works with the view of a session that was lost before, and takes that for passing, hears of the
+// client's end.
 func TestViewOfALostSessionAfterClose(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		s := connected(t, c)

@@ -19,7 +19,8 @@
 // Operations are built and then run by ForPath, which takes a context and blocks until the answer, the end of
 // the context, or the end of the retry policy ([WithRetry]):
 //
-//	path, err := client.Create().CreatingParentsIfNeeded().WithMode(framework.Ephemeral).ForPath(ctx, "/services/a", data)
+//	create := client.Create().CreatingParentsIfNeeded().WithMode(framework.Ephemeral)
+//	path, err := create.ForPath(ctx, "/services/a", data)
 //
 // InBackground before ForPath queues the request and returns a [Pending] at once. Requests queued by one
 // goroutine are executed in that order.
@@ -31,14 +32,15 @@
 //
 // A client and everything it hands out is safe for concurrent use unless it says otherwise.
 //
-//	client.go            New, Close, WaitConnected
-//	options.go           the options, connstring.go the list of servers, dial.go connections and TLS
-//	state.go             the state machine as a pure function; states_subscribe.go its subscribers
-//	session.go           the goroutine that owns the epochs, and Session
-//	safety.go            which rule keeps holds safe; hold.go holds; heartbeat.go the writes of one of the rules
-//	call.go              how an operation is run; one file per operation
-//	walk.go              whole subtrees; deltree.go, dump.go and restore.go too, all by flight.go
-//	servers.go           the list of servers; ensemble.go the ensemble's configuration
-//	hooks.go             hooks; health.go how the client is doing
-//	errors.go            the errors of operations; others are where they arise
+// The files are named by what they belong to:
+//
+//	client.go, options.go, errors.go, health.go
+//	net_       where the servers are, how a connection is made, and why there is none
+//	session_   the goroutine that owns the sessions, the state machine, its subscribers
+//	hold_      holds, and the rules that keep them safe
+//	op_        how an operation is run; one file for each
+//	tree_      operations on many nodes or whole subtrees
+//	watch_     watches, view_ chroot and namespace, data_ compression, acl_ ACLs
+//	hooks_     what observers are told; log_ what the log is told, and what is never printed
+//	for_recipes.go   what is exported for authors of recipes
 package framework

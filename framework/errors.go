@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// sentinel is one named error. Where go-zookeeper has a value of the same meaning, errors.Is finds that too, so that code written
-// for go-zookeeper keeps its checks.
+// sentinel is an exported error. It also matches go-zookeeper's error of the same meaning, so that code
+// written for go-zookeeper keeps its checks.
 type sentinel struct {
 	text string
 	also []error
@@ -34,7 +34,7 @@ func (s *sentinel) Is(target error) bool {
 
 func named(text string, also ...error) error { return &sentinel{text, also} }
 
-// knownError is an error that has a name, and says so already.
+// knownError matches name, and has the text of err, which says so already.
 type knownError struct{ name, err error }
 
 func known(name, err error) error { return &knownError{name, err} }
@@ -42,15 +42,15 @@ func known(name, err error) error { return &knownError{name, err} }
 func (e *knownError) Error() string   { return e.err.Error() }
 func (e *knownError) Unwrap() []error { return []error{e.name, e.err} }
 
-// The server's answers to one operation: it was not executed.
+// Answers of the server to one operation. It was not executed.
 var (
-	// ErrNoNode says that the node (or, for a create, its parent) does not exist.
+	// ErrNoNode says that the node, or for a create its parent, does not exist.
 	ErrNoNode = named("node does not exist", zk.ErrNoNode)
-	// ErrNodeExists says that a node to be created is there already.
+	// ErrNodeExists says that the node to be created exists already.
 	ErrNodeExists = named("node already exists", zk.ErrNodeExists)
 	// ErrBadVersion says that the node has another version than the one given.
 	ErrBadVersion = named("version conflict", zk.ErrBadVersion)
-	// ErrNotEmpty says that a node to be deleted has children.
+	// ErrNotEmpty says that the node to be deleted has children.
 	ErrNotEmpty = named("node has children", zk.ErrNotEmpty)
 	// ErrNoAuth says that no credential of this client has the permission needed.
 	ErrNoAuth = named("no permission", zk.ErrNoAuth)
@@ -62,63 +62,75 @@ var (
 	ErrBadArguments = named("bad arguments", zk.ErrBadArguments)
 	// ErrQuotaExceeded says that an enforced quota would be exceeded.
 	ErrQuotaExceeded = named("quota exceeded")
-	// ErrThrottled says that the server was too busy and refused the operation. It is repeated by the retry policy.
+	// ErrThrottled says that the server was too busy and refused the operation. The retry policy is asked.
 	ErrThrottled = named("throttled by the server")
-	// ErrUnimplemented says that the server does not know the operation; it closes the connection too.
+	// ErrUnimplemented says that the server does not know the operation. It closes the connection, too.
 	ErrUnimplemented = named("operation not supported by the server")
-	// ErrNotReadOnly says that the connected member has no quorum and serves reads only. Together with ErrNotConnected: the last member asked has none, and
-	// opens no sessions for readers either, see WithReadOnly.
+	// ErrNotReadOnly says that the connected member has no quorum and serves only reads. Together with
+	// ErrNotConnected it says that the last member asked has no quorum and opens no sessions for readers
+	// either, see WithReadOnly.
 	ErrNotReadOnly = named("the member serves reads only")
-	// ErrSessionMoved says that the session is attached to another member now. It is repeated by the retry policy.
+	// ErrSessionMoved says that the session is attached to another member now. The retry policy is asked.
 	ErrSessionMoved = named("session moved to another member", zk.ErrSessionMoved)
-	// ErrAuthFailed says that the server refused a credential. While every server does, operations fail with it at once, not executed, and the retry policy is
-	// not asked; the client goes on asking for a connection all the same.
+	// ErrAuthFailed says that the server refused a credential. While every server does, operations fail with
+	// it at once, not executed, and the retry policy is not asked. The client keeps trying to connect.
 	ErrAuthFailed = named("authentication failed", zk.ErrAuthFailed)
-	// ErrOperationTimeout says that the server gave up on the operation. It is repeated by the retry policy.
+	// ErrOperationTimeout says that the server gave up on the operation; the outcome is unknown. The retry
+	// policy is asked.
 	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)
 	// ErrReconfigDisabled says that the ensemble does not allow reconfiguration.
 	ErrReconfigDisabled = named("reconfiguration is disabled", zk.ErrReconfigDisabled)
 	// ErrReconfigInProgress says that another reconfiguration is under way.
 	ErrReconfigInProgress = named("another reconfiguration is in progress")
-	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date: it would not work.
+	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date for
+	// a quorum.
 	ErrNewConfigNoQuorum = named("no quorum of the new configuration is connected and up to date")
 )
 
 // What happens between the client and the server.
 var (
-	// ErrOutcomeUnknown is found in every error of an operation that may or may not have been executed. Where it is not found, the
-	// operation had no effect. (Exceptions are operations of several steps, whose documentation says so.) A read that was given up, or whose reply was
-	// lost, has had none, and comes without it.
+	// ErrOutcomeUnknown is matched by every error of an operation that may or may not have been executed. An
+	// operation whose error does not match it had no effect; exceptions are operations of several steps, whose
+	// documentation says so. A read never matches it: it has no effect in any case.
 	ErrOutcomeUnknown = named("the operation may or may not have been executed")
-	// ErrConnectionLoss says that the connection went away after the request was sent and before its reply came: the outcome is unknown, unless it was a
-	// read.
-	ErrConnectionLoss = named("connection lost before the reply came: the operation may or may not have been executed",
+	// ErrConnectionLoss says that the connection was lost after the request was sent and before its reply
+	// came: the outcome is unknown, unless it was a read.
+	ErrConnectionLoss = named("connection lost before the reply came: the operation may or may not have been "+
+		"executed",
 		zk.ErrConnectionClosed, ErrOutcomeUnknown)
-	// ErrNotConnected says that no connection could carry the request within the connection timeout. It was not executed.
-	ErrNotConnected = named("not connected within the connection timeout: the operation was not executed", zk.ErrNoServer)
-	// ErrSessionLost says that the session has ended, or, for operations of a session's view, that another session has begun.
+	// ErrNotConnected says that there was no connection for the request within the connection timeout. It was
+	// not executed.
+	ErrNotConnected = named("not connected within the connection timeout: the operation was not executed",
+		zk.ErrNoServer)
+	// ErrSessionLost says that the session has ended, or, for operations of a session's view, that another
+	// session has begun.
 	ErrSessionLost = named("session lost", zk.ErrSessionExpired)
 	// ErrClosed says that the client was closed.
 	ErrClosed = named("client closed", zk.ErrClosing)
-	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless configured). It was not sent: see
-	// [WithMaxFrame]. If the error matches ErrOutcomeUnknown, too, it was, and the server has closed the connection on it, which is how it refuses a request that
-	// is larger than its limit; the retry policy is not asked then.
+	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless
+	// configured, see [WithMaxFrame]). It was not sent. If the error matches ErrOutcomeUnknown, too, it was
+	// sent, and the server has closed the connection, which is how it refuses a request above its own limit;
+	// then the retry policy is not asked.
 	ErrTooLarge = named("request larger than the server's packet limit: it was not sent")
-	// ErrReplyTooLarge says that the answer is larger than [WithMaxReply] allows: ask for less, or allow more. The connection goes on, and the retry policy is not
-	// asked. A write may have been executed, and then matches ErrOutcomeUnknown, too.
+	// ErrReplyTooLarge says that the answer is larger than [WithMaxReply] allows: ask for less, or allow more.
+	// The connection goes on, and the retry policy is not asked. A write may have been executed; then it
+	// matches ErrOutcomeUnknown, too.
 	ErrReplyTooLarge = named("answer larger than the client allows")
-	// ErrInvalidPath says that the path cannot be that of a node; the message says why.
+	// ErrInvalidPath says that the path cannot be that of a node. The message says why.
 	ErrInvalidPath = named("invalid path")
-	// ErrMalformedReply says that an answer could not be decoded. It is also found in why a connection was lost (a state change's Err, [Health].Trouble) over
-	// what no server sends that speaks the protocol: an answer to nothing, an event for what is no path, a count beyond the frame.
+	// ErrMalformedReply says that an answer could not be decoded. It is also matched by the reason for the
+	// loss of a connection ([StateReport].Err, [Health].Trouble) over which came what no server sends: an
+	// answer to nothing, an event for an invalid path, a count beyond the frame.
 	ErrMalformedReply = named("malformed reply", ErrOutcomeUnknown)
-	// ErrNilContext says that a nil context was passed; context.Background() is the one without an end.
+	// ErrNilContext says that a nil context was passed. Pass context.Background() for one without an end.
 	ErrNilContext = named("nil context: pass context.Background() for one without an end")
-	// ErrNoClient says that the client is nil or the zero Client, or that a builder, a recipe or the like is the zero value of its type, and so has none.
-	// Everything that can return an error returns it then, at once; the rest does nothing and returns zero values.
-	ErrNoClient = named("the client is nil, or was not made: make one with framework.New, and everything else from it", ErrBadArguments)
-	// ErrCleanupFull says that so many clean-ups are waiting for a connection that no more are taken. It comes joined with the error
-	// of a guaranteed delete or a protected create, which then may leave its node behind.
+	// ErrNoClient says that the client is nil or the zero Client, or that a builder, a recipe or another value
+	// was not made with a client. Every function that can return an error returns it then, at once; the others
+	// do nothing and return zero values.
+	ErrNoClient = named("the client is nil, or was not made: make one with framework.New, and everything "+
+		"else from it", ErrBadArguments)
+	// ErrCleanupFull says that too many clean-ups are waiting for a connection to take another one. It is
+	// joined with the error of a guaranteed delete or a protected create, whose node may stay then.
 	ErrCleanupFull = named("too many clean-ups pending: this one will not be repeated")
 )
 
@@ -126,22 +138,23 @@ var (
 var (
 	// ErrSuspended says that the connection was lost, for holds with the loss policy SuspendedIsLoss.
 	ErrSuspended = named("connection suspended")
-	// ErrNodeDeleted says that the node that stands for the hold was deleted by somebody else.
+	// ErrNodeDeleted says that somebody else deleted the node of the hold.
 	ErrNodeDeleted = named("node deleted")
-	// ErrReleased says that the holder itself gave it back.
+	// ErrReleased says that the holder has released it.
 	ErrReleased = named("released")
 )
 
-// OpError is the error of every operation: which one, on which path (as the caller wrote it), and why. Find the reason with errors.Is.
+// OpError is the error of every operation: which one, on which path, and why. Find the reason with errors.Is.
 type OpError struct {
-	// Op is the operation as it is called here: "create", "delete", "exists", "getData", "transaction", …
+	// Op is the operation: "create", "delete", "exists", "getData", "transaction", …
 	Op string
 	// Path is the path as the caller gave it, without namespace and chroot.
 	Path string
 	Err  error
 }
 
-// Error is printable: what is not, in names that others have chosen or in what a server says, is escaped, as in Go's string literals. Path is as it is.
+// Error returns a printable text: other characters, in names that others have chosen or in what a server
+// says, are escaped as in Go's string literals. Path itself is not changed.
 func (e *OpError) Error() string {
 	if e.Path == "" {
 		return e.Op + ": " + plain.Lines(e.Err.Error())
@@ -162,7 +175,7 @@ func opError(op, path string, err error) error {
 	return &OpError{op, path, err}
 }
 
-// ServerError is an answer of the server that has no name here.
+// ServerError is an answer of the server for which this package has no error.
 type ServerError struct{ Code int32 }
 
 func (e *ServerError) Error() string { return "the server says " + jute.CodeName(e.Code) }
@@ -205,11 +218,12 @@ func codeError(code int32) error {
 	return &ServerError{code}
 }
 
-// errReadLost is ErrConnectionLoss for what changes nothing.
+// errReadLost is ErrConnectionLoss for a read.
 var errReadLost = named("connection lost before the reply came", ErrConnectionLoss, zk.ErrConnectionClosed)
 
-// errUnwelcome says that there is no point in waiting for a connection.
-var errUnwelcome = named("no server accepts the client's credentials: the operation was not executed", ErrAuthFailed, ErrNotConnected)
+// errUnwelcome says that waiting for a connection is useless.
+var errUnwelcome = named("no server accepts the client's credentials: the operation was not executed",
+	ErrAuthFailed, ErrNotConnected)
 
 // replyError turns the reply to a write into an error; nil for success.
 func replyError(r wire.Reply) error { return replyErrorWith(r, ErrConnectionLoss) }
@@ -225,7 +239,8 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	var why error
 	switch {
 	case errors.Is(r.Err, wire.ErrTooLarge):
-		return known(ErrTooLarge, fmt.Errorf("%w; split it, or set jute.maxbuffer at the servers and WithMaxFrame here", r.Err))
+		return known(ErrTooLarge, fmt.Errorf("%w; split it, or set jute.maxbuffer at the servers and "+
+			"WithMaxFrame here", r.Err))
 	case errors.Is(r.Err, wire.ErrReplyTooLarge):
 		err := known(ErrReplyTooLarge, fmt.Errorf("%w; ask for less, or allow more by WithMaxReply", r.Err))
 		if errors.Is(loss, ErrOutcomeUnknown) {
@@ -272,7 +287,7 @@ func leftWaitingFor(ctx context.Context, write bool) error {
 	return fmt.Errorf("%w before the reply came", flow.Ended(ctx))
 }
 
-// checkContext refuses contexts that cannot carry an operation.
+// checkContext refuses a context in which an operation cannot begin.
 func checkContext(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
@@ -283,7 +298,7 @@ func checkContext(ctx context.Context) error {
 	return nil
 }
 
-// missingParent says which node does not exist when it is not the one of the operation.
+// missingParent returns ErrNoNode with the parent's path.
 func missingParent(path string, err error) error {
 	if path == "/" {
 		return err
@@ -291,7 +306,7 @@ func missingParent(path string, err error) error {
 	return fmt.Errorf("the parent %s: %w", plain.Text(zkpath.Parent(path)), err)
 }
 
-// pathError gives a path's fault its name.
+// pathError returns a path's fault as ErrInvalidPath.
 func pathError(err error) error {
 	var fault *zkpath.Error
 	if errors.As(err, &fault) {
@@ -300,7 +315,7 @@ func pathError(err error) error {
 	return err
 }
 
-// badArguments is a mistake in how an operation was put together.
+// badArguments returns ErrBadArguments with a reason.
 func badArguments(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrBadArguments, fmt.Sprintf(format, args...))
 }

@@ -55,11 +55,13 @@ func ExampleWithHooks() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	slow := framework.Hooks{Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+	slow := framework.Hooks{Operation: func(_ context.Context,
+		op framework.Operation) func(framework.OperationEnd) {
 		began := time.Now()
 		return func(end framework.OperationEnd) {
 			if took := time.Since(began); took > time.Second || end.Err != nil {
-				fmt.Printf("%s %s took %v and %d tries: %v\n", op.Name, op.Path, took.Round(time.Second), end.Attempts, end.Err)
+				fmt.Printf("%s %s took %v and %d tries: %v\n", op.Name, op.Path, took.Round(time.Second), end.Attempts,
+					end.Err)
 			}
 		}
 	}}

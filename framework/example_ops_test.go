@@ -11,13 +11,15 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// start returns a client of a fresh server in this process. With a real one it is framework.New("zk1:2181,zk2:2181,zk3:2181").
+// start returns a client of a fresh server in this process. With a real one it is
+// framework.New("zk1:2181,zk2:2181,zk3:2181").
 func start() (client *framework.Client, stop func()) {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err = framework.New(server.Addr(), framework.WithDialer(server.Dial), framework.WithSessionTimeout(10*time.Second))
+	client, err = framework.New(server.Addr(), framework.WithDialer(server.Dial),
+		framework.WithSessionTimeout(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,7 +38,8 @@ func ExampleClient_Create() {
 	fmt.Println(path, err)
 
 	var stat framework.Stat
-	path, err = client.Create().WithMode(framework.EphemeralSequential).StoringStatIn(&stat).ForPath(ctx, "/config/worker-", nil)
+	path, err = client.Create().WithMode(framework.EphemeralSequential).StoringStatIn(&stat).ForPath(ctx,
+		"/config/worker-", nil)
 	fmt.Println(path, stat.EphemeralOwner != 0, err)
 
 	_, err = client.Create().ForPath(ctx, "/config/app", nil)

@@ -17,7 +17,8 @@ func ExampleNew() {
 	}
 	defer server.Close()
 
-	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial), framework.WithSessionTimeout(10*time.Second))
+	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial),
+		framework.WithSessionTimeout(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -27,7 +28,8 @@ func ExampleNew() {
 	if err := client.WaitConnected(ctx); err != nil {
 		log.Fatal(err) // says which servers were tried, and what went wrong
 	}
-	path, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, "/services/search", []byte("10.0.0.7:80"))
+	path, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, "/services/search",
+		[]byte("10.0.0.7:80"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -96,11 +98,13 @@ func ExampleSession_Hold() {
 		log.Fatal(err)
 	}
 	var stat framework.Stat
-	path, err := session.Client().Create().WithMode(framework.Ephemeral).StoringStatIn(&stat).ForPath(ctx, "/master", nil)
+	path, err := session.Client().Create().WithMode(framework.Ephemeral).StoringStatIn(&stat).ForPath(ctx,
+		"/master", nil)
 	if err != nil {
 		log.Fatal(err) // framework.ErrNodeExists: somebody else is
 	}
-	hold, err := session.Hold(ctx, framework.HoldOptions{Path: path, Czxid: stat.Czxid, Loss: framework.SessionOnly, OwnWatchAfter: time.Nanosecond})
+	hold, err := session.Hold(ctx, framework.HoldOptions{Path: path, Czxid: stat.Czxid,
+		Loss: framework.SessionOnly, OwnWatchAfter: time.Nanosecond})
 	if err != nil {
 		log.Fatal(err)
 	}

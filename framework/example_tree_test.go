@@ -19,7 +19,8 @@ func ExampleClient_Walk() {
 	defer stop()
 	ctx := context.Background()
 	for _, path := range []string{"/config/db/host", "/config/db/port", "/config/name"} {
-		if _, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, path, []byte("value of "+path)); err != nil {
+		if _, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, path,
+			[]byte("value of "+path)); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -52,7 +53,9 @@ func ExampleClient_Dump() {
 	header, _, _ := strings.Cut(file.String(), "\n")
 	fmt.Println(header)
 
-	done, err = client.Restore().WithProgress(func(p framework.Progress) { fmt.Println("so far:", p.Nodes) }).ForPath(ctx, "/backup/config", &file)
+	done, err = client.Restore().WithProgress(func(p framework.Progress) {
+		fmt.Println("so far:", p.Nodes)
+	}).ForPath(ctx, "/backup/config", &file)
 	fmt.Println(done.Nodes, "nodes", err)
 	data, err := client.GetData().ForPath(ctx, "/backup/config/a")
 	fmt.Println(string(data), err)
@@ -67,7 +70,8 @@ func ExampleClient_Dump() {
 func ExampleClient_Restore() {
 	client, stop := start()
 	defer stop()
-	_, err := client.Restore().ForPath(context.Background(), "/config", strings.NewReader(`{"header":{"version":1,"root":"/","acl":true}}`))
+	_, err := client.Restore().ForPath(context.Background(), "/config",
+		strings.NewReader(`{"header":{"version":1,"root":"/","acl":true}}`))
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, framework.ErrInvalidDump))
 	// Output:

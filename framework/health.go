@@ -9,30 +9,34 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// Health is how a client is doing at a moment, for probes, logs and gauges.
+// Health is the state of a client at one moment, for probes, logs and gauges.
 type Health struct {
-	// StateChange is what was announced last, NeverConnected before the first connection, Since when that was.
+	// StateChange is what was announced last, NeverConnected before the first connection. Since is when that
+	// was.
 	StateChange
 	Since time.Time
-	// Away is since when there is no connection to a member with a quorum, through all states; from the client's beginning before the first one. Zero with one.
+	// Away is when the last connection to a member with a quorum was lost, or when the client began if there
+	// was none yet. Zero while there is one.
 	Away time.Time
-	// Server is the one that is connected, "" if none is.
+	// Server is the connected server, "" if there is none.
 	Server string
-	// Trouble is why the last attempt to connect has failed, or the last connection was lost; nil with a connection.
+	// Trouble is why the last attempt to connect failed or the last connection was lost; nil with a connection.
 	Trouble error
 	// Safety has the rule in force, the remaining validity and the number of holds.
 	Safety Safety
-	// Queued counts the requests that wait for a connection or for room in the window, InFlight those that wait for an answer.
+	// Queued counts the requests that wait for a connection or for room in the window, InFlight those that
+	// wait for an answer.
 	Queued, InFlight int
-	// Cleanups counts the removals that the client still owes, see [Client.PendingCleanups].
+	// Cleanups counts the nodes that the client still has to remove, see [Client.PendingCleanups].
 	Cleanups int
-	// Connections counts those that the session has had.
+	// Connections counts the connections of the session.
 	Connections uint64
 	// Closed says that Close has begun.
 	Closed bool
 }
 
-// Health says how the client is doing. It asks nobody and never waits. A view of a session tells of that session's requests and safety.
+// Health returns the state of the client. It sends nothing and never waits. For a session's view the
+// requests and Safety are those of that session.
 func (c *Client) Health() Health {
 	if c.none() {
 		return Health{}
@@ -40,7 +44,8 @@ func (c *Client) Health() Health {
 	e := c.epochView()
 	load := e.wire.Load()
 	h := Health{
-		Server: e.wire.Server(), Trouble: c.core.trouble.last(), Safety: c.Safety(), Queued: load.Queued, InFlight: load.InFlight,
+		Server: e.wire.Server(), Trouble: c.core.trouble.last(), Safety: c.Safety(), Queued: load.Queued,
+		InFlight: load.InFlight,
 		Cleanups: c.PendingCleanups(), Connections: e.wire.Links(),
 	}
 	h.StateChange, h.Since, h.Away = c.core.board.age()
@@ -52,14 +57,18 @@ func (c *Client) Health() Health {
 	return h
 }
 
-// Err is nil when the client is connected to a quorum. Otherwise it matches ErrClosed, ErrNotReadOnly (connected to a member without one), ErrSuspended, ErrSessionLost or
-// ErrNotConnected (never connected so far), says for how long the connection has been away, and contains Trouble: ErrAuthFailed, for example.
+// Err returns nil if the client is connected to a quorum. Otherwise the error matches ErrClosed,
+// ErrNotReadOnly (connected to a member without a quorum), ErrSuspended, ErrSessionLost or ErrNotConnected
+// (never connected), says how long the connection has been away, and contains Trouble, such as
+// ErrAuthFailed.
 //
-// That nothing can be held with the session timeout granted is no error here, since most clients hold nothing: see Safety.Refused.
+// That nothing can be held with the session timeout granted is no error here, because most clients hold
+// nothing: see Safety.Refused.
 func (h Health) Err() error { return h.Check(0) }
 
-// Check is Err, but lets the connection be away for as long as tolerance, counted from its loss: that the session is lost meanwhile does not begin it anew. A readiness probe that tolerates the session timeout does not flap when a server
-// restarts, or a leader changes.
+// Check is Err, but returns nil while the connection has been away for at most tolerance. The time counts
+// from the loss of the connection, also if the session was lost since. A readiness probe that tolerates the
+// session timeout does not flap when a server restarts or the leader changes.
 func (h Health) Check(tolerance time.Duration) error {
 	var why error
 	switch {
@@ -90,14 +99,15 @@ func (h Health) Check(tolerance time.Duration) error {
 	return fmt.Errorf("%w, for %v", why, age.Round(time.Millisecond))
 }
 
-// String is for people; its form may change.
+// String is for people. Its form may change.
 func (h Health) String() string {
 	var s strings.Builder
 	fmt.Fprint(&s, h.StateChange)
 	if h.Server != "" {
 		fmt.Fprint(&s, " at ", plain.Text(h.Server))
 	}
-	fmt.Fprintf(&s, ", rule %v, valid for %v, %d held", h.Safety.Rule, h.Safety.Remaining.Round(time.Millisecond), h.Safety.Holds)
+	fmt.Fprintf(&s, ", rule %v, valid for %v, %d held", h.Safety.Rule,
+		h.Safety.Remaining.Round(time.Millisecond), h.Safety.Holds)
 	if h.Queued+h.InFlight > 0 {
 		fmt.Fprintf(&s, ", requests %d in flight and %d queued", h.InFlight, h.Queued)
 	}

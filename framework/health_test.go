@@ -63,7 +63,8 @@ func TestHealthThroughTheLifeOfAClient(t *testing.T) {
 	})
 }
 
-// The time that is tolerated begins when the connection is lost, once, whatever becomes of the session meanwhile.
+// The time that is tolerated begins when the connection is lost, once, whatever becomes of the session
+// meanwhile.
 func TestToleranceCountsFromTheLossOfTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -80,7 +81,8 @@ func TestToleranceCountsFromTheLossOfTheConnection(t *testing.T) {
 			states[h.State] = true
 			assert.Equal(t, lost, h.Away)
 			for _, tolerance := range []time.Duration{4 * time.Second, 6 * time.Second, 12 * time.Second} {
-				assert.Equal(t, time.Since(lost) <= tolerance, h.Check(tolerance) == nil, "%v after %v in state %v", tolerance, time.Since(lost), h.State)
+				assert.Equal(t, time.Since(lost) <= tolerance, h.Check(tolerance) == nil, "%v after %v in state %v",
+					tolerance, time.Since(lost), h.State)
 			}
 		}
 		assert.Equal(t, map[State]bool{Suspended: true, Lost: true}, states)

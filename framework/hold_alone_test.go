@@ -16,8 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A hold ends in time, and says so, whoever holds the lock of the session's state for however long: the one that reads from the network, say, over an event
-// that takes long to look up.
+// A hold ends in time, and says so, whoever holds the lock of the session's state for however long: the one
+// that reads from the network, say, over an event that takes long to look up.
 func TestHoldEndsWhileTheSessionIsLocked(t *testing.T) {
 	for _, rule := range []Rule{RuleBound, RuleHeartbeat} {
 		t.Run(rule.String(), func(t *testing.T) {
@@ -34,14 +34,19 @@ func TestHoldEndsWhileTheSessionIsLocked(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv, home := zktest.RunT(t), make(chan struct{})
 				var away atomic.Bool
-				c := dial(t, srv, WithRule(rule), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c := dial(t, srv, WithRule(rule), WithDialer(func(
+					ctx context.Context, network, addr string,
+				) (net.Conn, error) {
 					if away.Load() { // so that nobody but the clock is on the way to anything
 						<-home
 					}
 					return srv.Dial(ctx, network, addr)
 				}))
 				s := connected(t, c)
-				holds := []*Hold{hold(t, s, "/1", HoldOptions{Loss: SessionOnly}), hold(t, s, "/2", HoldOptions{Loss: SessionOnly}), hold(t, s, "/3", HoldOptions{Loss: SessionOnly})}
+				holds := []*Hold{
+					hold(t, s, "/1", HoldOptions{Loss: SessionOnly}), hold(t, s, "/2", HoldOptions{Loss: SessionOnly}),
+					hold(t, s, "/3", HoldOptions{Loss: SessionOnly}),
+				}
 				time.Sleep(time.Second) // they watch their nodes
 				away.Store(true)
 				srv.Cut(s.ID())
@@ -68,7 +73,8 @@ func TestHoldEndsWhileTheSessionIsLocked(t *testing.T) {
 	}
 }
 
-// As soon as a hold is not valid its context has ended, with the cause, also while whoever ends it has not come to that yet.
+// As soon as a hold is not valid its context has ended, with the cause, also while whoever ends it has not
+// come to that yet.
 func TestWhatIsNotValidHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := connected(t, dial(t, zktest.RunT(t)))

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Time may pass between the writes that make a hold certain and the hold. The last look is at the clock, and nobody is given what he does not have.
+// Time may pass between the writes that make a hold certain and the hold. The last look is at the clock, and
+// nobody is given what he does not have.
 func TestHoldLooksAtTheClockLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := heartbeatServer(t)
@@ -28,9 +29,12 @@ func TestHoldLooksAtTheClockLast(t *testing.T) {
 	})
 }
 
-// What is not certain any more is made certain again, but not for ever: a hold that never lasts until it is made cannot be had with this session timeout.
+// What is not certain any more is made certain again, but not for ever: a hold that never lasts until it is
+// made cannot be had with this session timeout.
 func TestAHoldIsNotMadeCertainForEver(t *testing.T) {
-	for certainAt, want := range map[int]error{1: nil, 2: nil, certainRounds: nil, certainRounds + 1: ErrTimeoutTooShort, 1 << 20: ErrTimeoutTooShort} {
+	for certainAt, want := range map[int]error{
+		1: nil, 2: nil, certainRounds: nil, certainRounds + 1: ErrTimeoutTooShort, 1 << 20: ErrTimeoutTooShort,
+	} {
 		tried := 0
 		err := inRounds(func() error {
 			if tried++; tried == certainAt {
@@ -44,7 +48,8 @@ func TestAHoldIsNotMadeCertainForEver(t *testing.T) {
 	assert.Equal(t, ErrNodeDeleted, inRounds(func() error { return ErrNodeDeleted }))
 }
 
-// A heartbeat that fails for one node is none for the others: they are checked again at once, whichever of them are gone, too.
+// A heartbeat that fails for one node is none for the others: they are checked again at once, whichever of
+// them are gone, too.
 func TestHeartbeatChecksTheOthersAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, c := heartbeatServer(t)

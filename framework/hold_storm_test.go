@@ -16,8 +16,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Promise P1 over random faults, under both rules: a hold has ended while its node is still there, unless somebody took the node or the
-// session away; and whoever hears of a loss finds no hold of that epoch alive. A failure is repeated with its seed.
+// Promise P1 over random faults, under both rules: a hold has ended while its node is still there, unless
+// somebody took the node or the session away; and whoever hears of a loss finds no hold of that epoch alive.
+// A failure is repeated with its seed.
 func TestHoldsEndBeforeTheirNodes(t *testing.T) {
 	for seed := range uint64(15) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -34,7 +35,8 @@ func storm(t *testing.T, random *rand.Rand) {
 	srv := zktest.RunT(t, cfg)
 	timeout := time.Duration(4+random.IntN(30)) * time.Second
 	c := dial(t, srv, WithSessionTimeout(timeout), WithRetry(retry.RetryForever{Sleep: time.Second}),
-		WithFenceGrace(time.Millisecond)) // in virtual time the old session's end would come at the very instant of the loss
+		// in virtual time the old session's end would come at the very instant of the loss
+		WithFenceGrace(time.Millisecond))
 	var mu sync.Mutex
 	alive := map[*Hold]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,13 +107,17 @@ func storm(t *testing.T, random *rand.Rand) {
 }
 
 // held holds one node until it is lost, or for a while.
-func held(ctx context.Context, t *testing.T, srv *zktest.Server, c *Client, path string, mu *sync.Mutex, alive map[*Hold]bool) {
+func held(
+	ctx context.Context, t *testing.T, srv *zktest.Server, c *Client, path string, mu *sync.Mutex,
+	alive map[*Hold]bool,
+) {
 	s, err := c.Session(ctx)
 	if err != nil {
 		return
 	}
 	var stat Stat
-	if _, err := s.Client().Create().WithMode(Ephemeral).StoringStatIn(&stat).ForPath(ctx, path, nil); err != nil {
+	create := s.Client().Create().WithMode(Ephemeral).StoringStatIn(&stat)
+	if _, err := create.ForPath(ctx, path, nil); err != nil {
 		return
 	}
 	h, err := s.Hold(ctx, HoldOptions{Path: path, Czxid: stat.Czxid, Loss: SessionOnly})

@@ -104,13 +104,16 @@ func TestHoldEndsWhenSuspended(t *testing.T) {
 	})
 }
 
-// Who learns of the loss by the end of a hold, before the change is told, is not sent on as if the connection still stood.
+// Who learns of the loss by the end of a hold, before the change is told, is not sent on as if the connection
+// still stood.
 func TestNobodyIsConnectedWhenAHoldEndsWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
 		var c *Client
 		var seen []error
-		c = dial(t, srv, WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
+		c = dial(t, srv, WithHooks(Hooks{Hold: func(
+			ctx context.Context, _ HoldInfo,
+		) (context.Context, func(error)) {
 			return ctx, func(error) {
 				over, cancel := context.WithCancel(context.Background())
 				cancel()
@@ -154,7 +157,9 @@ func TestHoldEndsBeforeTheServerExpiresTheSession(t *testing.T) {
 }
 
 func TestHoldEndsWithItsNode(t *testing.T) {
-	for name, wait := range map[string]time.Duration{"watched": 100 * time.Millisecond, "young": 10 * time.Millisecond} {
+	for name, wait := range map[string]time.Duration{
+		"watched": 100 * time.Millisecond, "young": 10 * time.Millisecond,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.RunT(t)
@@ -192,7 +197,9 @@ func TestHoldSurvivesWritesToItsNode(t *testing.T) {
 
 // In a gap the deletion and a new node of the same name look like a change of data.
 func TestHoldIsNotFooledByAnotherNodeOfTheName(t *testing.T) {
-	for name, mode := range map[string]zktest.Mode{"another session's": zktest.Ephemeral, "nobody's": zktest.Persistent} {
+	for name, mode := range map[string]zktest.Mode{
+		"another session's": zktest.Ephemeral, "nobody's": zktest.Persistent,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.RunT(t)
@@ -267,7 +274,9 @@ func TestHoldTraffic(t *testing.T) {
 			require.NoError(t, err)
 			waiting := &wire.Watch{Kind: wire.Data, Path: "/watched", Fn: func(wire.WatchEvent) {}}
 			armed := make(chan struct{})
-			s.e.wire.Submit(&wire.Call{Op: 3, Body: existsBody("/watched"), Watch: waiting, Done: func(wire.Reply) { close(armed) }})
+			s.e.wire.Submit(
+				&wire.Call{Op: 3, Body: existsBody("/watched"), Watch: waiting, Done: func(wire.Reply) { close(armed) }},
+			)
 			<-armed
 			h, err := s.Hold(t.Context(), HoldOptions{Path: "/watched", OwnWatchAfter: -1})
 			require.NoError(t, err)
@@ -319,14 +328,17 @@ func TestHoldMayNotLook(t *testing.T) {
 	})
 }
 
-// Holds that are given back while their node stays leave no watch on it, whenever they end; where the node is deleted, as a rule, that costs no request.
+// Holds that are given back while their node stays leave no watch on it, whenever they end; where the node is
+// deleted, as a rule, that costs no request.
 func TestEndedHoldsLeaveNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
 		s := connected(t, dial(t, srv))
 		first := hold(t, s, "/a", HoldOptions{})
 		for i := range 100 {
-			h, err := s.Hold(t.Context(), HoldOptions{Path: "/a", OwnWatchAfter: time.Duration(i%3) * time.Millisecond})
+			h, err := s.Hold(
+				t.Context(), HoldOptions{Path: "/a", OwnWatchAfter: time.Duration(i%3) * time.Millisecond},
+			)
 			require.NoError(t, err)
 			time.Sleep(time.Duration(i%5) * time.Millisecond)
 			h.End(nil)

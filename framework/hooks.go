@@ -1,62 +1,72 @@
 package framework
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
-// Hooks tell an observer what a client does, for traces and metrics. Any of them may be nil. Give them to [WithHooks]; adapters for OpenTelemetry and
-// Prometheus are modules of their own below contrib/.
+// Hooks tell an observer what a client does, for traces and metrics. Any of them may be nil, and costs
+// nothing then. Give them to [WithHooks]. The modules contrib/otel and contrib/prometheus are adapters.
+// What can be asked at any time has no hook: see [Client.Health].
 //
-// They are called at the moment, on the goroutine of the caller whose doing it is, or on one of the client's own. What the client finds out by itself
-// (State, RoundTrip, the loss of a hold) they are told one after the other on a goroutine for that alone. No lock is held, and several may be called at once.
-// They should not block, nor wait for the client: callers, the other hooks, and with the end of an operation in the background the ends of those behind it
-// wait for them (no session, and nothing that is held).
-// A function that a hook returns is called exactly once, possibly on another goroutine; it may be nil. What has no hook costs nothing.
+// State, RoundTrip and the loss of a hold are told one after the other, on a goroutine for that alone. All
+// others are called synchronously, on the caller's goroutine or on one of the client's own. No lock is
+// held, and several may be called at once.
 //
-// A panic in a hook ends the process, unless it is on the goroutine of a caller who recovers: then nothing is left behind of what was begun, and what was
-// to be released is. The same goes for runtime.Goexit (t.FailNow), which on the client's own goroutines ends no more than that call.
+// Hooks should not block, nor wait for the client. A hook that blocks delays the caller, the hooks after
+// it, and the operations in the background that end after the one it is told of. It delays neither a
+// session nor what is held.
 //
-// There is no hook for what can be asked at any time: see [Client.Health].
+// A function that a hook returns is called exactly once, possibly on another goroutine. It may be nil.
+//
+// A panic in a hook ends the process, unless a caller recovers on whose goroutine it is; then what was
+// begun is undone, and what was to be released is released. The same goes for runtime.Goexit (t.FailNow),
+// which on the client's own goroutines ends only that call.
 type Hooks struct {
-	// Operation is called when an operation of a builder begins, in the foreground or in the background, and what it returns when the operation has ended. Its
-	// tries are one operation. What is refused for its arguments is not told, and neither are the requests that helpers over whole subtrees
-	// send many at a time.
+	// Operation is called when an operation of a builder begins, in the foreground or in the background, and
+	// what it returns when the operation has ended. All tries are one operation. Not told are operations that
+	// are refused for their arguments, and the many requests of helpers over whole subtrees.
 	Operation func(ctx context.Context, op Operation) func(OperationEnd)
-	// Acquire is called when a recipe begins to acquire something that others may have, and what it returns when it has it (nil), or gives up. The context, which
-	// is ctx or derived from it, is the one in which it goes on, and whose values the hold's context will have; nil means ctx.
+	// Acquire is called when a recipe begins to acquire something. What it returns is called with nil when the
+	// recipe has acquired it, or with the error when it gives up. The context returned is ctx or derived from
+	// it; the acquisition goes on in it, and the hold's context has its values. Nil means ctx.
 	Acquire func(ctx context.Context, a Acquisition) (context.Context, func(error))
-	// Queue is called each time a recipe has looked at the line that it stands in: once, and again whenever it cannot tell its turn without.
+	// Queue is called each time a recipe has listed the line that it stands in: once, and again whenever an
+	// event alone does not tell whose turn it is.
 	Queue func(q Queue)
-	// Wait is called when a recipe begins to wait for somebody in front, and what it returns when that is over: with nil because somebody has left, or with why it
-	// waits no longer. ctx is that of Acquire.
+	// Wait is called when a recipe begins to wait for a predecessor. What it returns is called with nil when a
+	// predecessor has left, or with the error that ended the wait. ctx is that of Acquire.
 	Wait func(ctx context.Context, q Queue) func(error)
-	// Hold is called when something comes to be held, and what it returns when it ends, behind the end of the hold's context, with its cause. The
-	// context, which is ctx or derived from it, is where the hold's own has its values from; nil means ctx. A hold may end with ErrSuspended and the like
-	// before anybody has seen it.
+	// Hold is called when a hold begins. What it returns is called after the hold's context has ended, with
+	// its cause. The context returned is ctx or derived from it; the hold's context has its values. Nil means
+	// ctx. A hold may end, with ErrSuspended for example, before anybody has seen it.
 	Hold func(ctx context.Context, h HoldInfo) (context.Context, func(cause error))
-	// State is called with each state change, in order, behind the function of [OnStateChange].
+	// State is called with each state change, in order, after the function of [OnStateChange].
 	State func(s StateReport)
-	// RoundTrip is called with the time between a sign of life and its answer.
+	// RoundTrip is called with the time that a ping or a heartbeat took.
 	RoundTrip func(r RoundTrip)
-	// NodeData, if it does not return nil, says what the node contains with which an acquisition stands in line (not a semaphore's lease, nor a read lock
-	// beside its write lock), where the recipe has no use for that and no option says
-	// otherwise: instead of the client's default data. Everybody who may read the node can read it.
+	// NodeData, if it does not return nil, is the data of the node with which a recipe stands in line, instead
+	// of the client's default data. It is asked only where the recipe has no use for the data itself and no
+	// option gives any; never for a semaphore's lease, nor for a read lock under its own write lock. Everybody
+	// who may read the node can read it.
 	NodeData func(ctx context.Context, a Acquisition) []byte
 }
 
 // Operation is an operation that begins.
 type Operation struct {
-	// Name is the operation as it is called here, as in [OpError].
+	// Name is the operation's name, as in [OpError].
 	Name string
-	// Path is as the caller gave it; of several paths it is the first.
+	// Path is as the caller gave it. Of several paths it is the first.
 	Path string
-	// Background says that nobody waits in the call.
+	// Background says that no caller waits for it.
 	Background bool
 }
 
-// OperationEnd is how it ended.
+// OperationEnd is how an operation ended.
 type OperationEnd struct {
 	// Err is what the caller gets.
 	Err error
-	// Attempts is how often it was tried, 0 if the client was closed or the context had ended.
+	// Attempts is how often it was tried; 0 if the client was closed or the context had ended.
 	Attempts int
 	// Epoch is the session of the last try.
 	Epoch int64
@@ -66,20 +76,20 @@ type OperationEnd struct {
 type Acquisition struct {
 	// Recipe is "mutex", "read-lock", "write-lock", "semaphore", "latch", "selector", …
 	Recipe string
-	// Path is that of the lock, election, ….
+	// Path is that of the lock, the election, …
 	Path string
 }
 
-// Queue is a line as somebody in it has seen it.
+// Queue is a line as one who stands in it has seen it.
 type Queue struct {
-	// Recipe is that of the one who stands in it, Path the line's directory, Node the name of the own node.
+	// Recipe is the recipe of the one in line, Path the line's directory, Node the name of the own node.
 	Recipe, Path, Node string
-	// Length is how many stand in line or hold, Ahead how many of them have to go first; 0 with the turn. A semaphore's first in line
-	// waits with 0 ahead, for leases.
+	// Length is how many stand in line or hold, Ahead how many of them go first; 0 when it is this one's turn.
+	// A semaphore's first in line waits for leases with 0 ahead.
 	Length, Ahead int
-	// Behind is the name of the node that has to go next, "" if there is none. With Wait, and where it may be read: its session, its
-	// czxid, which is its fencing token when it holds, and its data, unless they are larger than ContenderDataLimit. The data are somebody else's:
-	// what they say is a claim.
+	// Behind is the name of the predecessor's node, "" if there is none. The others are known to Wait, if the
+	// node may be read: its session, its czxid, which is its fencing token when it holds, and its data, unless
+	// they are larger than [ContenderDataLimit]. The data are a claim: their owner chose them.
 	Behind        string
 	BehindSession int64
 	BehindToken   int64
@@ -92,45 +102,54 @@ type Queue struct {
 
 // HoldInfo is what is held.
 type HoldInfo struct {
-	// Recipe is that of HoldOptions, Path that of the node.
+	// Recipe is that of [HoldOptions], Path that of the node.
 	Recipe, Path string
-	// Token is the fencing token, the node's czxid; 0 where that is not known yet.
+	// Token is the fencing token, which is the node's czxid; 0 if it is not known yet.
 	Token int64
 	// Epoch and SessionID are those of the session to which the node belongs.
 	Epoch, SessionID int64
 }
 
-// StateReport is a state change and why it came.
+// StateReport is a state change and its reason.
 type StateReport struct {
 	StateChange
-	// Server is the one that it is about.
+	// Server is the server that it is about.
 	Server string
-	// Reason is, in a word, why the connection or the session was lost: "expired" (the server says so), "lapsed" (no answer in time), "silent" (the server gave
-	// no sign), "stuck" (it forgot a request), "protocol" (it said what no server says), "unlisted" (it is not on the list any more), "quorum" (another one has it),
-	// "unauthenticated", "closed" (by the server), "network". Empty otherwise.
+	// Reason is one word for why the connection or the session was lost: "expired" (the server says so),
+	// "lapsed" (no answer in time), "silent" (the server sent nothing), "stuck" (it forgot a request),
+	// "protocol" (it broke the protocol), "unlisted" (it is no longer on the list), "quorum" (another server
+	// has it), "unauthenticated", "closed" (by the server), "network". Otherwise it is empty.
 	Reason string
-	// Err is the same at length.
+	// Err is the reason in full.
 	Err error
 }
 
-// Observer hands to [Hooks] what recipes have to say. The zero value has none to hand it to.
-type Observer struct{ hooks []Hooks }
-
-// Observer returns the client's, for recipes.
-func (c *Client) Observer() Observer {
-	if c.none() {
-		return Observer{}
-	}
-	return c.core.cfg.observer
+// RoundTrip is the time between a ping or a heartbeat and its answer.
+type RoundTrip struct {
+	// Kind is "ping", which goes to the connected server when no request does, or "heartbeat", which goes
+	// through the quorum while something is held under [RuleHeartbeat].
+	Kind string
+	Took time.Duration
 }
 
-// Active says whether there is anybody to tell: what is only there to be told need not be found out otherwise.
-func (o Observer) Active() bool { return len(o.hooks) > 0 }
+// observer tells every one of the client's hooks. The zero value tells nobody.
+type observer []Hooks
 
-// Acquire says that an acquisition begins. It returns the context to go on in, and what to call at its end, never nil.
-func (o Observer) Acquire(ctx context.Context, a Acquisition) (context.Context, func(error)) {
+// Active says whether there is anyone to tell. If not, what would only be told need not be found out.
+func (o observer) Active() bool { return len(o) > 0 }
+
+// asOne returns what recipes tell, see [Client.Hooks].
+func (o observer) asOne() Hooks {
+	h := Hooks{Acquire: o.acquire, Wait: o.wait, NodeData: o.nodeData}
+	if o.Active() {
+		h.Queue = o.queue
+	}
+	return h
+}
+
+func (o observer) acquire(ctx context.Context, a Acquisition) (context.Context, func(error)) {
 	var ends []func(error)
-	for _, h := range o.hooks {
+	for _, h := range o {
 		if h.Acquire != nil {
 			inner, end := h.Acquire(ctx, a)
 			ctx, ends = inside(ctx, inner), also(ends, end)
@@ -139,19 +158,17 @@ func (o Observer) Acquire(ctx context.Context, a Acquisition) (context.Context, 
 	return ctx, allOf(ends, unheard)
 }
 
-// Queue says what was seen of a line.
-func (o Observer) Queue(q Queue) {
-	for _, h := range o.hooks {
+func (o observer) queue(q Queue) {
+	for _, h := range o {
 		if h.Queue != nil {
 			h.Queue(q)
 		}
 	}
 }
 
-// Wait says that a wait begins. What it returns, never nil, is to be called at its end.
-func (o Observer) Wait(ctx context.Context, q Queue) func(error) {
+func (o observer) wait(ctx context.Context, q Queue) func(error) {
 	var ends []func(error)
-	for _, h := range o.hooks {
+	for _, h := range o {
 		if h.Wait != nil {
 			ends = also(ends, h.Wait(ctx, q))
 		}
@@ -159,9 +176,9 @@ func (o Observer) Wait(ctx context.Context, q Queue) func(error) {
 	return allOf(ends, unheard)
 }
 
-// NodeData returns what a hook wants to have in a node, or nil.
-func (o Observer) NodeData(ctx context.Context, a Acquisition) []byte {
-	for _, h := range o.hooks {
+// nodeData returns the data of the first hook that has any.
+func (o observer) nodeData(ctx context.Context, a Acquisition) []byte {
+	for _, h := range o {
 		if h.NodeData != nil {
 			if data := h.NodeData(ctx, a); data != nil {
 				return data
@@ -171,9 +188,9 @@ func (o Observer) NodeData(ctx context.Context, a Acquisition) []byte {
 	return nil
 }
 
-func (o Observer) operation(ctx context.Context, op Operation) func(OperationEnd) {
+func (o observer) operation(ctx context.Context, op Operation) func(OperationEnd) {
 	var ends []func(OperationEnd)
-	for _, h := range o.hooks {
+	for _, h := range o {
 		if h.Operation != nil {
 			ends = also(ends, h.Operation(ctx, op))
 		}
@@ -181,9 +198,9 @@ func (o Observer) operation(ctx context.Context, op Operation) func(OperationEnd
 	return allOf(ends, unseen)
 }
 
-func (o Observer) hold(ctx context.Context, info HoldInfo) (context.Context, func(error)) {
+func (o observer) hold(ctx context.Context, info HoldInfo) (context.Context, func(error)) {
 	var ends []func(error)
-	for _, h := range o.hooks {
+	for _, h := range o {
 		if h.Hold != nil {
 			inner, end := h.Hold(ctx, info)
 			ctx, ends = inside(ctx, inner), also(ends, end)
@@ -192,16 +209,16 @@ func (o Observer) hold(ctx context.Context, info HoldInfo) (context.Context, fun
 	return ctx, allOf(ends, unheard)
 }
 
-func (o Observer) state(s StateReport) {
-	for _, h := range o.hooks {
+func (o observer) state(s StateReport) {
+	for _, h := range o {
 		if h.State != nil {
 			h.State(s)
 		}
 	}
 }
 
-func (o Observer) roundTrip(r RoundTrip) {
-	for _, h := range o.hooks {
+func (o observer) roundTrip(r RoundTrip) {
+	for _, h := range o {
 		if h.RoundTrip != nil {
 			h.RoundTrip(r)
 		}
@@ -226,7 +243,8 @@ func unheard(error) {}
 
 func unseen(OperationEnd) {}
 
-// allOf makes one function of several, the last of which is called first, or returns none. (A generic function in its place would be allocated.)
+// allOf makes one function that calls several, the last one first, or returns none. (none is a parameter
+// because a generic function in its place would be allocated.)
 func allOf[T any](ends []func(T), none func(T)) func(T) {
 	switch len(ends) {
 	case 0:

@@ -14,12 +14,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // ensemble is what /zookeeper/config of a member contains.
-const ensemble = "server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000"
+const ensemble = "server.1=a:2888:3888:participant;0.0.0.0:2181\n" +
+	"server.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000"
 
 // dial makes a client of the server, in a bubble, closed with the test.
 func dial(t *testing.T, srv *zktest.Server, opts ...Option) *Client {
 	t.Helper()
-	opts = append([]Option{WithDialer(srv.Dial), WithSessionTimeout(10 * time.Second), WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil)))}, opts...)
+	opts = append([]Option{WithDialer(srv.Dial), WithSessionTimeout(10 * time.Second),
+		WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil)))}, opts...)
 	c, err := New(srv.Addr(), opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() {

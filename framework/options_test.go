@@ -41,7 +41,8 @@ func TestInvalidOptions(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalidOption, name)
 	}
 	_, err := New("zk", WithSessionTimeout(0))
-	assert.EqualError(t, err, "invalid option WithSessionTimeout: 0s; give a positive time that the server is likely to grant, such as 10*time.Second")
+	assert.EqualError(t, err, "invalid option WithSessionTimeout: 0s; give a positive time that the server "+
+		"is likely to grant, such as 10*time.Second")
 	_, err = New("zk", WithNamespace("a//b"))
 	assert.ErrorIs(t, err, ErrInvalidPath)
 	_, err = New("")
@@ -52,7 +53,8 @@ func TestOptionsAreCopies(t *testing.T) {
 	o := defaultOptions()
 	auth, data, acl := []byte("me:secret"), []byte("data"), CreatorACL()
 	cfg := &tls.Config{ServerName: "a"}
-	for _, opt := range []Option{WithAuth("digest", auth), WithAuth("ip", nil), WithDefaultData(data), WithDefaultACL(acl...), WithTLS(cfg)} {
+	for _, opt := range []Option{WithAuth("digest", auth), WithAuth("ip", nil), WithDefaultData(data),
+		WithDefaultACL(acl...), WithTLS(cfg)} {
 		require.NoError(t, opt(&o))
 	}
 	auth[0], data[0], acl[0].Scheme, cfg.ServerName = 'X', 'X', "X", "X"

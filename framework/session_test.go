@@ -122,7 +122,9 @@ func TestWipedServer(t *testing.T) {
 		next := changesOf(t, c)
 		require.NoError(t, c.Sync().ForPath(t.Context(), "/"))
 		srv.Wipe()
-		next(StateChange{Connected, 1}, StateChange{Suspended, 1}, StateChange{Lost, 1}, StateChange{Reconnected, 2})
+		next(
+			StateChange{Connected, 1}, StateChange{Suspended, 1}, StateChange{Lost, 1}, StateChange{Reconnected, 2},
+		)
 		_, err := c.Create().ForPath(t.Context(), "/b", nil)
 		assert.NoError(t, err)
 	})
@@ -188,8 +190,9 @@ func TestFenceGrace(t *testing.T) {
 	})
 }
 
-// Whoever has lost a lock has a second to stop in, or a tenth of a shorter session timeout, before anybody else can have it: whether the servers expire the
-// session first, in whatever phase of their tick, or the client itself closes it.
+// Whoever has lost a lock has a second to stop in, or a tenth of a shorter session timeout, before anybody
+// else can have it: whether the servers expire the session first, in whatever phase of their tick, or the
+// client itself closes it.
 func TestWhoHasLostALockHasTimeToStop(t *testing.T) {
 	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
 		for phase := range 10 {
@@ -277,8 +280,9 @@ func TestRefusedCredential(t *testing.T) {
 	})
 }
 
-// A leader that has lost its quorum, and does not know yet, calls a session expired on its own. It lives on with the next leader: the client closes it
-// there, before anybody hears of its new one (found by the simulation).
+// A leader that has lost its quorum, and does not know yet, calls a session expired on its own. It lives on
+// with the next leader: the client closes it there, before anybody hears of its new one (found by the
+// simulation).
 func TestExpiredByALeaderAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)

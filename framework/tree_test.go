@@ -81,7 +81,8 @@ func TestWalk(t *testing.T) {
 		assert.Equal(t, 7, srv.Counts()["exists"])
 		assert.Equal(t, []string{"/r"}, walkOf(t, c, c.Walk().MaxDepth(0), "/r"))
 		assert.Equal(t, []string{"/r", "/r/a", "/r/b"}, walkOf(t, c, c.Walk().MaxDepth(1), "/r"))
-		assert.Equal(t, []string{"/", "/a", "/b"}, walkOf(t, c.UsingNamespace("r"), c.UsingNamespace("r").Walk().MaxDepth(1), "/"))
+		assert.Equal(t, []string{"/", "/a", "/b"}, walkOf(t, c.UsingNamespace("r"),
+			c.UsingNamespace("r").Walk().MaxDepth(1), "/"))
 		assert.Contains(t, walkOf(t, c, c.Walk(), "/"), "/zookeeper/quota")
 
 		for n, err := range c.Walk().ForPath(ctx, "/none") {
@@ -200,7 +201,8 @@ func TestDeleteRecursively(t *testing.T) {
 		assert.NotContains(t, srv.Tree(), "/team")
 
 		plant(t, srv, "/r/a/closed/b", "/r/z")
-		require.NoError(t, srv.SetACL("/r/a/closed", zktest.ACL{Perms: int32(PermRead), Scheme: "world", ID: "anyone"}))
+		require.NoError(t, srv.SetACL("/r/a/closed",
+			zktest.ACL{Perms: int32(PermRead), Scheme: "world", ID: "anyone"}))
 		err := c.DeleteRecursively(ctx, "/r")
 		assert.ErrorIs(t, err, ErrNoAuth)
 		assert.EqualError(t, err, "delete /r/a/closed/b: no permission")
@@ -224,7 +226,8 @@ func TestDeleteRecursivelyAmongOthers(t *testing.T) {
 		// Somebody who never stops wins, but not for ever.
 		plant(t, srv, "/r/x")
 		stop, stopped := context.WithCancel(t.Context())
-		busy := srv.Inject(zktest.Fault{Op: "getChildren2", Times: -1, Action: zktest.DelayReply, Delay: time.Millisecond})
+		busy := srv.Inject(zktest.Fault{Op: "getChildren2", Times: -1, Action: zktest.DelayReply,
+			Delay: time.Millisecond})
 		go func() {
 			for i := 0; stop.Err() == nil; i++ {
 				select {
@@ -268,14 +271,19 @@ func TestDumpAndRestore(t *testing.T) {
 		assert.Equal(t, Progress{Nodes: 6, Bytes: 12, Ephemerals: 1}, p)
 		lines := strings.Split(text, "\n")
 		assert.Equal(t, `{"header":{"version":1,"root":"/r","acl":true}}`, lines[0])
-		assert.Equal(t, `{"node":{"path":"/","data":"L3I=","acl":[{"perms":31,"scheme":"world","id":"anyone"}],"version":0,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[1])
-		assert.Equal(t, `{"node":{"path":"/a","data":"AP88","acl":[{"perms":31,"scheme":"world","id":"anyone"}],"version":1,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[2])
+		assert.Equal(t, `{"node":{"path":"/","data":"L3I=","acl":[{"perms":31,"scheme":"world","id":"anyone"}],`+
+			`"version":0,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[1])
+		assert.Equal(t, `{"node":{"path":"/a","data":"AP88","acl":[{"perms":31,"scheme":"world","id":"anyone"}],`+
+			`"version":1,"cversion":3,"ctime":946684800000,"mtime":946684800000}}`, lines[2])
 		assert.Contains(t, text, `{"skipped":{"path":"/a/here","why":"ephemeral"}}`)
-		assert.Contains(t, text, `"acl":[{"perms":17,"scheme":"digest","id":"`+acl.ID+`"},{"perms":31,"scheme":"world","id":"anyone"}]`)
+		assert.Contains(t, text, `"acl":[{"perms":17,"scheme":"digest","id":"`+acl.ID+
+			`"},{"perms":31,"scheme":"world","id":"anyone"}]`)
 		assert.Equal(t, `{"end":{"nodes":6,"skipped":1}}`, lines[8])
 
 		var heard []Progress
-		p, err = c.Restore().WithProgress(func(p Progress) { heard = append(heard, p) }).ForPath(ctx, "/copy/of/r", strings.NewReader(text))
+		p, err = c.Restore().WithProgress(func(p Progress) {
+			heard = append(heard, p)
+		}).ForPath(ctx, "/copy/of/r", strings.NewReader(text))
 		require.NoError(t, err)
 		assert.Equal(t, Progress{Nodes: 6, Bytes: 12, Ephemerals: 1}, p)
 		assert.Equal(t, p, heard[len(heard)-1])
@@ -295,7 +303,8 @@ func TestDumpAndRestore(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, int64(6), p.Existing)
 		require.NoError(t, srv.Set("/copy/of/r/a", []byte("changed")))
-		require.NoError(t, srv.SetACL("/copy/of/r/a", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}, zktest.ACL{Perms: 1, Scheme: "ip", ID: "10.0.0.1"}))
+		require.NoError(t, srv.SetACL("/copy/of/r/a", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"},
+			zktest.ACL{Perms: 1, Scheme: "ip", ID: "10.0.0.1"}))
 		plant(t, srv, "/copy/of/r/more")
 		_, err = c.Restore().ForPath(ctx, "/copy/of/r", strings.NewReader(text))
 		assert.ErrorIs(t, err, ErrNodeExists)
@@ -370,7 +379,8 @@ func TestDumpOfHiddenACLs(t *testing.T) {
 		ctx := t.Context()
 		plant(t, srv, "/r")
 		d := DigestACL(PermAll, "ops", "secret")
-		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 31, Scheme: d.Scheme, ID: d.ID}, zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 31, Scheme: d.Scheme, ID: d.ID},
+			zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
 		_, err := c.Dump().ForPath(ctx, "/r", io.Discard)
 		assert.ErrorIs(t, err, ErrNoAuth)
 		assert.ErrorContains(t, err, "WithoutACL")
@@ -399,12 +409,15 @@ func TestRestoreRefuses(t *testing.T) {
 			"text":       "hello\n",
 			"path":       strings.Replace(text, `"/a"`, `"/a/../b"`, 1),
 			"other line": lines[0] + `{"what":1}` + "\n",
-			"two":        lines[0] + `{"node":{"path":"/","acl":[{"perms":31,"scheme":"world","id":"anyone"}]},"skipped":{"path":"/x"}}` + "\n" + `{"end":{"nodes":0,"skipped":1}}` + "\n",
-			"versions":   strings.Replace(text, `"version":0`, `"version":99999999999`, 1),
-			"utf-8":      strings.Replace(text, `"/a"`, "\"/a\xff\"", 1),
-			"no acl":     strings.Replace(text, `"acl":[{"perms":31,"scheme":"world","id":"anyone"}],`, "", 1),
-			"empty acl":  strings.Replace(text, `[{"perms":31,"scheme":"world","id":"anyone"}]`, "[]", 1),
-			"long":       lines[0] + `{"node":{"path":"/","data":"` + strings.Repeat("A", 4<<20) + `"}}` + "\n",
+			"two": lines[0] +
+				`{"node":{"path":"/","acl":[{"perms":31,"scheme":"world","id":"anyone"}]},"skipped":{"path":"/x"}}` +
+				"\n" +
+				`{"end":{"nodes":0,"skipped":1}}` + "\n",
+			"versions":  strings.Replace(text, `"version":0`, `"version":99999999999`, 1),
+			"utf-8":     strings.Replace(text, `"/a"`, "\"/a\xff\"", 1),
+			"no acl":    strings.Replace(text, `"acl":[{"perms":31,"scheme":"world","id":"anyone"}],`, "", 1),
+			"empty acl": strings.Replace(text, `[{"perms":31,"scheme":"world","id":"anyone"}]`, "[]", 1),
+			"long":      lines[0] + `{"node":{"path":"/","data":"` + strings.Repeat("A", 4<<20) + `"}}` + "\n",
 		} {
 			_, err := c.Restore().ForPath(ctx, "/"+strings.ReplaceAll(name, " ", "-"), strings.NewReader(bad))
 			assert.ErrorIs(t, err, ErrInvalidDump, name)
@@ -426,7 +439,8 @@ func TestRestoreRefuses(t *testing.T) {
 		assert.ErrorIs(t, err, mine)
 
 		// A node that cannot be made is named.
-		bad := strings.Replace(text, `"scheme":"world","id":"anyone"}],"version":0,"cversion":0`, `"scheme":"nonsense","id":"x"}],"version":0,"cversion":0`, 1)
+		bad := strings.Replace(text, `"scheme":"world","id":"anyone"}],"version":0,"cversion":0`,
+			`"scheme":"nonsense","id":"x"}],"version":0,"cversion":0`, 1)
 		_, err = c.Restore().ForPath(ctx, "/t", strings.NewReader(bad))
 		assert.ErrorIs(t, err, ErrInvalidACL)
 		assert.ErrorContains(t, err, "/t/a")
@@ -482,12 +496,14 @@ func TestRestoreThroughLostReplies(t *testing.T) {
 // A node that the dump gives no ACL gets none that it did not ask for, least of all the open one.
 func TestRestoreOpensNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		const lines = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n" + `{"node":{"path":"/","data":"L3I="}}` + "\n" + `{"end":{"nodes":1,"skipped":0}}`
+		const lines = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n" +
+			`{"node":{"path":"/","data":"L3I="}}` + "\n" + `{"end":{"nodes":1,"skipped":0}}`
 		_, err := c.Restore().ForPath(t.Context(), "/s", strings.NewReader(lines))
 		assert.ErrorIs(t, err, ErrInvalidDump)
 		assert.ErrorContains(t, err, "line 2")
 		assert.NotContains(t, srv.Tree(), "/s")
-		_, err = c.Restore().ForPath(t.Context(), "/s", strings.NewReader(strings.Replace(lines, `"acl":true`, `"acl":false`, 1)))
+		_, err = c.Restore().ForPath(t.Context(), "/s",
+			strings.NewReader(strings.Replace(lines, `"acl":true`, `"acl":false`, 1)))
 		require.NoError(t, err)
 		assert.Equal(t, int32(PermRead), srv.Tree()["/s"].ACL[0].Perms, "what the provider says")
 	}, WithDefaultACL(ReadACL()...))
@@ -495,7 +511,8 @@ func TestRestoreOpensNothing(t *testing.T) {
 
 // What the servers keep for themselves is not restored, wherever the way there leads from.
 func TestRestoreLeavesTheServersAlone(t *testing.T) {
-	const header, root = `{"header":{"version":1,"root":"/r","acl":false}}` + "\n", `{"node":{"path":"/"}}` + "\n"
+	const header, root = `{"header":{"version":1,"root":"/r","acl":false}}` + "\n", `{"node":{"path":"/"}}` +
+		"\n"
 	node := func(path string) string { return `{"node":{"path":"` + path + `","data":"eA=="}}` + "\n" }
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -506,10 +523,12 @@ func TestRestoreLeavesTheServersAlone(t *testing.T) {
 			srv.ResetCounts()
 			_, err := c.Restore().Overwriting().ForPath(t.Context(), path, strings.NewReader(text))
 			assert.ErrorIs(t, err, ErrSystemPath)
-			assert.Zero(t, srv.Counts()["multi"]+srv.Counts()["create"]+srv.Counts()["setData"]+srv.Counts()["createContainer"], "nothing is written")
+			assert.Zero(t, srv.Counts()["multi"]+srv.Counts()["create"]+srv.Counts()["setData"]+
+				srv.Counts()["createContainer"], "nothing is written")
 			return err
 		}
-		for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/quota/app/zookeeper_limits", "/zookeeper/config"} {
+		for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/quota/app/zookeeper_limits",
+			"/zookeeper/config"} {
 			err := refused(top, "/", header+root+node("/app")+node(path))
 			assert.ErrorIs(t, err, ErrInvalidDump)
 			assert.ErrorContains(t, err, "line 4: "+path)
@@ -522,10 +541,12 @@ func TestRestoreLeavesTheServersAlone(t *testing.T) {
 
 		// A node of that name elsewhere, or one with a longer name, is anybody's.
 		for _, c := range []*Client{below(t, srv, "/prod"), top.UsingNamespace("team")} {
-			_, err := c.Restore().Overwriting().ForPath(t.Context(), "/", strings.NewReader(header+root+node("/zookeeper")+node("/zookeeper/quota")+`{"end":{"nodes":3}}`))
+			_, err := c.Restore().Overwriting().ForPath(t.Context(), "/",
+				strings.NewReader(header+root+node("/zookeeper")+node("/zookeeper/quota")+`{"end":{"nodes":3}}`))
 			require.NoError(t, err)
 		}
-		_, err := top.Restore().Overwriting().ForPath(t.Context(), "/", strings.NewReader(header+root+node("/zookeepers")+`{"end":{"nodes":2}}`))
+		_, err := top.Restore().Overwriting().ForPath(t.Context(), "/",
+			strings.NewReader(header+root+node("/zookeepers")+`{"end":{"nodes":2}}`))
 		require.NoError(t, err)
 		for _, path := range []string{"/prod/zookeeper/quota", "/team/zookeeper/quota", "/zookeepers"} {
 			assert.Contains(t, srv.Tree(), path)
@@ -544,7 +565,8 @@ func TestRestoreOfLongACLs(t *testing.T) {
 			if i > 0 {
 				path = fmt.Sprintf("/n%d", i)
 			}
-			fmt.Fprintf(&text, `{"node":{"path":%q,"acl":[{"perms":31,"scheme":"world","id":"anyone"},{"perms":1,"scheme":"digest","id":"u:%s"}]}}`+"\n", path, strings.Repeat("x", 100_000))
+			fmt.Fprintf(&text, `{"node":{"path":%q,"acl":[{"perms":31,"scheme":"world","id":"anyone"},`+
+				`{"perms":1,"scheme":"digest","id":"u:%s"}]}}`+"\n", path, strings.Repeat("x", 100_000))
 		}
 		fmt.Fprintf(&text, `{"end":{"nodes":%d}}`, nodes)
 		p, err := c.Restore().ForPath(t.Context(), "/s", strings.NewReader(text.String()))
@@ -553,12 +575,15 @@ func TestRestoreOfLongACLs(t *testing.T) {
 	})
 }
 
-// Of whatever stream: what is sent lies below the target, is not the servers', has an ACL, and is in transactions that fit.
+// Of whatever stream: what is sent lies below the target, is not the servers', has an ACL, and is in
+// transactions that fit.
 func FuzzRestore(f *testing.F) {
 	const header = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n"
-	f.Add(header + `{"node":{"path":"/","data":"L3I=","acl":[{"perms":31,"scheme":"world","id":"anyone"}]}}` + "\n" + `{"end":{"nodes":1,"skipped":0}}`)
+	f.Add(header + `{"node":{"path":"/","data":"L3I=","acl":[{"perms":31,"scheme":"world","id":"anyone"}]}}` +
+		"\n" + `{"end":{"nodes":1,"skipped":0}}`)
 	f.Add(`{"header":{"version":1}}` + "\n" + `{"skipped":{}}`)
-	f.Add(`{"header":{"version":1}}` + "\n" + `{"node":{"path":"/"}}` + "\n" + `{"node":{"path":"/zookeeper/quota"}}` + "\n" + `{"node":{"path":"/a/../b"}}`)
+	f.Add(`{"header":{"version":1}}` + "\n" + `{"node":{"path":"/"}}` + "\n" +
+		`{"node":{"path":"/zookeeper/quota"}}` + "\n" + `{"node":{"path":"/a/../b"}}`)
 	f.Add(header + `{"node":{"path":"/","acl":[]}}`)
 	f.Add(header + `{"node":{"path":"/","acl":[{}]},"end":{"nodes":1}}`)
 	f.Add(header + "{\"node\":{\"path\":\"/\",\"version\":99999999999}}\n" + "{\"node\":{\"path\":\"/\xff\"}}")

@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -22,33 +21,22 @@ const (
 	EventNodeDataChanged
 	// EventNodeChildrenChanged says that a child was created or deleted.
 	EventNodeChildrenChanged
-	// EventReset says, to persistent watches, that there may have been changes that were not told: because the connection was lost and is back, or because
-	// more events were waiting to be received than [WatchBacklog]. It stands for all of them; what was told before it happened before them, and what comes
-	// behind it happened later, or is told twice. Read everything again that the watch is for. Path is that of the watch.
+	// EventReset says, to persistent watches, that changes may not have been reported: because the connection
+	// was lost and is back, or because more than [WatchBacklog] events were waiting to be received. It stands
+	// for all of them. Events before it happened before them; events after it happened later, or are reported
+	// again. Read again everything that the watch is for. Path is that of the watch.
 	EventReset
-	// EventEnd is the last event of a watch whose session has ended; Err says how. Whoever still wants to know needs a new watch.
+	// EventEnd is the last event of a watch whose session has ended. Err says how. To go on watching set a new
+	// watch.
 	EventEnd
 )
 
 func (t EventType) String() string {
-	switch t {
-	case EventNodeCreated:
-		return "NodeCreated"
-	case EventNodeDeleted:
-		return "NodeDeleted"
-	case EventNodeDataChanged:
-		return "NodeDataChanged"
-	case EventNodeChildrenChanged:
-		return "NodeChildrenChanged"
-	case EventReset:
-		return "Reset"
-	case EventEnd:
-		return "End"
-	}
-	return fmt.Sprintf("EventType(%d)", int8(t))
+	return nameOf("EventType", t, "EventType(0)", "NodeCreated", "NodeDeleted", "NodeDataChanged",
+		"NodeChildrenChanged", "Reset", "End")
 }
 
-// Event is what a watch reports. It says that something has changed, not what it is now: read again.
+// Event says that something has changed, not what it is now: read again.
 type Event struct {
 	Type EventType
 	// Path is the node's, relative to the view's namespace and the chroot.
@@ -57,15 +45,17 @@ type Event struct {
 	Err error
 }
 
-// Watch is a watch that has been set. It survives reconnects within its session: a one-shot watch fires after the reconnect if the change has
-// happened meanwhile. An event for a change is there before the answer of any read of this client that shows the change.
+// Watch is a watch that has been set. It survives reconnects within its session: a one-shot watch fires
+// after the reconnect if the change has happened meanwhile. The event of a change is delivered before the
+// answer to any read of this client that shows the change.
 //
 // C and Stop are safe for concurrent use.
 type Watch struct {
-	// C gives the events in order and is closed behind the last: of a one-shot watch behind the first event, of a persistent one behind
-	// EventEnd, and of either by Stop. A one-shot watch's event waits in C; those of a persistent watch wait in memory, up to [WatchBacklog] of them: what comes
-	// then becomes one EventReset, the last of those that wait. Nothing but the receiver is delayed. Close of the client ends it, dropping what has not been
-	// received. Nil in the callback form, in which as many wait for the callback.
+	// C delivers the events in order. It is closed after the first event (one-shot), after EventEnd
+	// (persistent), or by Stop. Events wait for the receiver: up to [WatchBacklog] of a persistent watch in
+	// memory, and then one EventReset, last in the queue, that stands for the rest. A slow receiver delays
+	// nobody else. Close of the client closes C and drops what has not been received. C is nil if the watch
+	// has a callback, for which as many events wait.
 	C <-chan Event
 
 	c       *Client
@@ -85,13 +75,15 @@ type Watch struct {
 	closed  bool        // ch is; guarded by mu
 }
 
-// watching is what a builder knows of the watch it is to set.
+// watching is the watch that a builder is to set.
 type watching struct {
 	wanted bool
 	fn     func(Event)
 }
 
-// start makes the watch of one operation; nil if none is wanted, and every method of a nil Watch does nothing.
+func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} }
+
+// start makes the watch of one operation; nil if none is wanted. Every method of a nil Watch does nothing.
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	if !s.wanted {
 		return nil
@@ -109,8 +101,11 @@ func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	return w
 }
 
-// result is what the caller gets; in the callback form it serves to stop the watch.
-func (w *Watch) result() *Watch { return w }
+// on has a request set the watch.
+func (w *Watch) on(call *wire.Call, e *epoch) *wire.Call {
+	call.Watch = w.arm(e)
+	return call
+}
 
 // arm makes the watch for a new try.
 func (w *Watch) arm(e *epoch) *wire.Watch {
@@ -125,7 +120,7 @@ func (w *Watch) arm(e *epoch) *wire.Watch {
 	return armed
 }
 
-// disarm takes a try's watch back.
+// disarm removes the watch of the last try.
 func (w *Watch) disarm() {
 	if w == nil {
 		return
@@ -139,8 +134,9 @@ func (w *Watch) disarm() {
 	}
 }
 
-// Stop ends the watch and removes it from the server when nobody else needs it there. C is closed, and what has not been received is lost.
-// Stop does not wait for the server, nor for a callback that is running. Stopping twice, or after the end, does nothing.
+// Stop ends the watch, and removes it from the server if no other watch needs it there. C is closed, and
+// what has not been received is lost. Stop waits neither for the server nor for a callback that is running.
+// Stopping again, or after the end, does nothing.
 func (w *Watch) Stop() {
 	if w == nil || w.stopped == nil {
 		return // nobody has set it
@@ -169,7 +165,7 @@ func (w *Watch) finish() {
 	}
 }
 
-// deliver takes an event on wire's goroutine: it does not block.
+// deliver takes an event on the goroutine that reads from the server. It does not block.
 func (w *Watch) deliver(from *wire.Watch, we wire.WatchEvent) {
 	ev, ok := w.event(we)
 	w.mu.Lock()
@@ -219,7 +215,7 @@ func (w *Watch) callLater(ev Event) {
 	})
 }
 
-// pump hands the queue to a receiver that has fallen behind.
+// pump sends the queue to a receiver that has fallen behind.
 func (w *Watch) pump() {
 	for {
 		w.mu.Lock()
@@ -246,7 +242,7 @@ func (w *Watch) pump() {
 	}
 }
 
-// event translates; false for what is of no interest.
+// event translates; false for what is not reported.
 func (w *Watch) event(we wire.WatchEvent) (Event, bool) {
 	ev := Event{Path: w.c.userPath(we.Path)}
 	switch we.Type {
@@ -276,7 +272,8 @@ func (w *Watch) event(we wire.WatchEvent) (Event, bool) {
 type WatchMode int8
 
 const (
-	// PersistentRecursiveWatch reports the creation, change and deletion of the node and of every node below. Default, as in Curator.
+	// PersistentRecursiveWatch reports the creation, change and deletion of the node and of every node below.
+	// Default, as in Curator.
 	PersistentRecursiveWatch WatchMode = iota
 	// PersistentWatch reports every event of the node and of its list of children.
 	PersistentWatch
@@ -301,13 +298,14 @@ type AddWatchBuilder struct {
 // WithMode gives the watch's reach.
 func (b AddWatchBuilder) WithMode(mode WatchMode) AddWatchBuilder { b.mode = mode; return b }
 
-// Watching has f called with each event, in order, instead of sending them to C; see [Pending.Then] for where. The Watch serves to stop it.
+// Watching has f called with each event, in order, instead of sending them to C; see [Pending.Then] for
+// where. The Watch serves to stop it.
 func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; return b }
 
-// ForPath sets a watch on the node, which need not exist. It reports events, in order, until Stop or the end of the session, which is
-// EventEnd; after each reconnect it reports EventReset, since a server does not tell persistent watches what they have missed, and so it does when more
-// than [WatchBacklog] events wait to be received.
-// ErrUnimplemented before ZooKeeper 3.6.
+// ForPath sets a watch on the node, which need not exist. It reports events in order until Stop, or until
+// the end of the session, which is EventEnd. After each reconnect it reports EventReset, because servers do
+// not tell persistent watches what they have missed, and also when more than [WatchBacklog] events wait to
+// be received. ErrUnimplemented before ZooKeeper 3.6.
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
 	return foreground(ctx, b.c, b.operation(path))
 }
@@ -331,10 +329,10 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	}
 	w := watching{wanted: true, fn: b.fn}.start(b.c, kind, full)
 	return &operation[*Watch]{
-		name: "addWatch", path: path, fault: err, undo: w.disarm,
-		call: func(e *epoch) *wire.Call {
-			return &wire.Call{Op: jute.OpAddWatch, Body: jute.Marshal(&jute.PathIntRequest{Path: full, Value: mode}), Watch: w.arm(e)}
+		name: "addWatch", path: path, fault: err, watch: w,
+		request: func(e *epoch) *wire.Call {
+			return w.on(newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode}), e)
 		},
-		read: func(int64, []byte) (*Watch, error) { return w, nil },
+		decode: func(int64, []byte) (*Watch, error) { return w, nil },
 	}
 }

@@ -65,11 +65,11 @@ func TestOneShotWatches(t *testing.T) {
 		exists.Stop()
 
 		var s Stat
-		data, changed, err := c.GetData().WithWatch().StoringStatIn(&s).ForPath(ctx, "/a")
+		data, changed, err := c.GetData().StoringStatIn(&s).WithWatch().ForPath(ctx, "/a")
 		require.NoError(t, err)
 		assert.Equal(t, "one", string(data))
 		assert.NotZero(t, s.Czxid)
-		names, listed, err := c.GetChildren().WithWatch().StoringStatIn(&s).ForPath(ctx, "/a")
+		names, listed, err := c.GetChildren().StoringStatIn(&s).WithWatch().ForPath(ctx, "/a")
 		require.NoError(t, err)
 		assert.Empty(t, names)
 		make1(t, other, "/a/x", "")
@@ -179,7 +179,8 @@ func TestWatchesSurviveReconnects(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, Event{Type: EventNodeDataChanged, Path: "/a"}, next(t, data))
 		assert.Equal(t, Event{Type: EventNodeCreated, Path: "/b"}, next(t, exists))
-		assert.Equal(t, Event{Type: EventReset, Path: "/p"}, next(t, w), "what a persistent watch missed, nobody tells")
+		assert.Equal(t, Event{Type: EventReset, Path: "/p"}, next(t, w),
+			"what a persistent watch missed, nobody tells")
 		make1(t, other, "/p/c", "")
 		assert.Equal(t, Event{Type: EventNodeCreated, Path: "/p/c"}, next(t, w))
 	})
@@ -233,11 +234,13 @@ func TestPersistentWatchModes(t *testing.T) {
 		require.NoError(t, err)
 		make1(t, c, "/a/b", "")
 		require.NoError(t, c.Delete().DeletingChildrenIfNeeded().ForPath(ctx, "/a"))
-		for _, want := range []Event{{EventNodeCreated, "/a", nil}, {EventNodeChildrenChanged, "/a", nil}, {EventNodeChildrenChanged, "/a", nil}, {EventNodeDeleted, "/a", nil}} {
+		for _, want := range []Event{{EventNodeCreated, "/a", nil}, {EventNodeChildrenChanged, "/a", nil},
+			{EventNodeChildrenChanged, "/a", nil}, {EventNodeDeleted, "/a", nil}} {
 			assert.Equal(t, want, next(t, one))
 		}
 		requireQuiet(t, one)
-		for _, want := range []Event{{EventNodeCreated, "/a", nil}, {EventNodeCreated, "/a/b", nil}, {EventNodeDeleted, "/a/b", nil}, {EventNodeDeleted, "/a", nil}} {
+		for _, want := range []Event{{EventNodeCreated, "/a", nil}, {EventNodeCreated, "/a/b", nil},
+			{EventNodeDeleted, "/a/b", nil}, {EventNodeDeleted, "/a", nil}} {
 			assert.Equal(t, want, next(t, deep))
 		}
 		requireQuiet(t, deep)
@@ -273,7 +276,8 @@ func TestSlowSubscriber(t *testing.T) {
 	})
 }
 
-// A subscriber that had fallen behind makes room in C. What comes then waits behind what waits already, room or not.
+// A subscriber that had fallen behind makes room in C. What comes then waits behind what waits already,
+// room or not.
 func TestEventsStayInOrderWhenASubscriberCatchesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *zktest.Server, c *Client) {
 		w, err := c.Watches().Add().ForPath(t.Context(), "/")

@@ -158,7 +158,8 @@ func carried(ctx context.Context, b backoff.BackOff) context.Context {
 }
 
 // sleep waits, and returns the one of the two contexts that ended it, or whether it was interrupted.
-func sleep(ctx, own context.Context, interrupt, ready <-chan struct{}, wait time.Duration) (first context.Context, interrupted bool) {
+func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
+	wait time.Duration) (first context.Context, interrupted bool) {
 	if wait == 0 {
 		return nil, false // the loop looks at ctx next
 	}

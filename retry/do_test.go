@@ -54,7 +54,8 @@ func TestDoFollowsThePolicy(t *testing.T) {
 	}{
 		{"success at once", retry.RetryNTimes{Retries: 3, Sleep: time.Second}, 0, 1, 0, ""},
 		{"success at last", retry.RetryNTimes{Retries: 3, Sleep: time.Second}, 3, 4, 3 * time.Second, ""},
-		{"the last error is returned", retry.RetryNTimes{Retries: 3, Sleep: time.Second}, 9, 4, 3 * time.Second, "attempt 4: down"},
+		{"the last error is returned", retry.RetryNTimes{Retries: 3, Sleep: time.Second}, 9, 4, 3 * time.Second,
+			"attempt 4: down"},
 		{"one time", retry.RetryOneTime{Sleep: time.Minute}, 9, 2, time.Minute, "attempt 2: down"},
 		{"nil policy", nil, 9, 1, 0, "attempt 1: down"},
 		{"zero value", retry.ExponentialBackoff{}, 9, 1, 0, "attempt 1: down"},
@@ -64,8 +65,12 @@ func TestDoFollowsThePolicy(t *testing.T) {
 		{"a cenkalti backoff", retry.Backoff(func() backoff.BackOff {
 			return backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Second), 2)
 		}), 9, 3, 2 * time.Second, "attempt 3: down"},
-		{"one that needs a Reset first", retry.Backoff(func() backoff.BackOff { return &needsReset{} }), 2, 3, 2 * time.Second, ""},
-		{"a negative wait is a stop", retry.Backoff(func() backoff.BackOff { return backoff.NewConstantBackOff(-time.Hour) }), 9, 1, 0, "attempt 1: down"},
+		{"one that needs a Reset first", retry.Backoff(func() backoff.BackOff {
+			return &needsReset{}
+		}), 2, 3, 2 * time.Second, ""},
+		{"a negative wait is a stop", retry.Backoff(func() backoff.BackOff {
+			return backoff.NewConstantBackOff(-time.Hour)
+		}), 9, 1, 0, "attempt 1: down"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -105,15 +110,19 @@ func TestWhatIsNotRepeated(t *testing.T) {
 	}{
 		{"not retryable", []error{errDown, errDown, wrapped, errDown}, []retry.Option{onlyDown}, wrapped},
 		{"permanent", []error{errDown, errDown, retry.Permanent(wrapped), errDown}, nil, wrapped},
-		{"permanent beats retryable", []error{errDown, errDown, retry.Permanent(errDown), errDown}, []retry.Option{onlyDown}, errDown},
-		{"permanent inside another", []error{errDown, errDown, fmt.Errorf("x: %w", retry.Permanent(wrapped))}, nil, wrapped},
+		{"permanent beats retryable", []error{errDown, errDown, retry.Permanent(errDown), errDown},
+			[]retry.Option{onlyDown}, errDown},
+		{"permanent inside another", []error{errDown, errDown, fmt.Errorf("x: %w", retry.Permanent(wrapped))}, nil,
+			wrapped},
 		{"cenkalti's permanent", []error{errDown, errDown, backoff.Permanent(wrapped)}, nil, wrapped},
-		{"nil predicate is none", []error{errDown, errDown}, []retry.Option{retry.WithRetryable(nil), retry.WithNotify(nil)}, nil},
+		{"nil predicate is none", []error{errDown, errDown},
+			[]retry.Option{retry.WithRetryable(nil), retry.WithNotify(nil)}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := failing{errs: c.errs}
-				assert.Equal(t, c.want, retry.Do(t.Context(), forever, f.op, c.opts...), "exactly the error, without a wrap")
+				assert.Equal(t, c.want, retry.Do(t.Context(), forever, f.op, c.opts...),
+					"exactly the error, without a wrap")
 				assert.Equal(t, 3, f.calls)
 			})
 		})
@@ -126,11 +135,13 @@ func TestNotifyBeforeEachWait(t *testing.T) {
 		began := time.Now()
 		var told []string
 		f := failing{errs: []error{errDown, errFatal, errDown}}
-		err := retry.Do(t.Context(), retry.RetryNTimes{Retries: 2, Sleep: time.Second}, f.op, retry.WithNotify(func(err error, wait time.Duration) {
-			told = append(told, fmt.Sprintf("%v, wait %v at %v", err, wait, time.Since(began)))
-		}))
+		err := retry.Do(t.Context(), retry.RetryNTimes{Retries: 2, Sleep: time.Second}, f.op,
+			retry.WithNotify(func(err error, wait time.Duration) {
+				told = append(told, fmt.Sprintf("%v, wait %v at %v", err, wait, time.Since(began)))
+			}))
 		assert.Equal(t, errDown, err)
-		assert.Equal(t, []string{"down, wait 1s at 0s", "fatal, wait 1s at 1s"}, told, "and not for the error that is returned")
+		assert.Equal(t, []string{"down, wait 1s at 0s", "fatal, wait 1s at 1s"}, told,
+			"and not for the error that is returned")
 	})
 }
 
@@ -172,7 +183,11 @@ func TestContextCauseIsInTheError(t *testing.T) {
 func TestContextEndsDuringAnAttempt(t *testing.T) {
 	run := func(t *testing.T, fail error, opts ...retry.Option) (calls int, err error) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		err = retry.Do(ctx, retry.RetryForever{}, func(context.Context) error { calls++; cancel(errCause); return fail }, opts...)
+		err = retry.Do(ctx, retry.RetryForever{}, func(context.Context) error {
+			calls++
+			cancel(errCause)
+			return fail
+		}, opts...)
 		return calls, err
 	}
 	never := retry.WithRetryable(func(error) bool { return false })
@@ -228,7 +243,9 @@ func TestNilContextIsAnError(t *testing.T) {
 func TestBackoffWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, cancel := context.WithCancel(t.Context())
-		policy := retry.Backoff(func() backoff.BackOff { return backoff.WithContext(backoff.NewConstantBackOff(time.Hour), own) })
+		policy := retry.Backoff(func() backoff.BackOff {
+			return backoff.WithContext(backoff.NewConstantBackOff(time.Hour), own)
+		})
 		go func() { time.Sleep(time.Minute); cancel() }()
 		began, f := time.Now(), failing{errs: []error{errDown, errDown}}
 
@@ -271,7 +288,8 @@ func TestInterrupt(t *testing.T) {
 		assert.Equal(t, 3, f.calls, "at once, after an hour, and a last time")
 
 		f = failing{errs: down(10)}
-		assert.EqualError(t, retry.Do(t.Context(), retry.RetryForever{Sleep: time.Hour}, f.op, retry.WithInterrupt(done)), "attempt 2: down", "it is over already")
+		assert.EqualError(t, retry.Do(t.Context(), retry.RetryForever{Sleep: time.Hour}, f.op,
+			retry.WithInterrupt(done)), "attempt 2: down", "it is over already")
 		assert.Equal(t, 2, f.calls)
 		assert.Equal(t, 90*time.Minute, time.Since(began))
 	})
@@ -283,13 +301,14 @@ func TestTheFirstRetryNeedNotWait(t *testing.T) {
 		for _, ready := range []time.Duration{0, time.Second, time.Hour} {
 			f := &failing{errs: down(10)}
 			start, asked := time.Now(), 0
-			err := retry.Do(t.Context(), retry.RetryNTimes{Retries: 2, Sleep: time.Minute}, f.op, retry.WithReady(func(err error) <-chan struct{} {
-				asked++
-				assert.EqualError(t, err, "attempt 1: down")
-				done := make(chan struct{})
-				time.AfterFunc(ready, func() { close(done) })
-				return done
-			}))
+			err := retry.Do(t.Context(), retry.RetryNTimes{Retries: 2, Sleep: time.Minute}, f.op,
+				retry.WithReady(func(err error) <-chan struct{} {
+					asked++
+					assert.EqualError(t, err, "attempt 1: down")
+					done := make(chan struct{})
+					time.AfterFunc(ready, func() { close(done) })
+					return done
+				}))
 			require.Error(t, err)
 			assert.Equal(t, min(ready, time.Minute)+time.Minute, time.Since(start))
 			assert.Equal(t, 1, asked)
@@ -297,7 +316,8 @@ func TestTheFirstRetryNeedNotWait(t *testing.T) {
 		}
 		start := time.Now()
 		none := func(error) <-chan struct{} { return nil }
-		require.Error(t, retry.Do(t.Context(), retry.RetryOneTime{Sleep: time.Minute}, (&failing{errs: down(10)}).op, retry.WithReady(none)))
+		require.Error(t, retry.Do(t.Context(), retry.RetryOneTime{Sleep: time.Minute},
+			(&failing{errs: down(10)}).op, retry.WithReady(none)))
 		assert.Equal(t, time.Minute, time.Since(start))
 	})
 }

@@ -15,7 +15,8 @@ func ExampleDo() {
 	errBusy := errors.New("server is busy")
 	attempts := 0
 
-	err := retry.Do(context.Background(), retry.ExponentialBackoff{Base: time.Millisecond, Max: 5 * time.Millisecond, Retries: 10},
+	err := retry.Do(context.Background(), retry.ExponentialBackoff{Base: time.Millisecond,
+		Max: 5 * time.Millisecond, Retries: 10},
 		func(context.Context) error {
 			attempts++
 			if attempts < 3 {

@@ -51,7 +51,8 @@ func TestFixedPolicies(t *testing.T) {
 		{retry.RetryOneTime{Sleep: -time.Hour}, []time.Duration{0}},
 		{retry.RetryForever{Sleep: 5 * ms}, []time.Duration{5 * ms, 5 * ms, 5 * ms, 5 * ms, 5 * ms}},
 		{retry.RetryForever{}, []time.Duration{time.Second, time.Second, time.Second, time.Second, time.Second}},
-		{retry.RetryForever{Sleep: -1}, []time.Duration{time.Second, time.Second, time.Second, time.Second, time.Second}},
+		{retry.RetryForever{Sleep: -1}, []time.Duration{time.Second, time.Second, time.Second, time.Second,
+			time.Second}},
 		{retry.RetryUntilElapsed{}, nil},
 		{retry.RetryUntilElapsed{MaxElapsed: -1, Sleep: ms}, nil},
 		{retry.ExponentialBackoff{}, nil},
@@ -63,7 +64,9 @@ func TestFixedPolicies(t *testing.T) {
 		{retry.BoundedExponentialBackoff{Base: 5 * ms, Max: ms, Retries: 2}, []time.Duration{ms, ms}},
 		{retry.Backoff(nil), nil},
 		{retry.Backoff(func() backoff.BackOff { return nil }), nil},
-		{retry.Backoff(func() backoff.BackOff { return backoff.NewConstantBackOff(ms) }), []time.Duration{ms, ms, ms, ms, ms}},
+		{retry.Backoff(func() backoff.BackOff {
+			return backoff.NewConstantBackOff(ms)
+		}), []time.Duration{ms, ms, ms, ms, ms}},
 	} {
 		t.Run(fmt.Sprintf("%T%+[1]v", c.policy), func(t *testing.T) {
 			b := c.policy.NewBackOff()
@@ -85,12 +88,18 @@ func TestExponentialFormula(t *testing.T) {
 		random func(int64) int64
 		want   []time.Duration
 	}{
-		{"a random 0 counts as 1", retry.ExponentialBackoff{Base: 100 * ms, Retries: 4}, smallest, []time.Duration{100 * ms, 100 * ms, 100 * ms, 100 * ms}},
-		{"largest", retry.ExponentialBackoff{Base: 100 * ms, Retries: 4}, largest, []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}},
-		{"capped", retry.ExponentialBackoff{Base: 100 * ms, Max: 250 * ms, Retries: 4}, largest, []time.Duration{100 * ms, 250 * ms, 250 * ms, 250 * ms}},
-		{"cap of exactly the wait", retry.ExponentialBackoff{Base: 100 * ms, Max: 700 * ms, Retries: 3}, largest, []time.Duration{100 * ms, 300 * ms, 700 * ms}},
-		{"no overflow", retry.ExponentialBackoff{Base: math.MaxInt64, Max: math.MaxInt64, Retries: 2}, largest, []time.Duration{math.MaxInt64, math.MaxInt64}},
-		{"negative cap is the default", retry.ExponentialBackoff{Base: 500 * time.Hour, Max: -1, Retries: 2}, largest, []time.Duration{500 * time.Hour, math.MaxInt32 * ms}},
+		{"a random 0 counts as 1", retry.ExponentialBackoff{Base: 100 * ms, Retries: 4}, smallest,
+			[]time.Duration{100 * ms, 100 * ms, 100 * ms, 100 * ms}},
+		{"largest", retry.ExponentialBackoff{Base: 100 * ms, Retries: 4}, largest,
+			[]time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}},
+		{"capped", retry.ExponentialBackoff{Base: 100 * ms, Max: 250 * ms, Retries: 4}, largest,
+			[]time.Duration{100 * ms, 250 * ms, 250 * ms, 250 * ms}},
+		{"cap of exactly the wait", retry.ExponentialBackoff{Base: 100 * ms, Max: 700 * ms, Retries: 3}, largest,
+			[]time.Duration{100 * ms, 300 * ms, 700 * ms}},
+		{"no overflow", retry.ExponentialBackoff{Base: math.MaxInt64, Max: math.MaxInt64, Retries: 2}, largest,
+			[]time.Duration{math.MaxInt64, math.MaxInt64}},
+		{"negative cap is the default", retry.ExponentialBackoff{Base: 500 * time.Hour, Max: -1, Retries: 2},
+			largest, []time.Duration{500 * time.Hour, math.MaxInt32 * ms}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			assert.Equal(t, c.want, waits(retry.NewBackOffWith(c.policy, c.random), 99))
@@ -149,12 +158,18 @@ func TestUntilElapsedCutsTheLastWait(t *testing.T) {
 		want   []time.Duration
 		ends   time.Duration
 	}{
-		{"cut", retry.RetryUntilElapsed{MaxElapsed: 1000 * ms, Sleep: 300 * ms}, 0, []time.Duration{0, 300 * ms, 600 * ms, 900 * ms, 1000 * ms}, 1000 * ms},
-		{"even", retry.RetryUntilElapsed{MaxElapsed: 900 * ms, Sleep: 300 * ms}, 0, []time.Duration{0, 300 * ms, 600 * ms, 900 * ms}, 900 * ms},
-		{"sleep longer than all", retry.RetryUntilElapsed{MaxElapsed: 100 * ms, Sleep: time.Hour}, 0, []time.Duration{0, 100 * ms}, 100 * ms},
-		{"attempts count", retry.RetryUntilElapsed{MaxElapsed: 1000 * ms, Sleep: 300 * ms}, 400 * ms, []time.Duration{0, 700 * ms}, 1100 * ms},
-		{"an attempt that took too long", retry.RetryUntilElapsed{MaxElapsed: 1000 * ms, Sleep: 300 * ms}, 1000 * ms, []time.Duration{0}, 1000 * ms},
-		{"default sleep", retry.RetryUntilElapsed{MaxElapsed: 2500 * ms}, 0, []time.Duration{0, 1000 * ms, 2000 * ms, 2500 * ms}, 2500 * ms},
+		{"cut", retry.RetryUntilElapsed{MaxElapsed: 1000 * ms, Sleep: 300 * ms}, 0,
+			[]time.Duration{0, 300 * ms, 600 * ms, 900 * ms, 1000 * ms}, 1000 * ms},
+		{"even", retry.RetryUntilElapsed{MaxElapsed: 900 * ms, Sleep: 300 * ms}, 0,
+			[]time.Duration{0, 300 * ms, 600 * ms, 900 * ms}, 900 * ms},
+		{"sleep longer than all", retry.RetryUntilElapsed{MaxElapsed: 100 * ms, Sleep: time.Hour}, 0,
+			[]time.Duration{0, 100 * ms}, 100 * ms},
+		{"attempts count", retry.RetryUntilElapsed{MaxElapsed: 1000 * ms, Sleep: 300 * ms}, 400 * ms,
+			[]time.Duration{0, 700 * ms}, 1100 * ms},
+		{"an attempt that took too long", retry.RetryUntilElapsed{MaxElapsed: 1000 * ms, Sleep: 300 * ms},
+			1000 * ms, []time.Duration{0}, 1000 * ms},
+		{"default sleep", retry.RetryUntilElapsed{MaxElapsed: 2500 * ms}, 0,
+			[]time.Duration{0, 1000 * ms, 2000 * ms, 2500 * ms}, 2500 * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

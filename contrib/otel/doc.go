@@ -10,8 +10,8 @@
 // # Spans
 //
 //	curator mutex acquire    one acquisition; its operations and waits are inside
-//	curator mutex wait       the wait for one node in line; linked to the acquisition of that node, if it names it (WithLinks)
-//	curator mutex hold       inside the acquisition, from the grant to the end of the hold; work under the lock's context is inside
+//	curator mutex wait       the wait for one node in line; linked to that node's acquisition (WithLinks)
+//	curator mutex hold       inside the acquisition, from grant to end; work under the lock's context is inside
 //	curator getData          one operation, with all its tries
 //
 // Operations whose result nobody waits for, such as the deletion of a left-over node, have spans, too.

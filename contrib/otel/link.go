@@ -34,6 +34,7 @@ func writtenIn(data []byte) trace.SpanContext {
 	if !found {
 		return trace.SpanContext{}
 	}
-	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": string(parent)})
+	ctx := propagation.TraceContext{}.Extract(context.Background(),
+		propagation.MapCarrier{"traceparent": string(parent)})
 	return trace.SpanContextFromContext(ctx)
 }

@@ -22,13 +22,15 @@ func (i *Instrumentation) instruments() (err error) {
 	i.acquisitions = histogram("acquire.duration", "How long it took to acquire something, or to give up.")
 	i.waits = histogram("queue.wait.duration", "How long somebody in front was waited for.")
 	i.holds = histogram("hold.duration", "How long something was held, and how that ended.")
-	i.roundTrips = histogram("round_trip.duration", "Time between a sign of life (ping, heartbeat) and its answer.")
-	counter, failed := i.meter.Int64Counter("curator.state.changes", metric.WithDescription("State changes of the connection, and why."))
+	i.roundTrips = histogram("round_trip.duration", "Time between a ping or a heartbeat and its answer.")
+	counter, failed := i.meter.Int64Counter("curator.state.changes",
+		metric.WithDescription("State changes of the connection, and why."))
 	i.stateChanges = counter
 	return errors.Join(err, failed)
 }
 
-func (i *Instrumentation) took(ctx context.Context, h metric.Float64Histogram, began time.Time, by ...attribute.KeyValue) {
+func (i *Instrumentation) took(ctx context.Context, h metric.Float64Histogram, began time.Time,
+	by ...attribute.KeyValue) {
 	h.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(by...))
 }
 
@@ -38,8 +40,11 @@ func (i *Instrumentation) state(s framework.StateReport) {
 }
 
 func (i *Instrumentation) roundTrip(r framework.RoundTrip) {
-	i.roundTrips.Record(context.Background(), r.Took.Seconds(), metric.WithAttributes(attribute.String("curator.kind", r.Kind.String())))
+	i.roundTrips.Record(context.Background(), r.Took.Seconds(),
+		metric.WithAttributes(attribute.String("curator.kind", r.Kind)))
 }
+
+type health = framework.Health
 
 // Watch collects gauges of the client, with name as the attribute curator.client, until stop is called. Call
 // stop when the client is closed.
@@ -47,30 +52,39 @@ func (i *Instrumentation) Watch(name string, client *framework.Client) (stop fun
 	var all []metric.Observable
 	var of []func(framework.Health) (metric.Float64Observable, float64)
 	gauge := func(name, unit, help string, value func(framework.Health) float64) {
-		g, failed := i.meter.Float64ObservableGauge("curator."+name, metric.WithUnit(unit), metric.WithDescription(help))
+		g, failed := i.meter.Float64ObservableGauge("curator."+name, metric.WithUnit(unit),
+			metric.WithDescription(help))
 		err = errors.Join(err, failed)
 		all = append(all, g)
 		of = append(of, func(h framework.Health) (metric.Float64Observable, float64) { return g, value(h) })
 	}
-	gauge("connected", "1", "1 with a connection to a quorum.", func(h framework.Health) float64 {
+	gauge("connected", "1", "1 with a connection to a quorum.", func(h health) float64 {
 		if h.Err() != nil {
 			return 0
 		}
 		return 1
 	})
-	gauge("session.epoch", "1", "Number of the session in the client's life.", func(h framework.Health) float64 { return float64(h.Safety.Epoch) })
-	gauge("session.timeout", "s", "The session timeout that the server granted.", func(h framework.Health) float64 { return h.Safety.SessionTimeout.Seconds() })
-	gauge("validity.remaining", "s", "For how long what is held is still certain if no answer comes any more.", func(h framework.Health) float64 { return h.Safety.Remaining.Seconds() })
-	gauge("holds", "1", "Locks, leases and terms that are held.", func(h framework.Health) float64 { return float64(h.Safety.Holds) })
-	gauge("cleanups.pending", "1", "Nodes that the client still has to remove.", func(h framework.Health) float64 { return float64(h.Cleanups) })
-	gauge("requests.queued", "1", "Requests that wait for a connection or for room in the window.", func(h framework.Health) float64 { return float64(h.Queued) })
-	gauge("requests.in_flight", "1", "Requests that wait for an answer.", func(h framework.Health) float64 { return float64(h.InFlight) })
+	gauge("session.epoch", "1", "Number of the session in the client's life.",
+		func(h health) float64 { return float64(h.Safety.Epoch) })
+	gauge("session.timeout", "s", "The session timeout that the server granted.",
+		func(h health) float64 { return h.Safety.SessionTimeout.Seconds() })
+	gauge("validity.remaining", "s", "How long holds are still certain if no further answer comes.",
+		func(h health) float64 { return h.Safety.Remaining.Seconds() })
+	gauge("holds", "1", "Locks, leases and terms that are held.",
+		func(h health) float64 { return float64(h.Safety.Holds) })
+	gauge("cleanups.pending", "1", "Nodes that the client still has to remove.",
+		func(h health) float64 { return float64(h.Cleanups) })
+	gauge("requests.queued", "1", "Requests that wait for a connection or for room in the window.",
+		func(h health) float64 { return float64(h.Queued) })
+	gauge("requests.in_flight", "1", "Requests that wait for an answer.",
+		func(h health) float64 { return float64(h.InFlight) })
 	if err != nil {
 		return nil, err
 	}
 	registration, err := i.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		h := client.Health()
-		by := metric.WithAttributes(attribute.String("curator.client", name), attribute.String("curator.rule", h.Safety.Rule.String()))
+		by := metric.WithAttributes(attribute.String("curator.client", name),
+			attribute.String("curator.rule", h.Safety.Rule.String()))
 		for _, f := range of {
 			g, v := f(h)
 			o.ObserveFloat64(g, v, by)
@@ -104,10 +118,15 @@ var words = []struct {
 	err  error
 	word string
 }{
-	{framework.ErrReleased, "released"}, {framework.ErrSuspended, "suspended"}, {framework.ErrNodeDeleted, "node_deleted"},
-	{framework.ErrClosed, "closed"}, {framework.ErrSessionLost, "session_lost"}, {framework.ErrAuthFailed, "auth_failed"},
+	{framework.ErrReleased, "released"}, {framework.ErrSuspended, "suspended"},
+	{framework.ErrNodeDeleted, "node_deleted"},
+	{framework.ErrClosed, "closed"}, {framework.ErrSessionLost, "session_lost"},
+	{framework.ErrAuthFailed, "auth_failed"},
 	{context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline"},
-	{framework.ErrNotConnected, "not_connected"}, {framework.ErrConnectionLoss, "connection_loss"}, {framework.ErrOutcomeUnknown, "outcome_unknown"},
-	{framework.ErrNoNode, "no_node"}, {framework.ErrNodeExists, "node_exists"}, {framework.ErrBadVersion, "bad_version"}, {framework.ErrNotEmpty, "not_empty"},
-	{framework.ErrNoAuth, "no_auth"}, {framework.ErrTimeoutTooShort, "timeout_too_short"}, {framework.ErrThrottled, "throttled"},
+	{framework.ErrNotConnected, "not_connected"}, {framework.ErrConnectionLoss, "connection_loss"},
+	{framework.ErrOutcomeUnknown, "outcome_unknown"},
+	{framework.ErrNoNode, "no_node"}, {framework.ErrNodeExists, "node_exists"},
+	{framework.ErrBadVersion, "bad_version"}, {framework.ErrNotEmpty, "not_empty"},
+	{framework.ErrNoAuth, "no_auth"}, {framework.ErrTimeoutTooShort, "timeout_too_short"},
+	{framework.ErrThrottled, "throttled"},
 }

@@ -19,9 +19,11 @@ import (
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, reader := zktest.RunT(t), sdkmetric.NewManualReader()
-		observed, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+		observed, err := curatorotel.New(curatorotel.WithMeterProvider(provider))
 		require.NoError(t, err)
-		client, err := framework.New(s.Addr(), framework.WithDialer(s.Dial), framework.WithSessionTimeout(10*time.Second), framework.WithHooks(observed.Hooks()))
+		client, err := framework.New(s.Addr(), framework.WithDialer(s.Dial),
+			framework.WithSessionTimeout(10*time.Second), framework.WithHooks(observed.Hooks()))
 		require.NoError(t, err)
 		defer client.Close()
 		stop, err := observed.Watch("orders", client)

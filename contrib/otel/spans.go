@@ -14,19 +14,24 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-func (i *Instrumentation) operation(ctx context.Context, op framework.Operation) func(framework.OperationEnd) {
-	ctx, span := i.tracer.Start(ctx, "curator "+op.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		text("curator.path", op.Path), attribute.Bool("curator.background", op.Background)))
+func (i *Instrumentation) operation(ctx context.Context,
+	op framework.Operation) func(framework.OperationEnd) {
+	ctx, span := i.tracer.Start(ctx, "curator "+op.Name, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			text("curator.path", op.Path), attribute.Bool("curator.background", op.Background)))
 	began := time.Now()
 	return func(end framework.OperationEnd) {
-		span.SetAttributes(attribute.Int("curator.attempts", end.Attempts), attribute.Int64("curator.epoch", end.Epoch))
+		span.SetAttributes(attribute.Int("curator.attempts", end.Attempts),
+			attribute.Int64("curator.epoch", end.Epoch))
 		finish(span, end.Err)
 		i.took(ctx, i.operations, began, attribute.String("curator.operation", op.Name), result(end.Err))
 	}
 }
 
-func (i *Instrumentation) acquire(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
-	ctx, span := i.tracer.Start(ctx, "curator "+a.Recipe+" acquire", trace.WithAttributes(text("curator.path", a.Path)))
+func (i *Instrumentation) acquire(ctx context.Context, a framework.Acquisition) (context.Context,
+	func(error)) {
+	ctx, span := i.tracer.Start(ctx, "curator "+a.Recipe+" acquire",
+		trace.WithAttributes(text("curator.path", a.Path)))
 	began := time.Now()
 	return ctx, func(err error) {
 		finish(span, err)
@@ -40,7 +45,8 @@ func (i *Instrumentation) wait(ctx context.Context, q framework.Queue) func(erro
 		attribute.Int("curator.queue.ahead", q.Ahead), attribute.Int("curator.queue.length", q.Length))}
 	if q.Behind != "" {
 		options = append(options, trace.WithAttributes(
-			text("curator.behind.node", path.Join(q.Path, q.Behind)), session("curator.behind.session", q.BehindSession),
+			text("curator.behind.node", path.Join(q.Path, q.Behind)),
+			session("curator.behind.session", q.BehindSession),
 			attribute.Int64("curator.behind.token", q.BehindToken)))
 	}
 	if holder := writtenIn(q.BehindData); i.links && holder.IsValid() {
@@ -56,7 +62,8 @@ func (i *Instrumentation) wait(ctx context.Context, q framework.Queue) func(erro
 
 func (i *Instrumentation) hold(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 	ctx, span := i.tracer.Start(ctx, "curator "+h.Recipe+" hold", trace.WithAttributes(
-		text("curator.node", h.Path), session("curator.session", h.SessionID), attribute.Int64("curator.token", h.Token),
+		text("curator.node", h.Path), session("curator.session", h.SessionID),
+		attribute.Int64("curator.token", h.Token),
 		attribute.Int64("curator.epoch", h.Epoch)))
 	began := time.Now()
 	return ctx, func(cause error) {

@@ -20,11 +20,14 @@ import (
 // it his terminal.
 func TestNamesThatOthersHaveChosen(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
-	observed, err := curatorotel.New(curatorotel.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	observed, err := curatorotel.New(curatorotel.WithTracerProvider(provider))
 	require.NoError(t, err)
 	hooks, evil := observed.Hooks(), "\xff\x1b[2J\u202e"+strings.Repeat("x", 1<<20)
-	hooks.Wait(context.Background(), framework.Queue{Recipe: "mutex", Path: "/locks", Node: evil, Behind: evil})(errors.New(evil))
-	hooks.Operation(context.Background(), framework.Operation{Name: "delete", Path: "/" + evil})(framework.OperationEnd{})
+	hooks.Wait(context.Background(), framework.Queue{Recipe: "mutex", Path: "/locks", Node: evil,
+		Behind: evil})(errors.New(evil))
+	hooks.Operation(context.Background(), framework.Operation{Name: "delete", Path: "/" +
+		evil})(framework.OperationEnd{})
 	_, held := hooks.Hold(context.Background(), framework.HoldInfo{Recipe: "mutex", Path: "/" + evil})
 	held(nil)
 	require.Len(t, spans.Ended(), 3)

@@ -36,12 +36,14 @@ type service struct {
 	lock   *mutex.Mutex
 }
 
-func newService(t *testing.T, s *zktest.Server, spans *tracetest.SpanRecorder, name string, opts ...curatorotel.Option) service {
+func newService(t *testing.T, s *zktest.Server, spans *tracetest.SpanRecorder, name string,
+	opts ...curatorotel.Option) service {
 	t.Helper()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	observed, err := curatorotel.New(append(opts, curatorotel.WithTracerProvider(provider))...)
 	require.NoError(t, err)
-	client, err := framework.New(s.Addr(), framework.WithDialer(s.Dial), framework.WithSessionTimeout(10*time.Second), framework.WithHooks(observed.Hooks()))
+	client, err := framework.New(s.Addr(), framework.WithDialer(s.Dial),
+		framework.WithSessionTimeout(10*time.Second), framework.WithHooks(observed.Hooks()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	require.NoError(t, client.WaitConnected(t.Context()))
@@ -111,7 +113,8 @@ func TestFailuresAreSeen(t *testing.T) {
 		one := newService(t, s, spans, "one", curatorotel.WithLinks())
 		require.NoError(t, s.Create("/locks", nil))
 		require.NoError(t, s.Create(path, nil))
-		for _, data := range []string{"traceparent=00-zz", "an address"} { // the contender ahead may have written anything
+		for _, data := range []string{"traceparent=00-zz",
+			"an address"} { // the contender ahead may have written anything
 			front, err := s.CreateNode(path+"/lock-", []byte(data), zktest.PersistentSequential, 0)
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -175,15 +178,18 @@ func story(spans *tracetest.SpanRecorder) string {
 	}
 	var tell func(parent sdktrace.ReadOnlySpan, depth int)
 	line := func(span sdktrace.ReadOnlySpan, depth int) {
-		fmt.Fprintf(&text, "%-44s at %-5v for %v", strings.Repeat("  ", depth)+span.Name(), span.StartTime().Sub(zero), span.EndTime().Sub(span.StartTime()))
+		fmt.Fprintf(&text, "%-44s at %-5v for %v", strings.Repeat("  ", depth)+span.Name(),
+			span.StartTime().Sub(zero), span.EndTime().Sub(span.StartTime()))
 		for _, key := range []attribute.Key{"curator.behind.node", "curator.cause"} {
 			if v := value(span, key); v != "" {
-				fmt.Fprintf(&text, ", %s=%s", strings.TrimPrefix(string(key), "curator."), guid.ReplaceAllString(v, "_c_…"))
+				fmt.Fprintf(&text, ", %s=%s", strings.TrimPrefix(string(key), "curator."),
+					guid.ReplaceAllString(v, "_c_…"))
 			}
 		}
 		for _, link := range span.Links() {
 			for _, to := range started {
-				if to.SpanContext().SpanID() == link.SpanContext.SpanID() && to.SpanContext().TraceID() == link.SpanContext.TraceID() {
+				if to.SpanContext().SpanID() == link.SpanContext.SpanID() &&
+					to.SpanContext().TraceID() == link.SpanContext.TraceID() {
 					fmt.Fprintf(&text, ", linked to %q in the trace of %q", to.Name(), names[to.Parent().SpanID()])
 				}
 			}

@@ -50,18 +50,25 @@ func NewCollector(opts ...Option) *Collector {
 	for _, opt := range opts {
 		opt(c)
 	}
-	c.operations = histogram("operation_duration_seconds", "How long operations took, all their tries together.", "op", "result")
+	c.operations = histogram("operation_duration_seconds", "How long operations took, all their tries together.",
+		"op", "result")
 	c.retries = counter("operation_retries_total", "Tries of operations beyond the first.", "op")
-	c.stateChanges = counter("state_changes_total", "State changes of the connection, and why.", "state", "reason")
-	c.roundTrips = histogram("round_trip_seconds", "Time between a sign of life (ping, heartbeat) and its answer.", "kind")
-	c.acquisitions = histogram("acquire_duration_seconds", "How long it took to acquire something, or to give up.", "recipe", "result")
+	c.stateChanges = counter("state_changes_total", "State changes of the connection, and why.", "state",
+		"reason")
+	c.roundTrips = histogram("round_trip_seconds", "Time between a ping or a heartbeat and its answer.", "kind")
+	c.acquisitions = histogram("acquire_duration_seconds",
+		"How long it took to acquire something, or to give up.", "recipe", "result")
 	c.waits = histogram("queue_wait_seconds", "How long somebody in front was waited for.", "recipe")
-	c.holds = histogram("hold_duration_seconds", "How long something was held, and how that ended.", "recipe", "cause")
+	c.holds = histogram("hold_duration_seconds", "How long something was held, and how that ended.", "recipe",
+		"cause")
 	c.waiting = gauge("queue_waiting", "How many of this process wait for somebody in front.", "recipe")
 	c.ahead = gauge("queue_ahead", "How many were in front when the line was looked at last.", "recipe", "path")
-	c.length = gauge("queue_length", "How many stood in line, the holder included, when it was looked at last.", "recipe", "path")
-	c.foreign = gauge("foreign_children", "How many children of the directory were no contenders when it was looked at last.", "path")
-	c.left = gauge("sequence_left", "How many nodes can be made in the directory before it has to be deleted.", "path")
+	c.length = gauge("queue_length", "How many stood in line, the holder included, when it was looked at last.",
+		"recipe", "path")
+	c.foreign = gauge("foreign_children", "How many children of the directory were no contenders when it was "+
+		"looked at last.", "path")
+	c.left = gauge("sequence_left", "How many nodes can be made in the directory before it has to be deleted.",
+		"path")
 	return c
 }
 
@@ -85,7 +92,8 @@ var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 
 
 func histogram(name, help string, by ...string) metrics {
 	o := options(name, help)
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: o.Namespace, Name: o.Name, Help: o.Help, Buckets: buckets}, labels(by))
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: o.Namespace, Name: o.Name, Help: o.Help,
+		Buckets: buckets}, labels(by))
 	return metrics{Collector: v, histogram: v}
 }
 
@@ -132,7 +140,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 			c.stateChanges.counter.WithLabelValues(client, s.State.String(), s.Reason).Inc()
 		},
 		RoundTrip: func(r framework.RoundTrip) {
-			c.roundTrips.histogram.WithLabelValues(client, r.Kind.String()).Observe(r.Took.Seconds())
+			c.roundTrips.histogram.WithLabelValues(client, r.Kind).Observe(r.Took.Seconds())
 		},
 	}
 }
@@ -195,22 +203,35 @@ func desc(name, help string, by ...string) *prometheus.Desc {
 
 var rule = desc("safety_rule", "1 for the rule by which holds are kept safe.", "rule")
 
+type health = framework.Health
+
 // gauges are read at each scrape.
 var gauges = []struct {
 	desc *prometheus.Desc
 	of   func(framework.Health) float64
 }{
-	{desc("connected", "1 with a connection to a quorum."), func(h framework.Health) float64 { return one(h.Err() == nil) }},
-	{desc("session_epoch", "Number of the session in the client's life."), func(h framework.Health) float64 { return float64(h.Safety.Epoch) }},
-	{desc("session_connections", "Connections that the session has had."), func(h framework.Health) float64 { return float64(h.Connections) }},
-	{desc("session_timeout_seconds", "T, the session timeout that the server granted."), func(h framework.Health) float64 { return h.Safety.SessionTimeout.Seconds() }},
-	{desc("stale_server_bound_seconds", "D, how long a member may answer after it was cut off."), func(h framework.Health) float64 { return h.Safety.Bound.Seconds() }},
-	{desc("validity_remaining_seconds", "For how long what is held is still certain if no answer comes any more."), func(h framework.Health) float64 { return h.Safety.Remaining.Seconds() }},
-	{desc("holding_refused", "1 if the session timeout is too short to hold anything safely."), func(h framework.Health) float64 { return one(h.Safety.Refused != nil) }},
-	{desc("holds", "Locks, leases and terms that are held."), func(h framework.Health) float64 { return float64(h.Safety.Holds) }},
-	{desc("cleanups_pending", "Nodes that the client still has to remove."), func(h framework.Health) float64 { return float64(h.Cleanups) }},
-	{desc("requests_queued", "Requests that wait for a connection or for room in the window."), func(h framework.Health) float64 { return float64(h.Queued) }},
-	{desc("requests_in_flight", "Requests that wait for an answer."), func(h framework.Health) float64 { return float64(h.InFlight) }},
+	{desc("connected", "1 with a connection to a quorum."),
+		func(h health) float64 { return one(h.Err() == nil) }},
+	{desc("session_epoch", "Number of the session in the client's life."),
+		func(h health) float64 { return float64(h.Safety.Epoch) }},
+	{desc("session_connections", "Connections that the session has had."),
+		func(h health) float64 { return float64(h.Connections) }},
+	{desc("session_timeout_seconds", "T, the session timeout that the server granted."),
+		func(h health) float64 { return h.Safety.SessionTimeout.Seconds() }},
+	{desc("stale_server_bound_seconds", "D, how long a member may answer after it was cut off."),
+		func(h health) float64 { return h.Safety.Bound.Seconds() }},
+	{desc("validity_remaining_seconds", "How long holds are still certain if no further answer comes."),
+		func(h health) float64 { return h.Safety.Remaining.Seconds() }},
+	{desc("holding_refused", "1 if the session timeout is too short to hold anything safely."),
+		func(h health) float64 { return one(h.Safety.Refused != nil) }},
+	{desc("holds", "Locks, leases and terms that are held."),
+		func(h health) float64 { return float64(h.Safety.Holds) }},
+	{desc("cleanups_pending", "Nodes that the client still has to remove."),
+		func(h health) float64 { return float64(h.Cleanups) }},
+	{desc("requests_queued", "Requests that wait for a connection or for room in the window."),
+		func(h health) float64 { return float64(h.Queued) }},
+	{desc("requests_in_flight", "Requests that wait for an answer."),
+		func(h health) float64 { return float64(h.InFlight) }},
 }
 
 func one(yes bool) float64 {
@@ -237,10 +258,15 @@ var results = []struct {
 	err  error
 	word string
 }{
-	{framework.ErrReleased, "released"}, {framework.ErrSuspended, "suspended"}, {framework.ErrNodeDeleted, "node_deleted"},
-	{framework.ErrClosed, "closed"}, {framework.ErrSessionLost, "session_lost"}, {framework.ErrAuthFailed, "auth_failed"},
+	{framework.ErrReleased, "released"}, {framework.ErrSuspended, "suspended"},
+	{framework.ErrNodeDeleted, "node_deleted"},
+	{framework.ErrClosed, "closed"}, {framework.ErrSessionLost, "session_lost"},
+	{framework.ErrAuthFailed, "auth_failed"},
 	{context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline"},
-	{framework.ErrNotConnected, "not_connected"}, {framework.ErrConnectionLoss, "connection_loss"}, {framework.ErrOutcomeUnknown, "outcome_unknown"},
-	{framework.ErrNoNode, "no_node"}, {framework.ErrNodeExists, "node_exists"}, {framework.ErrBadVersion, "bad_version"}, {framework.ErrNotEmpty, "not_empty"},
-	{framework.ErrNoAuth, "no_auth"}, {framework.ErrTimeoutTooShort, "timeout_too_short"}, {framework.ErrThrottled, "throttled"},
+	{framework.ErrNotConnected, "not_connected"}, {framework.ErrConnectionLoss, "connection_loss"},
+	{framework.ErrOutcomeUnknown, "outcome_unknown"},
+	{framework.ErrNoNode, "no_node"}, {framework.ErrNodeExists, "node_exists"},
+	{framework.ErrBadVersion, "bad_version"}, {framework.ErrNotEmpty, "not_empty"},
+	{framework.ErrNoAuth, "no_auth"}, {framework.ErrTimeoutTooShort, "timeout_too_short"},
+	{framework.ErrThrottled, "throttled"},
 }

@@ -29,7 +29,8 @@ const path = "/locks/orders"
 // client makes one in the bubble, known to the collector.
 func client(t *testing.T, s *zktest.Server, c *curatorprom.Collector, name string) *framework.Client {
 	t.Helper()
-	client, err := framework.New(s.Addr(), framework.WithDialer(s.Dial), framework.WithSessionTimeout(10*time.Second), framework.WithHooks(c.Hooks(name)))
+	client, err := framework.New(s.Addr(), framework.WithDialer(s.Dial),
+		framework.WithSessionTimeout(10*time.Second), framework.WithHooks(c.Hooks(name)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	t.Cleanup(c.Watch(name, client))
@@ -104,9 +105,12 @@ func exposed(t *testing.T, c *curatorprom.Collector, names ...string) string {
 }
 
 var names = []string{
-	"curator_acquire_duration_seconds", "curator_cleanups_pending", "curator_connected", "curator_foreign_children", "curator_hold_duration_seconds",
-	"curator_holds", "curator_queue_ahead", "curator_queue_length", "curator_queue_waiting", "curator_safety_rule", "curator_sequence_left",
-	"curator_session_timeout_seconds", "curator_stale_server_bound_seconds", "curator_state_changes_total", "curator_validity_remaining_seconds",
+	"curator_acquire_duration_seconds", "curator_cleanups_pending", "curator_connected",
+	"curator_foreign_children", "curator_hold_duration_seconds",
+	"curator_holds", "curator_queue_ahead", "curator_queue_length", "curator_queue_waiting",
+	"curator_safety_rule", "curator_sequence_left",
+	"curator_session_timeout_seconds", "curator_stale_server_bound_seconds", "curator_state_changes_total",
+	"curator_validity_remaining_seconds",
 }
 
 // block returns what stands in a document between a line and the end of the block of code that it begins.

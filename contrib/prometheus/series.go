@@ -80,7 +80,8 @@ func (s *standing) tell(client, dir string, set func(), all ...series) {
 type placeKey struct{ c *Collector }
 
 // acquiring keeps the series of a lock until the acquisition is over.
-func (c *Collector) acquiring(ctx context.Context, client string, a framework.Acquisition) (inner context.Context, over func()) {
+func (c *Collector) acquiring(ctx context.Context, client string,
+	a framework.Acquisition) (inner context.Context, over func()) {
 	if c.paths == nil {
 		return nil, func() {}
 	}

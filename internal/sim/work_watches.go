@@ -111,10 +111,10 @@ func (k *watchesWork) set(ctx context.Context, a *actor, g glance, path string) 
 		stat, watch, err = a.c.CheckExists().WithWatch().ForPath(ctx, path)
 	case "data":
 		stat = new(framework.Stat)
-		_, watch, err = a.c.GetData().WithWatch().StoringStatIn(stat).ForPath(ctx, path)
+		_, watch, err = a.c.GetData().StoringStatIn(stat).WithWatch().ForPath(ctx, path)
 	case "children":
 		stat = new(framework.Stat)
-		_, watch, err = a.c.GetChildren().WithWatch().StoringStatIn(stat).ForPath(ctx, path)
+		_, watch, err = a.c.GetChildren().StoringStatIn(stat).WithWatch().ForPath(ctx, path)
 	default:
 		mode := framework.PersistentWatch
 		if g.kind == "recursive" {

@@ -74,7 +74,7 @@ func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patien
 		if s.line.OnWait != nil {
 			s.line.OnWait(Position{Node: place.Name})
 		}
-		waited := s.client.Observer().Wait(ctx, framework.Queue{Recipe: s.recipe(), Path: s.path, Node: place.Name})
+		waited := s.client.Hooks().Wait(ctx, framework.Queue{Recipe: s.recipe(), Path: s.path, Node: place.Name})
 		err = s.await(ctx, place, seen, n, &quiet)
 		waited(err)
 		if err != nil {

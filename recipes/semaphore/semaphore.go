@@ -164,7 +164,7 @@ func (s *Semaphore) acquire(
 	default:
 		var lease *Lease
 		begun := framework.Acquisition{Recipe: s.recipe(), Path: s.path}
-		inner, acquired := s.client.Observer().Acquire(ctx, begun)
+		inner, acquired := s.client.Hooks().Acquire(ctx, begun)
 		lease, err = take(inner)
 		queue.Finish(acquired, err, lease.abandon)
 		if err == nil {

@@ -9,7 +9,7 @@ import (
 // Begin tells the hooks that an acquisition begins. It returns the context to go on with, and what to call at
 // its end, with [Finish].
 func (l *Line) Begin(ctx context.Context) (context.Context, func(error)) {
-	return l.Client.Observer().Acquire(ctx, framework.Acquisition{Recipe: l.Recipe, Path: l.Dir})
+	return l.Client.Hooks().Acquire(ctx, framework.Acquisition{Recipe: l.Recipe, Path: l.Dir})
 }
 
 // Finish tells the hooks how an acquisition has ended. If one of them does not return, nobody has what was
@@ -30,13 +30,13 @@ func (p *place) data(ctx context.Context) []byte {
 	if p.Data != nil {
 		return p.Data
 	}
-	return p.Client.Observer().NodeData(ctx, framework.Acquisition{Recipe: p.Recipe, Path: p.Dir})
+	return p.Client.Hooks().NodeData(ctx, framework.Acquisition{Recipe: p.Recipe, Path: p.Dir})
 }
 
 // report tells the hooks what a list has shown.
 func (p *place) report(children []string, d Decision) {
-	if observer := p.Client.Observer(); observer.Active() {
-		observer.Queue(p.seen(children, d, framework.DataResult{}))
+	if hooks := p.Client.Hooks(); hooks.Queue != nil {
+		hooks.Queue(p.seen(children, d, framework.DataResult{}))
 	}
 }
 

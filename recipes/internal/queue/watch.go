@@ -24,8 +24,8 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 		return false, err
 	}
 	defer ahead.stop()
-	if p.Client.Observer().Active() {
-		waited := p.Client.Observer().Wait(ctx, p.seen(children, d, ahead.node))
+	if hooks := p.Client.Hooks(); hooks.Queue != nil {
+		waited := hooks.Wait(ctx, p.seen(children, d, ahead.node))
 		defer func() { waited(err) }()
 	}
 	ownEvents := Events(p.own)

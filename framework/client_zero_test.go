@@ -1,0 +1,130 @@
+package framework
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// What nobody has made says so, wherever it can return an error, and does nothing else: no call panics, or
+// waits.
+func TestWhatNobodyHasMade(t *testing.T) {
+	ctx := t.Context()
+	for _, c := range []*Client{nil, {}} {
+		for name, call := range everything {
+			assert.NotPanics(t, func() { call(ctx, c) }, name)
+		}
+		for name, err := range map[string]error{"Close": c.Close(), "CloseContext": c.CloseContext(ctx),
+			"Over": c.Over(), "WaitConnected": c.WaitConnected(ctx),
+			"Retry": c.Retry(ctx, func(context.Context) error { return nil }), "SetServers": c.SetServers("h:1")} {
+			assert.ErrorIs(t, err, ErrNoClient, name)
+		}
+		_, open := <-c.StateChanges(ctx)
+		assert.False(t, open)
+		_, err := c.Session(ctx)
+		assert.ErrorIs(t, err, ErrNoClient)
+		_, err = c.SessionSoon(ctx)
+		assert.ErrorIs(t, err, ErrNoClient)
+		_, err = c.UsingNamespace("ns").UsingRetry(nil).ForRecipes().GetData().ForPath(ctx, "/")
+		assert.ErrorIs(t, err, ErrNoClient)
+		_, err = c.Transaction(ctx, c.TransactionOp().Check().ForPath("/"))
+		assert.ErrorIs(t, err, ErrNoClient)
+	}
+	first := func(_ any, err error) error { return err }
+	for name, err := range map[string]error{
+		"create":      first(CreateBuilder{}.WithProtection().Compressed().ForPath(ctx, "/a", nil)),
+		"delete":      DeleteBuilder{}.Guaranteed().DeletingChildrenIfNeeded().ForPath(ctx, "/a"),
+		"exists":      first(ExistsBuilder{}.Watching(func(Event) {}).ForPath(ctx, "/a")),
+		"getData":     first(GetDataBuilder{}.Decompressed().ForPath(ctx, "/a")),
+		"setData":     first(SetDataBuilder{}.ForPath(ctx, "/a", nil)),
+		"getChildren": first(GetChildrenBuilder{}.ForPath(ctx, "/a")),
+		"getACL":      first(GetACLBuilder{}.ForPath(ctx, "/a")),
+		"setACL":      first(SetACLBuilder{}.WithACL(OpenACL()...).ForPath(ctx, "/a")),
+		"sync":        SyncBuilder{}.ForPath(ctx, "/a"),
+		"multiRead":   first(MultiReadBuilder{}.ForReads(ctx, ReadData("/a"))),
+		"addWatch":    first(AddWatchBuilder{}.ForPath(ctx, "/a")),
+		"watches":     first(WatchesBuilder{}.Add().ForPath(ctx, "/a")),
+		"getConfig":   first(GetConfigBuilder{}.ForEnsemble(ctx)),
+		"reconfig":    first(ReconfigBuilder{}.Joining("server.1=a:1:2:participant;1").ForEnsemble(ctx)),
+		"dump":        first(DumpBuilder{}.ForPath(ctx, "/", io.Discard)),
+		"restore":     first(RestoreBuilder{}.ForPath(ctx, "/", &bytes.Buffer{})),
+		"transaction": first((&Client{}).Transaction(ctx, TransactionOps{}.Create().ForPath("/a", nil),
+			TransactionOp{})),
+		"hold":       first((&Session{}).Hold(ctx, HoldOptions{Path: "/a"})),
+		"quorum":     (&Session{}).WaitQuorum(ctx),
+		"background": first(CreateBuilder{}.InBackground().ForPath(ctx, "/a", nil).Wait(ctx)),
+		"pending":    first((&Pending[int]{}).Wait(ctx)),
+	} {
+		assert.ErrorIs(t, err, ErrNoClient, name)
+		assert.ErrorIs(t, err, ErrBadArguments, name)
+	}
+	for _, err := range (WalkBuilder{}).ForPath(ctx, "/") {
+		assert.ErrorIs(t, err, ErrNoClient)
+	}
+	for _, op := range []TransactionOp{TransactionOps{}.Delete().ForPath("/a"),
+		TransactionOps{}.SetData().ForPath("/a", nil), TransactionOps{}.Check().ForPath("/a")} {
+		assert.ErrorIs(t, op.fault, ErrNoClient)
+	}
+	(&Watch{}).Stop()
+	(*Watch)(nil).Stop()
+	(&Pending[int]{}).Then(func(int, error) {})
+	s, h := &Session{}, &Hold{}
+	assert.Zero(t, s.Epoch()+s.ID()+int64(s.Timeout())+int64(s.Connections()))
+	assert.True(t, s.Ended()())
+	<-s.Done()
+	assert.ErrorIs(t, context.Cause(s.Context()), ErrNoClient)
+	assert.ErrorIs(t, s.Client().Over(), ErrNoClient)
+	h.End(nil)
+	assert.False(t, h.Valid())
+	assert.Zero(t, h.Remaining())
+	assert.ErrorIs(t, context.Cause(h.Context()), ErrNoClient)
+}
+
+func TestArgumentsThatAreMistakes(t *testing.T) {
+	for connect, says := range map[string]string{
+		"host\xff:2181":                        "UTF-8",
+		strings.Repeat("x", 200_000):           "200000 bytes",
+		"host:" + strings.Repeat("9", 200_000): "not a port",
+		strings.Repeat("a,", 100_000):          "",
+		strings.Repeat("a;", 100_000):          "separate servers by commas",
+	} {
+		_, err := New(connect)
+		if err == nil {
+			t.Errorf("%.20q…: no error", connect)
+			continue
+		}
+		assert.ErrorContains(t, err, says)
+		assert.Less(t, len(err.Error()), 1000)
+		require.ErrorIs(t, err, ErrInvalidConnectString)
+	}
+	_, err := New("host", WithAuth("digest", []byte("svc")))
+	require.ErrorIs(t, err, ErrInvalidOption)
+	assert.NotContains(t, err.Error(), "svc", "it may be a password")
+	_, err = New("host", WithNamespace("/a"))
+	require.ErrorIs(t, err, ErrInvalidPath)
+	assert.ErrorContains(t, err, "slash")
+
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := dial(t, zktest.RunT(t)), t.Context()
+		connected(t, c)
+		_, err := c.UsingNamespace("/a").GetData().ForPath(ctx, "/b")
+		assert.ErrorIs(t, err, ErrInvalidPath)
+		_, err = c.Create().WithMode(PersistentTTL).WithTTL(1500*time.Microsecond).ForPath(ctx, "/a", nil)
+		assert.ErrorIs(t, err, ErrBadArguments)
+		_, err = c.Create().OrSetDataVersion(-5).ForPath(ctx, "/a", nil)
+		assert.ErrorIs(t, err, ErrBadArguments)
+		c.Spawn(nil)
+		assert.ErrorIs(t, c.Retry(ctx, nil, nil), ErrBadArguments)
+		assert.ErrorIs(t, c.Retry(nil, nil, nil), ErrNilContext) //nolint:staticcheck // that is the point
+		c.Pause(nil, time.Hour)                                  //nolint:staticcheck // that is the point
+	})
+}

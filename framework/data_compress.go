@@ -1,0 +1,196 @@
+package framework
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+var (
+	// ErrDecompress says that a node's data are not what the compression provider writes: not compressed,
+	// damaged, or larger than it allows.
+	ErrDecompress = named("data cannot be decompressed")
+	// ErrDecompressedTooLarge says that decompressed data would be larger than the provider allows, or than
+	// the call has left: see [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress, too.
+	ErrDecompressedTooLarge = named("decompressed data would be larger than the limit", ErrDecompress)
+)
+
+// CompressionProvider compresses and decompresses the data of nodes, see [WithCompressionProvider]. path is
+// the full path, chroot and namespace included. Its methods may be called from several goroutines at once,
+// and must not keep or change data. What they return belongs to the caller. They should not block: callers
+// wait for them, and so do the other results of operations in the background that have to be decompressed.
+// An error of Decompress that does not match ErrDecompress is wrapped into one. Corresponds to Curator's
+// CompressionProvider.
+type CompressionProvider interface {
+	Compress(path string, data []byte) ([]byte, error)
+	Decompress(path string, data []byte) ([]byte, error)
+}
+
+// Gzip is the default [CompressionProvider]. It writes what Curator's GzipCompressionProvider writes, but
+// for choices that are free to any deflater, and reads what that reads: one gzip member with nothing after
+// it. The zero value is ready for use.
+type Gzip struct {
+	// Limit is how many bytes Decompress returns at most; more is ErrDecompressedTooLarge. A node of a
+	// megabyte may expand to a gigabyte, and whoever may write it need not be a friend. Default (0 or less): 8
+	// MiB. What one call decompresses in total is limited by [WithDecompressedLimit].
+	Limit int
+}
+
+const (
+	defaultGzipLimit         = 8 << 20
+	defaultDecompressedLimit = 64 << 20
+)
+
+// WithCompression has every operation compress the data that it writes and decompress the data that it
+// reads, unless its builder says Uncompressed or Undecompressed. It includes the data of recipes, so all
+// who share their nodes must agree, except about nodes whose data a recipe has no use for. Missing parents
+// are made without data, and empty data are read as they are. Default: only where a builder says Compressed
+// or Decompressed. Corresponds to Curator's enableCompression.
+func WithCompression() Option {
+	return func(o *options) error { o.compressed = true; return nil }
+}
+
+// WithCompressionProvider says how data are compressed and decompressed where that is asked for. Default:
+// [Gzip]. Corresponds to Curator's compressionProvider.
+func WithCompressionProvider(p CompressionProvider) Option {
+	return checked(p != nil, func(o *options) { o.compression = p },
+		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
+}
+
+// WithDecompressedLimit bounds how many bytes of decompressed data one call returns, in total over its
+// nodes: a [Client.MultiRead], or a read of one node. A node for which no room is left fails by itself with
+// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. A [Client.Walk]
+// decompresses one node at a time and keeps none, so there it bounds each node. [Gzip] stops decompressing
+// at the limit. Another [CompressionProvider] runs to its end, and what is too large is thrown away.
+// Default 64 MiB.
+func WithDecompressedLimit(bytes int) Option {
+	return checked(bytes > 0, func(o *options) { o.decompressed = bytes },
+		"WithDecompressedLimit", "%d; give a positive number of bytes, or leave the option out", bytes)
+}
+
+// emptyGzip is what Java writes for no data.
+var emptyGzip = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+// gzipWriters keeps gzip writers, which are large and take long to make.
+var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
+// Compress implements [CompressionProvider].
+func (g Gzip) Compress(_ string, data []byte) ([]byte, error) {
+	if len(data) == 0 {
+		return bytes.Clone(emptyGzip), nil
+	}
+	var out bytes.Buffer
+	w := gzipWriters.Get().(*gzip.Writer)
+	defer gzipWriters.Put(w)
+	w.Reset(&out)
+	w.OS = 0 // as Java before 16
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func (g Gzip) limit() int {
+	if g.Limit > 0 {
+		return g.Limit
+	}
+	return defaultGzipLimit
+}
+
+// Decompress implements [CompressionProvider].
+func (g Gzip) Decompress(_ string, data []byte) ([]byte, error) {
+	limit := g.limit()
+	in := bytes.NewReader(data)
+	r, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDecompress, notEOF(err))
+	}
+	r.Multistream(false)
+	out, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrDecompress, notEOF(err))
+	case len(out) > limit:
+		return nil, fmt.Errorf("%w: %d bytes", ErrDecompressedTooLarge, limit)
+	case in.Len() > 0:
+		return nil, fmt.Errorf("%w: %d bytes after the end", ErrDecompress, in.Len())
+	}
+	return out, nil
+}
+
+// notEOF replaces io.EOF, which a caller's read loop would take for the end.
+func notEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// packing says whether an operation compresses or decompresses data: as the client does by default, or as
+// the builder says.
+type packing int8
+
+const (
+	packDefault packing = iota
+	packYes
+	packNo
+)
+
+func (c *Client) packs(p packing) bool {
+	return p == packYes || p == packDefault && !c.none() && c.core.cfg.compressed
+}
+
+// outgoing returns the data to send for a node: the client's default data for nil, compressed if it should
+// be.
+func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
+	data = c.dataOr(data)
+	if !c.packs(p) {
+		return data, nil
+	}
+	packed, err := c.core.cfg.compression.Compress(full, data)
+	if err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	if packed == nil {
+		packed = []byte{}
+	}
+	return packed, nil
+}
+
+// incoming returns a node's data, decompressed if they should be. No data are never compressed.
+func (c *Client) incoming(full string, data []byte, p packing) ([]byte, error) {
+	return c.incomingUpTo(full, data, p, c.core.cfg.decompressed)
+}
+
+// incomingUpTo is incoming with a limit for decompressed data.
+func (c *Client) incomingUpTo(full string, data []byte, p packing, limit int) ([]byte, error) {
+	if len(data) == 0 || !c.packs(p) {
+		return data, nil
+	}
+	plain, err := unpack(c.core.cfg.compression, full, data, limit)
+	if err != nil && !errors.Is(err, ErrDecompress) {
+		err = fmt.Errorf("%w: %w", ErrDecompress, err)
+	}
+	return plain, err
+}
+
+// unpack decompresses data to at most limit bytes. Gzip stops there; another provider runs to its end.
+func unpack(p CompressionProvider, full string, data []byte, limit int) ([]byte, error) {
+	if g, ours := p.(*Gzip); ours && g != nil {
+		p = *g
+	}
+	if g, ours := p.(Gzip); ours {
+		p = Gzip{Limit: min(g.limit(), max(limit, 1))}
+	}
+	plain, err := p.Decompress(full, data)
+	if err == nil && len(plain) > limit {
+		return nil, fmt.Errorf("%w: %d bytes, with room for %d", ErrDecompressedTooLarge, len(plain), limit)
+	}
+	return plain, err
+}

@@ -1,0 +1,153 @@
+package framework
+
+import (
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// The heartbeat rule: while something is held, a transaction that checks the nodes of the holds goes to the
+// quorum every T/6. It proves that the session lives (the session layer counts committed writes by itself),
+// and it fails when a node is gone.
+
+const (
+	// beatNodes and beatBytes bound one heartbeat transaction; further nodes go into another.
+	beatNodes = 128
+	beatBytes = 64 << 10
+	// settleWrites is how many writes a new hold waits for at most: two, and one more if an older write came in
+	// between.
+	settleWrites = 3
+)
+
+// startBeating begins the heartbeats if there is need and they are not going on. The first is due one
+// interval after the last committed write, which may be a while ago: the hold counts from there.
+func (m *manager) startBeating() {
+	if e := m.core.epochLast(); !m.beating {
+		m.beatAfter(e, e.wire.Validity().SinceCommit())
+	}
+}
+
+// beatAfter sets the time of the next heartbeat, if there is need. ago is the time since the last one.
+func (m *manager) beatAfter(e *epoch, ago time.Duration) {
+	if every := e.plan().every; every > 0 && len(e.held()) > 0 {
+		m.beating = true
+		m.beat.Reset(max(every-ago, 0))
+	}
+}
+
+func (m *manager) stopBeating() {
+	m.beating = false
+	m.beat.Stop()
+}
+
+// heartbeat sends one now, and sets the time of the next.
+func (m *manager) heartbeat() {
+	e := m.core.epochLast()
+	m.stopBeating()
+	m.beatAfter(e, 0)
+	if m.beating && e.connected() {
+		for _, batch := range batches(e.held()) {
+			m.check(e, batch)
+		}
+	}
+}
+
+// batches divides the holds among transactions. A hold whose node may not be checked is left out; if there is
+// no other, the batch is empty, which checks the root.
+func batches(holds []*Hold) (out [][]*Hold) {
+	var batch []*Hold
+	size := 0
+	for _, h := range holds {
+		h.mu.Lock()
+		skip := h.unlisted || h.cause != nil
+		h.mu.Unlock()
+		if skip {
+			continue
+		}
+		if len(batch) == beatNodes || len(batch) > 0 && size+len(h.path) > beatBytes {
+			out, batch, size = append(out, batch), nil, 0
+		}
+		batch, size = append(batch, h), size+len(h.path)+32
+	}
+	if len(batch) > 0 || len(out) == 0 && len(holds) > 0 {
+		out = append(out, batch)
+	}
+	return out
+}
+
+// checks returns the body of a transaction that fails unless all the nodes exist.
+func checks(paths ...string) []byte {
+	req := &jute.MultiRequest{}
+	for _, p := range paths {
+		check := &jute.PathVersionRequest{Path: p, Version: -1}
+		req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpCheck, Request: check})
+	}
+	return jute.Marshal(req)
+}
+
+func (m *manager) check(e *epoch, batch []*Hold) {
+	paths := make([]string, 0, len(batch))
+	for _, h := range batch {
+		paths = append(paths, h.path)
+	}
+	if len(paths) == 0 {
+		paths = []string{"/"}
+	}
+	e.wire.Submit(&wire.Call{
+		Op: jute.OpMulti, Body: checks(paths...), Urgent: true, Patience: e.plan().every,
+		Done: func(r wire.Reply) {
+			failed, code := failure(r)
+			switch {
+			case code != jute.CodeOK:
+				m.inbox.Put(func() { m.failed(e, batch, failed, code) })
+			case r.Err == nil && m.core.cfg.observer.Active():
+				m.core.roundTrip(RoundTrip{"heartbeat", time.Since(r.Sent)})
+			}
+		},
+	})
+}
+
+// failure returns which check of a transaction failed and how; CodeOK if none did, or if there is no answer.
+func failure(r wire.Reply) (index int, code int32) {
+	if r.Err != nil {
+		return 0, jute.CodeOK
+	}
+	res := jute.MultiResponse{Asked: beatNodes}
+	if jute.Unmarshal(r.Body, &res) == nil {
+		for i, one := range res.Results {
+			// Those before the failed one have code 0, those after it RuntimeInconsistency.
+			if one.Op == jute.OpError && one.Err != jute.CodeOK && one.Err != jute.CodeRuntimeInconsistency {
+				return i, one.Err
+			}
+		}
+	}
+	return -1, r.Code
+}
+
+// failed ends the hold whose node is gone and sends the others again: a transaction that fails is no
+// heartbeat.
+func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
+	if index < 0 || index >= len(batch) {
+		m.core.log.Warn("heartbeat refused", "epoch", e.n, "err", codeError(code))
+		return
+	}
+	h := batch[index]
+	switch code {
+	case jute.CodeNoNode:
+		h.lose(ErrNodeDeleted)
+	case jute.CodeNoAuth:
+		m.core.log.Warn("the heartbeat may not check the node of a hold: "+
+			"its deletion will only be noticed by a watch", "epoch", e.n, "path", h.path)
+		h.mu.Lock()
+		h.unlisted = true
+		h.mu.Unlock()
+	default:
+		m.core.log.Warn("heartbeat refused", "epoch", e.n, "path", h.path, "err", codeError(code))
+		return
+	}
+	rest := append(append([]*Hold{}, batch[:index]...), batch[index+1:]...)
+	for _, batch := range batches(rest) {
+		m.check(e, batch)
+	}
+}

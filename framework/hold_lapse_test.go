@@ -1,0 +1,124 @@
+package framework
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/zktest"
+)
+
+// A hold that is lost by the clock is lost with its session, whoever was the first to look at the clock: what
+// the session had must not stay in anybody's way.
+func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
+	for name, look := range map[string]func(*Hold){
+		"nobody":    func(*Hold) {},
+		"Valid":     func(h *Hold) { h.Valid() },
+		"Remaining": func(h *Hold) { h.Remaining() },
+		"Err":       func(h *Hold) { h.Context().Err() },
+		"Safety":    func(h *Hold) { (&Client{core: h.e.core}).Safety() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, c := heartbeatServer(t)
+				s := connected(t, c)
+				h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+				time.Sleep(10 * time.Second)
+				// Reads and pings are answered, and no write is committed.
+				stale := srv.Inject(zktest.Fault{Op: "multi", Times: -1, Action: zktest.DropRequest})
+				ends := time.Now().Add(h.Remaining())
+				for time.Now().Before(ends) {
+					time.Sleep(min(2*time.Millisecond, time.Until(ends)))
+					look(h) // also at the very instant of the lapse, before or after any timer
+				}
+				synctest.Wait()
+				over(t, h, ErrSessionLost)
+				assert.ErrorIs(t, h.why(), wire.ErrLapsed)
+				assert.Error(t, s.Context().Err(), "the session has ended with its hold")
+				stale.Remove()
+				time.Sleep(3 * time.Second)
+				assert.False(t, srv.Exists("/lock"), "the next session has closed it")
+				require.NoError(t, c.WaitConnected(t.Context()))
+				assert.Equal(t, int64(2), c.State().Epoch)
+			})
+		})
+	}
+}
+
+// After a long pause of the process, or the machine's sleep, what the session's end has brought about is read
+// before any timer fires. The cause is the end.
+func TestTheCauseAfterAPauseIsTheSessionsEnd(t *testing.T) {
+	for name, strike := range map[string]func(*testing.T, *zktest.Server, *Session){
+		"its node is gone": func(
+			t *testing.T, srv *zktest.Server, _ *Session,
+		) {
+			require.NoError(t, srv.Delete("/lock"))
+		},
+		"its connection is gone": func(_ *testing.T, srv *zktest.Server, s *Session) { srv.Cut(s.ID()) },
+		"its session is gone":    func(_ *testing.T, srv *zktest.Server, s *Session) { srv.Expire(s.ID()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.RunT(t)
+				s := connected(t, dial(t, srv))
+				h := hold(t, s, "/lock", HoldOptions{OwnWatchAfter: -1})
+				time.Sleep(time.Second)
+				wire.Sleep(time.Minute)
+				strike(t, srv, s)
+				over(t, h, ErrSessionLost)
+				assert.ErrorIs(t, h.why(), wire.ErrLapsed)
+				assert.NotErrorIs(t, h.why(), ErrNodeDeleted)
+			})
+		})
+	}
+}
+
+// A hold whose session the server has called expired says so, also to whoever looks before the client has
+// come to telling it.
+func TestTheCauseIsWhatEndedTheSession(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.RunT(t)
+			s := connected(t, dial(t, srv))
+			h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+			go func() {
+				for h.Valid() {
+					time.Sleep(time.Nanosecond)
+				}
+			}()
+			s.e.wire.Abort(wire.ErrExpired)
+			over(t, h, wire.ErrExpired)
+		})
+	}
+}
+
+// A machine that has slept for longer than the session lives: every way to ask says so at once, and who does
+// not ask is told within a moment.
+func TestAMachineThatHasSlept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv)
+		s := connected(t, c)
+		h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+		asked := hold(t, s, "/asked", HoldOptions{Loss: SessionOnly})
+		srv.BlackHole(0, zktest.Both)
+		wire.Sleep(8 * time.Hour)
+		assert.False(t, asked.Valid())
+		assert.Error(t, h.Context().Err())
+		synctest.Wait()
+		over(t, h, ErrSessionLost)
+
+		srv.Heal()
+		time.Sleep(10 * time.Second)
+		h = hold(t, connected(t, c), "/again", HoldOptions{Loss: SessionOnly})
+		srv.BlackHole(0, zktest.Both)
+		wire.Sleep(8 * time.Hour)
+		began := time.Now()
+		over(t, h, ErrSessionLost)
+		assert.Less(t, time.Since(began), time.Second)
+	})
+}

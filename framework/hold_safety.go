@@ -1,0 +1,326 @@
+package framework
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// ErrTimeoutTooShort says that nothing can be held safely with the session timeout that the server granted.
+// The message says which options decide it.
+var ErrTimeoutTooShort = named("session timeout too short to hold anything safely")
+
+// Rule is how the client makes sure that a hold ends here before the servers can give it to somebody else.
+//
+// Every hold ends at the latest one session timeout T after the last request was sent that the server
+// answered. For a standalone server that is exact. A member of an ensemble goes on answering for up to D
+// after it has lost touch with the others, while those may already have expired the session; hence one of two
+// rules.
+type Rule int8
+
+const (
+	// RuleAuto is RuleBound for a standalone server and where T is at least 2·D, otherwise RuleHeartbeat.
+	RuleAuto Rule = iota
+	// RuleBound takes D off T (see [WithStaleServerBound]), and pings and changes servers at the pace of T - D.
+	RuleBound
+	// RuleHeartbeat counts only writes that a quorum has committed: while something is held, one small
+	// transaction every T/6 (for each 128 holds). It also notices the deletion of the node that stands for the
+	// hold when its watch is lost. It is for a T that is short compared with D.
+	RuleHeartbeat
+)
+
+func (r Rule) String() string { return nameOf("Rule", r, "auto", "bound", "heartbeat") }
+
+// Safety is how the current session's holds are kept safe.
+type Safety struct {
+	Epoch int64
+	// Rule is the rule in force, never RuleAuto. After a reconnect it stays what it was until the server has
+	// said whether it stands alone. That is the first question to it; until it is answered no answer prolongs a
+	// hold more than a member's would.
+	Rule Rule
+	// SessionTimeout is T: what the server granted, or what was asked for as long as there is no session.
+	SessionTimeout time.Duration
+	// Known says that the server has been asked whether it stands alone; until then it is taken for a member of
+	// an ensemble.
+	Known bool
+	// Standalone says that it does; then Bound is 0.
+	Standalone bool
+	// Bound is D, Margin the time taken off on top.
+	Bound, Margin time.Duration
+	// Heartbeat is the interval of RuleHeartbeat, 0 under RuleBound.
+	Heartbeat time.Duration
+	// Remaining is how long a hold stays valid if no answer comes any more; 0 if none could be valid. Under
+	// RuleHeartbeat it is 0 while nothing is held: the heartbeats begin with the first hold.
+	Remaining time.Duration
+	// Holds is how many there are.
+	Holds int
+	// Refused is why nothing can be held, ErrTimeoutTooShort, or nil.
+	Refused error
+}
+
+// plan is a rule worked out for a session timeout and what is known of the server. It is not kept: the rule
+// in force is that of [wire.Validity].
+type plan struct {
+	rule    wire.Rule
+	every   time.Duration // of heartbeats; 0 under the bound rule
+	covers  time.Duration // how long a hold lives from a heartbeat, counted from the one before
+	refused error
+}
+
+// heartbeats is the number of heartbeat intervals per session timeout.
+const heartbeats = 6
+
+// decide works out the rule for a session timeout. It is a pure function.
+func (o *options) decide(timeout time.Duration, standalone bool) plan {
+	bound := o.bound
+	if standalone {
+		bound = 0
+	}
+	p := plan{rule: wire.Rule{Kind: wire.RuleBound, Bound: bound, Tick: o.tickFor(timeout), Jitter: timeout / 8}}
+	if o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound {
+		p.rule.Kind, p.every = wire.RuleHeartbeat, timeout/heartbeats
+	}
+	margin := o.marginOf(timeout, p.rule.Kind)
+	p.rule.Margin = margin
+	const advice = "the server granted %v; raise WithSessionTimeout (and maxSessionTimeout at the servers)"
+	switch {
+	case p.rule.Kind == wire.RuleHeartbeat:
+		// A hold counts from the last but one heartbeat: two intervals, and half of one for the answer. The longest
+		// gap between two packets is an interval, too. The rest is for pauses of a leader; a short timeout leaves
+		// less.
+		need := p.every*2 + p.every/2
+		left := timeout - p.rule.Tick/2 - timeout/heartbeats - margin - need
+		least := timeout / leastJitter
+		p.rule.Jitter = min(p.rule.Jitter, max(left, least))
+		p.covers = need + left - p.rule.Jitter
+		if left < least {
+			tick := max(p.rule.Tick+2*(left-least), 0).Truncate(time.Millisecond)
+			p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or say WithServerTick(%v), or less, "+
+				"if that is the servers' tickTime (it is taken for %v)",
+				ErrTimeoutTooShort, timeout, o.shortest(), tick, p.rule.Tick)
+			if o.margin > 0 {
+				p.refused = fmt.Errorf("%w, or lower WithSafetyMargin (%v)", p.refused, margin)
+			}
+		}
+	case timeout-bound-margin < (timeout-bound)/2 || timeout <= bound:
+		p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or lower WithStaleServerBound (%v) "+
+			"if the servers' syncLimit × tickTime allows it, or WithSafetyMargin (%v), or choose RuleHeartbeat",
+			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute, wire.RuleBound)), bound, margin)
+	}
+	return p
+}
+
+// leastJitter says which part of the session timeout (1/leastJitter) must be left for pauses of a leader
+// under the heartbeat rule.
+const leastJitter = 24
+
+// usualTick is the servers' tickTime unless they are configured otherwise.
+const usualTick = 2 * time.Second
+
+// tickFor is the servers' tickTime: what the client was told, or else the usual one. No other evidence for a
+// shorter tick counts: if it misled, holds would end too late. But a server that grants more than it was
+// asked for shows its shortest timeout, which is two ticks unless set otherwise: that is evidence for a
+// longer tick.
+func (o *options) tickFor(timeout time.Duration) time.Duration {
+	switch {
+	case o.tick > 0:
+		return o.tick
+	case timeout > o.sessionTimeout:
+		return max(usualTick, timeout/2)
+	}
+	return usualTick
+}
+
+// shortest is a session timeout that is enough for the heartbeat rule, rounded up. With the default margin a
+// slightly shorter one may do.
+func (o *options) shortest() time.Duration {
+	tick := max(o.tick, 0)
+	if tick == 0 {
+		tick = usualTick
+	}
+	// 3/8 of it are left after a sixth (the longest gap), two and a half intervals, and the least jitter. A
+	// fortieth is the default margin.
+	if o.margin >= 0 {
+		return roundUp((tick/2 + o.margin) * 8 / 3)
+	}
+	return roundUp(max(tick*10/7, min((tick/2+10*time.Millisecond)*8/3, 400*time.Millisecond)))
+}
+
+func roundUp(d time.Duration) time.Duration {
+	const unit = 10 * time.Millisecond
+	return (d + unit).Truncate(unit)
+}
+
+// marginOf is the safety margin for a session timeout: under the bound rule it is all the time in which a
+// holder that has lost something can stop. The heartbeat rule also takes off T/8 for a leader's pause, and
+// has little to spare.
+func (o *options) marginOf(timeout time.Duration, kind wire.RuleKind) time.Duration {
+	switch {
+	case o.margin >= 0:
+		return o.margin
+	case kind == wire.RuleBound:
+		return notice(timeout)
+	}
+	return min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond)
+}
+
+// grace is how long the holders of a lost session have to stop before what may be left of it is closed. If a
+// server has called it expired, hardly anything is left: others have the locks already.
+func (o *options) grace(timeout time.Duration, why error) time.Duration {
+	switch {
+	case o.fenceGrace >= 0:
+		return o.fenceGrace
+	case errors.Is(why, wire.ErrExpired):
+		return o.marginOf(timeout, wire.RuleHeartbeat)
+	}
+	return notice(timeout)
+}
+
+// notice is how long a holder that has lost something has to stop before anybody else can have it, unless the
+// options say otherwise.
+func notice(timeout time.Duration) time.Duration {
+	return min(max(timeout/10, 10*time.Millisecond), time.Second)
+}
+
+// kind is the plan's rule as users know it.
+func (p plan) kind() Rule {
+	if p.rule.Kind == wire.RuleHeartbeat {
+		return RuleHeartbeat
+	}
+	return RuleBound
+}
+
+// plan is the rule in force, worked out.
+func (e *epoch) plan() plan {
+	p, _ := e.settled()
+	return p
+}
+
+// settled returns the plan, and whether the server of this connection has said what it is. Until then a plan
+// that refuses holds may change in a moment.
+func (e *epoch) settled() (p plan, asked bool) {
+	standing := e.wire.Validity().Standing()
+	return e.planFor(standing, standing.Alone && standing.Asked), standing.Asked
+}
+
+// planFor works out the plan for the timeout of a standing.
+func (e *epoch) planFor(standing wire.Standing, alone bool) plan {
+	return e.core.cfg.decide(e.timeout(standing), alone)
+}
+
+// timeout is the session timeout that was granted, or, before there is a session, asked for.
+func (e *epoch) timeout(standing wire.Standing) time.Duration {
+	return cmp.Or(standing.Timeout, e.core.cfg.sessionTimeout)
+}
+
+// Safety returns how the current session's holds are kept safe, for logs, metrics and readiness checks. After
+// Close it is about the last session.
+func (c *Client) Safety() Safety {
+	if c.none() {
+		return Safety{}
+	}
+	e := c.epochView()
+	v := e.wire.Validity()
+	standing := v.Standing()
+	p := e.planFor(standing, standing.Alone)
+	return Safety{
+		Epoch: e.n, Rule: p.kind(), SessionTimeout: e.timeout(standing), Known: standing.Known,
+		Standalone: standing.Alone, Bound: p.rule.Bound, Margin: p.rule.Margin, Heartbeat: p.every,
+		Remaining: max(v.Remaining(), 0), Holds: len(e.held()), Refused: p.refused,
+	}
+}
+
+// Which rule keeps holds safe depends on whether the server stands alone. The manager asks it once per
+// connection, by reading configPath.
+
+// configPath is the node in which an ensemble lists its members. It stands outside every chroot.
+const configPath = "/zookeeper/config"
+
+// probe asks whether the server stands alone, once per connection: ahead of all that waits for that
+// connection.
+func (m *manager) probe(e *epoch) {
+	m.ask.Stop()
+	if e.probing || e.ctx.Err() != nil {
+		return
+	}
+	e.probing = true
+	call := dataCall(configPath)
+	call.Urgent = true
+	call.Done = func(r wire.Reply) {
+		// The answer is judged here: it must not be taken for the next connection's.
+		again := r.Err == nil && e.wire.Validity().Answered(standsAlone(r))
+		m.inbox.Put(func() { m.probed(e, r.Err, again) })
+	}
+	e.wire.Submit(call)
+}
+
+// probed goes on after an answer, or a loss of it. A refusal that passes is asked again, after a pause.
+func (m *manager) probed(e *epoch, err error, again bool) {
+	e.probing = false
+	switch {
+	case e.isOver(err):
+		return
+	case err != nil:
+		m.probe(e) // waits for the next connection
+		return
+	case again:
+		e.refusals++
+		m.ask.Reset(m.core.refusalPause(e.refusals))
+	default:
+		e.refusals = 0
+		m.tell(e)
+	}
+	e.change(func() {}) // wakes those who wait until the rule is known
+	m.stopBeating()
+	m.startBeating() // now, unless a hold has just written what it needs
+}
+
+// refusalPause is how long to wait after the nth refusal in a row that passes.
+func (c *core) refusalPause(n int) time.Duration {
+	return c.chance.UpTo(min(10*time.Millisecond<<min(n, 10), time.Second))
+}
+
+// tell says which rule is in force now, and ends what cannot be held under it.
+func (m *manager) tell(e *epoch) {
+	p, asked := e.settled()
+	if !asked {
+		return // there is another connection by now, whose server has not said anything yet
+	}
+	if p.refused != nil {
+		endAll(p.refused, e.held()...)
+	}
+	if p.rule == e.told {
+		return
+	}
+	e.told = p.rule
+	log := m.core.log.With("epoch", e.n, "rule", p.kind().String(), "timeout", e.wire.Timeout(),
+		"bound", p.rule.Bound, "margin", p.rule.Margin, "heartbeat", p.every)
+	if p.refused != nil {
+		log.Warn("nothing can be held", "err", p.refused)
+	} else {
+		log.Info("safety rule")
+	}
+}
+
+// standsAlone reads the answer to a getData of configPath. A server that does not show the node, or has none,
+// is taken for a member; one that cannot answer right now is asked again.
+func standsAlone(r wire.Reply) wire.Verdict {
+	if r.Err != nil || transient(codeError(r.Code)) {
+		return wire.Later
+	}
+	var config jute.GetDataResponse
+	if r.Code != jute.CodeOK || jute.Unmarshal(r.Body, &config) != nil {
+		return wire.Member
+	}
+	for line := range strings.Lines(string(config.Data)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "server.") {
+			return wire.Member
+		}
+	}
+	return wire.Alone
+}

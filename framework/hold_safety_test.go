@@ -1,0 +1,231 @@
+package framework
+
+import (
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+func TestDecide(t *testing.T) {
+	const s = time.Second
+	for _, tt := range []struct {
+		name       string
+		opts       []Option
+		timeout    time.Duration
+		standalone bool
+		rule       Rule
+		bound      time.Duration
+		heartbeat  time.Duration
+		refused    string
+	}{
+		{"standalone", nil, 4 * s, true, RuleBound, 0, 0, ""},
+		{"ensemble, long timeout", nil, 30 * s, false, RuleBound, 13 * s, 0, ""},
+		{"ensemble, exactly twice the bound", nil, 26 * s, false, RuleBound, 13 * s, 0, ""},
+		{"ensemble, short timeout", nil, 25 * s, false, RuleHeartbeat, 13 * s, 25 * s / 6, ""},
+		{"ensemble, the shortest with the usual tick", nil, 4 * s, false, RuleHeartbeat, 13 * s, 4 * s / 6, ""},
+		{"ensemble, three seconds", nil, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, ""},
+		{"ensemble, too short", nil, 2 * s, false, RuleHeartbeat, 13 * s, 2 * s / 6, "WithServerTick(1.4s)"},
+		{
+			"a tick that is told is believed", []Option{WithServerTick(3 * s)}, 3 * s, false, RuleHeartbeat, 13 * s,
+			3 * s / 6, "4.29s or more",
+		},
+		{
+			"the same with a faster tick", []Option{WithServerTick(500 * time.Millisecond)}, 3 * s, false,
+			RuleHeartbeat, 13 * s, 3 * s / 6, "",
+		},
+		{"smaller bound", []Option{WithStaleServerBound(7 * s)}, 14 * s, false, RuleBound, 7 * s, 0, ""},
+		{"bound by choice", []Option{WithRule(RuleBound)}, 16 * s, false, RuleBound, 13 * s, 0, ""},
+		{
+			"bound by choice without room", []Option{WithRule(RuleBound)}, 10 * s, false, RuleBound, 13 * s, 0,
+			"RuleHeartbeat",
+		},
+		{"bound by choice, standalone", []Option{WithRule(RuleBound)}, 4 * s, true, RuleBound, 0, 0, ""},
+		{"heartbeat by choice", []Option{WithRule(RuleHeartbeat)}, 40 * s, true, RuleHeartbeat, 0, 40 * s / 6, ""},
+		{"margin eats it up", []Option{WithSafetyMargin(3 * s)}, 4 * s, true, RuleBound, 0, 0, "WithSafetyMargin"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := defaultOptions()
+			for _, opt := range tt.opts {
+				assert.NoError(t, opt(&o))
+			}
+			p := o.decide(tt.timeout, tt.standalone)
+			assert.Equal(t, tt.rule, p.kind())
+			assert.Equal(t, tt.bound, p.rule.Bound)
+			assert.Equal(t, tt.heartbeat, p.every)
+			if tt.refused == "" {
+				assert.NoError(t, p.refused)
+				return
+			}
+			assert.ErrorIs(t, p.refused, ErrTimeoutTooShort)
+			assert.ErrorContains(t, p.refused, tt.refused)
+			assert.ErrorContains(t, p.refused, "WithSessionTimeout")
+		})
+	}
+}
+
+// What the message of a timeout that is too short recommends is enough, and not much more than enough.
+func TestTooShortSaysWhatIsEnough(t *testing.T) {
+	refused := func(timeout time.Duration, opts ...Option) error {
+		o := defaultOptions()
+		for _, opt := range opts {
+			assert.NoError(t, opt(&o))
+		}
+		return o.decide(timeout, false).refused
+	}
+	numbers := regexp.MustCompile(`to (\S+) or more, or say WithServerTick\((\S+)\)`)
+	for _, tick := range []time.Duration{
+		20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 10 * time.Second,
+	} {
+		for _, margin := range []Option{WithServerTick(tick), WithSafetyMargin(0), WithSafetyMargin(tick / 4)} {
+			err := refused(tick, WithServerTick(tick), margin)
+			require.ErrorIs(t, err, ErrTimeoutTooShort)
+			said := numbers.FindStringSubmatch(err.Error())
+			require.Len(t, said, 3, err.Error())
+			enough, err := time.ParseDuration(said[1])
+			require.NoError(t, err)
+			assert.NoError(t, refused(enough, WithServerTick(tick), margin), "tick %v", tick)
+			assert.Error(t, refused(enough*9/10-10*time.Millisecond, WithServerTick(tick), margin), "tick %v", tick)
+			if shorter, err := time.ParseDuration(said[2]); assert.NoError(t, err) && shorter > 0 {
+				assert.NoError(t, refused(tick, margin, WithServerTick(shorter)), "tick %v", tick)
+				assert.Error(t, refused(tick, margin, WithServerTick(shorter+3*time.Millisecond)), "tick %v", tick)
+			}
+		}
+	}
+}
+
+// A leader's pause is what a short timeout saves at, never the tick, and never what a heartbeat needs.
+func TestWhatAHeartbeatCovers(t *testing.T) {
+	o := defaultOptions()
+	for timeout := 100 * time.Millisecond; timeout < 26*time.Second; timeout += 10 * time.Millisecond {
+		p := o.decide(timeout, false)
+		assert.GreaterOrEqual(t, p.rule.Tick, 2*time.Second)
+		assert.LessOrEqual(t, p.rule.Jitter, timeout/8)
+		if p.refused == nil {
+			assert.GreaterOrEqual(t, p.rule.Jitter, timeout/24)
+			assert.GreaterOrEqual(t, p.covers, p.every*5/2)
+			assert.Equal(t, timeout-p.rule.Tick/2-timeout/6-p.rule.Margin-p.rule.Jitter, p.covers)
+		}
+	}
+}
+
+// A server that grants more than it was asked for says something about its tick; that is believed when it is
+// longer than the usual one.
+func TestALongerTickIsFoundOut(t *testing.T) {
+	const s = time.Second
+	for _, tt := range []struct {
+		opts    []Option
+		granted time.Duration
+		tick    time.Duration
+	}{
+		{[]Option{WithSessionTimeout(6 * s)}, 6 * s, 2 * s},
+		{[]Option{WithSessionTimeout(3 * s)}, 4 * s, 2 * s},
+		{[]Option{WithSessionTimeout(4 * s)}, 6 * s, 3 * s},
+		// two ticks of one second, or a shortest timeout of one tick
+		{[]Option{WithSessionTimeout(s)}, 2 * s, 2 * s},
+		{[]Option{WithSessionTimeout(60 * s)}, 20 * s, 2 * s},
+		{[]Option{WithSessionTimeout(4 * s), WithServerTick(s)}, 6 * s, s},
+	} {
+		o := defaultOptions()
+		for _, opt := range tt.opts {
+			assert.NoError(t, opt(&o))
+		}
+		p := o.decide(tt.granted, false)
+		assert.Equal(t, tt.tick, p.rule.Tick)
+	}
+}
+
+// What work has to stop in: a tenth of the session timeout or a second, whichever is less, under every rule,
+// whether the servers expire the session or the client closes it.
+func TestTheTimeToStopIn(t *testing.T) {
+	for _, tt := range []struct{ timeout, bound, heartbeat, grace time.Duration }{
+		{50 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond},
+		{4 * time.Second, 400 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond},
+		{10 * time.Second, time.Second, 250 * time.Millisecond, time.Second},
+		{time.Minute, time.Second, 250 * time.Millisecond, time.Second},
+	} {
+		o := defaultOptions()
+		bound := o.decide(tt.timeout, true).rule
+		assert.Equal(t, tt.bound, bound.Margin)
+		o.rule, o.tick = RuleHeartbeat, tt.timeout/4
+		beats := o.decide(tt.timeout, false).rule
+		assert.Equal(t, tt.heartbeat, beats.Margin)
+		assert.GreaterOrEqual(t, beats.Margin+beats.Jitter, min(tt.timeout/10, time.Second))
+		assert.Equal(t, tt.grace, o.grace(tt.timeout, wire.ErrLapsed))
+		assert.Equal(t, tt.heartbeat, o.grace(tt.timeout, wire.ErrExpired), "others have the locks already")
+		o.margin, o.fenceGrace = 3*time.Millisecond, 7*time.Millisecond
+		assert.Equal(t, 3*time.Millisecond, o.decide(tt.timeout, true).rule.Margin)
+		assert.Equal(t, 7*time.Millisecond, o.grace(tt.timeout, nil))
+	}
+}
+
+func TestStandsAlone(t *testing.T) {
+	reply := func(data string) wire.Reply {
+		return wire.Reply{Body: jute.Marshal(&jute.GetDataResponse{Data: []byte(data)})}
+	}
+	for _, tt := range []struct {
+		r    wire.Reply
+		want wire.Verdict
+	}{
+		{reply(""), wire.Alone},
+		{reply("version=0"), wire.Alone},
+		{reply("server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=100000000"), wire.Member},
+		{reply("version=0\n server.5=x"), wire.Member},
+		{wire.Reply{Code: jute.CodeNoAuth}, wire.Member},
+		{wire.Reply{Code: jute.CodeNoNode}, wire.Member},
+		{wire.Reply{Code: jute.CodeUnimplemented}, wire.Member},
+		{wire.Reply{Body: []byte{1}}, wire.Member},
+		{wire.Reply{Code: jute.CodeThrottledOp}, wire.Later},
+		{wire.Reply{Code: jute.CodeRequestTimeout}, wire.Later},
+		{wire.Reply{Code: jute.CodeOperationTimeout}, wire.Later},
+		{wire.Reply{Code: jute.CodeConnectionLoss}, wire.Later},
+		{wire.Reply{Code: jute.CodeSessionMoved}, wire.Later},
+		{wire.Reply{Err: wire.ErrConnectionLost}, wire.Later},
+	} {
+		assert.Equal(t, tt.want, standsAlone(tt.r), "%+v", tt.r)
+	}
+}
+
+func TestFailure(t *testing.T) {
+	one := func(op, err int32) jute.MultiResult { return jute.MultiResult{Op: op, Err: err} }
+	reply := func(code int32, res ...jute.MultiResult) wire.Reply {
+		return wire.Reply{Code: code, Body: jute.Marshal(&jute.MultiResponse{Results: res})}
+	}
+	for _, tt := range []struct {
+		r     wire.Reply
+		index int
+		code  int32
+	}{
+		{reply(0, one(jute.OpCheck, 0)), -1, 0},
+		{reply(-101, one(-1, 0), one(-1, -101), one(-1, -2)), 1, -101},
+		{reply(0, one(-1, -101), one(-1, -2)), 0, -101}, // however the server fills the header
+		{wire.Reply{Code: -127}, -1, -127},
+		{wire.Reply{Code: -6, Body: []byte{1, 2}}, -1, -6},
+		{wire.Reply{Err: wire.ErrNotSent}, 0, 0},
+	} {
+		index, code := failure(tt.r)
+		assert.Equal(t, tt.index, index)
+		assert.Equal(t, tt.code, code)
+	}
+}
+
+func TestBatches(t *testing.T) {
+	var holds []*Hold
+	for range 2*beatNodes + 1 {
+		holds = append(holds, &Hold{path: "/a"})
+	}
+	assert.Len(t, batches(holds), 3)
+	assert.Empty(t, batches(nil))
+
+	holds[0].unlisted = true
+	assert.Equal(t, [][]*Hold{nil}, batches(holds[:1]), "the root instead")
+	assert.Equal(t, [][]*Hold{{holds[1]}}, batches(holds[:2]))
+
+	long := string(make([]byte, beatBytes/2))
+	assert.Len(t, batches([]*Hold{{path: long}, {path: long}, {path: long}}), 3)
+}

@@ -1,0 +1,200 @@
+package framework
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/retry"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestParseEnsembleConfig(t *testing.T) {
+	c := parseEnsembleConfig([]byte("server.3=zk3:2888:3888:observer;0.0.0.0:2181\n" +
+		"server.1=ZK1:2888:3888:participant;2181\r\n" +
+		"server.2=zk2:2888:3888;client2:2182\n" +
+		"server.4=[::1]:2888:3888:participant;[2001:db8::4]:2181\n" +
+		"server.5=[2001:db8::5]:2888:3888:participant;[::]:2181\n" +
+		"server.6=a:2888:3888|b:2889:3889:OBSERVER;2181\n" +
+		"server.7=zk7:2888:3888:participant\n" +
+		"group.1=1:2:3\nweight.1=1\nserver.x=foo\nserver.9\nnonsense\n= \nserver.8=\nserver.10=h:1:2;99999\n" +
+		"version=1000000a0"))
+	assert.Equal(t, int64(0x1000000a0), c.Version)
+	type short struct {
+		id           int64
+		host, client string
+		observer     bool
+	}
+	var got []short
+	for _, m := range c.Members {
+		got = append(got, short{m.ID, m.Host, m.ClientAddress, m.Observer})
+	}
+	assert.Equal(t, []short{
+		{1, "ZK1", "zk1:2181", false}, {2, "zk2", "client2:2182", false}, {3, "zk3", "zk3:2181", true},
+		{4, "::1", "[2001:db8::4]:2181", false},
+		{5, "2001:db8::5", "[2001:db8::5]:2181", false}, {6, "a", "a:2181", true}, {7, "zk7", "", false},
+		{8, "", "", false}, {10, "h", "", false},
+	}, got)
+	assert.Equal(t, "zk2:2888:3888;client2:2182", c.Members[1].Spec)
+	assert.Equal(t, []string{"[2001:db8::4]:2181", "[2001:db8::5]:2181", "a:2181", "client2:2182", "zk1:2181",
+		"zk3:2181"}, c.ClientAddresses())
+	assert.Empty(t, parseEnsembleConfig(nil).Members)
+	assert.Empty(t, parseEnsembleConfig(nil).ClientAddresses())
+}
+
+// What is taken from a configuration can be connected to, and is understood the same way when it is written
+// again.
+func FuzzConfigOfAnEnsemble(f *testing.F) {
+	for _, s := range []string{ensemble, "server.1=[::;[:1",
+		"server.1=[::1]:1:2|b:1:2:observer;[2001:db8::4]:2181\nversion=5", "server.1=a:1:2;[fe80::1%\x1b]:1",
+		"server.-9223372036854775808=a\u202e:1:2;1\nserver.9223372036854775807=b:1:2;::ffff:0.0.0.0:99999\r\n",
+		"server.1=" + strings.Repeat("a.", 200) + ":1:2;0"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := parseEnsembleConfig(data)
+		require.LessOrEqual(t, len(c.Members), maxMembers)
+		require.True(t, slices.IsSortedFunc(c.Members, func(a, b EnsembleMember) int {
+			return cmp.Compare(a.ID, b.ID)
+		}))
+		if err := c.Validate(); err != nil {
+			require.ErrorIs(t, err, ErrInvalidEnsembleConfig)
+			require.Less(t, len(err.Error()), 1000)
+			require.False(t, strings.ContainsFunc(err.Error(), notPrinted), "%q", err)
+		}
+		var again strings.Builder
+		for i, addr := range c.ClientAddresses() {
+			require.Less(t, len(addr), maxHost+10)
+			server, why := parseServer(addr)
+			require.Empty(t, why, "%q", addr)
+			require.Equal(t, addr, server)
+			host, _, err := net.SplitHostPort(addr)
+			require.NoError(t, err)
+			name, ok := hostName(host)
+			require.True(t, ok)
+			require.Equal(t, host, name)
+			fmt.Fprintf(&again, "server.%d=m:1:2:participant;%s\n", i, addr)
+		}
+		same := parseEnsembleConfig([]byte(again.String()))
+		require.NoError(t, same.Validate())
+		require.Equal(t, c.ClientAddresses(), same.ClientAddresses())
+	})
+}
+
+func TestConfigurationsThatAreRefused(t *testing.T) {
+	for in, says := range map[string]string{
+		"server.1=a:1:2;0": `member 1: "0" is not a port`, "server.10=h:1:2;99999": "is not a port",
+		"server.1=a:1:2;b c:1":          `"b c" is not a host`,
+		"server.1=a:1:2;[::1%25eth0]:1": "is not a host", "server.1=a:1:2;[b]:1": "is not an address",
+		"server.1=a\x1b:1:2;1": `"a\x1b" is not a host`,
+		"server.1=:1:2;1":      `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) +
+			"y:1": "is not a host", strings.Repeat("x", maxConfig+1): "bytes",
+		strings.Repeat("server.1=a:1:2\n", maxMembers+1): "more than 1000 members",
+	} {
+		err := parseEnsembleConfig([]byte(in)).Validate()
+		assert.ErrorIs(t, err, ErrInvalidEnsembleConfig)
+		assert.ErrorContains(t, err, says)
+		assert.Less(t, len(err.Error()), 300)
+	}
+	for _, in := range []string{"", ensemble, "server.1=a:1:2", "server.8=", "server.1=a:1:2;[::]:1",
+		"server.1=a_b.c.:1:2;1", "server.1=a:1:2;0:0:0:0:0:0:0:0:2181",
+		strings.Repeat("server.1=a:1:2\n", maxMembers)} {
+		assert.NoError(t, parseEnsembleConfig([]byte(in)).Validate(), in)
+	}
+	extremes := parseEnsembleConfig([]byte("server.9223372036854775807=a\n" +
+		"server.-9223372036854775808=b\nserver.0=c"))
+	assert.Equal(t, []string{"b", "c", "a"}, []string{extremes.Members[0].Host, extremes.Members[1].Host,
+		extremes.Members[2].Host})
+}
+
+func TestGetConfig(t *testing.T) {
+	bubbleOf(t, zktest.Config{EnsembleConfig: ensemble}, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		var stat Stat
+		config, err := c.UsingNamespace("team").GetConfig().StoringStatIn(&stat).ForEnsemble(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, int64(0x100000000), config.Version)
+		assert.Equal(t, []string{"a:2181", "b:2181"}, config.ClientAddresses())
+		assert.Equal(t, ensemble, string(config.Data))
+		assert.Equal(t, int32(len(ensemble)), stat.DataLength)
+
+		_, watch, err := c.UsingNamespace("team").GetConfig().WithWatch().ForEnsemble(ctx)
+		require.NoError(t, err)
+		require.NoError(t, srv.Set("/zookeeper/config", []byte("version=5")))
+		assert.Equal(t, Event{Type: EventNodeDataChanged, Path: "/zookeeper/config"}, <-watch.C)
+		r, err := c.GetConfig().InBackground().ForEnsemble(ctx).Wait(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, int64(5), r.Config.Version)
+	})
+}
+
+func TestReconfig(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		member := "server.4=h:2888:3888:participant;2181"
+		_, err := c.Reconfig().Joining(member).ForEnsemble(ctx)
+		assert.ErrorIs(t, err, ErrReconfigDisabled)
+		assert.EqualError(t, err, "reconfig: reconfiguration is disabled")
+		_, err = c.Reconfig().Leaving("4").InBackground().ForEnsemble(ctx).Wait(ctx)
+		assert.ErrorIs(t, err, ErrReconfigDisabled)
+
+		for _, bad := range []ReconfigBuilder{
+			c.Reconfig(), c.Reconfig().FromConfig(3), c.Reconfig().Joining("h:2888:3888"),
+			c.Reconfig().WithNewMembers("server.1="),
+			c.Reconfig().Leaving("server.4"), c.Reconfig().Leaving(""),
+			c.Reconfig().WithNewMembers(member).Joining(member),
+			c.Reconfig().WithNewMembers(member).Leaving("1"), c.Reconfig().Joining(member + "," + member),
+			c.Reconfig().WithNewMembers(member + "\n" + member),
+		} {
+			_, err := bad.ForEnsemble(ctx)
+			assert.ErrorIs(t, err, ErrBadArguments)
+		}
+		for code, want := range map[zktest.Error]error{
+			zktest.Error(jute.CodeReconfigInProgress): ErrReconfigInProgress,
+			zktest.Error(jute.CodeNewConfigNoQuorum):  ErrNewConfigNoQuorum, zktest.ErrBadVersion: ErrBadVersion} {
+			srv.Inject(zktest.Fault{Op: "reconfig", Action: zktest.ReplyError, Err: code})
+			_, err := c.Reconfig().Joining(member).FromConfig(7).ForEnsemble(ctx)
+			assert.ErrorIs(t, err, want)
+		}
+		srv.ResetCounts()
+		srv.Inject(zktest.Fault{Op: "reconfig", Action: zktest.LoseReply})
+		_, err = c.Reconfig().Joining(member).ForEnsemble(ctx)
+		assert.ErrorIs(t, err, ErrConnectionLoss)
+		assert.Equal(t, 1, srv.Counts()["reconfig"], "not repeated: it could undo what others have done since")
+		srv.Inject(zktest.Fault{Op: "reconfig", Action: zktest.ReplyError, Err: zktest.ErrUnimplemented})
+		_, err = c.Reconfig().Joining(member).ForEnsemble(ctx)
+		assert.ErrorIs(t, err, ErrUnimplemented, "as a standalone server that allows it says")
+	}, WithRetry(retry.RetryNTimes{Retries: 2}))
+}
+
+// The server tells the two forms apart by null, which is not the empty string.
+func TestReconfigOnTheWire(t *testing.T) {
+	c := &Client{core: &core{}}
+	frame := func(b ReconfigBuilder) string {
+		op := b.operation()
+		require.NoError(t, op.fault)
+		return hex.EncodeToString(op.request(nil).Body)
+	}
+	const null, any = "ffffffff", "ffffffffffffffff"
+	assert.Equal(t, "00000015"+hex.EncodeToString([]byte("server.1=a,server.2=b"))+"00000003"+
+		hex.EncodeToString([]byte("3,4"))+null+any,
+		frame(c.Reconfig().Joining("server.1=a").Joining("server.2=b").Leaving("3", "4")))
+	assert.Equal(t, null+null+"00000015"+hex.EncodeToString([]byte("server.1=a\nserver.2=b"))+"0000000000000007",
+		frame(c.Reconfig().WithNewMembers("server.1=a", "server.2=b").FromConfig(7)))
+
+	r, err := c.Reconfig().Leaving("2").operation().decode(0,
+		jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble), Stat: jute.Stat{Version: 3}}))
+	require.NoError(t, err)
+	assert.Len(t, r.Config.Members, 2)
+	assert.Equal(t, int32(3), r.Stat.Version)
+	_, err = c.Reconfig().Leaving("2").operation().decode(0, []byte{1})
+	assert.ErrorIs(t, err, ErrMalformedReply)
+}

@@ -1,0 +1,69 @@
+package framework
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/zktest"
+)
+
+// An answer above the limit is an error of its own operation, once, and of nothing else: the connection
+// stays, and so does what is held.
+func TestAnAnswerAboveTheLimitFailsItsOperationOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		for i := range 3 {
+			make1(t, c, fmt.Sprintf("/tree/%d", i), string(bytes.Repeat([]byte{'x'}, 900<<10)))
+		}
+		for i := range 10 {
+			make1(t, c, fmt.Sprintf("/small/%d", i), "")
+		}
+		before := srv.Counts()["createSession"]
+		reads := []Read{ReadData("/tree/0"), ReadData("/tree/1"), ReadData("/tree/2")}
+		_, err := c.MultiRead().ForReads(ctx, reads...)
+		require.ErrorIs(t, err, ErrReplyTooLarge)
+		assert.ErrorContains(t, err, "WithMaxReply")
+		assert.ErrorContains(t, err, "at most 1052671")
+		assert.NotErrorIs(t, err, ErrConnectionLoss)
+		assert.NotErrorIs(t, err, ErrOutcomeUnknown, "it was a read")
+		assert.Equal(t, 1, srv.Counts()["multiRead"], "the retry policy is not asked")
+
+		data, err := c.GetData().ForPath(ctx, "/tree/0")
+		require.NoError(t, err)
+		assert.Len(t, data, 900<<10)
+		var walked []string
+		for n, err := range c.Walk().ForPath(ctx, "/tree") { // which asks for them all at once
+			require.NoError(t, err)
+			walked = append(walked, n.Path)
+		}
+		assert.Equal(t, []string{"/tree", "/tree/0", "/tree/1", "/tree/2"}, walked)
+		assert.Equal(t, before, srv.Counts()["createSession"], "one connection for all of it")
+	}, WithMaxReply(1024))
+}
+
+// What a client can write it can read.
+func TestTheLimitOfAnswersIsNoLowerThanThatOfRequests(t *testing.T) {
+	bubbleOf(t, zktest.Config{MaxFrame: 4 << 20}, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := context.WithoutCancel(t.Context())
+		_, err := c.Create().ForPath(ctx, "/a", nil)
+		require.NoError(t, err)
+		_, err = c.SetData().ForPath(ctx, "/a", make([]byte, 4<<20-22))
+		require.NoError(t, err)
+		data, err := c.GetData().ForPath(ctx, "/a")
+		require.NoError(t, err)
+		assert.Len(t, data, 4<<20-22)
+	}, WithMaxFrame(4<<20), WithMaxReply(1<<20))
+}
+
+// What no server says is an error with a name in what is told of the connection's end.
+func TestAServerThatDoesNotKeepToTheProtocolHasAnErrorWithAName(t *testing.T) {
+	err := refusal(fmt.Errorf("%w: an answer to nothing", wire.ErrProtocol))
+	assert.ErrorIs(t, err, ErrMalformedReply)
+	assert.ErrorContains(t, err, "an answer to nothing")
+}

@@ -1,0 +1,230 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/internal/chance"
+)
+
+const (
+	// maxCleanups bounds the memory of clean-ups, maxCleaners their goroutines.
+	maxCleanups = 1 << 16
+	maxCleaners = 32
+
+	minCleanupPause = 100 * time.Millisecond
+	maxCleanupPause = 10 * time.Second
+)
+
+// cleanup is something to be removed: a node, or, with a guid, the protected node of a create whose outcome
+// is unknown.
+type cleanup struct {
+	path     string // full path of the node; with a guid, of the parent
+	version  int32
+	children bool
+	guid     string
+	origin   *epoch // with a guid: where the create ran
+	bound    *epoch // the epoch with which the node goes; nil if it stays
+}
+
+// job is a clean-up that is being tried.
+type job struct {
+	cleanup
+	tries int
+	lost  time.Time // when origin was first seen to be over
+}
+
+// cleanups remove what callers have left behind (promise P3): guaranteed deletes that failed, and the nodes
+// of protected creates that nobody waits for any more. They never use a caller's context. While there is no
+// connection their requests wait in the session's queue, so that they are among the first on the next one;
+// failures are repeated with a growing pause.
+type cleanups struct {
+	workers *workers
+	current func() *epoch
+	log     *slog.Logger
+	chance  *chance.Source
+
+	mu      sync.Mutex           // guards the fields below
+	pending map[cleanup]struct{} // queued and running
+	awaited int                  // answers that may become clean-ups: their callers have left
+	ready   []*job
+	running int           // goroutines
+	idle    chan struct{} // closed when nothing is pending or awaited; nil if nobody waits for that
+}
+
+// PendingCleanups returns how many removals the client still owes, or may owe: guaranteed deletes that
+// failed, and protected creates whose caller has left, also while their answers are still to come. For
+// metrics.
+func (c *Client) PendingCleanups() int {
+	if c.none() {
+		return 0
+	}
+	q := &c.core.ops.cleanups
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pending) + q.awaited
+}
+
+// expect counts the answers that are to come.
+func (q *cleanups) expect(more int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.awaited += more
+	q.rest()
+}
+
+// rest wakes drain if nothing is left to do. mu is held.
+func (q *cleanups) rest() {
+	if len(q.pending)+q.awaited == 0 && q.idle != nil {
+		close(q.idle)
+		q.idle = nil
+	}
+}
+
+// add takes a clean-up; ErrCleanupFull if there are too many. It does not block.
+func (q *cleanups) add(t cleanup) error {
+	if q.workers.ctx.Err() != nil {
+		return nil // closed: there is nobody left to do it
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, known := q.pending[t]; known {
+		return nil
+	}
+	if len(q.pending) >= maxCleanups {
+		q.log.Warn("too many clean-ups pending, one is dropped", "path", t.path)
+		return ErrCleanupFull
+	}
+	q.pending[t] = struct{}{}
+	q.more(&job{cleanup: t})
+	return nil
+}
+
+// more takes jobs that are due, and starts another goroutine if there may be one. mu is held.
+func (q *cleanups) more(due ...*job) {
+	q.ready = append(q.ready, due...)
+	if q.running < maxCleaners && q.workers.ctx.Err() == nil {
+		q.running++
+		q.workers.spawn(q.work)
+	}
+}
+
+// work runs jobs until none is due.
+func (q *cleanups) work() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for ctx := q.workers.ctx; len(q.ready) > 0 && ctx.Err() == nil; {
+		b := q.ready[0]
+		if q.ready = q.ready[1:]; len(q.ready) > 0 {
+			q.more()
+		}
+		q.mu.Unlock()
+		pause, again := q.run(ctx, b)
+		q.mu.Lock()
+		if again {
+			time.AfterFunc(pause, func() {
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				q.more(b)
+			})
+		} else {
+			delete(q.pending, b.cleanup)
+			q.rest()
+		}
+	}
+	q.running--
+}
+
+// run tries a job once, and says whether and when to try again.
+func (q *cleanups) run(ctx context.Context, b *job) (pause time.Duration, again bool) {
+	e := b.bound
+	if e == nil {
+		e = q.current()
+	}
+	if e == nil || b.bound != nil && e.ctx.Err() != nil {
+		return 0, false // the client is closed, or the node is gone with its session
+	}
+	var err error
+	if b.guid == "" {
+		err = q.remove(ctx, e, b.cleanup)
+	} else if pause, again, err = q.search(ctx, e, b); err == nil {
+		return pause, again
+	}
+	ev := removalEventOf(err)
+	if errors.Is(err, ErrClosed) || ctx.Err() != nil {
+		ev = removalVoid
+	}
+	switch _, action := removalOwed.next(ev); action {
+	case removalRetry:
+		pause = min(minCleanupPause<<min(b.tries, 10), maxCleanupPause)
+		b.tries++
+		return q.chance.UpTo(pause), true
+	case removalWarn:
+		q.log.Warn("clean-up refused, the node stays", "path", b.path, "guid", b.guid, "err", err)
+	}
+	return 0, false
+}
+
+// remove deletes a node, and what is below it if asked.
+func (q *cleanups) remove(ctx context.Context, e *epoch, t cleanup) (err error) {
+	for range rounds {
+		if err = send(ctx, e, deleteCall(t.path, t.version)); !errors.Is(err, ErrNotEmpty) || !t.children {
+			return err
+		}
+		if err = deleteChildren(ctx, e, t.path, patient); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// search removes the node of a create with an unknown outcome. A list without it is the end in the epoch of
+// the create. In a later one the request may still be under way to a member of the ensemble, until that
+// session is certainly gone.
+func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (time.Duration, bool, error) {
+	if b.lost.IsZero() && b.origin.ctx.Err() != nil {
+		b.lost = time.Now()
+	}
+	began := time.Now()
+	found, err := search(ctx, e, b.path, b.guid, patient)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, path := range found {
+		if err := send(ctx, e, deleteCall(path, -1)); unlessNoNode(err) != nil {
+			return 0, false, err
+		}
+	}
+	if e == b.origin || len(found) > 0 {
+		return 0, false, nil
+	}
+	left := b.lost.Add(2 * b.origin.wire.Timeout()).Sub(began)
+	return left, left > 0, nil
+}
+
+// drain waits until nothing is pending, or ctx ends, or there is no connection, or no session any more, with
+// which anything could be done.
+func (q *cleanups) drain(ctx context.Context) {
+	e := q.current()
+	if e == nil || !e.wire.Connected() {
+		return
+	}
+	q.mu.Lock()
+	if len(q.pending)+q.awaited == 0 {
+		q.mu.Unlock()
+		return
+	}
+	if q.idle == nil {
+		q.idle = make(chan struct{})
+	}
+	idle := q.idle
+	q.mu.Unlock()
+	select {
+	case <-idle:
+	case <-e.ctx.Done():
+	case <-ctx.Done():
+	}
+}

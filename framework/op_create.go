@@ -1,0 +1,304 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// CreateResult is what Create returns in the background.
+type CreateResult struct {
+	// Path is that of the node made: with the protection prefix and the sequence number.
+	Path string
+	Stat Stat
+}
+
+// CreateBuilder creates a node. It is a value: each method returns a changed copy, in any order.
+type CreateBuilder struct {
+	c          *Client
+	node       node
+	parents    bool
+	parentMode CreateMode
+	toParents  bool
+	protection bool
+	orSet      bool
+	orSetVer   int32
+	again      bool
+	stat       *Stat
+}
+
+// Create begins to create a node, a persistent one unless told otherwise. Corresponds to Curator's create.
+func (c *Client) Create() CreateBuilder { return CreateBuilder{c: c, orSetVer: -1} }
+
+// WithMode says what kind of node.
+func (b CreateBuilder) WithMode(mode CreateMode) CreateBuilder { b.node.mode = mode; return b }
+
+// WithTTL says how long a node of a TTL mode lives after its last change. Whole milliseconds.
+func (b CreateBuilder) WithTTL(ttl time.Duration) CreateBuilder { b.node.ttl = ttl; return b }
+
+// WithACL gives the node's ACL. Default: what the client's ACL provider says.
+func (b CreateBuilder) WithACL(acl ...ACL) CreateBuilder {
+	b.node.acl = append([]ACL{}, acl...)
+	return b
+}
+
+// ApplyToParents gives the ACL of WithACL to parents that are created, too.
+func (b CreateBuilder) ApplyToParents() CreateBuilder { b.toParents = true; return b }
+
+// CreatingParentsIfNeeded makes missing parents, as persistent nodes without data. The node is tried first:
+// if the parents exist it costs nothing.
+func (b CreateBuilder) CreatingParentsIfNeeded() CreateBuilder {
+	b.parents, b.parentMode = true, Persistent
+	return b
+}
+
+// CreatingParentContainersIfNeeded makes missing parents, as containers: the server removes them when their
+// last child has gone. If it does so between the making of the parent and that of the node, the parents are
+// made again, up to a limit.
+func (b CreateBuilder) CreatingParentContainersIfNeeded() CreateBuilder {
+	b.parents, b.parentMode = true, Container
+	return b
+}
+
+// WithProtection puts "_c_", a new UUID and "-" in front of the node's name. With that a create whose reply
+// is lost is found again: it is neither made twice nor left behind. If the caller's context has ended
+// meanwhile, or the operation has finally failed, the client removes the node in the background, for as long
+// as it takes.
+//
+// Corresponds to Curator's withProtection, to the letter of the name.
+func (b CreateBuilder) WithProtection() CreateBuilder { b.protection = true; return b }
+
+// OrSetData sets the data of a node that exists already, instead of failing with ErrNodeExists.
+func (b CreateBuilder) OrSetData() CreateBuilder { return b.OrSetDataVersion(-1) }
+
+// OrSetDataVersion is OrSetData for a node of this version only; ErrBadVersion otherwise. -1 is any version,
+// less is ErrBadArguments.
+func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
+	b.orSet, b.orSetVer = true, version
+	return b
+}
+
+// Idempotent forgives what an earlier try of this same call may have done. When a try's reply was lost and
+// the repeat meets ErrNodeExists, the node is read. If it is as that try would have left it (new since the
+// call began, version 0, the same data, of this session if the mode is Ephemeral), that is the result.
+// Otherwise the error is the one of an unknown outcome, as without Idempotent. A node that was there before
+// is ErrNodeExists, whatever is in it: of several clients that create one node, one succeeds. (Somebody else
+// may create the very same node while the reply is lost, or so shortly before the call that this client had
+// not heard of it. To tell that apart, put the client's name into the data, or use WithProtection.) It needs
+// the right to read the node.
+//
+// With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential create needs
+// WithProtection instead, which makes any create idempotent within its session.
+//
+// Curator's idempotent takes any node with the same data for success, whoever made it and when.
+func (b CreateBuilder) Idempotent() CreateBuilder { b.again = true; return b }
+
+// Compressed packs the data with the client's compression provider, gzip unless told otherwise.
+func (b CreateBuilder) Compressed() CreateBuilder { b.node.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b CreateBuilder) Uncompressed() CreateBuilder { b.node.pack = packNo; return b }
+
+// StoringStatIn has the node's Stat written to stat when the operation succeeds.
+func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; return b }
+
+// ForPath creates the node and returns its path, which differs from the one given with protection and in
+// sequential modes. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is
+// missing; ErrNoChildrenForEphemerals; and those of every operation.
+//
+// It is repeated as the retry policy says. What happens after an unknown outcome (a connection lost before
+// the reply) depends:
+//   - With protection the node is looked for. In the same session the answer is certain; an ephemeral node of
+//     a session that was lost meanwhile is not ours any more, and a new one is made.
+//   - Without protection a sequential create is not repeated, because nothing could tell the second node from
+//     the first: the error is ErrConnectionLoss, and there may be a node.
+//   - Any other is repeated, since there cannot be two of one name. When the repeat meets ErrNodeExists, that
+//     may be our own node or somebody else's: the error is ErrConnectionLoss, too. (Curator says NodeExists.)
+//     With OrSetData it is just set, with Idempotent it is read first.
+func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
+	r, err := foreground(ctx, b.c, b.operation(path, data))
+	return r.Path, err
+}
+
+// InBackground makes the terminal return at once. A protected create whose reply is lost is looked for when
+// the same session is connected again, and made once more if it is not there.
+func (b CreateBuilder) InBackground() BackgroundWithData[CreateBuilder, CreateResult] {
+	return BackgroundWithData[CreateBuilder, CreateResult]{b}
+}
+
+func (b CreateBuilder) client() *Client { return b.c }
+
+// fault returns what is wrong with the create of a node at path.
+func (b CreateBuilder) fault(path string) error {
+	if err := b.node.fault(); err != nil {
+		return err
+	}
+	switch {
+	case b.toParents && b.node.acl == nil:
+		return badArguments("ApplyToParents needs WithACL")
+	case b.orSet && b.orSetVer < -1:
+		return badArguments("OrSetDataVersion(%d): a version counts from 0; -1 is any", b.orSetVer)
+	case b.protection && strings.HasSuffix(path, "/"):
+		return badArguments("WithProtection needs a name to put its prefix in front of")
+	case b.again && b.node.mode.sequential() && !b.protection:
+		return badArguments("Idempotent cannot tell sequential nodes apart; use WithProtection")
+	}
+	return nil
+}
+
+func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResult] {
+	full, err := b.c.fullPathOf(path, b.node.mode.sequential())
+	if err == nil {
+		err = b.fault(path)
+	}
+	if err == nil {
+		data, err = b.c.outgoing(full, data, b.node.pack)
+	}
+	o := &operation[CreateResult]{name: "create", path: path, fault: err, write: true}
+	if err != nil {
+		return o
+	}
+	o.parent = zkpath.Parent(full)
+	cr := &creation{b, full, data}
+	o.request, o.decode, o.after = cr.request, cr.decode, cr.after
+	switch {
+	case b.c.view.isChroot(full): // there or not, it is not made
+		o.parent, o.write = full, false
+		o.request = func(*epoch) *wire.Call { return existsCall(full) }
+		o.decode = func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
+	case b.protection:
+		p := &protected{creation: cr, guid: zkpath.NewGUID()}
+		o.request, o.doubt, o.debt = p.request, doubtSearches, p
+	case b.node.mode.sequential():
+		o.doubt = doubtEnds
+	default:
+		if !b.orSet {
+			o.ambiguous = []error{ErrNodeExists}
+		}
+		if b.again {
+			o.doubt = doubtCompares
+		}
+	}
+	return o
+}
+
+// creation is a create of one node.
+type creation struct {
+	CreateBuilder
+	full string
+	data []byte
+}
+
+func (cr *creation) request(*epoch) *wire.Call {
+	return single(cr.node.request(cr.c, cr.full, cr.data))
+}
+
+func (cr *creation) decode(_ int64, body []byte) (r CreateResult, err error) {
+	var res jute.Create2Response
+	if err := decode(body, &res); err != nil {
+		return r, err
+	}
+	return cr.result(res.Path, Stat(res.Stat)), nil
+}
+
+func (cr *creation) result(full string, stat Stat) CreateResult {
+	store(cr.stat, stat)
+	return CreateResult{cr.c.userPath(full), stat}
+}
+
+// after says what helps: to make parents, to set the data of a node that exists, to look whose node it is.
+func (cr *creation) after(err error) step[CreateResult] {
+	switch {
+	case errors.Is(err, ErrNodeExists) && cr.orSet:
+		return cr.set
+	case errors.Is(err, errAmbiguous) && cr.again:
+		return func(ctx context.Context, r *run[CreateResult]) (CreateResult, bool, error) {
+			v, _, err := cr.compare(ctx, r, err, func(stat Stat) bool { return cr.made(stat, r) })
+			return v, false, err
+		}
+	case errors.Is(err, ErrNoNode) && (cr.parents || cr.c.view.namespace != ""):
+		return func(ctx context.Context, r *run[CreateResult]) (v CreateResult, again bool, _ error) {
+			again, failed := cr.mkdirs(ctx, r.e)
+			if failed == nil && !again {
+				failed = err
+			}
+			return v, again, failed
+		}
+	}
+	return nil
+}
+
+// mkdirs makes the parents, or the namespace's root if it is that which was missing. again is false if
+// nothing was.
+func (cr *creation) mkdirs(ctx context.Context, e *epoch) (again bool, err error) {
+	c, parent := cr.c, zkpath.Parent(cr.full)
+	if !cr.parents {
+		made, err := c.root(ctx, e)
+		return made || err == nil && parent == c.view.prefix(), err
+	}
+	p := parents{mode: cr.parentMode}
+	if cr.toParents {
+		p.acl = cr.node.acl
+	}
+	if cr.parentMode != Container { // the root is a container, whatever the parents below are
+		if _, err := c.root(ctx, e); err != nil {
+			return false, err
+		}
+	}
+	_, err = c.mkdirs(ctx, e, parent, p)
+	return err == nil, err
+}
+
+// set is what OrSetData does with a node that exists. An unknown outcome of it is one of the whole create,
+// whatever comes of later tries.
+func (cr *creation) set(ctx context.Context, r *run[CreateResult]) (v CreateResult, again bool, err error) {
+	var res jute.StatResponse
+	err = ask(ctx, r.e, cr.c.expiring(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)
+	if errors.Is(err, ErrOutcomeUnknown) {
+		r.unknown = r.e
+	}
+	switch {
+	case err == nil:
+		return cr.result(cr.full, Stat(res.Stat)), false, nil
+	case errors.Is(err, ErrNoNode): // deleted in between: it can be created now
+		return v, true, nil
+	case !errors.Is(err, ErrBadVersion) || r.unknown == nil:
+		return v, false, err
+	case cr.again:
+		v, there, err := cr.compare(ctx, r, &ambiguousError{ErrBadVersion, err}, func(stat Stat) bool {
+			return stat.Version == cr.orSetVer+1 && stat.Mzxid > r.before || cr.made(stat, r)
+		})
+		if !there {
+			return v, true, nil
+		}
+		return v, false, err
+	}
+	return v, false, &ambiguousError{ErrBadVersion, err}
+}
+
+func (cr *creation) compare(
+	ctx context.Context, r *run[CreateResult], met error, ours func(Stat) bool,
+) (v CreateResult, there bool, _ error) {
+	stat, there, err := cr.c.compare(ctx, r.e, cr.full, cr.data, met, ours)
+	if err == nil {
+		v = cr.result(cr.full, stat)
+	}
+	return v, there, err
+}
+
+// made says whether a node's Stat is that of one which this create may have made in the session of r.
+func (cr *creation) made(stat Stat, r *run[CreateResult]) bool {
+	owner := int64(0)
+	if cr.node.mode.ephemeral() {
+		owner = r.e.wire.ID()
+	}
+	return stat.Version == 0 && stat.Czxid > r.before && stat.EphemeralOwner == owner
+}
+
+// single makes a request of one operation.
+func single(op jute.MultiOp) *wire.Call { return newCall(op.Op, op.Request) }

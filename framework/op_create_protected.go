@@ -1,0 +1,249 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// nodeState is what is known of the node of a protected create.
+type nodeState int8
+
+const (
+	nodeAbsent          nodeState = iota // nothing is under way that could make it
+	nodeSent                             // the create is under way
+	nodeUnknown                          // the create's outcome is unknown
+	nodeSought                           // it is looked for, in the session of the create
+	nodeSoughtElsewhere                  // it is looked for, in a later session
+	nodeTaken                            // it is the caller's
+	nodeUnwanted                         // the create is under way, and its caller has left
+	nodeOver                             // nobody wants it any more
+)
+
+type nodeEvent int8
+
+const (
+	createSent    nodeEvent = iota
+	createDone              // answered: the node was made
+	createRefused           // answered: it was not
+	createLost              // the outcome is unknown
+	tryHere                 // another try, in the session of the last one
+	tryElsewhere            // another try, in a later session
+	tryAfterEnd             // another try, in a later session: an ephemeral node goes with the session before
+	nodeFound
+	nodeNotFound
+	searchFailed
+	callerLeft
+	createFailed // the operation ends with an error
+)
+
+type nodeAction int8
+
+const (
+	nodeNoAction    nodeAction = iota
+	nodeSearch                 // look for the node
+	nodeRename                 // go on with another name: the node of this one is not ours
+	nodeLeaveRename            // the same, and let the clean-ups look for the node of this name
+	nodeLeaveSearch            // let the clean-ups look for the node
+	nodeLeave                  // let the clean-ups remove the node
+)
+
+// nodeMoves are the transitions of a protected create. What is not there changes nothing.
+var nodeMoves = map[when[nodeState, nodeEvent]]then[nodeState, nodeAction]{
+	{nodeAbsent, createSent}:            {nodeSent, nodeNoAction},
+	{nodeAbsent, createFailed}:          {nodeOver, nodeNoAction},
+	{nodeSent, createDone}:              {nodeTaken, nodeNoAction},
+	{nodeSent, createRefused}:           {nodeAbsent, nodeNoAction},
+	{nodeSent, createLost}:              {nodeUnknown, nodeNoAction},
+	{nodeSent, callerLeft}:              {nodeUnwanted, nodeNoAction},
+	{nodeSent, createFailed}:            {nodeOver, nodeNoAction}, // the request was taken back
+	{nodeUnknown, tryHere}:              {nodeSought, nodeSearch},
+	{nodeUnknown, tryElsewhere}:         {nodeSoughtElsewhere, nodeSearch},
+	{nodeUnknown, tryAfterEnd}:          {nodeAbsent, nodeRename}, // there or not, it is not ours: CURATOR-604
+	{nodeUnknown, createFailed}:         {nodeOver, nodeLeaveSearch},
+	{nodeSought, nodeFound}:             {nodeTaken, nodeNoAction},
+	{nodeSought, nodeNotFound}:          {nodeAbsent, nodeNoAction},
+	{nodeSought, searchFailed}:          {nodeUnknown, nodeNoAction},
+	{nodeSoughtElsewhere, nodeFound}:    {nodeTaken, nodeNoAction},
+	{nodeSoughtElsewhere, nodeNotFound}: {nodeAbsent, nodeLeaveRename}, // a late request may still make it
+	{nodeSoughtElsewhere, searchFailed}: {nodeUnknown, nodeNoAction},
+	{nodeUnwanted, createDone}:          {nodeOver, nodeLeave},
+	{nodeUnwanted, createRefused}:       {nodeOver, nodeNoAction},
+	{nodeUnwanted, createLost}:          {nodeOver, nodeLeaveSearch},
+}
+
+func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
+	if move, ok := nodeMoves[when[nodeState, nodeEvent]{s, ev}]; ok {
+		return move.state, move.action
+	}
+	return s, nodeNoAction
+}
+
+// protected is a create that finds its node again, and removes it when nobody wants it any more. It is the
+// debt of its operation.
+type protected struct {
+	*creation
+	guid  string
+	state nodeState
+	epoch *epoch // of the last request
+}
+
+func (p *protected) parent() string  { return zkpath.Parent(p.full) }
+func (p *protected) ephemeral() bool { return p.node.mode.ephemeral() }
+func (p *protected) name() string    { return zkpath.Protect(p.guid, zkpath.Base(p.full)) }
+func (p *protected) path() string    { return zkpath.Join(p.parent(), p.name()) }
+
+func (p *protected) request(e *epoch) *wire.Call {
+	call := single(p.node.request(p.c, p.path(), p.data))
+	p.epoch = e
+	p.apply(createSent)
+	return call
+}
+
+// apply follows an event and carries out what it leads to, except for the search, which it returns. made is
+// the path of the node, where that is known. full is ErrCleanupFull if a clean-up was refused.
+func (p *protected) apply(ev nodeEvent, made ...string) (action nodeAction, full error) {
+	p.state, action = p.state.next(ev)
+	cleanups := &p.c.core.ops.cleanups
+	search := cleanup{path: p.parent(), guid: p.guid, origin: p.epoch}
+	if p.ephemeral() {
+		search.bound = p.epoch
+	}
+	switch action {
+	case nodeRename:
+		p.guid = zkpath.NewGUID()
+	case nodeLeaveRename:
+		full = cleanups.add(search)
+		p.guid = zkpath.NewGUID()
+	case nodeLeaveSearch:
+		full = cleanups.add(search)
+	case nodeLeave:
+		for _, path := range made {
+			full = cleanups.add(cleanup{path: path, version: -1, bound: search.bound})
+		}
+	}
+	return action, full
+}
+
+// recover implements debt.
+func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v CreateResult, _ bool, _ error) {
+	ev := tryHere
+	if p.epoch != r.e {
+		ev = tryElsewhere
+		if p.ephemeral() {
+			ev = tryAfterEnd
+		}
+	}
+	if action, _ := p.apply(ev); action != nodeSearch {
+		return v, false, nil
+	}
+	path, stat, err := p.find(ctx, r.e)
+	switch {
+	case err != nil:
+		p.apply(searchFailed)
+		if !errors.Is(err, ErrOutcomeUnknown) { // what was unknown still is
+			err = fmt.Errorf("%w (looking for the node: %w)", ErrConnectionLoss, err)
+		}
+		return v, false, err
+	case path == "":
+		p.apply(nodeNotFound)
+		return v, false, nil
+	}
+	p.apply(nodeFound)
+	return p.result(path, stat), true, nil
+}
+
+// find returns the node that an earlier request has made; no path if there is none.
+func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat, err error) {
+	found, err := search(ctx, e, p.parent(), p.guid, p.c.expiring)
+	if err != nil {
+		return "", stat, err
+	}
+	for _, path := range found {
+		var res jute.StatResponse
+		switch err := ask(ctx, e, p.c.expiring(existsCall(path)), &res); {
+		case errors.Is(err, ErrNoNode): // it was made, and somebody has deleted it since
+		case err != nil:
+			return "", stat, err
+		case p.ephemeral() && res.Stat.EphemeralOwner != e.wire.ID():
+			_ = p.c.core.ops.cleanups.add(cleanup{path: path, version: -1}) // CURATOR-498
+		default:
+			return path, Stat(res.Stat), nil
+		}
+	}
+	return "", stat, nil
+}
+
+// answered implements debt.
+func (p *protected) answered(err error) { p.apply(outcomeOf(err)) }
+
+func outcomeOf(err error) nodeEvent {
+	switch {
+	case err == nil:
+		return createDone
+	case errors.Is(err, ErrOutcomeUnknown):
+		return createLost
+	}
+	return createRefused
+}
+
+// late implements debt.
+func (p *protected) late(reply wire.Reply) {
+	var res jute.Create2Response
+	err := replyError(reply)
+	if err == nil {
+		err = decode(reply.Body, &res)
+	}
+	p.apply(callerLeft)
+	p.apply(outcomeOf(err), res.Path) // nobody is left to be told that there are too many clean-ups
+}
+
+// failed implements debt.
+func (p *protected) failed(err error) error {
+	if _, full := p.apply(createFailed); full != nil {
+		err = fmt.Errorf("%w; %w", err, full)
+	}
+	return err
+}
+
+// search looks for a protected node below parent in one flight: a committed write of our own, then the list.
+// After the write a list without the node is conclusive: whatever this session has sent before is decided by
+// then, and visible. The server's answer to the write does not matter, only that it went through the
+// ensemble; a failed check does too.
+//
+// It returns the nodes' full paths, in the list's order. There is more than one only if a repeat was made
+// when it should not have been.
+func search(ctx context.Context, e *epoch, parent, guid string, expire expiry) ([]string, error) {
+	write := &wire.Call{Op: jute.OpMulti, Body: checks(parent)}
+	replies, err := awaitAll(ctx, e, expire(write), expire(childrenCall(parent)))
+	if err != nil {
+		return nil, err
+	}
+	wrote, listed := replies[0], replies[1]
+	if err := replyError(wrote); err != nil && !isAny(err, ErrNoNode, ErrNoAuth) {
+		return nil, err
+	}
+	if err := replyError(listed); err != nil {
+		return nil, unlessNoNode(err)
+	}
+	if wrote.Link != listed.Link {
+		return nil, ErrConnectionLoss // the list may come from a member that has not seen the write
+	}
+	var list jute.Children2Response
+	if err := decode(listed.Body, &list); err != nil {
+		return nil, err
+	}
+	var found []string
+	prefix := zkpath.Protect(guid, "")
+	for _, name := range list.Children {
+		if strings.HasPrefix(name, prefix) {
+			found = append(found, zkpath.Join(parent, name))
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,154 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// DeleteBuilder deletes a node. It is a value: each method returns a changed copy, in any order.
+type DeleteBuilder struct {
+	c          *Client
+	version    int32
+	children   bool
+	quiet      bool
+	guaranteed bool
+	again      bool
+}
+
+// Delete begins to delete a node. Corresponds to Curator's delete.
+func (c *Client) Delete() DeleteBuilder { return DeleteBuilder{c: c, version: -1} }
+
+// WithVersion has the operation fail with ErrBadVersion unless the node has this version. Default -1: any. A
+// node that was deleted and made anew starts at version 0 again.
+func (b DeleteBuilder) WithVersion(version int32) DeleteBuilder { b.version = version; return b }
+
+// DeletingChildrenIfNeeded deletes what is below, depth first, when the node turns out to have children. That
+// is not atomic: others may see a part of it gone. What they add meanwhile is deleted, too, up to a limit
+// (then ErrNotEmpty). The version is that of the node itself.
+func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.children = true; return b }
+
+// Quietly takes a node that is not there for success.
+func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
+
+// Idempotent forgives what an earlier try of this same call may have done: when a try's reply was lost and
+// the repeat meets ErrNoNode, that is success. A node that was not there in the first place is ErrNoNode: of
+// several clients that delete one node, one succeeds. (While the reply is lost, somebody else may delete it.)
+// Curator's idempotent is its quietly, which is Quietly here.
+func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
+
+// Guaranteed has the client go on with the delete in the background when ForPath fails for a lost connection,
+// or because its context ended (even before it began), until it is done or the server refuses. The error is
+// returned all the same. The whole request is kept, version and children included. (Curator forgets both.)
+//
+// Through the view of a session (Session.Client) it is kept for as long as that session lives. That is right
+// for the session's ephemeral nodes, since a later session's node of the same name is not meant. Otherwise it
+// is kept until the client is closed.
+//
+// Corresponds to Curator's guaranteed.
+func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
+
+// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation;
+// ErrBadArguments for "/", with a chroot, too. (The root of a namespace can be deleted.)
+//
+// It is repeated as the retry policy says. When a repeat after an unknown outcome meets ErrNoNode,
+// ErrBadVersion or ErrNotEmpty, the node may have been deleted by the first try or by somebody else, and
+// nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says NoNode.) With Idempotent,
+// ErrNoNode is then success; with Quietly, a node that is not there is success in any case. A repeat without
+// a version may delete a node that somebody made anew in between.
+func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
+	_, err := foreground(ctx, b.c, b.operation(path))
+	return err
+}
+
+// InBackground makes the terminal return at once.
+func (b DeleteBuilder) InBackground() Background[DeleteBuilder, struct{}] {
+	return Background[DeleteBuilder, struct{}]{b}
+}
+
+func (b DeleteBuilder) client() *Client { return b.c }
+
+func (b DeleteBuilder) operation(path string) *operation[struct{}] {
+	c := b.c
+	full, err := c.fullPath(path)
+	if err == nil && c.view.isChroot(full) {
+		err = errDeleteRoot
+	}
+	o := &operation[struct{}]{
+		name: "delete", path: path, fault: err, write: true,
+		request:   func(*epoch) *wire.Call { return deleteCall(full, b.version) },
+		decode:    nothing,
+		ambiguous: []error{ErrNoNode, ErrBadVersion, ErrNotEmpty},
+		after: func(err error) step[struct{}] {
+			switch {
+			case b.again && errors.Is(refusalOf(err), ErrNoNode):
+				return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) { return v, false, nil }
+			case b.children && errors.Is(err, ErrNotEmpty):
+				return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, err error) {
+					err = deleteChildren(ctx, r.e, full, c.expiring)
+					return v, err == nil, err
+				}
+			}
+			return nil
+		},
+	}
+	if b.again {
+		o.doubt = doubtCompares
+	}
+	if b.quiet {
+		o.empty = &struct{}{}
+	}
+	if b.guaranteed {
+		t := cleanup{path: full, version: b.version, children: b.children, bound: c.pinned()}
+		o.debt = &guaranteed{c: c, owed: t}
+	}
+	return o
+}
+
+// errDeleteRoot says that "/" was to be deleted, which a chroot does not make another node.
+var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
+
+// deleteChildren deletes everything below a node that is there now. What others delete meanwhile is no error.
+func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) error {
+	var list jute.Children2Response
+	if err := ask(ctx, e, expire(childrenCall(full)), &list); err != nil {
+		return unlessNoNode(err)
+	}
+	for names := range slices.Chunk(list.Children, 256) {
+		calls := make([]*wire.Call, len(names))
+		for i, name := range names {
+			calls[i] = expire(deleteCall(zkpath.Join(full, name), -1))
+		}
+		replies, err := awaitAll(ctx, e, calls...)
+		if err != nil {
+			return err
+		}
+		for i, r := range replies {
+			child := zkpath.Join(full, names[i])
+			err := replyError(r)
+			for n := 0; n < rounds && errors.Is(err, ErrNotEmpty); n++ {
+				if err = deleteChildren(ctx, e, child, expire); err != nil {
+					break
+				}
+				err = send(ctx, e, expire(deleteCall(child, -1)))
+			}
+			if unlessNoNode(err) != nil {
+				return fmt.Errorf("child %s: %w", plain.Text(names[i]), err)
+			}
+		}
+	}
+	return nil
+}
+
+func unlessNoNode(err error) error {
+	if errors.Is(err, ErrNoNode) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,194 @@
+package framework
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// ConfigResult is what GetConfig and Reconfig return in the background.
+type ConfigResult struct {
+	Config EnsembleConfig
+	Stat   Stat
+	// Watch is set when one was asked for.
+	Watch *Watch
+}
+
+// GetConfigBuilder reads the ensemble's configuration. It is a value: each method returns a changed copy.
+type GetConfigBuilder struct {
+	c        *Client
+	stat     *Stat
+	watching watching
+}
+
+// GetConfig begins to read the ensemble's configuration, which is the same for every namespace and chroot.
+// Corresponds to Curator's getConfig.
+func (c *Client) GetConfig() GetConfigBuilder { return GetConfigBuilder{c: c} }
+
+// StoringStatIn has the Stat of the node with the configuration written to stat when the operation succeeds.
+func (b GetConfigBuilder) StoringStatIn(stat *Stat) GetConfigBuilder { b.stat = stat; return b }
+
+// WithWatch has the terminal return a watch for the next change. Its event's path is /zookeeper/config.
+func (b GetConfigBuilder) WithWatch() WatchedGetConfig {
+	b.watching = watching{wanted: true}
+	return WatchedGetConfig{b}
+}
+
+// ForEnsemble returns the configuration that the connected member knows. A standalone server has one
+// without members.
+func (b GetConfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, error) {
+	r, err := foreground(ctx, b.c, b.operation())
+	return r.Config, err
+}
+
+// InBackground makes the terminal return at once.
+func (b GetConfigBuilder) InBackground() BackgroundForEnsemble[GetConfigBuilder, ConfigResult] {
+	return BackgroundForEnsemble[GetConfigBuilder, ConfigResult]{b}
+}
+
+func (b GetConfigBuilder) client() *Client { return b.c }
+
+// WatchedGetConfig is a GetConfigBuilder with a watch.
+type WatchedGetConfig struct{ b GetConfigBuilder }
+
+// ForEnsemble returns the configuration and a watch; neither if there is an error.
+func (b WatchedGetConfig) ForEnsemble(ctx context.Context) (EnsembleConfig, *Watch, error) {
+	r, err := foreground(ctx, b.b.c, b.b.operation())
+	return r.Config, r.Watch, err
+}
+
+func (b GetConfigBuilder) operation() *operation[ConfigResult] {
+	top := &Client{}
+	if !b.c.none() {
+		top = &Client{core: b.c.core, view: view{epoch: b.c.view.epoch}}
+	}
+	w := b.watching.start(top, wire.Data, configPath)
+	return &operation[ConfigResult]{
+		name: "getConfig", watch: w, lengthy: true,
+		request: func(e *epoch) *wire.Call { return w.on(dataCall(configPath), e) },
+		decode:  configDecoder(b.stat, w),
+	}
+}
+
+func configDecoder(stat *Stat, w *Watch) func(int64, []byte) (ConfigResult, error) {
+	return func(_ int64, body []byte) (r ConfigResult, err error) {
+		var res jute.GetDataResponse
+		if err := decode(body, &res); err != nil {
+			return r, err
+		}
+		store(stat, Stat(res.Stat))
+		return ConfigResult{parseEnsembleConfig(res.Data), Stat(res.Stat), w}, nil
+	}
+}
+
+// ReconfigBuilder changes the members of the ensemble. It is a value: each method returns a changed copy.
+type ReconfigBuilder struct {
+	c                         *Client
+	joining, leaving, members []string
+	version                   int64
+	stat                      *Stat
+}
+
+// Reconfig begins to change the members of the ensemble: some join or leave (Joining, Leaving), or all are
+// named (WithNewMembers). The servers must run with reconfigEnabled=true, and the client needs PermWrite on
+// /zookeeper/config, which by default only the super user has. Corresponds to Curator's reconfig.
+func (c *Client) Reconfig() ReconfigBuilder { return ReconfigBuilder{c: c, version: -1} }
+
+// Joining adds members, or changes those that have the id already:
+// "server.4=host:2888:3888:participant;2181". An observer has the role "observer".
+func (b ReconfigBuilder) Joining(servers ...string) ReconfigBuilder {
+	b.joining = slices.Concat(b.joining, servers)
+	return b
+}
+
+// Leaving removes members by their ids: "4".
+func (b ReconfigBuilder) Leaving(ids ...string) ReconfigBuilder {
+	b.leaving = slices.Concat(b.leaving, ids)
+	return b
+}
+
+// WithNewMembers names all the members, in the form of Joining. It excludes Joining and Leaving.
+func (b ReconfigBuilder) WithNewMembers(servers ...string) ReconfigBuilder {
+	b.members = slices.Concat(b.members, servers)
+	return b
+}
+
+// FromConfig has the operation fail with ErrBadVersion unless the configuration has this version
+// (EnsembleConfig.Version). Default -1: any.
+func (b ReconfigBuilder) FromConfig(version int64) ReconfigBuilder { b.version = version; return b }
+
+// StoringStatIn has the Stat of the node with the configuration written to stat when the operation succeeds.
+func (b ReconfigBuilder) StoringStatIn(stat *Stat) ReconfigBuilder { b.stat = stat; return b }
+
+// ForEnsemble changes the members and returns the new configuration. Errors: ErrReconfigDisabled,
+// ErrNoAuth, ErrBadVersion, ErrReconfigInProgress, ErrNewConfigNoQuorum, ErrBadArguments, ErrUnimplemented
+// (a standalone server), and those of every operation.
+//
+// It is repeated as the retry policy says when it was certainly not executed. After an unknown outcome it
+// is not: ask GetConfig.
+func (b ReconfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, error) {
+	r, err := foreground(ctx, b.c, b.operation())
+	return r.Config, err
+}
+
+// InBackground makes the terminal return at once.
+func (b ReconfigBuilder) InBackground() BackgroundForEnsemble[ReconfigBuilder, ConfigResult] {
+	return BackgroundForEnsemble[ReconfigBuilder, ConfigResult]{b}
+}
+
+func (b ReconfigBuilder) client() *Client { return b.c }
+
+func (b ReconfigBuilder) operation() *operation[ConfigResult] {
+	return &operation[ConfigResult]{
+		name: "reconfig", fault: b.fault(), write: true, doubt: doubtEnds, lengthy: true,
+		request: func(*epoch) *wire.Call {
+			return newCall(jute.OpReconfig, &reconfigRequest{b.joining, b.leaving, b.members, b.version})
+		},
+		decode: configDecoder(b.stat, nil),
+	}
+}
+
+func (b ReconfigBuilder) fault() error {
+	switch {
+	case len(b.members) > 0 && len(b.joining)+len(b.leaving) > 0:
+		return badArguments("WithNewMembers names all the members: Joining and Leaving have no place beside it")
+	case len(b.members)+len(b.joining)+len(b.leaving) == 0:
+		return badArguments("Reconfig needs Joining, Leaving or WithNewMembers")
+	}
+	for _, s := range slices.Concat(b.joining, b.members) {
+		if key, spec, ok := strings.Cut(s, "="); !ok || !strings.HasPrefix(key, "server.") || spec == "" ||
+			strings.ContainsAny(s, ",\n") {
+			return badArguments(`%q is not a member; write "server.4=host:2888:3888:participant;2181"`, s)
+		}
+	}
+	for _, id := range b.leaving {
+		if _, err := strconv.ParseInt(id, 10, 64); err != nil {
+			return badArguments(`%q is not the id of a member; write "4"`, id)
+		}
+	}
+	return nil
+}
+
+// reconfigRequest has null for the form that is not used.
+type reconfigRequest struct {
+	joining, leaving, members []string
+	version                   int64
+}
+
+func (r *reconfigRequest) Encode(e *jute.Encoder) {
+	nullable := func(list []string, separator string) {
+		if len(list) == 0 {
+			e.Int(-1)
+			return
+		}
+		e.String(strings.Join(list, separator))
+	}
+	nullable(r.joining, ",")
+	nullable(r.leaving, ",")
+	nullable(r.members, "\n")
+	e.Long(r.version)
+}

@@ -1,0 +1,262 @@
+package framework
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// bothWays runs an operation in the foreground and in the background.
+func bothWays(t *testing.T, f func(t *testing.T, background bool)) {
+	t.Run("foreground", func(t *testing.T) { f(t, false) })
+	t.Run("background", func(t *testing.T) { f(t, true) })
+}
+
+func createThe(ctx context.Context, b CreateBuilder, background bool, path, data string) (string, error) {
+	if background {
+		r, err := b.InBackground().ForPath(ctx, path, []byte(data)).Wait(ctx)
+		return r.Path, err
+	}
+	return b.ForPath(ctx, path, []byte(data))
+}
+
+func setThe(ctx context.Context, b SetDataBuilder, background bool, path, data string) (Stat, error) {
+	if background {
+		return b.InBackground().ForPath(ctx, path, []byte(data)).Wait(ctx)
+	}
+	return b.ForPath(ctx, path, []byte(data))
+}
+
+// What was there before the call is nobody's success: of several clients that create, set or delete the same,
+// one succeeds.
+func TestIdempotentOperationsCompareAndSet(t *testing.T) {
+	bothWays(t, func(t *testing.T, background bool) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			ctx, b, other := t.Context(), c.Create().Idempotent(), dial(t, srv)
+			connected(t, other)
+			synctest.Wait() // it has read the configuration
+			for _, mode := range []CreateMode{Persistent, Ephemeral, Container} {
+				path := "/" + mode.String()
+				var stat Stat
+				got, err := createThe(ctx, b.WithMode(mode).StoringStatIn(&stat), background, path, "x")
+				require.NoError(t, err)
+				assert.Equal(t, path, got)
+				reads := srv.Counts()["getData"]
+				for _, again := range []*Client{c, other} {
+					_, err = createThe(ctx, again.Create().Idempotent().WithMode(mode), background, path, "x")
+					assert.EqualError(t, err, "create "+path+": node already exists")
+				}
+				assert.Equal(t, reads, srv.Counts()["getData"], "nothing to look at")
+			}
+			_, err := createThe(ctx, b.CreatingParentsIfNeeded().Compressed(), background, "/p/q/r", "x")
+			require.NoError(t, err)
+			_, err = createThe(ctx, b.WithMode(PersistentSequential), background, "/s-", "x")
+			assert.ErrorIs(t, err, ErrBadArguments)
+			_, err = createThe(ctx, b.WithMode(PersistentSequential).WithProtection(), background, "/s-", "x")
+			assert.NoError(t, err)
+
+			set := func(c *Client) (Stat, error) {
+				return setThe(ctx, c.SetData().Idempotent().WithVersion(0), background, "/Persistent", "one")
+			}
+			stat, err := set(c)
+			require.NoError(t, err)
+			assert.Equal(t, int32(1), stat.Version)
+			for _, again := range []*Client{c, other} {
+				_, err = set(again)
+				assert.EqualError(t, err, "setData /Persistent: version conflict")
+			}
+			_, err = setThe(ctx, c.SetData().Idempotent(), background, "/none", "x")
+			assert.ErrorIs(t, err, ErrNoNode)
+
+			or := c.Create().OrSetDataVersion(1).Idempotent()
+			_, err = createThe(ctx, or, background, "/Persistent", "two")
+			require.NoError(t, err)
+			_, err = createThe(ctx, or, background, "/Persistent", "two")
+			assert.ErrorIs(t, err, ErrBadVersion)
+
+			remove := func(c *Client) error {
+				return deleteThe(ctx, c.Delete().Idempotent(), background, "/Persistent")
+			}
+			require.NoError(t, remove(c))
+			assert.EqualError(t, remove(c), "delete /Persistent: node does not exist")
+			assert.NoError(t, deleteThe(ctx, c.Delete().Idempotent().Quietly(), background, "/Persistent"))
+			make1(t, c, "/v", "")
+			assert.ErrorIs(t, deleteThe(ctx, c.Delete().Idempotent().WithVersion(3), background, "/v"), ErrBadVersion)
+		})
+	})
+}
+
+// What a lost reply may have hidden is forgiven, in the background, too.
+func TestIdempotentOperationsAfterALostReply(t *testing.T) {
+	bothWays(t, func(t *testing.T, background bool) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			ctx := t.Context()
+			lose := func(op, path string) *zktest.Injection {
+				connected(t, c)
+				return srv.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: zktest.LoseReply})
+			}
+			for _, mode := range []CreateMode{Persistent, Ephemeral} {
+				path, lost := "/"+mode.String(), lose("create2", "/"+mode.String())
+				got, err := createThe(ctx, c.Create().Idempotent().WithMode(mode), background, path, "x")
+				require.NoError(t, err)
+				assert.Equal(t, path, got)
+				assert.Equal(t, 1, lost.Hits())
+			}
+			lose("setData", "/Persistent")
+			stat, err := setThe(ctx, c.SetData().Idempotent().WithVersion(0), background, "/Persistent", "one")
+			require.NoError(t, err)
+			assert.Equal(t, int32(1), stat.Version)
+
+			lose("setData", "/Persistent")
+			_, err = createThe(ctx, c.Create().OrSetDataVersion(1).Idempotent(), background, "/Persistent", "two")
+			require.NoError(t, err)
+			assert.Equal(t, int32(2), srv.Tree()["/Persistent"].Stat.Version)
+			lose("create2", "/or")
+			_, err = createThe(ctx, c.Create().OrSetDataVersion(7).Idempotent(), background, "/or", "made")
+			require.NoError(t, err, "it was made, and has version 0")
+
+			lost := lose("delete", "/Persistent")
+			require.NoError(t, deleteThe(ctx, c.Delete().Idempotent().WithVersion(2), background, "/Persistent"))
+			assert.Equal(t, 1, lost.Hits())
+			assert.NotContains(t, srv.Tree(), "/Persistent")
+		})
+	})
+}
+
+// A lost reply that said "it is there already" hides nothing of ours.
+func TestIdempotentOperationsKnowWhatWasThereBefore(t *testing.T) {
+	bothWays(t, func(t *testing.T, background bool) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			ctx := t.Context()
+			plant(t, srv, "/a", "/seen") // with their paths as data
+			require.NoError(t, srv.Set("/seen", []byte("one")))
+			require.NoError(t, c.Sync().ForPath(ctx, "/a"))
+			srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
+			_, err := createThe(ctx, c.Create().Idempotent(), background, "/a", "/a")
+			assert.ErrorIs(t, err, ErrConnectionLoss)
+			connected(t, c)
+			srv.Inject(zktest.Fault{Op: "setData", Action: zktest.LoseReply})
+			_, err = setThe(ctx, c.SetData().Idempotent().WithVersion(0), background, "/seen", "one")
+			assert.ErrorIs(t, err, ErrConnectionLoss)
+		})
+	})
+}
+
+func deleteThe(ctx context.Context, b DeleteBuilder, background bool, path string) error {
+	if background {
+		_, err := b.InBackground().ForPath(ctx, path).Wait(ctx)
+		return err
+	}
+	return b.ForPath(ctx, path)
+}
+
+func TestIdempotentCreateAfterALostReply(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx, b := t.Context(), c.Create().Idempotent()
+		lost := srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
+		path, err := b.ForPath(ctx, "/a", []byte("x"))
+		require.NoError(t, err)
+		assert.Equal(t, "/a", path)
+		assert.Equal(t, 1, lost.Hits())
+		assert.Equal(t, 2, srv.Counts()["create2"])
+
+		// The reply of the look is lost as well.
+		srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
+		looked := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/b", Action: zktest.LoseReply})
+		_, err = b.ForPath(ctx, "/b", []byte("x"))
+		require.NoError(t, err)
+		assert.Equal(t, 1, looked.Hits())
+
+		// Executed, and changed by somebody before the repeat: nobody can tell.
+		srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
+		hold := srv.Inject(zktest.Fault{Op: "create2", Action: zktest.Hold})
+		got := make(chan error)
+		go func() { _, err := b.ForPath(ctx, "/c", []byte("x")); got <- err }()
+		<-hold.Struck()
+		require.NoError(t, srv.Set("/c", []byte("y")))
+		hold.Release()
+		err = <-got
+		assert.ErrorIs(t, err, ErrConnectionLoss)
+		assert.NotErrorIs(t, err, ErrNodeExists)
+
+		// The session of the first try is over, and its node with it.
+		id := connected(t, c).ID()
+		srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
+		hold = srv.Inject(zktest.Fault{Op: "create2", Action: zktest.Hold})
+		go func() { _, err := b.WithMode(Ephemeral).ForPath(ctx, "/d", []byte("x")); got <- err }()
+		<-hold.Struck()
+		srv.Expire(id)
+		hold.Release()
+		require.NoError(t, <-got)
+		assert.Equal(t, connected(t, c).ID(), srv.Tree()["/d"].Stat.EphemeralOwner)
+		assert.NotEqual(t, id, connected(t, c).ID())
+	})
+}
+
+func TestIdempotentSetDataAfterALostReply(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx, b := t.Context(), c.SetData().Idempotent()
+		make1(t, c, "/a", "zero")
+		srv.Inject(zktest.Fault{Op: "setData", Action: zktest.LoseReply})
+		stat, err := b.WithVersion(0).ForPath(ctx, "/a", []byte("one"))
+		require.NoError(t, err)
+		assert.Equal(t, int32(1), stat.Version)
+
+		srv.Inject(zktest.Fault{Op: "setData", Action: zktest.LoseReply})
+		hold := srv.Inject(zktest.Fault{Op: "setData", Action: zktest.Hold})
+		got := make(chan error)
+		go func() { _, err := b.WithVersion(1).ForPath(ctx, "/a", []byte("two")); got <- err }()
+		<-hold.Struck()
+		require.NoError(t, srv.Set("/a", []byte("three")))
+		hold.Release()
+		err = <-got
+		assert.ErrorIs(t, err, ErrConnectionLoss, "it was done, or not")
+		assert.NotErrorIs(t, err, ErrBadVersion)
+	})
+	// The root of a namespace is made as for any operation.
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		b := c.UsingNamespace("team").SetData().Idempotent().WithVersion(0)
+		srv.Inject(zktest.Fault{Op: "setData", Times: 2, Action: zktest.LoseReply})
+		_, err := b.ForPath(t.Context(), "/", []byte("one"))
+		require.NoError(t, err)
+	})
+}
+
+// Who may not read the node cannot know: that is said, and that the operation may have been executed is said,
+// too.
+func TestIdempotentOperationsThatMayNotLook(t *testing.T) {
+	bothWays(t, func(t *testing.T, background bool) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			ctx := t.Context()
+			plant(t, srv, "/set", "/or")
+			srv.Inject(zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+			for op, do := range map[string]func() error{
+				"create2": func() error { return second(createThe(ctx, c.Create().Idempotent(), background, "/a", "x")) },
+				"setData": func() error {
+					return second(setThe(ctx, c.SetData().Idempotent().WithVersion(0), background, "/set", "x"))
+				},
+				"setData of a create": func() error {
+					return second(createThe(ctx, c.Create().Idempotent().OrSetDataVersion(0), background, "/or", "x"))
+				},
+				"multi": func() error {
+					return second(c.IdempotentTransaction(ctx, c.TransactionOp().Create().ForPath("/t", nil)))
+				},
+			} {
+				connected(t, c)
+				op, _, _ := strings.Cut(op, " ")
+				lost := srv.Inject(zktest.Fault{Op: op, Action: zktest.LoseReply})
+				err := do()
+				assert.Equal(t, 1, lost.Hits())
+				assert.ErrorIs(t, err, ErrConnectionLoss, op)
+				assert.ErrorIs(t, err, ErrOutcomeUnknown, op)
+				assert.ErrorIs(t, err, ErrNoAuth, op)
+			}
+		})
+	})
+}

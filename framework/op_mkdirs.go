@@ -1,0 +1,122 @@
+package framework
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// parents says what missing ancestors are made of. They are empty, as Curator's.
+type parents struct {
+	mode CreateMode // Persistent or Container
+	acl  []ACL      // nil: what the client's options say
+}
+
+// CreateContainers makes the node at path and those missing above it, as containers: nodes that the server
+// removes when their last child has gone. Nodes that exist already stay what they are. It is repeated as the
+// retry policy says, which does no harm.
+//
+// Corresponds to Curator's createContainers and EnsureContainers.
+func (c *Client) CreateContainers(ctx context.Context, path string) error {
+	return c.ensure(ctx, "createContainers", path, parents{mode: Container})
+}
+
+// Ensure makes the node at path and those missing above it, as persistent nodes without data. Nodes that
+// exist already stay what they are. The usual case, that all of them exist, costs one request. It is repeated
+// as the retry policy says, which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
+func (c *Client) Ensure(ctx context.Context, path string) error {
+	return c.ensure(ctx, "ensure", path, parents{mode: Persistent})
+}
+
+func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
+	full, err := c.fullPath(path)
+	_, err = foreground(ctx, c, &operation[struct{}]{
+		name: name, path: path, fault: err, write: true, decode: nothing,
+		request: func(*epoch) *wire.Call {
+			if c.view.isChroot(full) {
+				return existsCall(full) // there or not, it is not made
+			}
+			return c.mkdir(full, p, true)
+		},
+		after: func(err error) step[struct{}] {
+			if !isAny(err, ErrNodeExists, ErrNoNode) {
+				return nil
+			}
+			return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, failed error) {
+				if errors.Is(err, ErrNoNode) {
+					_, failed = c.mkdirs(ctx, r.e, full, p)
+				}
+				return v, false, failed
+			}
+		},
+	})
+	return err
+}
+
+// mkdirs makes the node at the full path and what is missing above. It goes up to the deepest ancestor that
+// exists, and makes what is below that in one flight, so it needs no right on ancestors that exist. made says
+// whether the node itself was made, and not found. It is called for a path that was found missing. If the way
+// up reaches the chroot, that is missing, and it is not made.
+func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (made bool, err error) {
+	for range rounds {
+		var below []string // missing ones, deepest first
+		at := path
+		for {
+			if !c.view.below(at) {
+				return false, c.view.noChroot()
+			}
+			if at == "/" {
+				break // always there
+			}
+			if err = send(ctx, e, c.expiring(c.mkdir(at, p, at == path))); !errors.Is(err, ErrNoNode) {
+				break
+			}
+			below = append(below, at)
+			at = zkpath.Parent(at)
+		}
+		if err != nil && !errors.Is(err, ErrNodeExists) && !errors.Is(err, ErrNoNode) {
+			return false, err
+		}
+		if len(below) == 0 {
+			return err == nil, nil
+		}
+		calls := make([]*wire.Call, 0, len(below))
+		for i := len(below) - 1; i >= 0; i-- {
+			calls = append(calls, c.expiring(c.mkdir(below[i], p, i == 0)))
+		}
+		var replies []wire.Reply
+		if replies, err = awaitAll(ctx, e, calls...); err != nil {
+			return false, err
+		}
+		for _, r := range replies {
+			err = replyError(r)
+			if made = err == nil; errors.Is(err, ErrNodeExists) {
+				err = nil
+			}
+			if err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, ErrNoNode) {
+			return made, err
+		}
+		// Somebody, perhaps the server's reaper, has removed what was just made: once more.
+	}
+	return false, err
+}
+
+// mkdir makes one directory. nearest says that it is the one asked for, and not one above it.
+func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
+	acl := wireACL(p.acl)
+	if p.acl == nil {
+		acl = c.aclForParent(path, nearest)
+	}
+	op := jute.OpCreate
+	if p.mode == Container {
+		op = jute.OpCreateContainer
+	}
+	return newCall(op, &jute.CreateRequest{Path: path, Data: []byte{}, ACL: acl, Flags: int32(p.mode)})
+}

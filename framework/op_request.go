@@ -1,0 +1,223 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/retry"
+)
+
+// latecomer gets the answer to a request whose caller has left.
+type latecomer interface {
+	// expect adds to the number of answers that may become clean-ups.
+	expect(more int)
+	// late takes the answer, which was expected. It must not block.
+	late(reply wire.Reply)
+}
+
+// waiting is a request that somebody waits for, until he leaves.
+type waiting struct {
+	answer chan wire.Reply
+
+	mu   sync.Mutex
+	done bool      // guarded by mu
+	left bool      // guarded by mu
+	late latecomer // nil if nobody wants the answer then; guarded by mu
+}
+
+// arrived is the request's Done.
+func (w *waiting) arrived(r wire.Reply) {
+	w.mu.Lock()
+	w.done = true
+	left, late := w.left, w.late
+	w.mu.Unlock()
+	switch {
+	case !left:
+		w.answer <- r
+	case late != nil:
+		late.late(r)
+	}
+}
+
+// leave is false when the answer has come already.
+func (w *waiting) leave(late latecomer) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done {
+		return false
+	}
+	w.left, w.late = true, late
+	if late != nil {
+		late.expect(1)
+	}
+	return true
+}
+
+// await sends a request and waits for the answer. If ctx ends first, it also says whether the request was
+// sent: then late, which may be nil, gets the answer.
+func await(ctx context.Context, e *epoch, call *wire.Call, late latecomer) (wire.Reply, bool, error) {
+	w := waiting{answer: make(chan wire.Reply, 1)}
+	call.Done = w.arrived
+	e.wire.Submit(call)
+	return w.wait(ctx, e, call, late)
+}
+
+func (w *waiting) wait(ctx context.Context, e *epoch, call *wire.Call, late latecomer) (
+	r wire.Reply, left bool, err error) {
+	select {
+	case r = <-w.answer:
+		return r, false, nil
+	case <-ctx.Done():
+	}
+	if e.wire.Cancel(call, context.Cause(ctx)) {
+		return r, false, leftBy(ctx, false)
+	}
+	if !w.leave(late) {
+		return <-w.answer, false, nil
+	}
+	return r, true, leftWaitingFor(ctx, changesTree(call))
+}
+
+// awaitAll sends requests together, on one connection if that lives, and waits for all the answers.
+func awaitAll(ctx context.Context, e *epoch, calls ...*wire.Call) ([]wire.Reply, error) {
+	all := make([]waiting, len(calls))
+	for i, call := range calls {
+		all[i].answer = make(chan wire.Reply, 1)
+		call.Done = all[i].arrived
+	}
+	e.wire.Submit(calls...)
+	replies := make([]wire.Reply, len(calls))
+	var failed error
+	for i, call := range calls {
+		r, _, err := all[i].wait(ctx, e, call, nil)
+		if err != nil && failed == nil {
+			failed = err // and on to the others, to cancel them
+		}
+		replies[i] = r
+	}
+	return replies, failed
+}
+
+// send sends a request and waits for its outcome.
+func send(ctx context.Context, e *epoch, call *wire.Call) error { return ask(ctx, e, call, nil) }
+
+// ask sends a request, waits for the answer and decodes it into record, unless that is nil.
+func ask(ctx context.Context, e *epoch, call *wire.Call, record jute.Decodable) error {
+	r, _, err := await(ctx, e, call, nil)
+	if err == nil {
+		err = replyError(r)
+	}
+	if err == nil && record != nil {
+		err = decode(r.Body, record)
+	}
+	return err
+}
+
+// decode reads a reply's record.
+func decode(body []byte, record jute.Decodable) error {
+	if err := jute.Unmarshal(body, record); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
+	}
+	return nil
+}
+
+// nothing reads an answer without a content.
+func nothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
+
+// expiry says how long a request waits for a connection: expiring or patient.
+type expiry = func(*wire.Call) *wire.Call
+
+// expiring bounds how long a request waits for a connection.
+func (c *Client) expiring(call *wire.Call) *wire.Call {
+	call.Patience = c.core.cfg.connectTimeout
+	return call
+}
+
+// patient leaves a request in the session's queue for as long as the session lives.
+func patient(call *wire.Call) *wire.Call { return call }
+
+// changesTree says whether a request may change the tree.
+func changesTree(call *wire.Call) bool {
+	switch call.Op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
+		jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
+		return true
+	}
+	return false
+}
+
+func newCall(op int32, request jute.Record) *wire.Call {
+	return &wire.Call{Op: op, Body: jute.Marshal(request)}
+}
+
+func existsCall(full string) *wire.Call {
+	return newCall(jute.OpExists, &jute.PathWatchRequest{Path: full})
+}
+
+func dataCall(full string) *wire.Call {
+	return newCall(jute.OpGetData, &jute.PathWatchRequest{Path: full})
+}
+
+func childrenCall(full string) *wire.Call {
+	return newCall(jute.OpGetChildren2, &jute.PathWatchRequest{Path: full})
+}
+
+func aclCall(full string) *wire.Call { return newCall(jute.OpGetACL, &jute.PathRequest{Path: full}) }
+
+func setDataCall(full string, data []byte, version int32) *wire.Call {
+	return newCall(jute.OpSetData, &jute.SetDataRequest{Path: full, Data: data, Version: version})
+}
+
+func deleteCall(full string, version int32) *wire.Call {
+	return newCall(jute.OpDelete, &jute.PathVersionRequest{Path: full, Version: version})
+}
+
+// Helpers over whole subtrees send their requests in flights: many at once, then a wait for all the answers.
+// A flight that is interrupted by a lost connection is repeated whole, so all of it must be harmless when it
+// is done twice.
+const (
+	flightSize  = 512
+	flightBytes = 8 << 20 // of data in one flight, about: their size is known when they have been read
+)
+
+// flight sends what calls makes, and repeats that as the retry policy says until there is an answer to each.
+func (c *Client) flight(ctx context.Context, calls func() []*wire.Call) (replies []wire.Reply, err error) {
+	err = c.repeat(ctx, func(ctx context.Context, e *epoch) error {
+		frames := calls()
+		for _, call := range frames {
+			c.expiring(call)
+		}
+		replies, err = awaitAll(ctx, e, frames...)
+		for i := 0; err == nil && i < len(replies); i++ {
+			failed := replyError(replies[i])
+			if !changesTree(frames[i]) {
+				failed = readError(replies[i])
+			}
+			if unfinished(failed) {
+				err = failed
+			}
+		}
+		return err
+	})
+	return replies, err
+}
+
+// repeat runs f as the retry policy says, in whatever session is the current one.
+func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoch) error) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	err := c.Retry(ctx, func(ctx context.Context) error {
+		e, err := c.epochOf()
+		if err != nil {
+			return err
+		}
+		return f(ctx, e)
+	}, retry.WithRetryable(func(err error) bool {
+		return situation{class: classOf(err), pinned: c.pinned() != nil}.decide() == tryAgain
+	}))
+	return c.core.explain(err)
+}

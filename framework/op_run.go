@@ -1,0 +1,232 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-curator/curator/internal/apart"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/retry"
+)
+
+// run is an operation that is being executed. The foreground executes it on the caller's goroutine and
+// repeats it as the retry policy says. The background queues the first request and returns; only if the
+// answer is not the end of it does a goroutine of the client's carry on.
+type run[T any] struct {
+	*operation[T]
+	c          *Client
+	background bool
+	seen       *observed // nil if nobody observes
+	e          *epoch    // of the current try
+	tries      int
+	before     int64  // of doubtCompares: the highest zxid known before the first request, -1 before that
+	unknown    *epoch // in which a try had an unknown outcome; nil if there is none
+	cut        bool   // the server has closed the connection on the request
+	left       bool   // the caller left while the request was under way: the debt gets the answer
+}
+
+// begin makes the run of an operation; nil, with the error, if nothing can be sent.
+func begin[T any](ctx context.Context, c *Client, o *operation[T], background bool) (*run[T], error) {
+	if ctx == nil {
+		o.fault = ErrNilContext
+	}
+	if c.none() {
+		o.fault = ErrNoClient
+	}
+	if o.fault != nil {
+		return nil, opError(o.name, o.path, o.fault)
+	}
+	return &run[T]{operation: o, c: c, background: background, before: -1}, nil
+}
+
+// foreground runs an operation until it has a result or ctx ends.
+func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (v T, err error) {
+	r, err := begin(ctx, c, o, false)
+	if err != nil {
+		return v, err
+	}
+	ended := false
+	defer func() {
+		if !ended { // a function of the user's did not return
+			r.abort()
+		}
+	}()
+	r.observe(ctx)
+	if err = checkContext(ctx); err == nil {
+		err = c.Retry(ctx, func(ctx context.Context) error {
+			if err = r.enter(); err == nil {
+				v, err = r.try(ctx)
+			}
+			return err
+		}, retry.WithRetryable(func(err error) bool { return r.decide(err, nil, 0) == tryAgain }))
+	}
+	if err != nil {
+		err = r.fail(err)
+	}
+	r.seen.done(err)
+	ended = true
+	return v, err
+}
+
+// enter prepares another try: it runs in the session that is the current one now.
+func (r *run[T]) enter() (err error) {
+	r.e, err = r.c.epochOf()
+	return err
+}
+
+// try runs the operation once.
+func (r *run[T]) try(ctx context.Context) (v T, err error) {
+	r.tries++
+	r.seen.try(r.e)
+	if r.unknown != nil && r.doubt == doubtSearches {
+		v, done, err := r.debt.recover(ctx, r)
+		if err != nil || done {
+			return v, err
+		}
+		r.unknown = nil
+	}
+	v, err = r.send(ctx)
+	return r.goOn(ctx, v, err)
+}
+
+// goOn takes the steps that follow from the answer to the first request of a try.
+func (r *run[T]) goOn(ctx context.Context, v T, err error) (T, error) {
+	for steps := 1; err != nil; steps++ {
+		step := r.stepAfter(err)
+		if r.decide(err, step, steps) != takeStep {
+			break
+		}
+		next, again, failed := step(ctx, r)
+		switch {
+		case failed != nil && errors.Is(failed, err): // it was no help
+			return v, failed
+		case failed != nil || !again:
+			return next, failed
+		}
+		v, err = r.send(ctx)
+	}
+	return v, err
+}
+
+// send sends the request once, waits for the answer and judges it.
+func (r *run[T]) send(ctx context.Context) (v T, err error) {
+	reply, left, err := await(ctx, r.e, r.prepare(), r)
+	if err != nil {
+		r.left = left
+		r.watch.disarm()
+		return v, err
+	}
+	return r.judge(reply)
+}
+
+// prepare makes the request.
+func (r *run[T]) prepare() *wire.Call {
+	if r.doubt == doubtCompares && r.before < 0 {
+		r.before = r.e.wire.MaxZxid()
+	}
+	return r.c.expiring(r.request(r.e))
+}
+
+// judge reads the answer to the request.
+func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
+	if r.write {
+		err = replyError(reply)
+	} else {
+		err = readError(reply)
+	}
+	if err == nil {
+		v, err = r.decode(reply.Zxid, reply.Body)
+	}
+	if r.empty != nil && errors.Is(err, ErrNoNode) && r.stepAfter(err) == nil {
+		v, err = *r.empty, nil
+	}
+	if err != nil {
+		r.watch.disarm()
+		v, err = r.doubted(v, err)
+	}
+	if r.debt != nil {
+		r.debt.answered(err)
+	}
+	return v, err
+}
+
+// doubted notes what an error leaves unknown, and marks one that may come from the success of an earlier try.
+func (r *run[T]) doubted(v T, err error) (T, error) {
+	var cut *cutOffError
+	if errors.As(err, &cut) {
+		cut.final = cut.final || r.cut
+		r.cut = true
+	}
+	if errors.Is(err, ErrOutcomeUnknown) {
+		if r.write {
+			r.unknown = r.e
+		}
+	} else if r.unknown != nil && r.doubt != doubtSearches {
+		for _, a := range r.ambiguous {
+			if errors.Is(err, a) {
+				return *new(T), &ambiguousError{a, err}
+			}
+		}
+	}
+	return v, err
+}
+
+func (r *run[T]) stepAfter(err error) step[T] {
+	if r.after == nil {
+		return nil
+	}
+	return r.after(err)
+}
+
+// decide says what follows from an error, for which there may be a step.
+func (r *run[T]) decide(err error, step step[T], steps int) decision {
+	return situation{
+		class: classOf(err), helps: step != nil, steps: steps, policy: r.doubt,
+		unknown: r.unknown != nil, pinned: r.c.pinned() != nil, background: r.background, tries: r.tries,
+	}.decide()
+}
+
+// fail is the last step of an operation that ends with an error.
+func (r *run[T]) fail(err error) error {
+	err = r.c.core.explain(err)
+	if r.parent != "" {
+		err = r.c.view.absent(err, r.parent)
+	} else {
+		err = r.c.view.absentAt(err, r.path)
+	}
+	if r.name == "create" && errors.Is(err, ErrNoNode) && !errors.Is(err, ErrNoChroot) {
+		err = missingParent(r.path, err)
+	}
+	if r.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
+		err = fmt.Errorf("%w; an earlier try: %w", err, ErrConnectionLoss)
+	}
+	if r.debt != nil && !r.left {
+		err = r.debt.failed(err)
+	}
+	return opError(r.name, r.path, err)
+}
+
+// abort ends an operation because a function of the user's has ended its goroutine. It reports nothing if the
+// end of the operation was being reported.
+func (r *run[T]) abort() {
+	r.watch.disarm()
+	if r.seen == nil || r.seen.end != nil {
+		r.seen.done(r.fail(apart.ErrNoReturn))
+	}
+}
+
+// expect implements latecomer.
+func (r *run[T]) expect(more int) {
+	if r.debt != nil {
+		r.c.core.ops.cleanups.expect(more)
+	}
+}
+
+// late implements latecomer.
+func (r *run[T]) late(reply wire.Reply) {
+	if r.debt != nil {
+		r.debt.late(reply)
+		r.expect(-1)
+	}
+}

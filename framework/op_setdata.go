@@ -1,0 +1,127 @@
+package framework
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// SetDataBuilder replaces a node's data. It is a value: each method returns a changed copy.
+type SetDataBuilder struct {
+	c       *Client
+	version int32
+	pack    packing
+	again   bool
+}
+
+// SetData begins to replace a node's data. Corresponds to Curator's setData.
+func (c *Client) SetData() SetDataBuilder { return SetDataBuilder{c: c, version: -1} }
+
+// WithVersion has the operation fail with ErrBadVersion unless the node has this version. Default -1: any.
+func (b SetDataBuilder) WithVersion(version int32) SetDataBuilder { b.version = version; return b }
+
+// Compressed packs the data with the client's compression provider, gzip unless told otherwise.
+func (b SetDataBuilder) Compressed() SetDataBuilder { b.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return b }
+
+// Idempotent forgives what an earlier try of this same call may have done. When a try's reply was lost and
+// the repeat meets ErrBadVersion, the node is read. If it has the version after the one given, with just
+// these data, written since the call began, that is the result. Otherwise the error is the one of an unknown
+// outcome, as without Idempotent. A version that was not the node's from the beginning is ErrBadVersion,
+// whatever the data: of several clients that set one version, one succeeds. (Somebody else may write the very
+// same while the reply is lost, or so shortly before the call that this client had not heard of it. To tell
+// that apart, put the client's name into the data.) It needs the right to read the node. Without a version
+// there is nothing to forgive.
+//
+// Curator's idempotent takes the next version with the same data for success, whoever wrote them and when.
+func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
+
+// ForPath replaces the data and returns the node's new Stat. Nil data means the client's default data.
+//
+// After an unknown outcome it is repeated as the retry policy says. With a version it cannot take effect
+// twice. When the repeat meets ErrBadVersion, that may be the success of the first try: without Idempotent
+// the error is then ErrConnectionLoss (outcome unknown) and not ErrBadVersion. Without a version a repeat may
+// overwrite what somebody else has written in between.
+func (b SetDataBuilder) ForPath(ctx context.Context, path string, data []byte) (Stat, error) {
+	return foreground(ctx, b.c, b.operation(path, data))
+}
+
+// InBackground makes the terminal return at once.
+func (b SetDataBuilder) InBackground() BackgroundWithData[SetDataBuilder, Stat] {
+	return BackgroundWithData[SetDataBuilder, Stat]{b}
+}
+
+func (b SetDataBuilder) client() *Client { return b.c }
+
+func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
+	full, err := b.c.fullPath(path)
+	if err == nil {
+		data, err = b.c.outgoing(full, data, b.pack)
+	}
+	o := &operation[Stat]{
+		name: "setData", path: path, fault: err, write: true, decode: statDecoder,
+		ambiguous: []error{ErrBadVersion},
+		request:   func(*epoch) *wire.Call { return setDataCall(full, data, b.version) },
+	}
+	if b.again && b.version != -1 {
+		o.doubt = doubtCompares
+		o.after = func(met error) step[Stat] {
+			if !errors.Is(met, errAmbiguous) {
+				return nil
+			}
+			return func(ctx context.Context, r *run[Stat]) (Stat, bool, error) {
+				stat, _, err := b.c.compare(ctx, r.e, full, data, met, func(stat Stat) bool {
+					return stat.Version == b.version+1 && stat.Mzxid > r.before
+				})
+				if err == nil {
+				}
+				return stat, false, err
+			}
+		}
+	}
+	return withRoot(o, b.c)
+}
+
+// compare reads a node after an ambiguous error. The error is nil if the node has the data, and its Stat is
+// ours; there says whether there is a node.
+func (c *Client) compare(
+	ctx context.Context, e *epoch, full string, data []byte, met error, ours func(Stat) bool,
+) (stat Stat, there bool, _ error) {
+	var res jute.GetDataResponse
+	err := ask(ctx, e, c.expiring(dataCall(full)), &res)
+	switch {
+	case errors.Is(err, ErrNoNode):
+		return stat, false, met // it may have been our own
+	case err != nil:
+		return stat, true, notSeen(met, err)
+	case bytes.Equal(res.Data, data) && ours(Stat(res.Stat)):
+		return Stat(res.Stat), true, nil
+	}
+	return stat, true, met
+}
+
+// notSeen is the error of reading, after an unknown outcome, what became of the try: met, if the read was
+// refused, since then no more is known than before.
+func notSeen(met, err error) error {
+	if unfinished(err) || errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w; looking at what is there: %w", met, err)
+}
+
+// dataOr returns data, or the client's default data for nil.
+func (c *Client) dataOr(data []byte) []byte {
+	if data == nil {
+		data = c.core.cfg.defaultData
+	}
+	if data == nil {
+		data = []byte{} // null data are another thing on the wire, which readers do not expect
+	}
+	return data
+}

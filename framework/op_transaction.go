@@ -1,0 +1,308 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// TransactionResult is the outcome of one operation of a transaction.
+type TransactionResult struct {
+	// Op is "create", "delete", "setData" or "check".
+	Op string
+	// Path is that of the operation's node; after a sequential create it has the number.
+	Path string
+	// Stat is that of the node changed by setData, or of a container or TTL node created. Servers give none for
+	// other creates.
+	Stat Stat
+	// Err is why this operation failed, in a transaction that failed; nil for those before the failed one,
+	// ErrNotAttempted for those after it.
+	Err error
+}
+
+// ErrNotAttempted is the error of the operations that come after the one by which a transaction failed.
+var ErrNotAttempted = named("not attempted: an operation before it failed")
+
+// TransactionError says by which operation a transaction failed. Find it with errors.As.
+type TransactionError struct {
+	// Index counts from 0, in the order in which the operations were given.
+	Index int
+	// Op is that operation: "create", "delete", "setData" or "check".
+	Op  string
+	Err error
+}
+
+func (e *TransactionError) Error() string {
+	return fmt.Sprintf("operation %d (%s): %v", e.Index, e.Op, e.Err)
+}
+
+func (e *TransactionError) Unwrap() error { return e.Err }
+
+// Transaction executes the operations as one: all of them or none, and nobody sees a part. It returns their
+// results in order. A missing root of a namespace is made first, by itself, as for a single operation.
+//
+// If an operation is refused, the error is an *OpError with its path. It contains a [*TransactionError] with
+// its index and matches the reason, ErrBadVersion for example. The results then say for each operation what
+// happened. Any other error comes without results.
+//
+// It is repeated as the retry policy says if it was certainly not executed. After an unknown outcome it is
+// not repeated, since a repeat could fail because of its own success: the error is ErrConnectionLoss.
+// [Client.IdempotentTransaction] is repeated.
+//
+// The whole request must fit into the server's packet limit, otherwise the error is ErrTooLarge. Without
+// operations it is ErrBadArguments. Corresponds to Curator's transaction().forOperations.
+func (c *Client) Transaction(ctx context.Context, ops ...TransactionOp) ([]TransactionResult, error) {
+	return foreground(ctx, c, newTransaction(ops))
+}
+
+// TransactionInBackground queues a transaction and returns.
+func (c *Client) TransactionInBackground(ctx context.Context, ops ...TransactionOp) *Pending[txResults] {
+	return background(ctx, c, newTransaction(ops))
+}
+
+// txResults is how a transaction's result is called here.
+type txResults = []TransactionResult
+
+// transaction is the operations of a transaction.
+type transaction []TransactionOp
+
+func newTransaction(ops []TransactionOp) *operation[txResults] {
+	t := transaction(ops)
+	o := &operation[txResults]{
+		name: "transaction", write: true, doubt: doubtEnds, decode: t.decode, after: t.makeRoot,
+	}
+	if len(ops) == 0 {
+		o.fault = badArguments("a transaction without operations")
+		return o
+	}
+	o.path = ops[0].path
+	var req jute.MultiRequest
+	for i, op := range ops {
+		fault := op.fault
+		if op.c == nil {
+			fault = fmt.Errorf("%w: an operation that was not made with TransactionOp", ErrNoClient)
+		}
+		if fault != nil && o.fault == nil {
+			o.path, o.fault = op.path, &TransactionError{i, op.name, fault}
+		}
+		req.Ops = append(req.Ops, op.op)
+	}
+	o.request = func(*epoch) *wire.Call { return newCall(jute.OpMulti, &req) }
+	return o
+}
+
+// makeRoot returns the step after a refusal because a namespace's root is missing: of an operation that would
+// make the root by itself.
+func (t transaction) makeRoot(err error) step[txResults] {
+	op := t.refusedBy(err)
+	if op == nil || !errors.Is(err, ErrNoNode) || op.c.view.namespace == "" ||
+		op.name != "create" && (op.name == "delete" || op.path != "/") {
+		return nil
+	}
+	return func(ctx context.Context, r *run[txResults]) (none txResults, again bool, _ error) {
+		made, failed := op.c.root(ctx, r.e)
+		prefix := op.c.view.prefix()
+		switch {
+		case failed != nil:
+			return none, false, failed
+		case made, op.full == prefix, zkpath.Parent(op.full) == prefix: // somebody else may have made it meanwhile
+			return none, true, nil
+		}
+		return none, false, err
+	}
+}
+
+// refusedBy returns the operation by which a transaction was refused, or nil.
+func (t transaction) refusedBy(err error) *TransactionOp {
+	var refused *TransactionError
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	return &t[refused.Index]
+}
+
+// decode returns the results, also those of a transaction that was refused: the reply's header says success
+// then, too.
+func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
+	res := jute.MultiResponse{Asked: len(t)}
+	if err := decode(body, &res); err != nil {
+		return nil, err
+	}
+	if len(res.Results) != len(t) {
+		return nil, fmt.Errorf("%w: %d results for %d operations", ErrMalformedReply, len(res.Results), len(t))
+	}
+	results := make([]TransactionResult, len(t))
+	var refused error
+	for i, r := range res.Results {
+		op := t[i]
+		results[i] = TransactionResult{Op: op.name, Path: op.path, Stat: Stat(r.Stat)}
+		switch {
+		case r.Op != jute.OpError:
+			if r.Path != "" {
+				results[i].Path = op.c.userPath(r.Path)
+			}
+		case r.Err == jute.CodeOK: // before the failed one
+		case refused != nil:
+			results[i].Err = ErrNotAttempted
+		default:
+			err := op.c.view.absent(codeError(r.Err), op.needed())
+			if op.name == "create" && r.Err == jute.CodeNoNode && !errors.Is(err, ErrNoChroot) {
+				err = missingParent(op.path, err)
+			}
+			results[i].Err = err
+			refused = &OpError{"transaction", op.path, &TransactionError{i, op.name, err}}
+		}
+	}
+	return results, refused
+}
+
+// TransactionOp is one operation of a transaction. Make it with [Client.TransactionOp].
+type TransactionOp struct {
+	c     *Client
+	name  string
+	path  string // as given
+	full  string // as the server knows it
+	op    jute.MultiOp
+	fault error
+}
+
+// TransactionOps makes operations for a transaction.
+type TransactionOps struct{ c *Client }
+
+// TransactionOp begins an operation of a transaction. Paths are those of this view, whichever view executes
+// it. Corresponds to Curator's transactionOp.
+func (c *Client) TransactionOp() TransactionOps { return TransactionOps{c} }
+
+// Create begins a create.
+func (t TransactionOps) Create() TransactionCreate { return TransactionCreate{c: t.c} }
+
+// Delete begins a delete.
+func (t TransactionOps) Delete() TransactionDelete { return TransactionDelete{c: t.c, version: -1} }
+
+// SetData begins a change of data.
+func (t TransactionOps) SetData() TransactionSetData { return TransactionSetData{c: t.c, version: -1} }
+
+// Check begins a condition.
+func (t TransactionOps) Check() TransactionCheck { return TransactionCheck{c: t.c, version: -1} }
+
+// TransactionCreate creates a node in a transaction. There is no protection there, and no parents are made.
+type TransactionCreate struct {
+	c    *Client
+	node node
+}
+
+// WithMode says what kind of node.
+func (b TransactionCreate) WithMode(mode CreateMode) TransactionCreate { b.node.mode = mode; return b }
+
+// WithTTL says how long a node of a TTL mode lives after its last change.
+func (b TransactionCreate) WithTTL(ttl time.Duration) TransactionCreate { b.node.ttl = ttl; return b }
+
+// WithACL gives the node's ACL. Default: what the client's ACL provider says.
+func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
+	b.node.acl = append([]ACL{}, acl...)
+	return b
+}
+
+// Compressed packs the data with the client's compression provider.
+func (b TransactionCreate) Compressed() TransactionCreate { b.node.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = packNo; return b }
+
+// ForPath makes the operation. Nil data means the client's default data.
+func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
+	full, err := b.c.fullPathOf(path, b.node.mode.sequential())
+	if err == nil {
+		err = b.node.fault()
+	}
+	if err == nil && b.c.view.isChroot(full) {
+		err = badArguments("the chroot is not made by who uses it: create %s without a chroot", full)
+	}
+	if err == nil {
+		data, err = b.c.outgoing(full, data, b.node.pack)
+	}
+	op := TransactionOp{c: b.c, name: "create", path: path, full: full, fault: err}
+	if err == nil {
+		op.op = b.node.request(b.c, full, data)
+	}
+	return op
+}
+
+// TransactionDelete deletes a node in a transaction.
+type TransactionDelete struct {
+	c       *Client
+	version int32
+}
+
+// WithVersion demands a version of the node. Default -1: any.
+func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
+	b.version = version
+	return b
+}
+
+// ForPath makes the operation.
+func (b TransactionDelete) ForPath(path string) TransactionOp {
+	op := newTransactionOp(b.c, "delete", jute.OpDelete, path, b.version)
+	if op.fault == nil && b.c.view.isChroot(op.full) {
+		op.fault = errDeleteRoot
+	}
+	return op
+}
+
+// newTransactionOp makes an operation that is about a version of a node.
+func newTransactionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
+	full, err := c.fullPath(path)
+	req := &jute.PathVersionRequest{Path: full, Version: version}
+	op := jute.MultiOp{Op: code, Request: req}
+	return TransactionOp{c: c, name: name, path: path, full: full, op: op, fault: err}
+}
+
+// TransactionSetData replaces a node's data in a transaction.
+type TransactionSetData struct {
+	c       *Client
+	version int32
+	pack    packing
+}
+
+// WithVersion demands a version of the node. Default -1: any.
+func (b TransactionSetData) WithVersion(version int32) TransactionSetData {
+	b.version = version
+	return b
+}
+
+// Compressed packs the data with the client's compression provider.
+func (b TransactionSetData) Compressed() TransactionSetData { b.pack = packYes; return b }
+
+// Uncompressed writes the data as they are, also with [WithCompression].
+func (b TransactionSetData) Uncompressed() TransactionSetData { b.pack = packNo; return b }
+
+// ForPath makes the operation. Nil data means the client's default data.
+func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
+	full, err := b.c.fullPath(path)
+	if err == nil {
+		data, err = b.c.outgoing(full, data, b.pack)
+	}
+	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
+	op := jute.MultiOp{Op: jute.OpSetData, Request: req}
+	return TransactionOp{c: b.c, name: "setData", path: path, full: full, op: op, fault: err}
+}
+
+// TransactionCheck is a condition in a transaction: the node exists, with the version if one is given. It
+// needs the right to read the node.
+type TransactionCheck struct {
+	c       *Client
+	version int32
+}
+
+// WithVersion demands a version of the node. Default -1: any.
+func (b TransactionCheck) WithVersion(version int32) TransactionCheck { b.version = version; return b }
+
+// ForPath makes the operation.
+func (b TransactionCheck) ForPath(path string) TransactionOp {
+	return newTransactionOp(b.c, "check", jute.OpCheck, path, b.version)
+}

@@ -1,0 +1,179 @@
+package framework
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/go-curator/curator/internal/chance"
+)
+
+// ops is what the operations of all views of a client share: the goroutines of the callbacks, the clean-ups,
+// and the count of the goroutines that work for operations. The core closes it after its last session.
+type ops struct {
+	log      *slog.Logger // of lines
+	workers  workers
+	desk     desk   // of the user's operations
+	own      desk   // of those of recipes and caches, which never wait for one of the user's
+	hooks    serial // calls hooks on behalf of goroutines that must not wait
+	lines    lines
+	cleanups cleanups
+}
+
+// desk is where the answers of operations in the background are handled.
+type desk struct {
+	results   serial // what is left to do with an answer, where that is more than to decode it
+	callbacks serial // of Then and Watching
+}
+
+// newOps is called by New before the first session. current returns the current epoch, or the last one.
+func newOps(current func() *epoch, handler slog.Handler, chance *chance.Source) *ops {
+	o := &ops{}
+	o.log = o.lines.logger(handler)
+	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
+	for _, s := range []*serial{
+		&o.desk.results, &o.desk.callbacks, &o.own.results, &o.own.callbacks, &o.hooks, &o.lines.queue,
+	} {
+		s.spawn = o.workers.spawn
+	}
+	q := &o.cleanups
+	q.workers, q.current, q.log, q.chance, q.pending = &o.workers, current, o.log, chance, map[cleanup]struct{}{}
+	return o
+}
+
+// workers counts goroutines so that close can wait for them. Unlike a WaitGroup it may be asked for more
+// while it is waited for.
+type workers struct {
+	ctx    context.Context // ends with close
+	cancel context.CancelFunc
+
+	mu   sync.Mutex
+	n    int           // goroutines running; guarded by mu
+	idle chan struct{} // nil before close, and closed when the last goroutine has ended; guarded by mu
+}
+
+// spawn runs f on a goroutine of its own. After close nobody waits for it any more: then it runs callbacks of
+// operations on a closed client.
+func (w *workers) spawn(f func()) {
+	w.mu.Lock()
+	counted := w.idle == nil || w.n > 0
+	if counted {
+		w.n++
+	}
+	w.mu.Unlock()
+	go func() {
+		if counted {
+			defer w.done()
+		}
+		f()
+	}()
+}
+
+func (w *workers) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.n--; w.n == 0 && w.idle != nil {
+		close(w.idle)
+	}
+}
+
+// close returns when every goroutine has ended, and with them the last callback. The core calls it when the
+// sessions have ended, so that every operation has its answer.
+func (w *workers) close() {
+	w.mu.Lock()
+	if w.idle == nil {
+		w.idle = make(chan struct{})
+		w.cancel()
+		if w.n == 0 {
+			close(w.idle)
+		}
+	}
+	idle := w.idle
+	w.mu.Unlock()
+	<-idle
+}
+
+// serial runs functions one after the other, in the order in which they were put in, on a goroutine that
+// lives as long as there are any. Putting in never waits, and never runs a function. A function that ends the
+// goroutine (runtime.Goexit) ends only itself: another goroutine goes on after it.
+type serial struct {
+	spawn func(func())
+
+	mu      sync.Mutex
+	queue   []batch // guarded by mu
+	taken   int     // batches taken off the queue; guarded by mu
+	running bool    // guarded by mu
+}
+
+// batch is what was put in at once, or a place that is kept for later.
+type batch struct {
+	calls []func()
+	kept  bool
+}
+
+func (s *serial) put(calls ...func()) {
+	if len(calls) > 0 {
+		s.mu.Lock()
+		s.queue = append(s.queue, batch{calls: calls})
+		s.goOn()
+	}
+}
+
+// keep takes a place in the queue, for fill. What is put in from now on runs after it.
+func (s *serial) keep() (place int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, batch{kept: true})
+	return s.taken + len(s.queue) - 1
+}
+
+// fill puts functions, or none, into a place that was kept, once.
+func (s *serial) fill(place int, calls ...func()) {
+	s.mu.Lock()
+	s.queue[place-s.taken] = batch{calls: calls}
+	s.goOn()
+}
+
+// goOn starts the goroutine if there is something to run and it does not run yet. It unlocks mu.
+func (s *serial) goOn() {
+	start := !s.running && !s.queue[0].kept
+	s.running = s.running || start
+	s.mu.Unlock()
+	if start {
+		s.spawn(s.run)
+	}
+}
+
+func (s *serial) run() {
+	done := false
+	defer func() {
+		if !done {
+			s.spawn(s.run)
+		}
+	}()
+	for f := s.next(); f != nil; f = s.next() {
+		f()
+	}
+	done = true
+}
+
+// next takes the next function out. It is nil, and nothing runs any more, if there is none, or the first
+// place is kept.
+func (s *serial) next() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) > 0 && !s.queue[0].kept {
+		first := &s.queue[0]
+		if len(first.calls) > 0 {
+			f := first.calls[0]
+			first.calls[0], first.calls = nil, first.calls[1:]
+			return f
+		}
+		*first, s.queue = batch{}, s.queue[1:]
+		s.taken++
+	}
+	if s.running = false; len(s.queue) == 0 {
+		s.queue = nil
+	}
+	return nil
+}

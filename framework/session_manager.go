@@ -1,0 +1,285 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// manager is the goroutine that owns the epochs. Events from everywhere are put into its inbox as functions.
+// It asks the state machine what they mean and does that. It never waits for anything but the next function.
+type manager struct {
+	core  *core
+	inbox *flow.Queue[func()]
+
+	// Of its goroutine only:
+	state   machine
+	beat    *time.Timer // the next heartbeat, when beating
+	beating bool
+	ask     *time.Timer // when to ask the server again whether it stands alone
+	stopped bool
+	opened  time.Time // when the last session was begun
+	short   int       // how many in a row were begun soon after the one before
+	outage  outage
+	granted time.Duration // the session timeout of the last connection
+}
+
+func newManager(c *core) *manager {
+	m := &manager{core: c, inbox: flow.NewQueue[func()](), state: machine{epoch: 1},
+		beat: time.NewTimer(time.Hour), ask: time.NewTimer(time.Hour)}
+	m.beat.Stop()
+	m.ask.Stop()
+	return m
+}
+
+// run ends with stop.
+func (m *manager) run() {
+	defer m.beat.Stop()
+	defer m.ask.Stop()
+	for !m.stopped {
+		select {
+		case <-m.inbox.More():
+			for _, f := range m.inbox.Take() {
+				f()
+			}
+		case <-m.beat.C:
+			m.heartbeat()
+		case <-m.ask.C:
+			m.probe(m.core.epochLast())
+		}
+	}
+}
+
+func (m *manager) stop() { m.inbox.Put(func() { m.stopped = true }) }
+
+// apply applies one input to the state machine and carries out its effects. server is the one that the input
+// is about, why the cause of a loss; fences are the sessions to be closed before the next one is announced.
+func (m *manager) apply(in input, server string, why error, fences []wire.Fence) {
+	var todo []effect
+	m.state, todo = m.state.next(in)
+	e := m.core.epochLast()
+	for _, do := range todo {
+		switch do.kind {
+		case doAttach:
+			e.change(func() { e.attached, e.suspended = true, false })
+		case doSuspend:
+			e.suspend()
+		case doLose:
+			m.lose(e, why)
+		case doOpen:
+			if err := m.open(do.change.Epoch, e, fences); err != nil {
+				m.core.log.Error("cannot open a session", "epoch", do.change.Epoch, "err", err)
+			}
+		case doAnnounce:
+			m.announce(do.change, server, why)
+		case doClose:
+			e.endHolds(ErrClosed)
+		}
+	}
+}
+
+// announce tells of a state change.
+func (m *manager) announce(change StateChange, server string, why error) {
+	c := m.core
+	c.board.announce(change)
+	if f := c.cfg.onState; f != nil {
+		c.ops.hooks.put(func() { f(change) })
+	}
+	if c.cfg.observer.Active() {
+		report := StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why)}
+		c.ops.hooks.put(func() { c.cfg.observer.state(report) })
+	}
+}
+
+// lose ends the epoch and lets what remains of its session wind down in the background.
+func (m *manager) lose(e *epoch, why error) {
+	e.end(why)
+	m.stopBeating()
+	m.core.spawn(func() {
+		e.wire.Abort(why)
+		e.wire.Wait()
+	})
+}
+
+// open begins the epoch n after old, which is nil for the first.
+func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
+	c := m.core
+	e := &epoch{n: n, core: c, holds: map[*Hold]struct{}{}, suspended: true}
+	e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	cfg := wire.Config{
+		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout,
+		ConnectTimeout: c.cfg.dialLimit(), ReadOnly: c.cfg.readOnly,
+		Auth:   wire.Auth{Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName()},
+		Limits: wire.Limits{MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window},
+		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
+		RuleFor: func(timeout time.Duration, alone bool) wire.Rule { return c.cfg.decide(timeout, alone).rule },
+		Hooks: wire.Hooks{
+			OnEvent: func(ev wire.Event) { m.inbox.Put(func() { m.session(e, ev) }) },
+			OnLapse: func(error) { e.lapsed() }, OnPong: c.pong(),
+		},
+	}
+	var notBefore time.Time
+	if old != nil {
+		cfg.LastZxid = old.wire.MaxZxid()
+		notBefore = time.Now().Add(m.reopenDelay())
+		if len(fences) > 0 { // else nobody can be in the way
+			notBefore = notBefore.Add(c.cfg.grace(old.wire.Timeout(), old.wire.Err()))
+		}
+	}
+	cfg.Dial = c.dialer(notBefore)
+	session, err := wire.Open(cfg)
+	if err != nil {
+		e.cancel(err)
+		return err
+	}
+	e.wire = session
+	if !c.setEpoch(e) {
+		e.cancel(ErrClosed)
+		session.Abort(ErrClosed) // Close speaks of the session before, and says that it does not know
+		session.Wait()
+		return nil
+	}
+	session.SetServers(c.servers.now()) // it may have changed before this was the current epoch
+	m.probe(e)
+	return nil
+}
+
+// reopenDelay is how long to wait before the next session is asked for: zero unless sessions end in quick
+// succession, as at a server that calls each of them expired.
+func (m *manager) reopenDelay() time.Duration {
+	now := time.Now()
+	if m.short++; now.Sub(m.opened) > shortLived {
+		m.short = 0
+	}
+	if m.opened = now; m.short < 3 {
+		return 0
+	}
+	return m.core.chance.UpTo(min(10*time.Millisecond<<min(m.short, 10), 5*time.Second))
+}
+
+// shortLived is a session that ends so soon after the one before.
+const shortLived = 10 * time.Second
+
+// session handles an event of an epoch's session.
+func (m *manager) session(e *epoch, ev wire.Event) {
+	c := m.core
+	if e.n != m.state.epoch {
+		return
+	}
+	log := c.log.With("epoch", e.n, "session", sessionID(ev.SessionID), "server", ev.Server)
+	switch ev.Kind {
+	case wire.Connected:
+		c.trouble.clear()
+		m.connected(log, ev)
+		in := input{inConnected, e.n}
+		if ev.ReadOnly {
+			in.kind = inReadOnly
+		}
+		held := len(e.held()) > 0 // a hold made from now on has written what it needs
+		m.apply(in, ev.Server, nil, nil)
+		c.isBack()
+		if standing := e.wire.Validity().Standing(); held && standing.Known && !standing.Alone {
+			m.heartbeat() // else it is known in a moment whether there is need
+		}
+	case wire.Disconnected:
+		ev.Err = refusal(c.readable(ev.Err))
+		c.trouble.note(ev.Server, ev.Err)
+		if m.outage.begins(time.Now()); !m.state.closed {
+			log.Warn("disconnected", "err", ev.Err)
+		}
+		m.apply(input{inDisconnected, e.n}, ev.Server, ev.Err, nil)
+		m.probe(e)
+	case wire.AuthFailed:
+		ev.Err = refusal(ev.Err)
+		m.tellFailure(log, slog.LevelError, "not authenticated", ev)
+		e.change(func() {}) // wakes those who do not wait while every server refuses
+	case wire.Failed:
+		if !errors.Is(ev.Err, errTooEarly) {
+			ev.Err = refusal(c.readable(ev.Err))
+			m.tellFailure(log, slog.LevelWarn, "cannot connect", ev)
+		}
+	case wire.Regressed:
+		log.Warn("every server is behind what this client has seen: their data was wiped or restored; " +
+			"fencing tokens may be smaller from now on")
+	case wire.Lost:
+		m.lost(log, e, ev)
+	}
+}
+
+// lost handles the end of an epoch's session.
+func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
+	why := e.endCause()
+	if m.state.closed {
+		e.cancel(why) // nobody needs to wait for it any more
+		return
+	}
+	log.Warn("session lost", "err", ev.Err)
+	fences := e.wire.Unfenced()
+	if e.wire.Agreed() {
+		// No request of it is under way after twice its timeout: the last that a server may have seen, and that
+		// server's own clock.
+		left, grace := 2*e.wire.Timeout(), m.core.cfg.grace(e.wire.Timeout(), ev.Err)
+		if errors.Is(ev.Err, wire.ErrExpired) {
+			// A leader says so before the others have agreed; but it does not lead for long without them.
+			left = min(left, m.core.cfg.bound)
+		}
+		id, password := e.wire.Identity()
+		fences = append(fences, wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(left + grace)})
+	}
+	m.apply(input{inLost, e.n}, ev.Server, why, fences)
+}
+
+// connected tells of a connection.
+func (m *manager) connected(log *slog.Logger, ev wire.Event) {
+	told := []any{"timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached}
+	if away := m.outage.ends(time.Now()); away > 0 {
+		told = append(told, "away", away.Round(time.Millisecond))
+	}
+	log.Info("connected", told...)
+	asked := m.core.cfg.sessionTimeout
+	if m.core.cfg.timeoutAsked && ev.Timeout < asked && ev.Timeout != m.granted {
+		log.Warn("the server grants a shorter session timeout than asked for: its maxSessionTimeout is the limit",
+			"asked", asked, "granted", ev.Timeout)
+	}
+	m.granted = ev.Timeout
+}
+
+// tellFailure tells of an attempt to connect that has failed, if that is news. The session itself has told of
+// each at DEBUG.
+func (m *manager) tellFailure(log *slog.Logger, level slog.Level, what string, ev wire.Event) {
+	m.core.trouble.note(ev.Server, ev.Err)
+	now := time.Now()
+	if m.outage.failed(now, ev.Server, reasonOf(ev.Server, ev.Err)) && !m.state.closed {
+		log.Log(context.Background(), level, what, "attempts", m.outage.attempts,
+			"away", now.Sub(m.outage.since).Round(time.Millisecond), "err", ev.Err)
+	}
+}
+
+// refusal gives a server's refusal its public name.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, wire.ErrAuthFailed):
+		return known(ErrAuthFailed, err)
+	case errors.Is(err, wire.ErrNotReadOnly):
+		return known(ErrNotReadOnly, err)
+	case errors.Is(err, wire.ErrProtocol):
+		return known(ErrMalformedReply, err)
+	}
+	return err
+}
+
+// readable says of an error of a connection what to look at.
+func (c *core) readable(err error) error {
+	if errors.Is(err, wire.ErrHungUp) && c.cfg.tls == nil && c.cfg.tlsFiles == nil {
+		return fmt.Errorf("%w (is it not serving yet, or the secureClientPort, which needs WithTLS?)", err)
+	}
+	return tlsTrouble(err)
+}
+
+func sessionID(id int64) slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", uint64(id))) }

@@ -1,0 +1,34 @@
+package framework
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// A server that calls every session expired as soon as it lives is not flooded with new ones (found by the
+// simulation: it was, without a pause).
+func TestSessionsThatEndAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
+		// with which a session begins
+		broken := srv.Inject(
+			zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired, Times: -1},
+		)
+		c := dial(t, srv)
+		time.Sleep(time.Minute)
+		n := srv.Counts()["connect"]
+		assert.Greater(t, n, 10)
+		assert.Less(t, n, 200)
+		broken.Remove()
+		time.Sleep(10 * time.Second)
+		require.NoError(t, c.WaitConnected(t.Context()))
+		_, err := c.GetData().ForPath(t.Context(), "/")
+		require.NoError(t, err)
+	})
+}

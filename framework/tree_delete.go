@@ -1,0 +1,86 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// DeleteRecursively deletes a node and everything below it. It succeeds, too, if there is no such node. It
+// is not atomic: others see it partly deleted. What others delete meanwhile is no error; what they add
+// meanwhile is deleted, too, up to a limit (then ErrNotEmpty). It is repeated as the retry policy says,
+// flight by flight, and may be called again after any error. Any other refusal, such as ErrNoAuth, ends it,
+// with a part deleted.
+//
+// It sends hundreds of deletes at a time: one request for a node without children, three for any other. It
+// keeps the paths of the nodes with children in memory. The root of the whole tree is ErrBadArguments, and
+// so is the chroot.
+//
+// To delete a node with a version, or in the background, use [Client.Delete] with DeletingChildrenIfNeeded.
+// Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to ZKUtil.deleteRecursive.
+func (c *Client) DeleteRecursively(ctx context.Context, path string) error {
+	full, err := c.fullPath(path)
+	if err == nil && (full == "/" || c.view.isChroot(full)) {
+		err = errDeleteRoot
+	}
+	for n := 0; err == nil && n < rounds; n++ {
+		var left []string
+		if left, err = c.deleteFlights(ctx, []string{full}); err != nil || len(left) == 0 {
+			return opError("deleteRecursively", path, err)
+		}
+		err = c.deleteBelow(ctx, full)
+	}
+	if err == nil {
+		err = ErrNotEmpty
+	}
+	return opError("deleteRecursively", path, err)
+}
+
+// deleteBelow deletes what is below a node now, except what others add meanwhile.
+func (c *Client) deleteBelow(ctx context.Context, full string) error {
+	all := []string{full} // nodes with children, parents first
+	for next := 0; next < len(all); {
+		dirs := all[next:min(len(all), next+64)]
+		next += len(dirs)
+		var children []string
+		err := c.lists(ctx, dirs, func(i int, names []string, err error) error {
+			for _, name := range names {
+				children = append(children, zkpath.Join(dirs[i], name))
+			}
+			return opError("getChildren", c.userPath(dirs[i]), unlessNoNode(err))
+		})
+		if err != nil {
+			return err
+		}
+		left, err := c.deleteFlights(ctx, children)
+		if err != nil {
+			return err
+		}
+		all = append(all, left...)
+	}
+	slices.Reverse(all)
+	_, err := c.deleteFlights(ctx, all[:len(all)-1]) // the server executes them in this order, children first
+	return err
+}
+
+// deleteFlights deletes nodes in flights, in order, and returns those that have children.
+func (c *Client) deleteFlights(ctx context.Context, paths []string) (left []string, err error) {
+	for flight := range slices.Chunk(paths, flightSize) {
+		replies, err := flightOf(ctx, c, flight, func(path string) *wire.Call { return deleteCall(path, -1) })
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range replies {
+			switch err := replyError(r); {
+			case errors.Is(err, ErrNotEmpty):
+				left = append(left, flight[i])
+			case unlessNoNode(err) != nil:
+				return nil, opError("delete", c.userPath(flight[i]), err)
+			}
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,194 @@
+package framework
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// dumpLine is a line of a dump, see DumpBuilder.ForPath. One of its fields is set.
+type dumpLine struct {
+	Header  *dumpHeader  `json:"header,omitempty"`
+	Node    *dumpNode    `json:"node,omitempty"`
+	Skipped *dumpSkipped `json:"skipped,omitempty"`
+	End     *dumpEnd     `json:"end,omitempty"`
+}
+
+// kinds returns how many fields are set.
+func (l dumpLine) kinds() (n int) {
+	for _, is := range []bool{l.Header != nil, l.Node != nil, l.Skipped != nil, l.End != nil} {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+type dumpHeader struct {
+	Version int    `json:"version"`
+	Root    string `json:"root"`
+	ACL     bool   `json:"acl"` // the nodes have theirs
+}
+
+type dumpNode struct {
+	Path string `json:"path"` // relative to the root, which is "/"
+	Data []byte `json:"data,omitempty"`
+	// ACL is left out only if the header says so of all.
+	ACL []dumpACL `json:"acl,omitempty"`
+	// For people who read the dump.
+	Version  int32 `json:"version"`
+	Cversion int32 `json:"cversion"`
+	Ctime    int64 `json:"ctime"`
+	Mtime    int64 `json:"mtime"`
+}
+
+type dumpACL struct {
+	Perms  int32  `json:"perms"`
+	Scheme string `json:"scheme"`
+	ID     string `json:"id"`
+}
+
+type dumpSkipped struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+type dumpEnd struct {
+	Nodes   int64 `json:"nodes"`
+	Skipped int64 `json:"skipped"`
+}
+
+const dumpVersion = 1
+
+// Progress is how far a dump or a restore has come.
+type Progress struct {
+	// Nodes counts the nodes that were written to the stream or to the tree, Bytes is the length of their data.
+	Nodes, Bytes int64
+	// Ephemerals counts the nodes that were left out because they belong to a session.
+	Ephemerals int64
+	// Existing counts the nodes of a restore that existed already. After a lost connection some that it has
+	// made itself may be among them.
+	Existing int64
+}
+
+// DumpBuilder writes a subtree to a stream. It is a value: each method returns a changed copy.
+type DumpBuilder struct {
+	c        *Client
+	noACL    bool
+	progress func(Progress)
+}
+
+// Dump begins to write a subtree to a stream, for [Client.Restore]. Curator has no such operation.
+func (c *Client) Dump() DumpBuilder { return DumpBuilder{c: c} }
+
+// WithoutACL leaves the ACLs out, which saves a request for each node. Restored nodes then get what the
+// restoring client's ACL provider says.
+func (b DumpBuilder) WithoutACL() DumpBuilder { b.noACL = true; return b }
+
+// WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
+func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f; return b }
+
+// ForPath writes the node and everything below it to w, in the order of [Client.Walk], and returns what it
+// has written.
+//
+//   - Data are written as they are stored, compressed or not.
+//   - Ephemeral nodes are left out. A line for each says so, and Progress counts them.
+//   - /zookeeper, where the servers keep their own nodes, is left out unless path is there itself. Restore
+//     does not write there.
+//   - Versions and times are written for information only. A restored node begins at version 0. A restored
+//     parent numbers its next sequential child by the children it has had since, so that number may be
+//     smaller than those in restored names.
+//   - Servers do not tell that a node is a container or has a TTL. It becomes a persistent one.
+//
+// It is no snapshot: what changes meanwhile is seen before or after the change. The retry policy is asked
+// about each flight of requests. A dump that ends with an error is not whole, and Restore will say so. A
+// node that may not be read is ErrNoAuth, and so is one whose ACL the server hides from clients without
+// PermAdmin; with WithoutACL reading is enough. An error of w ends it.
+//
+// The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump. Data are
+// in base64, and left out if there are none. Every node has its ACL, or, WithoutACL, none has:
+//
+//	{"header":{"version":1,"root":"/config","acl":true}}
+//	{"node":{"path":"/","data":"djE=","acl":[{"perms":31,"scheme":"world","id":"anyone"}],"version":3,…}}
+//	{"node":{"path":"/app","acl":[…],"version":0,"cversion":1,"ctime":1700000000000,"mtime":…}}
+//	{"skipped":{"path":"/app/worker-1","why":"ephemeral"}}
+//	{"end":{"nodes":2,"skipped":1}}
+func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Progress, error) {
+	var p Progress
+	full, err := b.c.fullPath(path)
+	if err == nil && w == nil {
+		err = badArguments("Dump needs a writer")
+	}
+	if err == nil {
+		out := bufio.NewWriterSize(w, 64<<10)
+		lines := json.NewEncoder(out)
+		lines.SetEscapeHTML(false)
+		if err = lines.Encode(dumpLine{Header: &dumpHeader{dumpVersion, path, !b.noACL}}); err == nil {
+			err = b.nodes(ctx, full, lines.Encode, &p)
+		}
+		if err == nil {
+			err = lines.Encode(dumpLine{End: &dumpEnd{p.Nodes, p.Ephemerals}})
+		}
+		if err == nil {
+			err = out.Flush()
+		}
+	}
+	return p, opError("dump", path, b.c.absent(err, full))
+}
+
+func (b DumpBuilder) nodes(ctx context.Context, root string, encode func(any) error, p *Progress) error {
+	var failed error
+	err := b.c.walk(ctx, root, walking{depth: -1, raw: true, acl: !b.noACL, system: true},
+		func(nodes []walked) (more bool) {
+			for _, n := range nodes {
+				line, err := b.line(n, root)
+				if err != nil {
+					failed = opError("dump", b.c.userPath(n.full), err)
+					return false
+				}
+				if failed = encode(line); failed != nil {
+					return false
+				}
+				if line.Skipped != nil {
+					p.Ephemerals++
+					continue
+				}
+				p.Nodes++
+				p.Bytes += int64(len(n.Data))
+			}
+			if b.progress != nil {
+				b.progress(*p)
+			}
+			return true
+		})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
+	if n.err != nil {
+		return line, n.err
+	}
+	path := "/" + strings.TrimPrefix(strings.TrimPrefix(n.full, root), "/")
+	if n.Stat.EphemeralOwner != 0 {
+		return dumpLine{Skipped: &dumpSkipped{path, "ephemeral"}}, nil
+	}
+	s := n.Stat
+	node := &dumpNode{Path: path, Data: n.Data, Version: s.Version, Cversion: s.Cversion, Ctime: s.Ctime,
+		Mtime: s.Mtime}
+	for _, a := range n.acl {
+		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") { // how the server hides a digest
+			return line, fmt.Errorf("%w: its ACL is shown only to clients with PermAdmin; see WithoutACL", ErrNoAuth)
+		}
+		node.ACL = append(node.ACL, dumpACL(a))
+	}
+	if len(node.ACL) == 0 && !b.noACL {
+		return line, fmt.Errorf("%w: a node without an ACL", ErrMalformedReply)
+	}
+	return dumpLine{Node: node}, nil
+}

@@ -1,0 +1,166 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// Read is one of the reads of a [Client.MultiRead]. Make it with [ReadData] or [ReadChildren].
+type Read struct {
+	op   int32
+	path string
+}
+
+// ReadData reads a node's data and Stat.
+func ReadData(path string) Read { return Read{jute.OpGetData, path} }
+
+// ReadChildren lists a node's children.
+func ReadChildren(path string) Read { return Read{jute.OpGetChildren, path} }
+
+func (r Read) name() string {
+	if r.op == jute.OpGetChildren {
+		return "getChildren"
+	}
+	return "getData"
+}
+
+// ReadResult is the outcome of one read.
+type ReadResult struct {
+	// Path is that of the read, as it was given.
+	Path string
+	// Data and Stat are those of the node, for ReadData.
+	Data []byte
+	Stat Stat
+	// Children are the names of the children, in no particular order, for ReadChildren. Servers give no Stat
+	// with them here.
+	Children []string
+	// Err is why this read failed: an *OpError that matches ErrNoNode or ErrNoAuth. The other reads are not
+	// affected.
+	Err error
+}
+
+// MultiReadResult is what MultiRead returns in the background.
+type MultiReadResult struct {
+	// Results are in the order of the reads.
+	Results []ReadResult
+	// Zxid is the last transaction that the connected server had executed when it answered. If a later answer
+	// has the same one, nothing in the whole tree has changed in between.
+	Zxid int64
+}
+
+// MultiReadBuilder reads many nodes in one request. It is a value.
+type MultiReadBuilder struct {
+	c    *Client
+	pack packing
+}
+
+// MultiRead begins to read many nodes in one request, which is cheaper than as many requests for the
+// network and for the server. Each read succeeds or fails by itself. They are not a snapshot: others may
+// write between them. They cannot set watches. Unlike other operations it does not make the root of the
+// namespace.
+//
+// It needs ZooKeeper 3.6: an older server closes the connection, once, and the error is ErrUnimplemented.
+// The request must fit into the server's packet limit (else ErrTooLarge), and the answer into WithMaxReply
+// (else ErrReplyTooLarge): if you do not know the sizes ask for few nodes at a time. Curator has no such
+// operation.
+func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
+
+// Decompressed is that of GetDataBuilder. A read whose data cannot be decompressed fails by itself, and so
+// does one for which [WithDecompressedLimit], which counts for all reads together, leaves no room.
+func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = packYes; return b }
+
+// Undecompressed is that of GetDataBuilder.
+func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = packNo; return b }
+
+// ForReads executes the reads and returns their results in order. The error is about the whole; see each
+// result's Err for that of a read. No reads at all are ErrBadArguments.
+func (b MultiReadBuilder) ForReads(ctx context.Context, reads ...Read) ([]ReadResult, error) {
+	r, err := foreground(ctx, b.c, b.operation(reads))
+	return r.Results, err
+}
+
+// InBackground makes the terminal return at once.
+func (b MultiReadBuilder) InBackground() MultiReadBackground { return MultiReadBackground{b} }
+
+// MultiReadBackground is a MultiReadBuilder whose terminal does not wait.
+type MultiReadBackground struct{ b MultiReadBuilder }
+
+// ForReads queues the request.
+func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pending[MultiReadResult] {
+	return background(ctx, b.b.c, b.b.operation(reads))
+}
+
+func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
+	o := &operation[MultiReadResult]{name: "multiRead", lengthy: b.c.packs(b.pack)}
+	if len(reads) == 0 {
+		o.fault = badArguments("a multiRead without reads")
+		return o
+	}
+	o.path = reads[0].path
+	req := jute.MultiRequest{Ops: make([]jute.MultiOp, len(reads))}
+	for i, r := range reads {
+		full, err := b.c.fullPath(r.path)
+		if r.op == 0 {
+			err = badArguments("a read that was not made with ReadData or ReadChildren")
+		}
+		if err != nil {
+			o.path, o.fault = r.path, err
+			return o
+		}
+		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &jute.PathWatchRequest{Path: full}}
+	}
+	o.request = func(*epoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
+	o.decode = func(zxid int64, body []byte) (r MultiReadResult, err error) {
+		results, err := b.c.view.readResults(reads, body)
+		if err != nil {
+			return r, err
+		}
+		if b.c.packs(b.pack) {
+			b.unpack(results)
+		}
+		return MultiReadResult{results, zxid}, nil
+	}
+	return o
+}
+
+// unpack decompresses what there is room for. A read without room fails by itself.
+func (b MultiReadBuilder) unpack(results []ReadResult) {
+	left := b.c.core.cfg.decompressed
+	for i := range results {
+		r := &results[i]
+		full, err := b.c.fullPath(r.Path)
+		if err == nil && r.Err == nil {
+			r.Data, err = b.c.incomingUpTo(full, r.Data, b.pack, left)
+			left -= len(r.Data)
+		}
+		if err != nil {
+			r.Err = opError("getData", r.Path, err)
+		}
+	}
+}
+
+func (v view) readResults(reads []Read, body []byte) ([]ReadResult, error) {
+	res := jute.MultiResponse{Asked: len(reads)}
+	if err := decode(body, &res); err != nil {
+		return nil, err
+	}
+	if len(res.Results) != len(reads) {
+		return nil, fmt.Errorf("%w: %d results for %d reads", ErrMalformedReply, len(res.Results), len(reads))
+	}
+	results := make([]ReadResult, len(reads))
+	for i, r := range res.Results {
+		read := reads[i]
+		results[i] = ReadResult{Path: read.path, Data: r.Data, Stat: Stat(r.Stat), Children: r.Children}
+		switch r.Op {
+		case read.op:
+		case jute.OpError:
+			results[i].Err = opError(read.name(), read.path, v.absentAt(codeError(r.Err), read.path))
+		default:
+			return nil, fmt.Errorf("%w: result of type %d for read %d", ErrMalformedReply, r.Op, i)
+		}
+	}
+	return results, nil
+}

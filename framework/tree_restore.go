@@ -1,0 +1,307 @@
+package framework
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// ErrInvalidDump says that a stream is not a dump, or not a whole one. The message says in which line.
+var ErrInvalidDump = named("invalid dump")
+
+// ErrSystemPath says that a restore would write to /zookeeper or below, where the servers keep their
+// configuration and the quotas. It was not sent. The error of such a target matches it, and so does, with
+// [ErrInvalidDump], that of a dump that would put a node there.
+var ErrSystemPath = named("/zookeeper belongs to the servers: nothing is restored there")
+
+// RestoreBuilder makes the nodes of a dump. It is a value: each method returns a changed copy.
+type RestoreBuilder struct {
+	c         *Client
+	overwrite bool
+	progress  func(Progress)
+}
+
+// Restore begins to make the nodes of a dump, see [Client.Dump]. Curator has no such operation.
+func (c *Client) Restore() RestoreBuilder { return RestoreBuilder{c: c} }
+
+// Overwriting sets the data and, if the dump has them, the ACLs of nodes that exist already. Nodes that are
+// not in the dump stay in any case.
+func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; return b }
+
+// WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
+func (b RestoreBuilder) WithProgress(f func(Progress)) RestoreBuilder { b.progress = f; return b }
+
+// restoreNodes and restoreBytes bound one transaction.
+const (
+	restoreNodes = 500
+	restoreBytes = 256 << 10
+)
+
+// ForPath makes the dump's root at path, which may differ from where it was dumped, and everything below.
+// Missing parents of path are made as with Ensure. It returns what it has made.
+//
+// A node that exists already with the data of the dump counts as restored; its ACL is not looked at. One
+// with other data is ErrNodeExists, unless Overwriting. So a restore that was cut short can be run again.
+//
+// Nodes are made hundreds at a time, in transactions as long as none of them exists, and one by one after a
+// lost connection, about which the retry policy is asked. It is not atomic: when it ends with an error a
+// part is there. The stream is read as the restore goes on, so damage (ErrInvalidDump) may be found late.
+// ctx cannot interrupt a Read of r.
+//
+// A dump is not trusted. ErrInvalidDump is also a node without an ACL although the header says that the
+// nodes have theirs (everybody could change it), a line longer than two frames (see [WithMaxFrame]) and a
+// mebibyte, and a node that would come to lie in /zookeeper, which is [ErrSystemPath], too. In memory are
+// one line and a transaction of at most 500 nodes and 256 KiB. A dump can make nodes below path, with any
+// data and ACLs, and nothing else.
+func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (Progress, error) {
+	var p Progress
+	full, err := b.c.fullPath(path)
+	if err == nil && r == nil {
+		err = badArguments("Restore needs a reader")
+	}
+	if err == nil && isSystem(full) {
+		err = ErrSystemPath
+	}
+	if err == nil {
+		err = checkContext(ctx)
+	}
+	if err == nil {
+		err = b.run(ctx, full, newDumpReader(r, b.c.core.cfg.maxFrame), &p)
+	}
+	return p, opError("restore", path, err)
+}
+
+func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p *Progress) error {
+	if err := in.header(); err != nil {
+		return err
+	}
+	if err := b.c.repeat(ctx, func(ctx context.Context, e *epoch) error {
+		return b.above(ctx, e, root)
+	}); err != nil {
+		return err
+	}
+	limit := min(restoreBytes, b.c.core.cfg.maxFrame/2)
+	var batch []*jute.CreateRequest
+	size := 0
+	put := func() error {
+		existing, err := b.put(ctx, batch, in.acl)
+		if err != nil {
+			return err
+		}
+		for _, n := range batch {
+			p.Bytes += int64(len(n.Data))
+		}
+		p.Nodes += int64(len(batch))
+		p.Existing += int64(existing)
+		p.Ephemerals = in.skipped
+		batch, size = nil, 0
+		if b.progress != nil {
+			b.progress(*p)
+		}
+		return nil
+	}
+	for {
+		node, err := in.next()
+		if err != nil {
+			return err
+		}
+		if node == nil {
+			break
+		}
+		req, err := b.request(root, node, in)
+		if err != nil {
+			return err
+		}
+		more := sizeOf(req)
+		if len(batch) > 0 && (len(batch) == restoreNodes || size+more > limit) {
+			if err := put(); err != nil {
+				return err
+			}
+		}
+		batch, size = append(batch, req), size+more
+	}
+	if len(batch) > 0 {
+		return put()
+	}
+	p.Ephemerals = in.skipped
+	return nil
+}
+
+// request returns the request that makes a node of the dump.
+func (b RestoreBuilder) request(root string, node *dumpNode, in *dumpReader) (*jute.CreateRequest, error) {
+	req := &jute.CreateRequest{Path: relocated(root, node.Path), Data: node.Data}
+	switch {
+	case isSystem(req.Path):
+		return nil, known(ErrSystemPath, in.invalid("%s belongs to the servers: nothing is restored there",
+			req.Path))
+	case in.acl && len(node.ACL) == 0:
+		return nil, in.invalid("%s has no ACL, though the header says that the nodes have theirs", node.Path)
+	case !in.acl:
+		req.ACL = b.c.aclFor(req.Path)
+	default:
+		for _, a := range node.ACL {
+			req.ACL = append(req.ACL, jute.ACL(a))
+		}
+	}
+	if req.Data == nil {
+		req.Data = []byte{}
+	}
+	return req, nil
+}
+
+// sizeOf is at least the length of a request in a transaction.
+func sizeOf(req *jute.CreateRequest) int {
+	const fixed, fixedACL = 32, 12
+	n := fixed + len(req.Path) + len(req.Data)
+	for _, a := range req.ACL {
+		n += fixedACL + len(a.Scheme) + len(a.ID)
+	}
+	return n
+}
+
+// above makes the missing parents of the root. A chroot has to exist.
+func (b RestoreBuilder) above(ctx context.Context, e *epoch, root string) error {
+	chroot, parent := b.c.view.chroot, zkpath.Parent(root)
+	switch {
+	case b.c.view.isChroot(root) || b.c.view.isChroot(parent):
+		return b.c.view.absent(send(ctx, e, b.c.expiring(existsCall(chroot))), chroot)
+	case parent == "/": // of the root, too
+		return nil
+	}
+	_, err := b.c.mkdirs(ctx, e, parent, parents{mode: Persistent})
+	return err
+}
+
+// relocated returns where a node of a dump goes.
+func relocated(root, path string) string {
+	switch {
+	case path == "/":
+		return root
+	case root == "/":
+		return path
+	}
+	return root + path
+}
+
+// put makes nodes, parents first.
+func (b RestoreBuilder) put(ctx context.Context, nodes []*jute.CreateRequest, withACL bool) (existing int,
+	err error) {
+	singly := len(nodes) == 1
+	err = b.c.repeat(ctx, func(ctx context.Context, e *epoch) (err error) {
+		if !singly {
+			if singly, err = b.atOnce(ctx, e, nodes); err != nil || !singly {
+				return err
+			}
+		}
+		existing, err = b.one(ctx, e, nodes, withACL)
+		return err
+	})
+	return existing, err
+}
+
+// atOnce makes nodes in one transaction. singly says that they must be made one by one, because some exist.
+func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.CreateRequest) (singly bool,
+	err error) {
+	var req jute.MultiRequest
+	for _, n := range nodes {
+		req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpCreate, Request: n})
+	}
+	r, _, err := await(ctx, e, b.c.expiring(&wire.Call{Op: jute.OpMulti, Body: jute.Marshal(&req)}), nil)
+	if err == nil {
+		err = replyError(r)
+	}
+	if err != nil {
+		return errors.Is(err, ErrOutcomeUnknown), err
+	}
+	res := jute.MultiResponse{Asked: len(nodes)}
+	if err := decode(r.Body, &res); err != nil {
+		return false, err
+	}
+	for i, one := range res.Results {
+		// Those before the failed one have code 0.
+		switch {
+		case one.Op != jute.OpError || one.Err == jute.CodeOK:
+		case one.Err == jute.CodeNodeExists:
+			return true, nil
+		default:
+			return false, opError("create", b.c.userPath(nodes[min(i, len(nodes)-1)].Path),
+				b.c.view.absent(codeError(one.Err), ""))
+		}
+	}
+	return false, nil
+}
+
+// one makes nodes one by one, in one flight.
+func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateRequest,
+	withACL bool) (existing int, err error) {
+	var calls []*wire.Call
+	for _, n := range nodes {
+		calls = append(calls, b.c.expiring(&wire.Call{Op: jute.OpCreate, Body: jute.Marshal(n)}))
+	}
+	replies, err := awaitAll(ctx, e, calls...)
+	if err != nil {
+		return 0, err
+	}
+	var there []*jute.CreateRequest
+	for i, n := range nodes {
+		switch err := replyError(replies[i]); {
+		case errors.Is(err, ErrNodeExists):
+			there = append(there, n)
+		case unfinished(err):
+			return 0, err
+		case err != nil:
+			return 0, opError("create", b.c.userPath(n.Path), b.c.view.absent(err, zkpath.Parent(n.Path)))
+		}
+	}
+	if len(there) == 0 {
+		return 0, nil
+	}
+	return len(there), b.existing(ctx, e, there, withACL)
+}
+
+// existing compares nodes that exist already with the dump, or overwrites them if asked.
+func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.CreateRequest,
+	withACL bool) error {
+	var calls []*wire.Call
+	for _, n := range nodes {
+		call := dataCall(n.Path)
+		if b.overwrite {
+			call = &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: n.Path, Data: n.Data,
+				Version: -1})}
+		}
+		calls = append(calls, b.c.expiring(call))
+		if b.overwrite && withACL {
+			call := &wire.Call{Op: jute.OpSetACL, Body: jute.Marshal(&jute.SetACLRequest{Path: n.Path, ACL: n.ACL,
+				Version: -1})}
+			calls = append(calls, b.c.expiring(call))
+		}
+	}
+	replies, err := awaitAll(ctx, e, calls...)
+	if err != nil {
+		return err
+	}
+	each := len(calls) / len(nodes)
+	for i, r := range replies {
+		n := nodes[i/each]
+		err := replyError(r)
+		if unfinished(err) {
+			return err
+		}
+		var res jute.GetDataResponse
+		if err == nil && !b.overwrite {
+			if err = decode(r.Body, &res); err == nil && !bytes.Equal(res.Data, n.Data) {
+				err = fmt.Errorf("%w, with other data; see Overwriting", ErrNodeExists)
+			}
+		}
+		if err != nil {
+			return opError("restore", b.c.userPath(n.Path), b.c.view.absent(err, n.Path))
+		}
+	}
+	return nil
+}

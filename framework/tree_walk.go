@@ -1,0 +1,279 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// WalkedNode is a node that a walk has read.
+type WalkedNode struct {
+	Path string
+	// Data are nil with WithoutData.
+	Data []byte
+	Stat Stat
+}
+
+// WalkBuilder reads a node and everything below it. It is a value: each method returns a changed copy.
+type WalkBuilder struct {
+	c    *Client
+	what walking
+}
+
+// walking says what of a subtree is read.
+type walking struct {
+	depth  int  // levels below the first node; negative: all
+	bare   bool // without data
+	raw    bool // data as they are stored
+	acl    bool
+	system bool // without /zookeeper
+}
+
+// Walk begins to read a subtree. Curator has no such operation.
+func (c *Client) Walk() WalkBuilder { return WalkBuilder{c: c, what: walking{depth: -1}} }
+
+// WithoutData reads no data.
+func (b WalkBuilder) WithoutData() WalkBuilder { b.what.bare = true; return b }
+
+// MaxDepth ends the walk so many levels below the node it begins at; 0 is that node alone. Default, and
+// negative: no end.
+func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; return b }
+
+// ForPath walks through the subtree: the node itself first, parents before their children, level by level,
+// siblings in the order of their names. While the loop's body waits it asks for hundreds of nodes at a
+// time, with few requests: one for 64 nodes (MultiRead; one for each node before ZooKeeper 3.6, or
+// WithoutData), and one more for each node that has children. Nothing goes on between two flights of
+// requests, and leaving the loop leaves nothing behind. In memory are one flight and the paths of one
+// level.
+//
+// It is no snapshot: each node is read at a moment of its own. Nodes that come or go meanwhile may be seen
+// or not. Without changes each is seen once.
+//
+// A node that may not be read, or whose data cannot be decompressed ([WithCompression]), comes with an
+// error that matches ErrNoAuth or ErrDecompress, and the walk goes on, without what is below it if it may
+// not be read. Any other error is the last thing of the loop: ErrNoNode if there is no node at path, that
+// of ctx, and those of every operation when the retry policy, which is asked about each flight, has given
+// up.
+//
+//	for node, err := range client.Walk().ForPath(ctx, "/config") {
+//		if err != nil { … }
+func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[WalkedNode, error] {
+	return func(yield func(WalkedNode, error) bool) {
+		full, err := b.c.fullPath(path)
+		left := false
+		if err == nil {
+			err = b.c.walk(ctx, full, b.what, func(nodes []walked) (more bool) {
+				for _, n := range nodes {
+					n.Path = b.c.userPath(n.full)
+					if !b.what.raw && n.err == nil {
+						n.Data, n.err = b.c.incoming(n.full, n.Data, packDefault)
+					}
+					if !yield(n.WalkedNode, opError("walk", n.Path, n.err)) {
+						left = true
+						return false
+					}
+				}
+				return true
+			})
+		}
+		if err != nil && !left {
+			yield(WalkedNode{Path: path}, opError("walk", path, b.c.absent(err, full)))
+		}
+	}
+}
+
+// walked is a node on the way.
+type walked struct {
+	WalkedNode
+	full  string
+	depth int
+	acl   []jute.ACL
+	err   error // of this node only: ErrNoAuth, or from decompressing its data
+}
+
+// walk reads a subtree, flight by flight, until each returns false.
+func (c *Client) walk(ctx context.Context, full string, what walking, each func([]walked) bool) error {
+	size := flightSize
+	for queue := []walked{{full: full}}; len(queue) > 0; {
+		flight := queue[:min(size, len(queue))]
+		queue = queue[len(flight):]
+		nodes, bytes, err := c.readNodes(ctx, flight, what)
+		if err != nil {
+			return err
+		}
+		if len(nodes) == 0 && flight[0].depth == 0 {
+			return ErrNoNode
+		}
+		if !each(nodes) {
+			return nil
+		}
+		size = flightSize
+		if bytes > flightBytes {
+			size = max(1, len(flight)*flightBytes/bytes)
+		}
+		below, err := c.listNodes(ctx, nodes, what)
+		if err != nil {
+			return err
+		}
+		queue = append(queue, below...)
+	}
+	return nil
+}
+
+// multiReadSize is how many nodes are read by one multiRead.
+const multiReadSize = 64
+
+// readNodes reads nodes in one flight. Those that are gone are left out.
+func (c *Client) readNodes(ctx context.Context, flight []walked, what walking) (nodes []walked, bytes int,
+	err error) {
+	read := slices.Clone(flight)
+	ask := func(multi bool) error {
+		replies, err := c.flight(ctx, func() []*wire.Call {
+			return append(readCalls(read, what, multi), aclCalls(read, what)...)
+		})
+		if err == nil {
+			err = fill(read, replies, what, multi)
+		}
+		return err
+	}
+	err = ask(!what.bare)
+	if !what.bare && (errors.Is(err, ErrUnimplemented) || errors.Is(err, ErrTooLarge) ||
+		errors.Is(err, ErrReplyTooLarge)) {
+		err = ask(false) // a server before 3.6, or very long paths, or much data
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, n := range read {
+		switch {
+		case errors.Is(n.err, ErrNoNode):
+			continue
+		case n.err != nil && !errors.Is(n.err, ErrNoAuth):
+			return nil, 0, n.err
+		}
+		bytes += len(n.Data)
+		nodes = append(nodes, n)
+	}
+	return nodes, bytes, nil
+}
+
+func readCalls(nodes []walked, what walking, multi bool) (calls []*wire.Call) {
+	switch {
+	case multi:
+		for some := range slices.Chunk(nodes, multiReadSize) {
+			var req jute.MultiRequest
+			for _, n := range some {
+				req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpGetData, Request: &jute.PathWatchRequest{Path: n.full}})
+			}
+			calls = append(calls, &wire.Call{Op: jute.OpMultiRead, Body: jute.Marshal(&req)})
+		}
+		return calls
+	case what.bare:
+		return callsOf(nodes, func(n walked) *wire.Call { return existsCall(n.full) })
+	}
+	return callsOf(nodes, func(n walked) *wire.Call { return dataCall(n.full) })
+}
+
+func aclCalls(nodes []walked, what walking) []*wire.Call {
+	if !what.acl {
+		return nil
+	}
+	return callsOf(nodes, func(n walked) *wire.Call { return aclCall(n.full) })
+}
+
+// fill puts the replies to readCalls and aclCalls into the nodes.
+func fill(nodes []walked, replies []wire.Reply, what walking, multi bool) error {
+	if multi {
+		for some := range slices.Chunk(nodes, multiReadSize) {
+			if err := fillTogether(some, replies[0]); err != nil {
+				return err
+			}
+			replies = replies[1:]
+		}
+	} else {
+		for i := range nodes {
+			nodes[i].err = nodes[i].read(replies[i], what)
+		}
+		replies = replies[len(nodes):]
+	}
+	for i, r := range replies {
+		n := &nodes[i]
+		var res jute.GetACLResponse
+		err := replied(r, &res)
+		if n.acl = res.ACL; n.err == nil {
+			n.err = err
+		}
+	}
+	return nil
+}
+
+// fillTogether puts the reply to a multiRead into its nodes.
+func fillTogether(nodes []walked, r wire.Reply) error {
+	if err := replyError(r); err != nil {
+		return err
+	}
+	reads := make([]Read, len(nodes))
+	for i := range reads {
+		reads[i] = ReadData(nodes[i].full)
+	}
+	results, err := view{}.readResults(reads, r.Body)
+	for i := range results {
+		nodes[i].Data, nodes[i].Stat, nodes[i].err = results[i].Data, results[i].Stat, errors.Unwrap(results[i].Err)
+	}
+	return err
+}
+
+// read puts the reply to a getData or an exists into the node.
+func (n *walked) read(r wire.Reply, what walking) error {
+	if what.bare {
+		var res jute.StatResponse
+		err := replied(r, &res)
+		n.Stat = Stat(res.Stat)
+		return err
+	}
+	var res jute.GetDataResponse
+	err := replied(r, &res)
+	n.Data, n.Stat = res.Data, Stat(res.Stat)
+	return err
+}
+
+// listNodes lists the children of nodes, in one flight.
+func (c *Client) listNodes(ctx context.Context, nodes []walked, what walking) (below []walked, err error) {
+	var parents []walked
+	var dirs []string
+	for _, n := range nodes {
+		if n.err == nil && n.Stat.NumChildren > 0 && n.depth != what.depth {
+			parents, dirs = append(parents, n), append(dirs, n.full)
+		}
+	}
+	if len(dirs) == 0 {
+		return nil, nil
+	}
+	err = c.lists(ctx, dirs, func(i int, names []string, err error) error {
+		if errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoAuth) { // since it was read
+			return nil
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			full := zkpath.Join(dirs[i], name)
+			if what.system && full == systemPath {
+				continue
+			}
+			below = append(below, walked{full: full, depth: parents[i].depth + 1})
+		}
+		return err
+	})
+	return below, err
+}
+
+// systemPath is where the servers keep their own nodes.
+const systemPath = "/zookeeper"
+
+// isSystem says whether a full path is there or below.
+func isSystem(full string) bool { return full == systemPath || strings.HasPrefix(full, systemPath+"/") }
