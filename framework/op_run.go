@@ -24,6 +24,7 @@ type run[T any] struct {
 	unknown    *epoch // in which a try had an unknown outcome; nil if there is none
 	cut        bool   // the server has closed the connection on the request
 	left       bool   // the caller left while the request was under way: the debt gets the answer
+	v          T      // of the last try in the foreground
 }
 
 // begin makes the run of an operation; nil, with the error, if nothing can be sent.
@@ -54,9 +55,9 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (v T, er
 	}()
 	r.observe(ctx)
 	if err = checkContext(ctx); err == nil {
-		err = c.Retry(ctx, func(ctx context.Context) error {
+		err = c.Retry(ctx, func(ctx context.Context) (err error) {
 			if err = r.enter(); err == nil {
-				v, err = r.try(ctx)
+				r.v, err = r.try(ctx)
 			}
 			return err
 		}, retry.WithRetryable(func(err error) bool { return r.decide(err, nil, 0) == tryAgain }))
@@ -66,7 +67,7 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (v T, er
 	}
 	r.seen.done(err)
 	ended = true
-	return v, err
+	return r.v, err
 }
 
 // enter prepares another try: it runs in the session that is the current one now.
