@@ -88,6 +88,7 @@ func (c *core) close(ctx context.Context) error {
 		err := e.wire.Close(ctx)
 		c.manager.stop()
 		c.ops.workers.close()
+		c.ops.cleanups.close()
 		c.wg.Wait()
 		idle <- err
 	}()

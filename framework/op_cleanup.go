@@ -51,8 +51,9 @@ type cleanups struct {
 	pending map[cleanup]struct{} // queued and running
 	awaited int                  // answers that may become clean-ups: their callers have left
 	ready   []*job
-	running int           // goroutines
-	idle    chan struct{} // closed when nothing is pending or awaited; nil if nobody waits for that
+	later   map[*job]*time.Timer // which become ready by themselves
+	running int                  // goroutines
+	idle    chan struct{}        // closed when nothing is pending or awaited; nil if nobody waits for that
 }
 
 // PendingCleanups returns how many removals the client still owes, or may owe: guaranteed deletes that
@@ -125,10 +126,13 @@ func (q *cleanups) work() {
 		pause, again := q.run(ctx, b)
 		q.mu.Lock()
 		if again {
-			time.AfterFunc(pause, func() {
+			q.later[b] = time.AfterFunc(pause, func() {
 				q.mu.Lock()
 				defer q.mu.Unlock()
-				q.more(b)
+				if _, waits := q.later[b]; waits {
+					delete(q.later, b)
+					q.more(b)
+				}
 			})
 		} else {
 			delete(q.pending, b.cleanup)
@@ -136,6 +140,16 @@ func (q *cleanups) work() {
 		}
 	}
 	q.running--
+}
+
+// close lets go of the jobs that wait.
+func (q *cleanups) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for b, timer := range q.later {
+		timer.Stop()
+		delete(q.later, b)
+	}
 }
 
 // run tries a job once, and says whether and when to try again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/go-curator/curator/internal/chance"
 )
@@ -38,6 +39,7 @@ func newOps(current func() *epoch, handler slog.Handler, chance *chance.Source) 
 	}
 	q := &o.cleanups
 	q.workers, q.current, q.log, q.chance, q.pending = &o.workers, current, o.log, chance, map[cleanup]struct{}{}
+	q.later = map[*job]*time.Timer{}
 	return o
 }
 

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// dial makes one connection after the other until the session ends, and reads each to its end.
+// dial makes one connection after the other until the session ends, and reads each to its end. Once Close was
+// called it begins no other: a session that was just closed would be called expired.
 func (s *Session) dial() {
 	for {
 		server, wait := s.hosts.next()
-		if !s.pause(wait) {
+		if !s.pause(wait) || s.closing() {
 			return
 		}
 		l, err := s.connect(server)
@@ -27,6 +28,12 @@ func (s *Session) dial() {
 			s.attemptFailed(server, err)
 		}
 	}
+}
+
+func (s *Session) closing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending.closing
 }
 
 // serversFault says whether a connection was ended because of what its server did, or did not do.
