@@ -45,7 +45,7 @@ type config struct {
 
 // configure checks what a constructor was given.
 func configure[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (config, error) {
-	if err := client.Over(); errors.Is(err, framework.ErrNoClient) {
+	if err := client.Err(); errors.Is(err, framework.ErrNoClient) {
 		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidOption, err)
 	}
 	var fault *zkpath.Error

@@ -24,7 +24,7 @@ func TestWhatNobodyHasMade(t *testing.T) {
 			assert.NotPanics(t, func() { call(ctx, c) }, name)
 		}
 		for name, err := range map[string]error{"Close": c.Close(), "CloseContext": c.CloseContext(ctx),
-			"Over": c.Over(), "WaitConnected": c.WaitConnected(ctx),
+			"Err": c.Err(), "WaitConnected": c.WaitConnected(ctx),
 			"Retry": c.Retry(ctx, func(context.Context) error { return nil }), "SetServers": c.SetServers("h:1")} {
 			assert.ErrorIs(t, err, ErrNoClient, name)
 		}
@@ -82,7 +82,7 @@ func TestWhatNobodyHasMade(t *testing.T) {
 	assert.True(t, s.Ended()())
 	<-s.Done()
 	assert.ErrorIs(t, context.Cause(s.Context()), ErrNoClient)
-	assert.ErrorIs(t, s.Client().Over(), ErrNoClient)
+	assert.ErrorIs(t, s.Client().Err(), ErrNoClient)
 	h.End(nil)
 	assert.False(t, h.Valid())
 	assert.Zero(t, h.Remaining())

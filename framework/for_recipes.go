@@ -150,11 +150,11 @@ func (c *Client) Spawn(f func(ctx context.Context)) {
 	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
 }
 
-// Over returns why no operation of this client can ever succeed again, and nil while one may: ErrClosed,
+// Err returns why no operation of this client can ever succeed again, and nil while one may: ErrClosed,
 // for the view of a [Session] also ErrSessionLost, and ErrNoClient if there is no client. A recipe that
 // sits out the loss of a session asks it, because a view pinned to a lost session can never succeed again.
 // For authors of recipes.
-func (c *Client) Over() error {
+func (c *Client) Err() error {
 	_, err := c.epochOf()
 	return err
 }

@@ -29,7 +29,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"CheckExists":   func(ctx context.Context, c *Client) { _, _ = c.CheckExists().ForPath(ctx, "/") },
 	"Close":         func(context.Context, *Client) {}, // its time is not ctx's: see CloseContext
 	"CloseContext": func(ctx context.Context, c *Client) {
-		if c.Over() != nil { // somebody else has begun
+		if c.Err() != nil { // somebody else has begun
 			_ = c.CloseContext(ctx)
 		}
 	},
@@ -62,7 +62,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	},
 	"Namespace":       func(_ context.Context, c *Client) { c.Namespace() },
 	"Hooks":           func(_ context.Context, c *Client) { c.Hooks() },
-	"Over":            func(_ context.Context, c *Client) { _ = c.Over() },
+	"Err":             func(_ context.Context, c *Client) { _ = c.Err() },
 	"Pause":           func(ctx context.Context, c *Client) { c.Pause(ctx, time.Hour) },
 	"PendingCleanups": func(_ context.Context, c *Client) { c.PendingCleanups() },
 	"Reconfig":        func(ctx context.Context, c *Client) { _, _ = c.Reconfig().ForEnsemble(ctx) },

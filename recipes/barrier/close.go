@@ -140,7 +140,7 @@ func (d *Double) closeForAbandoned(ctx context.Context) {
 		// These pass: when a hook does not end the goroutine, when the credentials are right again, when a member
 		// with a quorum is found.
 		passes := !returned || errors.Is(err, framework.ErrAuthFailed) || errors.Is(err, framework.ErrNotReadOnly)
-		if d.client.Over() == nil && passes {
+		if d.client.Err() == nil && passes {
 			failures++
 			_ = queue.Backoff(ctx, d.client, failures)
 			continue

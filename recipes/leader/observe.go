@@ -94,7 +94,7 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 		case errors.Is(err, framework.ErrClosed):
 			return err
 		case err != nil:
-			if over := o.client.Over(); over != nil { // the view of a session has no next one
+			if over := o.client.Err(); over != nil { // the view of a session has no next one
 				return over
 			}
 			if !queue.Transient(o.client)(err) && !yield(Observation{}, wrap(o.dir, "observe", err)) {

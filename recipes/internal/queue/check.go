@@ -63,7 +63,7 @@ func Called[P any](f func(P)) (func(P), error) {
 // noClient is framework.ErrNoClient if the client is nil or was not made by framework.New, as in the zero
 // value of a recipe.
 func noClient(client *framework.Client) error {
-	if errors.Is(client.Over(), framework.ErrNoClient) {
+	if errors.Is(client.Err(), framework.ErrNoClient) {
 		return framework.ErrNoClient
 	}
 	return nil

@@ -18,7 +18,7 @@ func Transient(client *framework.Client) func(error) bool {
 		case errors.Is(err, framework.ErrClosed):
 			return false
 		case errors.Is(err, framework.ErrSessionLost):
-			return client.Over() == nil // the view of a session has no next one
+			return client.Err() == nil // the view of a session has no next one
 		}
 		return framework.Retryable(err)
 	}
@@ -96,7 +96,7 @@ func (a *Attempts) Again(ctx context.Context, client *framework.Client, path str
 	case ctx.Err() != nil, !PlaceLost(err) && (a.n == 1 || !framework.Retryable(err)):
 		return err
 	}
-	if over := client.Over(); over != nil { // the view of a session has no next one
+	if over := client.Err(); over != nil { // the view of a session has no next one
 		return over
 	}
 	client.Logger().Info("place in line lost; going to the end of it", "path", path, "err", err)

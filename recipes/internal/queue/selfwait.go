@@ -35,7 +35,7 @@ func (l *Line) owner() owner { return owner{l.Client.Place(l.Dir), l.Name} }
 
 // holdsAhead says whether ctx carries a place that has to be given up first.
 func (l *Line) holdsAhead(ctx context.Context) bool {
-	if !l.Order.blocks(l.Name) || l.Client.Over() != nil { // without a client there is no waiting
+	if !l.Order.blocks(l.Name) || l.Client.Err() != nil { // without a client there is no waiting
 		return false
 	}
 	_, own := Carried[*heldPlace](ctx, l.owner())

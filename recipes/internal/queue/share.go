@@ -46,7 +46,7 @@ func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
 // Reenter returns one more Handle on the Line's share that ctx carries. It is nil if ctx carries none that is
 // held, if the Line has NoReentry, or if the client is the view of a session that is over.
 func (l *Line) Reenter(ctx context.Context) *Handle {
-	if s, ok := Carried[*Share](ctx, l.owner()); ok && !l.NoReentry && l.Client.Over() == nil {
+	if s, ok := Carried[*Share](ctx, l.owner()); ok && !l.NoReentry && l.Client.Err() == nil {
 		return s.join()
 	}
 	return nil
