@@ -108,7 +108,10 @@ func TestAHostThatIsBlockedFromOneMember(t *testing.T) {
 		c := connectFrom(t, e, h)
 		id := c.SessionID()
 		for i, m := range e.Members() {
-			if len(m.conns) == 1 {
+			m.mu.Lock()
+			mine := len(m.conns) == 1
+			m.mu.Unlock()
+			if mine {
 				h.Block(Both, i)
 			}
 		}
