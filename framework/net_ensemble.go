@@ -138,8 +138,10 @@ func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 			return m, fmt.Sprintf("%q is not an address", shortened(client))
 		}
 	}
-	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.Unmap().IsUnspecified() {
-		host = first
+	if host == "" || isWildcard(host) {
+		if host = first; isWildcard(host) {
+			return m, fmt.Sprintf("%q is nobody's address", shortened(host))
+		}
 	}
 	name, ok := hostName(host)
 	if !ok {
@@ -151,6 +153,13 @@ func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	}
 	m.ClientAddress = net.JoinHostPort(name, strconv.FormatUint(n, 10))
 	return m, ""
+}
+
+// isWildcard says whether a host is the address that stands for all of a machine's. A client that connects to
+// it connects to its own machine.
+func isWildcard(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsUnspecified()
 }
 
 // hostName returns a host in the form in which it is connected to and compared: an IP address in its usual

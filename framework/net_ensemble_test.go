@@ -56,7 +56,7 @@ func FuzzConfigOfAnEnsemble(f *testing.F) {
 	for _, s := range []string{ensemble, "server.1=[::;[:1",
 		"server.1=[::1]:1:2|b:1:2:observer;[2001:db8::4]:2181\nversion=5", "server.1=a:1:2;[fe80::1%\x1b]:1",
 		"server.-9223372036854775808=a\u202e:1:2;1\nserver.9223372036854775807=b:1:2;::ffff:0.0.0.0:99999\r\n",
-		"server.1=" + strings.Repeat("a.", 200) + ":1:2;0"} {
+		"server.1=" + strings.Repeat("a.", 200) + ":1:2;0", "server.0=[::0]:1:2;:010"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -94,8 +94,10 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"server.1=a:1:2;0": `member 1: "0" is not a port`, "server.10=h:1:2;99999": "is not a port",
 		"server.1=a:1:2;b c:1":          `"b c" is not a host`,
 		"server.1=a:1:2;[::1%25eth0]:1": "is not a host", "server.1=a:1:2;[b]:1": "is not an address",
-		"server.1=a\x1b:1:2;1": `"a\x1b" is not a host`,
-		"server.1=:1:2;1":      `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) +
+		"server.1=a\x1b:1:2;1":      `"a\x1b" is not a host`,
+		"server.1=0.0.0.0:1:2;1":    `"0.0.0.0" is nobody's address`,
+		"server.1=[::]:1:2;[::0]:1": `"::" is nobody's address`,
+		"server.1=:1:2;1":           `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) +
 			"y:1": "is not a host", strings.Repeat("x", maxConfig+1): "bytes",
 		strings.Repeat("server.1=a:1:2\n", maxMembers+1): "more than 1000 members",
 	} {
