@@ -82,7 +82,7 @@ type Progress struct {
 // once more, by any process, within [Config.Patience].
 func (w *World) Progress(name string) *Progress { return w.progress(name, false) }
 
-// ProgressOfEach is the same for each process that has made it before or was started.
+// ProgressOfEach names something that every process has to go on doing, in the same way.
 func (w *World) ProgressOfEach(name string) *Progress { return w.progress(name, true) }
 
 func (w *World) progress(name string, each bool) *Progress {
@@ -133,7 +133,7 @@ func (w *World) SameAsTree(root string, copied map[string][]byte) error {
 	}
 	n := 0
 	for path, node := range w.ens.Member(leader).Tree() {
-		if path != root && !below1(path, root) {
+		if path != root && !isBelow(path, root) {
 			continue
 		}
 		n++
@@ -151,6 +151,6 @@ func (w *World) SameAsTree(root string, copied map[string][]byte) error {
 	return nil
 }
 
-func below1(path, root string) bool {
+func isBelow(path, root string) bool {
 	return root == "/" || len(path) > len(root) && path[:len(root)] == root && path[len(root)] == '/'
 }

@@ -158,9 +158,6 @@ func (s *Replica) stop(cause error) (undo func()) {
 	if cause == ErrKilled {
 		s.host.SetDown(true)
 		s.host.Cut()
-		for _, r := range s.w.rights {
-			r.died(p)
-		}
 	}
 	p.end(cause)
 	if cause == ErrKilled {

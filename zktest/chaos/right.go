@@ -92,7 +92,7 @@ func (r *Right) GrantedWith(p *Process, token int64, until ...context.Context) *
 	r.mu.Lock()
 	var beside []*Grant
 	for _, other := range r.held {
-		if other.believes() && !other.who.pausedNow() && !other.who.over() {
+		if other.believes() && !other.who.pausedNow() {
 			beside = append(beside, other)
 		}
 		other.passed = other.passed || r.limit == 1
@@ -127,8 +127,10 @@ func (r *Right) GrantedWith(p *Process, token int64, until ...context.Context) *
 	return g
 }
 
-// believes says whether the process still takes the right for its own. The right's lock is held.
-func (g *Grant) believes() bool { return !g.done && (g.ctx == nil || g.ctx.Err() == nil) }
+// believes says whether the process lives and still takes the right for its own. The right's lock is held.
+func (g *Grant) believes() bool {
+	return !g.done && (g.ctx == nil || g.ctx.Err() == nil) && !g.who.killed() && !g.who.over()
+}
 
 func (p *Process) pausedNow() bool {
 	p.slot.mu.Lock()
@@ -224,29 +226,14 @@ func (g *Grant) Done() {
 	g.who.Logf("DONE with %s", r.name)
 }
 
-// died ends what a killed process believes.
-func (r *Right) died(p *Process) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.held = slices.DeleteFunc(r.held, func(g *Grant) bool { return g.who == p })
-}
-
 // beliefs are who believes to have the right, for a report.
 func (r *Right) beliefs() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range r.held {
 		if g.believes() {
-			all = append(
-				all,
-				fmt.Sprintf(
-					"%v believes to have %s%s, since %v",
-					g.who,
-					r.name,
-					g.tokenText(),
-					g.since.Round(time.Millisecond),
-				),
-			)
+			since := g.since.Round(time.Millisecond)
+			all = append(all, fmt.Sprintf("%v believes to have %s%s, since %v", g.who, r.name, g.tokenText(), since))
 		}
 	}
 	return all

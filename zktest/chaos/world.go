@@ -29,15 +29,15 @@ type World struct {
 	rights  []*Right
 	checks  []check
 	results []func() // what is looked at in the end, by the driver
+	scripts []func()
 
-	calmed chan struct{} // closed when the faults are over
+	calmed   chan struct{}  // closed when the faults are over
+	starting sync.WaitGroup // of processes that start again
+	coverage map[string]int // of the driver
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
 	story    []Line
 	violated []Violation
-	coverage map[string]int
-	starting sync.WaitGroup // of processes that start again
-	scripts  []func()
 }
 
 // Line is a line of a run's story.
@@ -99,8 +99,17 @@ func (w *World) tell(actor, format string, args ...any) {
 	w.story = append(w.story, Line{w.Elapsed(), actor, fmt.Sprintf(format, args...)})
 }
 
-// Violate reports that something does not hold; the run goes on.
+// mostViolations bounds what a run reports: a service may do the same thing wrong for ever.
+const mostViolations = 100
+
+// Violate reports that something does not hold; the run goes on. After a hundred reports a run says no more.
 func (w *World) Violate(check, format string, args ...any) {
+	w.mu.Lock()
+	enough := len(w.violated) >= mostViolations
+	w.mu.Unlock()
+	if enough {
+		return
+	}
 	v := Violation{Check: check, At: w.Elapsed(), Text: fmt.Sprintf(format, args...)}
 	for _, r := range w.rights {
 		v.Beliefs = append(v.Beliefs, r.beliefs()...)
