@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -82,7 +83,7 @@ func (e *epoch) endCause() error {
 	case errors.Is(why, wire.ErrClosed):
 		return ErrClosed
 	default:
-		return fmt.Errorf("%w: %w", ErrSessionLost, why)
+		return fmt.Errorf("%w: %w", ErrSessionLost, plain.Error(why))
 	}
 }
 
