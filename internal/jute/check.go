@@ -50,8 +50,9 @@ func CheckReply(op int32, asked []int32, body []byte) error {
 const statSize = 68
 
 // length reads a length or count that may not be null.
-func (d *Decoder) length() int {
-	n := d.Int()
+func (d *Coder) length() int {
+	var n int32
+	d.Int(&n)
 	if n < 0 {
 		d.fail(fmt.Errorf("%w: %d", ErrLength, n))
 		return 0
@@ -59,18 +60,18 @@ func (d *Decoder) length() int {
 	return int(n)
 }
 
-func (d *Decoder) skipString() { d.take(d.length()) }
+func (d *Coder) skipString() { d.take(d.length()) }
 
-func (d *Decoder) skipBuffer() {
-	if n := d.Int(); n < -1 {
+func (d *Coder) skipBuffer() {
+	var n int32
+	if d.Int(&n); n < -1 {
 		d.fail(fmt.Errorf("%w: buffer of %d bytes", ErrLength, n))
-	} else {
-		d.take(int(max(n, 0)))
 	}
+	d.take(int(max(n, 0)))
 }
 
 // countOf is count for a vector that may not be null.
-func (d *Decoder) countOf(size int) int {
+func (d *Coder) countOf(size int) int {
 	n := d.length()
 	if n > len(d.buf)/size {
 		d.fail(fmt.Errorf("%w: vector of %d elements in %d bytes", ErrLength, n, len(d.buf)))
@@ -79,13 +80,13 @@ func (d *Decoder) countOf(size int) int {
 	return n
 }
 
-func (d *Decoder) skipStrings() {
+func (d *Coder) skipStrings() {
 	for range d.countOf(4) {
 		d.skipString()
 	}
 }
 
-func (d *Decoder) skipACL() {
+func (d *Coder) skipACL() {
 	for range d.countOf(12) {
 		d.take(4)
 		d.skipString()
@@ -93,11 +94,11 @@ func (d *Decoder) skipACL() {
 	}
 }
 
-func (d *Decoder) skipResults(asked []int32) {
+func (d *Coder) skipResults(asked []int32) {
 	errs, failed := false, false
 	for n := 0; ; n++ {
 		var h MultiHeader
-		switch h.Decode(d); {
+		switch h.Fields(d); {
 		case d.err != nil:
 			return
 		case h.Done && n < len(asked):
@@ -117,7 +118,8 @@ func (d *Decoder) skipResults(asked []int32) {
 		}
 		switch h.Type {
 		case OpError:
-			errs, failed = true, d.Int() != CodeOK || failed
+			d.Int(&h.Err)
+			errs, failed = true, failed || h.Err != CodeOK
 		case OpCreate:
 			d.skipString()
 		case OpCreate2, OpCreateContainer, OpCreateTTL:

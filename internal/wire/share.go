@@ -95,7 +95,7 @@ func (sh *share) remember(h jute.RequestHeader, frame []byte) {
 // rawRecord is bytes that are encoded already.
 type rawRecord []byte
 
-func (r rawRecord) Encode(e *jute.Encoder) { e.Raw(r) }
+func (r rawRecord) Fields(c *jute.Coder) { c.Raw(r) }
 
 // answerLibrary hands an answer to the library.
 func (l *link) answerLibrary(in incoming) error {
