@@ -52,6 +52,7 @@ func (l *link) check(at instant, ping, silence time.Duration) error {
 			forgotten = elapsed(first.sent, at)
 		}
 		longest = min(s.identity.timeout, s.cfg.Timeout)
+		l.window.late = ping / windowShare
 		if elapsed(l.pulse.sent, at) >= ping/2 {
 			l.pulse.pings = append(l.pulse.pings, at)
 			l.pulse.sent = at
