@@ -10,6 +10,18 @@ import "fmt"
 // after the last field are ignored, as by every decoder. No reply to an unknown operation is right.
 func CheckReply(op int32, asked []int32, body []byte) error {
 	d := NewDecoder(body)
+	switch {
+	case op == OpMulti, op == OpMultiRead:
+		d.skipResults(asked)
+	case !d.skip(op):
+		return fmt.Errorf("jute: a reply to operation %d", op)
+	}
+	return d.err
+}
+
+// skip walks over the reply to op, or over the result of op in the reply of a multi: those are alike. It
+// returns false if op is unknown.
+func (d *Coder) skip(op int32) bool {
 	switch op {
 	case OpDelete, OpCheck, OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCheckWatches, OpRemoveWatches,
 		OpDeleteContainer, OpCloseSession:
@@ -38,12 +50,10 @@ func CheckReply(op int32, asked []int32, body []byte) error {
 			d.skipString()
 			d.skipString()
 		}
-	case OpMulti, OpMultiRead:
-		d.skipResults(asked)
 	default:
-		return fmt.Errorf("jute: a reply to operation %d", op)
+		return false
 	}
-	return d.err
+	return true
 }
 
 // statSize is the length of a Stat.
@@ -120,19 +130,9 @@ func (d *Coder) skipResults(asked []int32) {
 		case OpError:
 			d.Int(&h.Err)
 			errs, failed = true, failed || h.Err != CodeOK
-		case OpCreate:
-			d.skipString()
-		case OpCreate2, OpCreateContainer, OpCreateTTL:
-			d.skipString()
-			d.take(statSize)
-		case OpSetData:
-			d.take(statSize)
-		case OpGetData:
-			d.skipBuffer()
-			d.take(statSize)
-		case OpGetChildren:
-			d.skipStrings()
-		case OpDelete, OpCheck:
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpSetData, OpGetData, OpGetChildren, OpDelete,
+			OpCheck:
+			d.skip(h.Type)
 		default:
 			d.fail(strangeResult(h.Type))
 		}

@@ -19,8 +19,7 @@
 //	attempt    from a dialled connection to one that is ready                     handshake.go, login.go
 //	link       one connection: reader, writer, watchdog                           link.go, keeper.go
 //	incoming   a frame from the server, and its limits                            incoming.go
-//	guest      go-zookeeper's connection, and the net.Conn that it holds          guest.go, libconn.go,
-//	                                                                              share.go
+//	guest      go-zookeeper's connection, and the net.Conn that it holds          guest.go, libconn.go
 //	Validity   until when the session is certain to live (promise P1)             validity.go, rule.go
 //	hosts      the server list and the backoff between passes over it             hosts.go
 //

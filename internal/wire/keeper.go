@@ -25,11 +25,7 @@ func (l *link) keeper() {
 		if left, ok := l.s.validity.lapseIn(); ok && left > silence/4 {
 			wait = min(wait, left-silence/4)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-l.end.ctx.Done():
-			timer.Stop()
+		if !sleep(l.end.ctx, wait) {
 			return
 		}
 		at := now()

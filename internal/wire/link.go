@@ -182,7 +182,7 @@ func (l *link) event(in incoming) error {
 	if err := l.s.cfg.checkPath(ev.Path); err != nil {
 		return err
 	}
-	if l.s.notified(l, ev) && !l.libConn().deliverEvent(&in.head, &ev) {
+	if l.s.notified(l, ev) && !l.libConn().push(libBacklog, &in.head, &ev) {
 		return errSwamped
 	}
 	return nil
