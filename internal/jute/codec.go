@@ -62,8 +62,8 @@ func NewDecoder(b []byte) *Coder { return &Coder{buf: b, reading: true} }
 const Null = "\x00null"
 
 // NewRequestDecoder is NewDecoder for a server that takes what clients send as Java's does: a null string is
-// [Null], and not the empty one; a null vector is nil, and an empty one is not; a count below -1 is that of an
-// empty vector.
+// [Null], and not the empty one; a null vector is nil, and an empty one is not; a count below -1 is that of
+// an empty vector.
 func NewRequestDecoder(b []byte) *Coder { return &Coder{buf: b, reading: true, asJava: true} }
 
 // Err returns the first error, or nil.

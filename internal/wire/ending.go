@@ -13,8 +13,8 @@ import (
 // How holds end. A hold lives as long as its session's Validity, and every end goes the same way:
 //
 //   - the clock: Validity finds that the time has run out, whoever looks first;
-//   - a server's word: handle (link.go) and the handshake end the session with ErrExpired, or with ErrLapsed if an
-//     answer came too late or nobody but members without a quorum knew the session;
+//   - a server's word: handle (link.go) and the handshake end the session with ErrExpired, or with ErrLapsed if
+//     an answer came too late or nobody but members without a quorum knew the session;
 //   - the owner, or the library: Close, Abort and newGuest end it.
 //
 // All but the first call Session.end, which first ends the validity. Either way the validity has lapsed,

@@ -303,6 +303,29 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 	}
 }
 
+// Whoever waits for the time's end has to look again when a hold makes it come earlier, and only then.
+func TestAHoldThatShortensTheTimeWakesGuard(t *testing.T) {
+	for name, rule := range map[string]Rule{"bound": {}, "heartbeat": {Kind: RuleHeartbeat, Tick: time.Second}} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			v := connectedNow(t, rule, 6*time.Second)
+			require.True(t, v.answer(now(), true))
+			require.True(t, v.answer(now(), true))
+			_, changed, _ := v.watch()
+			without, _ := v.lapseIn()
+			require.True(t, v.Hold())
+			with, _ := v.lapseIn()
+			woken := false
+			select {
+			case <-changed:
+				woken = true
+			default:
+			}
+			assert.Equal(t, name == "heartbeat", with < without)
+			assert.Equal(t, with < without, woken)
+		}))
+	}
+}
+
 // A member without a quorum has no say, whatever it grants: not about the session's time either.
 func TestAReadOnlyMemberGrantsNothing(t *testing.T) {
 	for name, granted := range map[string]time.Duration{"more": 40 * time.Second, "less": 5 * time.Second} {
