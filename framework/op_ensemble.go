@@ -179,16 +179,17 @@ type reconfigRequest struct {
 	version                   int64
 }
 
-func (r *reconfigRequest) Encode(e *jute.Encoder) {
+func (r *reconfigRequest) Fields(c *jute.Coder) {
 	nullable := func(list []string, separator string) {
+		null, text := int32(-1), strings.Join(list, separator)
 		if len(list) == 0 {
-			e.Int(-1)
+			c.Int(&null)
 			return
 		}
-		e.String(strings.Join(list, separator))
+		c.String(&text)
 	}
 	nullable(r.joining, ",")
 	nullable(r.leaving, ",")
 	nullable(r.members, "\n")
-	e.Long(r.version)
+	c.Long(&r.version)
 }

@@ -134,9 +134,9 @@ func digestID(credentials []byte) string {
 
 // authenticate serves auth (100), which is answered before the request pipeline: it does not touch the
 // session.
-func (s *Server) authenticate(c *conn, xid int32, d *jute.Decoder) {
+func (s *Server) authenticate(c *conn, xid int32, d *jute.Coder) {
 	var p jute.AuthPacket
-	p.Decode(d)
+	p.Fields(d)
 	if d.Err() != nil {
 		c.end(false)
 		return

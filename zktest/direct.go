@@ -26,7 +26,7 @@ func (s *Server) head() (*Server, Error) {
 }
 
 // do executes one write and returns the path.
-func (s *Server) do(op int32, session int64, rec jute.Decodable) (string, Error) {
+func (s *Server) do(op int32, session int64, rec jute.Record) (string, Error) {
 	var path string
 	e := &entry{}
 	s.propose(e, func(e *entry) {

@@ -209,7 +209,7 @@ func requestPaths(op int32, body []byte) []string {
 		return []string{}
 	case jute.OpMulti, jute.OpMultiRead:
 		var req jute.MultiRequest
-		req.Decode(d)
+		req.Fields(d)
 		paths := []string{}
 		for _, part := range req.Ops {
 			paths = append(paths, pathOf(part.Request))
@@ -217,10 +217,12 @@ func requestPaths(op int32, body []byte) []string {
 		return paths
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		var req jute.SetWatches
-		req.Decode(d)
+		req.Fields(d)
 		return slices.Concat([]string{}, req.Data, req.Exist, req.Child)
 	}
-	return []string{d.String()}
+	var first jute.PathRequest
+	first.Fields(d)
+	return []string{first.Path}
 }
 
 func (a Action) String() string {

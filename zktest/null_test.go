@@ -14,7 +14,7 @@ import (
 // bytesOf is a record made by hand, so that it can be invalid.
 type bytesOf []byte
 
-func (b bytesOf) Encode(e *jute.Encoder) { e.Raw(b) }
+func (b bytesOf) Fields(c *jute.Coder) { c.Raw(b) }
 
 func (b bytesOf) int(v int32) bytesOf   { return binary.BigEndian.AppendUint32(b, uint32(v)) }
 func (b bytesOf) long(v int64) bytesOf  { return binary.BigEndian.AppendUint64(b, uint64(v)) }

@@ -28,7 +28,7 @@ type reply struct {
 	body []byte
 }
 
-func (r reply) into(t testing.TB, rec jute.Decodable) {
+func (r reply) into(t testing.TB, rec jute.Record) {
 	t.Helper()
 	require.Equal(t, int32(0), r.Err, "error code")
 	require.NoError(t, jute.Unmarshal(r.body, rec))
@@ -111,13 +111,13 @@ func (c *raw) recv() (reply, error) {
 		}
 		d := jute.NewDecoder(frame)
 		var r reply
-		r.Decode(d)
+		r.Fields(d)
 		if r.Xid != jute.XidNotification {
 			r.body = d.Rest()
 			return r, d.Err()
 		}
 		var e jute.WatcherEvent
-		e.Decode(d)
+		e.Fields(d)
 		require.NoError(c.t, d.Err())
 		c.events = append(c.events, e)
 	}

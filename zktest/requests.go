@@ -8,7 +8,7 @@ import (
 type request struct {
 	conn    *conn
 	xid, op int32
-	body    *jute.Decoder
+	body    *jute.Coder
 	path    string // for the trace, once known
 
 	injected Error  // an injected fault's answer instead of executing it
@@ -19,8 +19,8 @@ type request struct {
 }
 
 // decode reads the request's record.
-func (r *request) decode(rec jute.Decodable) Error {
-	if rec.Decode(r.body); r.body.Err() != nil {
+func (r *request) decode(rec jute.Record) Error {
+	if rec.Fields(r.body); r.body.Err() != nil {
 		return ErrMarshalling
 	}
 	return ok

@@ -217,7 +217,7 @@ func (s *Server) Zxid() int64 {
 func (s *Server) handle(c *conn, frame []byte) bool {
 	d := jute.NewRequestDecoder(frame)
 	var h jute.RequestHeader
-	if h.Decode(d); d.Err() != nil {
+	if h.Fields(d); d.Err() != nil {
 		s.cfg.Logger.Warn("malformed request header", "conn", c.id)
 		return false
 	}

@@ -103,7 +103,7 @@ func (p *prep) allowed(rec record, perm int32) Error {
 }
 
 // prepare checks one operation.
-func (p *prep) prepare(op int32, rec jute.Decodable) (*txn, Error) {
+func (p *prep) prepare(op int32, rec jute.Record) (*txn, Error) {
 	switch r := rec.(type) {
 	case *jute.CreateRequest:
 		return p.create(op, r, -1)
@@ -153,7 +153,7 @@ func written(r *request, results []result) jute.Record {
 	return nil
 }
 
-func writeRecord(op int32) jute.Decodable {
+func writeRecord(op int32) jute.Record {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
 		return &jute.CreateRequest{}

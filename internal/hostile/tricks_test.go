@@ -285,14 +285,8 @@ func init() {
 	})
 	set(manyStrings, func(l *line, f said, p step) error {
 		n := int(p.a) << (p.b % 9) // up to 65,000
-		var e jute.Encoder
-		e.Raw(f.body[:min(16, len(f.body))])
-		e.Int(int32(n))
-		for range n {
-			e.String(pick(p.c, "", "x", "a/b", "\x00", "..", "lock-0000000001"))
-		}
-		e.Raw(make([]byte, 68))
-		return l.say(framed(e.Bytes()))
+		list := jute.Children2Response{Children: slices.Repeat([]string{pick(p.c, "", "x", "a/b", "\x00", "..", "lock-0000000001")}, n)}
+		return l.say(framed(slices.Concat(f.body[:min(16, len(f.body))], jute.Marshal(&list))))
 	})
 }
 
@@ -361,6 +355,6 @@ func somePath(n byte) string {
 // rest is a body of sorts.
 type rest struct{ fill, n byte }
 
-func (r rest) Encode(e *jute.Encoder) { e.Raw(bytes.Repeat([]byte{r.fill}, int(r.n))) }
+func (r rest) Fields(c *jute.Coder) { c.Raw(bytes.Repeat([]byte{r.fill}, int(r.n))) }
 
 func pick[T any, N byte](n N, of ...T) T { return of[int(n)%len(of)] }
