@@ -92,8 +92,13 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	for _, opt := range opts {
 		opt(&c)
 	}
-	b := newBackOff(policy)
-	own := carried(ctx, b)
+	var b backoff.BackOff
+	switch policy.(type) {
+	case nil, ExponentialBackoff, BoundedExponentialBackoff, RetryNTimes, RetryOneTime, RetryForever:
+		// Their waits do not depend on when the operation began: one that does not fail needs no backoff.
+	default:
+		b = newBackOff(policy)
+	}
 
 	var last error
 	for final := false; ctx.Err() == nil; {
@@ -115,6 +120,10 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 		if ctx.Err() != nil {
 			break
 		}
+		if b == nil {
+			b = newBackOff(policy)
+		}
+		own := carried(ctx, b)
 		wait := b.NextBackOff()
 		switch {
 		case wait < 0 && own.Err() != nil:

@@ -57,9 +57,9 @@ func (c *candidate) change(f func()) {
 // join stands in line until it is the first. The term has yet to begin.
 func (c *candidate) join(ctx context.Context) (*Term, error) {
 	ref := &termRef{}
-	ctx, acquired := c.line.Begin(ctx)
-	grant, err := c.line.Acquire(ctx, termValues{ctx, ref})
-	queue.Finish(acquired, err, grant.Abandon)
+	acquire := func(ctx context.Context) (*queue.Grant, error) { return c.line.Acquire(termValues{ctx, ref}) }
+	what := framework.Acquisition{Recipe: c.line.Recipe, Path: c.line.Dir}
+	grant, err := queue.Told(ctx, c.line.Client, what, acquire, (*queue.Grant).Abandon)
 	if err != nil {
 		return nil, err
 	}

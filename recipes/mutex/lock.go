@@ -37,7 +37,7 @@ func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
 // remembers the largest one it has seen and refuses smaller ones cannot be written to by a former holder. It
 // is the same for all Locks that share a hold. It grows as long as the ensemble keeps its data: restoring a
 // backup, or moving to another ensemble, may set it back.
-func (l *Lock) FencingToken() int64 { return l.handle.Grant().Czxid }
+func (l *Lock) FencingToken() int64 { return l.handle.Grant.Czxid }
 
 // Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the
 // transaction is executed only while the lock is held, and otherwise fails with ErrNoNode. The server decides
@@ -50,7 +50,7 @@ func (l *Lock) Guard() framework.TransactionOp {
 func (l *Lock) Path() string { return zkpath.Join(l.m.line.Dir, l.Node()) }
 
 // Node is the name of the lock's node.
-func (l *Lock) Node() string { return l.handle.Grant().Name }
+func (l *Lock) Node() string { return l.handle.Grant.Name }
 
 // Release gives the lock back. With the last Release of those that share the hold, the context ends, at once,
 // and the node is deleted, by its own, unique name: a later holder is not affected. Release waits until the

@@ -78,37 +78,30 @@ func (m *Mutex) Path() string { return m.line.Dir }
 // directory; ErrSequenceExhausted; framework.ErrTimeoutTooShort when the session timeout is too short to hold
 // anything safely.
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
-	return m.lock(m.wait(ctx))
+	return m.acquire(ctx, "acquire", m.line.Acquire)
 }
 
 // TryAcquire does not wait: ErrNotAcquired as soon as it is known that somebody else holds the lock or waits
 // for it. It begins with reads only, see also [WithStaleTry]; only when nobody is there does it join the
 // line, and when somebody was faster it leaves again. It re-enters as Acquire does.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
-	return m.lock(m.acquire(ctx, "try to acquire", m.line.TryAcquire))
-}
-
-// wait is Acquire without a Lock.
-func (m *Mutex) wait(ctx context.Context) (*queue.Handle, error) {
-	return m.acquire(ctx, "acquire", m.line.Acquire)
+	return m.acquire(ctx, "try to acquire", m.line.TryAcquire)
 }
 
 // acquire enters once more, or waits in line.
-func (m *Mutex) acquire(ctx context.Context, verb string, wait queue.Waiter) (*queue.Handle, error) {
+func (m *Mutex) acquire(
+	ctx context.Context, verb string, wait func(context.Context) (*queue.Grant, error),
+) (*Lock, error) {
 	err := queue.Ready(ctx, m.line.Client, m.err)
 	if err != nil {
 		return nil, m.wrap(verb, err)
 	}
-	if again := m.line.Reenter(ctx); again != nil {
-		return again, nil
+	handle := m.line.Reenter(ctx)
+	if handle == nil {
+		handle, err = m.line.Enter(ctx, wait)
 	}
-	handle, err := m.line.Enter(ctx, wait)
-	return handle, m.wrap(verb, err)
-}
-
-func (m *Mutex) lock(handle *queue.Handle, err error) (*Lock, error) {
 	if err != nil {
-		return nil, err
+		return nil, m.wrap(verb, err)
 	}
 	return &Lock{m, handle}, nil
 }
@@ -128,7 +121,13 @@ func (m *Mutex) wrap(verb string, err error) error {
 // the lock is free.) Only when the server refuses to delete the lock's node the error is joined with
 // ErrNotReleased and the reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return queue.Do(ctx, m.wait, m.wrap, f)
+	return queue.Do(ctx, func(ctx context.Context) (*queue.Handle, error) {
+		lock, err := m.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lock.handle, nil
+	}, m.wrap, f)
 }
 
 // Participant is a contender that holds the lock or waits for it, with any client.

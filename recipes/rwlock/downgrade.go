@@ -20,11 +20,11 @@ const digits = 10
 // moved on, there is no read node that would be taken for a right that it does not give.
 //
 // It releases w, which so stays at least until the read lock is there.
-func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error) {
+func (s *Side) beside(ctx context.Context, w *Lock) (*queue.Grant, error) {
 	defer func() {
 		_ = w.Release(ctx) // the client removes the node for certain; if it was lost, its other Locks tell
 	}()
-	session, number := w.handle.Grant().Session.As(s.line.Client), w.Node()[len(w.Node())-digits:]
+	session, number := w.handle.Grant.Session.As(s.line.Client), w.Node()[len(w.Node())-digits:]
 	view := session.Client()
 	name := zkpath.Protect(zkpath.NewGUID(), readName+number)
 	path := zkpath.Join(s.line.Dir, name)
@@ -43,7 +43,7 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error
 		return queue.Unless(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
-		w.handle.Grant().Hold.End(ErrNodeDeleted) // it would have found out a little later
+		w.handle.Grant.Hold.End(ErrNodeDeleted) // it would have found out a little later
 	}
 	if lost := w.handle.Lost(); err != nil && lost != nil {
 		return nil, fmt.Errorf("the write lock was lost: %w", lost)
@@ -51,13 +51,10 @@ func (s *Side) beside(ctx, values context.Context, w *Lock) (*queue.Grant, error
 	if err != nil {
 		return nil, err
 	}
-	hold, err := session.Hold(ctx, framework.HoldOptions{
-		Path: path, Recipe: s.line.Recipe, Loss: s.line.Loss, Values: values,
-	})
-	if err != nil {
+	grant := &queue.Grant{Session: session, Path: path, Name: name, Czxid: w.FencingToken()}
+	if err := s.line.Hold(ctx, grant, framework.HoldOptions{}); err != nil {
 		return nil, err
 	}
 	granted = true
-	grant := &queue.Grant{Session: session, Hold: hold, Path: path, Name: name, Czxid: w.FencingToken()}
 	return grant, nil
 }

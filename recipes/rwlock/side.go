@@ -41,45 +41,39 @@ func (s *Side) Path() string { return s.line.Dir }
 // framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely. Beside the
 // write lock also how that was lost.
 func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
-	return s.lock(s.wait(ctx))
+	return s.acquire(ctx, "acquire", s.line.Acquire)
 }
 
 // TryAcquire does not wait: ErrNotAcquired as soon as it is known that somebody has to go first. It begins
 // with reads only, see also [WithStaleTry]; only when nobody is there does it join the line, and when
 // somebody was faster it leaves again. What Acquire does at once it does, too.
 func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
-	return s.lock(s.acquire(ctx, "try to acquire", s.line.TryAcquire))
-}
-
-// wait is Acquire without a Lock.
-func (s *Side) wait(ctx context.Context) (*queue.Handle, error) {
-	return s.acquire(ctx, "acquire", s.line.Acquire)
+	return s.acquire(ctx, "try to acquire", s.line.TryAcquire)
 }
 
 // acquire does what the locks that ctx carries allow, and else waits in line.
-func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*queue.Handle, error) {
+func (s *Side) acquire(
+	ctx context.Context, verb string, wait func(context.Context) (*queue.Grant, error),
+) (*Lock, error) {
 	err := queue.Ready(ctx, s.line.Client, s.err)
 	if err != nil {
 		return nil, s.wrap(verb, err)
 	}
-	if again := s.line.Reenter(ctx); again != nil {
-		return again, nil
+	handle := s.line.Reenter(ctx)
+	switch {
+	case handle != nil:
+	case s.kind == Write && s.rw.read.line.Holds(ctx) != nil:
+		err = ErrUpgrade
+	default:
+		handle, err = s.line.Enter(ctx, func(ctx context.Context) (*queue.Grant, error) {
+			if w := s.rw.write.line.Reenter(ctx); w != nil {
+				return s.beside(ctx, &Lock{&s.rw.write, w})
+			}
+			return wait(ctx)
+		})
 	}
-	if s.kind == Write && s.rw.read.line.Holds(ctx) {
-		return nil, s.wrap(verb, ErrUpgrade)
-	}
-	handle, err := s.line.Enter(ctx, func(ctx, values context.Context) (*queue.Grant, error) {
-		if w := s.rw.write.line.Reenter(ctx); w != nil {
-			return s.beside(ctx, values, &Lock{&s.rw.write, w})
-		}
-		return wait(ctx, values)
-	})
-	return handle, s.wrap(verb, err)
-}
-
-func (s *Side) lock(handle *queue.Handle, err error) (*Lock, error) {
 	if err != nil {
-		return nil, err
+		return nil, s.wrap(verb, err)
 	}
 	return &Lock{s, handle}, nil
 }
@@ -95,7 +89,13 @@ func (s *Side) lock(handle *queue.Handle, err error) (*Lock, error) {
 // the lock is free.) Only when the server refuses to delete the lock's node the error is joined with
 // ErrNotReleased and the reason.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return queue.Do(ctx, s.wait, s.wrap, f)
+	return queue.Do(ctx, func(ctx context.Context) (*queue.Handle, error) {
+		lock, err := s.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lock.handle, nil
+	}, s.wrap, f)
 }
 
 // Participants returns who holds this lock, or waits for it, in the order of the line, and nobody else: see

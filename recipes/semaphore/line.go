@@ -15,8 +15,8 @@ import (
 // the end of the line.
 func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	patience := patience(firstPatience)
-	for attempts := (queue.Attempts{}); ; {
-		attempts.Begin()
+	for attempts := queue.Attempts(0); ; {
+		began := time.Now()
 		lease, err := s.waitInLine(ctx, n, patience)
 		if err == nil {
 			return lease, nil
@@ -25,9 +25,10 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 			s.client.Logger().Info("giving way to somebody in line that holds leases already",
 				"path", s.path, "wanted", n)
 			patience = patience.longer()
+			attempts++
 			continue
 		}
-		if err := attempts.Again(ctx, s.client, s.path, err); err != nil {
+		if err := attempts.Again(ctx, s.client, s.path, time.Since(began), err); err != nil {
 			return nil, err
 		}
 	}
@@ -35,7 +36,7 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 
 // waitInLine is one attempt.
 func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*Lease, error) {
-	place, err := s.line.Acquire(ctx, ctx)
+	place, err := s.line.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -163,11 +163,8 @@ func (s *Semaphore) acquire(
 		err = fmt.Errorf("%w (%d of %d)", ErrTooMany, n, s.max)
 	default:
 		var lease *Lease
-		begun := framework.Acquisition{Recipe: s.recipe(), Path: s.path}
-		inner, acquired := s.client.Hooks().Acquire(ctx, begun)
-		lease, err = take(inner)
-		queue.Finish(acquired, err, lease.abandon)
-		if err == nil {
+		what := framework.Acquisition{Recipe: s.recipe(), Path: s.path}
+		if lease, err = queue.Told(ctx, s.client, what, take, (*Lease).abandon); err == nil {
 			return lease, nil
 		}
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {

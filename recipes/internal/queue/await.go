@@ -49,20 +49,10 @@ func Jittered(d time.Duration) time.Duration {
 	return chance.Around(d)
 }
 
-// Result waits for an operation that was queued with a context of its own, which bounds it. A caller that
-// stopped waiting earlier would leave behind what the operation brings.
-func Result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
-
 // Events is the channel of a watch; without one it is nil, and nothing ever comes.
 func Events(w *framework.Watch) <-chan framework.Event {
 	if w == nil {
 		return nil
 	}
 	return w.C
-}
-
-// Remove has the client delete a node, and does not wait: the client goes on until it is done or the session
-// has ended.
-func Remove(view *framework.Client, path string) *framework.Pending[struct{}] {
-	return view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 }

@@ -29,7 +29,7 @@ func carriedBy(ctx context.Context) *carried {
 	return list
 }
 
-// Carry returns ctx carrying what as well. owner says whose it is, as for [Carried].
+// Carry returns ctx carrying what as well. owner says whose it is, as for [AllCarried].
 func Carry(ctx context.Context, owner any, what Carriable) context.Context {
 	return context.WithValue(ctx, carryKey{}, &carried{owner, what, carriedBy(ctx)})
 }
@@ -56,14 +56,6 @@ func (list *carried) has(what Carriable) bool {
 		}
 	}
 	return false
-}
-
-// Carried returns the live entry of owner's that ctx carries, the last of them; false if there is none.
-func Carried[C Carriable](ctx context.Context, owner any) (what C, ok bool) {
-	for what := range AllCarried[C](ctx, owner) {
-		return what, true
-	}
-	return what, false
 }
 
 // AllCarried yields the live entries of owner's that ctx carries, the last first.

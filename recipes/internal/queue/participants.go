@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // Participant is a contender, of this client or any other.
@@ -66,10 +67,10 @@ func (l *Line) read(
 	read := l.Client.GetData().Undecompressed() // one that cannot be unpacked must not hide the others
 	reads := make([]*framework.Pending[framework.DataResult], len(names))
 	for i, name := range names {
-		reads[i] = read.InBackground().ForPath(ctx, l.join(name))
+		reads[i] = read.InBackground().ForPath(ctx, zkpath.Join(l.Dir, name))
 	}
 	for i, pending := range reads {
-		p := Participant{Name: names[i], Path: l.join(names[i])}
+		p := Participant{Name: names[i], Path: zkpath.Join(l.Dir, names[i])}
 		node, err := Result(pending)
 		if framework.Retryable(err) { // once more, this time as the retry policy says
 			node.Data, err = read.StoringStatIn(&node.Stat).ForPath(ctx, p.Path)

@@ -73,37 +73,34 @@ func Once(
 	}, retry.WithRetryable(func(err error) bool { return PlaceLost(err) || framework.Retryable(err) }))
 }
 
-// Attempts counts the attempts of one acquire: a caller that loses its place goes to the end of the line. The
-// zero value is before the first.
-type Attempts struct {
-	n     int // in a row, of those that ended soon
-	began time.Time
-}
+// Attempts counts the attempts of one acquire that have ended soon, in a row: a caller that loses its place
+// goes to the end of the line.
+type Attempts int
 
 // settled is how long an attempt must have lasted for its end not to count as one of a series.
 const settled = 10 * time.Second
 
-// Begin begins an attempt.
-func (a *Attempts) Begin() { a.n, a.began = a.n+1, time.Now() }
-
-// Again is called with the error that has ended an attempt. It returns nil when it is time for the next one:
-// the session or the node was lost, or there is an outage and it was not the first attempt. Else it returns
-// the error of the acquire.
-func (a *Attempts) Again(ctx context.Context, client *framework.Client, path string, err error) error {
+// Again is called with the error that has ended an attempt, and how long that lasted. It returns nil when it
+// is time for the next one: the session or the node was lost, or there is an outage and it was not the first
+// attempt. Else it returns the error of the acquire.
+func (a *Attempts) Again(
+	ctx context.Context, client *framework.Client, path string, lasted time.Duration, err error,
+) error {
 	switch {
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return client.Left(ctx, err)
-	case ctx.Err() != nil, !PlaceLost(err) && (a.n == 1 || !framework.Retryable(err)):
+	case ctx.Err() != nil, !PlaceLost(err) && (*a == 0 || !framework.Retryable(err)):
 		return err
 	}
 	if over := client.Err(); over != nil { // the view of a session has no next one
 		return over
 	}
 	client.Logger().Info("place in line lost; going to the end of it", "path", path, "err", err)
-	if time.Since(a.began) > settled {
-		a.n = 1
+	if lasted > settled {
+		*a = 0
 	}
-	return Backoff(ctx, client, a.n-1)
+	*a++
+	return Backoff(ctx, client, int(*a-1))
 }
 
 // PlaceLost says whether an error is the loss of a session or a node, after which an acquire may begin again.
