@@ -18,20 +18,12 @@ type Cache struct{ common }
 // until it appears, the cache is empty. The error is framework.ErrInvalidPath or framework.ErrInvalidOption.
 // Close the cache when you are done; it also ends with its client.
 func New(client *framework.Client, root string, opts ...Option) (*Cache, error) {
-	c, err := open(client, root, config{maxDepth: -1}, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &Cache{c}, nil
+	return open[Cache](client, root, config{maxDepth: -1}, opts)
 }
 
 // NewTree is New with limits: how deep the cache reaches, and which nodes it leaves out.
 func NewTree(client *framework.Client, root string, opts ...TreeOption) (*Cache, error) {
-	c, err := open(client, root, config{maxDepth: -1}, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &Cache{c}, nil
+	return open[Cache](client, root, config{maxDepth: -1}, opts)
 }
 
 // Root returns the path of the root.
@@ -68,12 +60,14 @@ func (c *Cache) Children(path string) iter.Seq2[string, Node] { return c.made().
 // common is what all kinds of cache have. Its zero value has ended.
 type common struct{ e *engine }
 
-func open[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (common, error) {
+func open[C ~struct{ common }, O TreeOption](
+	client *framework.Client, root string, cfg config, opts []O,
+) (*C, error) {
 	cfg, err := configure(client, root, cfg, opts)
 	if err != nil {
-		return common{}, err
+		return nil, err
 	}
-	return common{start(cfg)}, nil
+	return &C{common{start(cfg)}}, nil
 }
 
 func (c *common) made() *engine { return c.e.made() }
@@ -117,3 +111,46 @@ func (c *common) Close() error {
 	c.made().close()
 	return nil
 }
+
+// PathChildren is a local copy of the children of a node, without the node itself. Safe for concurrent use.
+// Corresponds to Curator's PathChildrenCache.
+type PathChildren struct{ common }
+
+// NewPathChildren makes a cache of the children of path; see [New] for the rest. Unlike Curator's it does not
+// create path unless told to with [WithRootCreated].
+func NewPathChildren(client *framework.Client, path string, opts ...Option) (*PathChildren, error) {
+	return open[PathChildren](client, path, config{maxDepth: 1, hideRoot: true}, opts)
+}
+
+// Path returns the path of the parent.
+func (c *PathChildren) Path() string { return c.made().cfg.root }
+
+// Progress is as in [Cache.Progress].
+func (c *PathChildren) Progress() Progress { return c.made().sync.progress() }
+
+// Get returns the child of that name if there is one.
+func (c *PathChildren) Get(name string) (Node, bool) {
+	return c.made().store.get(childPath(c.Path(), name))
+}
+
+// Len returns how many children there are.
+func (c *PathChildren) Len() int { return c.made().store.len() }
+
+// All returns the children by name, sorted, as they were at one moment: the call of the iteration.
+func (c *PathChildren) All() iter.Seq2[string, Node] { return c.made().store.children(c.Path()) }
+
+// Single is a local copy of one node. Safe for concurrent use. Corresponds to Curator's NodeCache.
+type Single struct{ common }
+
+// NewNode makes a cache of the node at path alone; see [New] for the rest. It has one one-shot watch, and
+// reads once for every change. Only the data and what belongs to it in the Stat are kept up to date, not what
+// a Stat tells of children.
+func NewNode(client *framework.Client, path string, opts ...Option) (*Single, error) {
+	return open[Single](client, path, config{oneShot: true}, opts)
+}
+
+// Path returns the path of the node.
+func (c *Single) Path() string { return c.made().cfg.root }
+
+// Get returns the node if it exists.
+func (c *Single) Get() (Node, bool) { return c.made().store.get(c.Path()) }

@@ -101,14 +101,12 @@
 //
 // # Files
 //
-//	cache.go children.go node.go   the kinds of cache; typed.go decoded views; options.go
-//	events.go                      what is reported; subscription.go to which subscriber; delta.go merged
-//	engine.go                      the goroutine that owns it all: sessions, loading, time
-//	way.go                         what the two ways of watching have to say: persistent.go, oneshot.go
-//	reads.go                       what is to be read; multiread.go and requests.go in which requests
-//	replies.go                     what the answers change; stale.go Stats that are read again
-//	tree.go store.go               the nodes in memory, and who changes them; readers.go snapshot.go reading
-//	draft.go                       what is kept back; show.go until when
-//	failures.go                    what cannot be read; complaints.go its log lines; limit.go the data limit
-//	waiting.go                     waiting for sync; fifo.go a queue
+//	cache.go               the kinds of cache; typed.go decoded views; options.go
+//	events.go              what is reported; subscription.go to which subscriber; delta.go merged
+//	engine.go              the goroutine that owns it all: sessions, loading, time
+//	way.go                 what the two ways of watching have to say: persistent.go, oneshot.go
+//	reads.go requests.go   what is to be read, and in which requests; replies.go what the answers change
+//	tree.go store.go       the nodes in memory, and who changes them; readers.go reading; fifo.go a queue
+//	draft.go               what is kept back; show.go until when; waiting.go waiting for sync
+//	failures.go            what cannot be read
 package cache

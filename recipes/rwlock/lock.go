@@ -75,3 +75,24 @@ func (l *Lock) Node() string { return l.handle.Grant.Name }
 func (l *Lock) Release(ctx context.Context) error {
 	return l.s.wrap("release", l.handle.Release(ctx))
 }
+
+// Revoke asks a participant to give up its lock: the one whose node is at path, with any client, see
+// [RWLock.Holders] and [Lock.Path]. A writer asks all holders, each for itself. It is a request, and only
+// heard by those that listen: locks made with [WithRevocation], and Curator's makeRevocable. They decide
+// whether and when to follow it. It replaces the node's data; the lock and its Guard are not affected. A
+// participant that has left already is no error.
+//
+// It is repeated as the retry policy says. Errors: ErrNoAuth without WRITE on the node; ErrInvalidPath;
+// ErrConnectionLoss, and then it may have been asked or not; ErrNotConnected; ErrClosed; ctx's.
+//
+// Corresponds to Curator's Revoker.attemptRevoke.
+func Revoke(ctx context.Context, client *framework.Client, path string) error {
+	return queue.Wrap("rwlock", "", "revoke", queue.Revoke(ctx, client, path))
+}
+
+// Revoked is closed when somebody has asked for this lock with [Revoke], or Curator's Revoker, if it was made
+// with [WithRevocation]; else it is nil, and blocks for ever. The lock stays held until it is released. A
+// request that came before the lock was acquired counts. Locks that share a hold share the channel; the read
+// and the write lock of one downgrade have one each, since each has a node of its own. A request made while
+// the connection is lost is noticed when it is back.
+func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }
