@@ -22,9 +22,8 @@ var both = []string{readName, writeName}
 
 // Errors of this package, and those that tell how a lock was lost. Use errors.Is.
 var (
-	// ErrNotAcquired is TryAcquire's answer when somebody holds the lock, or waits for it: at
-	// some moment before the answer, possibly just before the call. It is no proof that the lock is held now. It
-	// is the same value in all recipes.
+	// ErrNotAcquired is TryAcquire's answer when somebody holds the lock, or waits for it: at some moment before
+	// the answer, possibly just before the call. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrUpgrade refuses the write lock when the context that was passed holds the read lock.
 	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers that both wanted that would wait " +
@@ -32,12 +31,11 @@ var (
 		"the write lock from the beginning, and downgrade")
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
-	// ErrSessionLost is the cause when the session is lost, or may have expired.
+	// These are the causes when the session is lost, or may have expired; when somebody has deleted the lock's
+	// node; and, with the policy framework.SuspendedIsLoss, when the connection is lost.
 	ErrSessionLost = framework.ErrSessionLost
-	// ErrNodeDeleted is the cause when somebody has deleted the lock's node.
 	ErrNodeDeleted = framework.ErrNodeDeleted
-	// ErrSuspended is the cause when the connection is lost, with the policy framework.SuspendedIsLoss.
-	ErrSuspended = framework.ErrSuspended
+	ErrSuspended   = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the
 	// directory while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
@@ -67,17 +65,15 @@ func (k Kind) String() string {
 }
 
 // RWLock is a pair of locks at a path. It has no state but its configuration: make it once and share it, or
-// make it anew each time. Every Acquire has its own place in line, also those of one process and one RWLock.
-// Safe for concurrent use.
-//
-// Corresponds to Curator's InterProcessReadWriteLock.
+// make it anew each time. Every Acquire has its own place in line. Safe for concurrent use. Corresponds to
+// Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
 }
 
-// New makes the locks at path, which is a directory of its own: nothing else should be put there. It sends
-// nothing. A mistake in the arguments (a nil client, a path that cannot be one or is the root, an option) is
-// reported by every method, before anything is sent.
+// New makes the locks at path, a directory of its own: nothing else should be put there. It sends nothing. A
+// mistake in the arguments (a nil client, a path that is none or the root, an option) is reported by every
+// method, before anything is sent.
 func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw := &RWLock{}
 	side := func(s *Side, kind Kind, name, blockers string) {
@@ -128,8 +124,8 @@ type Participant struct {
 }
 
 // Participants returns who holds the locks and who waits for them, in the order of the line: one list, and
-// one read for each, 64 at a time. It may be outdated when it returns. Children of the path that belong to no
-// lock are left out. [Side.Participants] returns one kind.
+// one read for each, 64 at a time. It may be outdated when it returns. Children that belong to no lock are
+// left out. [Side.Participants] returns one kind.
 func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 	return rw.read.participants(ctx, both)
 }

@@ -32,25 +32,19 @@ func (s *Side) Path() string { return s.line.Dir }
 // When ctx is the Context of a [Lock] at this path that is still held, or derived from one, it does not wait:
 // the same lock is entered once more; the write holder gets the read lock immediately, with one request; and
 // a caller that holds the read lock only is refused the write lock with ErrUpgrade. See the package's
-// documentation. It does not matter which RWLock the lock is of, as long as client, namespace and path come
-// to the same node of the same client. So all that use that context share the hold. With any other context
-// Acquire waits in line. (The context of another client's lock is such a one, even if it connects to the same
-// servers: the caller may wait for itself unnoticed.)
+// documentation. Which RWLock the lock is of does not matter, if client, namespace and path come to the same
+// node of the same client. So all that use that context share the hold. With any other context Acquire waits
+// in line, also with that of another client's lock: the caller may wait for itself unnoticed.
 //
-// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error
-// matches ctx.Err(), and context.Cause(ctx). Before it has a place in line, the retry policy decides how long
-// to try: then ErrNotConnected or ErrConnectionLoss. After that it waits through lost connections and lost
-// sessions. Other errors: ErrClosed as soon as the client is closed; ErrNoAuth without CREATE and READ on the
-// directory, or, beside the write lock, without READ on its node; ErrSequenceExhausted;
-// framework.ErrTimeoutTooShort when the session timeout is too short to hold anything safely. Beside the
-// write lock also how that was lost.
+// When ctx ends, Acquire returns at once. For that, and for other errors, see Acquire of a mutex.Mutex.
+// Beside the write lock also: ErrNoAuth without READ on its node, and how it was lost.
 func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
 	return s.acquire(ctx, "acquire", s.line.Acquire)
 }
 
 // TryAcquire does not wait: ErrNotAcquired as soon as it is known that somebody has to go first. It begins
-// with reads only, see also [WithStaleTry]; only when nobody is there does it join the line, and when
-// somebody was faster it leaves again. What Acquire does at once it does, too.
+// with reads only, see also [WithStaleTry]; only when nobody is there does it join the line, and it leaves
+// again when somebody was faster. What Acquire does at once it does, too.
 func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 	return s.acquire(ctx, "try to acquire", s.line.TryAcquire)
 }
@@ -82,16 +76,10 @@ func (s *Side) acquire(
 	return &Lock{s, handle}, nil
 }
 
-// Do runs f while holding the lock, and releases it, also when f panics. f's context has the values of ctx
-// and carries the lock; it ends with ctx and with the lock, whichever comes first; its deadline is that of
-// ctx. When the lock is not acquired f is not called.
-//
-// The error is f's, joined with how the lock was lost if that was before f returned: then f's work may not
-// have been protected to its end. What happens after that is no error of Do. It waits for the server to
-// confirm the release until ctx ends, but no longer than a second; then, or when the connection or the
-// session is lost meanwhile, the client goes on with it and Do returns. (Use Acquire and Release to know that
-// the lock is free.) Only when the server refuses to delete the lock's node the error is joined with
-// ErrNotReleased and the reason.
+// Do runs f while holding the lock, and releases it, also when f panics. f's context has the values and the
+// deadline of ctx and carries the lock; it ends with ctx or with the lock. When the lock is not acquired f is
+// not called. The error is f's, joined with how the lock was lost if that was before f returned. What it says
+// of the release, and how long Do waits for that, is as with Do of a mutex.Mutex.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return queue.Do(ctx, func(ctx context.Context) (*queue.Handle, error) {
 		lock, err := s.Acquire(ctx)
@@ -119,9 +107,8 @@ const digits = 10
 // writer after w is after it, too. There is nobody to wait for, and therefore no list.
 //
 // It is created by a transaction that needs w's node. So if an administrator has deleted w and the line has
-// moved on, there is no read node that would be taken for a right that it does not give.
-//
-// It releases w, which so stays at least until the read lock is there.
+// moved on, there is no read node that would be taken for a right that it does not give. It releases w, which
+// so stays at least until the read lock is there.
 func (s *Side) beside(ctx context.Context, w *Lock) (*queue.Grant, error) {
 	defer func() {
 		_ = w.Release(ctx) // the client removes the node for certain; if it was lost, its other Locks tell

@@ -79,13 +79,12 @@ func endAll(nodes []node, why error) {
 // Context is the one to work under: it ends when a lease is lost, or all are released, and context.Cause says
 // why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or framework.ErrClosed. When the session is
 // lost it ends before the servers can give the lease to somebody else. It has the values of the context that
-// the lease was acquired with, but neither its end nor its deadline.
-//
-// Its Err also looks at the clock, like Valid; that of contexts derived from it does not.
+// the lease was acquired with, but neither its end nor its deadline. Its Err also looks at the clock, like
+// Valid; that of contexts derived from it does not.
 func (l *Lease) Context() context.Context { return l.nodes[0].hold.Context() }
 
-// Valid says, from the clock, whether all the leases are certainly held now. Ask it after anything that may
-// have taken long, right before what must not happen without a lease.
+// Valid says, from the clock, whether all the leases are certainly held now. Ask it right before what must
+// not happen without a lease.
 func (l *Lease) Valid() bool {
 	if l.released.Load() {
 		return false
@@ -99,7 +98,7 @@ func (l *Lease) Valid() bool {
 }
 
 // Remaining is how long the leases are certainly held if nothing is heard of the servers any more; 0 if they
-// are not. It is renewed all the time while the connection works.
+// are not.
 func (l *Lease) Remaining() time.Duration {
 	if !l.Valid() {
 		return 0
@@ -110,8 +109,8 @@ func (l *Lease) Remaining() time.Duration {
 // Count is how many leases these are.
 func (l *Lease) Count() int { return len(l.nodes) }
 
-// ID is a number that no other lease has, of this semaphore or any other in the ensemble: the czxid of the
-// first node, as in [Participant]. It is no fencing token: leases that came earlier are as good.
+// ID is a number that no other lease has, of any semaphore in the ensemble: the czxid of the first node, as
+// in [Participant]. It is no fencing token: leases that came earlier are as good.
 func (l *Lease) ID() int64 { return l.nodes[0].czxid }
 
 // Nodes are the names of the nodes, one for each lease.
@@ -121,9 +120,7 @@ func (l *Lease) Nodes() []string { return each(l.nodes, func(n node) string { re
 func (l *Lease) Paths() []string { return each(l.nodes, func(n node) string { return n.path }) }
 
 // Data reads what the first node contains: the data of [WithLeaseData], unless somebody has set other data
-// since. ErrNoNode if the node is gone.
-//
-// Corresponds to getData of Curator's Lease.
+// since. ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 	data, err := l.view.GetData().ForPath(ctx, l.nodes[0].path)
 	return data, l.s.wrap("lease data", err)
@@ -131,7 +128,7 @@ func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 
 // Guards are operations for [framework.Client.Transaction], one for each lease, of any client of the same
 // ensemble. With all of them in it, the transaction is executed only while all the leases are held, and
-// otherwise fails with ErrNoNode. The server decides when it commits: no clock is involved.
+// otherwise fails with ErrNoNode. The server decides, when it commits: no clock is involved.
 func (l *Lease) Guards() []framework.TransactionOp {
 	return each(l.nodes, func(n node) framework.TransactionOp {
 		return l.s.client.TransactionOp().Check().ForPath(n.path)

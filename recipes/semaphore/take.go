@@ -17,8 +17,8 @@ import (
 var errLeaseGone = fmt.Errorf("while the lease was taken: %w", framework.ErrNodeDeleted)
 
 // try takes n leases if nobody is in line and they are free; else ErrNotAcquired. Two flights: the first only
-// reads. It does without the line's lock, since [snapshot.judge] is safe without: a caller that loses a race
-// has taken nothing.
+// reads. It does without the line's lock, since [snapshot.judge] is safe without: who loses a race has taken
+// nothing.
 func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
 	err = queue.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) (err error) {
 		if err = s.precheck(ctx, session.Client(), n); err == nil {
