@@ -10,13 +10,11 @@ import (
 // Nodes that cannot be read are tried again after retryFirst, then ever more slowly.
 const retryFirst, retryMost = time.Second, time.Minute
 
-// failure is why a node cannot be read or decoded.
 type failure struct {
 	err   error
 	again bool // it is tried again
 }
 
-// failedNode is a node with its failure.
 type failedNode struct {
 	path string
 	err  error
@@ -72,7 +70,6 @@ func (s *store) failing() []failedNode {
 	return all
 }
 
-// fail notes that a node cannot be read.
 func (e *engine) fail(n *node, err error, again bool) {
 	if old, known := e.store.failures[n]; !known || old.err.Error() != err.Error() {
 		e.complain(e.store.path(n), err)
@@ -83,7 +80,6 @@ func (e *engine) fail(n *node, err error, again bool) {
 	}
 }
 
-// recovered notes that a node can be read.
 func (e *engine) recovered(n *node) {
 	if _, was := e.store.failures[n]; was {
 		if e.store.recovered(n); len(e.store.failures) == 0 {
@@ -135,7 +131,6 @@ const (
 	complaintsTime = time.Minute
 )
 
-// complaints counts those lines.
 type complaints struct {
 	since time.Time // of the first
 	n     int

@@ -28,7 +28,6 @@ type treeOption func(*config) error
 
 func (o treeOption) apply(c *config) error { return o(c) }
 
-// config is what a cache is made of.
 type config struct {
 	client     *framework.Client
 	root       string
@@ -44,7 +43,6 @@ type config struct {
 	buffer     int
 }
 
-// configure checks what a constructor was given.
 func configure[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (config, error) {
 	if err := client.Err(); errors.Is(err, framework.ErrNoClient) {
 		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidOption, err)
@@ -101,12 +99,11 @@ func WithoutData() Option { return option(func(c *config) error { c.noData = tru
 
 // WithDataLimit bounds the bytes of data that the cache holds, in sum over its nodes, as it holds them:
 // decoded. What waits for subscribers is not counted. A node for which there is no room is [Failed] with
-// [ErrDataLimit], and the cache goes on holding what it had for that node. It holds all the others. When
-// there is more room, because others were deleted or have less data, it tries that node again within a
-// minute.
+// [ErrDataLimit]: the cache goes on holding what it had for that node, and all the others, and tries that
+// node again within a minute when there is more room.
 //
-// Default: 256 MiB for a cache with [WithDecoder] or [WithCompressedData]. No limit for a cache that holds
-// data as they are stored, and so no more than the servers do.
+// Default: 256 MiB with [WithDecoder] or [WithCompressedData]. No limit for a cache that holds data as they
+// are stored, and so no more than the servers do.
 //
 // The number of nodes is not limited: anyone who may create nodes below the root makes the cache hold them.
 // See [WithFilter] and [WithMaxDepth].
@@ -118,8 +115,7 @@ func WithDataLimit(bytes int) Option {
 // WithDecoder has f turn the data that is stored in a node into what the cache holds as its Data: for
 // compressed or encrypted nodes. f runs on the cache's goroutine, for one node at a time; it must not block
 // and must not use the cache. It may keep or return data itself. When it fails, the node is [Failed], and the
-// cache goes on holding what it had for it. [WithDataLimit] bounds what f makes, in sum. Default: data as it
-// is.
+// cache goes on holding what it had for it. [WithDataLimit] bounds what f makes. Default: data as it is.
 func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 	return option(checked(f != nil, func(c *config) {
 		c.decode = func(path string, data []byte, _ int) ([]byte, error) { return f(path, data) }
@@ -129,20 +125,24 @@ func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 // WithCompressedData is a [WithDecoder] for data that was compressed as Curator does by default, by gzip: see
 // [framework.Gzip]. Empty data stay empty. A node that cannot be decompressed, or would be more than 8 MiB,
 // is [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge); one for which there is no room with
-// [ErrDataLimit].
-//
-// Without this option a cache holds data as they are stored, also for a client with
+// [ErrDataLimit]. Without this option a cache holds data as they are stored, also for a client with
 // framework.WithCompression. For another codec: WithDecoder(codec.Decompress).
-func WithCompressedData() Option { return option(func(c *config) error { c.decode = gunzip; return nil }) }
+func WithCompressedData() Option {
+	return option(func(c *config) error { c.decode = gunzip; return nil })
+}
 
 // WithRootCreated creates the root, and missing nodes above it, as containers whenever the root is missing,
 // also when it has been reaped. Default: the cache waits for the root to appear, and never writes.
-func WithRootCreated() Option { return option(func(c *config) error { c.createRoot = true; return nil }) }
+func WithRootCreated() Option {
+	return option(func(c *config) error { c.createRoot = true; return nil })
+}
 
-// WithOneShotWatches uses one-shot watches although the server has better ones. They cost two watches and two
-// reads per node. After a reconnect in the same session only what has changed is read. This pays for few
-// nodes, or large ones, over a bad connection. Default: a persistent recursive watch if the server has it.
-func WithOneShotWatches() Option { return option(func(c *config) error { c.oneShot = true; return nil }) }
+// WithOneShotWatches uses one-shot watches although the server has better ones: two watches and two reads per
+// node, but after a reconnect in the same session only what has changed is read. This pays for few nodes, or
+// large ones, over a bad connection. Default: a persistent recursive watch if the server has it.
+func WithOneShotWatches() Option {
+	return option(func(c *config) error { c.oneShot = true; return nil })
+}
 
 // WithMaxDepth limits how deep the cache reaches: 0 is the root alone, 1 its children. Default: no limit.
 func WithMaxDepth(depth int) TreeOption {

@@ -143,7 +143,6 @@ func (w *persistentWay) hear(ev framework.Event) {
 	}
 }
 
-// notice takes an event.
 func (w *persistentWay) notice(ev framework.Event) {
 	switch ev.Type {
 	case framework.EventReset:

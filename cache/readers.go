@@ -52,7 +52,6 @@ func (s *store) children(path string) iter.Seq2[string, Node] {
 	}
 }
 
-// kids copies the children of a node.
 func (s *store) kids(path string) []item {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -83,7 +82,6 @@ func childPath(parent, name string) string {
 	return parent + "/" + name
 }
 
-// item is a node in a snapshot.
 type item struct {
 	name  string
 	data  []byte

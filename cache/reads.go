@@ -4,7 +4,6 @@ import (
 	"time"
 )
 
-// flags say what is going on with a node.
 type flags uint16
 
 const (
@@ -194,7 +193,6 @@ func (e *engine) back(o op) {
 	e.reread(o)
 }
 
-// reread has a node read, or looked at, once more.
 func (e *engine) reread(o op) {
 	if o.kind == readStat {
 		e.look(o.n)
@@ -234,7 +232,6 @@ func (e *engine) scheduleStat(n *node, heard bool) {
 	}
 }
 
-// statRead notes that a node's Stat has been read.
 func (e *engine) statRead(n *node) {
 	if e.stale.nodes[n] {
 		e.stale.nodes[n] = false

@@ -39,7 +39,6 @@ func (e *engine) send(o op, s *shot) {
 	}
 }
 
-// arrived posts the answer to send.
 func (e *engine) arrived(w way, o op, s *shot, r *framework.ReadResult, watch *framework.Watch) {
 	e.answer(w, watch, func() {
 		e.reads.weight--
@@ -47,7 +46,6 @@ func (e *engine) arrived(w way, o op, s *shot, r *framework.ReadResult, watch *f
 	})
 }
 
-// gotOne takes the answer to a request for one node.
 func (e *engine) gotOne(o op, r *framework.ReadResult) {
 	if r.Err != nil && !errors.Is(r.Err, framework.ErrNoNode) && !errors.Is(r.Err, framework.ErrNoAuth) {
 		e.undelivered([]op{o}, false, r.Err)
@@ -106,8 +104,7 @@ const (
 	// maxNodesPerRead and replyTarget bound a MultiRead, by its reads and by the bytes that are expected of the
 	// answer; requestLimit bounds it by its own bytes.
 	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
-	// manyWeight is how much of the window a MultiRead takes.
-	manyWeight = 32
+	manyWeight                                 = 32 // how much of the window a MultiRead takes
 	// From bigData on a node is compared by its Stat, in a request of its own, rather than by reading it.
 	bigData = 4 << 10
 	// What answers contain besides data, roughly.
@@ -178,7 +175,6 @@ func (w *persistentWay) send() bool {
 	return len(ops)+len(singles) > 0
 }
 
-// gotMany takes the answer to a MultiRead.
 func (w *persistentWay) gotMany(ops []op, result framework.MultiReadResult, err error) {
 	e := w.e
 	e.reads.weight -= manyWeight

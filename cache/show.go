@@ -10,8 +10,7 @@ const (
 	// keepMost is how long changes are kept back. If they come too fast for a moment at which all is known,
 	// they are shown as they are read until there is one.
 	keepMost = time.Second
-	// tellMost is how long changes wait for the word of the reconnect that revealed them.
-	tellMost = time.Second
+	tellMost = time.Second // how long changes wait for the word of the reconnect that revealed them
 )
 
 // showing is what readers and subscribers are shown, and what is kept back from them: see draft.go.
@@ -81,12 +80,10 @@ type told struct {
 	begun       bool
 }
 
-// less says that the session has had a connection of which subscribers have not been told yet.
 func (t *told) less(s *framework.Session) bool {
 	return t.epoch != s.Epoch() || t.connections < s.Connections()
 }
 
-// hear counts a change of the connection.
 func (t *told) hear(state framework.StateChange) {
 	if !state.State.IsConnected() {
 		return

@@ -193,18 +193,9 @@ func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackO
 }
 
 // BoundedExponentialBackoff is [ExponentialBackoff] under Curator's second name, for ported code: the same
-// waits, min(Max, …), the same limits. Corresponds to Curator's BoundedExponentialBackoffRetry.
-type BoundedExponentialBackoff struct {
-	// Base is the unit of the waits, and the shortest one. Default 0, and negative: every retry is made at
-	// once.
-	Base time.Duration
-	// Max is the longest wait. Default 0, and negative: 2147483647 ms. Curator takes 0 literally and does not
-	// wait at all.
-	Max time.Duration
-	// Retries is the number of attempts after the first. Default 0, and negative: none. More than
-	// [MaxRetries] is MaxRetries.
-	Retries int
-}
+// fields, waits, min(Max, …), and limits. But Curator takes a Max of 0 literally and does not wait at all.
+// Corresponds to Curator's BoundedExponentialBackoffRetry.
+type BoundedExponentialBackoff ExponentialBackoff
 
 // NewBackOff implements [Policy].
 func (p BoundedExponentialBackoff) NewBackOff() backoff.BackOff {

@@ -20,9 +20,8 @@ var (
 )
 
 // Barrier is a gate at a path: closed while there is a node. It has no state but its configuration: make it
-// once and share it, or make it anew each time. Safe for concurrent use.
-//
-// Corresponds to Curator's DistributedBarrier.
+// once and share it, or make it anew each time. Safe for concurrent use. Corresponds to Curator's
+// DistributedBarrier.
 type Barrier struct {
 	client *framework.Client
 	path   string
@@ -75,11 +74,8 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // that it waits through lost connections and lost sessions. Other errors: ctx's; ErrSessionLost if the client
 // is a session's view; ErrClosed; ErrNoAuth without READ on the barrier's node, since a server tells nobody
 // else of its removal. (If READ is taken away later, the removal is noticed within about a session timeout.)
-func (b *Barrier) Wait(ctx context.Context) error {
-	return b.wrap("wait", b.wait(ctx))
-}
-
-func (b *Barrier) wait(ctx context.Context) error {
+func (b *Barrier) Wait(ctx context.Context) (err error) {
+	defer func() { err = b.wrap("wait", err) }()
 	if err := queue.Ready(ctx, b.client, b.err); err != nil {
 		return err
 	}

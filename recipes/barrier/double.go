@@ -18,9 +18,8 @@ const readyName = "ready"
 
 // Double is a double barrier at a path: its members begin together and end together. Each Enter is a member
 // of its own, also those of one process and one Double. A barrier can be used again and again, best with the
-// same Double, which remembers what it knows of the other members. Safe for concurrent use.
-//
-// Corresponds to Curator's DistributedDoubleBarrier.
+// same Double, which remembers what it knows of the other members. Safe for concurrent use. Corresponds to
+// Curator's DistributedDoubleBarrier.
 type Double struct {
 	client *framework.Client
 	path   string
@@ -101,7 +100,6 @@ func (m *Member) Context() context.Context { return m.hold.Context() }
 // Path returns that of the member's node.
 func (m *Member) Path() string { return m.d.child(m.name) }
 
-// lost returns how the membership was lost, nil if it was not.
 func (m *Member) lost() error {
 	if m.hold.Valid() {
 		return nil
@@ -109,7 +107,6 @@ func (m *Member) lost() error {
 	return context.Cause(m.hold.Context())
 }
 
-// ready is the path of the node that says that the barrier is open.
 func (d *Double) ready() string { return d.child(readyName) }
 
 func (d *Double) child(name string) string { return zkpath.Join(d.path, name) }
@@ -144,7 +141,6 @@ type peers struct {
 	left    time.Time // when a member has last left; guarded by mu
 }
 
-// seen takes note of members seen in one list.
 func (p *peers) seen(members []string, qty int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +156,6 @@ func (p *peers) unknown() bool {
 	return !p.known && !p.foreign
 }
 
-// leaving takes note of a member that leaves now.
 func (p *peers) leaving() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

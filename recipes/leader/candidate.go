@@ -26,8 +26,7 @@ type candidate struct {
 	place    *queue.Position
 	epoch    int64 // the session in which place is
 
-	// role is as of the reading with the largest number.
-	role               Role
+	role               Role // as of the reading with the largest number
 	since              time.Time
 	readings, recorded uint64 // how many have begun, and the number of the one that role is of
 }
@@ -66,13 +65,11 @@ func (c *candidate) join(ctx context.Context) (*Term, error) {
 	return c.newTerm(grant, grant.Hold, ref), nil
 }
 
-// began makes the beginning of a term known.
 func (c *candidate) began(t *Term) {
 	c.line.Client.Logger().Info("leading", "path", c.line.Dir, "node", t.Node(), "token", t.FencingToken())
 	c.change(func() { c.term, c.place, c.joinErr = t, nil, nil })
 }
 
-// ended makes the end of a term known.
 func (c *candidate) ended(t *Term) {
 	c.line.Client.Logger().Info("not leading any more", "path", c.line.Dir, "node", t.Node(), "cause", t.cause())
 	c.clearTerm()
@@ -80,7 +77,6 @@ func (c *candidate) ended(t *Term) {
 
 func (c *candidate) clearTerm() { c.change(func() { c.term, c.place = nil, nil }) }
 
-// refused notes that joining has failed.
 func (c *candidate) refused(err error, again time.Duration) {
 	log := c.line.Client.Logger()
 	log.Warn("cannot join the election; trying again", "path", c.line.Dir, "err", err, "in", again)
@@ -92,7 +88,6 @@ func (c *candidate) refused(err error, again time.Duration) {
 	})
 }
 
-// setIdle makes known that this takes no part in the election any more.
 func (c *candidate) setIdle(why error) {
 	c.change(func() { c.idle, c.place, c.joinErr = why, nil, nil })
 }
@@ -133,9 +128,8 @@ func rejoinDelay(n int) time.Duration {
 type Participant struct {
 	// ID is what the participant calls itself, see [WithID]; "" when this client may not read the node. Anybody
 	// may have written it: quote it where control characters could do harm.
-	ID string
-	// Leader says that it is the first in line: it leads, or is about to.
-	Leader bool
+	ID     string
+	Leader bool // it is the first in line: it leads, or is about to
 	// Name is that of the node, Path where it is.
 	Name, Path string
 	// SessionID is the participant's session, Czxid its fencing token, now or when it leads, Since when it
@@ -155,7 +149,6 @@ func participant(p queue.Participant, first bool) Participant {
 	}
 }
 
-// participants returns up to limit of them, all with 0.
 func (c *candidate) participants(ctx context.Context, limit int) ([]Participant, error) {
 	line, err := c.line.Participants(ctx, c.err, limit)
 	if err != nil {

@@ -21,10 +21,8 @@ const latchName = "latch-"
 // term's context has ended. They must not call Close, nor wait in Leave or Resign, which wait for them.
 // runtime.Goexit (t.FailNow) in one counts as its return; a panic ends the process.
 type Listener struct {
-	// OnLeader is called at the beginning of a term.
-	OnLeader func(*Term)
-	// OnNotLeader is called at its end, with the cause of its context.
-	OnNotLeader func(*Term, error)
+	OnLeader    func(*Term)        // called at the beginning of a term
+	OnNotLeader func(*Term, error) // called at its end, with the cause of its context
 }
 
 // CloseMode says whether the listener hears of the end of a term that ends because the latch leaves. The
@@ -48,9 +46,8 @@ func (m CloseMode) String() string {
 	return fmt.Sprintf("CloseMode(%d)", int8(m))
 }
 
-// Latch takes part in an election, from NewLatch until Leave or Close. Safe for concurrent use.
-//
-// Corresponds to Curator's LeaderLatch.
+// Latch takes part in an election, from NewLatch until Leave or Close. Safe for concurrent use. Corresponds
+// to Curator's LeaderLatch.
 type Latch struct {
 	candidate
 	listener Listener
@@ -262,7 +259,6 @@ func (l *Latch) lead(term *Term) {
 	}
 }
 
-// serve is one term. It returns the cause of its end.
 func (l *Latch) serve(term *Term) error {
 	defer term.endWith(l.ctx, func() error { return ErrReleased })()
 	over := false
@@ -286,7 +282,6 @@ func (l *Latch) serve(term *Term) error {
 	return cause
 }
 
-// notifies says whether the listener hears of the end of a term.
 func (l *Latch) notifies() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

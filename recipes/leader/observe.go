@@ -17,8 +17,7 @@ import (
 type Observation struct {
 	// Leader is the first in line. Its Czxid is the fencing token of its term.
 	Leader Participant
-	// Nobody says that there is no participant; then Leader is empty.
-	Nobody bool
+	Nobody bool // there is no participant; then Leader is empty
 }
 
 func (o Observation) String() string {
@@ -186,7 +185,6 @@ func (o observer) look(ctx context.Context) (Observation, *framework.Watch, erro
 	}
 }
 
-// read reads the leader's node.
 func (o observer) read(ctx context.Context, name string) (Observation, *framework.Watch, error) {
 	p := queue.Participant{Name: name, Path: zkpath.Join(o.dir, name)}
 	var stat framework.Stat

@@ -15,9 +15,7 @@ const lockName = "lock-"
 
 var errNotRunning = errors.New("the selector is not running")
 
-// Selector runs a function while it leads. Safe for concurrent use.
-//
-// Corresponds to Curator's LeaderSelector.
+// Selector runs a function while it leads. Safe for concurrent use. Corresponds to Curator's LeaderSelector.
 type Selector struct {
 	candidate
 	call func(ctx context.Context) error
@@ -94,7 +92,6 @@ func (s *Selector) run(ctx context.Context, verb string, again bool) error {
 	return s.wrap(verb, s.elect(ctx, again))
 }
 
-// start is true for one caller at a time.
 func (s *Selector) start() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

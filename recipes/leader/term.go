@@ -39,7 +39,6 @@ type (
 	refKey  struct{ ref *termRef }
 )
 
-// Value implements [context.Context].
 func (c termValues) Value(key any) any {
 	switch key {
 	case termKey{}, refKey{c.ref}:
@@ -136,7 +135,6 @@ func (t *Term) Resign(ctx context.Context) error {
 	return wrap(t.dir, "resign", confirmed(ctx, t.deleted))
 }
 
-// cause is why the term has ended.
 func (t *Term) cause() error {
 	_ = t.Context().Err() // which makes an end by the clock known
 	return context.Cause(t.Context())
@@ -157,7 +155,6 @@ func (t *Term) endWith(ctx context.Context, cause func() error) (unbind func()) 
 	}
 }
 
-// confirmed waits for a removal to be confirmed.
 func confirmed(ctx context.Context, deleted *framework.Pending[struct{}]) error {
 	if deleted == nil {
 		return nil

@@ -52,10 +52,8 @@ func of[L Held](acquire func(context.Context) (L, error)) acquireFunc {
 //
 // They are acquired in the order given, each with its place in line, while the earlier ones are held. So all
 // that need some of the same locks should name them in the same order; in different orders they may wait for
-// each other until a deadline ends it.
-//
-// Corresponds to Curator's InterProcessMultiLock, whose timeout is for each lock anew, and which goes on
-// acquiring after a failure; here ctx is for all.
+// each other until a deadline ends it. Corresponds to Curator's InterProcessMultiLock, whose timeout is for
+// each lock anew, and which goes on acquiring after a failure; here ctx is for all.
 type Multi struct {
 	parts []Part
 	err   error // of NewMulti: every method returns it
@@ -150,7 +148,6 @@ type MultiLock struct {
 	released atomic.Bool
 }
 
-// add acquires one more.
 func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
 	wait, stop := queue.WorkContext(ctx, l.Context()) // for as long as all before are held
 	defer stop()
@@ -181,14 +178,12 @@ func (l *MultiLock) Parts() []Held { return append([]Held{}, l.parts...) }
 // also looks at the clock, like Valid.
 func (l *MultiLock) Context() context.Context { return l.ctx }
 
-// multiContext looks at the clock, as the contexts of the parts do.
 type multiContext struct {
 	context.Context
 	end   context.CancelCauseFunc
 	parts []Held
 }
 
-// Err implements [context.Context].
 func (c *multiContext) Err() error {
 	if lost := lost(c.parts); lost != nil {
 		c.end(lost)
@@ -196,7 +191,6 @@ func (c *multiContext) Err() error {
 	return c.Context.Err()
 }
 
-// lost returns how one of the locks was lost, nil if none was.
 func lost(parts []Held) error {
 	for _, part := range parts {
 		if part.Context().Err() != nil {

@@ -36,9 +36,7 @@ var (
 
 // Mutex is a lock at a path. It has no state but its configuration: make it once and share it, or make it
 // anew each time. Every Acquire has its own place in line, also those of one process and one Mutex. Safe for
-// concurrent use.
-//
-// Corresponds to Curator's InterProcessMutex.
+// concurrent use. Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
 	line queue.Line
 	err  error // of New: every method returns it
@@ -89,9 +87,7 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 }
 
 // acquire enters once more, or waits in line.
-func (m *Mutex) acquire(
-	ctx context.Context, verb string, wait func(context.Context) (*queue.Grant, error),
-) (*Lock, error) {
+func (m *Mutex) acquire(ctx context.Context, verb string, wait queue.Waiter) (*Lock, error) {
 	err := queue.Ready(ctx, m.line.Client, m.err)
 	if err != nil {
 		return nil, m.wrap(verb, err)

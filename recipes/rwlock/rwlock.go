@@ -48,10 +48,8 @@ var (
 type Kind int8
 
 const (
-	// Read is the lock that many share.
-	Read Kind = iota + 1
-	// Write is the lock of one alone.
-	Write
+	Read  Kind = iota + 1 // the lock that many share
+	Write                 // the lock of one alone
 )
 
 func (k Kind) String() string {
@@ -106,12 +104,10 @@ func (rw *RWLock) WriteLock() *Side { return &rw.write }
 
 // Participant is a contender that holds one of the locks or waits for it, with any client.
 type Participant struct {
-	// Kind is the lock that it wants or has.
-	Kind Kind
+	Kind Kind // the lock that it wants or has
 	// Name is that of the node, Path where it is.
 	Name, Path string
-	// Data is what the participant has put there, see [WithNodeData].
-	Data []byte
+	Data       []byte // what the participant has put there, see [WithNodeData]
 	// SessionID is the participant's session, Czxid its fencing token, now or when it holds the lock (but for a
 	// downgrade), Since when it joined the line, by the server's clock. They are zero when this client may not
 	// read the node.

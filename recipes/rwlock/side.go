@@ -10,9 +10,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Side is one of the two locks of an [RWLock]. Safe for concurrent use.
-//
-// Corresponds to Curator's ReadLock and WriteLock.
+// Side is one of the two locks of an [RWLock]. Safe for concurrent use. Corresponds to Curator's ReadLock and
+// WriteLock.
 type Side struct {
 	rw   *RWLock
 	kind Kind
@@ -50,9 +49,7 @@ func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 }
 
 // acquire does what the locks that ctx carries allow, and else waits in line.
-func (s *Side) acquire(
-	ctx context.Context, verb string, wait func(context.Context) (*queue.Grant, error),
-) (*Lock, error) {
+func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*Lock, error) {
 	err := queue.Ready(ctx, s.line.Client, s.err)
 	if err != nil {
 		return nil, s.wrap(verb, err)

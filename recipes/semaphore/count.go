@@ -13,10 +13,9 @@ import (
 )
 
 // Count is a number in a node that everybody may read and set: how many leases a semaphore has, see
-// [WithSharedCount]. It has no state but its configuration. Safe for concurrent use.
-//
-// Corresponds to Curator's SharedCount, and shares the node with it: a persistent node of four bytes,
-// big-endian. Unlike there nothing is read until it is asked for.
+// [WithSharedCount]. It has no state but its configuration. Safe for concurrent use. Corresponds to Curator's
+// SharedCount, and shares the node with it: a persistent node of four bytes, big-endian. Unlike there nothing
+// is read until it is asked for.
 type Count struct {
 	client *framework.Client
 	path   string
@@ -25,14 +24,12 @@ type Count struct {
 
 // CountValue is what a [Count] was at one moment.
 type CountValue struct {
-	N int32
-	// Version counts the changes of the node since it was made.
-	Version int32
+	N       int32
+	Version int32 // counts the changes of the node since it was made
 	// Mzxid is the transaction of the last change: it grows from change to change, also when the node is made
 	// anew.
-	Mzxid int64
-	// Changed is the time of it, by the server's clock.
-	Changed time.Time
+	Mzxid   int64
+	Changed time.Time // the time of it, by the server's clock
 }
 
 // NewCount makes the count at path. It sends nothing. A mistake in the arguments (a nil client, a path that
@@ -104,12 +101,8 @@ func (c *Count) CreateIfMissing(ctx context.Context, n int32) (CountValue, error
 // The servers compare nothing but versions, which begin anew with the node. So it looks first, with a sync in
 // the same flight, whether the node is the one that was seen. If in between somebody deletes the count and
 // makes it anew up to the same version, it is overwritten: do not delete a count that is used so.
-func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
-	v, err := c.compareAndSet(ctx, seen, n)
-	return v, c.wrap("compare and set", err)
-}
-
-func (c *Count) compareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
+func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (v CountValue, err error) {
+	defer func() { err = c.wrap("compare and set", err) }()
 	if err := queue.Ready(ctx, c.client, c.err); err != nil {
 		return CountValue{}, err
 	}

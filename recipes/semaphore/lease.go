@@ -23,14 +23,12 @@ type Lease struct {
 	cleanup  runtime.Cleanup
 }
 
-// node is the node of a lease.
 type node struct {
 	path, name string
 	czxid      int64
 	hold       *framework.Hold
 }
 
-// hold makes the nodes a lease.
 func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes []node) (*Lease, error) {
 	all := false
 	defer func() { // also when a hook panics
@@ -177,7 +175,6 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 	return nil
 }
 
-// remove deletes the nodes, and waits for that.
 func (l *Lease) remove(ctx context.Context) (first error) {
 	quietly := l.view.Delete().Quietly().Guaranteed()
 	deletes := each(l.nodes, func(n node) *framework.Pending[struct{}] {
@@ -193,21 +190,18 @@ func (l *Lease) remove(ctx context.Context) (first error) {
 	return first
 }
 
-// abandon ends the holds and has the nodes deleted, without waiting for that.
 func (l *Lease) abandon() {
 	l.cleanup.Stop()
 	defer removeAll(l.view, l.nodes)
 	endAll(l.nodes, ErrReleased)
 }
 
-// removeAll has the client delete the nodes, and does not wait.
 func removeAll(view *framework.Client, nodes []node) {
 	for _, node := range nodes {
 		queue.Remove(view, node.path)
 	}
 }
 
-// lost returns how a lease was lost, nil if none was.
 func (l *Lease) lost() error {
 	for _, n := range l.nodes {
 		if lost := queue.Lost(n.hold); lost != nil {
@@ -222,7 +216,6 @@ type heldLeases struct {
 	holds atomic.Pointer[[]*framework.Hold] // nil until they are leases: hooks see the context before
 }
 
-// Live says whether the leases are held.
 func (h *heldLeases) Live() bool {
 	holds := h.holds.Load()
 	if holds == nil {

@@ -34,7 +34,6 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	}
 }
 
-// waitInLine is one attempt.
 func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*Lease, error) {
 	place, err := s.line.Acquire(ctx)
 	if err != nil {

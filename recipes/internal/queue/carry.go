@@ -9,13 +9,11 @@ import (
 // wait for itself. It is a list and not one value per lock: contexts are merged (those of the work and of a
 // lock, those of several locks), and an entry that has ended must not hide one that has not.
 
-// Carriable is what a context carries.
 type Carriable interface {
 	// Live says whether it is still held.
 	Live() bool
 }
 
-// carried is one entry. It is not changed.
 type carried struct {
 	owner any
 	what  Carriable

@@ -32,7 +32,6 @@ type Grant struct {
 	count  int  // Handles that were not released; guarded by mu
 }
 
-// Live implements [Carriable].
 func (g *Grant) Live() bool { return g.held.Load() && g.Hold.Valid() }
 
 // Release ends the hold, deletes the node and waits until the server has confirmed that. When ctx ends first,
@@ -87,11 +86,12 @@ func (l *Line) Hold(ctx context.Context, g *Grant, opt framework.HoldOptions) (e
 	return err
 }
 
+// Waiter waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
+type Waiter func(context.Context) (*Grant, error)
+
 // Enter acquires with wait what can be shared, unless the Line has NoReentry. Before it, [Line.Reenter] tells
 // whether there is something to share already.
-func (l *Line) Enter(
-	ctx context.Context, wait func(context.Context) (*Grant, error),
-) (*Handle, error) {
+func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
 	g, err := Told(ctx, l.Client, what, wait, (*Grant).Abandon)
 	if err != nil {

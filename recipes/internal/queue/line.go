@@ -33,24 +33,18 @@ var errNodeLost = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDele
 // a place in line of its own.
 type Line struct {
 	Client *framework.Client
-	// Recipe is what the hooks are told.
-	Recipe string
-	// Dir is the directory; made as a container when it is missing.
-	Dir string
-	// Name is what is in front of the own nodes' numbers; it ends in one of Order.Names.
-	Name  string
-	Order Order
-	// Data is that of the own nodes; nil means what a hook says, or the client's default data.
-	Data []byte
-	// Loss is the policy of the holds granted.
-	Loss framework.LossPolicy
+	Recipe string // what the hooks are told
+	Dir    string // the directory; made as a container when it is missing
+	Name   string // what is in front of the own nodes' numbers; it ends in one of Order.Names
+	Order  Order
+	Data   []byte               // that of the own nodes; nil means what a hook says, or the client's default data
+	Loss   framework.LossPolicy // the policy of the holds granted
 	// NoReentry has a caller wait also for what its own context holds, which else is entered once more, or
 	// refused.
 	NoReentry bool
 	// Revocable has grants hear of requests to give them up. See [Line.MakeRevocable].
 	Revocable bool
-	// StaleTry has TryAcquire read what the connected server knows, which may be old.
-	StaleTry bool
+	StaleTry  bool // has TryAcquire read what the connected server knows, which may be old
 	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that waits.
 	OnWait func(Position)
 
@@ -61,8 +55,7 @@ type Line struct {
 type Position struct {
 	// Node is the own node's name, Predecessor that of the nearest one ahead that has to go first.
 	Node, Predecessor string
-	// Ahead counts those that have to go first.
-	Ahead int
+	Ahead             int // counts those that have to go first
 }
 
 // Acquire waits in line until it is the caller's turn or ctx ends. When the session or the node is lost

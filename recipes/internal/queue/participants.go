@@ -10,12 +10,10 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Participant is a contender, of this client or any other.
 type Participant struct {
 	// Name is that of the node, Path where it is.
 	Name, Path string
-	// Data is what the participant has put there.
-	Data []byte
+	Data       []byte // what the participant has put there
 	// SessionID is the participant's session, Czxid the transaction that made the node, Since when that was, by
 	// the server's clock. They are zero when the client may not read the node.
 	SessionID, Czxid int64
@@ -27,10 +25,8 @@ type Participant struct {
 }
 
 const (
-	// flightSize is how many nodes are read at a time, since each may be as large as a server allows.
-	flightSize = 64
-	// dataLimit is how many bytes of data one answer has, in sum.
-	dataLimit = 16 << 20
+	flightSize = 64       // how many nodes are read at a time, since each may be as large as a server allows
+	dataLimit  = 16 << 20 // how many bytes of data one answer has, in sum
 )
 
 // Participants returns the contenders, first in line first: one list, and then one read for each, flightSize

@@ -99,7 +99,6 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 	return children, err
 }
 
-// turn returns nil when it is the node's turn.
 func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 	for again := false; ; again = true {
 		d := p.Order.Decide(p.name, children)

@@ -69,7 +69,6 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 	}
 }
 
-// ended is why a watch or a session has ended.
 func ended(why error) error {
 	if why == nil {
 		return framework.ErrSessionLost
