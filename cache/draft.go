@@ -15,7 +15,7 @@ func (s *store) before(path string) (n *Node, changed bool) {
 
 // shown returns what readers see, as a walk. mu is held.
 func (s *store) shown() *cursor {
-	c := newCursor(s.snapshot(s.top), s.root)
+	c := &cursor{items: s.snapshot(s.top), paths: []string{s.root}}
 	if len(s.draft.nodes) == 0 {
 		return c
 	}

@@ -299,7 +299,10 @@ func (e *engine) schedule(timer *time.Timer) {
 func (e *engine) timeHasCome() {
 	now := time.Now()
 	if due(&e.stale.at, now) {
-		e.readStale()
+		for n := range e.stale.nodes {
+			e.look(n)
+		}
+		clear(e.stale.nodes)
 	}
 	if due(&e.retries.at, now) {
 		e.retry()

@@ -109,14 +109,9 @@ func (s *store) snapshot(n *node) []item {
 
 // cursor goes through a snapshot once.
 type cursor struct {
-	items []item
-	paths []string // of the nodes above the next, by depth
+	items []item   // a snapshot
+	paths []string // of the nodes above the next, by depth: at first that of the snapshot's first item
 	nodes []*Node  // instead of items
-}
-
-// newCursor takes a snapshot whose first item has the path root.
-func newCursor(items []item, root string) *cursor {
-	return &cursor{items: items, paths: []string{root}}
 }
 
 // next returns nil at the end. Paths are only made here: there may be many, and few readers read to the end.

@@ -239,10 +239,3 @@ func (e *engine) statRead(n *node) {
 		delete(e.stale.nodes, n)
 	}
 }
-
-func (e *engine) readStale() {
-	for n := range e.stale.nodes {
-		e.look(n)
-	}
-	clear(e.stale.nodes)
-}

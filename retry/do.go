@@ -123,7 +123,10 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 		if b == nil {
 			b = newBackOff(policy)
 		}
-		own := carried(ctx, b)
+		own := ctx
+		if carrier, ok := b.(backoff.BackOffContext); ok { // made by backoff.WithContext: it has one of its own
+			own = carrier.Context()
+		}
 		wait := b.NextBackOff()
 		switch {
 		case wait < 0 && own.Err() != nil:
@@ -155,15 +158,6 @@ func newBackOff(policy Policy) backoff.BackOff {
 		}
 	}
 	return &backoff.StopBackOff{}
-}
-
-// carried returns the context that a backoff made by backoff.WithContext has of its own, and ctx for any
-// other.
-func carried(ctx context.Context, b backoff.BackOff) context.Context {
-	if carrier, ok := b.(backoff.BackOffContext); ok {
-		return carrier.Context()
-	}
-	return ctx
 }
 
 // sleep waits, and returns the one of the two contexts that ended it, or whether it was interrupted.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -18,11 +19,11 @@ type candidate struct {
 	err  error // of NewSelector: what is wrong with its arguments
 
 	mu       sync.Mutex
-	changed  chan struct{} // closed and replaced when term, refusals or idle changes
-	term     *Term         // the present one, or the last
-	refusals int           // how often joining was refused for a reason that does not pass by itself
-	joinErr  error         // why the last try to join failed; nil when it did not
-	idle     error         // why this takes no part in the election; nil while it does
+	changed  flow.Signal // of term, refusals or idle
+	term     *Term       // the present one, or the last
+	refusals int         // how often joining was refused for a reason that does not pass by itself
+	joinErr  error       // why the last try to join failed; nil when it did not
+	idle     error       // why this takes no part in the election; nil while it does
 	place    *queue.Position
 	epoch    int64 // the session in which place is
 
@@ -32,7 +33,6 @@ type candidate struct {
 }
 
 func (c *candidate) init(idle error) {
-	c.changed = make(chan struct{})
 	c.idle, c.role, c.since = idle, Idle, time.Now()
 	if idle == nil {
 		c.role = Unknown
@@ -47,8 +47,7 @@ func (c *candidate) init(idle error) {
 func (c *candidate) change(f func()) {
 	c.mu.Lock()
 	f()
-	close(c.changed)
-	c.changed = make(chan struct{})
+	c.changed.Fire()
 	c.mu.Unlock()
 	c.Health()
 }
@@ -77,8 +76,9 @@ func (c *candidate) ended(t *Term) {
 
 func (c *candidate) clearTerm() { c.change(func() { c.term, c.place = nil, nil }) }
 
-func (c *candidate) refused(err error, again time.Duration) {
-	log := c.line.Client.Logger()
+// refused makes it known that joining has failed, so often in a row, and waits until it is to be tried again.
+func (c *candidate) refused(ctx context.Context, err error, failures int) {
+	log, again := c.line.Client.Logger(), rejoinDelay(failures)
 	log.Warn("cannot join the election; trying again", "path", c.line.Dir, "err", err, "in", again)
 	c.change(func() {
 		c.place, c.joinErr = nil, err
@@ -86,6 +86,7 @@ func (c *candidate) refused(err error, again time.Duration) {
 			c.refusals++
 		}
 	})
+	c.line.Client.Pause(ctx, again)
 }
 
 func (c *candidate) setIdle(why error) {

@@ -104,7 +104,7 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	}
 	for before := -1; ; {
 		l.mu.Lock()
-		term, refusals, joinErr, idle, changed := l.term, l.refusals, l.joinErr, l.idle, l.changed
+		term, refusals, joinErr, idle, changed := l.term, l.refusals, l.joinErr, l.idle, l.changed.C()
 		l.mu.Unlock()
 		if before < 0 {
 			before = refusals
@@ -220,9 +220,7 @@ func (l *Latch) elect() error {
 			return err
 		default:
 			failures++
-			wait := rejoinDelay(failures)
-			l.refused(err, wait)
-			l.line.Client.Pause(l.ctx, wait)
+			l.refused(l.ctx, err, failures)
 		}
 	}
 	return ErrLeft

@@ -111,9 +111,7 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 				return err
 			}
 			failures++
-			wait := rejoinDelay(failures)
-			s.refused(err, wait)
-			s.line.Client.Pause(ctx, wait)
+			s.refused(ctx, err, failures)
 			continue
 		}
 		failures = 0

@@ -188,7 +188,8 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 		switch {
 		case err == nil:
 			failures = 0
-			if err := c.await(ctx, watch); err != nil {
+			again := func() (framework.Event, bool) { return framework.Event{}, true } // the next read tells
+			if _, err := queue.Await(ctx, c.client, watch, nil, queue.PerTimeout(c.client), again); err != nil {
 				return err
 			}
 		case ctx.Err() != nil, !queue.Transient(c.client)(err):
@@ -200,13 +201,6 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 			}
 		}
 	}
-}
-
-// await waits for a reason to look again: the next read tells what has happened.
-func (c *Count) await(ctx context.Context, watch *framework.Watch) error {
-	again := func() (framework.Event, bool) { return framework.Event{}, true }
-	_, err := queue.Await(ctx, c.client, watch, nil, queue.PerTimeout(c.client), again)
-	return err
 }
 
 // make makes the node with n in it; one that is there already is fine.

@@ -34,18 +34,14 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	}
 }
 
+// waitInLine is one attempt. As the first in line it looks whether it has to give way (errStepBack) after
+// nothing has changed for the time of patience.
 func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*Lease, error) {
 	place, err := s.line.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer place.Abandon() // also when OnWait or a hook panics
-	return s.first(ctx, place, n, patience)
-}
-
-// first is what the first in line does. It looks whether it has to give way (errStepBack) after nothing has
-// changed for the time of patience.
-func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patience patience) (*Lease, error) {
 	view := place.Session.Client()
 	var armed snapshot
 	var quiet quietTime

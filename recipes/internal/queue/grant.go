@@ -195,7 +195,11 @@ func (h *Handle) Release(ctx context.Context) error {
 // before its session has ended. Release stops the cleanup that it returns.
 func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
 	d := dropped{path, session.Client().CleanupLogger(), session.Ended()}
-	return runtime.AddCleanup(held, warnDropped, d)
+	return runtime.AddCleanup(held, func(d dropped) { // on the collector's goroutine
+		if !d.ended() { // it only warns, since somebody may still work under the context
+			d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends", "path", d.path)
+		}
+	}, d)
 }
 
 // dropped is what the warning needs. It must not lead to the client: from there the user's hooks might lead
@@ -204,12 +208,4 @@ type dropped struct {
 	path  string
 	log   *slog.Logger
 	ended func() bool
-}
-
-// warnDropped only warns, since somebody may still work under the context. It runs on the collector's
-// goroutine.
-func warnDropped(d dropped) {
-	if !d.ended() {
-		d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends", "path", d.path)
-	}
 }
