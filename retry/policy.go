@@ -6,7 +6,7 @@
 // it.
 //
 // All times are [time.Duration]. The number of attempts is one more than the number of retries. The zero
-// value of every policy is usable; its fields say what it means.
+// value of every policy is usable; its fields say what it means, and a negative value is as 0.
 package retry
 
 import (
@@ -51,10 +51,8 @@ const defaultSleep = time.Second
 
 // RetryNTimes repeats up to Retries times, waiting Sleep before each. Corresponds to Curator's RetryNTimes.
 type RetryNTimes struct {
-	// Retries is the number of attempts after the first. Default 0, and negative: none.
-	Retries int
-	// Sleep is the wait before each retry. Default 0, and negative: at once.
-	Sleep time.Duration
+	Retries int           // the number of attempts after the first; default 0: none
+	Sleep   time.Duration // the wait before each retry; default 0: at once
 }
 
 // NewBackOff implements [Policy].
@@ -64,8 +62,7 @@ func (p RetryNTimes) NewBackOff() backoff.BackOff {
 
 // RetryOneTime repeats once, after Sleep. Corresponds to Curator's RetryOneTime.
 type RetryOneTime struct {
-	// Sleep is the wait before the retry. Default 0, and negative: at once.
-	Sleep time.Duration
+	Sleep time.Duration // the wait before the retry; default 0: at once
 }
 
 // NewBackOff implements [Policy].
@@ -76,9 +73,7 @@ func (p RetryOneTime) NewBackOff() backoff.BackOff {
 // RetryForever repeats without end, waiting Sleep before each retry: only the context ends it. Corresponds to
 // Curator's RetryForever, which refuses a sleep of 0.
 type RetryForever struct {
-	// Sleep is the wait before each retry. Default 0, and negative: one second, since the loop would
-	// otherwise spin.
-	Sleep time.Duration
+	Sleep time.Duration // the wait before each retry; default 0: one second, since the loop would spin
 }
 
 // NewBackOff implements [Policy].
@@ -98,10 +93,9 @@ func (p RetryForever) NewBackOff() backoff.BackOff {
 // 300, 600, 900, 1000 ms and returns.
 type RetryUntilElapsed struct {
 	// MaxElapsed is the time after which no retry starts, counted from the operation's beginning and
-	// including the time that its attempts take. Default 0, and negative: no retry.
+	// including the time that its attempts take. Default 0: no retry.
 	MaxElapsed time.Duration
-	// Sleep is the wait before each retry. Default 0, and negative: one second.
-	Sleep time.Duration
+	Sleep      time.Duration // the wait before each retry; default 0: one second
 }
 
 // NewBackOff implements [Policy].
@@ -161,13 +155,9 @@ const (
 // and never longer than Max. Corresponds to Curator's ExponentialBackoffRetry, and there the arithmetic
 // overflows to negative waits from about the 20th retry on; here it stops at Max.
 type ExponentialBackoff struct {
-	// Base is the unit of the waits, and the shortest one. Default 0, and negative: every retry is made at
-	// once.
-	Base time.Duration
-	// Max is the longest wait. Default 0, and negative: 2147483647 ms, Curator's default.
-	Max time.Duration
-	// Retries is the number of attempts after the first. Default 0, and negative: none. More than
-	// [MaxRetries] is MaxRetries.
+	Base time.Duration // the unit of the waits, and the shortest one; default 0: every retry is made at once
+	Max  time.Duration // the longest wait; default 0: 2147483647 ms, as in Curator
+	// Retries is the number of attempts after the first, [MaxRetries] at most. Default 0: none.
 	Retries int
 }
 

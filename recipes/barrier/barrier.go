@@ -28,8 +28,8 @@ type Barrier struct {
 	err    error // of New: every method returns it
 }
 
-// New makes the barrier at path. It sends nothing. A mistake in the arguments (a nil client, a path that
-// cannot be one or is the root) is reported by every method, before anything is sent.
+// New makes the barrier at path. It sends nothing. A mistake in the arguments (a nil client, a path that is
+// none or the root) is reported by every method, before anything is sent.
 func New(client *framework.Client, path string) *Barrier {
 	return &Barrier{client, path, queue.Check(client, path)}
 }

@@ -37,16 +37,13 @@ type Option func(*Double) error
 // WithNodeData is what the nodes of members contain: a host name, say, for people who look at them. Default:
 // the client's default data ([framework.WithDefaultData]).
 func WithNodeData(data []byte) Option {
-	return func(d *Double) error {
-		d.data = append([]byte{}, data...)
-		return nil
-	}
+	return func(d *Double) error { d.data = append([]byte{}, data...); return nil }
 }
 
-// NewDouble makes the double barrier at path, which is a directory of its own: every child but "ready" counts
-// as a member. It opens when there are memberQty members; that is a threshold and not a limit, and all
-// members should give the same. It sends nothing. A mistake in the arguments (a nil client, a path that
-// cannot be one or is the root, a quantity below 1, an option) is reported by Enter, before anything is sent.
+// NewDouble makes the double barrier at path, a directory of its own: every child but "ready" counts as a
+// member. It opens when there are memberQty members; that is a threshold and not a limit, and all members
+// should give the same. It sends nothing. A mistake in the arguments (a nil client, a path that is none or
+// the root, a quantity below 1, an option) is reported by Enter, before anything is sent.
 func NewDouble(client *framework.Client, path string, memberQty int, opts ...Option) *Double {
 	d := &Double{client: client, path: path, qty: memberQty}
 	if d.err = queue.Configure(client, path, d, opts); d.err == nil && memberQty < 1 {
@@ -92,9 +89,8 @@ type Member struct {
 // Context is the one to work under: it ends when the membership is lost, or with Leave, and context.Cause
 // says why: ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the session is lost it
 // ends before the servers can tell the others that this member is gone. It has the values of the context
-// given to Enter, but neither its end nor its deadline.
-//
-// Its Err also looks at the clock; that of contexts derived from it does not.
+// given to Enter, but neither its end nor its deadline. Its Err also looks at the clock; that of contexts
+// derived from it does not.
 func (m *Member) Context() context.Context { return m.hold.Context() }
 
 // Path returns that of the member's node.

@@ -131,16 +131,12 @@ type Participant struct {
 	// may have written it: quote it where control characters could do harm.
 	ID     string
 	Leader bool // it is the first in line: it leads, or is about to
-	// Name is that of the node, Path where it is.
-	Name, Path string
-	// SessionID is the participant's session, Czxid its fencing token, now or when it leads, Since when it
-	// joined, by the server's clock. They are zero when this client may not read the node.
+	// The rest is as in Participant of package mutex: the node; whose session it is, the fencing token, now or
+	// when it leads, and when it joined, by the server's clock; and why ID is missing if it is too long.
+	Name, Path       string
 	SessionID, Czxid int64
 	Since            time.Time
-	// DataErr matches framework.ErrDataTooLarge when ID is missing because it is longer than
-	// framework.ContenderDataLimit, packed or not, or because the IDs of all participants together are longer
-	// than 16 MiB. The other participants are not affected.
-	DataErr error
+	DataErr          error
 }
 
 func participant(p queue.Participant, first bool) Participant {

@@ -60,14 +60,14 @@ type Latch struct {
 	mode    CloseMode                    // set before ctx ends, guarded by mu
 }
 
-// NewLatch joins the election at path, which is a directory of its own, in the background, and takes part
-// until Leave or Close, or the end of the client (or of the session, if client is the view of one). It keeps
-// its place in line through lost connections. After a lost session or a deleted node it joins again at the
-// end of the line. After a refusal (ErrNoAuth, ErrSequenceExhausted, …) it tries again, less and less
-// often, down to once in about 10 s. [Latch.Await] and [Latch.Health] tell of refusals.
+// NewLatch joins the election at path, a directory of its own, in the background, and takes part until Leave
+// or Close, or the end of the client (or of the session, if client is the view of one). It keeps its place in
+// line through lost connections. After a lost session or a deleted node it joins again at the end of the
+// line. After a refusal (ErrNoAuth, ErrSequenceExhausted, …) it tries again, less and less often, down to
+// once in about 10 s. [Latch.Await] and [Latch.Health] tell of refusals.
 //
-// Errors, all before anything is started: a nil client, framework.ErrInvalidPath (also for the root),
-// framework.ErrInvalidOption.
+// Errors, all before anything is started: framework.ErrNoClient, ErrInvalidPath (also for the root),
+// ErrInvalidOption.
 func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, error) {
 	l := &Latch{done: make(chan struct{})}
 	cfg, err := configure(&l.line, client, path, latchName, opts)
@@ -133,9 +133,8 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 // is told. Leave waits for a call of the listener that is under way, and for the server to confirm that the
 // place where the latch led last is given up. (The node of a latch that only stood in line is removed without
 // waiting.) When ctx ends first, or the connection is lost, the client goes on with it for as long as the
-// session lives, and the error says why Leave did not wait.
-//
-// Leaving again waits for the first time; its mode counts.
+// session lives, and the error says why Leave did not wait. Leaving again waits for the first time; its mode
+// counts.
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
@@ -170,10 +169,9 @@ func (l *Latch) confirmLast(ctx context.Context) error {
 	return err
 }
 
-// Close leaves the election for good, as Leave with Silent does, but does not wait for the server: the client
-// goes on with removing the node for as long as the session lives. It waits only for a call of the listener
-// that is under way. It never fails (but with framework.ErrNoClient for the zero Latch); calling it again
-// does nothing.
+// Close leaves the election for good, as Leave with Silent does, but waits only for a call of the listener
+// that is under way: the client goes on with removing the node for as long as the session lives. It never
+// fails (but with framework.ErrNoClient for the zero Latch); calling it again does nothing.
 func (l *Latch) Close() error {
 	if l.done == nil {
 		return l.wrap("close", framework.ErrNoClient)

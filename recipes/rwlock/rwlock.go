@@ -105,18 +105,12 @@ func (rw *RWLock) WriteLock() *Side { return &rw.write }
 // Participant is a contender that holds one of the locks or waits for it, with any client.
 type Participant struct {
 	Kind Kind // the lock that it wants or has
-	// Name is that of the node, Path where it is.
-	Name, Path string
-	Data       []byte // what the participant has put there, see [WithNodeData]
-	// SessionID is the participant's session, Czxid its fencing token, now or when it holds the lock (but for a
-	// downgrade), Since when it joined the line, by the server's clock. They are zero when this client may not
-	// read the node.
+	// The rest is as in Participant of package mutex; of a downgrade Czxid is not the fencing token.
+	Name, Path       string
+	Data             []byte
 	SessionID, Czxid int64
 	Since            time.Time
-	// DataErr matches framework.ErrDataTooLarge when Data is missing because it is larger than
-	// framework.ContenderDataLimit, packed or not, or because the data of all participants together are larger
-	// than 16 MiB. The other participants are not affected.
-	DataErr error
+	DataErr          error
 }
 
 // Participants returns who holds the locks and who waits for them, in the order of the line: one list, and
