@@ -137,10 +137,11 @@ func (s *Side) beside(ctx context.Context, w *Lock) (*queue.Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	grant := &queue.Grant{Session: session, Path: path, Name: name, Czxid: w.FencingToken()}
-	if err := s.line.Hold(ctx, grant, framework.HoldOptions{}); err != nil {
+	grant := &queue.Grant{Session: session, Path: path, Name: name}
+	if err := s.line.Hold(ctx, 0, grant); err != nil {
 		return nil, err
 	}
+	grant.Czxid = w.FencingToken() // for callers, and not that of its own node
 	granted = true
 	return grant, nil
 }

@@ -70,7 +70,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 		if s.line.OnWait != nil {
 			s.line.OnWait(Position{Node: place.Name})
 		}
-		waited := s.client.Hooks().Wait(ctx, framework.Queue{Recipe: s.recipe(), Path: s.path, Node: place.Name})
+		waited := s.client.Hooks().Wait(ctx, framework.Queue{Recipe: s.leases.Recipe, Path: s.path, Node: place.Name})
 		err = s.await(ctx, place, seen, n, &quiet)
 		waited(err)
 		if err != nil {

@@ -33,7 +33,7 @@ func WithSharedCount(path string) Option {
 // show. Default: the client's default data ([framework.WithDefaultData]). Places in line have the default
 // data.
 func WithLeaseData(data []byte) Option {
-	return func(s *Semaphore) error { s.data = append([]byte{}, data...); return nil }
+	return func(s *Semaphore) error { s.leases.Data = append([]byte{}, data...); return nil }
 }
 
 // WithLossPolicy says whether a lease outlives a lost connection. Default [framework.SessionOnly]: it lasts
@@ -41,7 +41,7 @@ func WithLeaseData(data []byte) Option {
 // lease. With [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(s *Semaphore) (err error) {
-		s.loss, err = queue.Policy(p)
+		s.leases.Loss, err = queue.Policy(p)
 		return err
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"github.com/go-curator/curator/framework"
@@ -60,10 +61,8 @@ type Semaphore struct {
 	count  *Count // nil: max it is
 
 	line   queue.Line // the callers that wait for leases
-	leases queue.Line // the leases; only for Participants
-	data   []byte
-	loss   framework.LossPolicy
-	err    error // of New: every method returns it
+	leases queue.Line // the leases, in which nobody waits
+	err    error      // of New: every method returns it
 
 	warnedForeign atomic.Bool
 }
@@ -79,7 +78,7 @@ func New(client *framework.Client, path string, max int, opts ...Option) *Semaph
 }
 
 func (s *Semaphore) configure(opts []Option) error {
-	s.loss = framework.SessionOnly
+	s.leases.Loss = framework.SessionOnly
 	if err := queue.Configure(s.client, s.path, s, opts); err != nil {
 		return err
 	}
@@ -87,21 +86,14 @@ func (s *Semaphore) configure(opts []Option) error {
 		return fmt.Errorf("%w: max %d; a semaphore has at least one lease, or a WithSharedCount",
 			framework.ErrBadArguments, s.max)
 	}
+	recipe := strings.ReplaceAll(s.what, " ", "-")
 	// The place in line outlives a lost connection whatever the leases do.
 	s.line.Client, s.line.Dir, s.line.Name = s.client, zkpath.Join(s.path, locksDir), lockName
-	s.line.Recipe, s.line.Order = s.recipe()+"-line", queue.Order{Names: []string{lockName}}
+	s.line.Recipe, s.line.Order = recipe+"-line", queue.Order{Names: []string{lockName}}
 	s.line.Loss = framework.SessionOnly
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
-	s.leases.Order = queue.Order{Names: []string{leaseName}}
+	s.leases.Recipe, s.leases.Order = recipe, queue.Order{Names: []string{leaseName}}
 	return nil
-}
-
-// recipe is what the hooks are told.
-func (s *Semaphore) recipe() string {
-	if s.what != semaphoreWhat {
-		return "semaphore-mutex"
-	}
-	return semaphoreWhat
 }
 
 // Path returns the semaphore's path.
@@ -159,7 +151,7 @@ func (s *Semaphore) acquire(
 		err = fmt.Errorf("%w (%d of %d)", ErrTooMany, n, s.max)
 	default:
 		var lease *Lease
-		what := framework.Acquisition{Recipe: s.recipe(), Path: s.path}
+		what := framework.Acquisition{Recipe: s.leases.Recipe, Path: s.path}
 		if lease, err = queue.Told(ctx, s.client, what, take, (*Lease).abandon); err == nil {
 			return lease, nil
 		}

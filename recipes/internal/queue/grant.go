@@ -32,7 +32,7 @@ type Grant struct {
 	count  int  // Handles that were not released; guarded by mu
 }
 
-func (g *Grant) Live() bool { return g.held.Load() && g.Hold.Valid() }
+func (g *Grant) live() bool { return g.held.Load() && g.Hold.Valid() }
 
 // Release ends the hold, deletes the node and waits until the server has confirmed that. When ctx ends first,
 // or the connection is lost, the client goes on.
@@ -58,32 +58,51 @@ func Lost(hold *framework.Hold) error {
 	return Unless(context.Cause(hold.Context()), framework.ErrReleased)
 }
 
-// owner is whose grants a context carries: those of any Line of the same client, in whatever view of it, at
-// the same node and with the same name.
-type owner struct {
-	place any
-	name  string
-}
-
-func (l *Line) owner() owner { return owner{l.Client.Place(l.Dir), l.Name} }
-
-// Holds returns the grant of such a Line that ctx carries and that is still held, nil if there is none.
+// Holds returns a grant of this Line, or one like it, that ctx carries and that is still held; nil if there
+// is none.
 func (l *Line) Holds(ctx context.Context) *Grant {
-	if carriedBy(ctx) != nil {
-		for g := range AllCarried[*Grant](ctx, l.owner()) {
-			return g
-		}
+	for g := range l.Carried(ctx) {
+		return g
 	}
 	return nil
 }
 
-// Hold makes a hold of the grant, whose turn has come. Its context has the values of ctx.
-func (l *Line) Hold(ctx context.Context, g *Grant, opt framework.HoldOptions) (err error) {
-	opt.Path, opt.Recipe, opt.Loss, opt.Values = g.Path, l.Recipe, l.Loss, Carry(ctx, l.owner(), g)
-	if g.Hold, err = g.Session.Hold(ctx, opt); err == nil {
+// Hold makes holds of grants whose turn has come, of all or none. Their contexts have the values of ctx, and
+// carry the grants. ownWatchAfter is as in framework.HoldOptions.
+func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...*Grant) error {
+	for _, g := range grants {
+		ctx = context.WithValue(ctx, carryKey{}, &carried{l.owner(), g, carriedBy(ctx)})
+	}
+	all := false
+	defer func() { // also when a hook panics
+		if !all {
+			EndAll(grants, framework.ErrReleased)
+		}
+	}()
+	for _, g := range grants {
+		hold, err := g.Session.Hold(ctx, framework.HoldOptions{
+			Path: g.Path, Recipe: l.Recipe, Czxid: g.Czxid, Loss: l.Loss, Values: ctx, OwnWatchAfter: ownWatchAfter,
+		})
+		if err != nil {
+			return err
+		}
+		g.Hold = hold
+	}
+	for _, g := range grants {
 		g.held.Store(true)
 	}
-	return err
+	all = true
+	return nil
+}
+
+// EndAll ends the holds that grants have, also if a hook that hears of one does not return.
+func EndAll(grants []*Grant, why error) {
+	if len(grants) > 0 {
+		defer EndAll(grants[1:], why)
+		if hold := grants[0].Hold; hold != nil {
+			hold.End(why)
+		}
+	}
 }
 
 // Waiter waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
@@ -47,11 +48,11 @@ func (l *Line) queue(ctx context.Context, session *framework.Session, wait bool)
 			return nil, err
 		}
 		grant := &Grant{Session: session, Path: p.path, Name: p.name, Czxid: p.czxid}
-		opt := framework.HoldOptions{Czxid: p.czxid}
+		var ownWatchAfter time.Duration
 		if p.own != nil {
-			opt.OwnWatchAfter = -1 // joins ours
+			ownWatchAfter = -1 // joins ours
 		}
-		switch err = l.Hold(ctx, grant, opt); {
+		switch err = l.Hold(ctx, ownWatchAfter, grant); {
 		case err == nil:
 			granted = true
 			p.own.Stop()
