@@ -96,6 +96,6 @@
 //	way.go                 what the two ways of watching have to say: persistent.go, oneshot.go
 //	reads.go requests.go   what is to be read, and in which requests; replies.go what the answers change
 //	tree.go store.go       the nodes in memory, and who changes them; readers.go reading; fifo.go a queue
-//	draft.go               what is kept back; show.go until when; waiting.go waiting for sync
+//	show.go                what is kept back, and until when; waiting.go waiting for sync
 //	failures.go            what cannot be read
 package cache

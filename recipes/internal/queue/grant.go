@@ -70,10 +70,11 @@ func (l *Line) Holds(ctx context.Context) *Grant {
 // Hold makes holds of grants whose turn has come, of all or none. Their contexts have the values of ctx, and
 // carry the grants. ownWatchAfter is as in framework.HoldOptions.
 func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...*Grant) error {
+	own, list, all := l.owner(), carriedBy(ctx), false
 	for _, g := range grants {
-		ctx = context.WithValue(ctx, carryKey{}, &carried{l.owner(), g, carriedBy(ctx)})
+		list = &carried{own, g, list}
 	}
-	all := false
+	ctx = context.WithValue(ctx, carryKey{}, list)
 	defer func() { // also when a hook panics
 		if !all {
 			EndAll(grants, framework.ErrReleased)
