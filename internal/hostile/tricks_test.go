@@ -312,7 +312,8 @@ func init() {
 	})
 	set(manyStrings, func(l *line, f said, p step) error {
 		n := int(p.a) << (p.b % 9) // up to 65,000
-		list := jute.Children2Response{Children: slices.Repeat([]string{pick(p.c, "", "x", "a/b", "\x00", "..", "lock-0000000001")}, n)}
+		name := pick(p.c, "", "x", "a/b", "\x00", "..", "lock-0000000001")
+		list := jute.Children2Response{Children: slices.Repeat([]string{name}, n)}
 		return l.say(framed(slices.Concat(f.body[:min(16, len(f.body))], jute.Marshal(&list))))
 	})
 }
