@@ -91,7 +91,8 @@ func (s *Server) CreateNode(path string, data []byte, mode Mode, session int64) 
 	if mode == Container {
 		op = jute.OpCreateContainer
 	}
-	path, err = s.do(op, session, &jute.CreateRequest{Path: path, Data: data, ACL: openACL, Flags: int32(mode)})
+	req := &jute.CreateRequest{Path: path, Data: data, ACL: openACL, Flags: int32(mode)}
+	path, err = s.do(op, session, req)
 	return path, err.err()
 }
 

@@ -75,7 +75,8 @@ func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 		d[m[1]] = regexp.MustCompile(`\\(.)`).ReplaceAllString(m[2], "$1") + m[3]
 	}
 	password, known := s.cfg.SASLUsers[d["username"]]
-	if !known || nonce == "" || d["nonce"] != nonce || d["nc"] != "00000001" || d["realm"] != saslRealm || d["digest-uri"] != "zookeeper/"+saslRealm {
+	fresh := nonce != "" && d["nonce"] == nonce && d["nc"] == "00000001"
+	if !known || !fresh || d["realm"] != saslRealm || d["digest-uri"] != "zookeeper/"+saslRealm {
 		return "", ""
 	}
 	secret := md5.Sum([]byte(narrow(d["username"]) + ":" + saslRealm + ":" + narrow(password)))
@@ -85,7 +86,8 @@ func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 	}
 	value := func(method string) string {
 		return digest(strings.Join([]string{
-			digest(string(secret[:]) + ":" + nonce + ":" + d["cnonce"]), nonce, d["nc"], d["cnonce"], "auth", digest(method + ":zookeeper/" + saslRealm),
+			digest(string(secret[:]) + ":" + nonce + ":" + d["cnonce"]), nonce, d["nc"], d["cnonce"], "auth",
+			digest(method + ":zookeeper/" + saslRealm),
 		}, ":"))
 	}
 	if d["response"] != value("AUTHENTICATE") {

@@ -36,7 +36,7 @@ type prep struct {
 	auth    []identity
 	zxid    int64
 	now     int64
-	ahead   map[string]*record // by a multi, or by a leader whose earlier writes are not applied yet; else nil
+	ahead   map[string]*record // nodes as this request will have made them; nil if nobody looks at them
 }
 
 // record is a node as it will be.

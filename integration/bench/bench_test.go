@@ -17,9 +17,9 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 1, "how often each peer does each job; the order is another each time")
-	long   = flag.Duration("long", 400*time.Millisecond, "how long each time")
-	warm   = flag.Duration("warm", 200*time.Millisecond, "how long it works before that")
+	rounds = flag.Int("rounds", 1, "how often each peer does each job, each time in another order")
+	long   = flag.Duration("long", 400*time.Millisecond, "how long a job is measured")
+	warm   = flag.Duration("warm", 200*time.Millisecond, "how long a job runs before it is measured")
 	write  = flag.String("write", "", "the directory of the documents, whose measured.md gets the figures")
 )
 
@@ -78,9 +78,13 @@ func TestPeers(t *testing.T) {
 			break // the waits for the disk tell nothing about the requests
 		}
 		sync := map[bool]string{false: "no", true: "yes"}[disk]
-		node := zkserver.Start(t, zkserver.Options{TickTime: 2 * time.Second, JVMFlags: []string{
-			"-XX:TieredStopAtLevel=4", "-Xmx1g", "-Dzookeeper.preAllocSize=65536", "-Dzookeeper.forceSync=" + sync},
-			MaxSessionTimeout: kit.Patience})
+		node := zkserver.Start(t, zkserver.Options{
+			TickTime: 2 * time.Second, MaxSessionTimeout: kit.Patience,
+			JVMFlags: []string{
+				"-XX:TieredStopAtLevel=4", "-Xmx1g",
+				"-Dzookeeper.preAllocSize=65536", "-Dzookeeper.forceSync=" + sync,
+			},
+		})
 		server := func() (received, sent int) {
 			return kit.Metric(t, node, "zk_packets_received"), kit.Metric(t, node, "zk_packets_sent")
 		}
@@ -110,7 +114,7 @@ func TestPeers(t *testing.T) {
 	}
 	for _, w := range works {
 		m := results.median(w.name, ours, false)
-		// A tenth more is for pings, and a cycle of each contender may be cut through by the marks.
+		// A tenth more is for pings, and each contender may be in the midst of a cycle at a mark.
 		more := 1.1 + float64(w.job.Contenders)/float64(m.Cycles)
 		assert.LessOrEqual(t, m.requests, w.requests*more, "requests a cycle: %s", w.name)
 		assert.LessOrEqual(t, m.events, w.events*more+0.05, "events a cycle: %s", w.name)

@@ -85,7 +85,7 @@ func (p *goPeer) stop(context.Context) error {
 	return p.call("stop", &ok)
 }
 
-// javaPeer is Curator, in a JVM with all its compilers and a heap that does not hold it up.
+// javaPeer is Curator, in a JVM with all its compilers and a heap that does not slow it down.
 type javaPeer struct {
 	peer   *javapeer.Peer
 	server string
@@ -106,16 +106,16 @@ func (p *javaPeer) start(ctx context.Context, job bench.Job) (err error) {
 func (p *javaPeer) mark(ctx context.Context) (bench.Sample, error) { return p.load.Mark(ctx) }
 func (p *javaPeer) stop(ctx context.Context) error                 { return p.load.Stop(ctx) }
 
-// measured is what one peer did in one round, at the server, too.
+// measured is what one peer did in one round, with what the server counted.
 type measured struct {
 	bench.Sample
 	requests, events float64 // a cycle
 }
 
-// measure does a job with a peer: for a while without looking, then for as long as asked.
-func measure(ctx context.Context, p peer, job bench.Job, server func() (requests, sent int), warm, long time.Duration) (
-	m measured, err error,
-) {
+// measure does a job with a peer: first for the time warm, which does not count, then for the time long.
+func measure(
+	ctx context.Context, p peer, job bench.Job, server func() (requests, sent int), warm, long time.Duration,
+) (m measured, err error) {
 	if err := p.start(ctx, job); err != nil {
 		return m, err
 	}

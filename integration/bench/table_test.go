@@ -80,7 +80,9 @@ var columns = []struct {
 	{"CPU µs", func(m measured) float64 { return micro(m.CPU) / float64(m.Cycles) }, "%.0f"},
 	{"kB", func(m measured) float64 { return float64(m.Bytes) / float64(m.Cycles) / 1000 }, "%.1f"},
 	{"allocations", func(m measured) float64 { return float64(m.Objects) / float64(m.Cycles) }, "%.0f"},
-	{"fewest / most", func(m measured) float64 { return float64(m.Slowest) / float64(max(1, m.Fastest)) }, "%.2f"},
+	{"fewest / most", func(m measured) float64 {
+		return float64(m.Slowest) / float64(max(1, m.Fastest))
+	}, "%.2f"},
 }
 
 func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
@@ -89,8 +91,8 @@ func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 func (t table) row(work, peer string, disk bool) string {
 	all := t[key{work, peer, disk}]
 	ratios := t.ratios(work, peer, disk)
-	cells := []string{work, peer, fmt.Sprintf("%.2f (%.2f to %.2f)", ratios[len(ratios)/2], ratios[0],
-		ratios[len(ratios)-1])}
+	middle, least, most := ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1]
+	cells := []string{work, peer, fmt.Sprintf("%.2f (%.2f to %.2f)", middle, least, most)}
 	for _, c := range columns {
 		cell := fmt.Sprintf(c.format, median(all, c.figure))
 		if c.head == "allocations" && peer == curator {
@@ -131,8 +133,8 @@ func (t table) write(dir string) error {
 		if disk {
 			picture, title = "peers-disk.svg", "A server that does"
 		}
-		fmt.Fprintf(&made, "\n### %s\n\n![cycles a second, Curator is 1](measured/%s)\n\n| work | client | of Curator's |",
-			title, picture)
+		fmt.Fprintf(&made, "\n### %s\n\n![cycles a second, Curator is 1](measured/%s)\n\n", title, picture)
+		made.WriteString("| work | client | of Curator's |")
 		for _, c := range columns {
 			fmt.Fprintf(&made, " %s |", c.head)
 		}
@@ -151,7 +153,8 @@ func (t table) write(dir string) error {
 		if err := os.MkdirAll(filepath.Join(dir, "measured"), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, "measured", picture), []byte(plot(bars)), 0o644); err != nil {
+		picture = filepath.Join(dir, "measured", picture)
+		if err := os.WriteFile(picture, []byte(plot(bars)), 0o644); err != nil {
 			return err
 		}
 	}
@@ -163,8 +166,9 @@ type bar struct {
 	value       float64
 }
 
-var colours = map[string]string{curator: "#9aa5b1", ours: "#2563eb", library: "#d97706", floor: "#a7c7a0",
-	piped: "#cfe3cb"}
+var colours = map[string]string{
+	curator: "#9aa5b1", ours: "#2563eb", library: "#d97706", floor: "#a7c7a0", piped: "#cfe3cb",
+}
 
 // plot draws horizontal bars in groups.
 func plot(bars []bar) string {
@@ -177,13 +181,15 @@ func plot(bars []bar) string {
 			fmt.Fprintf(&body, "<text x=\"10\" y=\"%d\" font-weight=\"bold\">%s</text>\n", y+11, b.group)
 		}
 		long := min(b.value*scale, width-left-60)
-		fmt.Fprintf(&body, "<rect x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"%d\" fill=\"%s\"/>\n"+
-			"<text x=\"%.0f\" y=\"%d\">%s %.2f</text>\n", left, y, long, height-2, colours[b.name], float64(left)+long+5,
-			y+11, b.name, b.value)
+		fmt.Fprintf(&body, "<rect x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"%d\" fill=\"%s\"/>\n",
+			left, y, long, height-2, colours[b.name])
+		fmt.Fprintf(&body, "<text x=\"%.0f\" y=\"%d\">%s %.2f</text>\n",
+			float64(left)+long+5, y+11, b.name, b.value)
 		y += height
 	}
-	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "+
-		"font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n%s"+
+	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "+
+		"font-family=\"sans-serif\" font-size=\"11\">\n"+
+		"<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n%s"+
 		"<line x1=\"%d\" y1=\"0\" x2=\"%d\" y2=\"%d\" stroke=\"#444\" stroke-dasharray=\"3\"/>\n</svg>\n",
 		width, y+10, body.String(), left+scale, left+scale, y+10)
 }

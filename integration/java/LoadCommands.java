@@ -23,17 +23,17 @@ import org.apache.curator.retry.RetryNTimes;
  * Contenders that take turns as fast as they can: load NAME SERVER WORK PATH SESSIONS CONTENDERS LEASES
  * MICROSECONDS, load-mark NAME, load-stop NAME.
  *
- * WORK is mutex, shared (one lock object for all), semaphore, semaphore-mutex or counter. Contenders are spread
- * over the sessions; each holds for so many microseconds. load-mark replies with what happened since the mark
- * before: nanoseconds, cycles, nanoseconds of the processor, allocated bytes, grants that came while somebody
- * else held, the cycles of the slowest and the fastest contender, and the hand-overs in nanoseconds, sorted:
- * from the begin of a release to the next grant.
+ * WORK is mutex, shared (one lock object for all), semaphore, semaphore-mutex or counter. Contenders are
+ * spread over the sessions; each holds for so many microseconds. load-mark replies with what happened since
+ * the mark before: nanoseconds, cycles, nanoseconds of the processor, allocated bytes, grants that came while
+ * others held all there is, the cycles of the slowest and the fastest contender, and the hand-overs in
+ * nanoseconds, sorted: from the begin of a release to the next grant.
  */
 final class LoadCommands {
     LoadCommands(Peer peer) {
         peer.command("load", a -> {
-            peer.put(a.text(0), new Load(a.text(1), a.text(2), a.text(3), (int) a.number(4), (int) a.number(5),
-                    (int) a.number(6), a.number(7)));
+            peer.put(a.text(0), new Load(a.text(1), a.text(2), a.text(3),
+                    (int) a.number(4), (int) a.number(5), (int) a.number(6), a.number(7)));
             return Command.DONE;
         });
         peer.command("load-mark", a -> peer.get(a.text(0), Load.class).mark());
@@ -66,8 +66,8 @@ final class LoadCommands {
         private volatile boolean stopped;
         private volatile Exception failure;
 
-        Load(String server, String work, String path, int sessions, int contenders, int leases, long microseconds)
-                throws Exception {
+        Load(String server, String work, String path,
+                int sessions, int contenders, int leases, long microseconds) throws Exception {
             this.leases = leases;
             this.hold = TimeUnit.MICROSECONDS.toNanos(microseconds);
             for (int i = 0; i < sessions; i++) {

@@ -16,11 +16,11 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// bare is the floor: connections that send what the layout of a mutex takes, and nothing else. It knows no fault,
-// no context, no clean-up and no other contender than its own kind: it shows what the server and the protocol
-// allow, and is no lock to use. A piped one does not wait where an answer changes nothing: it creates and lists in
-// one flight, deletes in the flight of the next create, and takes the deletion of the node before its own for the
-// grant, without a list.
+// bare is the floor: connections that send what the layout of a mutex takes, and nothing else. It knows no
+// fault, no context, no clean-up and no contenders but its own kind. It shows what the server and the
+// protocol allow, and is no lock to use. A piped one does not wait where an answer changes nothing: it
+// creates and lists in one flight, deletes in the flight of the next create, and takes the deletion of the
+// node before its own for the grant, without a list.
 type bare struct {
 	piped    bool
 	sessions []*conn
@@ -28,8 +28,8 @@ type bare struct {
 
 func (b *bare) turns(_ context.Context, job bench.Job) (turns []turn, err error) {
 	if job.Work != "mutex" || job.Sessions != job.Contenders {
-		return nil, fmt.Errorf("it has nothing for %q with %d contenders in %d sessions", job.Work, job.Contenders,
-			job.Sessions)
+		return nil, fmt.Errorf("a bare client cannot do %q with %d contenders in %d sessions",
+			job.Work, job.Contenders, job.Sessions)
 	}
 	for range job.Sessions {
 		c, err := dial()
@@ -44,7 +44,9 @@ func (b *bare) turns(_ context.Context, job bench.Job) (turns []turn, err error)
 				return nil, err
 			}
 		}
-		turns = append(turns, func(_ context.Context, held func()) error { return c.turn(job.Path, b.piped, held) })
+		turns = append(turns, func(_ context.Context, held func()) error {
+			return c.turn(job.Path, b.piped, held)
+		})
 	}
 	return turns, nil
 }
@@ -63,7 +65,9 @@ var world = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 // turn takes the lock and gives it back.
 func (c *conn) turn(dir string, piped bool, held func()) error {
 	created := c.call(jute.OpCreate, &jute.CreateRequest{Path: dir + "/lock-", ACL: world, Flags: 3})
-	list := func() func() ([]byte, error) { return c.call(jute.OpGetChildren, &jute.PathWatchRequest{Path: dir}) }
+	list := func() func() ([]byte, error) {
+		return c.call(jute.OpGetChildren, &jute.PathWatchRequest{Path: dir})
+	}
 	var listed func() ([]byte, error)
 	if piped {
 		listed = list()
@@ -207,8 +211,8 @@ func (c *conn) call(op int32, request jute.Record) func() ([]byte, error) {
 	}
 }
 
-// watch waits for the end of a node, with the function that it returns; nil says that the node is gone already,
-// which a list has to tell.
+// watch sets a watch on a node and returns a function that waits until the node is deleted. The function is
+// nil if the node is gone already: then a list must say whose turn it is.
 func (c *conn) watch(path string) (gone func() error, err error) {
 	event := make(chan struct{})
 	c.mu.Lock()

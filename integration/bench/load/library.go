@@ -29,12 +29,12 @@ func (l *library) turns(_ context.Context, job bench.Job) (turns []turn, err err
 			}
 		}
 		go func() {
-			for range events { // it drops what nobody reads, but says so
+			for range events { // read, since it logs the events that it has to drop
 			}
 		}()
 	}
 	if job.Work != "mutex" {
-		return nil, fmt.Errorf("it has nothing for %q", job.Work)
+		return nil, fmt.Errorf("go-zookeeper has nothing for %q", job.Work)
 	}
 	for i := range job.Contenders {
 		lock := zk.NewLock(l.sessions[i%job.Sessions], job.Path, zk.WorldACL(zk.PermAll))

@@ -1,5 +1,5 @@
-// Command load is a process whose contenders do the work of a bench.Job through one of the Go clients. It reads
-// commands line by line, and answers each with one line of JSON:
+// Command load is a process whose contenders do the work of a bench.Job through one of the Go clients. It
+// reads commands line by line, and answers each with one line of JSON:
 //
 //	start JOB    connects and begins; the job as JSON
 //	mark         what happened since the mark before: a bench.Sample
@@ -26,7 +26,8 @@ import (
 )
 
 var (
-	peer   = flag.String("peer", "curator-go", "curator-go, go-zookeeper, floor (no request more than it takes) or piped (nor any wait)")
+	peer = flag.String("peer", "curator-go",
+		"curator-go, go-zookeeper, floor (no more requests than needed) or piped (and no more waits)")
 	server = flag.String("server", "", "host:port")
 )
 
