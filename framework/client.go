@@ -123,7 +123,7 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-e.ctx.Done():
-			if c.pinned() == nil {
+			if c.view.epoch == nil {
 				select {
 				case <-c.core.movedOn(e):
 				case <-ctx.Done():

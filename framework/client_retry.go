@@ -57,17 +57,6 @@ func (c *Client) whileConnected(op func(ctx context.Context) error) func(ctx con
 	}
 }
 
-// retryPolicy returns the policy of the view.
-func (c *Client) retryPolicy() retry.Policy {
-	if c.none() {
-		return nil
-	}
-	if p := c.view.retry; p != nil {
-		return p
-	}
-	return c.core.cfg.retry
-}
-
 // ready returns the channel that ends the wait before the first retry: with a connection, if err is about
 // its loss.
 func (c *Client) ready(err error) <-chan struct{} {

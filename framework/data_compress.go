@@ -149,7 +149,9 @@ func (c *Client) packs(p packing) bool {
 // outgoing returns the data to send for a node: the client's default data for nil, compressed if it should
 // be.
 func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
-	data = c.dataOr(data)
+	if data == nil {
+		data = c.core.cfg.defaultData
+	}
 	if !c.packs(p) {
 		return data, nil
 	}

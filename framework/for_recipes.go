@@ -52,6 +52,11 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
+	if e, err := c.epochOf(); err == nil {
+		if s, _ = c.sessionOf(e); s != nil {
+			return s, nil // as usual
+		}
+	}
 	err = c.Retry(ctx, func(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
 		defer cancel()
@@ -69,7 +74,9 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 // As returns the session with the namespace and the retry policy of c, which is a view of the same client:
 // for a recipe that goes on under what another view has acquired. For authors of recipes.
 func (s *Session) As(c *Client) *Session {
-	return &Session{s.e, &Client{core: s.c.core, view: c.view.in(s.e)}}
+	v := c.view
+	v.epoch = s.e
+	return &Session{s.e, &Client{core: s.c.core, view: v}}
 }
 
 // Connections returns how many connections the session has had. It grows before the first event or result
@@ -114,7 +121,10 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	case op == nil:
 		return badArguments("Retry without a function")
 	}
-	policy := c.retryPolicy()
+	policy := c.view.retry
+	if policy == nil {
+		policy = c.core.cfg.retry
+	}
 	if p, only := policy.(whileConnected); only {
 		policy, op = p.Policy, c.whileConnected(op)
 	}
@@ -202,8 +212,6 @@ func (c *Client) Hooks() Hooks {
 	}
 	return c.core.cfg.told
 }
-
-var noHooks = observer{}.asOne()
 
 // Logger returns a logger that writes to that of [WithLogger]. It waits for nothing: lines are queued. For
 // authors of recipes.

@@ -132,19 +132,23 @@ type RoundTrip struct {
 	Took time.Duration
 }
 
-// observer tells every one of the client's hooks. The zero value tells nobody.
+// observer tells every one of the client's hooks. The zero value tells nobody: then what would only be told
+// need not be found out.
 type observer []Hooks
-
-// Active says whether there is anyone to tell. If not, what would only be told need not be found out.
-func (o observer) Active() bool { return len(o) > 0 }
 
 // asOne returns what recipes tell, see [Client.Hooks].
 func (o observer) asOne() Hooks {
-	h := Hooks{Acquire: o.acquire, Wait: o.wait, NodeData: o.nodeData}
-	if o.Active() {
-		h.Queue = o.queue
+	if len(o) == 0 {
+		return noHooks
 	}
-	return h
+	return Hooks{Acquire: o.acquire, Queue: o.queue, Wait: o.wait, NodeData: o.nodeData}
+}
+
+// noHooks are those of a client that has none, see [Client.Hooks].
+var noHooks = Hooks{
+	Acquire:  func(ctx context.Context, _ Acquisition) (context.Context, func(error)) { return ctx, unheard },
+	Wait:     func(context.Context, Queue) func(error) { return unheard },
+	NodeData: func(context.Context, Acquisition) []byte { return nil },
 }
 
 func (o observer) acquire(ctx context.Context, a Acquisition) (context.Context, func(error)) {
@@ -258,3 +262,14 @@ func allOf[T any](ends []func(T), none func(T)) func(T) {
 		}
 	}
 }
+
+// pong returns what is told the round trips of pings; nil without hooks.
+func (c *core) pong() func(time.Duration) {
+	if len(c.cfg.observer) == 0 {
+		return nil
+	}
+	return func(took time.Duration) { c.roundTrip(RoundTrip{"ping", took}) }
+}
+
+// roundTrip tells the hooks, on their goroutine.
+func (c *core) roundTrip(r RoundTrip) { c.ops.hooks.put(func() { c.cfg.observer.roundTrip(r) }) }

@@ -50,6 +50,8 @@ func DigestACL(perms Perm, user, password string) ACL {
 // empty result means OpenACL. Corresponds to Curator's ACLProvider.
 type ACLProvider func(path string) []ACL
 
+var openACL = wireACL(OpenACL())
+
 func wireACL(acl []ACL) []jute.ACL {
 	out := make([]jute.ACL, len(acl))
 	for i, a := range acl {
@@ -58,23 +60,13 @@ func wireACL(acl []ACL) []jute.ACL {
 	return out
 }
 
-// aclFor returns the ACL of a new node.
-func (c *Client) aclFor(full string) []jute.ACL {
-	if p := c.core.cfg.aclProvider; p != nil {
-		if acl := p(full); len(acl) > 0 {
-			return wireACL(acl)
-		}
-	}
-	return wireACL(OpenACL())
-}
-
 // aclForParent returns the ACL of a missing parent. nearest says that the node asked for lies directly in it.
 func (c *Client) aclForParent(full string, nearest bool) []jute.ACL {
 	cfg := &c.core.cfg
 	switch {
 	case cfg.directoryACL == nil:
-		return c.aclFor(full)
-	case nearest || full == c.view.prefix(): // the root of a namespace is a directory as well
+		return c.aclOf(nil, full)
+	case nearest || full == c.view.prefix: // the root of a namespace is a directory as well
 		return wireACL(cfg.directoryACL)
 	}
 	return wireACL(cfg.aboveACL)
@@ -100,7 +92,7 @@ func (b GetACLBuilder) StoringStatIn(stat *Stat) GetACLBuilder { b.stat = stat; 
 
 // ForPath returns the node's ACL; ErrNoNode if there is no node.
 func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) {
-	r, err := foreground(ctx, b.c, b.operation(path))
+	r, err := foreground(ctx, b.operation(path))
 	return r.ACL, err
 }
 
@@ -109,13 +101,11 @@ func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
 	return Background[GetACLBuilder, ACLResult]{b}
 }
 
-func (b GetACLBuilder) client() *Client { return b.c }
-
 func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
-	return withRoot(&operation[ACLResult]{
-		name: "getACL", path: path, fault: err,
-		request: func(*epoch) *wire.Call { return aclCall(full) },
+	return &operation[ACLResult]{
+		c: b.c, name: "getACL", path: path, fault: err, root: true,
+		request: func(*epoch) *wire.Call { return newCall(jute.OpGetACL, &jute.PathRequest{Path: full}) },
 		decode: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse
 			if err := decode(body, &res); err != nil {
@@ -128,7 +118,7 @@ func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 			store(b.stat, r.Stat)
 			return r, nil
 		},
-	}, b.c)
+	}
 }
 
 // SetACLBuilder replaces a node's ACL. It is a value: each method returns a changed copy.
@@ -152,7 +142,7 @@ func (b SetACLBuilder) WithACL(acl ...ACL) SetACLBuilder { b.acl = acl; return b
 // retry policy says; with a version a repeat cannot take effect twice, and when it then meets ErrBadVersion
 // the error is ErrConnectionLoss: it may have been our own.
 func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
-	return foreground(ctx, b.c, b.operation(path))
+	return foreground(ctx, b.operation(path))
 }
 
 // InBackground makes the terminal return at once.
@@ -160,18 +150,16 @@ func (b SetACLBuilder) InBackground() Background[SetACLBuilder, Stat] {
 	return Background[SetACLBuilder, Stat]{b}
 }
 
-func (b SetACLBuilder) client() *Client { return b.c }
-
 func (b SetACLBuilder) operation(path string) *operation[Stat] {
 	full, err := b.c.fullPath(path)
 	if err == nil && len(b.acl) == 0 {
 		err = badArguments("SetACL needs WithACL: a node without an ACL does not exist")
 	}
-	return withRoot(&operation[Stat]{
-		name: "setACL", path: path, fault: err, write: true, decode: statDecoder,
+	return &operation[Stat]{
+		c: b.c, name: "setACL", path: path, fault: err, root: true, write: true, decode: statDecoder,
 		ambiguous: []error{ErrBadVersion},
 		request: func(*epoch) *wire.Call {
 			return newCall(jute.OpSetACL, &jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version})
 		},
-	}, b.c)
+	}
 }

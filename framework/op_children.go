@@ -46,7 +46,7 @@ func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResu
 
 // ForPath returns the names of the children, in no particular order; ErrNoNode if there is no node.
 func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string, error) {
-	r, err := foreground(ctx, b.c, b.operation(path))
+	r, err := foreground(ctx, b.operation(path))
 	return r.Names, err
 }
 
@@ -55,16 +55,14 @@ func (b GetChildrenBuilder) InBackground() Background[GetChildrenBuilder, Childr
 	return Background[GetChildrenBuilder, ChildrenResult]{b}
 }
 
-func (b GetChildrenBuilder) client() *Client { return b.c }
-
 func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return r.Names, r.Watch }
 
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
 	w := b.watching.start(b.c, wire.Child, full)
-	return withRoot(&operation[ChildrenResult]{
-		name: "getChildren", path: path, fault: err, watch: w,
-		request: func(e *epoch) *wire.Call { return w.on(childrenCall(full), e) },
+	return &operation[ChildrenResult]{
+		c: b.c, name: "getChildren", path: path, fault: err, root: true, watch: w,
+		request: func(*epoch) *wire.Call { return readCall(jute.OpGetChildren2, full) },
 		decode: func(_ int64, body []byte) (r ChildrenResult, err error) {
 			var res jute.Children2Response
 			if err := decode(body, &res); err != nil {
@@ -73,5 +71,5 @@ func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 			store(b.stat, Stat(res.Stat))
 			return ChildrenResult{res.Children, Stat(res.Stat), w}, nil
 		},
-	}, b.c)
+	}
 }

@@ -63,7 +63,7 @@ func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return 
 // ErrNoNode is then success; with Quietly, a node that is not there is success in any case. A repeat without
 // a version may delete a node that somebody made anew in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
-	_, err := foreground(ctx, b.c, b.operation(path))
+	_, err := foreground(ctx, b.operation(path))
 	return err
 }
 
@@ -72,16 +72,14 @@ func (b DeleteBuilder) InBackground() Background[DeleteBuilder, struct{}] {
 	return Background[DeleteBuilder, struct{}]{b}
 }
 
-func (b DeleteBuilder) client() *Client { return b.c }
-
 func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	c := b.c
 	full, err := c.fullPath(path)
-	if err == nil && c.view.isChroot(full) {
+	if err == nil && full == c.view.chroot {
 		err = errDeleteRoot
 	}
 	o := &operation[struct{}]{
-		name: "delete", path: path, fault: err, write: true,
+		c: b.c, name: "delete", path: path, fault: err, write: true,
 		request:   func(*epoch) *wire.Call { return deleteCall(full, b.version) },
 		decode:    nothing,
 		ambiguous: []error{ErrNoNode, ErrBadVersion, ErrNotEmpty},
@@ -104,8 +102,8 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	if b.quiet {
 		o.empty = &struct{}{}
 	}
-	if b.guaranteed {
-		t := cleanup{path: full, version: b.version, children: b.children, bound: c.pinned()}
+	if b.guaranteed && err == nil {
+		t := cleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
 		o.debt = &guaranteed{c: c, owed: t}
 	}
 	return o
@@ -117,7 +115,7 @@ var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 // deleteChildren deletes everything below a node that is there now. What others delete meanwhile is no error.
 func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) error {
 	var list jute.Children2Response
-	if err := ask(ctx, e, expire(childrenCall(full)), &list); err != nil {
+	if err := ask(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
 		return unlessNoNode(err)
 	}
 	for names := range slices.Chunk(list.Children, 256) {

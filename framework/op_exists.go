@@ -37,7 +37,7 @@ func (b ExistsBuilder) WithWatch() Watched[ExistsBuilder, ExistsResult, *Stat] {
 
 // ForPath returns the node's Stat, nil if there is no node.
 func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) {
-	r, err := foreground(ctx, b.c, b.operation(path))
+	r, err := foreground(ctx, b.operation(path))
 	return r.Stat, err
 }
 
@@ -46,16 +46,14 @@ func (b ExistsBuilder) InBackground() Background[ExistsBuilder, ExistsResult] {
 	return Background[ExistsBuilder, ExistsResult]{b}
 }
 
-func (b ExistsBuilder) client() *Client { return b.c }
-
 func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.Watch }
 
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
 	w := b.watching.start(b.c, wire.Data, full)
-	return withRoot(&operation[ExistsResult]{
-		name: "exists", path: path, fault: err, watch: w, empty: &ExistsResult{Watch: w},
-		request: func(e *epoch) *wire.Call { return w.on(existsCall(full), e) },
+	return &operation[ExistsResult]{
+		c: b.c, name: "exists", path: path, fault: err, root: true, watch: w, empty: &ExistsResult{Watch: w},
+		request: func(*epoch) *wire.Call { return readCall(jute.OpExists, full) },
 		decode: func(_ int64, body []byte) (r ExistsResult, err error) {
 			var res jute.StatResponse
 			if err := decode(body, &res); err != nil {
@@ -64,5 +62,5 @@ func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 			stat := Stat(res.Stat)
 			return ExistsResult{&stat, w}, nil
 		},
-	}, b.c)
+	}
 }

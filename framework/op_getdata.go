@@ -50,7 +50,7 @@ func (b GetDataBuilder) WithWatch() Watched[GetDataBuilder, DataResult, []byte] 
 
 // ForPath returns the node's data; ErrNoNode if there is no node.
 func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error) {
-	r, err := foreground(ctx, b.c, b.operation(path))
+	r, err := foreground(ctx, b.operation(path))
 	return r.Data, err
 }
 
@@ -59,16 +59,14 @@ func (b GetDataBuilder) InBackground() Background[GetDataBuilder, DataResult] {
 	return Background[GetDataBuilder, DataResult]{b}
 }
 
-func (b GetDataBuilder) client() *Client { return b.c }
-
 func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.Watch }
 
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
 	w := b.watching.start(b.c, wire.Data, full)
-	return withRoot(&operation[DataResult]{
-		name: "getData", path: path, fault: err, watch: w, lengthy: b.c.packs(b.pack),
-		request: func(e *epoch) *wire.Call { return w.on(dataCall(full), e) },
+	return &operation[DataResult]{
+		c: b.c, name: "getData", path: path, fault: err, root: true, watch: w, lengthy: b.c.packs(b.pack),
+		request: func(*epoch) *wire.Call { return readCall(jute.OpGetData, full) },
 		decode: func(_ int64, body []byte) (r DataResult, err error) {
 			var res jute.GetDataResponse
 			if err := decode(body, &res); err != nil {
@@ -81,5 +79,5 @@ func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 			store(b.stat, Stat(res.Stat))
 			return DataResult{data, Stat(res.Stat), w}, nil
 		},
-	}, b.c)
+	}
 }

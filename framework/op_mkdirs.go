@@ -33,11 +33,11 @@ func (c *Client) Ensure(ctx context.Context, path string) error {
 
 func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
 	full, err := c.fullPath(path)
-	_, err = foreground(ctx, c, &operation[struct{}]{
-		name: name, path: path, fault: err, write: true, decode: nothing,
+	_, err = foreground(ctx, &operation[struct{}]{
+		c: c, name: name, path: path, fault: err, write: true, decode: nothing,
 		request: func(*epoch) *wire.Call {
-			if c.view.isChroot(full) {
-				return existsCall(full) // there or not, it is not made
+			if full == c.view.chroot {
+				return readCall(jute.OpExists, full) // there or not, it is not made
 			}
 			return c.mkdir(full, p, true)
 		},

@@ -19,7 +19,7 @@ func (c *Client) Sync() SyncBuilder { return SyncBuilder{c} }
 
 // ForPath waits until the member has caught up. Today's servers ignore the path.
 func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
-	_, err := foreground(ctx, b.c, b.operation(path))
+	_, err := foreground(ctx, b.operation(path))
 	return err
 }
 
@@ -28,12 +28,10 @@ func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 	return Background[SyncBuilder, struct{}]{b}
 }
 
-func (b SyncBuilder) client() *Client { return b.c }
-
 func (b SyncBuilder) operation(path string) *operation[struct{}] {
 	full, err := b.c.fullPath(path)
 	return &operation[struct{}]{
-		name: "sync", path: path, fault: err, decode: nothing,
+		c: b.c, name: "sync", path: path, fault: err, decode: nothing,
 		request: func(*epoch) *wire.Call { return newCall(jute.OpSync, &jute.PathRequest{Path: full}) },
 	}
 }

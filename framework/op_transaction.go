@@ -57,12 +57,12 @@ func (e *TransactionError) Unwrap() error { return e.Err }
 // The whole request must fit into the server's packet limit, otherwise the error is ErrTooLarge. Without
 // operations it is ErrBadArguments. Corresponds to Curator's transaction().forOperations.
 func (c *Client) Transaction(ctx context.Context, ops ...TransactionOp) ([]TransactionResult, error) {
-	return foreground(ctx, c, newTransaction(ops))
+	return foreground(ctx, newTransaction(c, ops))
 }
 
 // TransactionInBackground queues a transaction and returns.
 func (c *Client) TransactionInBackground(ctx context.Context, ops ...TransactionOp) *Pending[txResults] {
-	return background(ctx, c, newTransaction(ops))
+	return background(ctx, newTransaction(c, ops))
 }
 
 // txResults is how a transaction's result is called here.
@@ -71,10 +71,10 @@ type txResults = []TransactionResult
 // transaction is the operations of a transaction.
 type transaction []TransactionOp
 
-func newTransaction(ops []TransactionOp) *operation[txResults] {
+func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	t := transaction(ops)
 	o := &operation[txResults]{
-		name: "transaction", write: true, doubt: doubtEnds, decode: t.decode, after: t.makeRoot,
+		c: c, name: "transaction", write: true, doubt: doubtEnds, decode: t.decode, after: t.makeRoot,
 	}
 	if len(ops) == 0 {
 		o.fault = badArguments("a transaction without operations")
@@ -106,7 +106,7 @@ func (t transaction) makeRoot(err error) step[txResults] {
 	}
 	return func(ctx context.Context, r *run[txResults]) (none txResults, again bool, _ error) {
 		made, failed := op.c.root(ctx, r.e)
-		prefix := op.c.view.prefix()
+		prefix := op.c.view.prefix
 		switch {
 		case failed != nil:
 			return none, false, failed
@@ -220,7 +220,7 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 	if err == nil {
 		err = b.node.fault()
 	}
-	if err == nil && b.c.view.isChroot(full) {
+	if err == nil && full == b.c.view.chroot {
 		err = badArguments("the chroot is not made by who uses it: create %s without a chroot", full)
 	}
 	if err == nil {
@@ -248,7 +248,7 @@ func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
 // ForPath makes the operation.
 func (b TransactionDelete) ForPath(path string) TransactionOp {
 	op := newTransactionOp(b.c, "delete", jute.OpDelete, path, b.version)
-	if op.fault == nil && b.c.view.isChroot(op.full) {
+	if op.fault == nil && op.full == b.c.view.chroot {
 		op.fault = errDeleteRoot
 	}
 	return op

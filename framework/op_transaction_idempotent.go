@@ -27,7 +27,7 @@ import (
 func (c *Client) IdempotentTransaction(
 	ctx context.Context, ops ...TransactionOp,
 ) ([]TransactionResult, error) {
-	o, t := newTransaction(ops), transaction(ops)
+	o, t := newTransaction(c, ops), transaction(ops)
 	var left marks
 	if o.fault == nil {
 		left, o.fault = marksOf(ops)
@@ -51,7 +51,7 @@ func (c *Client) IdempotentTransaction(
 			return t.found(found), false, nil
 		}
 	}
-	return foreground(ctx, c, o)
+	return foreground(ctx, o)
 }
 
 // found returns the results of a transaction that was executed, from the nodes that were read after it.
@@ -154,7 +154,7 @@ func (c *Client) look(ctx context.Context, e *epoch, left marks) (map[string]see
 	var calls []*wire.Call
 	for path, m := range left {
 		if m.set || m.gone {
-			paths, calls = append(paths, path), append(calls, c.expiring(dataCall(path)))
+			paths, calls = append(paths, path), append(calls, c.expiring(readCall(jute.OpGetData, path)))
 		}
 	}
 	replies, err := awaitAll(ctx, e, calls...)

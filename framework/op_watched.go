@@ -5,7 +5,6 @@ import "context"
 // Watched is a read with WithWatch, which comes last before the terminal. B is the builder, T its result in
 // the background, V what it reads.
 type Watched[B interface {
-	client() *Client
 	operation(path string) *operation[T]
 	parts(T) (V, *Watch)
 }, T, V any] struct{ b B }
@@ -13,7 +12,7 @@ type Watched[B interface {
 // ForPath returns what the read returns without a watch, and the watch; neither if there is an error.
 // CheckExists sets the watch whether or not there is a node.
 func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, error) {
-	r, err := foreground(ctx, b.b.client(), b.b.operation(path))
+	r, err := foreground(ctx, b.b.operation(path))
 	v, w := b.b.parts(r)
 	return v, w, err
 }

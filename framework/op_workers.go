@@ -113,12 +113,11 @@ type batch struct {
 	kept  bool
 }
 
+// put takes one function or more.
 func (s *serial) put(calls ...func()) {
-	if len(calls) > 0 {
-		s.mu.Lock()
-		s.queue = append(s.queue, batch{calls: calls})
-		s.goOn()
-	}
+	s.mu.Lock()
+	s.queue = append(s.queue, batch{calls: calls})
+	s.goOn()
 }
 
 // keep takes a place in the queue, for fill. What is put in from now on runs after it.

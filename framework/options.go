@@ -54,7 +54,7 @@ type access struct {
 }
 
 type contents struct {
-	defaultData  []byte
+	defaultData  []byte // never nil: null data are another thing on the wire, which readers do not expect
 	compression  CompressionProvider
 	compressed   bool // by default
 	decompressed int  // bytes, in one call
@@ -95,7 +95,7 @@ func defaultOptions() options {
 	return options{
 		timeouts: timeouts{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second,
 			closeTimeout: 5 * time.Second},
-		contents: contents{compression: Gzip{}, decompressed: defaultDecompressedLimit},
+		contents: contents{defaultData: []byte{}, compression: Gzip{}, decompressed: defaultDecompressedLimit},
 		network:  network{dial: wire.DialTCP, spread: 100 * time.Millisecond},
 		limits:   limits{maxFrame: defaultMaxFrame, window: 1000},
 		caution:  caution{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
@@ -231,7 +231,7 @@ func WithWindow(requests int) Option {
 // latch's and those of revocable locks. Missing parents are empty, as in Curator. nil is no data. Default:
 // no data. (Curator writes the host's IP address.)
 func WithDefaultData(data []byte) Option {
-	return func(o *options) error { o.defaultData = append([]byte(nil), data...); return nil }
+	return func(o *options) error { o.defaultData = append([]byte{}, data...); return nil }
 }
 
 // WithLogger says where to log what happens to connections and sessions, with the keys server, session (in

@@ -91,7 +91,7 @@ func (m *manager) announce(change StateChange, server string, why error) {
 	if f := c.cfg.onState; f != nil {
 		c.ops.hooks.put(func() { f(change) })
 	}
-	if c.cfg.observer.Active() {
+	if len(c.cfg.observer) > 0 {
 		report := StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why)}
 		c.ops.hooks.put(func() { c.cfg.observer.state(report) })
 	}

@@ -23,7 +23,7 @@ import (
 // Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to ZKUtil.deleteRecursive.
 func (c *Client) DeleteRecursively(ctx context.Context, path string) error {
 	full, err := c.fullPath(path)
-	if err == nil && (full == "/" || c.view.isChroot(full)) {
+	if err == nil && (full == "/" || full == c.view.chroot) {
 		err = errDeleteRoot
 	}
 	for n := 0; err == nil && n < rounds; n++ {

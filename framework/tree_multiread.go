@@ -78,7 +78,7 @@ func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = packNo; r
 // ForReads executes the reads and returns their results in order. The error is about the whole; see each
 // result's Err for that of a read. No reads at all are ErrBadArguments.
 func (b MultiReadBuilder) ForReads(ctx context.Context, reads ...Read) ([]ReadResult, error) {
-	r, err := foreground(ctx, b.c, b.operation(reads))
+	r, err := foreground(ctx, b.operation(reads))
 	return r.Results, err
 }
 
@@ -90,11 +90,11 @@ type MultiReadBackground struct{ b MultiReadBuilder }
 
 // ForReads queues the request.
 func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pending[MultiReadResult] {
-	return background(ctx, b.b.c, b.b.operation(reads))
+	return background(ctx, b.b.operation(reads))
 }
 
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
-	o := &operation[MultiReadResult]{name: "multiRead", lengthy: b.c.packs(b.pack)}
+	o := &operation[MultiReadResult]{c: b.c, name: "multiRead", lengthy: b.c.packs(b.pack)}
 	if len(reads) == 0 {
 		o.fault = badArguments("a multiRead without reads")
 		return o

@@ -143,7 +143,7 @@ func (b RestoreBuilder) request(root string, node *dumpNode, in *dumpReader) (*j
 	case in.acl && len(node.ACL) == 0:
 		return nil, in.invalid("%s has no ACL, though the header says that the nodes have theirs", node.Path)
 	case !in.acl:
-		req.ACL = b.c.aclFor(req.Path)
+		req.ACL = b.c.aclOf(nil, req.Path)
 	default:
 		for _, a := range node.ACL {
 			req.ACL = append(req.ACL, jute.ACL(a))
@@ -169,8 +169,8 @@ func sizeOf(req *jute.CreateRequest) int {
 func (b RestoreBuilder) above(ctx context.Context, e *epoch, root string) error {
 	chroot, parent := b.c.view.chroot, zkpath.Parent(root)
 	switch {
-	case b.c.view.isChroot(root) || b.c.view.isChroot(parent):
-		return b.c.view.absent(send(ctx, e, b.c.expiring(existsCall(chroot))), chroot)
+	case root == b.c.view.chroot || parent == b.c.view.chroot:
+		return b.c.view.absent(send(ctx, e, b.c.expiring(readCall(jute.OpExists, chroot))), chroot)
 	case parent == "/": // of the root, too
 		return nil
 	}
@@ -270,7 +270,7 @@ func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.Cr
 	withACL bool) error {
 	var calls []*wire.Call
 	for _, n := range nodes {
-		call := dataCall(n.Path)
+		call := readCall(jute.OpGetData, n.Path)
 		if b.overwrite {
 			call = &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: n.Path, Data: n.Data,
 				Version: -1})}

@@ -175,16 +175,16 @@ func readCalls(nodes []walked, what walking, multi bool) (calls []*wire.Call) {
 		}
 		return calls
 	case what.bare:
-		return callsOf(nodes, func(n walked) *wire.Call { return existsCall(n.full) })
+		return callsOf(nodes, func(n walked) *wire.Call { return readCall(jute.OpExists, n.full) })
 	}
-	return callsOf(nodes, func(n walked) *wire.Call { return dataCall(n.full) })
+	return callsOf(nodes, func(n walked) *wire.Call { return readCall(jute.OpGetData, n.full) })
 }
 
 func aclCalls(nodes []walked, what walking) []*wire.Call {
 	if !what.acl {
 		return nil
 	}
-	return callsOf(nodes, func(n walked) *wire.Call { return aclCall(n.full) })
+	return callsOf(nodes, func(n walked) *wire.Call { return newCall(jute.OpGetACL, &jute.PathRequest{Path: n.full}) })
 }
 
 // fill puts the replies to readCalls and aclCalls into the nodes.

@@ -101,17 +101,8 @@ func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	return w
 }
 
-// on has a request set the watch.
-func (w *Watch) on(call *wire.Call, e *epoch) *wire.Call {
-	call.Watch = w.arm(e)
-	return call
-}
-
 // arm makes the watch for a new try.
 func (w *Watch) arm(e *epoch) *wire.Watch {
-	if w == nil {
-		return nil
-	}
 	armed := &wire.Watch{Kind: w.kind, Path: w.full}
 	armed.Fn = func(ev wire.WatchEvent) { w.deliver(armed, ev) }
 	w.mu.Lock()
@@ -307,15 +298,13 @@ func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; ret
 // not tell persistent watches what they have missed, and also when more than [WatchBacklog] events wait to
 // be received. ErrUnimplemented before ZooKeeper 3.6.
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
-	return foreground(ctx, b.c, b.operation(path))
+	return foreground(ctx, b.operation(path))
 }
 
 // InBackground makes the terminal return at once.
 func (b AddWatchBuilder) InBackground() Background[AddWatchBuilder, *Watch] {
 	return Background[AddWatchBuilder, *Watch]{b}
 }
-
-func (b AddWatchBuilder) client() *Client { return b.c }
 
 func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	full, err := b.c.fullPath(path)
@@ -329,9 +318,9 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	}
 	w := watching{wanted: true, fn: b.fn}.start(b.c, kind, full)
 	return &operation[*Watch]{
-		name: "addWatch", path: path, fault: err, watch: w,
-		request: func(e *epoch) *wire.Call {
-			return w.on(newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode}), e)
+		c: b.c, name: "addWatch", path: path, fault: err, watch: w,
+		request: func(*epoch) *wire.Call {
+			return newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode})
 		},
 		decode: func(int64, []byte) (*Watch, error) { return w, nil },
 	}
