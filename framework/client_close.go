@@ -14,7 +14,6 @@ import (
 // stay until the session timeout.
 var ErrUnacknowledged = named("session close not acknowledged by the server")
 
-// end is how the client was closed.
 type end struct {
 	begun atomic.Bool
 	done  chan struct{} // closed when err is set

@@ -107,11 +107,10 @@ func (s *Session) Ended() func() bool {
 	}
 }
 
-// Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that
-// are repeated as one. It differs in three ways. By default it repeats what [Retryable] says. After the
-// loss of a connection the first retry does not wait for the policy's time, but for the next connection.
-// And when the client closes no wait goes on: op is called once more, to return ErrClosed. For authors of
-// recipes.
+// Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that are
+// repeated as one. It differs in three ways. By default it repeats what [Retryable] says. After the loss of a
+// connection the first retry does not wait for the policy's time, but for the next connection. And when the
+// client closes no wait goes on: op is called once more, to return ErrClosed. For authors of recipes.
 func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
 	switch {
 	case c.none():
@@ -222,13 +221,13 @@ func (c *Client) Logger() *slog.Logger {
 	return c.core.ops.log
 }
 
-// CleanupLogger is Logger for the garbage collector's clean-ups: it keeps no part of the client alive, and
-// writes each line on a goroutine of its own. For authors of recipes.
+// CleanupLogger is Logger for the garbage collector's clean-ups: it keeps no part of the client alive. Its
+// lines are queued apart from those of Logger. For authors of recipes.
 func (c *Client) CleanupLogger() *slog.Logger {
 	if c.none() {
 		return slog.New(slog.DiscardHandler)
 	}
-	return slog.New(apartHandler{c.core.cfg.logger.Handler()})
+	return c.core.ops.apart
 }
 
 // ContenderDataLimit is how many bytes of data a recipe takes from another participant's node, compressed
@@ -236,9 +235,8 @@ func (c *Client) CleanupLogger() *slog.Logger {
 // those who ask who is there.
 const ContenderDataLimit = 64 << 10
 
-// ErrDataTooLarge says that a participant's data are larger than ContenderDataLimit, or that the data of
-// all participants in one answer are larger than the answer may be. The participant is in line all the
-// same.
+// ErrDataTooLarge says that a participant's data are larger than ContenderDataLimit, or that the data of all
+// participants in one answer are larger than the answer may be. The participant is in line all the same.
 var ErrDataTooLarge = named("a participant's data are too large to be read")
 
 // Unpacked returns data of another participant's node, read Undecompressed, as this client would read them:

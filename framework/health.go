@@ -59,8 +59,7 @@ func (c *Client) Health() Health {
 
 // Err returns nil if the client is connected to a quorum. Otherwise the error matches ErrClosed,
 // ErrNotReadOnly (connected to a member without a quorum), ErrSuspended, ErrSessionLost or ErrNotConnected
-// (never connected), says how long the connection has been away, and contains Trouble, such as
-// ErrAuthFailed.
+// (never connected), says how long the connection has been away, and contains Trouble, such as ErrAuthFailed.
 //
 // That nothing can be held with the session timeout granted is no error here, because most clients hold
 // nothing: see Safety.Refused.

@@ -158,7 +158,6 @@ func (h *Hold) Remaining() time.Duration {
 	return max(h.e.wire.Validity().Remaining(), 0)
 }
 
-// why returns the cause, nil while the hold has not ended.
 func (h *Hold) why() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

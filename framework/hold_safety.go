@@ -72,7 +72,6 @@ type plan struct {
 	refused error
 }
 
-// heartbeats is the number of heartbeat intervals per session timeout.
 const heartbeats = 6
 
 // decide works out the rule for a session timeout. It is a pure function.

@@ -26,7 +26,6 @@ func (t *trouble) note(server string, err error) {
 
 func (t *trouble) clear() { t.note("", nil) }
 
-// last returns the failure as an error, or nil.
 func (t *trouble) last() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -165,7 +165,6 @@ func (r *run[T]) settle(p *Pending[T], decide func() (v T, err error, settled bo
 	returned = true
 }
 
-// complete ends an operation in the background.
 func (r *run[T]) complete(p *Pending[T], v T, err error) {
 	defer p.complete(v, err) // also if the hook does not return
 	if r.end != nil {

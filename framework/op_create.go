@@ -38,7 +38,6 @@ func (m CreateMode) String() string {
 		"Container", "PersistentTTL", "PersistentSequentialTTL")
 }
 
-// ephemeral says whether nodes of this mode go with the session.
 func (m CreateMode) ephemeral() bool { return m == Ephemeral || m == EphemeralSequential }
 
 // sequential says whether the server appends a number to the name.
@@ -166,7 +165,6 @@ func (b CreateBuilder) InBackground() BackgroundWithData[CreateBuilder, CreateRe
 	return BackgroundWithData[CreateBuilder, CreateResult]{b}
 }
 
-// fault returns what is wrong with the create of a node at path.
 func (b CreateBuilder) fault(path string) error {
 	if err := b.node.fault(); err != nil {
 		return err
@@ -221,7 +219,6 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	return o
 }
 
-// creation is a create of one node.
 type creation struct {
 	CreateBuilder
 	full, parent string
@@ -243,7 +240,9 @@ func (cr *creation) decode(_ int64, body []byte) (r CreateResult, err error) {
 }
 
 func (cr *creation) result(full string, stat Stat) CreateResult {
-	store(cr.stat, stat)
+	if cr.stat != nil {
+		*cr.stat = stat
+	}
 	return CreateResult{cr.c.userPath(full), stat}
 }
 

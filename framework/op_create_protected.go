@@ -127,7 +127,6 @@ func (p *protected) apply(ev nodeEvent) (action nodeAction, full error) {
 	return action, full
 }
 
-// recover implements debt.
 func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v CreateResult, _ bool, _ error) {
 	ev := tryHere
 	if p.epoch != r.e {
@@ -176,7 +175,6 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 	return "", stat, nil
 }
 
-// answered implements debt.
 func (p *protected) answered(err error) {
 	ev := createRefused
 	switch {
@@ -188,7 +186,6 @@ func (p *protected) answered(err error) {
 	p.apply(ev)
 }
 
-// late implements debt.
 func (p *protected) late(reply wire.Reply) {
 	var res jute.Create2Response
 	err := replied(reply, &res)
@@ -197,7 +194,6 @@ func (p *protected) late(reply wire.Reply) {
 	p.answered(err) // nobody is left to be told that there are too many clean-ups
 }
 
-// failed implements debt.
 func (p *protected) failed(err error) error {
 	if _, full := p.apply(createFailed); full != nil {
 		err = fmt.Errorf("%w; %w", err, full)

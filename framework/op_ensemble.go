@@ -64,7 +64,10 @@ func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 	if !b.c.none() {
 		top = &Client{core: b.c.core, view: view{epoch: b.c.view.epoch}}
 	}
-	w := b.watching.start(top, wire.Data, configPath)
+	var w *Watch
+	if b.watching.wanted {
+		w = b.watching.start(top, wire.Data, configPath)
+	}
 	return &operation[ConfigResult]{
 		c: b.c, name: "getConfig", watch: w, lengthy: true,
 		request: func(*epoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
@@ -78,7 +81,9 @@ func configDecoder(stat *Stat, w *Watch) func(int64, []byte) (ConfigResult, erro
 		if err := decode(body, &res); err != nil {
 			return r, err
 		}
-		store(stat, Stat(res.Stat))
+		if stat != nil {
+			*stat = Stat(res.Stat)
+		}
 		return ConfigResult{parseEnsembleConfig(res.Data), Stat(res.Stat), w}, nil
 	}
 }

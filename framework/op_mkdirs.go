@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -65,8 +66,8 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 		var below []string // missing ones, deepest first
 		at := path
 		for {
-			if !c.view.below(at) {
-				return false, c.view.noChroot()
+			if chroot := c.view.chroot; chroot != "" && !strings.HasPrefix(at, chroot+"/") {
+				return false, c.noChroot() // nothing is ever made outside
 			}
 			if at == "/" {
 				break // always there

@@ -121,7 +121,6 @@ func replied(r wire.Reply, record jute.Decodable) error {
 	return decode(r.Body, record)
 }
 
-// decode reads a reply's record.
 func decode(body []byte, record jute.Decodable) error {
 	if err := jute.Unmarshal(body, record); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
@@ -129,7 +128,6 @@ func decode(body []byte, record jute.Decodable) error {
 	return nil
 }
 
-// nothing reads an answer without a content.
 func nothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
 
 // expiry says how long a request waits for a connection: expiring or patient.
@@ -144,7 +142,6 @@ func (c *Client) expiring(call *wire.Call) *wire.Call {
 // patient leaves a request in the session's queue for as long as the session lives.
 func patient(call *wire.Call) *wire.Call { return call }
 
-// changesTree says whether a request may change the tree.
 func changesTree(call *wire.Call) bool {
 	switch call.Op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,

@@ -89,7 +89,6 @@ func (r *run[T]) enter() error {
 	return err
 }
 
-// try runs the operation once.
 func (r *run[T]) try(ctx context.Context) (v T, err error) {
 	if r.unknown != nil && r.doubt == doubtSearches {
 		v, done, err := r.debt.recover(ctx, r)
@@ -132,7 +131,6 @@ func (r *run[T]) send(ctx context.Context) (v T, err error) {
 	return r.judge(reply)
 }
 
-// prepare makes the request.
 func (r *run[T]) prepare() *wire.Call {
 	if r.doubt == doubtCompares && r.before < 0 {
 		r.before = r.e.wire.MaxZxid()
@@ -145,7 +143,6 @@ func (r *run[T]) prepare() *wire.Call {
 	return call
 }
 
-// judge reads the answer to the request.
 func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
 	switch {
 	case reply.Err == nil && reply.Code == jute.CodeOK:
@@ -215,9 +212,9 @@ func (r *run[T]) decide(err error, step step[T], steps int) decision {
 func (r *run[T]) fail(err error) error {
 	err = r.c.core.explain(err)
 	if r.parent != "" {
-		err = r.c.view.absent(err, r.parent)
+		err = r.c.absent(err, r.parent)
 	} else {
-		err = r.c.view.absentAt(err, r.path)
+		err = r.c.absentAt(err, r.path)
 	}
 	if r.name == "create" && errors.Is(err, ErrNoNode) && !errors.Is(err, ErrNoChroot) {
 		err = missingParent(r.path, err)
@@ -253,14 +250,12 @@ func (r *run[T]) done(err error) {
 	r.end(how)
 }
 
-// expect implements latecomer.
 func (r *run[T]) expect(more int) {
 	if r.debt != nil {
 		r.c.core.ops.cleanups.expect(more)
 	}
 }
 
-// late implements latecomer.
 func (r *run[T]) late(reply wire.Reply) {
 	if r.debt != nil {
 		r.debt.late(reply)

@@ -68,7 +68,6 @@ func (c *Client) TransactionInBackground(ctx context.Context, ops ...Transaction
 // txResults is how a transaction's result is called here.
 type txResults = []TransactionResult
 
-// transaction is the operations of a transaction.
 type transaction []TransactionOp
 
 func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
@@ -150,7 +149,11 @@ func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
 		case refused != nil:
 			results[i].Err = ErrNotAttempted
 		default:
-			err := op.c.view.absent(codeError(r.Err), op.needed())
+			missing := op.full
+			if op.name == "create" {
+				missing = zkpath.Parent(op.full)
+			}
+			err := op.c.absent(codeError(r.Err), missing)
 			if op.name == "create" && r.Err == jute.CodeNoNode && !errors.Is(err, ErrNoChroot) {
 				err = missingParent(op.path, err)
 			}

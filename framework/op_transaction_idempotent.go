@@ -141,7 +141,6 @@ func (m mark) refuses(op TransactionOp) bool {
 	return m.gone || version >= 0 && m.version >= 0 && m.version != version
 }
 
-// seen is a node that was read.
 type seen struct {
 	there bool
 	data  []byte

@@ -49,7 +49,6 @@ func (e *epoch) connected() bool {
 	return e.attached && !e.suspended
 }
 
-// held returns the holds.
 func (e *epoch) held() []*Hold {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -170,7 +169,6 @@ func (s *epochs) nextConnection() <-chan struct{} {
 	return s.back.C()
 }
 
-// isBack says that there is a new connection.
 func (s *epochs) isBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -84,7 +84,6 @@ func (m *manager) apply(in input, server string, why error, fences []wire.Fence)
 	}
 }
 
-// announce tells of a state change.
 func (m *manager) announce(change StateChange, server string, why error) {
 	c := m.core
 	c.board.announce(change)
@@ -166,7 +165,6 @@ func (m *manager) reopenDelay() time.Duration {
 // shortLived is a session that ends so soon after the one before.
 const shortLived = 10 * time.Second
 
-// session handles an event of an epoch's session.
 func (m *manager) session(e *epoch, ev wire.Event) {
 	c := m.core
 	if e.n != m.state.epoch {
@@ -212,7 +210,6 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 	}
 }
 
-// lost handles the end of an epoch's session.
 func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 	why := e.endCause()
 	if m.state.closed {
@@ -235,7 +232,6 @@ func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 	m.apply(input{inLost, e.n}, ev.Server, why, fences)
 }
 
-// connected tells of a connection.
 func (m *manager) connected(log *slog.Logger, ev wire.Event) {
 	told := []any{"timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached}
 	if away := m.outage.ends(time.Now()); away > 0 {

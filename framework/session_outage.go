@@ -28,7 +28,6 @@ const (
 	mostChanges = 10
 )
 
-// begins notes the loss of a connection.
 func (o *outage) begins(now time.Time) {
 	if o.since.IsZero() {
 		*o = outage{since: now}

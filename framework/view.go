@@ -127,50 +127,28 @@ func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
 // programs mean to share. Make it once, by a client without a chroot, by hand, or with the deployment.
 var ErrNoChroot = named("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
 
-// noChroot is ErrNoChroot with the chroot's name.
-func (v view) noChroot() error {
-	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, v.chroot)
+func (c *Client) noChroot() error {
+	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, c.view.chroot)
 }
-
-// below says whether a full path is below the chroot. Nothing else is ever made.
-func (v view) below(full string) bool { return v.chroot == "" || strings.HasPrefix(full, v.chroot+"/") }
 
 // absent names the chroot in an error that says that a node does not exist. missing is the full path of
 // that node, or "" if it is not known. A node further down may be missing for any reason; then the chroot
 // is only mentioned.
-func (v view) absent(err error, missing string) error {
+func (c *Client) absent(err error, missing string) error {
 	_, said := err.(*OpError) // one of several steps has said it already
 	switch {
-	case said:
+	case said || c.none() || c.view.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
 		return err
-	case v.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
-		return err
-	case missing == v.chroot:
-		return v.noChroot()
+	case missing == c.view.chroot:
+		return c.noChroot()
 	}
-	return fmt.Errorf("%w (in the chroot %s)", err, v.chroot)
+	return fmt.Errorf("%w (in the chroot %s)", err, c.view.chroot)
 }
 
-// absent is that of the client's view, if there is a client.
-func (c *Client) absent(err error, missing string) error {
-	if c.none() {
-		return err
+func (c *Client) absentAt(err error, path string) error {
+	missing := ""
+	if path == "/" && !c.none() {
+		missing = c.view.prefix
 	}
-	return c.view.absent(err, missing)
-}
-
-// absentAt is absent for the node at a caller's path.
-func (v view) absentAt(err error, path string) error {
-	if path == "/" {
-		return v.absent(err, v.prefix)
-	}
-	return v.absent(err, "")
-}
-
-// needed returns the full path of the node that must exist for an operation of a transaction.
-func (op *TransactionOp) needed() string {
-	if op.name == "create" {
-		return zkpath.Parent(op.full)
-	}
-	return op.full
+	return c.absent(err, missing)
 }

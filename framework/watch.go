@@ -83,11 +83,8 @@ type watching struct {
 
 func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} }
 
-// start makes the watch of one operation; nil if none is wanted. Every method of a nil Watch does nothing.
+// start makes the watch of one operation. An operation without one has a nil Watch, whose disarm does nothing.
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
-	if !s.wanted {
-		return nil
-	}
 	w := &Watch{c: c, kind: kind, full: full, fn: s.fn, stopped: make(chan struct{})}
 	w.backlog.unbounded = s.fn != nil && !c.none() && c.view.own
 	if w.fn == nil {
@@ -101,7 +98,6 @@ func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	return w
 }
 
-// arm makes the watch for a new try.
 func (w *Watch) arm(e *epoch) *wire.Watch {
 	armed := &wire.Watch{Kind: w.kind, Path: w.full}
 	armed.Fn = func(ev wire.WatchEvent) { w.deliver(armed, ev) }
@@ -111,7 +107,6 @@ func (w *Watch) arm(e *epoch) *wire.Watch {
 	return armed
 }
 
-// disarm removes the watch of the last try.
 func (w *Watch) disarm() {
 	if w == nil {
 		return
