@@ -201,10 +201,7 @@ func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.sta
 // Watching has f called once, when a child comes or goes, or with the deletion of the node or the end of the
 // session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a
 // watch that can be stopped.
-func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
-	b.watching = watched(f)
-	return b
-}
+func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder { b.watching = watched(f); return b }
 
 // WithWatch has the terminal return a watch for the next child that comes or goes and the deletion of the
 // node.

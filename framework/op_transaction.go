@@ -243,10 +243,7 @@ type TransactionDelete struct {
 }
 
 // WithVersion demands a version of the node. Default -1: any.
-func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
-	b.version = version
-	return b
-}
+func (b TransactionDelete) WithVersion(version int32) TransactionDelete { b.version = version; return b }
 
 // ForPath makes the operation.
 func (b TransactionDelete) ForPath(path string) TransactionOp {
@@ -273,10 +270,7 @@ type TransactionSetData struct {
 }
 
 // WithVersion demands a version of the node. Default -1: any.
-func (b TransactionSetData) WithVersion(version int32) TransactionSetData {
-	b.version = version
-	return b
-}
+func (b TransactionSetData) WithVersion(version int32) TransactionSetData { b.version = version; return b }
 
 // Compressed packs the data with the client's compression provider.
 func (b TransactionSetData) Compressed() TransactionSetData { b.pack = packYes; return b }
