@@ -69,19 +69,14 @@ func (h Health) Err() error { return h.Check(0) }
 // from the loss of the connection, also if the session was lost since. A readiness probe that tolerates the
 // session timeout does not flap when a server restarts or the leader changes.
 func (h Health) Check(tolerance time.Duration) error {
-	var why error
 	switch {
 	case h.Closed:
 		return ErrClosed
 	case h.State == Connected || h.State == Reconnected:
 		return nil
-	case h.State == ReadOnly:
-		why = ErrNotReadOnly
-	case h.State == Suspended:
-		why = ErrSuspended
-	case h.State == Lost:
-		why = ErrSessionLost
-	default:
+	}
+	why := map[State]error{ReadOnly: ErrNotReadOnly, Suspended: ErrSuspended, Lost: ErrSessionLost}[h.State]
+	if why == nil {
 		why = errNotYet
 	}
 	away := h.Away

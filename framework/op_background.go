@@ -187,7 +187,6 @@ func (r *run[T]) complete(p *Pending[T], v T, err error) {
 // Answers that have to be unpacked, and operations whose end hooks are told, are handled one after the other
 // on a goroutine for that alone. A compression provider or a hook that takes its time delays those after it;
 // it delays no other result, and not the session.
-//
 // Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
 	desk *desk

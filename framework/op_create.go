@@ -102,9 +102,7 @@ func (b CreateBuilder) CreatingParentContainersIfNeeded() CreateBuilder {
 // WithProtection puts "_c_", a new UUID and "-" in front of the node's name. With that a create whose reply
 // is lost is found again: it is neither made twice nor left behind. If the caller's context has ended
 // meanwhile, or the operation has finally failed, the client removes the node in the background, for as long
-// as it takes.
-//
-// Corresponds to Curator's withProtection, to the letter of the name.
+// as it takes. Corresponds to Curator's withProtection, to the letter of the name.
 func (b CreateBuilder) WithProtection() CreateBuilder { b.protection = true; return b }
 
 // OrSetData sets the data of a node that exists already, instead of failing with ErrNodeExists.
@@ -128,7 +126,6 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 //
 // With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential create needs
 // WithProtection instead, which makes any create idempotent within its session.
-//
 // Curator's idempotent takes any node with the same data for success, whoever made it and when.
 func (b CreateBuilder) Idempotent() CreateBuilder { b.again = true; return b }
 

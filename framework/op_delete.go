@@ -49,9 +49,7 @@ func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 //
 // Through the view of a session (Session.Client) it is kept for as long as that session lives. That is right
 // for the session's ephemeral nodes, since a later session's node of the same name is not meant. Otherwise it
-// is kept until the client is closed.
-//
-// Corresponds to Curator's guaranteed.
+// is kept until the client is closed. Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
 // ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation;

@@ -18,9 +18,7 @@ type parents struct {
 
 // CreateContainers makes the node at path and those missing above it, as containers: nodes that the server
 // removes when their last child has gone. Nodes that exist already stay what they are. It is repeated as the
-// retry policy says, which does no harm.
-//
-// Corresponds to Curator's createContainers and EnsureContainers.
+// retry policy says, which does no harm. Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
 	return c.ensure(ctx, "createContainers", path, parents{mode: Container})
 }

@@ -201,7 +201,10 @@ func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.sta
 // Watching has f called once, when a child comes or goes, or with the deletion of the node or the end of the
 // session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a
 // watch that can be stopped.
-func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder { b.watching = watched(f); return b }
+func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
+	b.watching = watched(f)
+	return b
+}
 
 // WithWatch has the terminal return a watch for the next child that comes or goes and the deletion of the
 // node.
@@ -266,9 +269,7 @@ type SyncBuilder struct{ c *Client }
 
 // Sync begins a sync. Reads of this client that follow see everything that was written before the sync was.
 // (The exception is a member whose leader has been deposed and does not know it yet. Only a write of one's
-// own rules that out.)
-//
-// Corresponds to Curator's sync, which only exists in the background.
+// own rules that out.) Corresponds to Curator's sync, which only exists in the background.
 func (c *Client) Sync() SyncBuilder { return SyncBuilder{c} }
 
 // ForPath waits until the member has caught up. Today's servers ignore the path.

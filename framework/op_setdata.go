@@ -38,7 +38,6 @@ func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return 
 // same while the reply is lost, or so shortly before the call that this client had not heard of it. To tell
 // that apart, put the client's name into the data.) It needs the right to read the node. Without a version
 // there is nothing to forgive.
-//
 // Curator's idempotent takes the next version with the same data for success, whoever wrote them and when.
 func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 

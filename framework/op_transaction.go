@@ -243,23 +243,25 @@ type TransactionDelete struct {
 }
 
 // WithVersion demands a version of the node. Default -1: any.
-func (b TransactionDelete) WithVersion(version int32) TransactionDelete { b.version = version; return b }
+func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
+	b.version = version
+	return b
+}
 
 // ForPath makes the operation.
 func (b TransactionDelete) ForPath(path string) TransactionOp {
-	op := newTransactionOp(b.c, "delete", jute.OpDelete, path, b.version)
+	op := versionOp(b.c, "delete", jute.OpDelete, path, b.version)
 	if op.fault == nil && op.full == b.c.view.chroot {
 		op.fault = errDeleteRoot
 	}
 	return op
 }
 
-// newTransactionOp makes an operation that is about a version of a node.
-func newTransactionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
+// versionOp makes an operation that is about a version of a node.
+func versionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
 	full, err := c.fullPath(path)
-	req := &jute.PathVersionRequest{Path: full, Version: version}
-	op := jute.MultiOp{Op: code, Request: req}
-	return TransactionOp{c: c, name: name, path: path, full: full, op: op, fault: err}
+	op := jute.MultiOp{Op: code, Request: &jute.PathVersionRequest{Path: full, Version: version}}
+	return TransactionOp{c, name, path, full, op, err}
 }
 
 // TransactionSetData replaces a node's data in a transaction.
@@ -270,7 +272,10 @@ type TransactionSetData struct {
 }
 
 // WithVersion demands a version of the node. Default -1: any.
-func (b TransactionSetData) WithVersion(version int32) TransactionSetData { b.version = version; return b }
+func (b TransactionSetData) WithVersion(version int32) TransactionSetData {
+	b.version = version
+	return b
+}
 
 // Compressed packs the data with the client's compression provider.
 func (b TransactionSetData) Compressed() TransactionSetData { b.pack = packYes; return b }
@@ -285,8 +290,7 @@ func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 		data, err = b.c.outgoing(full, data, b.pack)
 	}
 	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
-	op := jute.MultiOp{Op: jute.OpSetData, Request: req}
-	return TransactionOp{c: b.c, name: "setData", path: path, full: full, op: op, fault: err}
+	return TransactionOp{b.c, "setData", path, full, jute.MultiOp{Op: jute.OpSetData, Request: req}, err}
 }
 
 // TransactionCheck is a condition in a transaction: the node exists, with the version if one is given. It
@@ -301,5 +305,5 @@ func (b TransactionCheck) WithVersion(version int32) TransactionCheck { b.versio
 
 // ForPath makes the operation.
 func (b TransactionCheck) ForPath(path string) TransactionOp {
-	return newTransactionOp(b.c, "check", jute.OpCheck, path, b.version)
+	return versionOp(b.c, "check", jute.OpCheck, path, b.version)
 }

@@ -22,7 +22,6 @@ import (
 // is ErrBadArguments, as for sequential creates, whose nodes could not be told apart. (A delete without a
 // version may meet a node that somebody else has made anew in between.) It needs the right to read the nodes.
 // The Stat of a result that was found by reading is that of the node after the whole transaction.
-//
 // Curator has no such operation.
 func (c *Client) IdempotentTransaction(
 	ctx context.Context, ops ...TransactionOp,

@@ -228,28 +228,24 @@ func (w *Watch) pump() {
 	}
 }
 
+var eventTypes = map[int32]EventType{
+	jute.EventNodeCreated:         EventNodeCreated,
+	jute.EventNodeDeleted:         EventNodeDeleted,
+	jute.EventNodeDataChanged:     EventNodeDataChanged,
+	jute.EventNodeChildrenChanged: EventNodeChildrenChanged,
+	wire.EventReset:               EventReset,
+	wire.EventEnd:                 EventEnd,
+}
+
 // event translates; false for what is not reported.
-func (w *Watch) event(we wire.WatchEvent) (Event, bool) {
-	ev := Event{Path: w.c.userPath(we.Path)}
-	switch we.Type {
-	case jute.EventNodeCreated:
-		ev.Type = EventNodeCreated
-	case jute.EventNodeDeleted:
-		ev.Type = EventNodeDeleted
-	case jute.EventNodeDataChanged:
-		ev.Type = EventNodeDataChanged
-	case jute.EventNodeChildrenChanged:
-		ev.Type = EventNodeChildrenChanged
-	case wire.EventReset:
-		ev.Type = EventReset
-	case wire.EventEnd:
-		ev.Type, ev.Err = EventEnd, ErrSessionLost
-		if errors.Is(we.Err, wire.ErrClosed) {
-			ev.Err = ErrClosed
-		}
-		ev.Path = w.c.userPath(w.full)
-	default:
-		return ev, false
+func (w *Watch) event(we wire.WatchEvent) (ev Event, ok bool) {
+	if ev.Type, ok = eventTypes[we.Type]; ev.Type != EventEnd {
+		ev.Path = w.c.userPath(we.Path)
+		return ev, ok
+	}
+	ev.Path, ev.Err = w.c.userPath(w.full), ErrSessionLost
+	if errors.Is(we.Err, wire.ErrClosed) {
+		ev.Err = ErrClosed
 	}
 	return ev, true
 }
