@@ -61,18 +61,6 @@ func wireACL(acl []ACL) []jute.ACL {
 	return out
 }
 
-// aclForParent returns the ACL of a missing parent. nearest says that the node asked for lies directly in it.
-func (c *Client) aclForParent(full string, nearest bool) []jute.ACL {
-	cfg := &c.core.cfg
-	switch {
-	case cfg.directoryACL == nil:
-		return c.aclOf(nil, full)
-	case nearest || full == c.view.prefix: // the root of a namespace is a directory as well
-		return wireACL(cfg.directoryACL)
-	}
-	return wireACL(cfg.aboveACL)
-}
-
 // ACLResult is what GetACL returns in the background.
 type ACLResult struct {
 	ACL  []ACL

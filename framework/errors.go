@@ -267,12 +267,8 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	return why
 }
 
-// leftBy returns the error of an operation whose context has ended; unknown says that the request had been
-// sent.
-func leftBy(ctx context.Context, unknown bool) error {
-	if unknown {
-		return leftWaitingFor(ctx, true)
-	}
+// leftBy returns the error of an operation whose context has ended before a request was sent.
+func leftBy(ctx context.Context) error {
 	return fmt.Errorf("%w: the operation was not executed", flow.Ended(ctx))
 }
 
@@ -290,7 +286,7 @@ func checkContext(ctx context.Context) error {
 		return ErrNilContext
 	}
 	if ctx.Err() != nil {
-		return leftBy(ctx, false)
+		return leftBy(ctx)
 	}
 	return nil
 }

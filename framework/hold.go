@@ -231,7 +231,7 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) (p plan, err error) 
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return p, leftBy(ctx, false)
+			return p, leftBy(ctx)
 		}
 	}
 }

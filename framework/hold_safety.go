@@ -198,7 +198,7 @@ func (p plan) kind() Rule {
 // until then a plan that refuses holds may change in a moment.
 func (e *epoch) plan() (p plan, known bool) {
 	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
-	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or, before there is a session, asked for
+	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted; asked for, before there is a session
 	return cfg.decide(timeout, standing.Alone && standing.Asked), standing.Asked
 }
 

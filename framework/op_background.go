@@ -118,7 +118,7 @@ func (r *run[T]) arrived(ctx context.Context, p *Pending[T], reply wire.Reply) {
 	r.settle(p, func() (_ T, _ error, settled bool) {
 		if errors.Is(reply.Err, wire.ErrNotSent) && ctx.Err() != nil {
 			r.watch.disarm()
-			return *new(T), r.fail(leftBy(ctx, false)), true
+			return *new(T), r.fail(leftBy(ctx)), true
 		}
 		v, err := r.judge(reply)
 		if err == nil {

@@ -109,13 +109,17 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 
 // mkdir makes one directory. nearest says that it is the one asked for, and not one above it.
 func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
-	acl := wireACL(p.acl)
-	if p.acl == nil {
-		acl = c.aclForParent(path, nearest)
+	acl := p.acl
+	if cfg := &c.core.cfg; acl == nil && cfg.directoryACL != nil {
+		acl = cfg.aboveACL
+		if nearest || path == c.view.prefix { // the root of a namespace is a directory as well
+			acl = cfg.directoryACL
+		}
 	}
 	op := jute.OpCreate
 	if p.mode == Container {
 		op = jute.OpCreateContainer
 	}
-	return newCall(op, &jute.CreateRequest{Path: path, Data: []byte{}, ACL: acl, Flags: int32(p.mode)})
+	req := jute.CreateRequest{Path: path, Data: []byte{}, ACL: c.aclOf(acl, path), Flags: int32(p.mode)}
+	return newCall(op, &req)
 }

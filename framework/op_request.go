@@ -73,7 +73,7 @@ func (w *waiting) wait(ctx context.Context, e *epoch, call *wire.Call, late late
 	case <-ctx.Done():
 	}
 	if e.wire.Cancel(call, context.Cause(ctx)) {
-		return r, false, leftBy(ctx, false)
+		return r, false, leftBy(ctx)
 	}
 	if !w.leave(late) {
 		return <-w.answer, false, nil

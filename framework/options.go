@@ -100,12 +100,13 @@ func defaultOptions() options {
 	return options{
 		timeouts: timeouts{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second,
 			closeTimeout: 5 * time.Second},
-		contents: contents{defaultData: []byte{}, compression: Gzip{}, decompressed: defaultDecompressedLimit},
-		network:  network{dial: wire.DialTCP, spread: 100 * time.Millisecond},
-		limits:   limits{maxFrame: defaultMaxFrame, window: 1000},
-		caution:  caution{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
-		telling:  telling{logger: slog.New(slog.DiscardHandler)},
-		retry:    retry.ExponentialBackoff{Base: time.Second, Retries: 3},
+		contents: contents{defaultData: []byte{}, compression: Gzip{},
+			decompressed: defaultDecompressedLimit},
+		network: network{dial: wire.DialTCP, spread: 100 * time.Millisecond},
+		limits:  limits{maxFrame: defaultMaxFrame, window: 1000},
+		caution: caution{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
+		telling: telling{logger: slog.New(slog.DiscardHandler)},
+		retry:   retry.ExponentialBackoff{Base: time.Second, Retries: 3},
 	}
 }
 

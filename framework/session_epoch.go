@@ -59,12 +59,6 @@ func (e *epoch) held() []*Hold {
 	return holds
 }
 
-// end ends the epoch: first its holds, then its context.
-func (e *epoch) end(why error) {
-	e.endHolds(why)
-	e.cancel(why)
-}
-
 // isOver says whether a transport error means that the session has ended.
 func (e *epoch) isOver(err error) bool {
 	return e.ctx.Err() != nil || errors.Is(err, wire.ErrSessionLost) || errors.Is(err, wire.ErrClosed)

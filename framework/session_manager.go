@@ -96,9 +96,10 @@ func (m *manager) announce(change StateChange, server string, why error) {
 	}
 }
 
-// lose ends the epoch and lets what remains of its session wind down in the background.
+// lose ends the epoch, first its holds and then its context, and lets what remains of its session wind down in the background.
 func (m *manager) lose(e *epoch, why error) {
-	e.end(why)
+	e.endHolds(why)
+	e.cancel(why)
 	m.stopBeating()
 	m.core.spawn(func() {
 		e.wire.Abort(why)
@@ -173,7 +174,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 	log := c.log.With("epoch", e.n, "session", sessionID(ev.SessionID), "server", ev.Server)
 	switch ev.Kind {
 	case wire.Connected:
-		c.trouble.clear()
+		c.trouble.note("", nil)
 		m.connected(log, ev)
 		in := input{inConnected, e.n}
 		if ev.ReadOnly {
