@@ -93,7 +93,7 @@ func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
 func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
 	return &operation[ACLResult]{
-		c: b.c, name: "getACL", path: path, fault: err, root: true,
+		c: b.c, opKind: opKind{name: "getACL", root: true}, path: path, fault: err,
 		request: func(*epoch) *wire.Call { return newCall(jute.OpGetACL, &jute.PathRequest{Path: full}) },
 		decode: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse
@@ -147,8 +147,8 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 		err = badArguments("SetACL needs WithACL: a node without an ACL does not exist")
 	}
 	return &operation[Stat]{
-		c: b.c, name: "setACL", path: path, fault: err, root: true, write: true, decode: statDecoder,
-		ambiguous: []error{ErrBadVersion},
+		c: b.c, opKind: opKind{name: "setACL", write: true, root: true}, path: path, fault: err,
+		decode: statDecoder, ambiguous: []error{ErrBadVersion},
 		request: func(*epoch) *wire.Call {
 			return newCall(jute.OpSetACL, &jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version})
 		},

@@ -221,7 +221,7 @@ func TestWithoutHooksNothingIsAllocated(t *testing.T) {
 	var o observer
 	hooks := (&Client{}).Hooks()
 	ctx, c := t.Context(), &Client{core: &core{}}
-	op := &run[int]{operation: &operation[int]{c: c, name: "getData", path: "/a"}, e: &epoch{n: 1}}
+	op := &run[int]{operation: &operation[int]{c: c, opKind: opKind{name: "getData"}, path: "/a"}, e: &epoch{n: 1}}
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		_ = op.observe(ctx)
 		op.done(nil)

@@ -12,12 +12,11 @@ import (
 // operation is what one operation of a caller is: what it asks, how the answer is read, and what follows from
 // an error. ForPath makes a new one each time; a run executes it.
 type operation[T any] struct {
-	c          *Client
-	name, path string // for OpError
-	fault      error  // a mistake in the input: nothing is sent
-	parent     string // of a create: the full path of the node that has to exist
-	write      bool   // it changes the tree: an unknown outcome matters
-	root       bool   // on the root of a namespace, it makes that where it is missing
+	c *Client
+	opKind
+	path   string // as given
+	fault  error  // a mistake in the input: nothing is sent
+	parent string // of a create: the full path of the node that has to exist
 
 	// request makes the request of a try; each try needs a new one.
 	request func(e *epoch) *wire.Call
@@ -39,6 +38,13 @@ type operation[T any] struct {
 	ambiguous []error
 	// debt, if set, is what the client may owe the tree when the operation has failed, or its caller has left.
 	debt debt[T]
+}
+
+// opKind is what operations of one name have in common.
+type opKind struct {
+	name  string // for OpError
+	write bool   // it changes the tree: an unknown outcome matters
+	root  bool   // on the root of a namespace, it makes that where it is missing
 }
 
 // step goes on after an error. again sends the request once more; otherwise the step's result is that of the

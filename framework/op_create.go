@@ -187,7 +187,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.node.pack)
 	}
-	o := &operation[CreateResult]{c: b.c, name: "create", path: path, fault: err, write: true}
+	o := &operation[CreateResult]{c: b.c, opKind: opKind{name: "create", write: true}, path: path, fault: err}
 	if err != nil {
 		return o
 	}

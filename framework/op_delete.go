@@ -77,7 +77,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 		err = errDeleteRoot
 	}
 	o := &operation[struct{}]{
-		c: b.c, name: "delete", path: path, fault: err, write: true,
+		c: b.c, opKind: opKind{name: "delete", write: true}, path: path, fault: err,
 		request:   func(*epoch) *wire.Call { return deleteCall(full, b.version) },
 		decode:    nothing,
 		ambiguous: []error{ErrNoNode, ErrBadVersion, ErrNotEmpty},

@@ -69,7 +69,7 @@ func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 		w = b.watching.start(top, wire.Data, configPath)
 	}
 	return &operation[ConfigResult]{
-		c: b.c, name: "getConfig", watch: w, lengthy: true,
+		c: b.c, opKind: opKind{name: "getConfig"}, watch: w, lengthy: true,
 		request: func(*epoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
 		decode:  configDecoder(b.stat, w),
 	}
@@ -145,7 +145,8 @@ func (b ReconfigBuilder) InBackground() BackgroundForEnsemble[ReconfigBuilder, C
 
 func (b ReconfigBuilder) operation() *operation[ConfigResult] {
 	return &operation[ConfigResult]{
-		c: b.c, name: "reconfig", fault: b.fault(), write: true, doubt: doubtEnds, lengthy: true,
+		c: b.c, opKind: opKind{name: "reconfig", write: true}, fault: b.fault(), doubt: doubtEnds,
+		lengthy: true,
 		request: func(*epoch) *wire.Call {
 			return newCall(jute.OpReconfig, &reconfigRequest{b.joining, b.leaving, b.members, b.version})
 		},

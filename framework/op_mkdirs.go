@@ -33,7 +33,7 @@ func (c *Client) Ensure(ctx context.Context, path string) error {
 func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
 	full, err := c.fullPath(path)
 	_, err = foreground(ctx, &operation[struct{}]{
-		c: c, name: name, path: path, fault: err, write: true, decode: nothing,
+		c: c, opKind: opKind{name: name, write: true}, path: path, fault: err, decode: nothing,
 		request: func(*epoch) *wire.Call {
 			if full == c.view.chroot {
 				return readCall(jute.OpExists, full) // there or not, it is not made

@@ -81,7 +81,7 @@ func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.
 
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
-	o := &operation[ExistsResult]{c: b.c, name: "exists", path: path, fault: err, root: true}
+	o := &operation[ExistsResult]{c: b.c, opKind: opKind{name: "exists", root: true}, path: path, fault: err}
 	if b.watching.wanted {
 		o.watch = b.watching.start(b.c, wire.Data, full)
 	}
@@ -153,7 +153,7 @@ func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.
 
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
-	o := &operation[DataResult]{c: b.c, name: "getData", path: path, fault: err, root: true}
+	o := &operation[DataResult]{c: b.c, opKind: opKind{name: "getData", root: true}, path: path, fault: err}
 	if b.watching.wanted {
 		o.watch = b.watching.start(b.c, wire.Data, full)
 	}
@@ -228,7 +228,8 @@ func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return 
 
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
-	o := &operation[ChildrenResult]{c: b.c, name: "getChildren", path: path, fault: err, root: true}
+	o := &operation[ChildrenResult]{c: b.c, opKind: opKind{name: "getChildren", root: true}, path: path,
+		fault: err}
 	if b.watching.wanted {
 		o.watch = b.watching.start(b.c, wire.Child, full)
 	}
@@ -286,7 +287,7 @@ func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 func (b SyncBuilder) operation(path string) *operation[struct{}] {
 	full, err := b.c.fullPath(path)
 	return &operation[struct{}]{
-		c: b.c, name: "sync", path: path, fault: err, decode: nothing,
+		c: b.c, opKind: opKind{name: "sync"}, path: path, fault: err, decode: nothing,
 		request: func(*epoch) *wire.Call { return newCall(jute.OpSync, &jute.PathRequest{Path: full}) },
 	}
 }

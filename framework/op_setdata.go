@@ -62,9 +62,9 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 		data, err = b.c.outgoing(full, data, b.pack)
 	}
 	o := &operation[Stat]{
-		c: b.c, name: "setData", path: path, fault: err, root: true, write: true, decode: statDecoder,
-		ambiguous: []error{ErrBadVersion},
-		request:   func(*epoch) *wire.Call { return setDataCall(full, data, b.version) },
+		c: b.c, opKind: opKind{name: "setData", write: true, root: true}, path: path, fault: err,
+		decode: statDecoder, ambiguous: []error{ErrBadVersion},
+		request: func(*epoch) *wire.Call { return setDataCall(full, data, b.version) },
 	}
 	if b.again && b.version != -1 {
 		o.doubt = doubtCompares

@@ -73,7 +73,8 @@ type transaction []TransactionOp
 func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	t := transaction(ops)
 	o := &operation[txResults]{
-		c: c, name: "transaction", write: true, doubt: doubtEnds, decode: t.decode, after: t.makeRoot,
+		c: c, opKind: opKind{name: "transaction", write: true}, doubt: doubtEnds,
+		decode: t.decode, after: t.makeRoot,
 	}
 	if len(ops) == 0 {
 		o.fault = badArguments("a transaction without operations")

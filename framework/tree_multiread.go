@@ -92,7 +92,7 @@ func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pendi
 }
 
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
-	o := &operation[MultiReadResult]{c: b.c, name: "multiRead", lengthy: b.c.packs(b.pack)}
+	o := &operation[MultiReadResult]{c: b.c, opKind: opKind{name: "multiRead"}, lengthy: b.c.packs(b.pack)}
 	if len(reads) == 0 {
 		o.fault = badArguments("a multiRead without reads")
 		return o

@@ -309,7 +309,7 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	}
 	w := watching{wanted: true, fn: b.fn}.start(b.c, kind, full)
 	return &operation[*Watch]{
-		c: b.c, name: "addWatch", path: path, fault: err, watch: w,
+		c: b.c, opKind: opKind{name: "addWatch"}, path: path, fault: err, watch: w,
 		request: func(*epoch) *wire.Call {
 			return newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode})
 		},
