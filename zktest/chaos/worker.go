@@ -144,13 +144,7 @@ func (w *worker) start(t *testing.T) (err error) {
 		names = append(names, "^"+regexp.QuoteMeta(part)+"$")
 	}
 	args := []string{"-test.run=" + strings.Join(names, "/"), "-test.timeout=0", "-test.count=1"}
-	for _, arg := range os.Args[1:] { // flags of the test's own
-		if !strings.HasPrefix(arg, "-test.") && !strings.HasPrefix(arg, "-chaos.") &&
-			!strings.HasPrefix(arg, "--chaos.") {
-			args = append(args, arg)
-		}
-	}
-	w.cmd = exec.Command(os.Args[0], args...)
+	w.cmd = exec.Command(os.Args[0], append(args, ownArgs()...)...)
 	// One processor, and a garbage collector that seldom takes turns: a seed's run is nearly the same each time.
 	w.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=1", "GOGC=1600")
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
@@ -163,6 +157,17 @@ func (w *worker) start(t *testing.T) (err error) {
 	w.out, w.log = bufio.NewReaderSize(out, 1<<16), &tail{}
 	w.cmd.Stderr = w.log
 	return w.cmd.Start()
+}
+
+// ownArgs are the flags of the test's own.
+func ownArgs() (args []string) {
+	for _, arg := range os.Args[1:] {
+		if !strings.HasPrefix(arg, "-test.") && !strings.HasPrefix(arg, "-chaos.") &&
+			!strings.HasPrefix(arg, "--chaos.") {
+			args = append(args, arg)
+		}
+	}
+	return args
 }
 
 // close ends the process.

@@ -33,11 +33,26 @@ type World struct {
 
 	calmed   chan struct{}  // closed when the faults are over
 	starting sync.WaitGroup // of processes that start again
-	coverage map[string]int // of the driver
+	ops      *operator
+	driver
 
 	mu       sync.Mutex // guards what follows
 	story    []Line
 	violated []Violation
+	counts   map[string]int
+}
+
+// driver is what the goroutine that plays a plan keeps for itself.
+type driver struct {
+	coverage map[string]int
+	acts     []act
+	now      time.Duration // of the present act
+}
+
+// act is the beginning or the end of a fault.
+type act struct {
+	at time.Duration
+	do func()
 }
 
 // Line is a line of a run's story.
@@ -92,6 +107,14 @@ func (w *World) Script(f func()) { w.scripts = append(w.scripts, f) }
 
 // Logf adds a line to the run's story.
 func (w *World) Logf(format string, args ...any) { w.tell("scenario", format, args...) }
+
+// Count adds to a figure, which the runner sums up over all schedules and reports: a run in which nothing
+// happened has proven little.
+func (w *World) Count(what string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what] += n
+}
 
 func (w *World) tell(actor, format string, args ...any) {
 	w.mu.Lock()
@@ -178,16 +201,17 @@ func guarded(f func()) {
 // run plays a plan. It is called in a bubble.
 func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *Result {
 	w := &World{
-		plan:     plan,
-		cfg:      cfg,
-		abandon:  abandon,
-		began:    time.Now(),
-		calmed:   make(chan struct{}),
-		coverage: map[string]int{},
+		plan:    plan,
+		cfg:     cfg,
+		abandon: abandon,
+		began:   time.Now(),
+		calmed:  make(chan struct{}),
+		driver:  driver{coverage: map[string]int{}},
+		counts:  map[string]int{},
 	}
 	server := plan.server()
 	if cfg.Server != nil {
-		cfg.Server(&server)
+		cfg.Server(plan, &server)
 	}
 	ens, err := zktest.NewEnsemble(plan.Members, server)
 	if err != nil {
@@ -195,6 +219,7 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 		return w.result(nil)
 	}
 	w.ens = ens
+	w.ops = newOperator(w)
 	defer ens.Close()
 	guarded(func() { scenario(w) })
 	if plan.Replicas > 0 && plan.Replicas < len(w.slots) {
@@ -213,6 +238,7 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 	close(w.calmed)
 	w.tell("faults", "are over")
 	w.settle()
+	w.look(atRest)
 	w.stopAll()
 	time.Sleep(3*plan.SessionTimeout + plan.stale()) // sessions that were left end
 	synctest.Wait()
@@ -220,53 +246,53 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 	for _, look := range w.results {
 		look()
 	}
-	return w.result(ens.Trace())
+	return w.result(ens.Trace)
 }
 
 // torment plays the plan's faults, and looks at what must always hold after each, and each second.
 func (w *World) torment() {
-	type act struct {
-		at time.Duration
-		do func()
-	}
-	var acts []act
 	for _, f := range w.plan.Faults {
-		acts = append(acts, act{f.At, func() {
+		w.acts = append(w.acts, act{f.At, func() {
 			w.tell("faults", "%v", f)
 			w.cover(f)
 			if undo := w.inject(f); undo != nil {
-				acts = append(acts, act{max(f.At+f.Lasts, w.Elapsed()), func() {
+				w.later(f.Lasts, func() {
 					w.tell("faults", "end of: %v", f)
 					undo()
-				}})
+				})
 			}
 		}})
 	}
 	end := max(w.plan.Trouble, w.plan.end())
-	for {
-		slices.SortStableFunc(acts, func(a, b act) int { return int(min(max(a.at-b.at, -1), 1)) })
-		if len(acts) == 0 && w.Elapsed() >= end {
-			break
+	looks := slices.ContainsFunc(w.checks, func(c check) bool { return c.when == always })
+	for len(w.acts) > 0 || w.Elapsed() < end {
+		slices.SortStableFunc(w.acts, func(a, b act) int { return cmp.Compare(a.at, b.at) })
+		next := end
+		if len(w.acts) > 0 {
+			next = min(next, w.acts[0].at) // what would come after the end comes then
 		}
-		next := w.Elapsed().Truncate(time.Second) + time.Second
-		if len(acts) > 0 {
-			next = min(next, acts[0].at)
+		if looks {
+			next = min(next, w.Elapsed().Truncate(time.Second)+time.Second)
 		}
 		time.Sleep(next - w.Elapsed())
-		if len(acts) > 0 && acts[0].at <= w.Elapsed() {
-			a := acts[0]
-			acts = acts[1:]
+		if len(w.acts) > 0 && (w.acts[0].at <= w.Elapsed() || w.Elapsed() >= end) {
+			a := w.acts[0]
+			w.acts = w.acts[1:]
+			w.now = max(a.at, w.Elapsed())
 			a.do()
 		}
-		w.look(always)
+		if looks {
+			w.look(always)
+		}
 	}
 }
 
+// later makes something happen after the present act. What comes after the faults' time comes at its end.
+func (w *World) later(d time.Duration, do func()) { w.acts = append(w.acts, act{w.now + d, do}) }
+
 // heal undoes what can be undone, and waits for the processes that start again.
 func (w *World) heal() {
-	if err := w.ens.Heal(); err != nil {
-		w.Violate("servers", "do not heal: %v", err)
-	}
+	w.ops.heal()
 	w.starting.Wait()
 }
 
@@ -307,7 +333,7 @@ func (w *World) stopAll() {
 // stuck ends a run with a process that does not stop, whose goroutines cannot be ended.
 func (w *World) stuck(p *Process) {
 	w.Violate("stop", "%v has not stopped within %v after its context's end", p, w.plan.Patience)
-	r := w.result(w.ens.Trace())
+	r := w.result(w.ens.Trace)
 	r.Unfit = true
 	w.abandon(r)
 }
@@ -366,17 +392,20 @@ func differ(a, b map[string]zktest.Node) (path string, differ bool) {
 }
 
 // result is what came of the run.
-func (w *World) result(trace []string) *Result {
+func (w *World) result(trace func() []string) *Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &Result{
 		Plan:       w.plan,
 		Violations: w.violated,
 		Story:      w.story,
-		Trace:      trace,
 		Coverage:   w.coverage,
+		Counts:     w.counts,
 		Took:       w.Elapsed(),
 		Replicas:   len(w.slots),
+	}
+	if len(w.violated) > 0 && trace != nil {
+		r.Trace = trace()
 	}
 	for _, s := range w.slots {
 		r.Actors = append(r.Actors, s.name)
