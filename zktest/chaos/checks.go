@@ -106,7 +106,11 @@ func (w *World) progress(name string, each bool) *Progress {
 			if m.made[s.name] < calm {
 				late++
 				if each {
-					return fmt.Errorf("no progress by %s, the last at %v", s.name, m.made[s.name].Round(time.Millisecond))
+					return fmt.Errorf(
+						"no progress by %s, the last at %v",
+						s.name,
+						m.made[s.name].Round(time.Millisecond),
+					)
 				}
 			}
 		}

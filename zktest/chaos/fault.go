@@ -144,7 +144,7 @@ func (f Fault) String() string {
 		}
 		return s
 	case DeleteNode:
-		which := fmt.Sprintf("%d of them, from no. %d backwards", 1+f.After, f.Process)
+		which := fmt.Sprintf("%d of them, from no. %d backwards", 1+f.After, f.Times)
 		if f.All {
 			which = "at the head"
 		}

@@ -97,7 +97,7 @@ func (s *Replica) inject(f Fault) (undo func()) {
 	case Stall:
 		return s.stall(f.Dir)
 	case Ghosts:
-		late, back := s.stall(f.Dir), s.block(zktest.Both)
+		late, back := s.stall(f.Dir), s.isolate()
 		return func() {
 			back()
 			s.w.later(f.Delay, late)

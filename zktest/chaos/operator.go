@@ -150,13 +150,17 @@ func (o *operator) deletes(path string) (sure func()) {
 	o.nodes[path] = Removal{At: o.w.Elapsed(), Head: true}
 	return func() {
 		// A node that is still ahead of it was ahead of it then.
-		children, _ := o.w.ens.Member(max(o.w.ens.Leader(), 0)).Children(path[:strings.LastIndexByte(path, '/')])
-		ahead := slices.ContainsFunc(children, func(name string) bool { return number(name) < number(path) })
+		children, _ := o.w.ens.Member(max(o.w.ens.Leader(), 0)).Children(dirOf(path))
+		ahead := slices.ContainsFunc(children, func(name string) bool {
+			return number(name) >= 0 && number(name) < number(path)
+		})
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.nodes[path] = Removal{At: o.w.Elapsed(), Sure: true, Head: !ahead}
 	}
 }
+
+func dirOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 1)] }
 
 // number is a sequential node's number, -1 if it has none.
 func number(path string) int {
@@ -196,7 +200,7 @@ func (o *operator) inject(f Fault) (undo func()) {
 			o.delete(func(int) (first, last int) { return 0, 1 + f.After%2 })
 			break
 		}
-		o.delete(func(n int) (first, last int) { return f.Process%n - f.After, f.Process % n })
+		o.delete(func(n int) (first, last int) { return f.Times%n - f.After, f.Times % n })
 	default:
 		o.w.Violate("plan", "there is no kind of fault %q", f.Kind)
 	}

@@ -179,7 +179,9 @@ func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
 	}
 	switch kind {
 	case Away:
-		if f.Lasts *= 3; r.IntN(2) == 0 { // for its client the session is over, but for the servers perhaps not yet
+		if f.Lasts *= 3; r.IntN(
+			2,
+		) == 0 { // for its client the session is over, but for the servers perhaps not yet
 			f.Lasts = p.SessionTimeout*2/3 + below(r, p.SessionTimeout/3+p.TickTime).Round(time.Millisecond)
 		}
 	case ClockStep:

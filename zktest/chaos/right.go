@@ -233,7 +233,10 @@ func (r *Right) beliefs() (all []string) {
 	for _, g := range r.held {
 		if g.believes() {
 			since := g.since.Round(time.Millisecond)
-			all = append(all, fmt.Sprintf("%v believes to have %s%s, since %v", g.who, r.name, g.tokenText(), since))
+			all = append(
+				all,
+				fmt.Sprintf("%v believes to have %s%s, since %v", g.who, r.name, g.tokenText(), since),
+			)
 		}
 	}
 	return all

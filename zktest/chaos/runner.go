@@ -137,7 +137,8 @@ func (h *hunt) search() *Result {
 	more := func() (seed uint64, ok bool) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.failed != nil || count > 0 && h.next >= from+count || limit > 0 && time.Since(h.started) > limit {
+		if h.failed != nil || count > 0 && h.next >= from+count ||
+			limit > 0 && time.Since(h.started) > limit {
 			return 0, false
 		}
 		h.next++

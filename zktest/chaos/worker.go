@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -65,7 +66,10 @@ func play(t *testing.T, p *Plan, cfg Config, scenario func(*World)) (r *Result) 
 			if r == nil {
 				panic(left)
 			}
-			r.Violations = append(r.Violations, Violation{Check: "goroutines", At: r.Took, Text: fmt.Sprint(left)})
+			r.Violations = append(
+				r.Violations,
+				Violation{Check: "goroutines", At: r.Took, Text: fmt.Sprint(left)},
+			)
 			r.Unfit = true
 		}
 	}()
@@ -113,7 +117,10 @@ func (w *worker) play(t *testing.T, p *Plan) *Result {
 		if err != nil {
 			ended := !circles.Stop()
 			if ended {
-				err = fmt.Errorf("it has not ended within %v: somebody tries again without a pause", standstill)
+				err = fmt.Errorf(
+					"it has not ended within %v: somebody tries again without a pause",
+					standstill,
+				)
 			}
 			r := w.dead(p, err)
 			r.circles = ended
@@ -161,12 +168,11 @@ func (w *worker) start(t *testing.T) (err error) {
 
 // ownArgs are the flags of the test's own.
 func ownArgs() (args []string) {
-	for _, arg := range os.Args[1:] {
-		if !strings.HasPrefix(arg, "-test.") && !strings.HasPrefix(arg, "-chaos.") &&
-			!strings.HasPrefix(arg, "--chaos.") {
-			args = append(args, arg)
+	flag.Visit(func(f *flag.Flag) {
+		if !strings.HasPrefix(f.Name, "test.") && !strings.HasPrefix(f.Name, "chaos.") {
+			args = append(args, fmt.Sprintf("-%s=%v", f.Name, f.Value))
 		}
-	}
+	})
 	return args
 }
 

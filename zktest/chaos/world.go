@@ -23,36 +23,31 @@ type World struct {
 	// abandon takes the result of a run whose bubble cannot end, and does not return.
 	abandon func(*Result)
 	ens     *zktest.Ensemble
+	ops     *operator
+	named
+	driver
 
-	// Filled by the scenario, before the run.
+	calmed   chan struct{}  // closed when the faults are over
+	starting sync.WaitGroup // of processes that start again
+
+	notes
+}
+
+// named is what the scenario has named, before the run.
+type named struct {
 	slots   []*Replica
 	rights  []*Right
 	checks  []check
 	results []func() // what is looked at in the end, by the driver
 	scripts []func()
+}
 
-	calmed   chan struct{}  // closed when the faults are over
-	starting sync.WaitGroup // of processes that start again
-	ops      *operator
-	driver
-
+// notes are what has happened.
+type notes struct {
 	mu       sync.Mutex // guards what follows
 	story    []Line
 	violated []Violation
 	counts   map[string]int
-}
-
-// driver is what the goroutine that plays a plan keeps for itself.
-type driver struct {
-	coverage map[string]int
-	acts     []act
-	now      time.Duration // of the present act
-}
-
-// act is the beginning or the end of a fault.
-type act struct {
-	at time.Duration
-	do func()
 }
 
 // Line is a line of a run's story.
@@ -151,7 +146,10 @@ func (w *World) ephemerals() (nodes []string) {
 	}
 	tree := w.ens.Member(w.ens.Leader()).Tree()
 	paths := slices.Collect(maps.Keys(tree))
-	slices.SortFunc(paths, func(a, b string) int { return cmp.Compare(tree[a].Stat.Czxid, tree[b].Stat.Czxid) })
+	slices.SortFunc(
+		paths,
+		func(a, b string) int { return cmp.Compare(tree[a].Stat.Czxid, tree[b].Stat.Czxid) },
+	)
 	for _, path := range paths {
 		node := tree[path]
 		if node.Mode != zktest.Ephemeral {
@@ -161,7 +159,10 @@ func (w *World) ephemerals() (nodes []string) {
 			return append(nodes, "… and more")
 		}
 		since := time.UnixMilli(node.Stat.Ctime).Sub(w.began).Round(time.Millisecond)
-		nodes = append(nodes, fmt.Sprintf("%s, since %v, of %s", path, since, w.owner(node.Stat.EphemeralOwner)))
+		nodes = append(
+			nodes,
+			fmt.Sprintf("%s, since %v, of %s", path, since, w.owner(node.Stat.EphemeralOwner)),
+		)
 	}
 	return nodes
 }
@@ -207,7 +208,7 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 		began:   time.Now(),
 		calmed:  make(chan struct{}),
 		driver:  driver{coverage: map[string]int{}},
-		counts:  map[string]int{},
+		notes:   notes{counts: map[string]int{}},
 	}
 	server := plan.server()
 	if cfg.Server != nil {
@@ -247,87 +248,6 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 		look()
 	}
 	return w.result(ens.Trace)
-}
-
-// torment plays the plan's faults, and looks at what must always hold after each, and each second.
-func (w *World) torment() {
-	for _, f := range w.plan.Faults {
-		w.acts = append(w.acts, act{f.At, func() {
-			w.tell("faults", "%v", f)
-			w.cover(f)
-			if undo := w.inject(f); undo != nil {
-				w.later(f.Lasts, func() {
-					w.tell("faults", "end of: %v", f)
-					undo()
-				})
-			}
-		}})
-	}
-	end := max(w.plan.Trouble, w.plan.end())
-	looks := slices.ContainsFunc(w.checks, func(c check) bool { return c.when == always })
-	for len(w.acts) > 0 || w.Elapsed() < end {
-		slices.SortStableFunc(w.acts, func(a, b act) int { return cmp.Compare(a.at, b.at) })
-		next := end
-		if len(w.acts) > 0 {
-			next = min(next, w.acts[0].at) // what would come after the end comes then
-		}
-		if looks {
-			next = min(next, w.Elapsed().Truncate(time.Second)+time.Second)
-		}
-		time.Sleep(next - w.Elapsed())
-		if len(w.acts) > 0 && (w.acts[0].at <= w.Elapsed() || w.Elapsed() >= end) {
-			a := w.acts[0]
-			w.acts = w.acts[1:]
-			w.now = max(a.at, w.Elapsed())
-			a.do()
-		}
-		if looks {
-			w.look(always)
-		}
-	}
-}
-
-// later makes something happen after the present act. What comes after the faults' time comes at its end.
-func (w *World) later(d time.Duration, do func()) { w.acts = append(w.acts, act{w.now + d, do}) }
-
-// heal undoes what can be undone, and waits for the processes that start again.
-func (w *World) heal() {
-	w.ops.heal()
-	w.starting.Wait()
-}
-
-// settle waits until all that has to come true after the faults is true, as long as patience allows.
-func (w *World) settle() {
-	limit := w.Elapsed() + w.plan.Patience
-	for {
-		late := w.look(always, eventually)
-		if len(late) == 0 {
-			return
-		}
-		if w.Elapsed() >= limit {
-			for _, c := range late {
-				w.Violate(c.name, "not within %v after the last fault: %v", w.plan.Patience, c.err)
-			}
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// stopAll asks all processes to stop, and waits for them.
-func (w *World) stopAll() {
-	for _, s := range w.slots {
-		s.now().end(ErrStopped)
-	}
-	limit := time.After(w.plan.Patience)
-	for _, s := range w.slots {
-		select {
-		case <-s.now().done:
-		case <-limit:
-			w.stuck(s.now())
-		}
-	}
-	synctest.Wait()
 }
 
 // stuck ends a run with a process that does not stop, whose goroutines cannot be ended.
@@ -379,7 +299,8 @@ func (w *World) nothingLeft() {
 // differ finds a node in which two trees differ.
 func differ(a, b map[string]zktest.Node) (path string, differ bool) {
 	for path, node := range a {
-		if other, there := b[path]; !there || string(node.Data) != string(other.Data) || node.Stat != other.Stat {
+		if other, there := b[path]; !there || string(node.Data) != string(other.Data) ||
+			node.Stat != other.Stat {
 			return path, true
 		}
 	}
@@ -410,7 +331,9 @@ func (w *World) result(trace func() []string) *Result {
 	for _, s := range w.slots {
 		r.Actors = append(r.Actors, s.name)
 		if len(w.violated) > 0 {
-			r.Story = append(s.seen(), r.Story...) // ahead of what their answers bring about at the same instant
+			r.Story = append(
+				s.seen(),
+				r.Story...) // ahead of what their answers bring about at the same instant
 		}
 	}
 	slices.SortStableFunc(r.Story, func(a, b Line) int { return cmp.Compare(a.At, b.At) })

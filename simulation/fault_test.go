@@ -1,0 +1,362 @@
+package simulation_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/mutant"
+	"github.com/go-curator/curator/zktest"
+	"github.com/go-curator/curator/zktest/chaos"
+)
+
+// Kinds of faults that only these works know.
+const (
+	question  chaos.Kind = "question"   // a process connects anew to servers that cannot say at the moment whether they stand alone
+	flood     chaos.Kind = "burst"      // a client that holds something asks a distant server for very much
+	wallClock chaos.Kind = "wall clock" // the wall clocks of all machines are set
+)
+
+// draft is what is drawn of a fault. What the fields mean depends on the kind.
+type draft struct {
+	kind   string
+	at     time.Duration
+	lasts  time.Duration
+	client int
+	member int
+	other  int
+	dir    zktest.Direction
+	op     zktest.Op
+	action zktest.Action
+	err    zktest.Error
+	after  int
+	delay  time.Duration
+	dice   int
+}
+
+var (
+	clientFaults = []string{
+		"cut",
+		"silence",
+		"silence",
+		"delay",
+		"away",
+		"strike",
+		"strike",
+		"strike",
+		"strike",
+	}
+	memberFaults = []string{"stop", "pause"}
+	peerFaults   = []string{"part", "part", "oneway", "oneway", "reset", "lag", "peers", "leader", "wipe"}
+	meddling     = []string{"delete", "delete", "expire", "skew"}
+
+	struckOps = []zktest.Op{
+		"create2",
+		"create2",
+		"getChildren2",
+		"getData",
+		"delete",
+		"exists",
+		"ping",
+		"ping",
+		"ping",
+		"connect",
+		"multi",
+		"multi",
+		"setData",
+		"setWatches",
+		"addWatch",
+		"setWatches2",
+		"multiRead",
+		"sync",
+		"closeSession",
+		"create",
+		"createContainer",
+		"removeWatches",
+		"auth",
+		"sasl",
+	}
+	strikes = []zktest.Action{
+		zktest.DropRequest,
+		zktest.CutBefore,
+		zktest.LoseReply,
+		zktest.LoseReply,
+		zktest.Hold,
+		zktest.HoldReply,
+		zktest.HoldReply,
+		zktest.DelayReply,
+		zktest.DelayReply,
+		zktest.ReplyError,
+		zktest.HalfHandshake,
+	}
+	// What a server may answer without having done anything. It may say "expired" by mistake as long as it
+	// does not know that it is alone.
+	answers = []zktest.Error{
+		zktest.ErrThrottledOp,
+		zktest.ErrSessionMoved,
+		zktest.ErrRequestTimeout,
+		zktest.ErrSessionExpired,
+	}
+)
+
+// faults draws the schedule.
+func (p *plan) faults(r *rand.Rand) (faults []draft) {
+	kinds := slices.Clone(clientFaults)
+	for range 2 {
+		kinds = append(kinds, memberFaults...)
+	}
+	if p.Members > 1 {
+		kinds = append(kinds, peerFaults...)
+	}
+	if p.Meddling {
+		kinds = append(kinds, meddling...)
+		kinds = append(kinds, meddling...)
+	}
+	pace := pick(r, 1, 2, 4)
+	for at := time.Second; at < p.Trouble; at += below(r, time.Duration(pace)*2*time.Second) {
+		f := draft{
+			kind:   pick(r, kinds...),
+			at:     at,
+			client: r.IntN(p.Clients),
+			member: r.IntN(p.Members),
+			other:  r.IntN(p.Members),
+			dice:   r.IntN(1 << 20),
+		}
+		f.dir = pick(r, zktest.Both, zktest.FromClient, zktest.ToClient)
+		f.op, f.action, f.after = pick(r, struckOps...), pick(r, strikes...), r.IntN(3)
+		if f.err = pick(r, answers...); f.action == zktest.HalfHandshake {
+			f.op = zktest.OpConnect
+		}
+		f.delay = below(r, pick(r, 100*time.Millisecond, time.Second, 3*time.Second))
+		f.lasts = below(r, pick(r, time.Second, p.SessionTimeout, 2*p.SessionTimeout+p.bound()))
+		if f.kind == "away" { // long enough for a session to end
+			f.lasts *= 3
+			if f.dice%4 == 0 {
+				// For its client, but perhaps not yet for the servers, which had the last ping later; then late
+				// packets arrive.
+				f.lasts, f.dir = p.SessionTimeout*2/3+below(r, p.SessionTimeout/3+p.TickTime), zktest.Both
+			}
+		}
+		if f.kind == "strike" && f.action == zktest.ReplyError &&
+			(f.err == zktest.ErrSessionExpired || f.op == zktest.OpConnect) {
+			// Only a leader that has lost the others calls a living session expired, for as long as it takes
+			// it to notice that. So a server that has just opened a session, and is then asked to close the
+			// one before, never does.
+			f.lasts = min(f.lasts, p.bound())
+			if p.Members == 1 || f.op == zktest.OpConnect || f.op == zktest.OpCloseSession {
+				continue
+			}
+		}
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// clocks are faults of the machines on which the clients run, and of the answers that decide their rule.
+func (p *plan) clocks(r *rand.Rand) (faults []draft) {
+	for at := time.Second; at < p.Trouble; at += 5*time.Second + below(r, 40*time.Second) {
+		f := draft{
+			kind:   pick(r, "wallclock", "config", "config"),
+			at:     at,
+			lasts:  time.Second,
+			client: r.IntN(p.Clients),
+			dice:   r.IntN(8),
+			delay:  pick(r, 5*time.Second, time.Minute, 24*time.Hour),
+		}
+		f.err = pick(r, zktest.ErrThrottledOp, zktest.ErrRequestTimeout)
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// schedule makes the plan's faults of what was drawn. None lasts longer than the time of trouble.
+func (p *plan) schedule(drafts []draft) {
+	for _, d := range drafts {
+		f := p.fault(d)
+		if f.At+f.Lasts > p.Trouble {
+			f.Lasts = max(p.Trouble-f.At, 0)
+		}
+		p.Faults = append(p.Faults, f)
+	}
+}
+
+// fault is what chaos knows of a draft.
+func (p *plan) fault(d draft) chaos.Fault {
+	toTheEnd := p.Trouble - d.at
+	other := d.other
+	if other == d.member && p.Members > 1 {
+		other = (other + 1) % p.Members
+	}
+	// A client's visitor has a process of its own, beside the client's.
+	victim := d.client
+	if slices.Contains(p.Works, visits) && d.dice%3 > 0 {
+		victim += p.Clients
+	}
+	f := chaos.Fault{At: d.at, Lasts: d.lasts, Process: victim, Member: d.member, Delay: d.delay}
+	switch d.kind {
+	case "cut":
+		f.Kind = chaos.Cut
+	case "silence":
+		f.Kind, f.Dir = chaos.Stall, d.dir
+		if d.dice%2 > 0 { // else what was sent arrives late
+			f.Lasts = toTheEnd
+		}
+	case "delay":
+		f.Kind = chaos.Slow
+	case "away":
+		f.Kind, f.Dir = chaos.Ghosts, d.dir
+		if d.dice%2 > 0 {
+			f.Delay = toTheEnd
+		}
+	case "strike":
+		f.Kind, f.Op, f.Action, f.Err, f.After = chaos.Strike, d.op, d.action, d.err, d.after
+		if f.Times = 1 + d.dice%2; d.dice%8 == 7 {
+			f.Times = -1
+		}
+		f.All = d.dice>>4%3 > 0
+	case "stop":
+		f.Kind = chaos.StopMember
+	case "pause":
+		f.Kind = chaos.PauseMember
+	case "leader":
+		if f.Kind = chaos.StopLeader; d.dice%2 == 0 {
+			f.Kind = chaos.PauseLeader
+		}
+	case "part":
+		f.Kind, f.Other, f.After = chaos.Partition, other, d.after
+	case "oneway":
+		if f.Kind, f.Other = chaos.OneWay, other; d.dice%2 == 0 {
+			f.Kind = chaos.DeafLeader
+		}
+	case "reset":
+		f.Kind = chaos.Reset
+	case "lag":
+		f.Kind = chaos.Lag
+	case "peers":
+		f.Kind, f.Delay = chaos.PeerDelay, d.delay/10
+	case "wipe":
+		f.Kind = chaos.WipeMember
+	case "expire":
+		f.Kind = chaos.Expire
+	case "skew":
+		f.Kind, f.Delay = chaos.SkewServer, 20*d.delay
+	case "delete":
+		f.Kind = chaos.DeleteNode
+		if f.All = d.dice>>13%2 == 0; f.All {
+			f.After = d.dice % 2
+		} else {
+			f.After, f.Times = d.dice>>10%3, d.dice
+		}
+	case grows:
+		f.Kind, f.All = chaos.Grow, true
+	case shrinks:
+		f.Kind, f.All, f.Lasts = chaos.Shrink, true, toTheEnd
+	case "config":
+		f.Kind, f.Err, f.Times = question, d.err, 1+d.dice
+	case "burst":
+		f.Kind = flood
+	case "wallclock":
+		f.Kind = wallClock
+	}
+	return f
+}
+
+// custom are the faults that only these works know.
+func custom(s *stage) map[chaos.Kind]func(*chaos.World, chaos.Fault) func() {
+	return map[chaos.Kind]func(*chaos.World, chaos.Fault) func(){
+		question:  func(_ *chaos.World, f chaos.Fault) func() { return s.w.question(f) },
+		flood:     func(_ *chaos.World, f chaos.Fault) func() { return s.w.burst(f) },
+		wallClock: func(_ *chaos.World, f chaos.Fault) func() { s.w.setWallClock(f.Delay); return nil },
+	}
+}
+
+// question makes a client connect anew to servers that cannot tell it at the moment whether they stand alone.
+func (w *world) question(f chaos.Fault) (undo func()) {
+	client := f.Process % w.plan.Clients
+	id := w.session(client)
+	if id == 0 {
+		return nil
+	}
+	for _, m := range w.ens.Members() {
+		m.Inject(zktest.Fault{
+			Session:    id,
+			Op:         zktest.OpGetData,
+			PathPrefix: "/zookeeper/config",
+			Action:     zktest.ReplyError,
+			Err:        f.Err,
+			Times:      f.Times,
+		})
+	}
+	w.ens.Cut(id)
+	return func() {
+		for i, c := range w.present() {
+			if s := c.Safety(); w.plan.Members == 1 && s.Known && !s.Standalone {
+				w.violate(
+					"client %d takes a server that stands alone, and never said otherwise, for a member",
+					i,
+				)
+			}
+		}
+	}
+}
+
+// burst makes a client that holds something, if there is one, ask a distant server for very much. It must
+// cost neither the session nor a read.
+func (w *world) burst(f chaos.Fault) (undo func()) {
+	clients := w.present()
+	if len(clients) == 0 {
+		return nil
+	}
+	client := f.Process % len(clients)
+	for i := range clients {
+		if n := (client + i) % len(clients); clients[n].Safety().Holds > 0 {
+			client = n
+			break
+		}
+	}
+	c, id := clients[client], sessionOf(clients[client])
+	for _, m := range w.ens.Members() {
+		m.Delay(id, f.Delay)
+	}
+	for range burst {
+		c.GetData().InBackground().ForPath(background, root).Then(func(_ framework.DataResult, err error) {
+			if err != nil {
+				w.violate("client %d: a read among many, while nothing is wrong: %v", client, err)
+			}
+		})
+	}
+	return func() {
+		for _, m := range w.ens.Members() {
+			m.Delay(id, 0)
+		}
+		if now := w.session(client); now != id {
+			w.violate(
+				"client %d has lost its session %#x by nothing but many reads of its own, and has %#x",
+				client,
+				id,
+				now,
+			)
+		}
+	}
+}
+
+// setWallClock sets the wall clocks of the clients' machines, which must have no effect.
+func (w *world) setWallClock(d time.Duration) {
+	var before, after []time.Duration
+	for _, c := range w.present() {
+		before = append(before, c.Safety().Remaining)
+	}
+	mutant.SetWallClock(d)
+	for _, c := range w.present() {
+		after = append(after, c.Safety().Remaining)
+	}
+	if !slices.Equal(before, after) {
+		w.violate(
+			"wall clocks were set ahead by %v, and what is held is certain for %v instead of %v",
+			d,
+			after,
+			before,
+		)
+	}
+}
