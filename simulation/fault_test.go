@@ -16,6 +16,7 @@ const (
 	question  chaos.Kind = "question"   // a process connects anew to servers that cannot say at the moment whether they stand alone
 	flood     chaos.Kind = "burst"      // a client that holds something asks a distant server for very much
 	wallClock chaos.Kind = "wall clock" // the wall clocks of all machines are set
+	swarm     chaos.Kind = "swarm"      // a client asks for very much, whatever else happens
 )
 
 // draft is what is drawn of a fault. What the fields mean depends on the kind.
@@ -170,6 +171,43 @@ func (p *plan) clocks(r *rand.Rand) (faults []draft) {
 	return faults
 }
 
+// more adds to every other plan what happens to single processes, operators' changes, and a peer of Java's kind.
+// What shall be without faults stays so.
+func (p *plan) more(r *rand.Rand, faults []draft) []draft {
+	if r.IntN(2) > 0 {
+		return faults
+	}
+	kinds := []string{"pauseclient", "pauseclient", "swarm", "setback"}
+	if p.Members > 1 && p.Rule == "" {
+		kinds = append(kinds, "replace")
+		p.Tracks = r.IntN(2) == 0
+	}
+	if p.SessionTimeout >= 4*p.TickTime && p.Rule == "" && p.Before == "" && r.IntN(2) == 0 {
+		kinds = append(kinds, "shorten")
+		p.Shorter = true
+		p.keepUp(p.SessionTimeout / 2)
+	}
+	victims := p.Clients
+	if p.Java = len(p.javaWorks()) > 0 && r.IntN(2) == 0; p.Java {
+		kinds = append(kinds, "cut", "silence", "away")
+		victims++
+	}
+	for at := p.Calm + time.Second; at < p.Trouble; at += 3*time.Second + below(r, 20*time.Second) {
+		f := draft{
+			kind:   pick(r, kinds...),
+			at:     at,
+			client: r.IntN(victims),
+			member: r.IntN(p.Members),
+			dir:    pick(r, zktest.Both, zktest.FromClient, zktest.ToClient),
+			dice:   r.IntN(1 << 20),
+			delay:  pick(r, time.Second, time.Minute, 24*time.Hour),
+		}
+		f.lasts = below(r, pick(r, p.SessionTimeout, 2*p.SessionTimeout+p.bound()))
+		faults = append(faults, f)
+	}
+	return faults
+}
+
 // schedule makes the plan's faults of what was drawn. None lasts longer than the time of trouble.
 func (p *plan) schedule(drafts []draft) {
 	for _, d := range drafts {
@@ -189,8 +227,11 @@ func (p *plan) fault(d draft) chaos.Fault {
 		other = (other + 1) % p.Members
 	}
 	// A client's visitor has a process of its own, beside the client's.
-	victim := d.client
-	if slices.Contains(p.Works, visits) && d.dice%3 > 0 {
+	victim, visited := d.client, slices.Contains(p.Works, visits)
+	switch {
+	case d.client == p.Clients: // Java's
+		victim = p.javas()
+	case visited && d.dice%3 > 0:
 		victim += p.Clients
 	}
 	f := chaos.Fault{At: d.at, Lasts: d.lasts, Process: victim, Member: d.member, Delay: d.delay}
@@ -258,8 +299,26 @@ func (p *plan) fault(d draft) chaos.Fault {
 		f.Kind = flood
 	case "wallclock":
 		f.Kind = wallClock
+	case "setback":
+		f.Kind, f.Delay = wallClock, -d.delay
+	case "swarm":
+		f.Kind = swarm
+	case "pauseclient":
+		f.Kind = chaos.PauseProcess
+	case "replace":
+		f.Kind = chaos.ReplaceMember
+	case "shorten":
+		f.Kind, f.All = chaos.Shrink, d.dice%2 == 0
 	}
 	return f
+}
+
+// javas is the place of Java's peer among the processes.
+func (p *plan) javas() int {
+	if slices.Contains(p.Works, visits) {
+		return 2 * p.Clients
+	}
+	return p.Clients
 }
 
 // custom are the faults that only these works know.
@@ -267,6 +326,7 @@ func custom(s *stage) map[chaos.Kind]func(*chaos.World, chaos.Fault) func() {
 	return map[chaos.Kind]func(*chaos.World, chaos.Fault) func(){
 		question:  func(_ *chaos.World, f chaos.Fault) func() { return s.w.question(f) },
 		flood:     func(_ *chaos.World, f chaos.Fault) func() { return s.w.burst(f) },
+		swarm:     func(_ *chaos.World, f chaos.Fault) func() { s.w.swarm(f); return nil },
 		wallClock: func(_ *chaos.World, f chaos.Fault) func() { s.w.setWallClock(f.Delay); return nil },
 	}
 }
@@ -338,6 +398,22 @@ func (w *world) burst(f chaos.Fault) (undo func()) {
 				now,
 			)
 		}
+	}
+}
+
+// swarm makes a client ask for very much at once. Every request gets an answer, or an end.
+func (w *world) swarm(f chaos.Fault) {
+	clients := w.present()
+	if len(clients) == 0 {
+		return
+	}
+	c := clients[f.Process%len(clients)]
+	for range burst / 3 {
+		w.asked.Add(1)
+		c.GetData().
+			InBackground().
+			ForPath(background, root).
+			Then(func(framework.DataResult, error) { w.asked.Add(-1) })
 	}
 }
 

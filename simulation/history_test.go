@@ -76,6 +76,7 @@ func (l *ledger) begun(a *actor, g *grant) {
 
 // ended records the end of a recorded hold: it is released now, or was lost before.
 func (l *ledger) ended(a *actor, g *grant) {
+	g.claim.Returning()
 	if !g.recorded {
 		return
 	}

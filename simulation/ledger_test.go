@@ -23,7 +23,8 @@ type hold interface {
 // grant is a hold in the ledger.
 type grant struct {
 	hold
-	who     int      // the client
+	who     int // the client
+	claim   *chaos.Grant
 	owner   int      // rights of one owner do not exclude one another
 	path    string   // of its node
 	more    []string // and of further ones
@@ -50,28 +51,36 @@ func (g *grant) same(other *grant) bool {
 	return g.owner == other.owner && g.owner != 0 || g.path == other.path
 }
 
-// ledger checks one contended thing: its holders and the tokens.
+// ledger checks one contended thing: its holders, as a right of chaos's, and what they do under it.
 type ledger struct {
 	w        *world
 	name     string
-	limit    int  // leases; 0: the thing is exclusive, except among readers
-	tokens   bool // they mean something
+	right    *chaos.Right
+	exact    bool // the thing is exclusive, except among readers, and has tokens
 	recorded bool // holds go into the history: there is one at a time, with tokens that grow
 
-	mu     sync.Mutex
-	held   []*grant
-	token  int64    // largest exclusive
-	seen   int64    // largest of all
-	store  int64    // largest token that the fenced store has seen
-	acked  []string // guarded writes that were confirmed
-	grants int
-	last   string // path of the last that was granted
+	mu    sync.Mutex
+	held  []*grant
+	store int64    // largest token that the fenced store has seen
+	acked []string // guarded writes that were confirmed
 }
 
-func newLedger(w *world, name string) *ledger {
-	l := &ledger{w: w, name: name, tokens: true}
+func newLedger(w *world, name string) *ledger { return ledgerOf(w, name, 1) }
+
+// ledgerOf is that of something of which there is more than one.
+func ledgerOf(w *world, name string, leases int) *ledger {
+	l := &ledger{w: w, name: name, right: w.Shared(name, leases).ByClock(), exact: leases == 1}
 	w.must(w.ens.Member(0).Create(root+"/store-"+name, nil))
 	return l
+}
+
+// wants is an actor's wait for the thing.
+func (l *ledger) wants(ctx context.Context, a *actor, what string) (done func()) {
+	timed, waits := a.timed(ctx, what), l.right.Wants(a.p)
+	return func() {
+		waits()
+		timed()
+	}
 }
 
 // oneAtATime makes holds go into the history.
@@ -81,86 +90,38 @@ func (l *ledger) oneAtATime() *ledger {
 	return l
 }
 
-// granted records a hold, and reports a violation if it must not exist.
+// granted records a hold; the right reports a violation if it must not exist.
 func (l *ledger) granted(a *actor, g *grant) *grant {
 	w := l.w
-	at := l.living()
-	g.who = a.who
-	if g.session == 0 {
-		g.session = w.session(a.id)
+	g.who, g.session = a.who, w.witness.session(g.path)
+	claim := chaos.Claim{
+		Until:   g.Context(),
+		Shared:  g.shared,
+		Leases:  g.weight,
+		Session: g.session,
+		Nodes:   append([]string{g.path}, g.more...),
 	}
-	if g.weight == 0 {
-		g.weight = 1
+	if g.owner != 0 {
+		claim.Owner = fmt.Sprint(g.owner)
 	}
-	w.Logf("GRANTED %s to %v, remaining %v", l.name, g, g.Remaining())
+	if l.exact {
+		claim.Token = g.token
+	}
+	g.claim = l.right.Claimed(a.p, claim) // first of all: what others have at this instant counts
 	w.Count("grants", 1)
+	w.Logf("%s is granted to %v, remaining %v", l.name, g, g.Remaining())
 	l.silent(g)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.grants++
 	if !g.live() {
 		return g // it may be lost again already
 	}
 	l.begun(a, g)
-	mine, away := l.takenAway(g)
-	if away && !mine.Head && !g.shared && l.limit == 0 {
-		w.violate(
-			"%s: %v is granted, but its node was deleted while it stood in line, %v ago",
-			l.name,
-			g,
-			w.ago(mine.At),
-		)
-	}
-	sum := g.weight
-	kept := l.held[:0]
-	for _, other := range l.held {
-		now := other.live()
-		if now {
-			kept = append(kept, other)
-		}
-		if !now && !slices.Contains(at, other) || other.same(g) {
-			continue
-		}
-		if l.pardoned(other) || l.pardoned(g) {
-			continue
-		}
-		sum += other.weight // also of holds that lived only at the instant of the grant
-		if l.limit == 0 && !(g.shared && other.shared) {
-			w.violate("%s: %v is granted while %v is held, for %v more", l.name, g, other, other.Remaining())
-		}
-	}
-	l.held = append(kept, g)
-	if l.limit > 0 && sum > l.limit {
-		w.violate("%s: %d leases are held, with %v, of %d", l.name, sum, g, l.limit)
-	}
-	if !l.tokens || away {
-		return g
-	}
-	switch {
-	case g.token <= 0:
+	l.held = append(slices.DeleteFunc(l.held, func(other *grant) bool { return !other.live() }), g)
+	if _, away := l.takenAway(g); l.exact && !away && g.token <= 0 {
 		w.violate("%s: %v has no token", l.name, g)
-	case g.shared && g.token < l.token:
-		w.violate("%s: %v has a token behind the writer's before, %d", l.name, g, l.token)
-	case !g.shared && g.token <= l.seen && !(g.token == l.seen && g.path == l.last):
-		w.violate("%s: %v has a token that is not larger than the one before, %d", l.name, g, l.seen)
-	}
-	l.seen, l.last = max(l.seen, g.token), g.path
-	if !g.shared {
-		l.token = max(l.token, g.token)
 	}
 	return g
-}
-
-// living are the holds that live now.
-func (l *ledger) living() (at []*grant) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, other := range l.held {
-		if other.live() {
-			at = append(at, other)
-		}
-	}
-	return at
 }
 
 // silent reports holds that end by the clock without the context's Done being closed, before anybody asks for
@@ -169,7 +130,7 @@ func (l *ledger) silent(g *grant) {
 	l.mu.Lock()
 	others := slices.Clone(l.held)
 	l.mu.Unlock()
-	if l.limit > 0 {
+	if !l.exact {
 		return
 	}
 	time.Sleep(time.Nanosecond) // all that is due at this instant is done first
@@ -200,7 +161,8 @@ func (l *ledger) kept(a *actor, g *grant) {
 	if !errors.Is(cause, framework.ErrSessionLost) {
 		return
 	}
-	if errors.Is(cause, wire.ErrLapsed) && time.Now().Before(g.sure) && l.w.plan.Rule != shrinks {
+	if errors.Is(cause, wire.ErrLapsed) && time.Now().Before(g.sure) && l.w.plan.Rule != shrinks &&
+		!l.w.plan.Shorter {
 		l.w.violate(
 			"%s: %v is lost by its clock %v before the time for which it was certain",
 			l.name,
@@ -309,7 +271,7 @@ func (l *ledger) save(g *grant) {
 	case g.first.IsZero():
 		g.first = time.Now()
 	}
-	if !valid || g.shared || !l.tokens {
+	if !valid || g.shared || !l.exact {
 		return
 	}
 	if g.token < l.store && !l.pardoned(g) && l.once(g, "store") {
@@ -379,7 +341,7 @@ func (l *ledger) settle() {
 		if _, err := fmt.Sscan(string(data), &token, &shared); err != nil {
 			l.w.violate("%s: an entry is %q: %v", l.name, data, err)
 		}
-		if !l.tokens {
+		if !l.exact {
 			continue
 		}
 		if before := all; token < writers || !shared && token < before {

@@ -33,6 +33,9 @@ type scheme struct {
 	Calm     time.Duration // how long no faults happen at first, if the rule is to change; else 0
 	Rule     string        // how it changes, if it does: grows, shrinks
 	Before   string        // what else happens before the faults: busy, ghosts
+	Tracks   bool          // clients follow the servers' own list of members
+	Shorter  bool          // servers grant less for a while, in the middle of the faults
+	Java     bool          // a peer of Java's kind contends, too
 	Works    []string
 }
 
@@ -101,8 +104,11 @@ func newPlan(seed uint64, v variant) *plan {
 	drafts = p.turns(rand.New(rand.NewPCG(seed, 1<<41)), drafts)
 	drafts = p.bursts(rand.New(rand.NewPCG(seed, 1<<42)), drafts)
 	drafts = p.ghosts(rand.New(rand.NewPCG(seed, 1<<43)), drafts)
+	drafts = p.more(rand.New(rand.NewPCG(seed, 1<<44)), drafts)
 	if v.still {
-		p.Members, p.Pauses, drafts, p.Meddling = 1, chaos.Pauses{Election: p.Election}, nil, false
+		p.Members, p.Pauses, drafts, p.Meddling, p.Java = 1, chaos.Pauses{
+			Election: p.Election,
+		}, nil, false, false
 	}
 	if v.crowd {
 		p.Abreast, p.Pace = 3, time.Millisecond
@@ -279,6 +285,9 @@ func (p *plan) options(client int) []framework.Option {
 	}
 	if p.Before == busy {
 		opts = append(opts, framework.WithWindow(window))
+	}
+	if p.Tracks {
+		opts = append(opts, framework.WithEnsembleTracking())
 	}
 	if p.ReadOnly && client%2 == 0 {
 		opts = append(opts, framework.WithReadOnly())

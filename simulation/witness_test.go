@@ -21,7 +21,8 @@ type witness struct {
 	mu    sync.Mutex
 	terms map[string]context.Context // by their nodes
 	open  map[*holding]bool
-	last  map[string]mark // by what is held
+	ids   map[string]int64 // the sessions of all holds, by their nodes
+	last  map[string]mark  // by what is held
 }
 
 // holding is a hold between its hooks.
@@ -82,6 +83,7 @@ func newWitness(w *world) *witness {
 		w:     w,
 		terms: map[string]context.Context{},
 		open:  map[*holding]bool{},
+		ids:   map[string]int64{},
 		last:  map[string]mark{},
 	}
 }
@@ -175,7 +177,18 @@ func (n *witness) begins(s *holding) {
 		}
 		n.last[s.thing] = m
 	}
-	n.open[s] = true
+	n.open[s], n.ids[s.Path] = true, s.SessionID
+}
+
+// session is that of a hold, by its node.
+func (n *witness) session(node string) int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	id := n.ids[node]
+	if id == 0 {
+		n.w.violate("hooks: nobody was told of a hold on %s", node)
+	}
+	return id
 }
 
 // deletes reports the deletion of the node of a live hold: the hold must have ended before, since the next

@@ -33,7 +33,7 @@ func (k *latchWork) turn(ctx context.Context, a *actor) (err error) {
 	}
 	defer func() { a.w.must(latch.Close()) }()
 	for range 1 + a.r.IntN(2) {
-		done := a.timed(ctx, "Await")
+		done := k.l.wants(ctx, a, "Await")
 		term, err := latch.Await(ctx)
 		done()
 		if err != nil {

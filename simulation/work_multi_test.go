@@ -39,7 +39,7 @@ func (k *multiWork) turn(ctx context.Context, a *actor) error {
 		parts[i] = mutex.Of(locks[i])
 	}
 	if i := a.r.IntN(2 * len(locks)); i < len(locks) && !a.w.calm() { // one alone
-		done := a.timed(ctx, "Acquire")
+		done := k.ledgers[i].wants(ctx, a, "Acquire")
 		lock, err := locks[i].Acquire(ctx)
 		done()
 		if err != nil {
@@ -74,6 +74,7 @@ func (k *multiWork) turn(ctx context.Context, a *actor) error {
 	case <-both.Context().Done():
 	}
 	for i, g := range grants {
+		g.claim.Returning()
 		k.ledgers[i].noticed(g)
 		k.ledgers[i].save(g)
 		if a.r.IntN(3) == 0 {
@@ -113,7 +114,7 @@ func (k *revocationWork) turn(ctx context.Context, a *actor) error {
 			return err
 		}
 	}
-	done := a.timed(ctx, "Acquire")
+	done := k.l.wants(ctx, a, "Acquire")
 	lock, err := m.Acquire(ctx)
 	done()
 	if err != nil {

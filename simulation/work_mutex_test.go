@@ -25,7 +25,7 @@ func (k *mutexWork) turn(ctx context.Context, a *actor) error {
 	if a.r.IntN(5) == 0 && !a.w.calm() {
 		get = m.TryAcquire
 	}
-	done := a.timed(ctx, "Acquire")
+	done := k.l.wants(ctx, a, "Acquire")
 	lock, err := get(ctx)
 	done()
 	if err != nil {
@@ -46,7 +46,8 @@ func release(a *actor, l *ledger, g *grant, give func(context.Context) error) er
 	ctx, cancel := a.within(10 * time.Second)
 	defer cancel()
 	defer a.timed(ctx, "Release")()
-	a.w.Logf("RELEASE %s by %v", l.name, g)
+	a.w.Logf("%s is released by %v", l.name, g)
+	g.claim.Returning()
 	if err := give(ctx); err != nil {
 		a.expected(ctx, err)
 	}

@@ -45,7 +45,7 @@ func (k *rwlockWork) acquire(ctx context.Context, a *actor, side *rwlock.Side) (
 	if a.r.IntN(6) == 0 && !a.w.calm() {
 		get = side.TryAcquire
 	}
-	done := a.timed(ctx, "Acquire")
+	done := k.l.wants(ctx, a, "Acquire")
 	lock, err := get(ctx)
 	done()
 	if err != nil {

@@ -18,9 +18,7 @@ type semaphoreWork struct {
 }
 
 func newSemaphoreWork(w *world) workload {
-	l := newLedger(w, "semaphore")
-	l.limit, l.tokens = leases, false
-	return &semaphoreWork{l, root + "/semaphore"}
+	return &semaphoreWork{ledgerOf(w, "semaphore", leases), root + "/semaphore"}
 }
 
 func (k *semaphoreWork) turn(ctx context.Context, a *actor) error {
@@ -29,7 +27,7 @@ func (k *semaphoreWork) turn(ctx context.Context, a *actor) error {
 	if a.r.IntN(5) == 0 && !a.w.calm() {
 		get = s.TryAcquire
 	}
-	done := a.timed(ctx, "Acquire")
+	done := k.l.wants(ctx, a, "Acquire")
 	lease, err := get(ctx, 1+a.r.IntN(2))
 	done()
 	if err != nil {

@@ -1,7 +1,6 @@
 package simulation_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -94,15 +93,15 @@ func (k *visitsWork) contend(ctx context.Context, v *visitor) error {
 			ForPath(ctx, root+"/visitor-", nil)
 	}
 	began = time.Now()
-	done := a.timed(ctx, "Acquire")
+	done := k.l.wants(ctx, a, "Acquire")
 	lock, err := mutex.New(v.c, k.path, mutex.WithLossPolicy(a.w.plan.Loss)).Acquire(ctx)
 	done()
 	if err != nil {
 		return v.over(began, err)
 	}
-	id := cmp.Or(sessionOf(v.c), -1) // it may be another by now, or none
+	id := a.w.witness.session(lock.Path()) // it may be another by now
 	v.has(id)
-	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken(), session: id})
+	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken()})
 	k.l.use(a, g, one(lock.Guard))
 	if a.r.IntN(2) == 0 {
 		limited, cancel := a.within(10 * time.Second)

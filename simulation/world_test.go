@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -29,6 +30,7 @@ type world struct {
 	witness *witness
 	leave   chan struct{} // closed when the clients shall close
 	closed  sync.WaitGroup
+	asked   atomic.Int64 // by swarms, without an answer so far
 
 	mu        sync.Mutex
 	clients   []*framework.Client // nil until the process has made it
@@ -76,6 +78,10 @@ func (s *stage) play(cw *chaos.World) {
 				a.live()
 			})
 		}
+	}
+	if n := p.javas(); p.Java && (p.Replicas == 0 || n < p.Replicas) {
+		w.closed.Add(1)
+		w.Start("java", w.java)
 	}
 	w.Eventually("turns", func() error {
 		w.mu.Lock()
@@ -231,13 +237,19 @@ func (w *world) settle() {
 func (w *world) nothingLeft() {
 	time.Sleep(time.Second) // many removals at once wait for room on the connection
 	synctest.Wait()
+	if n := w.asked.Load(); n != 0 {
+		w.violate("swarm: %d reads have no answer", n)
+	}
 	for i, c := range w.present() {
 		if n := c.PendingCleanups(); n != 0 {
 			w.violate("client %d has %d clean-ups pending", i, n)
 		}
 	}
 	for i, m := range w.ens.Members() {
-		if left := m.Watches(); len(left) > 0 {
+		left := slices.DeleteFunc(m.Watches(), func(info zktest.WatchInfo) bool {
+			return w.plan.Tracks && info.Path == "/zookeeper/config" // which clients go on following
+		})
+		if len(left) > 0 {
 			w.violate("watches left at member %d: %v", i, left)
 		}
 	}

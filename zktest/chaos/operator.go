@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,9 +25,10 @@ type Removal struct {
 
 // operator does to servers what operators do, and remembers it.
 type operator struct {
-	w     *World
-	skews []time.Duration // of the members' clocks; used by the driver only
-	still []hangs         // of the members
+	w       *World
+	version int             // of the configuration, as it was changed last
+	skews   []time.Duration // of the members' clocks; used by the driver only
+	still   []hangs         // of the members
 
 	mu       sync.Mutex
 	sessions map[int64]Removal
@@ -218,9 +220,12 @@ func (o *operator) configure(is func(member int) bool) {
 	var config strings.Builder
 	for i, addr := range o.w.ens.Addrs() {
 		if is(i) {
-			fmt.Fprintf(&config, "server.%d=%s\n", i+1, addr)
+			host, _, _ := net.SplitHostPort(addr)
+			fmt.Fprintf(&config, "server.%d=%s:2888:3888:participant;%s\n", i+1, host, addr)
 		}
 	}
+	o.version++
+	fmt.Fprintf(&config, "version=%x", o.version)
 	_ = o.w.ens.Member(0).Set("/zookeeper/config", []byte(config.String())) // without a leader it stays
 }
 

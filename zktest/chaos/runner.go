@@ -29,7 +29,7 @@ var (
 
 // standstill is how long a run may take by the wall clock: one in which somebody tries again without a pause
 // never ends.
-var standstill = 2 * time.Minute
+var standstill = 3 * time.Minute
 
 // Result is what came of a run.
 type Result struct {
