@@ -13,16 +13,19 @@ type Kind string
 // Kinds of faults. Those of a process strike its network or itself, those of a member a server or the network
 // between servers.
 const (
-	Cut          Kind = "cut"           // a process's connections are closed
-	Silence      Kind = "silence"       // nothing arrives from a process, or at it, for a while
-	Away         Kind = "away"          // the same both ways, and for so long that its session may end
-	Slow         Kind = "slow"          // answers for a process come late
-	Stall        Kind = "stall"         // nothing arrives on a process's present connections for a while. New ones work: what was sent comes late
-	Ghosts       Kind = "ghosts"        // away, and what was sent before comes by Delay later than the process's return
+	Cut     Kind = "cut"     // a process's connections are closed
+	Silence Kind = "silence" // nothing arrives from a process, or at it, for a while
+	Away    Kind = "away"    // the same both ways, and for so long that its session may end
+	Slow    Kind = "slow"    // answers for a process come late
+	// Stall: nothing arrives on a process's present connections for a while. New ones work, and what was sent on
+	// the old ones arrives late.
+	Stall Kind = "stall"
+	// Ghosts: nor do new ones work, and what was sent arrives by Delay later than the process's return.
+	Ghosts       Kind = "ghosts"
 	Strike       Kind = "strike"        // requests of a process, or of all, or their answers, are lost, parked, refused
 	Kill         Kind = "kill"          // a process ends without a word, and starts again later
 	Restart      Kind = "restart"       // a process is asked to stop, and starts again
-	PauseProcess Kind = "pause process" // nothing leaves or reaches a process; then it goes on. Not in [Usual].
+	PauseProcess Kind = "pause process" // nothing leaves or reaches a process; then it goes on. Not in Usual
 	ClockStep    Kind = "clock step"    // a process's wall clock ([Process.Now]) is set
 	StopMember   Kind = "stop member"   // a server stops, and starts again
 	PauseMember  Kind = "pause member"  // a server hangs
@@ -34,22 +37,28 @@ const (
 	DeafLeader   Kind = "deaf leader" // nothing that a member sends arrives at whoever leads
 	Lag          Kind = "lag"         // a member shows old data
 	PeerDelay    Kind = "peer delay"
-	WipeMember   Kind = "wipe member" // a server loses its data, and gets it back from the others; for that all else is healed
+	// WipeMember: a server loses its data and gets it back from the others. All else that is wrong with servers is
+	// healed for that.
+	WipeMember Kind = "wipe member"
 )
 
 // Kinds of changes that operators make to servers, also by mistake. None is in [Usual].
 const (
-	Shrink        Kind = "shrink timeouts" // servers grant half the session timeout to those that connect; with All all must
-	Grow          Kind = "grow"            // servers that said that they stand alone say that they are an ensemble; with All all connect anew
-	ReplaceMember Kind = "replace member"  // a server leaves the configuration, and comes back without its data
-	SkewServer    Kind = "skew server"     // a server's clock jumps ahead by Delay, for good: sessions end early
-	Expire        Kind = "expire"          // somebody ends a process's session
-	DeleteNode    Kind = "delete node"     // somebody deletes ephemeral nodes, with All at the head of a line
+	// Shrink: servers grant half the session timeout to those that connect. With All all have to.
+	Shrink Kind = "shrink timeouts"
+	// Grow: servers that said that they stand alone say that they are an ensemble. With All all connect anew.
+	Grow Kind = "grow"
+	// ReplaceMember: a server leaves the configuration, and comes back without its data.
+	ReplaceMember Kind = "replace member"
+	SkewServer    Kind = "skew server" // a server's clock jumps ahead by Delay, for good: sessions end early
+	Expire        Kind = "expire"      // somebody ends a process's session
+	DeleteNode    Kind = "delete node" // somebody deletes ephemeral nodes, with All at the head of a line
 )
 
 // Usual are faults that a correct service survives without a fenced store. [PauseProcess] is not among them:
 // its victim may write what it had checked before. Nor are [SkewServer], [Expire] and [DeleteNode], which take
-// from clients what they rightly believe to have: see [World.Removed].
+// from clients what they rightly believe to have: see [World.Removed]. [Stall], [Ghosts], [DeafLeader],
+// [WipeMember], [ReplaceMember], [Shrink] and [Grow] are there to be added.
 func Usual() []Kind {
 	return []Kind{
 		Cut,
