@@ -60,8 +60,12 @@ func (w *world) java(p *chaos.Process) {
 }
 
 func (j *javaPeer) turn(name string) error {
-	ctx, cancel := context.WithTimeout(background, below(j.r, 2*j.w.plan.patience()))
+	ctx, cancel := context.WithCancel(background)
+	if j.r.IntN(4) == 0 {
+		ctx, cancel = context.WithTimeout(background, below(j.r, j.w.plan.patience()))
+	}
 	defer cancel()
+	defer j.whenAtRest(cancel)() // until then it waits
 	session, err := j.c.Session(ctx)
 	if err != nil {
 		return err
@@ -75,6 +79,21 @@ func (j *javaPeer) turn(name string) error {
 		return j.leases(ctx, session, work)
 	}
 	return fmt.Errorf("java does no %s", name)
+}
+
+// whenAtRest calls f when all others have had their last turn, unless it is stopped before.
+func (j *javaPeer) whenAtRest(f func()) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-j.w.rest:
+			f()
+		case <-j.p.Context().Done():
+			f()
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
 }
 
 // mutex is an InterProcessMutex.

@@ -125,4 +125,5 @@ var mutants = []struct {
 	{bug: "the wall clock counts", works: "mutex", within: 100},
 	{bug: "heartbeats wait their turn", works: "mutex", within: 500},
 	{bug: "shortcut after a reconnect", works: "mutex", within: 300, crowd: true},
+	{bug: "no way is given to parts", works: "semaphore", within: 300},
 }

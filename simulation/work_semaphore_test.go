@@ -11,7 +11,7 @@ func init() { kinds["semaphore"] = newSemaphoreWork }
 // leases is how many the semaphore has.
 const leases = 3
 
-// semaphoreWork: one or two leases of three.
+// semaphoreWork: one or two leases of three, or all.
 type semaphoreWork struct {
 	l    *ledger
 	path string
@@ -28,7 +28,11 @@ func (k *semaphoreWork) turn(ctx context.Context, a *actor) error {
 		get = s.TryAcquire
 	}
 	done := k.l.wants(ctx, a, "Acquire")
-	lease, err := get(ctx, 1+a.r.IntN(2))
+	most := 2
+	if a.w.plan.Java { // which holds a part while it waits for the next: whoever wants all must give way
+		most = leases
+	}
+	lease, err := get(ctx, 1+a.r.IntN(most))
 	done()
 	if err != nil {
 		return notTaken(err, semaphore.ErrNotAcquired)

@@ -28,6 +28,7 @@ type world struct {
 	ens     *zktest.Ensemble
 	works   []workload
 	witness *witness
+	rest    chan struct{} // closed when all contenders have had their last turn
 	leave   chan struct{} // closed when the clients shall close
 	closed  sync.WaitGroup
 	asked   atomic.Int64 // by swarms, without an answer so far
@@ -52,6 +53,7 @@ func (s *stage) play(cw *chaos.World) {
 		World:     cw,
 		plan:      p,
 		ens:       cw.Ensemble(),
+		rest:      make(chan struct{}),
 		leave:     make(chan struct{}),
 		clients:   make([]*framework.Client, p.Clients),
 		histories: map[string]*chaos.History{},
@@ -215,6 +217,7 @@ func sessionOf(c *framework.Client) int64 {
 
 // settle checks what must be true in the end, while the clients are connected and idle, and then closes them.
 func (w *world) settle() {
+	close(w.rest)
 	time.Sleep(
 		3*w.plan.SessionTimeout + w.plan.bound() + 30*time.Second,
 	) // sessions of the dead end, and clean-ups
