@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,19 +209,19 @@ func TestAScenariosOwnPlan(t *testing.T) {
 			var o own
 			require.NoError(w, json.Unmarshal(w.Plan().Own, &o))
 			assert.Equal(w, 1+int(w.Plan().Seed)%3, o.Workers)
-			running := 0
+			var running atomic.Int64
 			for range o.Workers {
 				w.Start("worker", func(p *chaos.Process) {
-					running++
+					running.Add(1)
 					w.Count("workers", 1)
 					<-p.Context().Done()
-					running--
+					running.Add(-1)
 				})
 			}
 			w.AtRest("at work", func() error {
 				time.Sleep(time.Second)
-				if running != o.Workers || mistake {
-					return fmt.Errorf("%d run", running)
+				if int(running.Load()) != o.Workers || mistake {
+					return fmt.Errorf("%d run", running.Load())
 				}
 				return nil
 			})
