@@ -26,14 +26,17 @@ type actor struct {
 	called time.Duration // since when it waits for its next grant
 }
 
-// live takes turns until the faults are over, and one more, which must not fail.
+// live takes turns until the faults are over, and one more, which must not fail. If its process ends before, the
+// next one has an actor in its place.
 func (a *actor) live() {
 	defer func() {
 		a.w.mu.Lock()
 		defer a.w.mu.Unlock()
-		a.w.active--
+		if !a.dead() {
+			a.w.active--
+		}
 	}()
-	for !a.w.calm() {
+	for !a.w.calm() && !a.dead() {
 		limit, across := a.w.plan.patience(), false
 		if a.r.IntN(4) == 0 {
 			limit = below(a.r, 2*time.Second)
@@ -45,7 +48,7 @@ func (a *actor) live() {
 		a.called = a.w.Elapsed()
 		err := a.work.turn(ctx, a)
 		cancel()
-		if err != nil && across && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if err != nil && across && !a.dead() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			a.w.violate(
 				"client %d: who waited at %s when the faults stopped waited on until the end of patience: %v",
 				a.id,
@@ -64,7 +67,7 @@ func (a *actor) live() {
 	ctx, cancel := context.WithTimeout(a.own(), a.w.plan.ending())
 	defer cancel()
 	var err error
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !a.dead() {
 		// The connection may still have to come back, and a right granted before may be lost in this turn.
 		a.called = a.w.Elapsed()
 		if err = a.work.turn(ctx, a); err == nil {
@@ -72,6 +75,9 @@ func (a *actor) live() {
 		}
 		a.expected(ctx, err)
 		time.Sleep(100 * time.Millisecond)
+	}
+	if a.dead() {
+		return
 	}
 	a.w.violate(
 		"client %d: no turn at %s within %v after the last fault: %v",
@@ -81,6 +87,9 @@ func (a *actor) live() {
 		err,
 	)
 }
+
+// dead says whether its process is asked to stop, or has ended.
+func (a *actor) dead() bool { return a.p.Context().Err() != nil }
 
 // own is a context that names the owner of a hold.
 func (a *actor) own() context.Context {
@@ -109,6 +118,7 @@ func (a *actor) expected(ctx context.Context, err error) {
 		errors.Is(err, framework.ErrReleased),
 		errors.Is(err, framework.ErrTimeoutTooShort),
 		errors.Is(err, errNotNow),
+		errors.Is(err, framework.ErrClosed) && a.dead(),
 		errors.Is(err, framework.ErrNotReadOnly) && a.w.plan.ReadOnly:
 	default:
 		a.w.violate("client %d, %s: an unexpected error: %v", a.id, a.name(), err)

@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -182,6 +183,9 @@ func (p *plan) more(r *rand.Rand, faults []draft) []draft {
 		kinds = append(kinds, "cut", "silence", "away")
 		victims++
 	}
+	if p.onlyRights() { // what else clients do is known only as long as they live
+		kinds = append(kinds, "kill", "kill", "restart")
+	}
 	for at := p.Calm + time.Second; at < p.Trouble; at += 3*time.Second + below(r, 20*time.Second) {
 		f := draft{
 			kind:   pick(r, kinds...),
@@ -198,6 +202,11 @@ func (p *plan) more(r *rand.Rand, faults []draft) []draft {
 	return faults
 }
 
+// onlyRights says whether the clients do nothing but contend.
+func (p *plan) onlyRights() bool {
+	return !slices.ContainsFunc(p.Works, func(work string) bool { return !crowded[work] })
+}
+
 // schedule makes the plan's faults of what was drawn. None lasts longer than the time of trouble.
 func (p *plan) schedule(drafts []draft) {
 	for _, d := range drafts {
@@ -207,6 +216,7 @@ func (p *plan) schedule(drafts []draft) {
 		}
 		p.Faults = append(p.Faults, f)
 	}
+	slices.SortStableFunc(p.Faults, func(a, b chaos.Fault) int { return cmp.Compare(a.At, b.At) })
 }
 
 // fault is what chaos knows of a draft.
@@ -277,7 +287,7 @@ func (p *plan) fault(d draft) chaos.Fault {
 		if f.All = d.dice>>13%2 == 0; f.All {
 			f.After = d.dice % 2
 		} else {
-			f.After, f.Times = d.dice>>10%3, d.dice
+			f.After, f.Times = d.dice>>10%3, d.dice%5040
 		}
 	case grows:
 		f.Kind, f.All = chaos.Grow, true
@@ -293,6 +303,10 @@ func (p *plan) fault(d draft) chaos.Fault {
 		f.Kind, f.Delay = wallClock, -d.delay
 	case "swarm":
 		f.Kind = swarm
+	case "kill":
+		f.Kind, f.Process = chaos.Kill, d.client%p.Clients
+	case "restart":
+		f.Kind, f.Process = chaos.Restart, d.client%p.Clients
 	case "pauseclient":
 		f.Kind = chaos.PauseProcess
 	case "replace":

@@ -227,7 +227,7 @@ func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp)
 	end := time.Now().Add(d)
 	quiet := a.r.IntN(2) == 0 // relies on the context alone
 	sharp := a.r.IntN(2) == 0 // asks the clock at the very instant at which it may end
-	for time.Now().Before(end) && !l.w.calm() {
+	for time.Now().Before(end) && !l.w.calm() && !a.dead() {
 		wait := min(below(a.r, 500*time.Millisecond), time.Until(end))
 		if left := g.Remaining(); left > 0 {
 			g.sure = time.Now().Add(left)

@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -187,10 +188,8 @@ func (p *plan) bursts(r *rand.Rand, faults []draft) []draft {
 	if p.Calm > 0 || p.Members == 1 || p.SessionTimeout >= 2*p.bound() || r.IntN(4) > 0 {
 		return faults
 	}
-	for _, work := range p.Works {
-		if !crowded[work] || work == "revocation" {
-			return faults
-		}
+	if !p.onlyRights() || slices.Contains(p.Works, "revocation") {
+		return faults
 	}
 	p.Before = busy
 	// A heartbeat has half the time between two, the way to the server included.

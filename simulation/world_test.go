@@ -35,6 +35,7 @@ type world struct {
 
 	mu        sync.Mutex
 	clients   []*framework.Client // nil until the process has made it
+	lives     []int               // how many processes a client has had
 	active    int                 // actors that have not had their last turn
 	histories map[string]*chaos.History
 }
@@ -56,6 +57,7 @@ func (s *stage) play(cw *chaos.World) {
 		rest:      make(chan struct{}),
 		leave:     make(chan struct{}),
 		clients:   make([]*framework.Client, p.Clients),
+		lives:     make([]int, p.Clients),
 		histories: map[string]*chaos.History{},
 	}
 	s.w = w
@@ -128,8 +130,10 @@ func (w *world) contenders() (n int) {
 	return n
 }
 
-// live is a client's process: its client, and its contenders at all works.
+// live is a client's process: its client, and its contenders at all works. When the process is to end, or is
+// killed, its client closes whatever they do at that moment.
 func (w *world) live(p *chaos.Process, i int) {
+	life := w.begins(i)
 	defer w.closed.Done()
 	c, err := framework.New(w.ConnectString(), append(w.options(i), framework.WithDialer(p.Dial))...)
 	if err != nil {
@@ -139,11 +143,18 @@ func (w *world) live(p *chaos.Process, i int) {
 	w.mu.Lock()
 	w.clients[i] = c
 	w.mu.Unlock()
+	closed := make(chan struct{})
+	stays := context.AfterFunc(p.Context(), func() {
+		defer close(closed)
+		ctx, cancel := context.WithTimeout(background, 2*w.plan.SessionTimeout)
+		defer cancel()
+		p.Logf("closes its client: %v", c.CloseContext(ctx))
+	})
 	var actors sync.WaitGroup
 	for k := range w.works {
 		for n := range w.abreast(k) {
-			a := w.actor(p, k, i, n)
-			a.c = c
+			a := w.actor(p, k, i, n+1_000*life)
+			a.c, a.who, a.turn = c, i+1000*n, 1_000_000*life // no turn has the number of one before
 			actors.Go(a.live)
 		}
 	}
@@ -152,6 +163,10 @@ func (w *world) live(p *chaos.Process, i int) {
 	case <-w.leave:
 	case <-p.Context().Done():
 	}
+	if !stays() {
+		<-closed
+		return
+	}
 	before := time.Now()
 	if err := c.Close(); err != nil {
 		w.violate("client %d does not close: %v", i, err)
@@ -159,6 +174,17 @@ func (w *world) live(p *chaos.Process, i int) {
 	if took := time.Since(before); took > time.Second+4*(w.plan.Lag+w.plan.PeerDelay) {
 		w.violate("client %d took %v to close", i, took)
 	}
+}
+
+// begins counts the processes that a client has had.
+func (w *world) begins(i int) (before int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if before = w.lives[i]; before > 0 {
+		w.closed.Add(1)
+	}
+	w.lives[i]++
+	return before
 }
 
 // actor is the nth contender of a client at a work.
