@@ -21,6 +21,9 @@ type javaPeer struct {
 	view *framework.Client // of the present session
 }
 
+// javaRoot is a node for its own writes.
+const javaRoot = root + "/java"
+
 // javaWorks are the works that it takes part in.
 func (p *plan) javaWorks() (names []string) {
 	for _, name := range []string{"mutex", "semaphore"} {
@@ -253,22 +256,27 @@ func (j *javaPeer) late() {
 	}
 }
 
-// leave deletes a node until it is gone for sure, also if the create's reply was lost, or its session is.
+// leave deletes a node until it is gone for sure, also if the create's reply was lost, or its session is. What a
+// list does not show that follows a write of the session's own is not there, and will not be.
 func (j *javaPeer) leave(dir string, mine func(string) bool) {
-	for gone := 0; gone < 2; gone++ {
-		names, err := j.view.GetChildren().ForPath(background, dir)
-		if over(err) {
+	for {
+		_, err := j.view.SetData().ForPath(background, javaRoot, nil)
+		var names []string
+		if err == nil {
+			names, err = j.view.GetChildren().ForPath(background, dir)
+		}
+		if err == nil {
+			i := slices.IndexFunc(names, mine)
+			if i < 0 {
+				return
+			}
+			err = j.view.Delete().Quietly().ForPath(background, zkpath.Join(dir, names[i]))
+		}
+		if over(err) || err == nil ||
+			errors.Is(err, framework.ErrNoNode) && !errors.Is(err, framework.ErrOutcomeUnknown) {
 			return
 		}
-		if i := slices.IndexFunc(names, mine); i >= 0 {
-			err, gone = j.view.Delete().Quietly().ForPath(background, zkpath.Join(dir, names[i])), 0
-		}
-		if err != nil && !errors.Is(err, framework.ErrNoNode) {
-			gone = -1
-		}
-		if gone < 1 {
-			time.Sleep(100 * time.Millisecond)
-		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

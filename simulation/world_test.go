@@ -84,6 +84,7 @@ func (s *stage) play(cw *chaos.World) {
 		}
 	}
 	if n := p.javas(); p.Java && (p.Replicas == 0 || n < p.Replicas) {
+		w.must(w.ens.Member(0).Create(javaRoot, nil))
 		w.closed.Add(1)
 		w.Start("java", w.java)
 	}
