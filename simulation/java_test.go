@@ -63,12 +63,13 @@ func (w *world) java(p *chaos.Process) {
 }
 
 func (j *javaPeer) turn(name string) error {
-	ctx, cancel := context.WithCancel(background)
+	limit := time.Hour // it gives up when the others have had their last turn
 	if j.r.IntN(4) == 0 {
-		ctx, cancel = context.WithTimeout(background, below(j.r, j.w.plan.patience()))
+		limit = below(j.r, j.w.plan.patience())
 	}
+	ctx, cancel := context.WithTimeout(background, limit)
 	defer cancel()
-	defer j.whenAtRest(cancel)() // until then it waits
+	defer j.whenAtRest(cancel)()
 	session, err := j.c.Session(ctx)
 	if err != nil {
 		return err
