@@ -1,7 +1,7 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
 export GOWORK := off
-.PHONY: help quickstart test test-short check race fuzz bench sim sim-mutants
+.PHONY: help quickstart test test-short check race fuzz bench bench-peers sim sim-mutants
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,3 +32,6 @@ sim-mutants: ## deliberate bugs, each of which the simulation must find; BUG=tex
 
 bench: ## every benchmark; BENCH=regexp selects, COUNT (1) repeats
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...
+
+bench-peers: ## this library beside Curator for Java, go-zookeeper's Lock and bare clients (half an hour); writes docs/measured.md
+	scripts/bench-peers

@@ -29,7 +29,6 @@ func (d delta) then(ev Event, known bool) delta {
 	return delta{old: d.old, new: ev.New, gone: d.gone || d.old != nil && ev.New == nil}
 }
 
-// void says that there is nothing to be heard.
 func (d delta) void() bool {
 	return d.err == nil && !d.gone && (d.old == nil && d.new == nil || same(d.old, d.new))
 }
@@ -83,7 +82,6 @@ func (d *deltas) add(ev Event) {
 	}
 }
 
-// forgetFailure forgets that the node at path cannot be read.
 func (d *deltas) forgetFailure(path string) {
 	n, known := d.nodes[path]
 	if !known || n.err == nil {

@@ -16,31 +16,29 @@
 // A cache goes on through every disconnect and expiry: there is nothing to do on a reconnect. It goes through
 // the states of the tree in their order, as the connected server has them, but may skip states that were
 // replaced before they could be read. When the writes stop, it becomes equal to the tree, as far as the
-// client may READ it: see below.
+// client may READ it.
 //
 // Once it has been in sync, it shows the tree as it was at one moment: a transaction is seen whole or not at
-// all. For that it keeps changes back until it has read all the changes that it has heard of, also those of a
-// reconnect. Until then it shows the earlier state, and is a little late. Two calls may show two moments; one
-// [Cache.All] or [Cache.Children] shows one.
+// all. For that it keeps changes back until it has read all those that it has heard of, also those of a
+// reconnect. Two calls may show two moments; one [Cache.All] or [Cache.Children] shows one.
 //
 // There are three exceptions. First, changes may come so fast that for a second there was no moment at which
 // all was known. Then they are shown as they are read, until there is such a moment: each node is in a state
 // that it had, below a parent that existed, but two nodes may be of different moments. With the persistent
-// watch this takes changes of ever new nodes, more than one per round trip to the server; with one-shot
-// watches changes of any nodes, since each is read by a request of its own. Second, the same holds for the
-// first load, and for a comparison after a reconnect that takes longer than a second. Third, the fields of a
-// Stat that describe a node's children are updated separately.
+// watch this takes changes of ever new nodes, more than one per round trip; with one-shot watches changes of
+// any nodes. Second, the same holds for the first load, and for a comparison after a reconnect that takes
+// longer than a second. Third, the fields of a Stat that describe a node's children are updated separately.
 //
-// Events lead from one such moment to the next, node by node: first deletions, children before their parents,
-// then creations and changes, parents before their children. So a subscriber that drops everything below a
-// deleted node ends up with the tree. A node is reported after its parent always, except below a parent that
-// cannot be read. A change of the connection is reported before the changes that it revealed.
+// Events lead from one such moment to the next: first deletions, children before their parents, then
+// creations and changes, parents before their children. So a subscriber that drops everything below a deleted
+// node ends up with the tree. A node is reported after its parent, unless that cannot be read. A change of
+// the connection is reported before the changes that it revealed.
 //
-// A node that was deleted and created again, also while there was no connection, is reported as deleted and
-// created: Stat.Czxid distinguishes nodes of the same path. A change of the data is reported when Stat.Mzxid
-// has changed, also if the bytes are the same. Changes of a node's list of children alone are not reported
-// for that node; its Stat follows within about a second, if the cache holds its children. Changes of the ACL
-// are not announced by ZooKeeper: Stat.Aversion is that of the last read.
+// A node that was deleted and created again, also while there was no connection, is reported as both:
+// Stat.Czxid distinguishes nodes of the same path. A change of the data is reported when Stat.Mzxid has
+// changed, also if the bytes are the same. Changes of a node's list of children are not reported for that
+// node; its Stat follows within about a second, if the cache holds its children. Changes of the ACL are not
+// announced by ZooKeeper: Stat.Aversion is that of the last read.
 //
 // # Nodes that may not be read
 //
@@ -49,23 +47,16 @@
 // again, it is read, listed and watched as if for the first time.
 //
 // Since ZooKeeper 3.8.4 and 3.9.2 (and in older versions with that fix, such as Debian's 3.8.0) a server
-// sends no events of a node that the client may not READ, and never an event for a change of rights. A cache
-// that had no reason to try such a node meanwhile does not know that it has missed something, and does not
-// ask. With the persistent watch
+// sends no events of a node that the client may not READ, and never one for a change of rights. A cache that
+// had no reason to try such a node meanwhile does not know that it has missed something. With the persistent
+// watch it goes on showing earlier data, and misses a new node, until that node's next change that the client
+// may READ; a deleted node stays until one is created in its place. A reconnect may reveal this earlier, if
+// the cache has anything to compare then.
 //
-//   - data set meanwhile are missed: the cache shows the earlier data until the node's next change that the
-//     client may READ;
-//   - a node created meanwhile, which the client may not READ from its creation on, is missing until its own
-//     next change, also when READ is granted;
-//   - a node deleted meanwhile stays in the cache until one is created in its place.
-//
-// A reconnect may reveal this earlier, if the cache has anything to compare then.
-//
-// With one-shot watches, and so with [NewNode], a watch whose event was not sent is used up. If the parent
-// may be read and belongs to the cache, its list still shows nodes that come and go. But of the node itself
-// nothing more is noticed, neither the missed change nor a later one, until there is a new connection: from
-// then on later changes are noticed. If it was the parent that might not be read, this holds for its list,
-// too.
+// With one-shot watches, and so with [NewNode], a watch whose event was not sent is used up. The parent's
+// list, if that may be read and belongs to the cache, still shows nodes that come and go. But of the node
+// itself, or of the list of a parent that might not be read, nothing more is noticed until there is a new
+// connection: from then on later changes are.
 //
 // A new session, or a new cache, finds all of it. So grant READ with the creation. If READ was revoked for a
 // while, make a new cache when it is granted again.
@@ -74,16 +65,14 @@
 //
 // On ZooKeeper 3.6 and later there is one persistent recursive watch. The tree is loaded by MultiRead, up to
 // 256 nodes to a request, and leaves are not listed: 100,000 nodes with little data take about 410 requests.
-// After that each node that was created or changed is read once, several in one request if they come
-// together. So is a node that was deleted, since it may exist again, and its parent is read with it. One such
-// request is in flight at a time, unless there are reads for several full ones; reads that come up meanwhile
-// share the next request.
+// After that each node that was created, changed or deleted (it may exist again) is read once, several in one
+// request if they come together, and the parent of a deleted one with it. One such request is in flight at a
+// time, unless there are reads for several full ones.
 //
 // After a reconnect in the same session one request finds out whether the server has executed any transaction
-// meanwhile, of any client. If not, nothing else is asked. If so every node is compared, since a server does
-// not tell persistent watches what they have missed: with as few requests as the load took, and nodes with 4
-// KiB of data or more by their Stat alone. In a new session everything is compared, too, and only differences
-// are reported.
+// meanwhile, of any client. If so every node is compared, since a server does not tell persistent watches
+// what they have missed: with as few requests as the load took, and nodes with 4 KiB of data or more by their
+// Stat alone. In a new session everything is compared, too. Only differences are reported.
 //
 // Older servers, and those that report wrong paths to recursive watches (some versions of ClickHouse Keeper
 // do), are recognised at run time. With them the cache uses one-shot watches: two per node, two reads per
@@ -101,14 +90,12 @@
 //
 // # Files
 //
-//	cache.go children.go node.go   the kinds of cache; typed.go decoded views; options.go
-//	events.go                      what is reported; subscription.go to which subscriber; delta.go merged
-//	engine.go                      the goroutine that owns it all: sessions, loading, time
-//	way.go                         what the two ways of watching have to say: persistent.go, oneshot.go
-//	reads.go                       what is to be read; multiread.go and requests.go in which requests
-//	replies.go                     what the answers change; stale.go Stats that are read again
-//	tree.go store.go               the nodes in memory, and who changes them; readers.go snapshot.go reading
-//	draft.go                       what is kept back; show.go until when
-//	failures.go                    what cannot be read; complaints.go its log lines; limit.go the data limit
-//	waiting.go                     waiting for sync; fifo.go a queue
+//	cache.go               the kinds of cache; typed.go decoded views; options.go
+//	events.go              what is reported; subscription.go to which subscriber; delta.go merged
+//	engine.go              the goroutine that owns it all: sessions, loading, time
+//	way.go                 what the two ways of watching have to say: persistent.go, oneshot.go
+//	reads.go requests.go   what is to be read, and in which requests; replies.go what the answers change
+//	tree.go store.go       the nodes in memory, and who changes them; readers.go reading; fifo.go a queue
+//	show.go                what is kept back, and until when; waiting.go waiting for sync
+//	failures.go            what cannot be read
 package cache

@@ -68,7 +68,6 @@ var unmade = func() *engine {
 	return e
 }()
 
-// made is e, or unmade if there is none.
 func (e *engine) made() *engine {
 	if e == nil {
 		return unmade
@@ -76,7 +75,6 @@ func (e *engine) made() *engine {
 	return e
 }
 
-// close ends the cache and waits for its goroutines.
 func (e *engine) close() {
 	e.cancel(ErrClosed)
 	e.wg.Wait()
@@ -222,7 +220,6 @@ func (e *engine) load() {
 	})
 }
 
-// pump sends what may be sent.
 func (e *engine) pump() {
 	if e.session != nil && !e.reads.halted && e.reads.pausedUntil.IsZero() {
 		e.way.pump()
@@ -283,7 +280,6 @@ func (e *engine) heard(state framework.StateChange, ok bool) {
 	}
 }
 
-// schedule sets the timer for what is due next.
 func (e *engine) schedule(timer *time.Timer) {
 	var next time.Time
 	for _, at := range []time.Time{
@@ -300,11 +296,13 @@ func (e *engine) schedule(timer *time.Timer) {
 	timer.Reset(time.Until(next))
 }
 
-// timeHasCome does what is due.
 func (e *engine) timeHasCome() {
 	now := time.Now()
 	if due(&e.stale.at, now) {
-		e.readStale()
+		for n := range e.stale.nodes {
+			e.look(n)
+		}
+		clear(e.stale.nodes)
 	}
 	if due(&e.retries.at, now) {
 		e.retry()

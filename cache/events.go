@@ -10,8 +10,7 @@ import (
 
 // Node is a node as a cache holds it.
 type Node struct {
-	// Path is the node's, relative to the namespace of the client.
-	Path string
+	Path string // the node's, relative to the namespace of the client
 	// Data is shared with the cache and with others: do not change it. Nil if there is none, and with
 	// [WithoutData].
 	Data []byte
@@ -27,10 +26,8 @@ type EventType int8
 const (
 	// Created says that there is a node at Path: New. There was none before, or it was reported as deleted.
 	Created EventType = iota + 1
-	// Changed says that the data of the node at Path was set: from Old to New.
-	Changed
-	// Deleted says that the node at Path, Old, is gone.
-	Deleted
+	Changed           // the data of the node at Path was set: from Old to New
+	Deleted           // the node at Path, Old, is gone
 	// Initialized says that all that was there has been reported. It comes once in a stream.
 	Initialized
 	// ConnectionChanged says that the state of the client's connection is State now. In every state the cache
@@ -58,15 +55,12 @@ func (t EventType) String() string {
 // Event is one event of a stream.
 type Event struct {
 	Type EventType
-	// Path is that of the node, for Created, Changed, Deleted and Failed.
-	Path string
+	Path string // that of the node, for Created, Changed, Deleted and Failed
 	// Old is the node before, for Changed and Deleted; New is the node now, for Created and Changed. Do not
 	// change what they point to.
 	Old, New *Node
-	// State is set for ConnectionChanged.
-	State framework.StateChange
-	// Err is set for Failed.
-	Err error
+	State    framework.StateChange // set for ConnectionChanged
+	Err      error                 // set for Failed
 }
 
 // String is printable: what is not, in names that others have chosen, is escaped.

@@ -10,13 +10,11 @@ import (
 // Nodes that cannot be read are tried again after retryFirst, then ever more slowly.
 const retryFirst, retryMost = time.Second, time.Minute
 
-// failure is why a node cannot be read or decoded.
 type failure struct {
 	err   error
 	again bool // it is tried again
 }
 
-// failedNode is a node with its failure.
 type failedNode struct {
 	path string
 	err  error
@@ -72,7 +70,6 @@ func (s *store) failing() []failedNode {
 	return all
 }
 
-// fail notes that a node cannot be read.
 func (e *engine) fail(n *node, err error, again bool) {
 	if old, known := e.store.failures[n]; !known || old.err.Error() != err.Error() {
 		e.complain(e.store.path(n), err)
@@ -83,7 +80,6 @@ func (e *engine) fail(n *node, err error, again bool) {
 	}
 }
 
-// recovered notes that a node can be read.
 func (e *engine) recovered(n *node) {
 	if _, was := e.store.failures[n]; was {
 		if e.store.recovered(n); len(e.store.failures) == 0 {
@@ -124,5 +120,34 @@ func (e *engine) retryIfRoomier() {
 	if e.store.bytes < e.retries.full {
 		e.retries.full, e.retries.roomier = 0, true
 		e.retrySoon()
+	}
+}
+
+const (
+	// complaintsMost is how many lines about nodes that cannot be read, or decoded, a cache logs within
+	// complaintsTime. Anyone who may write there could cause any number of them. Events and Failures tell of
+	// all.
+	complaintsMost = 16
+	complaintsTime = time.Minute
+)
+
+type complaints struct {
+	since time.Time // of the first
+	n     int
+}
+
+// complain logs that a node cannot be read, or once that no more of them are logged for a while.
+func (e *engine) complain(path string, err error) {
+	c := &e.retries.complaints
+	if now := time.Now(); c.n == 0 || now.Sub(c.since) >= complaintsTime {
+		*c = complaints{since: now}
+	}
+	if c.n++; c.n > complaintsMost {
+		return
+	}
+	e.log().Warn("cache: cannot read a node", "path", path, "err", err)
+	if c.n == complaintsMost {
+		e.log().Warn("cache: more nodes that cannot be read are not logged for a while; see Failures",
+			"path", e.cfg.root, "while", complaintsTime)
 	}
 }

@@ -17,7 +17,6 @@ type oneShotWay struct {
 	catchingUp bool               // the watches may be telling what they have missed
 }
 
-// target is what a one-shot watch watches: a node's children, or its data.
 type target struct {
 	n        *node
 	children bool
@@ -102,7 +101,6 @@ func (w *oneShotWay) pump() {
 	}
 }
 
-// read sends a read, with a watch unless there is one.
 func (w *oneShotWay) read(o op) {
 	at := target{o.n, o.kind == readList}
 	if w.shots[at] != nil {
@@ -124,7 +122,6 @@ func (w *oneShotWay) got(o op, s *shot, r *framework.ReadResult, watch *framewor
 	w.e.gotOne(o, r)
 }
 
-// keepWatch keeps the watch that a read has set.
 func (w *oneShotWay) keepWatch(s *shot, watch *framework.Watch) {
 	switch {
 	case watch == nil || s.fired: // none was asked for, or set; or it is used up

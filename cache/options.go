@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
@@ -27,7 +28,6 @@ type treeOption func(*config) error
 
 func (o treeOption) apply(c *config) error { return o(c) }
 
-// config is what a cache is made of.
 type config struct {
 	client     *framework.Client
 	root       string
@@ -43,7 +43,6 @@ type config struct {
 	buffer     int
 }
 
-// configure checks what a constructor was given.
 func configure[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (config, error) {
 	if err := client.Err(); errors.Is(err, framework.ErrNoClient) {
 		return cfg, fmt.Errorf("cache: %w: %w", framework.ErrInvalidOption, err)
@@ -55,7 +54,7 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 	cfg.client, cfg.root, cfg.buffer = client, root, defaultBuffer
 	for _, opt := range opts {
 		if any(opt) == nil {
-			return cfg, invalid("an option is nil; leave it out")
+			return cfg, fmt.Errorf("cache: %w: an option is nil; leave it out", framework.ErrInvalidOption)
 		}
 		if err := opt.apply(&cfg); err != nil {
 			return cfg, err
@@ -71,8 +70,15 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 	return cfg, nil
 }
 
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("cache: %w: %s", framework.ErrInvalidOption, fmt.Sprintf(format, args...))
+// checked is set if ok, and otherwise an error.
+func checked(ok bool, set func(*config), format string, args ...any) func(*config) error {
+	return func(c *config) error {
+		if !ok {
+			return fmt.Errorf("cache: %w: %s", framework.ErrInvalidOption, fmt.Sprintf(format, args...))
+		}
+		set(c)
+		return nil
+	}
 }
 
 const (
@@ -83,13 +89,8 @@ const (
 // WithBuffer is how many events wait for a subscriber before they are merged: see [Cache.Events]. Default
 // 1024. They are merged earlier when their paths and data come to more than 16 MiB.
 func WithBuffer(events int) Option {
-	return option(func(c *config) error {
-		if events < 1 {
-			return invalid("WithBuffer(%d): at least one event must be allowed to wait", events)
-		}
-		c.buffer = events
-		return nil
-	})
+	return option(checked(events >= 1, func(c *config) { c.buffer = events },
+		"WithBuffer(%d): at least one event must be allowed to wait", events))
 }
 
 // WithoutData keeps no data, only each node's Stat; a node costs less memory then, and the events have no
@@ -98,46 +99,33 @@ func WithoutData() Option { return option(func(c *config) error { c.noData = tru
 
 // WithDataLimit bounds the bytes of data that the cache holds, in sum over its nodes, as it holds them:
 // decoded. What waits for subscribers is not counted. A node for which there is no room is [Failed] with
-// [ErrDataLimit], and the cache goes on holding what it had for that node. It holds all the others. When
-// there is more room, because others were deleted or have less data, it tries that node again within a
-// minute.
+// [ErrDataLimit]: the cache goes on holding what it had for that node, and all the others, and tries that
+// node again within a minute when there is more room.
 //
-// Default: 256 MiB for a cache with [WithDecoder] or [WithCompressedData]. No limit for a cache that holds
-// data as they are stored, and so no more than the servers do.
+// Default: 256 MiB with [WithDecoder] or [WithCompressedData]. No limit for a cache that holds data as they
+// are stored, and so no more than the servers do.
 //
 // The number of nodes is not limited: anyone who may create nodes below the root makes the cache hold them.
 // See [WithFilter] and [WithMaxDepth].
 func WithDataLimit(bytes int) Option {
-	return option(func(c *config) error {
-		if bytes < 1 {
-			return invalid("WithDataLimit(%d): give a positive number of bytes, or WithoutData() to hold none", bytes)
-		}
-		c.dataLimit = bytes
-		return nil
-	})
+	return option(checked(bytes >= 1, func(c *config) { c.dataLimit = bytes },
+		"WithDataLimit(%d): give a positive number of bytes, or WithoutData() to hold none", bytes))
 }
 
 // WithDecoder has f turn the data that is stored in a node into what the cache holds as its Data: for
 // compressed or encrypted nodes. f runs on the cache's goroutine, for one node at a time; it must not block
 // and must not use the cache. It may keep or return data itself. When it fails, the node is [Failed], and the
-// cache goes on holding what it had for it. [WithDataLimit] bounds what f makes, in sum. Default: data as it
-// is.
+// cache goes on holding what it had for it. [WithDataLimit] bounds what f makes. Default: data as it is.
 func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
-	return option(func(c *config) error {
-		if f == nil {
-			return invalid("WithDecoder: the function is nil; leave the option out")
-		}
+	return option(checked(f != nil, func(c *config) {
 		c.decode = func(path string, data []byte, _ int) ([]byte, error) { return f(path, data) }
-		return nil
-	})
+	}, "WithDecoder: the function is nil; leave the option out"))
 }
 
 // WithCompressedData is a [WithDecoder] for data that was compressed as Curator does by default, by gzip: see
 // [framework.Gzip]. Empty data stay empty. A node that cannot be decompressed, or would be more than 8 MiB,
 // is [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge); one for which there is no room with
-// [ErrDataLimit].
-//
-// Without this option a cache holds data as they are stored, also for a client with
+// [ErrDataLimit]. Without this option a cache holds data as they are stored, also for a client with
 // framework.WithCompression. For another codec: WithDecoder(codec.Decompress).
 func WithCompressedData() Option {
 	return option(func(c *config) error { c.decode = gunzip; return nil })
@@ -149,22 +137,17 @@ func WithRootCreated() Option {
 	return option(func(c *config) error { c.createRoot = true; return nil })
 }
 
-// WithOneShotWatches uses one-shot watches although the server has better ones. They cost two watches and two
-// reads per node. After a reconnect in the same session only what has changed is read. This pays for few
-// nodes, or large ones, over a bad connection. Default: a persistent recursive watch if the server has it.
+// WithOneShotWatches uses one-shot watches although the server has better ones: two watches and two reads per
+// node, but after a reconnect in the same session only what has changed is read. This pays for few nodes, or
+// large ones, over a bad connection. Default: a persistent recursive watch if the server has it.
 func WithOneShotWatches() Option {
 	return option(func(c *config) error { c.oneShot = true; return nil })
 }
 
 // WithMaxDepth limits how deep the cache reaches: 0 is the root alone, 1 its children. Default: no limit.
 func WithMaxDepth(depth int) TreeOption {
-	return treeOption(func(c *config) error {
-		if depth < 0 {
-			return invalid("WithMaxDepth(%d): 0 is the root alone; leave the option out for no limit", depth)
-		}
-		c.maxDepth = depth
-		return nil
-	})
+	return treeOption(checked(depth >= 0, func(c *config) { c.maxDepth = depth },
+		"WithMaxDepth(%d): 0 is the root alone; leave the option out for no limit", depth))
 }
 
 // WithFilter leaves out the nodes for which accept says false, and all nodes below them. accept is asked for
@@ -172,24 +155,52 @@ func WithMaxDepth(depth int) TreeOption {
 // give the same answer for a path each time. Default: all nodes are in. Corresponds to acceptChild of
 // Curator's TreeCacheSelector.
 func WithFilter(accept func(path string) bool) TreeOption {
-	return treeOption(func(c *config) error {
-		if accept == nil {
-			return invalid("WithFilter: the function is nil; leave the option out")
-		}
-		c.accept = accept
-		return nil
-	})
+	return treeOption(checked(accept != nil, func(c *config) { c.accept = accept },
+		"WithFilter: the function is nil; leave the option out"))
 }
 
 // WithTraversal leaves out the children of the nodes for which traverse says false, but not those nodes.
 // traverse is bound by the rules of [WithFilter]. Default: no node is cut off from its children. Corresponds
 // to traverseChildren of Curator's TreeCacheSelector.
 func WithTraversal(traverse func(path string) bool) TreeOption {
-	return treeOption(func(c *config) error {
-		if traverse == nil {
-			return invalid("WithTraversal: the function is nil; leave the option out")
+	return treeOption(checked(traverse != nil, func(c *config) { c.traverse = traverse },
+		"WithTraversal: the function is nil; leave the option out"))
+}
+
+// ErrDataLimit says that there is no room for a node's data: see [WithDataLimit].
+var ErrDataLimit = errors.New("no room for the node's data: the cache holds as much as WithDataLimit allows")
+
+// unpackedLimit is how much one node may become with WithCompressedData.
+const unpackedLimit = 8 << 20
+
+// gunzip stops unpacking where there is no room for more.
+func gunzip(path string, data []byte, room int) ([]byte, error) {
+	if len(data) == 0 {
+		return data, nil
+	}
+	plain, err := framework.Gzip{Limit: max(1, min(room, unpackedLimit))}.Decompress(path, data)
+	if room < unpackedLimit && errors.Is(err, framework.ErrDecompressedTooLarge) {
+		// Without figures: an error that differs each time would be reported each time.
+		err = fmt.Errorf("%w: %w", ErrDataLimit, framework.ErrDecompressedTooLarge)
+	}
+	return plain, err
+}
+
+// decode turns what is stored in a node into what the cache holds, if there is room for it.
+func (e *engine) decode(n *node, data []byte) ([]byte, error) {
+	if e.cfg.noData {
+		return nil, nil
+	}
+	room := e.cfg.dataLimit - e.store.bytes + len(n.data())
+	if e.cfg.decode != nil {
+		decoded, err := e.cfg.decode(e.store.path(n), data, room)
+		if err != nil {
+			return nil, fmt.Errorf("decode: %w", plain.Error(err))
 		}
-		c.traverse = traverse
-		return nil
-	})
+		data = decoded
+	}
+	if len(data) > room {
+		return nil, fmt.Errorf("%w: %d bytes", ErrDataLimit, len(data))
+	}
+	return data, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// persistentWay watches with one persistent recursive watch, and reads by MultiRead (multiread.go). The
+// persistentWay watches with one persistent recursive watch, and reads by MultiRead (requests.go). The
 // server does not say what this watch has missed, so after a reconnect the cache asks whether anything has
 // happened.
 type persistentWay struct {
@@ -143,7 +143,6 @@ func (w *persistentWay) hear(ev framework.Event) {
 	}
 }
 
-// notice takes an event.
 func (w *persistentWay) notice(ev framework.Event) {
 	switch ev.Type {
 	case framework.EventReset:

@@ -27,7 +27,6 @@ func (e *engine) got(o op, r *framework.ReadResult) (anew int) {
 	return anew
 }
 
-// gotNode takes the answer to a read of data or Stat.
 func (e *engine) gotNode(o op, r *framework.ReadResult) (anew int) {
 	n, stat, err := o.n, &r.Stat, r.Err
 	old := n.flags&again != 0 // the answer may be from before what was heard since
@@ -81,13 +80,11 @@ func (e *engine) parentUncertain(n *node) bool {
 	return true
 }
 
-// knows says whether the cache holds this state of the node's data.
 func (e *engine) knows(n *node, stat *framework.Stat) bool {
 	old := n.stat()
 	return n.live && sameNode(old, *stat) && sameData(old, *stat)
 }
 
-// present takes over a node that is there.
 func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 	if n.live && !sameNode(n.stat(), *stat) {
 		// Another node of that name. What was below the old one was gone before it; what is below the new one
@@ -136,7 +133,6 @@ func (e *engine) unreadable(n *node, err error) {
 	e.fail(n, err, true)
 }
 
-// absent takes a node away that is not there.
 func (e *engine) absent(n *node) {
 	if n != e.store.top {
 		parent := n.up
@@ -177,7 +173,6 @@ func (e *engine) createRoot() {
 	})
 }
 
-// gotList takes the answer to a listing.
 func (e *engine) gotList(n *node, names []string, err error) {
 	old := n.flags&listAgain != 0 // the answer may be from before what was heard since
 	n.flags &^= listFlying | listAgain

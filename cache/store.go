@@ -70,7 +70,6 @@ func (s *store) find(path string) *node {
 	return n
 }
 
-// path returns a node's path.
 func (s *store) path(n *node) string {
 	if n.up == nil {
 		return s.root
@@ -98,7 +97,6 @@ func (s *store) path(n *node) string {
 // seen says whether readers see the node.
 func (s *store) seen(n *node) bool { return n.live && !(s.hideRoot && n.up == nil) }
 
-// view makes what readers get.
 func (s *store) view(n *node) *Node {
 	return &Node{Path: s.path(n), Data: n.data(), Stat: n.stat()}
 }
@@ -255,7 +253,6 @@ func (s *store) tell(ev Event) {
 	}
 }
 
-// connected reports a change of the connection.
 func (s *store) connected(state framework.StateChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,7 +270,6 @@ func (s *store) loaded() {
 	}
 }
 
-// failed reports a node that cannot be read.
 func (s *store) failed(n *node, f failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +279,6 @@ func (s *store) failed(n *node, f failure) {
 	}
 }
 
-// recovered notes that a node can be read.
 func (s *store) recovered(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +293,6 @@ func (s *store) forgetFailure(path string) {
 	}
 }
 
-// end ends every subscription.
 func (s *store) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,7 +92,6 @@ func (s *subscription) end(err error) {
 	s.wake()
 }
 
-// next returns the next event if there is one.
 func (s *subscription) next() (ev Event, ok bool, over error) {
 	for {
 		if over := s.ended(); over != nil {
@@ -137,7 +136,6 @@ func (s *subscription) pop() (ev Event, ok bool, rest *deltas) {
 	return ev, false, rest
 }
 
-// events is [Cache.Events].
 func (e *engine) events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if ctx == nil {

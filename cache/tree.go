@@ -24,7 +24,6 @@ type node struct {
 	live         bool
 }
 
-// edit is what a Stat tells of changes.
 type edit struct {
 	mzxid, mtime      int64
 	version, aversion int32
@@ -40,7 +39,6 @@ type family struct {
 // longName leads a name that is longer than a byte can tell; four bytes with its length follow.
 const longName = 255
 
-// pack makes a node's text.
 func pack(name string, data []byte) string {
 	var b strings.Builder
 	b.Grow(1 + len(name) + len(data))
@@ -70,7 +68,6 @@ func (n *node) name() string {
 	return name
 }
 
-// data returns the node's data without a copy, nil for none.
 func (n *node) data() []byte {
 	_, data := n.split()
 	if data == "" {
@@ -125,7 +122,6 @@ func (n *node) offspring() []*node {
 	return n.family.kids
 }
 
-// setKids takes a sorted list.
 func (n *node) setKids(kids []*node) {
 	if len(kids) == 0 {
 		kids = nil

@@ -32,8 +32,7 @@ type Typed[T any] struct {
 type Entry[T any] struct {
 	Node
 	Value T
-	// Err says why the data could not be decoded; then Value is the zero value.
-	Err error
+	Err   error // why the data could not be decoded; then Value is the zero value
 }
 
 // TypedEvent is an event with its nodes decoded.

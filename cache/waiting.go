@@ -53,7 +53,6 @@ func (s *syncState) end(err error) {
 	s.changed.Fire()
 }
 
-// waitSynced is [Cache.WaitSynced].
 func (e *engine) waitSynced(ctx context.Context) error {
 	if ctx == nil {
 		return framework.ErrNilContext

@@ -92,8 +92,13 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	for _, opt := range opts {
 		opt(&c)
 	}
-	b := newBackOff(policy)
-	own := carried(ctx, b)
+	var b backoff.BackOff
+	switch policy.(type) {
+	case nil, ExponentialBackoff, BoundedExponentialBackoff, RetryNTimes, RetryOneTime, RetryForever:
+		// Their waits do not depend on when the operation began: one that does not fail needs no backoff.
+	default:
+		b = newBackOff(policy)
+	}
 
 	var last error
 	for final := false; ctx.Err() == nil; {
@@ -114,6 +119,13 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 		}
 		if ctx.Err() != nil {
 			break
+		}
+		if b == nil {
+			b = newBackOff(policy)
+		}
+		own := ctx
+		if carrier, ok := b.(backoff.BackOffContext); ok { // made by backoff.WithContext: it has one of its own
+			own = carrier.Context()
 		}
 		wait := b.NextBackOff()
 		switch {
@@ -146,15 +158,6 @@ func newBackOff(policy Policy) backoff.BackOff {
 		}
 	}
 	return &backoff.StopBackOff{}
-}
-
-// carried returns the context that a backoff made by backoff.WithContext has of its own, and ctx for any
-// other.
-func carried(ctx context.Context, b backoff.BackOff) context.Context {
-	if carrier, ok := b.(backoff.BackOffContext); ok {
-		return carrier.Context()
-	}
-	return ctx
 }
 
 // sleep waits, and returns the one of the two contexts that ended it, or whether it was interrupted.

@@ -6,13 +6,16 @@
 // it.
 //
 // All times are [time.Duration]. The number of attempts is one more than the number of retries. The zero
-// value of every policy is usable; its fields say what it means.
+// value of every policy is usable; its fields say what it means, and a negative value is as 0.
 package retry
 
 import (
+	"math"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/go-curator/curator/internal/chance"
 )
 
 // Policy decides how often and after which waits an operation is repeated. A nil Policy means: never.
@@ -48,10 +51,8 @@ const defaultSleep = time.Second
 
 // RetryNTimes repeats up to Retries times, waiting Sleep before each. Corresponds to Curator's RetryNTimes.
 type RetryNTimes struct {
-	// Retries is the number of attempts after the first. Default 0, and negative: none.
-	Retries int
-	// Sleep is the wait before each retry. Default 0, and negative: at once.
-	Sleep time.Duration
+	Retries int           // the number of attempts after the first; default 0: none
+	Sleep   time.Duration // the wait before each retry; default 0: at once
 }
 
 // NewBackOff implements [Policy].
@@ -61,8 +62,7 @@ func (p RetryNTimes) NewBackOff() backoff.BackOff {
 
 // RetryOneTime repeats once, after Sleep. Corresponds to Curator's RetryOneTime.
 type RetryOneTime struct {
-	// Sleep is the wait before the retry. Default 0, and negative: at once.
-	Sleep time.Duration
+	Sleep time.Duration // the wait before the retry; default 0: at once
 }
 
 // NewBackOff implements [Policy].
@@ -73,9 +73,7 @@ func (p RetryOneTime) NewBackOff() backoff.BackOff {
 // RetryForever repeats without end, waiting Sleep before each retry: only the context ends it. Corresponds to
 // Curator's RetryForever, which refuses a sleep of 0.
 type RetryForever struct {
-	// Sleep is the wait before each retry. Default 0, and negative: one second, since the loop would
-	// otherwise spin.
-	Sleep time.Duration
+	Sleep time.Duration // the wait before each retry; default 0: one second, since the loop would spin
 }
 
 // NewBackOff implements [Policy].
@@ -95,10 +93,9 @@ func (p RetryForever) NewBackOff() backoff.BackOff {
 // 300, 600, 900, 1000 ms and returns.
 type RetryUntilElapsed struct {
 	// MaxElapsed is the time after which no retry starts, counted from the operation's beginning and
-	// including the time that its attempts take. Default 0, and negative: no retry.
+	// including the time that its attempts take. Default 0: no retry.
 	MaxElapsed time.Duration
-	// Sleep is the wait before each retry. Default 0, and negative: one second.
-	Sleep time.Duration
+	Sleep      time.Duration // the wait before each retry; default 0: one second
 }
 
 // NewBackOff implements [Policy].
@@ -139,4 +136,58 @@ func (b *counted) NextBackOff() time.Duration {
 	}
 	b.n++
 	return b.wait(b.n - 1)
+}
+
+const (
+	// MaxRetries is the most that the exponential policies repeat: a larger number is taken as this one, as
+	// in Curator.
+	MaxRetries = 29
+
+	// maxSleep is Curator's default cap: the largest 32-bit number of milliseconds, nearly 25 days.
+	maxSleep = math.MaxInt32 * time.Millisecond
+)
+
+// ExponentialBackoff waits longer before each retry, at random, so that clients which failed together do not
+// come back together. Before retry n, counted from 0, it waits
+//
+//	Base × max(1, a random whole number from 0 up to but excluding 2^(n+1))
+//
+// and never longer than Max. Corresponds to Curator's ExponentialBackoffRetry, and there the arithmetic
+// overflows to negative waits from about the 20th retry on; here it stops at Max.
+type ExponentialBackoff struct {
+	Base time.Duration // the unit of the waits, and the shortest one; default 0: every retry is made at once
+	Max  time.Duration // the longest wait; default 0: 2147483647 ms, as in Curator
+	// Retries is the number of attempts after the first, [MaxRetries] at most. Default 0: none.
+	Retries int
+}
+
+// NewBackOff implements [Policy].
+func (p ExponentialBackoff) NewBackOff() backoff.BackOff { return p.newBackOff(chance.N[int64]) }
+
+// newBackOff takes the source of random numbers: uniform in [0, n).
+func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackOff {
+	base, limit := max(p.Base, 0), p.Max
+	if limit <= 0 {
+		limit = maxSleep
+	}
+	return &counted{
+		retries: min(p.Retries, MaxRetries),
+		wait: func(n int) time.Duration {
+			times := time.Duration(max(1, random(1<<(n+1))))
+			if base > limit/times { // base × times would be more than the limit, perhaps more than an int64 holds
+				return limit
+			}
+			return base * times
+		},
+	}
+}
+
+// BoundedExponentialBackoff is [ExponentialBackoff] under Curator's second name, for ported code: the same
+// fields, waits, min(Max, …), and limits. But Curator takes a Max of 0 literally and does not wait at all.
+// Corresponds to Curator's BoundedExponentialBackoffRetry.
+type BoundedExponentialBackoff ExponentialBackoff
+
+// NewBackOff implements [Policy].
+func (p BoundedExponentialBackoff) NewBackOff() backoff.BackOff {
+	return ExponentialBackoff(p).NewBackOff()
 }

@@ -74,8 +74,8 @@ func ipPrefix(s string) (netip.Prefix, bool) {
 func (s *Server) idValid(scheme, id string) bool {
 	switch scheme {
 	case "digest":
-		parts := strings.Split(strings.TrimRight(id, ":"), ":") // like Java's split, which drops empty parts at the end
-		return len(parts) == 2
+		// Like Java's split, which drops empty parts at the end.
+		return strings.Count(strings.TrimRight(id, ":"), ":") == 1
 	case "sasl":
 		return len(s.cfg.SASLUsers) > 0 // else the server has no such provider
 	case "ip":
@@ -87,7 +87,13 @@ func (s *Server) idValid(scheme, id string) bool {
 
 // knows says whether the server can judge ids of the scheme.
 func (s *Server) knows(scheme string) bool {
-	return scheme == "world" || scheme == "digest" || scheme == "ip" || scheme == "sasl" && len(s.cfg.SASLUsers) > 0
+	switch scheme {
+	case "world", "digest", "ip":
+		return true
+	case "sasl":
+		return len(s.cfg.SASLUsers) > 0
+	}
+	return false
 }
 
 // fixACL validates a request's ACL and replaces "auth" by the identities that the requester has proved.
@@ -134,9 +140,9 @@ func digestID(credentials []byte) string {
 
 // authenticate serves auth (100), which is answered before the request pipeline: it does not touch the
 // session.
-func (s *Server) authenticate(c *conn, xid int32, d *jute.Decoder) {
+func (s *Server) authenticate(c *conn, xid int32, d *jute.Coder) {
 	var p jute.AuthPacket
-	p.Decode(d)
+	p.Fields(d)
 	if d.Err() != nil {
 		c.end(false)
 		return
@@ -154,7 +160,10 @@ func (s *Server) authenticate(c *conn, xid int32, d *jute.Decoder) {
 	default:
 		result = ErrAuthFailed
 	}
-	s.trace.add(traceEntry{kind: traceReply, conn: c.id, session: c.sessionID, xid: xid, op: jute.OpAuth, path: p.Scheme, err: result})
+	s.trace.add(traceEntry{
+		kind: traceReply, conn: c.id, session: c.sessionID,
+		xid: xid, op: jute.OpAuth, path: p.Scheme, err: result,
+	})
 	c.send(jute.Frame(&jute.ReplyHeader{Xid: xid, Err: int32(result)}))
 	if result != ok {
 		c.end(true)

@@ -23,7 +23,9 @@ func TestEphemeralsDieInTheOrderOfAHashSet(t *testing.T) {
 	assert.Equal(t, []string{"/h/x.y", "/h/b", "/h/c", "/h/a"}, own.Children)
 	watcher.call(jute.OpAddWatch, &jute.PathIntRequest{Path: "/h", Value: jute.WatchPersistentRecursive})
 	owner.call(jute.OpCloseSession)
-	assert.Equal(t, []string{"NodeDeleted /h/x.y", "NodeDeleted /h/b", "NodeDeleted /h/c", "NodeDeleted /h/a"}, watcher.heard())
+	assert.Equal(t, []string{
+		"NodeDeleted /h/x.y", "NodeDeleted /h/b", "NodeDeleted /h/c", "NodeDeleted /h/a",
+	}, watcher.heard())
 }
 
 func TestIdentitiesAreInTheOrderOfAHashSet(t *testing.T) {
@@ -41,18 +43,22 @@ func TestIdentitiesAreInTheOrderOfAHashSet(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"super", "u"}, users)
-	c.call(jute.OpCreate, &jute.CreateRequest{Path: "/mine", ACL: []jute.ACL{{Perms: jute.PermAll, Scheme: "auth"}}})
+	mine := []jute.ACL{{Perms: jute.PermAll, Scheme: "auth"}}
+	c.call(jute.OpCreate, &jute.CreateRequest{Path: "/mine", ACL: mine})
 	var acl jute.GetACLResponse
 	c.call(jute.OpGetACL, &jute.PathRequest{Path: "/mine"}).into(t, &acl)
-	assert.Equal(t, []jute.ACL{{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("super:secret"))}, {Perms: jute.PermAll, Scheme: "digest",
-		ID: digestID([]byte("u:p"))}}, acl.ACL)
+	assert.Equal(t, []jute.ACL{
+		{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("super:secret"))},
+		{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))},
+	}, acl.ACL)
 }
 
 // 3.6 to 3.8 look for a watch on the parents, too, and fail on a path that has none.
 func TestCheckWatchesWithoutASlash(t *testing.T) {
 	for profile, want := range map[Profile]Error{V35: ErrNoWatcher, V38: ErrMarshalling, V39: ErrNoWatcher} {
 		c := newRaw(t, RunT(t, Config{Profile: profile}), 10*time.Second)
-		assert.Equal(t, want, c.code(jute.OpCheckWatches, &jute.PathIntRequest{Path: "h", Value: jute.WatcherAny}), profile)
+		req := &jute.PathIntRequest{Path: "h", Value: jute.WatcherAny}
+		assert.Equal(t, want, c.code(jute.OpCheckWatches, req), profile)
 	}
 }
 

@@ -88,7 +88,9 @@ func (b *bond) drop(tell bool) {
 	}
 	b.leader.crew = crew
 	if tell {
-		b.leader.e.post(b.leader, b.follower, func() { b.quit("its leader has closed the connection", false) })
+		b.leader.e.post(b.leader, b.follower, func() {
+			b.quit("its leader has closed the connection", false)
+		})
 	}
 }
 
@@ -109,7 +111,8 @@ func (b *bond) quit(why string, tell bool) {
 
 // sound says whether pings can pass.
 func (b *bond) sound() bool {
-	return b.up && b.down && b.leader.e.connected(b.leader, b.follower) && !b.leader.s.paused && !b.follower.s.paused
+	paused := b.leader.s.paused || b.follower.s.paused
+	return b.up && b.down && !paused && b.leader.e.connected(b.leader, b.follower)
 }
 
 // ping asks a follower which sessions it has heard of.

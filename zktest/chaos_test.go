@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Clients work during faults; afterwards all are served again, and the state is sound.
+// Clients work during faults. Afterwards all are served again, and the state is sound.
 func TestChaos(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -61,7 +61,8 @@ func chaos(t *testing.T, r *rand.Rand) {
 			time.Sleep(time.Duration(r.IntN(8000)) * time.Millisecond)
 			s.Resume()
 		case 7:
-			i := s.Inject(Fault{Session: victim, Action: Action(1 + r.IntN(int(DelayReply))), Delay: time.Second, After: r.IntN(5)})
+			action := Action(1 + r.IntN(int(DelayReply)))
+			i := s.Inject(Fault{Session: victim, Action: action, Delay: time.Second, After: r.IntN(5)})
 			time.Sleep(time.Second)
 			i.Release()
 			i.Remove()
@@ -107,7 +108,8 @@ func (w *worker) work() {
 		w.ask(jute.OpGetData, watch(created.Path))
 	}
 	list, good := w.ask(jute.OpGetChildren, watch("/c"))
-	if kids := (jute.ChildrenResponse{}); good && jute.Unmarshal(list.body, &kids) == nil && len(kids.Children) > 3 {
+	var kids jute.ChildrenResponse
+	if good && jute.Unmarshal(list.body, &kids) == nil && len(kids.Children) > 3 {
 		w.ask(jute.OpDelete, rm("/c/"+kids.Children[0]))
 	}
 }
@@ -139,7 +141,8 @@ func (w *worker) connect() bool {
 	}
 	c := &raw{t: w.t, nc: nc}
 	_ = nc.SetDeadline(time.Now().Add(2 * time.Second))
-	_, err = nc.Write(jute.Frame(&jute.ConnectRequest{Timeout: 5000, SessionID: w.hello.SessionID, Password: w.hello.Password}))
+	req := &jute.ConnectRequest{Timeout: 5000, SessionID: w.hello.SessionID, Password: w.hello.Password}
+	_, err = nc.Write(jute.Frame(req))
 	var frame []byte
 	if err == nil {
 		frame, err = c.frame()

@@ -143,13 +143,16 @@ func (c Config) withDefaults() (Config, error) {
 	case c.TickTime < time.Millisecond:
 		return c, configError("TickTime %v is under 1 ms", c.TickTime)
 	case c.MinSessionTimeout < time.Millisecond || c.MinSessionTimeout > c.MaxSessionTimeout:
-		return c, configError("MinSessionTimeout %v must be between 1 ms and MaxSessionTimeout %v", c.MinSessionTimeout, c.MaxSessionTimeout)
+		return c, configError("MinSessionTimeout %v must be between 1 ms and MaxSessionTimeout %v",
+			c.MinSessionTimeout, c.MaxSessionTimeout)
 	case c.MaxFrame < 64:
 		return c, configError("MaxFrame %d leaves no room for a request", c.MaxFrame)
 	case c.ReapInterval < time.Millisecond:
 		return c, configError("ReapInterval %v is under 1 ms", c.ReapInterval)
-	case c.MaxClientConns < 0 || c.Pace < 0 || c.SyncLimit < 0 || c.ElectionTime < 0 || c.Lag < 0 || c.PeerDelay < 0:
-		return c, configError("MaxClientConns, Pace, SyncLimit, ElectionTime, Lag and PeerDelay must not be negative")
+	case c.MaxClientConns < 0 || c.SyncLimit < 0:
+		return c, configError("MaxClientConns and SyncLimit must not be negative")
+	case c.Pace < 0 || c.ElectionTime < 0 || c.Lag < 0 || c.PeerDelay < 0:
+		return c, configError("Pace, ElectionTime, Lag and PeerDelay must not be negative")
 	case !c.Profile.valid():
 		return c, configError("unknown Profile %d", int(c.Profile))
 	}

@@ -46,8 +46,8 @@ type conn struct {
 	sent      int64
 	since     time.Time
 	nonce     string       // of a SASL login under way
-	pending   []*request   // of an ensemble's member: a write that waits for its turn in the log, and the requests after it
-	parked    atomic.Int64 // len(pending), also without the lock
+	pending   []*request   // at a member: a write that waits for its turn in the log, and all after it
+	parked    atomic.Int64 // len(pending), to be read without the lock
 	lastXid   int32
 	lastZxid  int64
 
@@ -106,8 +106,12 @@ func (s *Server) newConn(nc net.Conn) *conn {
 		host = nc.RemoteAddr().String()
 	}
 	s.lastConn++
-	return &conn{s: s, since: time.Now(), id: s.lastConn, nc: nc, host: host, auth: []identity{{Scheme: "ip", User: host}}, done: make(chan struct{}),
-		cut: make(chan struct{}), out: outbox{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}}
+	return &conn{
+		s: s, since: time.Now(), id: s.lastConn, nc: nc, host: host,
+		auth: []identity{{Scheme: "ip", User: host}},
+		done: make(chan struct{}), cut: make(chan struct{}),
+		out: outbox{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)},
+	}
 }
 
 // send queues a frame. It never blocks.
@@ -141,7 +145,8 @@ func (c *conn) send(frame []byte) {
 // changes.)
 func (c *conn) drown(unsent int) {
 	c.drowned = true
-	c.s.warn("too much is unsent to a client that does not read, closing the connection", "conn", c.id, "bytes", unsent)
+	c.s.warn("too much waits for a client that does not read, closing the connection",
+		"conn", c.id, "bytes", unsent)
 	_ = c.nc.SetWriteDeadline(time.Now())
 }
 
@@ -248,7 +253,10 @@ func (c *conn) writeQueued() bool {
 			for now := time.Now(); ; {
 				buf = append(buf, items[0].frame...)
 				items = items[1:]
-				if len(items) == 0 || pace > 0 || items[0].hold != nil || items[0].at.After(now) || len(buf) >= 64<<10 {
+				if len(items) == 0 || pace > 0 || len(buf) >= 64<<10 {
+					break
+				}
+				if items[0].hold != nil || items[0].at.After(now) {
 					break
 				}
 			}

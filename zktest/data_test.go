@@ -19,9 +19,13 @@ func TestPathRules(t *testing.T) {
 	require.NoError(t, s.Create("/a", nil))
 	c := newRaw(t, s, 10*time.Second)
 	for path, want := range map[string]Error{
-		"": ErrBadArguments, "a": ErrBadArguments, "/a/": ErrBadArguments, "/a//b": ErrNoNode, "//a": ErrBadArguments, "/a/.": ErrBadArguments, "/a/..": ErrBadArguments,
-		"/a/\x00": ErrBadArguments, "/a/\x1f": ErrBadArguments, "/a/\x7f": ErrBadArguments, "/a/\ue000": ErrBadArguments, "/a/\ufff0": ErrBadArguments,
-		"/a/\U0001F600": ErrBadArguments, "/a/\xff": ErrBadArguments, "/a": ErrNodeExists, "/": ErrNodeExists, "/b/c": ErrNoNode,
+		"": ErrBadArguments, "a": ErrBadArguments,
+		"/a/": ErrBadArguments, "/a//b": ErrNoNode, "//a": ErrBadArguments,
+		"/a/.": ErrBadArguments, "/a/..": ErrBadArguments,
+		"/a/\x00": ErrBadArguments, "/a/\x1f": ErrBadArguments, "/a/\x7f": ErrBadArguments,
+		"/a/\ue000": ErrBadArguments, "/a/\ufff0": ErrBadArguments,
+		"/a/\U0001F600": ErrBadArguments, "/a/\xff": ErrBadArguments,
+		"/a": ErrNodeExists, "/": ErrNodeExists, "/b/c": ErrNoNode,
 		"/a/...": ok, "/a/.b": ok, "/a/b.": ok, "/a/ü ö": ok,
 	} {
 		assert.Equal(t, want, c.code(jute.OpCreate, mk(path, 0)), "create %q", path)
@@ -40,7 +44,8 @@ func TestSequenceNumbersComeFromTheParent(t *testing.T) {
 	c.create("/p/plain", 0)
 	assert.Equal(t, "/p/0000000002", c.create("/p/", jute.ModeEphemeralSequential))
 	c.call(jute.OpDelete, rm("/p/0000000002"))
-	assert.Equal(t, "/p/n0000000003", c.create("/p/n", jute.ModePersistentSequential), "a delete does not count")
+	next := c.create("/p/n", jute.ModePersistentSequential)
+	assert.Equal(t, "/p/n0000000003", next, "a delete does not count")
 }
 
 // At its end the counter sticks, and names repeat; inside one multi it overflows.
@@ -54,7 +59,8 @@ func TestSequenceSticksAtItsEnd(t *testing.T) {
 	assert.Equal(t, "/p/c-2147483647", c.create("/p/c-", jute.ModePersistentSequential))
 	assert.Equal(t, ErrNodeExists, c.code(jute.OpCreate, mk("/p/c-", jute.ModePersistentSequential)))
 	res := jute.MultiResponse{Asked: 100}
-	c.call(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreate, Request: mk("/p/d-", 2)}, {Op: jute.OpCreate, Request: mk("/p/d-", 2)}}}).into(t, &res)
+	sequential := jute.MultiOp{Op: jute.OpCreate, Request: mk("/p/d-", jute.ModePersistentSequential)}
+	c.call(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{sequential, sequential}}).into(t, &res)
 	assert.Equal(t, "/p/d-2147483647", res.Results[0].Path)
 	assert.Equal(t, "/p/d--2147483648", res.Results[1].Path)
 }
@@ -83,7 +89,10 @@ func TestStat(t *testing.T) {
 		pzxid := s.Zxid()
 		var res jute.StatResponse
 		c.call(jute.OpExists, at("/a")).into(t, &res)
-		assert.Equal(t, Stat{Czxid: czxid, Mzxid: mzxid, Ctime: created, Mtime: changed, Version: 1, Cversion: 3, DataLength: 4, NumChildren: 1, Pzxid: pzxid}, res.Stat)
+		assert.Equal(t, Stat{
+			Czxid: czxid, Mzxid: mzxid, Pzxid: pzxid, Ctime: created, Mtime: changed,
+			Version: 1, Cversion: 3, DataLength: 4, NumChildren: 1,
+		}, res.Stat)
 		assert.Equal(t, Stat{Cversion: -1, NumChildren: 1}, s.freshRoot(t))
 	})
 }
@@ -108,7 +117,8 @@ func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 			c.call(jute.OpCreateContainer, mk(path, jute.ModeContainer))
 		}
 		c.create("/used/a", 0)
-		c.call(jute.OpCreateTTL, &jute.CreateTTLRequest{CreateRequest: *mk("/ttl", jute.ModePersistentTTL), TTL: 90_000})
+		short := &jute.CreateTTLRequest{CreateRequest: *mk("/ttl", jute.ModePersistentTTL), TTL: 90_000}
+		c.call(jute.OpCreateTTL, short)
 		assert.Equal(t, Container, s.Tree()["/used"].Mode)
 		assert.Equal(t, TTL, s.Tree()["/ttl"].Mode)
 		keep(70 * time.Second)
@@ -123,8 +133,8 @@ func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 		keep(60 * time.Second) // and at 180 s
 		assert.False(t, s.Exists("/ttl"))
 		assert.True(t, s.Exists("/never-used"))
-		assert.Equal(t, ErrUnimplemented, newRaw(t, RunT(t), time.Second).code(jute.OpCreateTTL,
-			&jute.CreateTTLRequest{CreateRequest: *mk("/ttl", jute.ModePersistentTTL), TTL: 1}), "without ExtendedTypes")
+		without := newRaw(t, RunT(t), time.Second) // without ExtendedTypes
+		assert.Equal(t, ErrUnimplemented, without.code(jute.OpCreateTTL, short))
 	})
 }
 
@@ -139,14 +149,21 @@ func TestACL(t *testing.T) {
 	assert.Equal(t, ErrInvalidACL, owner.code(jute.OpCreate, private), "nothing proved yet")
 	require.Equal(t, ok, auth(owner, "digest", "u:p"))
 	require.Equal(t, ok, owner.code(jute.OpCreate, private))
-	for op, rec := range map[int32]jute.Record{jute.OpGetData: at("/private"), jute.OpGetChildren: at("/private"), jute.OpSetData: put("/private", ""),
-		jute.OpCreate: mk("/private/a", 0), jute.OpGetACL: &jute.PathRequest{Path: "/private"}, jute.OpCheck: rm("/private"),
-		jute.OpSetACL: &jute.SetACLRequest{Path: "/private", ACL: openACL, Version: -1}} {
+	for op, rec := range map[int32]jute.Record{
+		jute.OpGetData:     at("/private"),
+		jute.OpGetChildren: at("/private"),
+		jute.OpSetData:     put("/private", ""),
+		jute.OpCreate:      mk("/private/a", 0),
+		jute.OpGetACL:      &jute.PathRequest{Path: "/private"},
+		jute.OpCheck:       rm("/private"),
+		jute.OpSetACL:      &jute.SetACLRequest{Path: "/private", ACL: openACL, Version: -1},
+	} {
 		assert.Equal(t, ErrNoAuth, stranger.code(op, rec), jute.OpName(op))
 	}
 	assert.Equal(t, ok, stranger.code(jute.OpExists, at("/private")))
 	assert.Equal(t, ok, owner.code(jute.OpCreate, mk("/private/a", 0)))
-	assert.Equal(t, ErrNoAuth, stranger.code(jute.OpDelete, rm("/private/a")), "deleting needs a right on the parent")
+	code := stranger.code(jute.OpDelete, rm("/private/a"))
+	assert.Equal(t, ErrNoAuth, code, "deleting needs a right on the parent")
 
 	local := mk("/local", 0)
 	local.ACL = []ACL{{Perms: jute.PermRead, Scheme: "ip", ID: "127.0.0.0/8"}}
@@ -155,7 +172,10 @@ func TestACL(t *testing.T) {
 	assert.Equal(t, ErrNoAuth, stranger.code(jute.OpSetData, put("/local", "")))
 
 	shown := mk("/shown", 0)
-	shown.ACL = []ACL{{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))}, {Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
+	shown.ACL = []ACL{
+		{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))},
+		{Perms: jute.PermRead, Scheme: "world", ID: "anyone"},
+	}
 	require.Equal(t, ok, owner.code(jute.OpCreate, shown))
 	var acl jute.GetACLResponse
 	stranger.call(jute.OpGetACL, &jute.PathRequest{Path: "/shown"}).into(t, &acl)
@@ -167,7 +187,8 @@ func TestACL(t *testing.T) {
 	assert.Equal(t, ok, stranger.code(jute.OpGetData, at("/private")))
 	var who jute.WhoAmIResponse
 	owner.call(jute.OpWhoAmI).into(t, &who)
-	assert.ElementsMatch(t, []jute.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "digest", User: "u"}}, who.Info)
+	assert.ElementsMatch(t,
+		[]jute.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "digest", User: "u"}}, who.Info)
 	assert.Equal(t, ErrAuthFailed, auth(owner, "nonsense", ""))
 	owner.closed()
 }
@@ -189,7 +210,9 @@ func TestMultiSeesItsOwnEarlierOperations(t *testing.T) {
 	c.call(jute.OpMulti, ops).into(t, &res)
 	assert.Equal(t, before+1, s.Zxid())
 	assert.Equal(t, int32(1), res.Results[2].Stat.Version)
-	assert.Equal(t, []string{"NodeCreated /m", "NodeCreated /m/a", "NodeDataChanged /m", "NodeDeleted /m/a", "NodeDeleted /m"}, c.heard())
+	assert.Equal(t, []string{
+		"NodeCreated /m", "NodeCreated /m/a", "NodeDataChanged /m", "NodeDeleted /m/a", "NodeDeleted /m",
+	}, c.heard())
 
 	ops.Ops[3].Request.(*jute.PathVersionRequest).Version = 7
 	c.call(jute.OpMulti, ops).into(t, &res)
@@ -198,7 +221,8 @@ func TestMultiSeesItsOwnEarlierOperations(t *testing.T) {
 		assert.Equal(t, jute.OpError, part.Op)
 		codes = append(codes, Error(part.Err))
 	}
-	assert.Equal(t, []Error{ok, ok, ok, ErrBadVersion, ErrRuntimeInconsistency, ErrRuntimeInconsistency}, codes)
+	after := ErrRuntimeInconsistency
+	assert.Equal(t, []Error{ok, ok, ok, ErrBadVersion, after, after}, codes)
 	assert.Empty(t, c.heard())
 	assert.False(t, s.Exists("/m"))
 }
@@ -233,9 +257,12 @@ func TestReadsOfManyKinds(t *testing.T) {
 }
 
 func TestOldServersCloseOnUnknownOperations(t *testing.T) {
+	ops := []int32{
+		jute.OpAddWatch, jute.OpSetWatches2, jute.OpMultiRead, jute.OpWhoAmI, jute.OpGetEphemerals, 999,
+	}
 	for _, profile := range []Profile{V35, V38} {
 		s := RunT(t, Config{Profile: profile})
-		for _, op := range []int32{jute.OpAddWatch, jute.OpSetWatches2, jute.OpMultiRead, jute.OpWhoAmI, jute.OpGetEphemerals, 999} {
+		for _, op := range ops {
 			c := newRaw(t, s, 10*time.Second)
 			r := c.call(op, &jute.PathIntRequest{Path: "/"}, &jute.SetWatches2{})
 			if profile == V35 || op == 999 {
@@ -264,7 +291,8 @@ func TestQuota(t *testing.T) {
 	for _, enforce := range []bool{false, true} {
 		s := RunT(t, Config{EnforceQuota: enforce})
 		require.NoError(t, s.Create("/q/a", []byte("xx")))
-		require.NoError(t, s.Create("/zookeeper/quota/q/zookeeper_limits", []byte("count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=3")))
+		limits := []byte("count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=3")
+		require.NoError(t, s.Create("/zookeeper/quota/q/zookeeper_limits", limits))
 		require.NoError(t, s.Create("/zookeeper/quota/q/zookeeper_stats", []byte("count=0,bytes=0")))
 		c := newRaw(t, s, 10*time.Second)
 		used := func() string {

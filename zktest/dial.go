@@ -29,7 +29,7 @@ func (s *Server) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return s.dial(ctx, network, nil)
 }
 
-// dial is Dial from a host, or from none in particular.
+// dial is Dial from a host, or from none in particular (nil).
 func (s *Server) dial(ctx context.Context, network string, from *Host) (net.Conn, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -82,7 +82,8 @@ func (s *Server) listen(addr string) error {
 	at := s.listener.Addr()
 	s.mu.Unlock()
 	if tcp, is := at.(*net.TCPAddr); !is || !tcp.IP.IsLoopback() {
-		s.cfg.alarm.Warn("this test server can be reached from other machines: it has no TLS, hides nothing, and is not made for hostile networks", "addr", at)
+		s.cfg.alarm.Warn("this test server can be reached from other machines: "+
+			"it has no TLS and is not made for hostile networks", "addr", at)
 	}
 	return nil
 }

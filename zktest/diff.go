@@ -15,7 +15,9 @@ func (s *Server) Diff(want map[string]string, ignore ...string) string {
 	have := s.Tree()
 	delete(have, rootPath)
 	maps.DeleteFunc(have, func(path string, _ Node) bool {
-		return slices.ContainsFunc(ignore, func(top string) bool { return path == top || strings.HasPrefix(path, top+"/") })
+		return slices.ContainsFunc(ignore, func(top string) bool {
+			return path == top || strings.HasPrefix(path, top+"/")
+		})
 	})
 	var lines []string
 	for path, data := range want {

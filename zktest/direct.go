@@ -26,7 +26,7 @@ func (s *Server) head() (*Server, Error) {
 }
 
 // do executes one write and returns the path.
-func (s *Server) do(op int32, session int64, rec jute.Decodable) (string, Error) {
+func (s *Server) do(op int32, session int64, rec jute.Record) (string, Error) {
 	var path string
 	e := &entry{}
 	s.propose(e, func(e *entry) {
@@ -91,7 +91,8 @@ func (s *Server) CreateNode(path string, data []byte, mode Mode, session int64) 
 	if mode == Container {
 		op = jute.OpCreateContainer
 	}
-	path, err = s.do(op, session, &jute.CreateRequest{Path: path, Data: data, ACL: openACL, Flags: int32(mode)})
+	req := &jute.CreateRequest{Path: path, Data: data, ACL: openACL, Flags: int32(mode)}
+	path, err = s.do(op, session, req)
 	return path, err.err()
 }
 

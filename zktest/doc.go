@@ -39,43 +39,55 @@
 // Replies were compared byte by byte with recordings of a real 3.8.0, and random histories of all operations
 // with those of a running one.
 //
-//	sessions      ids; passwords that follow from the ids; bounded timeouts; re-attach, which closes the old connection first (even when the
-//	              password is wrong) and replaces the expiry; expiry in ticks; every request of the pipeline touches, auth does not; clients
-//	              that have seen a later zxid are refused without an answer; full timeouts after a restart
-//	operations    create, create2, createContainer, createTTL, delete, exists, getData, setData, getACL, setACL, getChildren, getChildren2, sync,
-//	              check, multi, multiRead, setWatches, setWatches2, addWatch, checkWatches, removeWatches, auth, whoAmI, getEphemerals,
-//	              getAllChildrenNumber, ping, closeSession; unknown ones are answered with -6, and the connection is closed
-//	nodes         persistent, ephemeral, sequential, container, TTL (Config.ExtendedTypes); /zookeeper, its quota and config nodes; the order of
-//	              getChildren is that of Java's HashSet; sequence numbers stick at 2147483647
-//	watches       data, exists, child, persistent, recursive; events stand before the reply of the read that shows the change; one mode per
-//	              connection and path before 3.9, where a one-shot watch destroys a persistent one; events dropped for lack of READ since 3.8.4
-//	ACL           world, auth, digest, ip (IPv4), sasl (DIGEST-MD5), the super user; Config.RequireAuth, Config.RequireSASL
-//	errors        codes, their order of precedence, the layout of failed multis; a failed write takes a zxid, too; a check that succeeds
-//	              outside a multi is never answered; null and negative lengths are taken, or stumbled over, as by 3.8
-//	limits        frame length, path rules, quotas (Config.EnforceQuota), connections per address (Config.MaxClientConns); no requests are read of a
-//	              connection for which 4 MiB wait to be taken by its client, or 1000 requests for the log
+//	sessions      ids; passwords that follow from the ids; bounded timeouts; re-attach, which closes the old
+//	              connection first (even when the password is wrong) and replaces the expiry; expiry in ticks;
+//	              every request of the pipeline touches the session, auth does not; clients that have seen a
+//	              later zxid are refused without an answer; full timeouts after a restart
+//	operations    create, create2, createContainer, createTTL, delete, exists, getData, setData, getACL,
+//	              setACL, getChildren, getChildren2, sync, check, multi, multiRead, setWatches, setWatches2,
+//	              addWatch, checkWatches, removeWatches, auth, whoAmI, getEphemerals, getAllChildrenNumber,
+//	              ping, closeSession; unknown ones are answered with -6, and the connection is closed
+//	nodes         persistent, ephemeral, sequential, container, TTL (Config.ExtendedTypes); /zookeeper, its
+//	              quota and config nodes; the order of getChildren is that of Java's HashSet; sequence numbers
+//	              stick at 2147483647
+//	watches       data, exists, child, persistent, recursive; events come before the reply of the read that
+//	              shows the change; one mode per connection and path before 3.9, where a one-shot watch
+//	              destroys a persistent one; events dropped for lack of READ since 3.8.4
+//	ACL           world, auth, digest, ip (IPv4), sasl (DIGEST-MD5), the super user; Config.RequireAuth,
+//	              Config.RequireSASL
+//	errors        codes, their order of precedence, the layout of failed multis; a failed write takes a zxid,
+//	              too; a check that succeeds outside a multi is never answered; null and negative lengths are
+//	              taken, or stumbled over, as by 3.8
+//	limits        frame length, path rules, quotas (Config.EnforceQuota), connections per address
+//	              (Config.MaxClientConns); no requests are read of a connection for which 4 MiB wait to be
+//	              taken by its client, or 1000 requests for the log
 //	words         ruok srvr stat mntr cons wchs conf envi isro, none of them forbidden
-//	ensembles     a leader commits what a majority has; epochs; the newest log wins an election, and what is in it becomes committed; the rest
-//	              is cut off; sessions belong to the ensemble: members tell the leader every half tick which they have heard of, the leader
-//	              expires, a new leader gives all their full timeout; they move between members, and the old member's writes are refused;
-//	              writes of a connection are pipelined, later requests wait for them, sync comes back after the leader's commits
-//	read-only     Config.ReadOnlyMode: a member without a leader serves reads to those who allow it, refuses writes and sync with -119, and
-//	              drops its clients when there is a leader; sessions begun there are its own and end with that, and Config.LocalSessions allows them
+//	ensembles     a leader commits what a majority has; epochs; the newest log wins an election, and what is
+//	              in it becomes committed; the rest is cut off; sessions belong to the ensemble: every half
+//	              tick members tell the leader which sessions they have heard of, the leader expires those
+//	              that it hears nothing of, and a new leader gives all their full timeout; they move between
+//	              members, and writes at the old member are refused; writes of a connection are pipelined,
+//	              later requests wait for them; sync comes back after the leader's commits
+//	read-only     Config.ReadOnlyMode: a member without a leader serves reads to those who allow it, refuses
+//	              writes and sync with -119, and drops its clients when there is a leader; with
+//	              Config.LocalSessions it opens sessions, which are its own and end then
 //	versions      Config.Profile: 3.5, 3.8, 3.8.4, 3.9
 //
 // # What it does not do
 //
-//	ensembles     a member that joins always takes over its leader's whole state; no observers, no weights; reconfig is always disabled; votes
-//	              travel by no network: a majority that is connected both ways elects after Config.ElectionTime; what a member has acknowledged
-//	              survives its end, as with forceSync; the leader has no lag
-//	x509          TLS: wrap the listener yourself; there are no identities by certificate, and no SASL mechanism but DIGEST-MD5
-//	local         no local sessions
+//	ensembles     a member that joins always takes over its leader's whole state; no observers, no weights;
+//	              reconfig is always disabled; votes travel by no network: a majority that is connected both
+//	              ways elects after Config.ElectionTime; what a member has acknowledged survives its end, as
+//	              with forceSync; the leader has no lag
+//	x509          TLS: wrap the listener yourself; there are no identities by certificate, and no SASL
+//	              mechanism but DIGEST-MD5
+//	local         no local sessions, except with Config.LocalSessions
 //	disk          nothing is kept; Stop and Start keep the data in memory
 //	flaws         requests that kill a real 3.8 (createTTL without a TTL mode) are answered with -8
-//	              strings that are not UTF-8 are echoed as they are, those beyond U+FFFF as UTF-8
-//	              writes that arrive together are executed one by one, so that a sequence counter at its end sticks at once; the real server
-//	              checks a write before those ahead of it are done: by the old ACL, by the old use of a quota, by what a multi it could not
-//	              read was about to do
+//	              strings that are not UTF-8 are echoed as they are, characters beyond U+FFFF as UTF-8
+//	              writes that arrive together are executed one by one, so that a sequence counter at its end
+//	              sticks at once; the real server checks a write before those ahead of it are done: by the old
+//	              ACL, by the old use of a quota, by what a multi it could not read was about to do
 //
 // # How it is built
 //

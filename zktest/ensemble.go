@@ -32,7 +32,7 @@ type Ensemble struct {
 	delay   time.Duration
 	epoch   int64
 	electAt time.Time // zero: nobody can be elected, or joined
-	next    time.Time // when the clock goroutine looks again, zero: not by itself
+	next    time.Time // when the clock goroutine looks again; zero: when it is woken
 
 	applied func(member int, e *entry) // for tests: an entry has been applied
 	copied  func(member, from int)     // for tests: a member has taken over another's state
@@ -50,7 +50,10 @@ func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Ensemble{cfg: &cfg, quit: make(chan struct{}), wake: make(chan struct{}, 1), mu: new(sync.Mutex), delay: cfg.PeerDelay}
+	e := &Ensemble{
+		cfg: &cfg, delay: cfg.PeerDelay, mu: new(sync.Mutex),
+		quit: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
 	for i := range size {
 		s := newServer(cfg, e.mu, int64(i+1))
 		s.member = &member{e: e, s: s, index: i, lag: cfg.Lag}
@@ -142,8 +145,8 @@ func (e *Ensemble) Member(i int) *Server { return e.members[i] }
 // Members returns all members.
 func (e *Ensemble) Members() []*Server { return slices.Clone(e.members) }
 
-// Leader returns the number of the leader, -1 when there is none. If a former leader has not noticed its end
-// yet, it is the newer one. A paused leader does not count.
+// Leader returns the number of the leader, -1 when there is none. While a former leader has not noticed its
+// end yet, the newer leader's number is returned. A paused leader does not count.
 func (e *Ensemble) Leader() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -190,7 +193,8 @@ func (e *Ensemble) settled() bool {
 		if s.stopped || s.closed || s == l {
 			continue
 		}
-		if m.role != following || !m.boss.sound() || m.boss.leader != l.member || s.zxid != l.zxid || len(m.queue) > 0 {
+		follows := m.role == following && m.boss.sound() && m.boss.leader == l.member
+		if !follows || s.zxid != l.zxid || len(m.queue) > 0 {
 			return false
 		}
 	}

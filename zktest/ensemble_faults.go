@@ -92,9 +92,9 @@ func (e *Ensemble) SetPeerDelay(d time.Duration) {
 	e.delay = max(d, 0)
 }
 
-// Heal undoes the faults that can be undone: cut links between members, pauses, stops, black holes, delays, hosts
-// that are down, clock skews, lags beyond the configured one. Injections stay. The error is that of a TCP listener that
-// cannot be opened again.
+// Heal undoes the faults that can be undone: cut links between members, pauses, stops, black holes, delays,
+// hosts that are down, clock skews, lags beyond the configured one. Injections stay. The error is that of a
+// TCP listener that cannot be opened again.
 func (e *Ensemble) Heal() error {
 	e.HealPeers()
 	e.SetPeerDelay(e.cfg.PeerDelay)

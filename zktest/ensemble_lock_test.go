@@ -3,6 +3,7 @@ package zktest_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,14 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
+// fault begins a fault. The holder of a lock is connected to member.
+type fault func(e *zktest.Ensemble, member, leader int)
+
 // troubles are faults of the member that the holder of a lock is connected to.
 var troubles = []struct {
 	name   string
 	leader bool // it is the leader
-	begin  func(e *zktest.Ensemble, member, leader int)
+	begin  fault
 }{
 	{"follower cut off", false, func(e *zktest.Ensemble, m, _ int) { e.Partition(m) }},
 	{"follower cannot reach the leader", false, func(e *zktest.Ensemble, m, l int) { e.CutLink(m, l) }},
@@ -41,22 +45,28 @@ var troubles = []struct {
 // A lock's context ends before the next holder gets the lock, also when the member that its holder talks to
 // has lost the leader and goes on answering. A client that trusted answers alone would be late.
 func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
+	boundAlone := []framework.Option{ // sent + T, without any distance
+		framework.WithRule(framework.RuleBound),
+		framework.WithStaleServerBound(0),
+		framework.WithSafetyMargin(0),
+	}
 	for _, trouble := range troubles {
 		for _, timeout := range []time.Duration{4 * time.Second, 30 * time.Second} {
 			t.Run(fmt.Sprintf("%s, T = %v", trouble.name, timeout), func(t *testing.T) {
 				fooled := false
 				margin, late, latest := time.Hour, -time.Hour, time.Duration(0)
+				session := framework.WithSessionTimeout(timeout)
 				for phase := range time.Duration(10) { // of the cut against ticks and pings
 					wait := 10*time.Second + phase*230*time.Millisecond
-					over, granted := handover(t, wait, trouble.leader, trouble.begin, framework.WithSessionTimeout(timeout))
+					over, granted := handover(t, wait, trouble.leader, trouble.begin, session)
 					if over == 0 && granted == 0 {
 						continue // nothing was lost
 					}
-					require.Less(t, over, granted, "the hold ended at cut+%v, the next one got it at cut+%v", over, granted)
+					require.Less(t, over, granted, "the first hold ends before the second begins")
 					margin = min(margin, granted-over)
 					latest = max(latest, granted)
-					over, granted = handover(t, wait, trouble.leader, trouble.begin, framework.WithSessionTimeout(timeout),
-						framework.WithRule(framework.RuleBound), framework.WithStaleServerBound(0), framework.WithSafetyMargin(0))
+					opts := append(slices.Clone(boundAlone), session)
+					over, granted = handover(t, wait, trouble.leader, trouble.begin, opts...)
 					// If both end at one instant, by one server's answer, it is by chance that the next one
 					// makes its node a moment later.
 					fooled = fooled || over >= granted-50*time.Millisecond
@@ -66,7 +76,8 @@ func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 					t.Log("the lock stays")
 					return
 				}
-				t.Logf("in time by %v at least, hand-over after %v at most; sent + T alone: late by up to %v", margin, latest, late)
+				t.Logf("in time by %v at least, hand-over after %v at most", margin, latest)
+				t.Logf("sent + T alone: late by up to %v", late)
 				if timeout == 4*time.Second {
 					assert.True(t, fooled, "sent + T alone would do: this story proves nothing")
 				}
@@ -77,7 +88,9 @@ func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 
 // handover returns how long after the beginning of the fault the first hold ended, and the second was
 // granted; both 0 when the lock stayed.
-func handover(t *testing.T, wait time.Duration, onLeader bool, begin func(e *zktest.Ensemble, member, leader int), opts ...framework.Option) (over, granted time.Duration) {
+func handover(
+	t *testing.T, wait time.Duration, onLeader bool, begin fault, opts ...framework.Option,
+) (over, granted time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)
 		leader := e.Leader()
@@ -86,7 +99,8 @@ func handover(t *testing.T, wait time.Duration, onLeader bool, begin func(e *zkt
 			victim = leader
 		}
 		connect := func(member int) *framework.Client {
-			client, err := framework.New(e.Member(member).Addr(), append(opts, framework.WithDialer(e.Dial))...)
+			opts := append(slices.Clone(opts), framework.WithDialer(e.Dial))
+			client, err := framework.New(e.Member(member).Addr(), opts...)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = client.Close() })
 			require.NoError(t, client.WaitConnected(t.Context()))

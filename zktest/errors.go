@@ -41,13 +41,31 @@ const (
 )
 
 var errorTexts = map[Error]string{
-	ok: "ok", ErrSystemError: "system error", ErrRuntimeInconsistency: "runtime inconsistency", ErrConnectionLoss: "connection loss",
-	ErrMarshalling: "marshalling error", ErrUnimplemented: "unimplemented", ErrOperationTimeout: "operation timeout", ErrBadArguments: "bad arguments",
-	ErrNoNode: "no node", ErrNoAuth: "not authorized", ErrBadVersion: "bad version", ErrNoChildrenForEphemerals: "no children for ephemerals",
-	ErrNodeExists: "node exists", ErrNotEmpty: "not empty", ErrSessionExpired: "session expired", ErrInvalidACL: "invalid acl",
-	ErrAuthFailed: "auth failed", ErrSessionMoved: "session moved", ErrNotReadOnly: "not read-only", ErrNoWatcher: "no watcher",
-	ErrRequestTimeout: "request timeout", ErrReconfigDisabled: "reconfig disabled", ErrSessionClosedRequireAuth: "session closed: authentication required",
-	ErrQuotaExceeded: "quota exceeded", ErrThrottledOp: "throttled",
+	ok:                          "ok",
+	ErrSystemError:              "system error",
+	ErrRuntimeInconsistency:     "runtime inconsistency",
+	ErrConnectionLoss:           "connection loss",
+	ErrMarshalling:              "marshalling error",
+	ErrUnimplemented:            "unimplemented",
+	ErrOperationTimeout:         "operation timeout",
+	ErrBadArguments:             "bad arguments",
+	ErrNoNode:                   "no node",
+	ErrNoAuth:                   "not authorized",
+	ErrBadVersion:               "bad version",
+	ErrNoChildrenForEphemerals:  "no children for ephemerals",
+	ErrNodeExists:               "node exists",
+	ErrNotEmpty:                 "not empty",
+	ErrSessionExpired:           "session expired",
+	ErrInvalidACL:               "invalid acl",
+	ErrAuthFailed:               "auth failed",
+	ErrSessionMoved:             "session moved",
+	ErrNotReadOnly:              "not read-only",
+	ErrNoWatcher:                "no watcher",
+	ErrRequestTimeout:           "request timeout",
+	ErrReconfigDisabled:         "reconfig disabled",
+	ErrSessionClosedRequireAuth: "session closed: authentication required",
+	ErrQuotaExceeded:            "quota exceeded",
+	ErrThrottledOp:              "throttled",
 }
 
 func (e Error) Error() string { return "zktest: " + e.text() }

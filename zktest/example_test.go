@@ -51,7 +51,8 @@ func ExampleEnsemble() {
 	defer ensemble.Close()
 	ensemble.SetLag(0, 100*time.Millisecond)
 
-	client, _, err := zk.Connect(ensemble.Addrs()[:1], 10*time.Second, zk.WithDialer(ensemble.Dialer()), zk.WithLogInfo(false))
+	client, _, err := zk.Connect(ensemble.Addrs()[:1], 10*time.Second,
+		zk.WithDialer(ensemble.Dialer()), zk.WithLogInfo(false))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -57,9 +57,11 @@ func TestWipe(t *testing.T) {
 	c.closed()
 	assert.Len(t, s.Tree(), 1)
 	n := dialRaw(t, s)
-	require.Error(t, n.shake(&jute.ConnectRequest{Timeout: 10000, LastZxidSeen: seen, SessionID: c.hello.SessionID, Password: c.hello.Password}))
+	ahead := c.resume(10000)
+	ahead.LastZxidSeen = seen
+	require.Error(t, n.shake(ahead))
 	n = dialRaw(t, s)
-	require.NoError(t, n.shake(&jute.ConnectRequest{Timeout: 10000, SessionID: c.hello.SessionID, Password: c.hello.Password}))
+	require.NoError(t, n.shake(c.resume(10000)))
 	assert.Zero(t, n.hello.SessionID)
 	n = newRaw(t, s, 10*time.Second)
 	assert.NotEqual(t, c.hello.SessionID, n.hello.SessionID)
@@ -214,7 +216,10 @@ func TestInjections(t *testing.T) {
 
 		lose := s.Inject(Fault{Op: "multi", PathPrefix: "/d/lost", Action: LoseReply})
 		c.call(jute.OpExists, watch("/d/lost"))
-		c.send(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCheck, Request: rm("/d")}, {Op: jute.OpCreate, Request: mk("/d/lost", 0)}}})
+		c.send(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
+			{Op: jute.OpCheck, Request: rm("/d")},
+			{Op: jute.OpCreate, Request: mk("/d/lost", 0)},
+		}})
 		c.closed()
 		assert.Empty(t, c.events)
 		assert.True(t, s.Exists("/d/lost"))
@@ -272,7 +277,11 @@ func TestHold(t *testing.T) {
 		c.silent(time.Second)
 		assert.False(t, s.Exists("/a"))
 		held.Release()
-		assert.Equal(t, []string{"NodeDeleted /a"}, func() []string { _, _ = c.recv(); _, _ = c.recv(); return c.heard() }())
+		for range 2 { // the replies to delete and ping
+			_, err := c.recv()
+			require.NoError(t, err)
+		}
+		assert.Equal(t, []string{"NodeDeleted /a"}, c.heard())
 
 		// What is parked when the connection ends is not executed.
 		hold = s.Inject(Fault{Op: "create", Action: Hold})
@@ -283,6 +292,25 @@ func TestHold(t *testing.T) {
 		hold.Release()
 		synctest.Wait()
 		assert.False(t, s.Exists("/b"))
+	})
+}
+
+// A paused server does nothing, also not what a fault had parked and releases meanwhile.
+func TestReleasedInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t)
+		c := newRaw(t, s, 40*time.Second)
+		hold := s.Inject(Fault{Op: "create", Action: Hold})
+		c.send(jute.OpCreate, mk("/a", 0))
+		<-hold.Struck()
+		s.Pause()
+		hold.Release()
+		synctest.Wait()
+		assert.False(t, s.Exists("/a"))
+		s.Resume()
+		_, err := c.recv()
+		require.NoError(t, err)
+		assert.True(t, s.Exists("/a"))
 	})
 }
 
@@ -343,8 +371,14 @@ func TestDirectAccess(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
-	for _, cfg := range []Config{{TickTime: 1}, {MinSessionTimeout: time.Hour, MaxSessionTimeout: time.Minute}, {MaxFrame: 1}, {ReapInterval: 1}, {Profile: 9},
-		{Listen: "no such address"}} {
+	for _, cfg := range []Config{
+		{TickTime: 1},
+		{MinSessionTimeout: time.Hour, MaxSessionTimeout: time.Minute},
+		{MaxFrame: 1},
+		{ReapInterval: 1},
+		{Profile: 9},
+		{Listen: "no such address"},
+	} {
 		_, err := NewServer(cfg)
 		require.Error(t, err)
 	}
@@ -388,7 +422,8 @@ func TestDiff(t *testing.T) {
 		require.NoError(t, s.Create(path, []byte(data)))
 	}
 	assert.Empty(t, s.Diff(map[string]string{"/a/b": "1", "/a/c": "2", "/d": "3"}, "/log"))
-	assert.Equal(t, "- /a/a\n! /a/b: have \"1\", want \"x\"\n+ /a/c\n+ /d\n+ /log\n+ /log/x", s.Diff(map[string]string{"/a/b": "x", "/a/a": ""}))
+	diff := s.Diff(map[string]string{"/a/b": "x", "/a/a": ""})
+	assert.Equal(t, "- /a/a\n! /a/b: have \"1\", want \"x\"\n+ /a/c\n+ /d\n+ /log\n+ /log/x", diff)
 }
 
 // Faults and counts use the same name of an operation, also for the handshake.
@@ -402,8 +437,12 @@ func TestOperationsHaveOneName(t *testing.T) {
 	assert.Equal(t, 1, slow.Hits())
 	assert.Equal(t, map[Op]int{OpConnect: 2, OpExists: 1}, s.Counts())
 
-	named := []Op{"", OpConnect, OpCreate, OpDelete, OpExists, OpGetData, OpSetData, OpGetACL, OpSetACL, OpGetChildren, OpSync, OpPing, OpGetChildren2, OpCheck,
-		OpMulti, OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpDeleteContainer, OpCreateTTL, OpMultiRead, OpAuth, OpSetWatches,
-		OpSASL, OpGetEphemerals, OpGetAllChildrenNumber, OpSetWatches2, OpAddWatch, OpWhoAmI, OpCloseSession}
+	named := []Op{
+		"", OpConnect, OpCreate, OpDelete, OpExists, OpGetData, OpSetData, OpGetACL, OpSetACL, OpGetChildren,
+		OpSync, OpPing, OpGetChildren2, OpCheck, OpMulti, OpCreate2, OpReconfig, OpCheckWatches,
+		OpRemoveWatches, OpCreateContainer, OpDeleteContainer, OpCreateTTL, OpMultiRead, OpAuth,
+		OpSetWatches, OpSASL, OpGetEphemerals, OpGetAllChildrenNumber, OpSetWatches2, OpAddWatch, OpWhoAmI,
+		OpCloseSession,
+	}
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(opByName)), named, "all have a constant")
 }

@@ -24,7 +24,7 @@ func (s *Server) Cut(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.connsOf(session) {
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "connection cut"})
+		c.note("connection cut")
 		c.end(false)
 	}
 }

@@ -33,7 +33,7 @@ func (s *Server) fourLetters(c *conn, word string) {
 	c.end(true)
 }
 
-// serving gives a word that a member without a leader does not answer.
+// serving wraps a word so that a member without a leader says that it serves nobody.
 func serving(word func(*Server, *strings.Builder)) func(*Server, *strings.Builder) {
 	return func(s *Server, b *strings.Builder) {
 		if s.member != nil && s.member.role == looking {
@@ -80,8 +80,10 @@ func (s *Server) srvr(b *strings.Builder) {
 }
 
 func (s *Server) numbers(b *strings.Builder) {
-	fmt.Fprintf(b, "Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\nZxid: %#x\nMode: %s\nNode count: %d\n",
-		s.received, s.sent, len(s.conns), s.zxid, s.mode(), len(s.tree.nodes)+1)
+	b.WriteString("Latency min/avg/max: 0/0.0/0\n")
+	fmt.Fprintf(b, "Received: %d\nSent: %d\nConnections: %d\n", s.received, s.sent, len(s.conns))
+	b.WriteString("Outstanding: 0\n")
+	fmt.Fprintf(b, "Zxid: %#x\nMode: %s\nNode count: %d\n", s.zxid, s.mode(), len(s.tree.nodes)+1)
 }
 
 func (s *Server) stat4(b *strings.Builder) {
@@ -97,8 +99,9 @@ func (s *Server) cons(b *strings.Builder) {
 	for _, c := range s.openConns() {
 		fmt.Fprintf(b, " /%s[1](queued=0,recved=%d,sent=%d", c.nc.RemoteAddr(), c.received, c.sent)
 		if c.sessionID != 0 {
-			fmt.Fprintf(b, ",sid=%#x,lop=NA,est=%d,to=%d,lcxid=%#x,lzxid=%#x,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0", c.sessionID,
-				c.since.UnixMilli(), c.timeout, uint32(c.lastXid), c.lastZxid)
+			fmt.Fprintf(b, ",sid=%#x,lop=NA,est=%d,to=%d", c.sessionID, c.since.UnixMilli(), c.timeout)
+			fmt.Fprintf(b, ",lcxid=%#x,lzxid=%#x", uint32(c.lastXid), c.lastZxid)
+			b.WriteString(",lresp=0,llat=0,minlat=0,avglat=0,maxlat=0")
 		}
 		b.WriteString(")\n")
 	}
@@ -119,13 +122,25 @@ func (s *Server) mntr(b *strings.Builder) {
 	for path, n := range s.tree.nodes {
 		size += len(path) + len(n.data)
 	}
-	fmt.Fprintf(b, "zk_version\t%s\nzk_server_state\t%s\nzk_avg_latency\t0.0\nzk_max_latency\t0\nzk_min_latency\t0\n", s.versionLine(), s.mode())
-	fmt.Fprintf(b, "zk_packets_received\t%d\nzk_packets_sent\t%d\nzk_num_alive_connections\t%d\nzk_outstanding_requests\t0\n", s.received, s.sent, len(s.conns))
-	fmt.Fprintf(b, "zk_znode_count\t%d\nzk_watch_count\t%d\nzk_ephemerals_count\t%d\nzk_approximate_data_size\t%d\nzk_global_sessions\t%d\n",
-		len(s.tree.nodes)+1, s.dataWatches.count()+s.kidWatches.count(), ephemerals, size, len(s.sessions))
+	line := func(name string, value any) { fmt.Fprintf(b, "zk_%s\t%v\n", name, value) }
+	line("version", s.versionLine())
+	line("server_state", s.mode())
+	line("avg_latency", "0.0")
+	line("max_latency", 0)
+	line("min_latency", 0)
+	line("packets_received", s.received)
+	line("packets_sent", s.sent)
+	line("num_alive_connections", len(s.conns))
+	line("outstanding_requests", 0)
+	line("znode_count", len(s.tree.nodes)+1)
+	line("watch_count", s.dataWatches.count()+s.kidWatches.count())
+	line("ephemerals_count", ephemerals)
+	line("approximate_data_size", size)
+	line("global_sessions", len(s.sessions))
 	if s.member != nil && s.member.role == leading {
-		followers := len(s.member.crew)
-		fmt.Fprintf(b, "zk_learners\t%d\nzk_synced_followers\t%d\nzk_quorum_size\t%d\n", followers, followers, len(s.member.e.members))
+		line("learners", len(s.member.crew))
+		line("synced_followers", len(s.member.crew))
+		line("quorum_size", len(s.member.e.members))
 	}
 }
 
@@ -140,7 +155,8 @@ func (s *Server) wchs(b *strings.Builder) {
 			paths[path] = struct{}{}
 		}
 	}
-	fmt.Fprintf(b, "%d connections watching %d paths\nTotal watches:%d\n", len(conns), len(paths), s.dataWatches.count()+s.kidWatches.count())
+	watches := s.dataWatches.count() + s.kidWatches.count()
+	fmt.Fprintf(b, "%d connections watching %d paths\nTotal watches:%d\n", len(conns), len(paths), watches)
 }
 
 func (s *Server) conf(b *strings.Builder) {
@@ -148,14 +164,18 @@ func (s *Server) conf(b *strings.Builder) {
 	if s.member != nil {
 		id = s.member.index + 1
 	}
-	fmt.Fprintf(b, "clientPort=2181\ntickTime=%d\nmaxClientCnxns=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=%d\n",
-		s.cfg.TickTime.Milliseconds(), s.cfg.MaxClientConns, s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds(), id)
+	fmt.Fprintf(b, "clientPort=2181\ntickTime=%d\n", s.cfg.TickTime.Milliseconds())
+	fmt.Fprintf(b, "maxClientCnxns=%d\n", s.cfg.MaxClientConns)
+	fmt.Fprintf(b, "minSessionTimeout=%d\n", s.cfg.MinSessionTimeout.Milliseconds())
+	fmt.Fprintf(b, "maxSessionTimeout=%d\n", s.cfg.MaxSessionTimeout.Milliseconds())
+	fmt.Fprintf(b, "serverId=%d\n", id)
 	if s.member != nil {
-		fmt.Fprintf(b, "initLimit=10\nsyncLimit=%d\nelectionAlg=3\nmembership: \n%s\n", s.cfg.SyncLimit, s.member.e.describe())
+		fmt.Fprintf(b, "initLimit=10\nsyncLimit=%d\nelectionAlg=3\n", s.cfg.SyncLimit)
+		fmt.Fprintf(b, "membership: \n%s\n", s.member.e.describe())
 	}
 }
 
-// envi answers envi, from which some clients learn the version.
+// envi has the version only, which some clients read there.
 func (s *Server) envi(b *strings.Builder) {
 	fmt.Fprintf(b, "Environment:\nzookeeper.version=%s\n", s.versionLine())
 }

@@ -3,6 +3,7 @@ package zktest
 import (
 	"encoding/binary"
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,18 +20,25 @@ func FuzzFrames(f *testing.F) {
 		f.Add(header(op), false)
 		f.Add(append(header(op), jute.Marshal(at("/a"), mk("/b", 3), &jute.SetWatches2{})...), false)
 	}
-	f.Add(append(header(jute.OpMulti), jute.Marshal(&jute.MultiRequest{Ops: []jute.MultiOp{{Op: 1, Request: mk("/a", 4)}, {Op: 13, Request: rm("/a")}}})...), false)
-	f.Add(append(header(jute.OpAuth), jute.Marshal(&jute.AuthPacket{Scheme: "digest", Auth: []byte("a:b")})...), false)
+	multi := jute.Marshal(&jute.MultiRequest{Ops: []jute.MultiOp{
+		{Op: jute.OpCreate, Request: mk("/a", jute.ModeContainer)},
+		{Op: jute.OpCheck, Request: rm("/a")},
+	}})
+	f.Add(append(header(jute.OpMulti), multi...), false)
+	auth := jute.Marshal(&jute.AuthPacket{Scheme: "digest", Auth: []byte("a:b")})
+	f.Add(append(header(jute.OpAuth), auth...), false)
 	f.Add([]byte("ruok"), true)
 	f.Add(jute.Frame(&jute.ConnectRequest{Timeout: 5, SessionID: -1, Password: []byte("x")}), true)
 	// A raw stream: what lengths and counts claim, before and after the handshake.
 	hello := jute.Frame(&jute.ConnectRequest{Timeout: 10000, Password: make([]byte, 16), HasReadOnly: true})
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0}, true)
 	f.Add([]byte{0, 0x0f, 0xff, 0xff, 0}, true)
-	f.Add(append([]byte{0, 0, 0, 28}, append(make([]byte, 24), 0x7f, 0xff, 0xff, 0xff)...), true) // a password of 2 GiB
-	f.Add(append(hello, jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCreate}, at("/a"))...), true)
-	f.Add(append(append(hello, 0, 0, 0, 20), jute.Marshal(&jute.RequestHeader{Xid: 1, Op: jute.OpSetWatches}, &jute.ReplyHeader{Zxid: 1, Xid: 0x7fffffff})...), true)
-	f.Add(append(append(hello, 0, 0x0f, 0xff, 0xff), jute.Marshal(&jute.RequestHeader{Xid: 1, Op: jute.OpMulti})...), true)
+	longPassword := append(make([]byte, 24), 0x7f, 0xff, 0xff, 0xff) // of 2 GiB
+	f.Add(append([]byte{0, 0, 0, 28}, longPassword...), true)
+	f.Add(slices.Concat(hello, jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCreate}, at("/a"))), true)
+	manyWatches := jute.Marshal(&jute.ReplyHeader{Zxid: 1, Xid: 0x7fffffff})
+	f.Add(slices.Concat(hello, []byte{0, 0, 0, 20}, header(jute.OpSetWatches), manyWatches), true)
+	f.Add(slices.Concat(hello, []byte{0, 0x0f, 0xff, 0xff}, header(jute.OpMulti)), true)
 	f.Fuzz(func(t *testing.T, data []byte, first bool) {
 		synctest.Test(t, func(t *testing.T) {
 			s := RunT(t, Config{ExtendedTypes: true, EnforceQuota: true})

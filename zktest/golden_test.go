@@ -22,7 +22,10 @@ import (
 
 // notReplayable are recordings of more than one session, whose other half is not in the file, or
 // (get_ephemerals) with a list in the order of a short-lived Java set.
-var notReplayable = []string{"auth.hex", "close_session_watched.hex", "event_alone.hex", "get_ephemerals.hex", "set_watches.hex", "set_watches2.hex"}
+var notReplayable = []string{
+	"auth.hex", "close_session_watched.hex", "event_alone.hex", "get_ephemerals.hex",
+	"set_watches.hex", "set_watches2.hex",
+}
 
 var recordedTime = regexp.MustCompile(`0000018bcf[0-9a-f]{6}`)
 
@@ -65,7 +68,8 @@ func replay(t *testing.T, file string) {
 			frame, err := c.frame()
 			require.NoError(t, err)
 			want := recordedTime.ReplaceAllString(data, now)
-			want = strings.ReplaceAll(want, recordedSession, hex.EncodeToString(binary.BigEndian.AppendUint64(nil, uint64(c.hello.SessionID))))
+			session := binary.BigEndian.AppendUint64(nil, uint64(c.hello.SessionID))
+			want = strings.ReplaceAll(want, recordedSession, hex.EncodeToString(session))
 			assert.Equal(t, want, hex.EncodeToString(frame), "reply %d", replies)
 		case data == "the server closes the connection":
 			c.closed()
@@ -91,9 +95,10 @@ func (s *Server) alignWith(text []byte) {
 	if zxid <= 0 {
 		return
 	}
-	if slices.Contains([]int32{jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpSetData, jute.OpDelete, jute.OpMulti,
-		jute.OpReconfig, jute.OpSetACL, jute.OpCloseSession}, op) {
-		zxid--
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
+		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig, jute.OpCloseSession:
+		zxid-- // the write takes the recorded one
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

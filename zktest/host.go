@@ -130,11 +130,12 @@ type HostEvent struct {
 	Op      Op     // the request that was answered, or "" for a Note
 	Path    string // of the request; a sequential node's is the one that it was given
 	Err     error  // the answer; nil if it was done
-	Note    string // the end of a connection, a fault
+	Note    string // the end of a connection or of a session, or a fault that struck one
 }
 
-// Events lists the last that the members have seen of the host, in the order of time: about 4000 requests of
-// all clients are kept a member.
+// Events lists what the members have seen of the host, in the order of time, as far back as their traces go:
+// each keeps about 4000 entries, of all clients together. The host's own faults (Block, Cut, SetDown, Delay)
+// are not listed.
 func (h *Host) Events() (events []HostEvent) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()

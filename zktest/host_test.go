@@ -68,7 +68,8 @@ func TestAHostsNetwork(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Empty(t, one.Sessions())
 		one.Heal()
-		require.Eventually(t, func() bool { return len(one.Sessions()) == 1 }, time.Minute, 10*time.Millisecond)
+		back := func() bool { return len(one.Sessions()) == 1 }
+		require.Eventually(t, back, time.Minute, 10*time.Millisecond)
 		assert.NotEqual(t, lost, one.Sessions()[0])
 		assert.Equal(t, kept, b.SessionID())
 	})

@@ -72,7 +72,8 @@ func (s *Server) Inject(f Fault) *Injection {
 	case f.Action < DropRequest || f.Action > HalfHandshake:
 		panic(fmt.Sprintf("zktest: Inject: unknown action %d", f.Action))
 	}
-	i := &Injection{s: s, fault: f, op: op, struck: make(chan struct{}, 1024), released: make(chan struct{})}
+	i := &Injection{s: s, fault: f, op: op}
+	i.struck, i.released = make(chan struct{}, 1024), make(chan struct{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.injections = append(s.injections, i)
@@ -86,7 +87,7 @@ func (i *Injection) Hits() int {
 	return i.hits
 }
 
-// Struck yields a value for each request struck, up to 1024 that nobody received.
+// Struck yields a value for each request struck. At most 1024 values wait to be received.
 func (i *Injection) Struck() <-chan struct{} { return i.struck }
 
 // Release releases what Hold or HoldReply has parked, and stops it from parking more.
@@ -126,7 +127,8 @@ func (s *Server) inject(c *conn, op int32, session int64, body []byte) strike {
 			if paths == nil {
 				paths = requestPaths(op, body)
 			}
-			if !slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, f.PathPrefix) }) {
+			affected := func(path string) bool { return strings.HasPrefix(path, f.PathPrefix) }
+			if !slices.ContainsFunc(paths, affected) {
 				continue
 			}
 		}
@@ -138,7 +140,8 @@ func (s *Server) inject(c *conn, op int32, session int64, body []byte) strike {
 		case i.struck <- struct{}{}:
 		default:
 		}
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: session, note: fmt.Sprintf("fault: %s strikes %s", f.Action, opName(op)), from: c.from})
+		note := fmt.Sprintf("fault: %s strikes %s", f.Action, opName(op))
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: session, note: note, from: c.from})
 		return s.strike(i, c)
 	}
 	return strike{}
@@ -158,16 +161,27 @@ func (s *Server) strike(i *Injection, c *conn) strike {
 	case HalfHandshake:
 		st.half = true
 	case Hold:
+		s.park(i.released, c)
+		st.stop = c.closed
+	}
+	return st
+}
+
+// park gives up the lock until a request is released and the server is not paused, or its connection ends.
+func (s *Server) park(released <-chan struct{}, c *conn) {
+	for {
 		s.mu.Unlock()
 		select {
-		case <-i.released:
+		case <-released:
 		case <-c.done:
 		case <-s.quit:
 		}
 		s.mu.Lock()
-		st.stop = c.closed
+		if !s.paused || c.closed || s.closed {
+			return
+		}
+		released = s.gate
 	}
-	return st
 }
 
 // begin and finish enclose the execution of the request.
@@ -209,7 +223,7 @@ func requestPaths(op int32, body []byte) []string {
 		return []string{}
 	case jute.OpMulti, jute.OpMultiRead:
 		var req jute.MultiRequest
-		req.Decode(d)
+		req.Fields(d)
 		paths := []string{}
 		for _, part := range req.Ops {
 			paths = append(paths, pathOf(part.Request))
@@ -217,10 +231,12 @@ func requestPaths(op int32, body []byte) []string {
 		return paths
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		var req jute.SetWatches
-		req.Decode(d)
+		req.Fields(d)
 		return slices.Concat([]string{}, req.Data, req.Exist, req.Child)
 	}
-	return []string{d.String()}
+	var first jute.PathRequest
+	first.Fields(d)
+	return []string{first.Path}
 }
 
 func (a Action) String() string {

@@ -145,8 +145,13 @@ func (s *Server) Sessions() []SessionInfo {
 		if ses.local {
 			continue
 		}
-		list = append(list, SessionInfo{ID: ses.id, Timeout: time.Duration(ses.timeout) * time.Millisecond, Connected: ses.conn != nil,
-			Expires: time.Duration(ses.expires)*time.Millisecond - s.clock(), Ephemerals: slices.Sorted(slices.Values(s.tree.ephemeralsOf(ses.id)))})
+		list = append(list, SessionInfo{
+			ID:         ses.id,
+			Timeout:    time.Duration(ses.timeout) * time.Millisecond,
+			Connected:  ses.conn != nil,
+			Expires:    time.Duration(ses.expires)*time.Millisecond - s.clock(),
+			Ephemerals: slices.Sorted(slices.Values(s.tree.ephemeralsOf(ses.id))),
+		})
 	}
 	slices.SortFunc(list, func(a, b SessionInfo) int { return cmp.Compare(a.ID, b.ID) })
 	return list
@@ -159,9 +164,12 @@ func (s *Server) Watches() []WatchInfo {
 	defer s.mu.Unlock()
 	set := map[WatchInfo]struct{}{}
 	collect := func(t *watchTable, single WatchKind) {
+		kinds := map[watchMode]WatchKind{
+			oneShot: single, persistent: PersistentWatch, recursive: RecursiveWatch,
+		}
 		for path, conns := range t.paths {
 			for c, mode := range conns {
-				for m, kind := range map[watchMode]WatchKind{oneShot: single, persistent: PersistentWatch, recursive: RecursiveWatch} {
+				for m, kind := range kinds {
 					if mode&m != 0 {
 						set[WatchInfo{c.sessionID, path, kind}] = struct{}{}
 					}
@@ -172,7 +180,8 @@ func (s *Server) Watches() []WatchInfo {
 	collect(s.dataWatches, DataWatch)
 	collect(s.kidWatches, ChildWatch)
 	return slices.SortedFunc(maps.Keys(set), func(a, b WatchInfo) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(
+			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Kind, b.Kind))
 	})
 }
 

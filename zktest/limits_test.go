@@ -72,10 +72,12 @@ func TestPlayOfASchedule(t *testing.T) {
 		start := time.Now()
 		var seen []time.Duration
 		mark := func(at time.Duration) Step {
-			return Step{At: at, Name: at.String(), Do: func(*Ensemble) { seen = append(seen, time.Since(start)) }}
+			note := func(*Ensemble) { seen = append(seen, time.Since(start)) }
+			return Step{At: at, Name: at.String(), Do: note}
 		}
-		require.NoError(t, e.Play(t.Context(), mark(5*time.Second), mark(time.Second),
-			Step{At: 2 * time.Second, Name: "leader dies", Do: func(e *Ensemble) { e.Member(e.Leader()).Stop() }}))
+		stop := func(e *Ensemble) { e.Member(e.Leader()).Stop() }
+		dies := Step{At: 2 * time.Second, Name: "leader dies", Do: stop}
+		require.NoError(t, e.Play(t.Context(), mark(5*time.Second), mark(time.Second), dies))
 		assert.Equal(t, []time.Duration{time.Second, 5 * time.Second}, seen)
 		assert.Equal(t, 1, e.Leader())
 		assert.Contains(t, e.Trace(), "[0]    2.000000s #0 0x0 schedule: leader dies")

@@ -12,9 +12,9 @@ type role uint8
 
 const (
 	looking   role = iota // for a leader; no client is served
-	following             //
-	leading               //
-	onlyReads             // looking, and serving read-only clients meanwhile
+	following             // a leader
+	leading
+	onlyReads // looking, and serving read-only clients meanwhile
 )
 
 // member is a server's part in an ensemble. It is guarded by the lock that all members share.

@@ -14,7 +14,7 @@ import (
 // bytesOf is a record made by hand, so that it can be invalid.
 type bytesOf []byte
 
-func (b bytesOf) Encode(e *jute.Encoder) { e.Raw(b) }
+func (b bytesOf) Fields(c *jute.Coder) { c.Raw(b) }
 
 func (b bytesOf) int(v int32) bytesOf   { return binary.BigEndian.AppendUint32(b, uint32(v)) }
 func (b bytesOf) long(v int64) bytesOf  { return binary.BigEndian.AppendUint64(b, uint64(v)) }
@@ -29,6 +29,14 @@ func (b bytesOf) open() bytesOf         { return b.int(1).int(31).str("world").s
 func TestWhatNoClientShouldSend(t *testing.T) {
 	var none bytesOf
 	empty := string(none.end())
+	nullACL := func(b bytesOf) bytesOf { return b.int(1).int(31).str("world").null() }
+	noExist := none.long(0).int(0).null().int(0)
+	watchNull := none.long(0).int(1).null().int(0).int(0)
+	noPersistent := none.long(0).int(0).int(0).int(0).int(0).null()
+	createWithNullACL := nullACL(none.part(jute.OpCreate).str("/a").null()).int(0).end()
+	checkNull := none.part(jute.OpCheck).null().int(-1).end()
+	readRoot := none.part(jute.OpGetData).str("/").byte(0).end()
+	readNull := none.part(jute.OpGetData).null().byte(0).end()
 	for _, request := range []struct {
 		name string
 		op   int32
@@ -50,16 +58,16 @@ func TestWhatNoClientShouldSend(t *testing.T) {
 		{"setACL of null", jute.OpSetACL, none.null().open().int(-1), ErrBadArguments, ""},
 		{"sync of null", jute.OpSync, none.null(), ok, string(none.null())},
 		{"getEphemerals below null", jute.OpGetEphemerals, none.null(), ok, string(none.int(0))},
-		{"an acl of null", jute.OpCreate, none.str("/a").null().int(1).int(31).str("world").null().int(0), ErrMarshalling, ""},
+		{"an acl of null", jute.OpCreate, nullACL(none.str("/a").null()).int(0), ErrMarshalling, ""},
 		{"-2 acls", jute.OpCreate, none.str("/a").null().int(-2).int(0), ErrInvalidACL, ""},
-		{"setWatches without a list", jute.OpSetWatches, none.long(0).int(0).null().int(0), ErrMarshalling, ""},
-		{"setWatches of null", jute.OpSetWatches, none.long(0).int(1).null().int(0).int(0), ErrMarshalling, ""},
+		{"setWatches without a list", jute.OpSetWatches, noExist, ErrMarshalling, ""},
+		{"setWatches of null", jute.OpSetWatches, watchNull, ErrMarshalling, ""},
 		{"setWatches of -2", jute.OpSetWatches, none.long(0).int(-2).int(0).int(0), ok, ""},
-		{"setWatches2 without a list", jute.OpSetWatches2, none.long(0).int(0).int(0).int(0).int(0).null(), ErrMarshalling, ""},
-		{"a multi with null", jute.OpMulti, none.part(jute.OpCheck).null().int(-1).end(), ErrMarshalling, empty},
-		{"a multi of reads", jute.OpMulti, none.part(jute.OpGetData).str("/").byte(0).end(), ErrMarshalling, ""},
-		{"a multi with an acl of null", jute.OpMulti, none.part(jute.OpCreate).str("/a").null().int(1).int(31).str("world").null().int(0).end(), ErrMarshalling, ""},
-		{"a multiRead of null", jute.OpMultiRead, none.part(jute.OpGetData).null().byte(0).end(), ErrMarshalling, empty},
+		{"setWatches2 without a list", jute.OpSetWatches2, noPersistent, ErrMarshalling, ""},
+		{"a multi with null", jute.OpMulti, checkNull, ErrMarshalling, empty},
+		{"a multi of reads", jute.OpMulti, readRoot, ErrMarshalling, ""},
+		{"a multi with an acl of null", jute.OpMulti, createWithNullACL, ErrMarshalling, ""},
+		{"a multiRead of null", jute.OpMultiRead, readNull, ErrMarshalling, empty},
 		{"createSession without a timeout", jute.OpCreateSession, none, ErrMarshalling, ""},
 	} {
 		t.Run(request.name, func(t *testing.T) {

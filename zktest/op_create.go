@@ -14,7 +14,6 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 	if r.Flags < jute.ModePersistent || r.Flags > jute.ModePersistentSequentialTTL {
 		return nil, ErrBadArguments
 	}
-	isSequential := r.Flags == jute.ModePersistentSequential || r.Flags == jute.ModeEphemeralSequential || r.Flags == jute.ModePersistentSequentialTTL
 	isEphemeral := r.Flags == jute.ModeEphemeral || r.Flags == jute.ModeEphemeralSequential
 	switch {
 	case isTTL(r.Flags) && !p.s.cfg.ExtendedTypes:
@@ -41,7 +40,7 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 		return nil, err
 	}
 	path := r.Path
-	if isSequential {
+	if isSequential(r.Flags) {
 		path += fmt.Sprintf("%010d", parent.cversion)
 	}
 	if !validPath(path) {
@@ -71,12 +70,25 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 	parent.cversion = t.cversion // overflows within one multi; applyCreate does not
 	parent.pzxid = p.zxid
 	p.note(dir, parent)
-	p.note(path, record{nodeStat: nodeStat{czxid: p.zxid, mzxid: p.zxid, pzxid: p.zxid, ctime: p.now, mtime: p.now, owner: t.owner}, acl: acl, size: len(r.Data)})
+	p.note(path, record{nodeStat: newStat(p.zxid, p.now, t.owner), acl: acl, size: len(r.Data)})
 	return t, ok
 }
 
 func isTTL(flags int32) bool {
 	return flags == jute.ModePersistentTTL || flags == jute.ModePersistentSequentialTTL
+}
+
+func isSequential(flags int32) bool {
+	switch flags {
+	case jute.ModePersistentSequential, jute.ModeEphemeralSequential, jute.ModePersistentSequentialTTL:
+		return true
+	}
+	return false
+}
+
+// newStat is what a new node begins with.
+func newStat(zxid, now, owner int64) nodeStat {
+	return nodeStat{czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now, owner: owner}
 }
 
 func (s *Server) applyCreate(t *txn, zxid, now int64) *jute.Stat {
@@ -85,7 +97,7 @@ func (s *Server) applyCreate(t *txn, zxid, now int64) *jute.Stat {
 	if t.cversion > parent.cversion {
 		parent.cversion, parent.pzxid = t.cversion, zxid
 	} // else the counter has overflowed: it stays at 2147483647, and sequential names are ties from here on
-	n := &node{nodeStat: nodeStat{czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now, owner: t.owner}, data: t.data, acl: t.acl}
+	n := &node{nodeStat: newStat(zxid, now, t.owner), data: t.data, acl: t.acl}
 	s.tree.add(t.path, n)
 	if t.owner == ownerContainer || s.tree.kind(t.owner) == ownedAsTTL {
 		s.wakeReaper()

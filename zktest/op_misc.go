@@ -38,8 +38,8 @@ func (s *Server) whoAmI(r *request) (jute.Record, Error) {
 // createSession, sent within a session, begins it once more: it lasts for the time in the request until the
 // next request comes, and the answer is that of a handshake.
 func (s *Server) createSession(r *request, _ *entry) Error {
-	timeout := r.body.Int()
-	if r.body.Err() != nil {
+	var timeout int32
+	if r.body.Int(&timeout); r.body.Err() != nil {
 		return ErrMarshalling
 	}
 	if ses := s.sessions[r.conn.sessionID]; ses != nil {

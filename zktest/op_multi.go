@@ -72,7 +72,7 @@ func multiWritten(_ *request, results []result) jute.Record {
 // multiKind is what an operation becomes: the server looks at a create's flags, not at its opcode, so that
 // create2 is answered like create and the container flag makes a container (answered like create2, as is a
 // TTL node). 0 means that it makes no sense: TTL flags without a TTL.
-func multiKind(op jute.MultiOp) (int32, jute.Decodable) {
+func multiKind(op jute.MultiOp) (int32, jute.Record) {
 	switch c := op.Request.(type) {
 	case *jute.CreateTTLRequest:
 		if isTTL(c.Flags) {

@@ -137,13 +137,14 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 	if err != ok {
 		return nil, err
 	}
-	if s.cfg.Profile != V35 && !s.cfg.Profile.stackedModes() && req.Path != "" && !strings.Contains(req.Path, "/") {
+	looksAtParents := s.cfg.Profile != V35 && !s.cfg.Profile.stackedModes()
+	if looksAtParents && req.Path != "" && !strings.Contains(req.Path, "/") {
 		return nil, ErrMarshalling // a flaw of 3.6 to 3.8: it looks for the parent of a path that has none
 	}
-	if !s.hasWatch(s.dataWatches, req.Path, r.conn, data) && !s.hasWatch(s.kidWatches, req.Path, r.conn, kids) {
-		return nil, ErrNoWatcher
+	if s.hasWatch(s.dataWatches, req.Path, r.conn, data) || s.hasWatch(s.kidWatches, req.Path, r.conn, kids) {
+		return nil, ok
 	}
-	return nil, ok
+	return nil, ErrNoWatcher
 }
 
 // hasWatch copies a flaw: before 3.9 the server looks whether any client watches the path.

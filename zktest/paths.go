@@ -50,8 +50,12 @@ func validPath(path string) bool {
 	}
 	for _, r := range path {
 		switch {
-		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:
-			return false // control, private use, specials; Java sees what lies beyond U+FFFF as surrogates, which are refused too
+		case r <= 0x1f, r >= 0x7f && r <= 0x9f: // control
+			return false
+		case r >= 0xd800 && r <= 0xf8ff: // surrogates, private use
+			return false
+		case r >= 0xfff0: // specials, and what Java sees as surrogates
+			return false
 		}
 	}
 	return true

@@ -18,7 +18,9 @@ const pipeLimit = 4 << 20
 // in a testing/synctest bubble.
 func newPipe(client, server net.Addr) (clientEnd, serverEnd net.Conn) {
 	up, down := newHalf(), newHalf()
-	return &pipeEnd{in: down, out: up, local: client, remote: server}, &pipeEnd{in: up, out: down, local: server, remote: client}
+	clientEnd = &pipeEnd{in: down, out: up, local: client, remote: server}
+	serverEnd = &pipeEnd{in: up, out: down, local: server, remote: client}
+	return clientEnd, serverEnd
 }
 
 type pipeEnd struct {

@@ -44,7 +44,8 @@ func (m *member) leave(why string) {
 			entries = append(entries, a.entry)
 		}
 	}
-	m.log, m.queue, m.crew, m.ahead, m.moved, m.nextTick = append(entries, m.log...), nil, nil, nil, nil, time.Time{}
+	m.log, m.queue = append(entries, m.log...), nil
+	m.crew, m.ahead, m.moved, m.nextTick = nil, nil, nil, time.Time{}
 	for id, ses := range m.s.sessions {
 		ses.owner, ses.closing = nil, false
 		if ses.local {
@@ -117,7 +118,8 @@ func (m *member) hasQuorum() bool { return len(m.crew)+1 > len(m.e.members)/2 }
 
 // pings says whether anything depends on a leader's pings.
 func (m *member) pings() bool {
-	return len(m.s.sessions) > 0 || !m.hasQuorum() || slices.ContainsFunc(m.crew, func(b *bond) bool { return !b.sound() })
+	broken := func(b *bond) bool { return !b.sound() }
+	return len(m.s.sessions) > 0 || !m.hasQuorum() || slices.ContainsFunc(m.crew, broken)
 }
 
 // timers does what is due by the member's clocks and says whether there was anything.
@@ -148,7 +150,7 @@ func (m *member) tick(now time.Time) {
 		m.nextTick = time.Time{}
 	case m.nextTick.IsZero():
 		m.nextTick = now.Add(m.s.cfg.TickTime / 2)
-		for _, b := range m.crew { // they would have been sent all the time
+		for _, b := range m.crew { // a real leader would have pinged all the time
 			b.heardUp, b.heardDown = now, now
 		}
 	}
@@ -196,7 +198,9 @@ func (e *Ensemble) searching() []*member {
 			list = append(list, m)
 		}
 	}
-	slices.SortFunc(list, func(a, b *member) int { return cmp.Or(compareLogs(b, a), cmp.Compare(b.index, a.index)) })
+	slices.SortFunc(list, func(a, b *member) int {
+		return cmp.Or(compareLogs(b, a), cmp.Compare(b.index, a.index))
+	})
 	return list
 }
 
@@ -204,11 +208,14 @@ func compareLogs(a, b *member) int {
 	return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.lastLogged(), b.lastLogged()))
 }
 
-// leaderFor is a leader that the member can join.
+// leaderFor is the newest leader that the member can join, or nil. One of an older epoch than the member
+// knows has been replaced.
 func (e *Ensemble) leaderFor(m *member) *member {
 	var best *member
 	for _, s := range e.members {
-		if l := s.member; l.role == leading && l.alive() && e.connected(l, m) && l.epoch >= m.epoch && (best == nil || l.epoch > best.epoch) {
+		l := s.member
+		reached := l.role == leading && l.alive() && e.connected(l, m)
+		if reached && l.epoch >= m.epoch && (best == nil || l.epoch > best.epoch) {
 			best = l
 		}
 	}

@@ -29,11 +29,12 @@ func parseTrack(data []byte) track {
 	return t
 }
 
-func (t track) limit(soft, hard string) (n int64, bites bool) {
-	if n, found := t[hard]; found && n > -1 {
+// limit is the hard limit if there is one, else the soft one, which refuses nothing.
+func (t track) limit(softKey, hardKey string) (n int64, hard bool) {
+	if n, found := t[hardKey]; found && n > -1 {
 		return n, true
 	}
-	return t[soft], false
+	return t[softKey], false
 }
 
 func (t track) bytes() []byte {
@@ -81,10 +82,12 @@ func (s *Server) checkQuota(path string, bytes, count int64) Error {
 	if stats := s.tree.nodes[quotaPath+at+"/"+statsNode]; stats != nil {
 		used = parseTrack(stats.data)
 	}
-	if limit, bites := limits.limit("count", "countHardLimit"); count != 0 && bites && used["count"]+count > limit {
+	limit, hard := limits.limit("count", "countHardLimit")
+	if hard && count != 0 && used["count"]+count > limit {
 		return ErrQuotaExceeded
 	}
-	if limit, bites := limits.limit("bytes", "byteHardLimit"); bytes != 0 && bites && used["bytes"]+bytes > limit {
+	limit, hard = limits.limit("bytes", "byteHardLimit")
+	if hard && bytes != 0 && used["bytes"]+bytes > limit {
 		return ErrQuotaExceeded
 	}
 	return ok

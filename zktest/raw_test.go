@@ -28,7 +28,7 @@ type reply struct {
 	body []byte
 }
 
-func (r reply) into(t testing.TB, rec jute.Decodable) {
+func (r reply) into(t testing.TB, rec jute.Record) {
 	t.Helper()
 	require.Equal(t, int32(0), r.Err, "error code")
 	require.NoError(t, jute.Unmarshal(r.body, rec))
@@ -47,9 +47,23 @@ func dialRaw(t testing.TB, s *Server) *raw {
 func newRaw(t testing.TB, s *Server, timeout time.Duration) *raw {
 	t.Helper()
 	c := dialRaw(t, s)
-	require.NoError(t, c.shake(&jute.ConnectRequest{Timeout: int32(timeout.Milliseconds()), Password: make([]byte, 16), HasReadOnly: true}))
+	req := &jute.ConnectRequest{Timeout: int32(timeout.Milliseconds()), Password: make([]byte, 16)}
+	req.HasReadOnly = true
+	require.NoError(t, c.shake(req))
 	require.NotZero(t, c.hello.SessionID)
 	return c
+}
+
+// resume is a handshake that asks for c's session.
+func (c *raw) resume(timeout int32) *jute.ConnectRequest {
+	return &jute.ConnectRequest{
+		Timeout: timeout, SessionID: c.hello.SessionID, Password: c.hello.Password,
+	}
+}
+
+// onlyReading is a handshake that accepts a member without a quorum.
+func onlyReading(timeout int32) *jute.ConnectRequest {
+	return &jute.ConnectRequest{Timeout: timeout, HasReadOnly: true, ReadOnly: true}
 }
 
 // again attaches to c's session on a new connection.
@@ -57,7 +71,9 @@ func (c *raw) again(s *Server) *raw {
 	c.t.Helper()
 	n := dialRaw(c.t, s)
 	n.xid = c.xid
-	require.NoError(c.t, n.shake(&jute.ConnectRequest{Timeout: c.hello.Timeout, SessionID: c.hello.SessionID, Password: c.hello.Password, HasReadOnly: true}))
+	req := c.resume(c.hello.Timeout)
+	req.HasReadOnly = true
+	require.NoError(c.t, n.shake(req))
 	return n
 }
 
@@ -111,13 +127,13 @@ func (c *raw) recv() (reply, error) {
 		}
 		d := jute.NewDecoder(frame)
 		var r reply
-		r.Decode(d)
+		r.Fields(d)
 		if r.Xid != jute.XidNotification {
 			r.body = d.Rest()
 			return r, d.Err()
 		}
 		var e jute.WatcherEvent
-		e.Decode(d)
+		e.Fields(d)
 		require.NoError(c.t, d.Err())
 		c.events = append(c.events, e)
 	}

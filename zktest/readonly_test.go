@@ -31,27 +31,36 @@ func TestReadOnlyMember(t *testing.T) {
 		assert.Contains(t, word(t, s, "srvr"), "Mode: read-only")
 
 		writer := dialRaw(t, s)
-		require.Error(t, writer.shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true}), "who wants to write is refused without a word")
+		refused := writer.shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true})
+		require.Error(t, refused, "a client that wants to write is refused without a word")
 		c := dialRaw(t, s)
-		require.NoError(t, c.shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true, ReadOnly: true}))
+		require.NoError(t, c.shake(onlyReading(10000)))
 		assert.NotZero(t, c.hello.SessionID)
 		assert.True(t, c.hello.ReadOnly)
 		again := dialRaw(t, s)
-		require.NoError(t, again.shake(&jute.ConnectRequest{Timeout: 40000, SessionID: before.hello.SessionID, Password: before.hello.Password,
-			HasReadOnly: true, ReadOnly: true}), "a session of before is still known")
+		req := before.resume(40000)
+		req.HasReadOnly, req.ReadOnly = true, true
+		require.NoError(t, again.shake(req), "a session of before is still known")
 		assert.Equal(t, before.hello.SessionID, again.hello.SessionID)
 
 		assert.Equal(t, ok, c.code(jute.OpGetData, watch("/a")))
-		for op, rec := range map[int32]jute.Record{jute.OpCreate: mk("/b", 0), jute.OpCreate2: mk("/b", 0), jute.OpDelete: rm("/a"), jute.OpSetData: put("/a", "x"),
-			jute.OpSync: &jute.PathRequest{Path: "/"}, jute.OpMulti: &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCheck, Request: rm("/a")}}}} {
+		check := jute.MultiOp{Op: jute.OpCheck, Request: rm("/a")}
+		for op, rec := range map[int32]jute.Record{
+			jute.OpCreate:  mk("/b", 0),
+			jute.OpCreate2: mk("/b", 0),
+			jute.OpDelete:  rm("/a"),
+			jute.OpSetData: put("/a", "x"),
+			jute.OpSync:    &jute.PathRequest{Path: "/"},
+			jute.OpMulti:   &jute.MultiRequest{Ops: []jute.MultiOp{check}},
+		} {
 			assert.Equal(t, ErrNotReadOnly, c.code(op, rec), opName(op))
 		}
 		zxid := s.Zxid()
 		quick := dialRaw(t, s)
-		require.NoError(t, quick.shake(&jute.ConnectRequest{Timeout: 4000, HasReadOnly: true, ReadOnly: true}))
+		require.NoError(t, quick.shake(onlyReading(4000)))
 		quick.closed() // its time runs out here
 		farewell := dialRaw(t, s)
-		require.NoError(t, farewell.shake(&jute.ConnectRequest{Timeout: 4000, HasReadOnly: true, ReadOnly: true}))
+		require.NoError(t, farewell.shake(onlyReading(4000)))
 		assert.Equal(t, ok, farewell.code(jute.OpCloseSession))
 		farewell.closed()
 		assert.Equal(t, zxid, s.Zxid(), "nothing of that is written down")
@@ -69,7 +78,7 @@ func TestReadOnlyMember(t *testing.T) {
 		assert.Equal(t, ok, back.code(jute.OpSetData, put("/a", "y")))
 		assert.Len(t, s.Sessions(), 1, "the member's own are forgotten")
 		unknown := dialRaw(t, s)
-		require.NoError(t, unknown.shake(&jute.ConnectRequest{Timeout: 4000, SessionID: c.hello.SessionID, Password: c.hello.Password}))
+		require.NoError(t, unknown.shake(c.resume(4000)))
 		assert.Zero(t, unknown.hello.SessionID)
 	})
 }
@@ -77,19 +86,22 @@ func TestReadOnlyMember(t *testing.T) {
 func TestWithoutReadOnlyModeALonelyMemberRefusesAll(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		s := lonely(t, e)
-		require.Error(t, dialRaw(t, s).shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true, ReadOnly: true}))
+		require.Error(t, dialRaw(t, s).shake(onlyReading(10000)))
 	})
 }
 
 // As in ZooKeeper 3.8 the request for a session is refused like any other that a member without a quorum
 // refuses, with the same form of answer.
 func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
+	req := onlyReading(10000)
+	req.Password = make([]byte, 16)
+	hello := jute.Frame(req)
 	bubble(t, 3, Config{ReadOnlyMode: true}, func(t *testing.T, e *Ensemble) {
 		s := lonely(t, e)
 		nc, err := s.Dial(t.Context(), "tcp", s.Addr())
 		require.NoError(t, err)
 		defer nc.Close()
-		_, err = nc.Write(jute.Frame(&jute.ConnectRequest{Timeout: 10000, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true}))
+		_, err = nc.Write(hello)
 		require.NoError(t, err)
 		answer := make([]byte, 20)
 		_, err = io.ReadFull(nc, answer)
@@ -103,7 +115,7 @@ func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
 		nc, err := s.Dial(t.Context(), "tcp", s.Addr())
 		require.NoError(t, err)
 		defer nc.Close()
-		_, err = nc.Write(jute.Frame(&jute.ConnectRequest{Timeout: 10000, Password: make([]byte, 16), HasReadOnly: true, ReadOnly: true}))
+		_, err = nc.Write(hello)
 		require.NoError(t, err)
 		answer, err := io.ReadAll(nc)
 		require.NoError(t, err, "the connection ends")
@@ -111,7 +123,7 @@ func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
 	})
 	bubble(t, 3, Config{ReadOnlyMode: true, Profile: V35}, func(t *testing.T, e *Ensemble) {
 		c := dialRaw(t, lonely(t, e))
-		require.NoError(t, c.shake(&jute.ConnectRequest{Timeout: 10000, HasReadOnly: true, ReadOnly: true}))
+		require.NoError(t, c.shake(onlyReading(10000)))
 		assert.True(t, c.hello.ReadOnly)
 	})
 }

@@ -14,11 +14,15 @@ import (
 
 // Nothing that prints a configuration, or what was made of it, prints a password.
 func TestPasswordsAreNotPrinted(t *testing.T) {
-	cfg := Config{SASLUsers: map[string]string{"alice": "hush-1"}, SuperDigest: "super:hush-2", EnsembleConfig: "server.1=a"}
+	users := map[string]string{"alice": "hush-1"}
+	cfg := Config{SASLUsers: users, SuperDigest: "super:hush-2", EnsembleConfig: "server.1=a"}
 	srv := RunT(t, cfg)
 	ensemble := RunEnsembleT(t, 3, cfg)
 	var out bytes.Buffer
-	for _, v := range []any{cfg, &cfg, struct{ Config }{cfg}, []Config{cfg}, map[string]Config{"a": cfg}, srv, ensemble, struct{ s *Server }{srv}, Config{SuperDigest: "hush"}} {
+	for _, v := range []any{
+		cfg, &cfg, struct{ Config }{cfg}, []Config{cfg}, map[string]Config{"a": cfg},
+		srv, ensemble, struct{ s *Server }{srv}, Config{SuperDigest: "hush"},
+	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%10v"} {
 			fmt.Fprintf(&out, verb+"\n", v)
 		}

@@ -8,7 +8,7 @@ import (
 type request struct {
 	conn    *conn
 	xid, op int32
-	body    *jute.Decoder
+	body    *jute.Coder
 	path    string // for the trace, once known
 
 	injected Error  // an injected fault's answer instead of executing it
@@ -19,8 +19,8 @@ type request struct {
 }
 
 // decode reads the request's record.
-func (r *request) decode(rec jute.Decodable) Error {
-	if rec.Decode(r.body); r.body.Err() != nil {
+func (r *request) decode(rec jute.Record) Error {
+	if rec.Fields(r.body); r.body.Err() != nil {
 		return ErrMarshalling
 	}
 	return ok
@@ -79,7 +79,7 @@ func init() {
 func (s *Server) submit(r *request, injected Error) {
 	c := r.conn
 	if c.session == nil {
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "request dropped: no such session"})
+		c.note("request dropped: no such session")
 		return
 	}
 	s.touch(c.session, c.timeout)
@@ -128,7 +128,7 @@ func (s *Server) written(e *entry, results []result) {
 		rec = answer(r, results)
 	}
 	if r.op == jute.OpCheck && e.err == ok {
-		s.trace.add(traceEntry{kind: traceNote, conn: r.conn.id, session: r.conn.sessionID, note: "check succeeds outside a multi: never answered, as in 3.8"})
+		r.conn.note("check succeeds outside a multi: never answered, as in 3.8")
 		return
 	}
 	if r.op == jute.OpCreateSession && e.err == ok {
@@ -149,7 +149,10 @@ func (s *Server) reply(r *request, err Error, rec jute.Record) {
 }
 
 func (s *Server) replyAt(r *request, zxid int64, err Error, rec jute.Record) {
-	s.trace.add(traceEntry{kind: traceReply, conn: r.conn.id, session: r.conn.sessionID, xid: r.xid, op: r.op, path: r.path, zxid: zxid, err: err, from: r.conn.from})
+	s.trace.add(traceEntry{
+		kind: traceReply, conn: r.conn.id, session: r.conn.sessionID, from: r.conn.from,
+		xid: r.xid, op: r.op, path: r.path, zxid: zxid, err: err,
+	})
 	r.conn.lastXid, r.conn.lastZxid = r.xid, zxid
 	header := &jute.ReplyHeader{Xid: r.xid, Zxid: zxid, Err: int32(err)}
 	if rec == nil {

@@ -17,41 +17,41 @@ import (
 const saslRealm = "zk-sasl-md5"
 
 // saslToken is the only field of both records.
-type saslToken []byte
+type saslToken struct{ token []byte }
 
-func (t saslToken) Encode(e *jute.Encoder)  { e.Buffer(t) }
-func (t *saslToken) Decode(d *jute.Decoder) { *t = d.Buffer() }
+func (t *saslToken) Fields(c *jute.Coder) { c.Buffer(&t.token) }
 
 // sasl serves one step of a login. Without users it answers like a server without a JAAS section: no error,
 // no token.
 func (s *Server) sasl(r *request) {
-	var token saslToken
-	if r.decode(&token) != ok {
+	var said saslToken
+	if r.decode(&said) != ok {
 		r.conn.end(false)
 		return
 	}
 	c := r.conn
 	switch {
 	case len(s.cfg.SASLUsers) == 0 || c.loggedIn():
-		s.replyAt(r, 0, ok, saslToken(nil))
-	case c.nonce == "" && len(token) == 0:
+		s.replyAt(r, 0, ok, &saslToken{})
+	case c.nonce == "" && len(said.token) == 0:
 		var nonce [20]byte
 		rand.Read(nonce[:]) // never fails
 		c.nonce = hex.EncodeToString(nonce[:])
-		s.replyAt(r, 0, ok, saslToken(fmt.Sprintf(`realm="%s",nonce="%s",charset=utf-8,algorithm=md5-sess`, saslRealm, c.nonce)))
+		s.replyAt(r, 0, ok, &saslToken{fmt.Appendf(nil,
+			`realm="%s",nonce="%s",charset=utf-8,algorithm=md5-sess`, saslRealm, c.nonce)})
 	default:
-		user, proof := s.checkDigest(c.nonce, string(token))
+		user, proof := s.checkDigest(c.nonce, string(said.token))
 		c.nonce = ""
 		if user != "" {
 			c.prove(identity{Scheme: "sasl", User: user})
-			s.replyAt(r, 0, ok, saslToken("rspauth="+proof))
+			s.replyAt(r, 0, ok, &saslToken{[]byte("rspauth=" + proof)})
 			return
 		}
 		err := ErrAuthFailed
 		if s.cfg.RequireSASL {
 			err = ErrSessionClosedRequireAuth
 		}
-		s.replyAt(r, 0, err, saslToken(nil))
+		s.replyAt(r, 0, err, &saslToken{})
 		c.end(true)
 	}
 }
@@ -75,7 +75,8 @@ func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 		d[m[1]] = regexp.MustCompile(`\\(.)`).ReplaceAllString(m[2], "$1") + m[3]
 	}
 	password, known := s.cfg.SASLUsers[d["username"]]
-	if !known || nonce == "" || d["nonce"] != nonce || d["nc"] != "00000001" || d["realm"] != saslRealm || d["digest-uri"] != "zookeeper/"+saslRealm {
+	fresh := nonce != "" && d["nonce"] == nonce && d["nc"] == "00000001"
+	if !known || !fresh || d["realm"] != saslRealm || d["digest-uri"] != "zookeeper/"+saslRealm {
 		return "", ""
 	}
 	secret := md5.Sum([]byte(narrow(d["username"]) + ":" + saslRealm + ":" + narrow(password)))
@@ -85,7 +86,8 @@ func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 	}
 	value := func(method string) string {
 		return digest(strings.Join([]string{
-			digest(string(secret[:]) + ":" + nonce + ":" + d["cnonce"]), nonce, d["nc"], d["cnonce"], "auth", digest(method + ":zookeeper/" + saslRealm),
+			digest(string(secret[:]) + ":" + nonce + ":" + d["cnonce"]), nonce, d["nc"], d["cnonce"], "auth",
+			digest(method + ":zookeeper/" + saslRealm),
 		}, ":"))
 	}
 	if d["response"] != value("AUTHENTICATE") {

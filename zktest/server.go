@@ -25,7 +25,8 @@ type Server struct {
 
 	member *member // nil: standalone; immutable
 
-	mu              *sync.Mutex // guards the rest; never held across I/O or a wait; the members of an ensemble share one
+	// mu guards the rest. It is never held across I/O or a wait. The members of an ensemble share one.
+	mu              *sync.Mutex
 	closed          bool
 	stopped, paused bool
 	gate            chan struct{} // closed and replaced whenever a pause or black hole may have ended
@@ -76,9 +77,11 @@ func NewServer(cfg Config) (*Server, error) {
 func newServer(cfg Config, mu *sync.Mutex, id int64) *Server {
 	n := servers.Add(1)
 	s := &Server{
-		cfg: &cfg, mu: mu, name: fmt.Sprintf("192.0.2.%d:2181", (n-1)%254+1), started: time.Now(), quit: make(chan struct{}), expiryWake: make(chan struct{}, 1),
-		reaperWake: make(chan struct{}, 1), gate: make(chan struct{}),
-		conns: map[*conn]struct{}{}, running: map[*conn]int{}, counts: map[int32]int{}, countsOf: map[int64]map[int32]int{},
+		cfg: &cfg, mu: mu, name: fmt.Sprintf("192.0.2.%d:2181", (n-1)%254+1), started: time.Now(),
+		quit: make(chan struct{}), gate: make(chan struct{}),
+		expiryWake: make(chan struct{}, 1), reaperWake: make(chan struct{}, 1),
+		conns: map[*conn]struct{}{}, running: map[*conn]int{},
+		counts: map[int32]int{}, countsOf: map[int64]map[int32]int{},
 	}
 	s.trace.start = s.started
 	s.nextSession = firstSession(id, s.started.UnixMilli()+n)
@@ -116,7 +119,8 @@ func (s *Server) reset() {
 	s.zxid = 0
 	s.tree = newTree(s.cfg.ExtendedTypes, s.cfg.EnsembleConfig)
 	s.sessions = map[int64]*session{}
-	s.dataWatches, s.kidWatches = newWatchTable(s.cfg.Profile.stackedModes()), newWatchTable(s.cfg.Profile.stackedModes())
+	stacked := s.cfg.Profile.stackedModes()
+	s.dataWatches, s.kidWatches = newWatchTable(stacked), newWatchTable(stacked)
 }
 
 // Close ends the server: connections are closed, and no goroutine of the server is left when it returns. A
@@ -163,7 +167,7 @@ func (s *Server) serve(nc net.Conn, from *Host) bool {
 	c := s.newConn(nc)
 	c.from = from
 	if s.full(c.host) {
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, note: "refused: too many connections from " + c.host})
+		c.note("refused: too many connections from " + c.host)
 		_ = nc.Close() // does not block
 		return true
 	}
@@ -190,7 +194,9 @@ func (s *Server) lose(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.closed {
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: "connection closed", from: c.from})
+		s.trace.add(traceEntry{
+			kind: traceNote, conn: c.id, session: c.sessionID, from: c.from, note: "connection closed",
+		})
 	}
 	c.end(false)
 }
@@ -217,7 +223,7 @@ func (s *Server) Zxid() int64 {
 func (s *Server) handle(c *conn, frame []byte) bool {
 	d := jute.NewRequestDecoder(frame)
 	var h jute.RequestHeader
-	if h.Decode(d); d.Err() != nil {
+	if h.Fields(d); d.Err() != nil {
 		s.cfg.Logger.Warn("malformed request header", "conn", c.id)
 		return false
 	}

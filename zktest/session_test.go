@@ -15,12 +15,14 @@ import (
 
 func TestPasswordFollowsFromTheID(t *testing.T) {
 	// Seen on a real 3.8.0.
-	assert.Equal(t, "134f7a38a4ee371ba9bf68b68db9399a", hex.EncodeToString(sessionPassword(0x100002b4c1f0000)))
+	password := sessionPassword(0x100002b4c1f0000)
+	assert.Equal(t, "134f7a38a4ee371ba9bf68b68db9399a", hex.EncodeToString(password))
 }
 
 func TestTimeoutIsBounded(t *testing.T) {
 	s := RunT(t, Config{TickTime: time.Second})
-	for asked, want := range map[time.Duration]int32{time.Millisecond: 2000, 5 * time.Second: 5000, time.Hour: 20000} {
+	granted := map[time.Duration]int32{time.Millisecond: 2000, 5 * time.Second: 5000, time.Hour: 20000}
+	for asked, want := range granted {
 		assert.Equal(t, want, newRaw(t, s, asked).hello.Timeout, "asked for %v", asked)
 	}
 }
@@ -52,7 +54,8 @@ func TestExpiryRules(t *testing.T) {
 		{500 * time.Millisecond, 1200 * time.Millisecond, 1400 * time.Millisecond, 3 * time.Second},
 		{3 * time.Millisecond, 10 * time.Millisecond, 0, 12 * time.Millisecond},
 	} {
-		t.Run(fmt.Sprintf("tick %v timeout %v touch %v", test.tick, test.timeout, test.touch), func(t *testing.T) {
+		name := fmt.Sprintf("tick %v timeout %v touch %v", test.tick, test.timeout, test.touch)
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := RunT(t, Config{TickTime: test.tick})
 				start := time.Now()
@@ -76,8 +79,9 @@ func TestEveryRequestInThePipelineTouches(t *testing.T) {
 		c := newRaw(t, s, 4*time.Second)
 		time.Sleep(3 * time.Second)
 		c.call(op, recs...)
-		return s.Sessions() != nil && len(s.Sessions()) == 1 && s.Sessions()[0].Expires > 4*time.Second
+		return len(s.Sessions()) == 1 && s.Sessions()[0].Expires > 4*time.Second
 	}
+	login := &jute.AuthPacket{Scheme: "digest", Auth: []byte("u:p")}
 	for name, test := range map[string]struct {
 		op   int32
 		recs []jute.Record
@@ -90,12 +94,14 @@ func TestEveryRequestInThePipelineTouches(t *testing.T) {
 		"sync":        {jute.OpSync, []jute.Record{&jute.PathRequest{Path: "/"}}, true},
 		"malformed":   {jute.OpGetData, nil, true},
 		"unknown":     {999, nil, true},
-		"auth":        {jute.OpAuth, []jute.Record{&jute.AuthPacket{Scheme: "digest", Auth: []byte("u:p")}}, false},
+		"auth":        {jute.OpAuth, []jute.Record{login}, false},
 		"auth failed": {jute.OpAuth, []jute.Record{&jute.AuthPacket{Scheme: "none"}}, false},
 		"sasl":        {jute.OpSASL, []jute.Record{&jute.IntResponse{Value: -1}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { assert.Equal(t, test.want, touches(t, test.op, test.recs...)) })
+			synctest.Test(t, func(t *testing.T) {
+				assert.Equal(t, test.want, touches(t, test.op, test.recs...))
+			})
 		})
 	}
 }
@@ -113,14 +119,17 @@ func TestReattachClosesTheOldConnectionFirst(t *testing.T) {
 		assert.Equal(t, ok, n.code(jute.OpPing))
 		// A wrong password is refused, but the owner loses its connection all the same.
 		intruder := dialRaw(t, s)
-		require.NoError(t, intruder.shake(&jute.ConnectRequest{SessionID: c.hello.SessionID, Password: make([]byte, 16)}))
+		guess := &jute.ConnectRequest{SessionID: c.hello.SessionID, Password: make([]byte, 16)}
+		require.NoError(t, intruder.shake(guess))
 		assert.Zero(t, intruder.hello.SessionID)
 		assert.Zero(t, intruder.hello.Timeout)
 		intruder.closed()
 		n.closed()
 		// With the computed password anybody can take the session over.
 		thief := dialRaw(t, s)
-		require.NoError(t, thief.shake(&jute.ConnectRequest{Timeout: 9000, SessionID: c.hello.SessionID, Password: sessionPassword(c.hello.SessionID)}))
+		guess = &jute.ConnectRequest{Timeout: 9000, SessionID: c.hello.SessionID}
+		guess.Password = sessionPassword(c.hello.SessionID)
+		require.NoError(t, thief.shake(guess))
 		assert.Equal(t, c.hello.SessionID, thief.hello.SessionID)
 	})
 }
@@ -131,7 +140,7 @@ func TestReattachReplacesTheExpiry(t *testing.T) {
 		c := newRaw(t, s, 30*time.Second)
 		c.nc.Close()
 		n := dialRaw(t, s)
-		require.NoError(t, n.shake(&jute.ConnectRequest{Timeout: 4000, SessionID: c.hello.SessionID, Password: c.hello.Password}))
+		require.NoError(t, n.shake(c.resume(4000)))
 		assert.Equal(t, int32(4000), n.hello.Timeout)
 		start := time.Now()
 		n.closed()
@@ -142,11 +151,13 @@ func TestReattachReplacesTheExpiry(t *testing.T) {
 func TestUnknownSessionAndZxidAhead(t *testing.T) {
 	s := RunT(t)
 	c := dialRaw(t, s)
-	require.NoError(t, c.shake(&jute.ConnectRequest{Timeout: 4000, SessionID: 42, Password: sessionPassword(42)}))
+	unknown := &jute.ConnectRequest{Timeout: 4000, SessionID: 42, Password: sessionPassword(42)}
+	require.NoError(t, c.shake(unknown))
 	assert.Zero(t, c.hello.SessionID)
 	c.closed()
 	ahead := dialRaw(t, s)
-	require.Error(t, ahead.shake(&jute.ConnectRequest{Timeout: 4000, LastZxidSeen: s.Zxid() + 1}), "no answer at all")
+	err := ahead.shake(&jute.ConnectRequest{Timeout: 4000, LastZxidSeen: s.Zxid() + 1})
+	require.Error(t, err, "no answer at all")
 	level := dialRaw(t, s)
 	require.NoError(t, level.shake(&jute.ConnectRequest{Timeout: 4000, LastZxidSeen: s.Zxid()}))
 }
@@ -175,7 +186,8 @@ func TestCloseSessionTellsItsOwnWatches(t *testing.T) {
 	c.create("/e", jute.ModeEphemeral)
 	c.call(jute.OpGetData, watch("/e"))
 	assert.Equal(t, ok, c.code(jute.OpCloseSession))
-	assert.Equal(t, []jute.WatcherEvent{{Type: jute.EventNodeDeleted, State: jute.StateSyncConnected, Path: "/e"}}, c.events)
+	gone := jute.WatcherEvent{Type: jute.EventNodeDeleted, State: jute.StateSyncConnected, Path: "/e"}
+	assert.Equal(t, []jute.WatcherEvent{gone}, c.events)
 	c.closed()
 	assert.Empty(t, s.Sessions())
 }
@@ -208,7 +220,7 @@ func TestServersOfOneInstantHaveTheirOwnSessions(t *testing.T) {
 		}
 		c := newRaw(t, servers[0], 10*time.Second)
 		stranger := dialRaw(t, servers[1])
-		require.NoError(t, stranger.shake(&jute.ConnectRequest{Timeout: 10000, SessionID: c.hello.SessionID, Password: c.hello.Password}))
+		require.NoError(t, stranger.shake(c.resume(10000)))
 		assert.Zero(t, stranger.hello.SessionID, "expired, since it never was")
 	})
 }

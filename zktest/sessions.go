@@ -19,7 +19,7 @@ type session struct {
 	closing bool // its end is proposed
 
 	// In an ensemble.
-	owner *Server // known to the leader: the member that the session was last attached to; nil: not known
+	owner *Server // at the leader: the member that the session was last attached to; nil: not known
 	local bool    // of a read-only member, not in the log
 }
 
@@ -143,7 +143,8 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 	ahead := false
 	defer func() {
 		if ahead { // no logging under the lock
-			s.cfg.Logger.Info("the client has seen a later zxid, closing the connection", "conn", c.id, "seen", req.LastZxidSeen)
+			s.cfg.Logger.Info("the client has seen a later zxid, closing the connection",
+				"conn", c.id, "seen", req.LastZxidSeen)
 		}
 	}()
 	greeted := make(chan struct{})
@@ -162,8 +163,10 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 }
 
 // greet does a handshake under the lock, which the caller has taken and greet releases. If the answer has to
-// wait, greeted is closed when it comes.
-func (s *Server) greet(c *conn, req *jute.ConnectRequest, ahead *bool, greeted chan struct{}, size int) (alive, waits bool) {
+// wait, greeted is closed when it comes. It sets ahead if the client has seen a later zxid.
+func (s *Server) greet(
+	c *conn, req *jute.ConnectRequest, ahead *bool, greeted chan struct{}, size int,
+) (alive, waits bool) {
 	defer s.unlock()
 	c.received++
 	s.received++
@@ -176,11 +179,13 @@ func (s *Server) greet(c *conn, req *jute.ConnectRequest, ahead *bool, greeted c
 	case s.member != nil && !s.member.welcomes(c, req):
 		return false, false
 	case req.LastZxidSeen > s.zxid:
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: req.SessionID, note: "refused: the client has seen a later zxid"})
+		note := "refused: the client has seen a later zxid"
+		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: req.SessionID, note: note})
 		*ahead = true
 		return false, false
 	}
-	c.timeout = min(max(int64(req.Timeout), s.cfg.MinSessionTimeout.Milliseconds()), s.cfg.MaxSessionTimeout.Milliseconds())
+	least, most := s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds()
+	c.timeout = min(max(int64(req.Timeout), least), most)
 	answered := false
 	s.attach(c, req, strike.err != ok, func(ses *session) {
 		answered = true
@@ -205,8 +210,13 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 	}
 	strike.begin(c)
 	c.old = !req.HasReadOnly
-	response := &jute.ConnectResponse{Password: make([]byte, 16), HasReadOnly: req.HasReadOnly, ReadOnly: s.readOnly()}
-	entry := traceEntry{kind: traceReply, conn: c.id, session: req.SessionID, op: jute.OpCreateSession, zxid: s.zxid, err: ErrSessionExpired, from: c.from}
+	response := &jute.ConnectResponse{
+		Password: make([]byte, 16), HasReadOnly: req.HasReadOnly, ReadOnly: s.readOnly(),
+	}
+	entry := traceEntry{
+		kind: traceReply, conn: c.id, session: req.SessionID, from: c.from,
+		op: jute.OpCreateSession, zxid: s.zxid, err: ErrSessionExpired,
+	}
 	if ses != nil {
 		c.session, c.sessionID, ses.conn, ses.timeout = ses, ses.id, c, c.timeout
 		s.touch(ses, c.timeout)
@@ -226,7 +236,9 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 // refuses other requests.
 func (s *Server) decline(c *conn, strike strike) {
 	strike.begin(c)
-	s.trace.add(traceEntry{kind: traceReply, conn: c.id, op: jute.OpCreateSession, zxid: s.zxid, err: ErrNotReadOnly})
+	entry := traceEntry{kind: traceReply, conn: c.id, op: jute.OpCreateSession, zxid: s.zxid}
+	entry.err = ErrNotReadOnly
+	s.trace.add(entry)
 	c.greeting(&jute.ReplyHeader{Zxid: s.zxid, Err: int32(ErrNotReadOnly)}, strike)
 	strike.finish(c)
 }
@@ -242,12 +254,17 @@ func (c *conn) greeting(answer jute.Record, strike strike) {
 
 // hello tells the client of its session.
 func (c *conn) hello() *jute.ConnectResponse {
-	return &jute.ConnectResponse{SessionID: c.sessionID, Timeout: int32(c.timeout), Password: sessionPassword(c.sessionID), HasReadOnly: !c.old, ReadOnly: c.s.readOnly()}
+	return &jute.ConnectResponse{
+		SessionID: c.sessionID, Timeout: int32(c.timeout), Password: sessionPassword(c.sessionID),
+		HasReadOnly: !c.old, ReadOnly: c.s.readOnly(),
+	}
 }
 
 // attach finds or makes the connection's session and calls done with it, or with nil when there is none for
 // it. In an ensemble that may be later. A member that may not make a session calls declined.
-func (s *Server) attach(c *conn, req *jute.ConnectRequest, refuse bool, done func(*session), declined func()) {
+func (s *Server) attach(
+	c *conn, req *jute.ConnectRequest, refuse bool, done func(*session), declined func(),
+) {
 	switch {
 	case refuse:
 		done(nil)
@@ -259,8 +276,8 @@ func (s *Server) attach(c *conn, req *jute.ConnectRequest, refuse bool, done fun
 		s.open(id, c.timeout, func() { done(s.sessions[id]) })
 	default:
 		ses := s.sessions[req.SessionID]
-		if ses != nil && ses.conn != nil { // the old connection goes first, even when the password turns out to be wrong
-			s.trace.add(traceEntry{kind: traceNote, conn: ses.conn.id, session: ses.id, note: "connection closed: the session re-attaches"})
+		if ses != nil && ses.conn != nil { // closed first, even when the password turns out to be wrong
+			ses.conn.note("connection closed: the session re-attaches")
 			ses.conn.end(false)
 		}
 		switch {

@@ -43,6 +43,11 @@ type trace struct {
 	next    int
 }
 
+// note adds a line about the connection to the trace.
+func (c *conn) note(text string) {
+	c.s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: text})
+}
+
 func (t *trace) add(e traceEntry) {
 	e.at = time.Since(t.start)
 	if len(e.path) > tracePath {
@@ -72,7 +77,8 @@ func (e traceEntry) line() string {
 	case traceNote:
 		return fmt.Sprintf("%s %s", who, e.note)
 	}
-	return fmt.Sprintf("%s %s xid=%d %s -> zxid=%d %s", who, opName(e.op), e.xid, strings.TrimPrefix(e.path, "\x00"), e.zxid, e.err.text())
+	path := strings.TrimPrefix(e.path, "\x00")
+	return fmt.Sprintf("%s %s xid=%d %s -> zxid=%d %s", who, opName(e.op), e.xid, path, e.zxid, e.err.text())
 }
 
 func eventName(event int32) string {

@@ -53,8 +53,12 @@ func (n *node) removeChild(name string) {
 // stat is the node's Stat as clients see it. Their cversion counts changes, so deletes are added: twice the
 // creates, less the present children. The owners of containers and TTL nodes are not shown.
 func (n *node) stat() jute.Stat {
-	return jute.Stat{Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime, Version: n.version, Cversion: n.cversion*2 - int32(len(n.children)),
-		Aversion: n.aversion, EphemeralOwner: max(n.owner, 0), DataLength: int32(len(n.data)), NumChildren: int32(len(n.children)), Pzxid: n.pzxid}
+	children := int32(len(n.children))
+	return jute.Stat{
+		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid, Ctime: n.ctime, Mtime: n.mtime,
+		Version: n.version, Cversion: n.cversion*2 - children, Aversion: n.aversion,
+		EphemeralOwner: max(n.owner, 0), DataLength: int32(len(n.data)), NumChildren: children,
+	}
 }
 
 // list returns the children's names in the order of Java's HashSet: by hash bucket, then in order of
@@ -119,14 +123,16 @@ type tree struct {
 }
 
 func newTree(extended bool, ensembleConfig string) *tree {
+	readOnly := []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
 	t := &tree{
 		nodes: map[string]*node{
 			rootPath:   {},
 			procPath:   {},
 			quotaPath:  {},
-			configPath: {acl: []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}, data: []byte(ensembleConfig)},
+			configPath: {acl: readOnly, data: []byte(ensembleConfig)},
 		},
-		ephemerals: map[int64]map[string]uint64{}, containers: map[string]struct{}{}, ttls: map[string]struct{}{}, extended: extended,
+		ephemerals: map[int64]map[string]uint64{},
+		containers: map[string]struct{}{}, ttls: map[string]struct{}{}, extended: extended,
 	}
 	for _, n := range t.nodes {
 		if n.data == nil {
@@ -243,8 +249,10 @@ func (t *tree) countBelow(path string) int {
 
 // clone copies the tree for another member. What is never changed in place is shared.
 func (t *tree) clone() *tree {
-	c := &tree{nodes: make(map[string]*node, len(t.nodes)), ephemerals: make(map[int64]map[string]uint64, len(t.ephemerals)), born: t.born,
-		containers: maps.Clone(t.containers), ttls: maps.Clone(t.ttls), quotas: t.quotas, extended: t.extended}
+	c := *t
+	c.nodes = make(map[string]*node, len(t.nodes))
+	c.ephemerals = make(map[int64]map[string]uint64, len(t.ephemerals))
+	c.containers, c.ttls = maps.Clone(t.containers), maps.Clone(t.ttls)
 	for path, n := range t.nodes {
 		twin := *n
 		twin.children = maps.Clone(n.children)
@@ -253,5 +261,5 @@ func (t *tree) clone() *tree {
 	for session, own := range t.ephemerals {
 		c.ephemerals[session] = maps.Clone(own)
 	}
-	return c
+	return &c
 }

@@ -36,7 +36,7 @@ type prep struct {
 	auth    []identity
 	zxid    int64
 	now     int64
-	ahead   map[string]*record // by a multi, or by a leader whose earlier writes are not applied yet; else nil
+	ahead   map[string]*record // nodes as this request will have made them; nil if nobody looks at them
 }
 
 // record is a node as it will be.
@@ -103,7 +103,7 @@ func (p *prep) allowed(rec record, perm int32) Error {
 }
 
 // prepare checks one operation.
-func (p *prep) prepare(op int32, rec jute.Decodable) (*txn, Error) {
+func (p *prep) prepare(op int32, rec jute.Record) (*txn, Error) {
 	switch r := rec.(type) {
 	case *jute.CreateRequest:
 		return p.create(op, r, -1)
@@ -153,7 +153,7 @@ func written(r *request, results []result) jute.Record {
 	return nil
 }
 
-func writeRecord(op int32) jute.Decodable {
+func writeRecord(op int32) jute.Record {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
 		return &jute.CreateRequest{}

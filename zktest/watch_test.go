@@ -42,11 +42,13 @@ func TestDeleteEvents(t *testing.T) {
 	}
 	c.call(jute.OpGetChildren2, watch("/p"))
 	c.call(jute.OpDelete, rm("/p/a"))
-	assert.Equal(t, []string{"NodeDeleted /p/a", "NodeChildrenChanged /p"}, c.heard(), "one NodeDeleted for a data and a child watch")
+	// One NodeDeleted for the data watch and the child watch.
+	assert.Equal(t, []string{"NodeDeleted /p/a", "NodeChildrenChanged /p"}, c.heard())
 	c.create("/p/a", 0)
 	c.call(jute.OpGetChildren, watch("/p/a"))
 	c.call(jute.OpDelete, rm("/p/a"))
-	assert.Equal(t, []string{"NodeDeleted /p/a"}, c.heard(), "a child watch hears of the node's end, too; the others are used up")
+	// A child watch gets the node's deletion, too. The other watches are used up.
+	assert.Equal(t, []string{"NodeDeleted /p/a"}, c.heard())
 }
 
 func TestExistsWatchOfAnAbsentNode(t *testing.T) {
@@ -63,7 +65,8 @@ func TestPersistentWatches(t *testing.T) {
 	s := RunT(t)
 	c := newRaw(t, s, 10*time.Second)
 	c.create("/p", 0)
-	assert.Equal(t, []byte{0, 0, 0, 0}, c.call(jute.OpAddWatch, &jute.PathIntRequest{Path: "/p", Value: jute.WatchPersistent}).body)
+	added := c.call(jute.OpAddWatch, &jute.PathIntRequest{Path: "/p", Value: jute.WatchPersistent})
+	assert.Equal(t, []byte{0, 0, 0, 0}, added.body)
 	c.call(jute.OpAddWatch, &jute.PathIntRequest{Path: "/r", Value: jute.WatchPersistentRecursive})
 	for range 2 {
 		c.call(jute.OpSetData, put("/p", ""))
@@ -79,8 +82,12 @@ func TestPersistentWatches(t *testing.T) {
 	c.call(jute.OpSetData, put("/r/a/b", ""))
 	c.call(jute.OpDelete, rm("/r/a/b"))
 	c.create("/rest", 0)
-	assert.Equal(t, []string{"NodeCreated /r", "NodeCreated /r/a", "NodeCreated /r/a/b", "NodeDataChanged /r/a/b", "NodeDeleted /r/a/b"}, c.heard())
-	assert.Equal(t, []WatchInfo{{c.hello.SessionID, "/p", PersistentWatch}, {c.hello.SessionID, "/r", RecursiveWatch}}, s.Watches())
+	assert.Equal(t, []string{
+		"NodeCreated /r", "NodeCreated /r/a",
+		"NodeCreated /r/a/b", "NodeDataChanged /r/a/b", "NodeDeleted /r/a/b",
+	}, c.heard())
+	id := c.hello.SessionID
+	assert.Equal(t, []WatchInfo{{id, "/p", PersistentWatch}, {id, "/r", RecursiveWatch}}, s.Watches())
 }
 
 func TestWatchModesCollideBefore39(t *testing.T) {
@@ -101,6 +108,9 @@ func TestRemoveWatches(t *testing.T) {
 	remove := func(c *raw, path string, kind int32) Error {
 		return c.code(jute.OpRemoveWatches, &jute.PathIntRequest{Path: path, Value: kind})
 	}
+	check := func(c *raw, path string, kind int32) Error {
+		return c.code(jute.OpCheckWatches, &jute.PathIntRequest{Path: path, Value: kind})
+	}
 	s := RunT(t)
 	c, other := newRaw(t, s, 10*time.Second), newRaw(t, s, 10*time.Second)
 	c.create("/a", 0)
@@ -108,9 +118,9 @@ func TestRemoveWatches(t *testing.T) {
 	assert.Equal(t, ErrNoWatcher, remove(c, "/a", jute.WatcherChildren))
 	assert.Equal(t, ErrNoWatcher, remove(other, "/a", jute.WatcherData))
 	assert.Equal(t, ErrMarshalling, remove(c, "/a", jute.WatcherPersistent), "unknown to 3.8")
-	assert.Equal(t, ok, other.code(jute.OpCheckWatches, &jute.PathIntRequest{Path: "/a", Value: jute.WatcherData}), "3.8 looks at anybody's watches")
+	assert.Equal(t, ok, check(other, "/a", jute.WatcherData), "3.8 looks at anybody's watches")
 	assert.Equal(t, ok, remove(c, "/a", jute.WatcherData))
-	assert.Equal(t, ErrNoWatcher, c.code(jute.OpCheckWatches, &jute.PathIntRequest{Path: "/a", Value: jute.WatcherAny}))
+	assert.Equal(t, ErrNoWatcher, check(c, "/a", jute.WatcherAny))
 	c.call(jute.OpAddWatch, &jute.PathIntRequest{Path: "/a"})
 	assert.Equal(t, ok, remove(c, "/a", jute.WatcherAny))
 	assert.Empty(t, s.Watches())
@@ -141,15 +151,22 @@ func TestSetWatches(t *testing.T) {
 		Data:  []string{"/same", "/changed", "/deleted"},
 		Exist: []string{"/absent", "/created", "/same"},
 		Child: []string{"/kids", "/kidless", "/deleted"}}
-	assert.Equal(t, ok, c.code(jute.OpSetWatches2, &jute.SetWatches2{SetWatches: req, Persistent: []string{"/p"}, Recursive: []string{"/r"}}))
+	all := &jute.SetWatches2{SetWatches: req, Persistent: []string{"/p"}, Recursive: []string{"/r"}}
+	assert.Equal(t, ok, c.code(jute.OpSetWatches2, all))
 	require.Len(t, c.events, 6, "events come before the reply")
-	assert.Equal(t, []string{"NodeDataChanged /changed", "NodeDeleted /deleted", "NodeCreated /created", "NodeCreated /same",
-		"NodeChildrenChanged /kids", "NodeDeleted /deleted"}, c.heard())
+	assert.Equal(t, []string{
+		"NodeDataChanged /changed", "NodeDeleted /deleted",
+		"NodeCreated /created", "NodeCreated /same",
+		"NodeChildrenChanged /kids", "NodeDeleted /deleted",
+	}, c.heard())
 	id := c.hello.SessionID
-	assert.Equal(t, []WatchInfo{{id, "/absent", DataWatch}, {id, "/kidless", ChildWatch}, {id, "/p", PersistentWatch}, {id, "/r", RecursiveWatch},
-		{id, "/same", DataWatch}}, s.Watches())
+	assert.Equal(t, []WatchInfo{
+		{id, "/absent", DataWatch}, {id, "/kidless", ChildWatch}, {id, "/p", PersistentWatch},
+		{id, "/r", RecursiveWatch}, {id, "/same", DataWatch},
+	}, s.Watches())
 	// A trap: the deletion of a node that was in the exist list is lost silently.
-	assert.Equal(t, ok, c.code(jute.OpSetWatches, &jute.SetWatches{RelativeZxid: seen, Exist: []string{"/deleted"}}))
+	trap := &jute.SetWatches{RelativeZxid: seen, Exist: []string{"/deleted"}}
+	assert.Equal(t, ok, c.code(jute.OpSetWatches, trap))
 	assert.Empty(t, c.heard())
 }
 

@@ -25,7 +25,9 @@ type watchTable struct {
 }
 
 func newWatchTable(stacked bool) *watchTable {
-	return &watchTable{paths: map[string]map[*conn]watchMode{}, conns: map[*conn]map[string]struct{}{}, stacked: stacked}
+	return &watchTable{
+		paths: map[string]map[*conn]watchMode{}, conns: map[*conn]map[string]struct{}{}, stacked: stacked,
+	}
 }
 
 func (t *watchTable) add(path string, c *conn, mode watchMode) {
@@ -118,8 +120,11 @@ func (t *watchTable) fire(path string, event int32) []*conn {
 	return hit
 }
 
-// trigger fires the table's watches on path and sends the event to all but those in except.
-func (s *Server) trigger(t *watchTable, event int32, path string, zxid int64, acl []jute.ACL, except []*conn) []*conn {
+// trigger fires the table's watches on path and sends the event to all but those in except. It returns the
+// connections that watched.
+func (s *Server) trigger(
+	t *watchTable, event int32, path string, zxid int64, acl []jute.ACL, except []*conn,
+) []*conn {
 	hit := t.fire(path, event)
 	for _, c := range hit {
 		if slices.Contains(except, c) || (s.cfg.Profile.filtersEvents() && !c.may(s, acl, jute.PermRead)) {
@@ -134,6 +139,11 @@ func (s *Server) sendEvent(c *conn, event int32, path string, zxid int64) {
 	if s.cfg.Profile != V39 {
 		zxid = -1
 	}
-	s.trace.add(traceEntry{kind: traceEvent, conn: c.id, session: c.sessionID, op: event, path: path, zxid: s.zxid})
-	c.send(jute.Frame(&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}, &jute.WatcherEvent{Type: event, State: jute.StateSyncConnected, Path: path}))
+	entry := traceEntry{kind: traceEvent, conn: c.id, session: c.sessionID, op: event, path: path}
+	entry.zxid = s.zxid
+	s.trace.add(entry)
+	c.send(jute.Frame(
+		&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid},
+		&jute.WatcherEvent{Type: event, State: jute.StateSyncConnected, Path: path},
+	))
 }

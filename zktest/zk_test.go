@@ -17,7 +17,8 @@ func (quiet) Printf(string, ...any) {}
 // connect gives a go-zookeeper client on the in-memory network, with its session up.
 func connect(t *testing.T, s *Server, timeout time.Duration) *zk.Conn {
 	t.Helper()
-	c, events, err := zk.Connect([]string{s.Addr()}, timeout, zk.WithDialer(s.Dialer()), zk.WithLogger(quiet{}))
+	c, events, err := zk.Connect([]string{s.Addr()}, timeout,
+		zk.WithDialer(s.Dialer()), zk.WithLogger(quiet{}))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	for e := range events {

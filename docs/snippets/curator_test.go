@@ -24,11 +24,12 @@ import (
 
 func likeBuilder(servers string) (*framework.Client, error) {
 	// [builder, here]
+	policy := retry.ExponentialBackoff{Base: 100 * time.Millisecond, Retries: 5}
 	client, err := framework.New(servers, // CuratorFrameworkFactory.builder().connectString(servers)
-		framework.WithNamespace("shop"),                                                         // .namespace("shop")
-		framework.WithSessionTimeout(30*time.Second),                                            // .sessionTimeoutMs(30_000)
-		framework.WithRetry(retry.ExponentialBackoff{Base: 100 * time.Millisecond, Retries: 5}), // .retryPolicy(new ExponentialBackoffRetry(100, 5))
-		framework.WithDefaultData(nil),                                                          // .defaultData(new byte[0])
+		framework.WithNamespace("shop"),              // .namespace("shop")
+		framework.WithSessionTimeout(30*time.Second), // .sessionTimeoutMs(30_000)
+		framework.WithRetry(policy),                  // .retryPolicy(new ExponentialBackoffRetry(100, 5))
+		framework.WithDefaultData(nil),               // .defaultData(new byte[0])
 	) // .build(), and start()
 	// [end]
 	return client, err
@@ -88,8 +89,9 @@ func TestAcquireWithin(t *testing.T) {
 
 // [a node that stays, here]
 
-// stay keeps an ephemeral node at path, through lost connections, sessions and deletions, until ctx ends, and then takes it away. It calls there each time
-// that the node has been made. An ephemeral node of another session is waited for: a predecessor's goes when its session ends.
+// stay keeps an ephemeral node at path, through lost connections, sessions and deletions, until ctx ends, and
+// then takes it away. It calls there each time that the node has been made. If another session has an
+// ephemeral node there, it waits until that is gone: a predecessor's goes when its session ends.
 func stay(ctx context.Context, client *framework.Client, path string, data []byte, there func()) error {
 	for {
 		err := client.InSession(ctx, func(ctx context.Context, s *framework.Session) error {
@@ -97,7 +99,7 @@ func stay(ctx context.Context, client *framework.Client, path string, data []byt
 			if ctx.Err() == nil {
 				return err
 			}
-			whole := context.WithoutCancel(ctx) // take it away, unless it is somebody else's
+			whole := context.WithoutCancel(ctx) // take the node away, unless it is somebody else's
 			stat, err2 := s.Client().CheckExists().ForPath(whole, path)
 			if err2 == nil && stat != nil && stat.EphemeralOwner == s.ID() {
 				err2 = s.Client().Delete().Quietly().Guaranteed().ForPath(whole, path)
@@ -112,12 +114,13 @@ func stay(ctx context.Context, client *framework.Client, path string, data []byt
 
 // standing is stay for one session.
 func standing(ctx context.Context, s *framework.Session, path string, data []byte, there func()) error {
-	var known int64 // the czxid of the node for which there was called
+	var known int64 // the czxid of the node for which there has been called
 	for {
-		// A create that is given up may have made the node, or may not: the look says which.
+		// A create that is given up may have made the node, or not: CheckExists says which.
 		create := s.Client().Create().CreatingParentContainersIfNeeded().WithMode(framework.Ephemeral)
 		_, err := create.ForPath(context.WithoutCancel(ctx), path, data)
-		if err != nil && !errors.Is(err, framework.ErrNodeExists) && !errors.Is(err, framework.ErrOutcomeUnknown) {
+		perhaps := errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrOutcomeUnknown)
+		if err != nil && !perhaps {
 			return err
 		}
 		stat, watch, err := s.Client().CheckExists().WithWatch().ForPath(ctx, path)
@@ -129,7 +132,7 @@ func standing(ctx context.Context, s *framework.Session, path string, data []byt
 			continue
 		case stat.EphemeralOwner == 0:
 			watch.Stop()
-			return framework.ErrNodeExists // it would be waited for in vain
+			return framework.ErrNodeExists // a persistent node: no session's end takes it away
 		case stat.EphemeralOwner == s.ID() && stat.Czxid != known:
 			known = stat.Czxid
 			there()
@@ -145,24 +148,29 @@ func standing(ctx context.Context, s *framework.Session, path string, data []byt
 
 // [end]
 
-// staying runs stay and returns a channel that tells each time that the node is there, and a function that ends it.
+// staying runs stay. It returns a channel with a value for each time that the node was made, and a function
+// that ends stay.
 func staying(t *testing.T, client *framework.Client) (there chan struct{}, leave func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	there = make(chan struct{}, 100)
 	done := make(chan error, 1)
-	go func() { done <- stay(ctx, client, "/members/a", []byte("10.0.0.7"), func() { there <- struct{}{} }) }()
+	tell := func() { there <- struct{}{} }
+	go func() { done <- stay(ctx, client, "/members/a", []byte("10.0.0.7"), tell) }()
 	return there, func() error { cancel(); return <-done }
 }
 
-// stays begins a client of a member of an ensemble, with a session timeout for which a hold would write heartbeats.
+// stays begins a client of a member of an ensemble. With its session timeout a hold would write heartbeats.
 func stays(t *testing.T, server *zktest.Server) *framework.Client {
-	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial), framework.WithSessionTimeout(15*time.Second))
+	client, err := framework.New(server.Addr(),
+		framework.WithDialer(server.Dial), framework.WithSessionTimeout(15*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
-const memberConfig = "server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000"
+const memberConfig = "server.1=a:2888:3888:participant;0.0.0.0:2181\n" +
+	"server.2=b:2888:3888:participant;0.0.0.0:2181\n" +
+	"version=100000000"
 
 func TestStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +187,8 @@ func TestStay(t *testing.T) {
 		own()
 		server.ResetCounts()
 		time.Sleep(time.Hour)
-		require.Equal(t, []string{"ping"}, slices.Collect(maps.Keys(server.Counts())), "nothing is written for it")
+		asked := slices.Collect(maps.Keys(server.Counts()))
+		require.Equal(t, []string{"ping"}, asked, "nothing is written to keep the node")
 		require.NoError(t, server.Delete("/members/a")) // an administrator
 		own()
 		require.NoError(t, server.Set("/members/a", []byte("other")))
@@ -199,12 +208,13 @@ func TestStay(t *testing.T) {
 	})
 }
 
-// A program that was killed and started again finds its own node of before, of a session that is not over yet.
+// A program that was killed and started again finds its former node, of a session that is not over yet.
 func TestStayAfterAPredecessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.RunT(t, zktest.Config{EnsembleConfig: memberConfig})
 		first, second := stays(t, server), stays(t, server)
-		_, err := first.Create().CreatingParentContainersIfNeeded().WithMode(framework.Ephemeral).ForPath(t.Context(), "/members/a", []byte("10.0.0.7"))
+		create := first.Create().CreatingParentContainersIfNeeded().WithMode(framework.Ephemeral)
+		_, err := create.ForPath(t.Context(), "/members/a", []byte("10.0.0.7"))
 		require.NoError(t, err)
 		session, err := first.Session(t.Context())
 		require.NoError(t, err)
@@ -230,15 +240,17 @@ func TestStayAfterAPredecessor(t *testing.T) {
 
 // [a counter, here]
 
-// add adds to the number at path, which Curator's DistributedAtomicLong may use as well, and returns what it is then.
+// add adds delta to the number at path and returns the sum. Curator's DistributedAtomicLong may count at the
+// same path.
 func add(ctx context.Context, client *framework.Client, path string, delta int64) (int64, error) {
+	encoded := func(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 	for {
 		var stat framework.Stat
 		data, err := client.GetData().StoringStatIn(&stat).ForPath(ctx, path)
 		var n int64
 		switch {
 		case errors.Is(err, framework.ErrNoNode):
-			_, err = client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, path, binary.BigEndian.AppendUint64(nil, uint64(delta)))
+			_, err = client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, path, encoded(delta))
 			if errors.Is(err, framework.ErrNodeExists) {
 				continue
 			}
@@ -251,7 +263,7 @@ func add(ctx context.Context, client *framework.Client, path string, delta int64
 			return 0, errors.New("not a number: " + path)
 		}
 		n += delta
-		_, err = client.SetData().WithVersion(stat.Version).ForPath(ctx, path, binary.BigEndian.AppendUint64(nil, uint64(n)))
+		_, err = client.SetData().WithVersion(stat.Version).ForPath(ctx, path, encoded(n))
 		if !errors.Is(err, framework.ErrBadVersion) {
 			return n, err // after framework.ErrOutcomeUnknown it may have been added, or not
 		}

@@ -39,7 +39,8 @@ func TestSnippetsAreInTheDocuments(t *testing.T) {
 	var shown []string
 	for _, file := range []string{fromCurator, fromGoZookeeper} {
 		text := read(t, file)
-		assert.Equal(t, strings.Count(text, "```go\n"), len(block.FindAllString(text, -1)), "%s: code that is no snippet", file)
+		code, known := strings.Count(text, "```go\n"), len(block.FindAllString(text, -1))
+		assert.Equal(t, code, known, "%s: code that is no snippet", file)
 		want := block.ReplaceAllStringFunc(text, func(old string) string {
 			name := block.FindStringSubmatch(old)[1]
 			assert.Contains(t, snippets, name, file)

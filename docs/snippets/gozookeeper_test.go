@@ -25,7 +25,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Each snippet of docs/from-go-zookeeper.md stands between two lines with its name, both ways of doing it beside each other.
+// The snippets of docs/from-go-zookeeper.md, each between a line with its name and an end. Both ways of doing
+// a thing stand side by side.
 
 func connectTheirs(servers []string) error {
 	// [connect, go-zookeeper]
@@ -46,7 +47,8 @@ func connectTheirs(servers []string) error {
 
 func connectOurs(ctx context.Context, servers string) error {
 	// [connect, here]
-	client, err := framework.New(servers, framework.WithSessionTimeout(10*time.Second)) // "zk1:2181,zk2:2181/chroot"
+	// servers is, for example, "zk1:2181,zk2:2181/chroot"
+	client, err := framework.New(servers, framework.WithSessionTimeout(10*time.Second))
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,8 @@ func createTheirs(conn *zk.Conn) error {
 			return err
 		}
 	}
-	path, err := conn.Create("/services/search/a", []byte("10.0.0.7"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	path, err := conn.Create("/services/search/a", []byte("10.0.0.7"),
+		zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	// [end]
 	_ = path
 	return err
@@ -273,7 +276,8 @@ func watchOurs(ctx context.Context, client *framework.Client, use func([]byte)) 
 		use(data)
 		select {
 		case event := <-watch.C: // also after a reconnect, if it changed meanwhile
-			if event.Err != nil && !errors.Is(event.Err, framework.ErrSessionLost) { // a lost session: read again
+			lost := errors.Is(event.Err, framework.ErrSessionLost) // read again, in the next session
+			if event.Err != nil && !lost {
 				return event.Err
 			}
 		case <-ctx.Done():
@@ -306,10 +310,11 @@ func cacheOurs(ctx context.Context, client *framework.Client, use func([]byte)) 
 func TestWatch(t *testing.T) {
 	ctx, server, client := serve(t)
 	conn := theirs(t, server)
-	for name, watch := range map[string]func(ctx context.Context, use func([]byte)) error{
-		"go-zookeeper": func(_ context.Context, use func([]byte)) error { return watchTheirs(conn, use) },
-		"here":         func(ctx context.Context, use func([]byte)) error { return watchOurs(ctx, client, use) },
-		"cache":        func(ctx context.Context, use func([]byte)) error { return cacheOurs(ctx, client, use) },
+	type user = func([]byte)
+	for name, watch := range map[string]func(context.Context, user) error{
+		"go-zookeeper": func(_ context.Context, use user) error { return watchTheirs(conn, use) },
+		"here":         func(ctx context.Context, use user) error { return watchOurs(ctx, client, use) },
+		"cache":        func(ctx context.Context, use user) error { return cacheOurs(ctx, client, use) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, server.Create("/config", []byte("v1")))
@@ -452,8 +457,8 @@ func aclTheirs(conn *zk.Conn) error {
 func aclOurs(ctx context.Context, servers string) error {
 	// [acl, here]
 	client, err := framework.New(servers,
-		framework.WithAuth("digest", []byte("orders:secret")), // on every connection, before watches and requests
-		framework.WithDefaultACL(framework.CreatorACL()...),   // of all nodes that say nothing else
+		framework.WithAuth("digest", []byte("orders:secret")), // on every connection, before anything else
+		framework.WithDefaultACL(framework.CreatorACL()...),   // of all nodes that are given no other
 	)
 	if err != nil {
 		return err
@@ -490,8 +495,9 @@ func tlsTheirs(servers []string, config *tls.Config) (*zk.Conn, <-chan zk.Event,
 func tlsOurs(servers, caFile, certFile, keyFile string) (*framework.Client, error) {
 	// [tls, here]
 	client, err := framework.New(servers,
-		framework.WithTLSFiles(framework.TLSFiles{CA: caFile, Cert: certFile, Key: keyFile}), // read again for each connection
-		// or framework.WithTLS(config), or framework.WithDialer(dial) for any other way
+		// The files are read again for each connection.
+		framework.WithTLSFiles(framework.TLSFiles{CA: caFile, Cert: certFile, Key: keyFile}),
+		// Or framework.WithTLS(config), or framework.WithDialer(dial) for any other way.
 	)
 	// [end]
 	return client, err
@@ -512,7 +518,8 @@ func TestTLS(t *testing.T) {
 	defer client.Close()
 	require.NoError(t, client.WaitConnected(ctx))
 
-	conn, events, err := tlsTheirs([]string{address}, web.Client().Transport.(*http.Transport).TLSClientConfig)
+	config := web.Client().Transport.(*http.Transport).TLSClientConfig
+	conn, events, err := tlsTheirs([]string{address}, config)
 	require.NoError(t, err)
 	_, _, err = conn.Get("/")
 	require.NoError(t, err)
@@ -523,7 +530,8 @@ func TestTLS(t *testing.T) {
 
 // encrypted is the address of a relay with TLS in front of the server.
 func encrypted(t *testing.T, server *zktest.Server, certificate tls.Certificate) string {
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -556,7 +564,8 @@ func encrypted(t *testing.T, server *zktest.Server, certificate tls.Certificate)
 func share(client *framework.Client, legacy func(*zk.Conn) error) error {
 	// [share, here]
 	err := legacy(client.Conn()) // ask for it each time: it belongs to one session
-	if errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrClosing) {
+	over := errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrConnectionClosed)
+	if over || errors.Is(err, zk.ErrClosing) {
 		err = legacy(client.Conn()) // the next session's, if what legacy does may be repeated
 	}
 	// [end]
@@ -602,7 +611,7 @@ func TestSharedConnection(t *testing.T) {
 	_, err = client.Session(ctx)
 	require.NoError(t, err)
 	_, _, err = conn.Get("/")
-	require.Error(t, err, "the connection of a session is dead behind it")
+	require.Error(t, err, "the connection is dead after its session's end")
 	first := true
 	require.NoError(t, share(client, func(c *zk.Conn) error {
 		if first {
@@ -616,6 +625,7 @@ func TestSharedConnection(t *testing.T) {
 	require.NoError(t, err)
 	client.Conn().Close() // never
 	<-held.Context().Done()
-	assert.ErrorIs(t, context.Cause(held.Context()), framework.ErrSessionLost, "it ends the session of everybody")
+	cause := context.Cause(held.Context())
+	assert.ErrorIs(t, cause, framework.ErrSessionLost, "it ends the session of everybody")
 	require.NoError(t, client.Sync().ForPath(ctx, "/"), "there is another one")
 }

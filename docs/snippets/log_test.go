@@ -20,8 +20,12 @@ func TestTheLogIsDocumented(t *testing.T) {
 	documented := map[string]string{}
 	for _, line := range strings.Split(read(t, "../observability.md"), "\n") {
 		cells := strings.Split(line, "|")
-		if len(cells) == 5 && slices.Contains([]string{"INFO", "WARN", "ERROR"}, strings.TrimSpace(cells[2])) {
-			documented[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2])
+		if len(cells) != 5 {
+			continue
+		}
+		level := strings.TrimSpace(cells[2])
+		if slices.Contains([]string{"INFO", "WARN", "ERROR"}, level) {
+			documented[strings.Trim(cells[1], " `")] = level
 		}
 	}
 	logged := map[string][]string{}
@@ -41,7 +45,8 @@ func TestTheLogIsDocumented(t *testing.T) {
 	}
 }
 
-// messages collects what a file logs: calls of Info, Warn and Error with a message and pairs, and functions that are given a slog.Level and a message.
+// messages collects what a file logs: calls of Info, Warn and Error with a message and pairs, and calls that
+// give a slog.Level and a message.
 func messages(t *testing.T, path string, found map[string][]string) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	require.NoError(t, err)
@@ -62,9 +67,12 @@ func messages(t *testing.T, path string, found map[string][]string) {
 		}
 		for i, arg := range call.Args[:len(call.Args)-1] {
 			level, ok := arg.(*ast.SelectorExpr)
-			if ok && strings.HasPrefix(level.Sel.Name, "Level") {
+			if !ok {
+				continue
+			}
+			if name, is := strings.CutPrefix(level.Sel.Name, "Level"); is {
 				if message := text(call.Args[i+1]); message != "" {
-					found[message] = append(found[message], strings.ToUpper(strings.TrimPrefix(level.Sel.Name, "Level")))
+					found[message] = append(found[message], strings.ToUpper(name))
 				}
 			}
 		}

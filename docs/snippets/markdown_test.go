@@ -62,7 +62,8 @@ func spans(text string) (all []string) {
 	return all
 }
 
-// ours are the identifiers of this module in a text: code that begins with one of its packages, as "framework.Client.Create".
+// ours are the identifiers of this module in a text: code that begins with one of its packages, as
+// "framework.Client.Create".
 func ours(text string) (all []string) {
 	for _, s := range spans(text) {
 		if identifier.MatchString(s) {
@@ -72,4 +73,5 @@ func ours(text string) (all []string) {
 	return all
 }
 
-var identifier = regexp.MustCompile(`^(framework|retry|cache|zktest|mutex|rwlock|semaphore|leader|barrier)\.[A-Za-z]+(\.[A-Za-z]+)?$`)
+var identifier = regexp.MustCompile(
+	`^(framework|retry|cache|zktest|mutex|rwlock|semaphore|leader|barrier)\.[A-Za-z]+(\.[A-Za-z]+)?$`)

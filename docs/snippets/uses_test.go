@@ -12,7 +12,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whatever the documents name: they promise that it exists, and the compiler sees to it. TestWhatIsNamedExists compares this list with them.
+// What the documents name: the compiler checks that it exists, and TestWhatIsNamedExists compares this list
+// with the documents.
 var _ = []any{
 	(*barrier.Barrier).Remove,
 	(*barrier.Barrier).Set,

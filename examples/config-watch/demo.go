@@ -31,9 +31,12 @@ type step struct {
 
 func (d *demo) steps() []step {
 	return []step{
-		{says: "there is no configuration yet: defaults", config: `log level "info", 100 requests/s, features []`},
-		{says: "the operator writes one",
-			do:     all(d.put("/log-level", "warn"), d.put("/limits", `{"RequestsPerSecond": 500}`), d.put("/features/dark-mode", "on")),
+		{says: "there is no configuration yet: defaults",
+			config: `log level "info", 100 requests/s, features []`},
+		{says: "the operator writes one", do: all(
+			d.put("/log-level", "warn"),
+			d.put("/limits", `{"RequestsPerSecond": 500}`),
+			d.put("/features/dark-mode", "on")),
 			config: `log level "warn", 500 requests/s, features ["dark-mode"]`},
 		{says: "a limit is raised", do: d.put("/limits", `{"RequestsPerSecond": 800}`),
 			config: `log level "warn", 800 requests/s, features ["dark-mode"]`},
@@ -45,9 +48,11 @@ func (d *demo) steps() []step {
 			config: `log level "warn", 900 requests/s, features ["search"]`},
 		{says: "the service loses its network", do: d.unplug,
 			config: `log level "warn", 900 requests/s, features ["search"]`, offline: true},
-		{says: "the operator goes on meanwhile", do: all(d.put("/log-level", "debug"), d.remove("/features/search"), d.put("/features/voice", "on")),
+		{says: "the operator goes on meanwhile", do: all(
+			d.put("/log-level", "debug"), d.remove("/features/search"), d.put("/features/voice", "on")),
 			config: `log level "warn", 900 requests/s, features ["search"]`, offline: true},
-		{says: "the network is back", do: d.replug, config: `log level "debug", 900 requests/s, features ["voice"]`},
+		{says: "the network is back", do: d.replug,
+			config: `log level "debug", 900 requests/s, features ["voice"]`},
 	}
 }
 
@@ -85,7 +90,10 @@ func (d *demo) take(ctx context.Context, service *service, step step) error {
 		}
 	}
 	return service.await(ctx, func(now status) bool {
-		return now.config != nil && now.config.String() == step.config && (now.refused != nil) == step.nonsense && now.offline == step.offline
+		if now.config == nil || now.config.String() != step.config {
+			return false
+		}
+		return (now.refused != nil) == step.nonsense && now.offline == step.offline
 	})
 }
 
@@ -104,7 +112,8 @@ func all(actions ...action) action {
 
 func (d *demo) put(name, value string) action {
 	return func(ctx context.Context) error {
-		_, err := d.operator.Create().CreatingParentsIfNeeded().OrSetData().ForPath(ctx, d.path+name, []byte(value))
+		create := d.operator.Create().CreatingParentsIfNeeded().OrSetData()
+		_, err := create.ForPath(ctx, d.path+name, []byte(value))
 		return err
 	}
 }

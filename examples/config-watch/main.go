@@ -1,9 +1,11 @@
 // Config-watch shows a service whose configuration lives in a subtree of ZooKeeper and is applied while it
 // runs.
 //
-//	go run ./examples/config-watch                                             # with an in-process ZooKeeper
-//	go run ./examples/config-watch -servers zk1:2181,zk2:2181                  # with yours
-//	go run ./examples/config-watch -servers zk1:2181 -path /config/shop -watch # only watch, until interrupted
+// With an in-process ZooKeeper, with yours, and only following a configuration until interrupted:
+//
+//	go run ./examples/config-watch
+//	go run ./examples/config-watch -servers zk1:2181,zk2:2181
+//	go run ./examples/config-watch -servers zk1:2181 -path /config/shop -watch
 //
 // The service keeps a cache of the subtree (service.go is the file to copy). An operator changes values,
 // writes invalid ones, and goes on while the service has no network (demo.go). After each step the program
@@ -45,9 +47,12 @@ func parse(args []string, out io.Writer) (settings, error) {
 	s := settings{timeout: 4 * time.Second} // the least that ZooKeeper grants with its usual tickTime
 	flags := flag.NewFlagSet("config-watch", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&s.servers, "servers", "", "`host:port,…` of your ZooKeeper; without it an in-process one is started")
-	flags.StringVar(&s.path, "path", "/curator/config-watch", "`path` of the configuration; the demonstration writes below it")
-	flags.BoolVar(&s.watch, "watch", false, "change nothing, only follow the configuration until interrupted; needs -servers")
+	flags.StringVar(&s.servers, "servers", "",
+		"`host:port,…` of your ZooKeeper; without it an in-process one is started")
+	flags.StringVar(&s.path, "path", "/curator/config-watch",
+		"`path` of the configuration; the demonstration writes below it")
+	flags.BoolVar(&s.watch, "watch", false,
+		"change nothing, only follow the configuration until interrupted; needs -servers")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -66,7 +71,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if s.servers == "" {
-		server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0", TickTime: 500 * time.Millisecond})
+		cfg := zktest.Config{Listen: "127.0.0.1:0", TickTime: 500 * time.Millisecond}
+		server, err := zktest.NewServer(cfg)
 		if err != nil {
 			return fmt.Errorf("starting the in-process ZooKeeper: %w", err)
 		}
@@ -109,7 +115,8 @@ func connect(ctx context.Context, s settings, opts ...framework.Option) (*framew
 	defer cancel()
 	if err := client.WaitConnected(waiting); err != nil {
 		client.Close()
-		return nil, fmt.Errorf("cannot reach ZooKeeper, is it running there? (without -servers one is started): %w", err)
+		return nil, fmt.Errorf("cannot reach ZooKeeper at %s (without -servers one is started): %w",
+			s.servers, err)
 	}
 	return client, nil
 }

@@ -25,7 +25,8 @@ func TestDemonstration(t *testing.T) {
 
 func TestNothingIsLeftBehind(t *testing.T) {
 	server := zktest.RunT(t, zktest.Config{Listen: "127.0.0.1:0"})
-	require.NoError(t, run(t.Context(), []string{"-servers", server.Addr(), "-path", "/config/shop"}, io.Discard))
+	args := []string{"-servers", server.Addr(), "-path", "/config/shop"}
+	require.NoError(t, run(t.Context(), args, io.Discard))
 	assert.False(t, server.Exists("/config/shop"))
 	assert.Empty(t, server.Sessions())
 }
@@ -36,14 +37,14 @@ func TestWatching(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := make(chan string, 100)
 	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, []string{"-servers", server.Addr(), "-path", "/config/shop", "-watch"}, writer(seen))
-	}()
+	args := []string{"-servers", server.Addr(), "-path", "/config/shop", "-watch"}
+	go func() { ended <- run(ctx, args, writer(seen)) }()
 	assert.Equal(t, `  service: log level "trace", 100 requests/s, features []`+"\n", <-seen)
 	require.NoError(t, server.Set("/config/shop/log-level", []byte("error")))
 	assert.Equal(t, `  service: log level "error", 100 requests/s, features []`+"\n", <-seen)
+	// A terminal's control characters are not passed on.
 	require.NoError(t, server.Set("/config/shop/log-level", []byte("\x1b[2Jinfo\n")))
-	assert.Equal(t, `  service: log level "\x1b[2Jinfo\n", 100 requests/s, features []`+"\n", <-seen, "no terminal is told what to do")
+	assert.Equal(t, `  service: log level "\x1b[2Jinfo\n", 100 requests/s, features []`+"\n", <-seen)
 	cancel()
 	require.NoError(t, <-ended)
 }
@@ -56,7 +57,9 @@ func (w writer) Write(b []byte) (int, error) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range [][]string{{"-watch"}, {"surplus"}, {"-unknown"}, {"-servers", "x:y:z"}, {"-path", "relative"}} {
+	for _, args := range [][]string{
+		{"-watch"}, {"surplus"}, {"-unknown"}, {"-servers", "x:y:z"}, {"-path", "relative"},
+	} {
 		require.Error(t, run(t.Context(), args, io.Discard), args)
 	}
 }

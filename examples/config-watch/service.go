@@ -24,9 +24,11 @@ type config struct {
 
 type limits struct{ RequestsPerSecond int }
 
-// String is fit for a terminal: whoever may write the configuration has chosen the words.
+// String is safe to print on a terminal: the texts are quoted, since anybody who may write the configuration
+// has chosen them.
 func (c *config) String() string {
-	return fmt.Sprintf("log level %q, %d requests/s, features %q", c.LogLevel, c.Limits.RequestsPerSecond, c.Features)
+	return fmt.Sprintf("log level %q, %d requests/s, features %q",
+		c.LogLevel, c.Limits.RequestsPerSecond, c.Features)
 }
 
 // service is a service with a live configuration:
@@ -157,7 +159,8 @@ func (s *service) await(ctx context.Context, want func(status) bool) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("the service runs with %v (refused: %v): %w", now.config, now.refused, ctx.Err())
+			return fmt.Errorf("the service runs with %v (refused: %v): %w",
+				now.config, now.refused, ctx.Err())
 		}
 	}
 }

@@ -36,7 +36,8 @@ func demonstrate(ctx context.Context, s settings, out io.Writer) error {
 		return fmt.Errorf("starting the in-process ZooKeeper: %w", err)
 	}
 	defer server.Close()
-	fmt.Fprintf(out, "in-process ZooKeeper at %s (give -servers to run one copy of the service with your own)\n\n", server.Addr())
+	fmt.Fprintf(out, "in-process ZooKeeper at %s ", server.Addr())
+	fmt.Fprintf(out, "(give -servers to run one copy of the service with your own)\n\n")
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	d := &demo{out: out, began: time.Now(), lines: make(chan line, 100)}
@@ -60,7 +61,8 @@ func demonstrate(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil || len(left) > 0 {
 		return fmt.Errorf("left behind: %v %w", left, err)
 	}
-	fmt.Fprintf(out, "\nleader-service: %d copies led one after the other, the last one is gone, and nothing is left behind\n", copies)
+	fmt.Fprintf(out, "\nleader-service: %d copies led one after the other, and nothing is left behind\n",
+		copies)
 	return nil
 }
 

@@ -1,12 +1,14 @@
 // Leader-service is an HTTP service with several copies, of which one leads.
 //
-//	go run ./examples/leader-service                                # a demonstration, with an in-process ZooKeeper
-//	go run ./examples/leader-service -servers zk1:2181,zk2:2181     # one copy, with yours; start as many as you like
+// A demonstration with an in-process ZooKeeper, and one copy with yours (start as many as you like):
+//
+//	go run ./examples/leader-service
+//	go run ./examples/leader-service -servers zk1:2181,zk2:2181
 //
 // Each copy answers
 //
 //	GET  /         who it is, and who leads
-//	GET  /healthz  200 while it leads or follows, 503 when it has not known which for longer than a session lasts
+//	GET  /healthz  200 while it leads or follows, 503 if it has known neither for longer than a session lasts
 //	POST /work     what only the leader may do: other copies redirect to it
 //
 // SIGTERM ends a copy with a graceful hand-over: the leader finishes its current job and resigns, and the
@@ -49,12 +51,18 @@ func parse(args []string, out io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("leader-service", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&s.servers, "servers", "", "`host:port,…` of your ZooKeeper; without it there is a demonstration with an in-process one")
-	flags.StringVar(&s.path, "path", "/curator/leader-service", "`path` of the election, and of the counter that the leader keeps")
-	flags.StringVar(&s.listen, "http", "127.0.0.1:0", "`address` to serve HTTP at; port 0 is any that is free")
-	flags.StringVar(&s.address, "advertise", "", "`URL` at which the other copies' clients reach this one (default: that of -http)")
-	flags.DurationVar(&s.timeout, "session-timeout", 10*time.Second, "how long after its death a leader is replaced")
-	flags.BoolVar(&s.untilEOF, "until-eof", false, "end when standard input does, too: so no copy outlives the demonstration")
+	flags.StringVar(&s.servers, "servers", "",
+		"`host:port,…` of your ZooKeeper; without it there is a demonstration with an in-process one")
+	flags.StringVar(&s.path, "path", "/curator/leader-service",
+		"`path` of the election, and of the counter that the leader keeps")
+	flags.StringVar(&s.listen, "http", "127.0.0.1:0",
+		"`address` to serve HTTP at; port 0 is any that is free")
+	flags.StringVar(&s.address, "advertise", "",
+		"`URL` at which the other copies' clients reach this one (default: that of -http)")
+	flags.DurationVar(&s.timeout, "session-timeout", 10*time.Second,
+		"how long after its death a leader is replaced")
+	flags.BoolVar(&s.untilEOF, "until-eof", false,
+		"end when standard input does, too: so no copy outlives the demonstration")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}

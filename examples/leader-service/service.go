@@ -110,7 +110,8 @@ func (c *service) add(ctx context.Context, term *leader.Term, counter string) er
 		if err != nil {
 			return fmt.Errorf("%s is no number: %q", path, data)
 		}
-		set := c.client.TransactionOp().SetData().WithVersion(stat.Version).ForPath(path, strconv.AppendInt(nil, int64(n)+1, 10))
+		next := strconv.AppendInt(nil, int64(n)+1, 10)
+		set := c.client.TransactionOp().SetData().WithVersion(stat.Version).ForPath(path, next)
 		if _, err = c.client.Transaction(ctx, term.Guard(), set); !errors.Is(err, framework.ErrBadVersion) {
 			return err
 		}
@@ -130,15 +131,16 @@ func (c *service) observe(ctx context.Context) {
 	}
 }
 
-// leader is the address of the copy that leads, "" if there is none, or none is known. Whoever may stand for
-// election has written it: what is no address is none. (And clients are sent where it says. Who may write
-// there says the ACL, see docs/security.md.)
+// leader is the address of the copy that leads, "" if there is none, or none is known. Anybody who may stand
+// for election can write anything there, so what is no address is ignored. Clients are sent where it says: an
+// ACL must say who may write there, see docs/security.md.
 func (c *service) leader() string {
 	seen := c.seen.Load()
 	if seen == nil {
 		return ""
 	}
-	if at, err := url.Parse(seen.Leader.ID); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+	at, err := url.Parse(seen.Leader.ID)
+	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 		return ""
 	}
 	return seen.Leader.ID

@@ -38,10 +38,11 @@ func (l *ledger) granted(worker int, lock held, waited time.Duration) bool {
 	if l.last != nil && l.failure == nil {
 		switch {
 		case l.last.Context().Err() == nil:
-			l.failure = fmt.Errorf("worker %d was granted the lock while worker %d still had it", worker, l.previous)
+			l.failure = fmt.Errorf("worker %d was granted the lock while worker %d still had it",
+				worker, l.previous)
 		case lock.FencingToken() <= l.last.FencingToken():
-			l.failure = fmt.Errorf("worker %d was granted the lock with token %d, after worker %d with %d", worker, lock.FencingToken(), l.previous,
-				l.last.FencingToken())
+			l.failure = fmt.Errorf("worker %d was granted the lock with token %d, after worker %d with %d",
+				worker, lock.FencingToken(), l.previous, l.last.FencingToken())
 		}
 	}
 	l.last, l.previous = lock, worker

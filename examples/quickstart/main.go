@@ -47,7 +47,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&s.servers, "servers", "", "`host:port,…` of your ZooKeeper; without it an in-process one is started")
+	flags.StringVar(&s.servers, "servers", "",
+		"`host:port,…` of your ZooKeeper; without it an in-process one is started")
 	flags.IntVar(&s.workers, "workers", 4, "how many take turns, each in a session of its own")
 	flags.IntVar(&s.rounds, "rounds", 5, "how often each worker gets the lock")
 	flags.StringVar(&s.path, "path", "/curator/quickstart", "`path` of the lock")
@@ -72,7 +73,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if s.servers == "" {
-		server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0", TickTime: 500 * time.Millisecond})
+		cfg := zktest.Config{Listen: "127.0.0.1:0", TickTime: 500 * time.Millisecond}
+		server, err := zktest.NewServer(cfg)
 		if err != nil {
 			return fmt.Errorf("starting the in-process ZooKeeper: %w", err)
 		}
@@ -80,7 +82,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		s.servers, s.timeout = server.Addr(), 2*time.Second
 		fmt.Fprintf(out, "in-process ZooKeeper at %s (give -servers to use your own)\n", s.servers)
 	}
-	fmt.Fprintf(out, "%d workers, each with its own session, take turns at the lock %s, %d times each\n\n", s.workers, s.path, s.rounds)
+	fmt.Fprintf(out, "%d workers, each with its own session, take turns at the lock %s, %d times each\n\n",
+		s.workers, s.path, s.rounds)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -107,7 +110,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 // work runs one worker.
 func work(ctx context.Context, s settings, l *ledger, worker int) error {
 	var plug cable
-	client, err := framework.New(s.servers, framework.WithSessionTimeout(s.timeout), framework.WithDialer(plug.dial))
+	client, err := framework.New(s.servers,
+		framework.WithSessionTimeout(s.timeout), framework.WithDialer(plug.dial))
 	if err != nil {
 		return err
 	}
@@ -118,7 +122,8 @@ func work(ctx context.Context, s settings, l *ledger, worker int) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("cannot reach ZooKeeper, is it running there? (without -servers the quickstart starts one of its own): %w", err)
+		return fmt.Errorf("cannot reach ZooKeeper at %s (without -servers one is started): %w",
+			s.servers, err)
 	}
 
 	m := mutex.New(client, s.path, mutex.WithNodeData(fmt.Appendf(nil, "worker %d", worker)))
@@ -153,13 +158,14 @@ func busy(ctx context.Context, d time.Duration) {
 
 // unplugged shows what a holder without a network sees.
 func unplugged(ctx context.Context, l *ledger, worker int, plug *cable, lock *mutex.Lock) {
-	l.say("          worker %d holds the lock and is unplugged from the network; it is certain of the lock for %v more",
-		worker, lock.Remaining().Round(time.Millisecond))
+	l.say("          worker %d holds the lock and is unplugged from the network; "+
+		"it is certain of the lock for %v more", worker, lock.Remaining().Round(time.Millisecond))
 	since := time.Now()
 	plug.pull()
 	select {
 	case <-lock.Context().Done():
-		l.say("          worker %d stops, %v later: %v", worker, time.Since(since).Round(time.Millisecond), context.Cause(lock.Context()))
+		after := time.Since(since).Round(time.Millisecond)
+		l.say("          worker %d stops, %v later: %v", worker, after, context.Cause(lock.Context()))
 	case <-ctx.Done():
 	}
 	plug.insert()

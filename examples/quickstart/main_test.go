@@ -21,7 +21,8 @@ func TestQuickstart(t *testing.T) {
 	require.Less(t, time.Since(began), 10*time.Second)
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.Equal(t, "quickstart: 12 grants to 3 workers, never two at once", lines[len(lines)-1])
-	require.Len(t, regexp.MustCompile(`(?m)grant +\d+: worker [123], fencing token \d+, waited `).FindAllString(out.String(), -1), 12)
+	grant := regexp.MustCompile(`(?m)grant +\d+: worker [123], fencing token \d+, waited `)
+	require.Len(t, grant.FindAllString(out.String(), -1), 12)
 	require.Regexp(t, `worker \d stops, \S+ later: session lost`, out.String())
 }
 
@@ -36,7 +37,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"-path", "locks"}, `must start with "/"`},
 		{[]string{"-servers", "localhost:port"}, "port"},
 	} {
-		require.ErrorContains(t, run(t.Context(), mistake.args, &bytes.Buffer{}), mistake.says, "%v", mistake.args)
+		err := run(t.Context(), mistake.args, &bytes.Buffer{})
+		require.ErrorContains(t, err, mistake.says, "%v", mistake.args)
 	}
 }
 

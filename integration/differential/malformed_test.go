@@ -243,7 +243,7 @@ func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 
 type raw []byte
 
-func (r raw) Encode(e *jute.Encoder) { e.Raw(r) }
+func (r raw) Fields(c *jute.Coder) { c.Raw(r) }
 
 // A client that sends what no client should gets the same answers.
 func TestMalformedRequestsGiveTheSame(t *testing.T) {

@@ -85,52 +85,56 @@ func (n *names) reply(op int32, body []byte) string {
 	if d.Err() != nil {
 		return fmt.Sprintf("cannot be read: %v: %x", d.Err(), body)
 	}
-	if d.Len() > 0 {
+	if len(d.Rest()) > 0 {
 		text += fmt.Sprintf(" and %x", d.Rest())
 	}
 	return text
 }
 
-func (n *names) record(op int32, d *jute.Decoder) string {
-	if d.Len() == 0 {
+func (n *names) record(op int32, d *jute.Coder) string {
+	if len(d.Rest()) == 0 {
 		return ""
 	}
 	switch op {
 	case jute.OpCreate, jute.OpSync:
-		return d.String()
+		var r jute.PathResponse
+		r.Fields(d)
+		return r.Path
 	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		var r jute.Create2Response
-		r.Decode(d)
+		r.Fields(d)
 		return r.Path + " " + n.stat(r.Stat)
 	case jute.OpExists, jute.OpSetData, jute.OpSetACL:
 		var r jute.StatResponse
-		r.Decode(d)
+		r.Fields(d)
 		return n.stat(r.Stat)
 	case jute.OpGetData:
 		var r jute.GetDataResponse
-		r.Decode(d)
+		r.Fields(d)
 		return data(r.Data) + " " + n.stat(r.Stat)
 	case jute.OpGetACL:
 		var r jute.GetACLResponse
-		r.Decode(d)
+		r.Fields(d)
 		return quoted(r.ACL) + " " + n.stat(r.Stat)
 	case jute.OpGetChildren, jute.OpGetEphemerals:
 		var r jute.ChildrenResponse
-		r.Decode(d)
+		r.Fields(d)
 		return quoted(r.Children)
 	case jute.OpGetChildren2:
 		var r jute.Children2Response
-		r.Decode(d)
+		r.Fields(d)
 		return quoted(r.Children) + " " + n.stat(r.Stat)
 	case jute.OpGetAllChildrenNumber, jute.OpAddWatch:
-		return fmt.Sprint(d.Int())
+		var r jute.IntResponse
+		r.Fields(d)
+		return fmt.Sprint(r.Value)
 	case jute.OpWhoAmI:
 		var r jute.WhoAmIResponse
-		r.Decode(d)
+		r.Fields(d)
 		return quoted(r.Info)
 	case jute.OpMulti, jute.OpMultiRead:
 		r := jute.MultiResponse{Asked: math.MaxInt32}
-		r.Decode(d)
+		r.Fields(d)
 		var parts []string
 		for _, part := range r.Results {
 			parts = append(parts, n.part(part))

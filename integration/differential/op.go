@@ -153,10 +153,7 @@ func (o Op) acls() []jute.ACL {
 }
 
 // request is the record after the request header. zxid turns a zxid of the history into one of the server.
-func (o Op) request(op int32, zxid func(int64) int64) interface {
-	jute.Record
-	jute.Decodable
-} {
+func (o Op) request(op int32, zxid func(int64) int64) jute.Record {
 	create := jute.CreateRequest{Path: o.Path, Data: o.bytes(), ACL: o.acls(), Flags: o.Num}
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
@@ -200,5 +197,4 @@ func (o Op) request(op int32, zxid func(int64) int64) interface {
 // nothing is the record of a request without one.
 type nothing struct{}
 
-func (*nothing) Encode(*jute.Encoder) {}
-func (*nothing) Decode(*jute.Decoder) {}
+func (*nothing) Fields(*jute.Coder) {}

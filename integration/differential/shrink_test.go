@@ -1,6 +1,7 @@
 package differential
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -43,8 +44,7 @@ func (c *lyingConn) Read(b []byte) (int, error) {
 		if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
 			return 0, err
 		}
-		d := jute.NewDecoder(head[:])
-		frame := make([]byte, d.Int())
+		frame := make([]byte, binary.BigEndian.Uint32(head[:]))
 		if _, err := io.ReadFull(c.Conn, frame); err != nil {
 			return 0, err
 		}
@@ -57,10 +57,8 @@ func (c *lyingConn) Read(b []byte) (int, error) {
 			changed = c.change(header, frame)
 		}
 		for _, frame := range changed {
-			var e jute.Encoder
-			e.Int(int32(len(frame)))
-			e.Raw(frame)
-			c.pending = append(c.pending, e.Bytes()...)
+			c.pending = binary.BigEndian.AppendUint32(c.pending, uint32(len(frame)))
+			c.pending = append(c.pending, frame...)
 		}
 	}
 	n := copy(b, c.pending)

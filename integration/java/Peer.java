@@ -36,6 +36,7 @@ public final class Peer {
         new BarrierCommands(peer, peer.connection);
         new CompressCommands(peer, peer.connection);
         new CacheCommands(peer, peer.connection);
+        new LoadCommands(peer);
         new RawCommands(peer);
         peer.serve();
         Runtime.getRuntime().halt(0);

@@ -159,7 +159,7 @@ func endSession(t *testing.T, addr string, id int64) int32 {
 		HasReadOnly: true})
 	_, err = conn.Write(append(hello, jute.Frame(&jute.RequestHeader{Xid: 1, Op: jute.OpCloseSession})...))
 	require.NoError(t, err)
-	frame := func(to jute.Decodable) {
+	frame := func(to jute.Record) {
 		var length [4]byte
 		_, err := io.ReadFull(conn, length[:])
 		require.NoError(t, err)

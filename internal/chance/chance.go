@@ -13,8 +13,8 @@ var (
 	seeded atomic.Uint64 // the seed plus one; 0: there is none
 
 	mu      sync.Mutex
-	source  *rand.Rand // of the whole process; guarded by mu; while seeded
-	sources uint64     // how many there are beside it; guarded by mu
+	source  *rand.Rand // what N draws from while there is a seed; guarded by mu
+	sources uint64     // how many New has made; guarded by mu
 )
 
 // Seed makes all draws depend on the seed, until end is called. It acts on the whole process, so only one
@@ -56,7 +56,7 @@ type Source struct {
 	name uint64
 
 	mu sync.Mutex
-	r  *rand.Rand // nil: without a seed; guarded by mu
+	r  *rand.Rand // nil: there is no seed; guarded by mu
 }
 
 // New makes a source. In a simulation it depends on how many were made before.

@@ -15,7 +15,7 @@ var (
 	from        = flag.Uint64("from", 1, "the first seed of the random scripts")
 	count       = flag.Uint64("scripts", 100, "how many random scripts")
 	again       = flag.String("script", "", "one script to be played, as a failure prints it at its end")
-	withLibrary = flag.Bool("library", false, "also requests through Client.Conn: go-zookeeper's decoder believes any count that it is told")
+	withLibrary = flag.Bool("library", false, "also use Client.Conn, whose decoder believes any count")
 )
 
 func check(t *testing.T, s script) outcome {

@@ -37,8 +37,17 @@ const (
 	matches
 )
 
-var matchNames = [matches]string{"anything", "connect responses", "pongs", "events", "replies", "lists", "writes", "logins", "armings", "large ones", "farewells", "data",
-	"refusals", "syncs", "go-zookeeper's"}
+var matchNames = [matches]string{
+	"anything", "connect responses", "pongs", "events", "replies", "lists", "writes", "logins", "armings",
+	"large ones", "farewells", "data", "refusals", "syncs", "go-zookeeper's",
+}
+
+// Operations by the kind of their replies.
+var (
+	lists   = []int32{jute.OpGetChildren, jute.OpGetChildren2, jute.OpMultiRead, jute.OpGetACL}
+	writes  = []int32{jute.OpCreate, jute.OpCreate2, jute.OpSetData, jute.OpDelete, jute.OpMulti}
+	armings = []int32{jute.OpSetWatches, jute.OpSetWatches2, jute.OpAddWatch, jute.OpRemoveWatches}
+)
 
 // said is a frame of the server's.
 type said struct {
@@ -47,7 +56,7 @@ type said struct {
 	xid   int32
 	code  int32
 	op    int32     // of the request; 0 if that is not known
-	asked time.Time // when the request was made; zero if it is none's answer
+	asked time.Time // when the request was made; zero if the frame answers none
 	line  *line     // on which it was said
 }
 
@@ -66,13 +75,13 @@ func (f said) is(on match) bool {
 	case reply:
 		return own
 	case list:
-		return own && slices.Contains([]int32{jute.OpGetChildren, jute.OpGetChildren2, jute.OpMultiRead, jute.OpGetACL}, f.op)
+		return own && slices.Contains(lists, f.op)
 	case write:
-		return own && slices.Contains([]int32{jute.OpCreate, jute.OpCreate2, jute.OpSetData, jute.OpDelete, jute.OpMulti}, f.op)
+		return own && slices.Contains(writes, f.op)
 	case login:
 		return f.xid == jute.XidAuth || f.op == jute.OpSASL
 	case arming:
-		return own && slices.Contains([]int32{jute.OpSetWatches, jute.OpSetWatches2, jute.OpAddWatch, jute.OpRemoveWatches}, f.op)
+		return own && slices.Contains(armings, f.op)
 	case large:
 		return len(f.body) > 200
 	case farewell:
@@ -126,7 +135,10 @@ const (
 )
 
 func newMan(srv *zktest.Server, s script) *man {
-	return &man{srv: srv, script: s, light: make(chan struct{}), lines: map[*line]bool{}, last: time.Now(), passwords: map[string]bool{}}
+	return &man{
+		srv: srv, script: s, light: make(chan struct{}), last: time.Now(),
+		lines: map[*line]bool{}, passwords: map[string]bool{},
+	}
 }
 
 // dial is the dialer for framework.WithDialer.
@@ -158,7 +170,10 @@ func (m *man) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 		return nil, err
 	}
 	ours, theirs := net.Pipe()
-	l := &line{m: m, client: ours, server: server, born: time.Now(), known: make(chan struct{}), done: make(chan struct{}), ops: map[int32]int32{}}
+	l := &line{
+		m: m, client: ours, server: server, born: time.Now(),
+		known: make(chan struct{}), done: make(chan struct{}), ops: map[int32]int32{},
+	}
 	m.mu.Lock()
 	m.lines[l] = true
 	m.mu.Unlock()
@@ -248,19 +263,19 @@ type line struct {
 	m              *man
 	client, server net.Conn
 	born           time.Time
-	known          chan struct{} // closed when it is known
-	word           bool          // whether it is for a word of four letters; up's until known is closed
+	known          chan struct{} // closed when word is known
+	word           bool          // the client sends a four-letter word; written by up before it closes known
 	once           sync.Once
 	done           chan struct{}
 
 	mu      sync.Mutex
 	ops     map[int32]int32 // by xid, what was asked for
 	waiting []request       // for their replies
-	drop    int             // requests of the client's to lose
-	twice   int             // or to pass on twice
-	head    []byte          // what was said first
+	drop    int             // how many of the client's next requests are lost
+	twice   int             // how many of them are passed on twice
+	head    []byte          // the beginning of what the client was sent
 
-	held      []byte // to be sent after the next; down's own
+	held      []byte // a frame to be sent after the next one; only down uses it
 	heldAsked time.Time
 }
 
@@ -280,7 +295,7 @@ func (l *line) close() {
 	})
 }
 
-// up forwards what the client sends: frames, or a word of four letters.
+// up forwards what the client sends: frames, or a four-letter word.
 func (l *line) up() {
 	defer l.close()
 	var word [4]byte
@@ -301,7 +316,8 @@ func (l *line) up() {
 		}
 		times := 1
 		if !first {
-			times = l.asked(request{int32(binary.BigEndian.Uint32(body)), int32(binary.BigEndian.Uint32(body[4:])), time.Now()})
+			xid, op := int32(binary.BigEndian.Uint32(body)), int32(binary.BigEndian.Uint32(body[4:]))
+			times = l.asked(request{xid, op, time.Now()})
 		}
 		for range times {
 			if _, err := l.server.Write(framed(body)); err != nil {
@@ -321,8 +337,7 @@ func (l *line) asked(r request) int {
 	}
 	l.ops[r.xid] = r.op
 	l.waiting = append(l.waiting, r)
-	switch {
-	case l.twice > 0:
+	if l.twice > 0 {
 		l.twice--
 		return 2
 	}
@@ -415,7 +430,8 @@ func (l *line) grant(b []byte) {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	if had < timeout+4 && len(l.head) >= timeout+4 {
-		l.m.granted = max(l.m.granted, time.Duration(int32(binary.BigEndian.Uint32(l.head[timeout:])))*time.Millisecond)
+		granted := int32(binary.BigEndian.Uint32(l.head[timeout:]))
+		l.m.granted = max(l.m.granted, time.Duration(granted)*time.Millisecond)
 	}
 	if len(l.head) == end {
 		l.m.passwords[string(l.head[password:end])] = true

@@ -54,7 +54,9 @@ func play(t *testing.T, s script) (o outcome) {
 	defer s.pauses()()
 	circles := time.AfterFunc(patience, func() {
 		buf := make([]byte, 1<<20)
-		panic(fmt.Sprintf("%v\nhas not ended within %v: somebody runs in circles, or holds a lock while he waits\n%s", s, patience, buf[:runtime.Stack(buf, true)]))
+		stacks := buf[:runtime.Stack(buf, true)]
+		panic(fmt.Sprintf("%v\nhas not ended within %v: "+
+			"a goroutine runs in circles, or holds a lock while it waits\n%s", s, patience, stacks))
 	})
 	defer circles.Stop()
 	defer func() {
@@ -67,8 +69,10 @@ func play(t *testing.T, s script) (o outcome) {
 	synctest.Test(t, func(*testing.T) { o = run(s) })
 	runtime.ReadMemStats(&after)
 	o.allocated = after.TotalAlloc - before.TotalAlloc
-	if most := uint64(allocationBase + allocationPerSecond*int64(o.took/time.Second) + allocationFactor*o.sent); o.allocated > most {
-		o.violations = append(o.violations, fmt.Sprintf("%d MiB were allocated for %d bytes from the server", o.allocated>>20, o.sent))
+	most := allocationBase + allocationPerSecond*int64(o.took/time.Second) + allocationFactor*o.sent
+	if o.allocated > uint64(most) {
+		o.violations = append(o.violations,
+			fmt.Sprintf("%d MiB were allocated for %d bytes from the server", o.allocated>>20, o.sent))
 	}
 	return o
 }
@@ -102,7 +106,8 @@ func (w *world) violate(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.violations) < 10 {
-		w.violations = append(w.violations, fmt.Sprintf("%8.3fs ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
+		at := fmt.Sprintf("%8.3fs ", time.Since(w.began).Seconds())
+		w.violations = append(w.violations, at+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -118,8 +123,11 @@ func (w *world) hear(what string, v any) {
 	fmt.Fprintf(w, "%8.3fs %s: %v\n%+v\n", time.Since(w.began).Seconds(), what, v, v)
 }
 
+// action is a call of the library's.
+type action func(ctx context.Context) error
+
 // call makes a call with a context of its own, and checks that it does not outlive that context.
-func (w *world) call(ctx context.Context, what string, limit time.Duration, f func(ctx context.Context) error) error {
+func (w *world) call(ctx context.Context, what string, limit time.Duration, f action) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	w.underWay(what, 1)
@@ -176,10 +184,14 @@ func run(s script) outcome {
 		return outcome{violations: []string{err.Error()}}
 	}
 	defer srv.Close()
-	w := &world{script: s, srv: srv, man: newMan(srv, s), began: time.Now(), under: map[string]int{}, holders: map[string][2]hold{}}
+	w := &world{
+		script: s, srv: srv, man: newMan(srv, s), began: time.Now(),
+		under: map[string]int{}, holders: map[string][2]hold{},
+	}
 	w.plant()
 	w.honest = w.client(framework.WithDialer(srv.Dial))
-	w.victim = w.client(framework.WithDialer(w.man.dial), framework.WithLogger(slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+	everything := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	w.victim = w.client(framework.WithDialer(w.man.dial), framework.WithLogger(everything))
 	var victims, others sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
 	peace, rest := context.WithCancel(context.Background())
@@ -234,7 +246,10 @@ func run(s script) outcome {
 	w.man.goDark()
 	w.within(time.Minute, "the man in the middle", w.man.wg.Wait)
 	time.Sleep(3 * time.Second) // what was cut short winds down
-	return outcome{violations: w.violations, used: w.man.used, took: time.Since(w.began), sent: w.man.sent, untrue: w.man.untrue}
+	return outcome{
+		violations: w.violations, took: time.Since(w.began),
+		used: w.man.used, sent: w.man.sent, untrue: w.man.untrue,
+	}
 }
 
 func (w *world) client(opts ...framework.Option) *framework.Client {
@@ -267,7 +282,7 @@ func (m *man) longest() time.Duration {
 	return m.granted
 }
 
-// looksAt checks what must be true whenever a client holds something.
+// looksAt checks what must be true whenever client who holds something.
 func (w *world) looksAt(name string, who int, h hold, paths []string) {
 	w.mu.Lock()
 	other := w.holders[name][1-who]
@@ -285,7 +300,7 @@ func (w *world) looksAt(name string, who int, h hold, paths []string) {
 	}
 	w.man.mu.Unlock()
 	if left := h.Remaining(); left > most && left > 0 {
-		w.violate("%s is valid for %v more, and should be for %v at most, by what the server has said", name, left, most)
+		w.violate("%s is valid for %v more; what the server has said allows %v at most", name, left, most)
 	}
 	for _, path := range paths {
 		if valid := h.Valid(); valid && !w.srv.Exists(path) && h.Valid() && !w.man.told(aboutHolds) {
@@ -325,24 +340,25 @@ func (w *world) recovers(ctx context.Context, limit time.Duration) {
 			return
 		}
 		if time.Since(began) > limit {
-			w.violate("it does not work again after %v: %v; %v", limit, err, w.victim.Health())
+			w.violate("the client does not work again after %v: %v; %v", limit, err, w.victim.Health())
 			return
 		}
 		time.Sleep(time.Second)
 	}
 }
 
-// getsItsTurn checks that it gets what others release.
+// getsItsTurn checks that the client gets what others release.
 func (w *world) getsItsTurn() {
 	for name, acquire := range w.rights(victim) {
-		err := w.call(context.Background(), "a turn at "+name, 90*time.Second, func(ctx context.Context) error {
+		turn := func(ctx context.Context) error {
 			h, paths, err := acquire(ctx)
 			if err != nil {
 				return err
 			}
 			w.looksAt(name, victim, h, paths)
 			return h.Release(ctx)
-		})
+		}
+		err := w.call(context.Background(), "a turn at "+name, 90*time.Second, turn)
 		if err != nil {
 			w.violate("no turn at %s: %v", name, err)
 		}
@@ -351,7 +367,7 @@ func (w *world) getsItsTurn() {
 
 // agrees checks that the caches equal the tree.
 func (w *world) agrees(tree *cache.Cache, node *cache.Single) {
-	if w.man.told(aboutState) { // it believes a lie about a node's state until that changes
+	if w.man.told(aboutState) { // the client believes a lie about a node's state until that changes
 		for path := range w.srv.Tree() {
 			if strings.HasPrefix(path, "/tree") || path == "/node" {
 				_ = w.srv.Set(path, []byte("truth"))
@@ -382,7 +398,8 @@ func (w *world) differences(tree *cache.Cache, node *cache.Single) (wrong []stri
 		}
 		g, ok := got[path]
 		if delete(got, path); !ok || !bytes.Equal(g.Data, n.Data) || g.Stat != framework.Stat(n.Stat) {
-			wrong = append(wrong, fmt.Sprintf("%s is %q %+v and should be %q %+v", path, g.Data, g.Stat, n.Data, n.Stat))
+			wrong = append(wrong,
+				fmt.Sprintf("%s is %q %+v and should be %q %+v", path, g.Data, g.Stat, n.Data, n.Stat))
 		}
 	}
 	for path := range got {
@@ -395,7 +412,7 @@ func (w *world) differences(tree *cache.Cache, node *cache.Single) (wrong []stri
 	return wrong
 }
 
-// cleansUp checks that its clean-ups come to an end.
+// cleansUp checks that the client's clean-ups come to an end.
 func (w *world) cleansUp() {
 	for range 60 {
 		if w.victim.PendingCleanups() == 0 {
@@ -425,7 +442,8 @@ func (w *world) nothingIsLeft() {
 	}
 	time.Sleep(2*w.man.longest() + 10*time.Second)
 	for path, n := range w.srv.Tree() {
-		if n.Mode == zktest.Ephemeral || strings.HasPrefix(path, "/lock/") || strings.HasPrefix(path, "/lease/leases/") || strings.HasPrefix(path, "/own/protected/") {
+		ofARecipe := strings.HasPrefix(path, "/lock/") || strings.HasPrefix(path, "/lease/leases/")
+		if n.Mode == zktest.Ephemeral || ofARecipe || strings.HasPrefix(path, "/own/protected/") {
 			w.violate("%s is left", path)
 		}
 	}
@@ -446,7 +464,12 @@ func (w *world) keepsSecrets() {
 		if len(slices.Compact(slices.Sorted(slices.Values(b)))) < 6 {
 			continue // zeros, say
 		}
-		for _, form := range []string{s, hex.EncodeToString(b), strings.ToUpper(hex.EncodeToString(b)), base64.StdEncoding.EncodeToString(b), strings.Trim(fmt.Sprint(b), "[]"), strings.Trim(fmt.Sprintf("%q", b), `"`)} {
+		hexed := hex.EncodeToString(b)
+		forms := []string{
+			s, hexed, strings.ToUpper(hexed), base64.StdEncoding.EncodeToString(b),
+			strings.Trim(fmt.Sprint(b), "[]"), strings.Trim(fmt.Sprintf("%q", b), `"`),
+		}
+		for _, form := range forms {
 			if at := strings.Index(text, form); at >= 0 {
 				from := strings.LastIndexByte(text[:at], '\n') + 1
 				w.violate("a secret is told: %.200s", text[from:])

@@ -28,7 +28,7 @@ const (
 	sasl                           // … or, without digest, a SASL login
 	library                        // requests through Client.Conn, which has a decoder of its own
 	oneShot                        // caches with one-shot watches
-	readOnly                       // a member without a quorum would do
+	readOnly                       // the client accepts a member without a quorum
 	beats                          // the server calls itself one of an ensemble: holds by heartbeats
 	early                          // the client is closed in the middle of it
 	suspended                      // holds are lost with the connection
@@ -59,7 +59,10 @@ func parse(b []byte) script {
 		s.settings &^= library
 	}
 	for len(b) >= stepSize && len(s.steps) < maxSteps {
-		s.steps = append(s.steps, step{int(b[0] % 32), match(b[1]) % matches, trick(b[2]) % tricks, b[3], b[4], b[5]})
+		s.steps = append(s.steps, step{
+			skip: int(b[0] % 32), on: match(b[1]) % matches, trick: trick(b[2]) % tricks,
+			a: b[3], b: b[4], c: b[5],
+		})
 		b = b[stepSize:]
 	}
 	return s
@@ -84,7 +87,8 @@ func (s script) String() string {
 }
 
 func (p step) String() string {
-	return fmt.Sprintf("after %d of %s: %s %d %d %d", p.skip, matchNames[p.on], trickNames[p.trick], p.a, p.b, p.c)
+	on, what := matchNames[p.on], trickNames[p.trick]
+	return fmt.Sprintf("after %d of %s: %s %d %d %d", p.skip, on, what, p.a, p.b, p.c)
 }
 
 // random makes a script from a seed. Half of the scripts use only tricks without lies, so that the strictest
@@ -103,7 +107,10 @@ func random(seed uint64) script {
 	}
 	honest := r.IntN(2) == 0
 	for range 1 + r.IntN(8) {
-		p := step{skip: r.IntN(1 << r.IntN(6)), on: match(r.IntN(int(matches))), trick: trick(r.IntN(int(tricks))), a: byte(r.Uint32()), b: byte(r.Uint32()), c: byte(r.Uint32())}
+		p := step{
+			skip: r.IntN(1 << r.IntN(6)), on: match(r.IntN(int(matches))), trick: trick(r.IntN(int(tricks))),
+			a: byte(r.Uint32()), b: byte(r.Uint32()), c: byte(r.Uint32()),
+		}
 		for honest && lying[p.trick] {
 			p.trick = trick(r.IntN(int(tricks)))
 		}
@@ -131,7 +138,10 @@ func corpus() (all []script) {
 				s.settings |= early
 			}
 			for on := first; on < matches; on += 3 {
-				s.steps = append(s.steps, step{skip: int(on) % 7, on: on, trick: k, a: byte(int(k)*31 + int(on)*7), b: byte(int(on) * 13), c: byte(n)})
+				s.steps = append(s.steps, step{
+					skip: int(on) % 7, on: on, trick: k,
+					a: byte(int(k)*31 + int(on)*7), b: byte(int(on) * 13), c: byte(n),
+				})
 			}
 			all = append(all, s)
 		}
@@ -159,13 +169,18 @@ func (s script) server() zktest.Config {
 		cfg.RequireSASL, cfg.SASLUsers = true, map[string]string{user: secret}
 	}
 	if s.settings.has(beats) {
-		cfg.EnsembleConfig = "server.1=10.0.0.1:2888:3888:participant;0.0.0.0:2181\nserver.2=10.0.0.2:2888:3888:participant;0.0.0.0:2181\nversion=100000000"
+		cfg.EnsembleConfig = "server.1=10.0.0.1:2888:3888:participant;0.0.0.0:2181\n" +
+			"server.2=10.0.0.2:2888:3888:participant;0.0.0.0:2181\n" +
+			"version=100000000"
 	}
 	return cfg
 }
 
 func (s script) client() []framework.Option {
-	opts := []framework.Option{framework.WithSessionTimeout(sessionTimeout), framework.WithClosingTimeout(closingTimeout)}
+	opts := []framework.Option{
+		framework.WithSessionTimeout(sessionTimeout),
+		framework.WithClosingTimeout(closingTimeout),
+	}
 	switch {
 	case s.settings.has(digest):
 		opts = append(opts, framework.WithAuth("digest", []byte(user+":"+secret)))

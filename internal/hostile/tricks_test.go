@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -49,13 +50,20 @@ const (
 	tricks
 )
 
-var trickNames = [tricks]string{"flip", "truncate", "lengthen", "wrong length", "duplicate", "swap", "drop", "delay", "replay", "change xid", "change zxid", "change code",
-	"set int", "inject event", "inject reply", "inject pong", "inject auth", "change connect response", "oversize", "trickle", "hang up", "half only", "silence",
-	"drop requests", "repeat requests", "noise", "flood", "refuse dials", "answer for", "many strings"}
+var trickNames = [tricks]string{
+	"flip", "truncate", "lengthen", "wrong length", "duplicate", "swap", "drop", "delay", "replay",
+	"change xid", "change zxid", "change code", "set int",
+	"inject event", "inject reply", "inject pong", "inject auth", "change connect response",
+	"oversize", "trickle", "hang up", "half only", "silence",
+	"drop requests", "repeat requests", "noise", "flood", "refuse dials", "answer for", "many strings",
+}
 
-// lying are those that always tell lies about what is held.
-var lying = [tricks]bool{flip: true, changeXid: true, changeCode: true, setInt: true, injectEvent: true, injectPong: true, changeConnect: true, repeatRequests: true,
-	answerFor: true, manyStrings: true}
+// lying are the tricks that count as lies about what is held, whatever came of them.
+var lying = [tricks]bool{
+	flip: true, changeXid: true, changeCode: true, setInt: true,
+	injectEvent: true, injectPong: true, changeConnect: true,
+	repeatRequests: true, answerFor: true, manyStrings: true,
+}
 
 // withholding are those that do not deliver the frame, so that it proves nothing to the client.
 var withholding = [tricks]bool{truncate: true, swap: true, drop: true, halfOnly: true, silence: true}
@@ -81,13 +89,16 @@ func init() {
 		}
 		return l.say(framed(body))
 	})
-	set(truncate, func(l *line, f said, p step) error { return l.say(framed(f.body[:len(f.body)*int(p.a)/256])) })
+	set(truncate, func(l *line, f said, p step) error {
+		return l.say(framed(f.body[:len(f.body)*int(p.a)/256]))
+	})
 	set(lengthen, func(l *line, f said, p step) error {
 		return l.say(framed(slices.Concat(f.body, bytes.Repeat([]byte{p.b}, 1+int(p.a)*16))))
 	})
 	set(wrongLength, func(l *line, f said, p step) error {
 		b := framed(f.body)
-		binary.BigEndian.PutUint32(b, uint32(pick(p.a, int32(len(f.body))-int32(p.b), int32(len(f.body))+int32(p.b), int32(p.b), -1, math.MinInt32)))
+		right, off := int32(len(f.body)), int32(p.b)
+		binary.BigEndian.PutUint32(b, uint32(pick(p.a, right-off, right+off, off, -1, math.MinInt32)))
 		return l.say(b)
 	})
 	set(duplicate, func(l *line, f said, p step) error {
@@ -111,7 +122,8 @@ func init() {
 		return nil
 	})
 	set(delay, func(l *line, f said, p step) error {
-		if err := l.wait(time.Duration(int(p.a)*int(p.b%4+1)) * 25 * time.Millisecond); err != nil { // up to 25 s
+		late := time.Duration(int(p.a)*int(p.b%4+1)) * 25 * time.Millisecond // up to 25 s
+		if err := l.wait(late); err != nil {
 			return err
 		}
 		return l.say(framed(f.body))
@@ -128,9 +140,10 @@ func init() {
 		return l.patch(f, func(h *jute.ReplyHeader) { h.Xid = l.someXid(p) })
 	})
 	set(changeZxid, func(l *line, f said, p step) error {
-		l.m.lie(aboutState) // of what may have been missed
+		l.m.lie(aboutState) // by the zxid a client asks for the events that it has missed
 		return l.patch(f, func(h *jute.ReplyHeader) {
-			h.Zxid = pick(p.a, 0, -1, h.Zxid+1, h.Zxid-1, h.Zxid+1<<32, 1<<62, math.MaxInt64, math.MinInt64, int64(p.b))
+			h.Zxid = pick(p.a, 0, -1, h.Zxid+1, h.Zxid-1, h.Zxid+1<<32,
+				1<<62, math.MaxInt64, math.MinInt64, int64(p.b))
 		})
 	})
 	set(changeCode, func(l *line, f said, p step) error {
@@ -139,28 +152,36 @@ func init() {
 	set(setInt, func(l *line, f said, p step) error {
 		body := slices.Clone(f.body)
 		if at := 16 + pick(p.b&3, 0, 0, int(p.b>>2), int(p.b>>2)*4); at+4 <= len(body) {
-			v := pick(p.a, -1, -2, math.MaxInt32, math.MinInt32, 0, 1, 2, 1000, 1<<20, 1<<28, 0x0fffffff, int32(len(body)), int32(p.c))
+			v := pick(p.a, -1, -2, math.MaxInt32, math.MinInt32, 0, 1, 2, 1000, 1<<20, 1<<28, 0x0fffffff,
+				int32(len(body)), int32(p.c))
 			binary.BigEndian.PutUint32(body[at:], uint32(v))
 		}
 		return l.say(framed(body))
 	})
 	set(injectEvent, func(l *line, f said, p step) error {
-		return l.inFront(f, &jute.ReplyHeader{Xid: jute.XidNotification, Zxid: pick[int64](p.c>>4, -1, 0, 1<<40)}, someEvent(p))
+		zxid := pick[int64](p.c>>4, -1, 0, 1<<40)
+		return l.inFront(f, &jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}, someEvent(p))
 	})
 	set(injectReply, func(l *line, f said, p step) error {
 		xid := pick[int32](p.b, -5, -100, -999, -1000, math.MinInt32, -1_000_000_000)
-		return l.inFront(f, &jute.ReplyHeader{Xid: xid, Zxid: -int64(p.c & 1), Err: someCode(p.a)}, rest{p.c, p.b})
+		header := &jute.ReplyHeader{Xid: xid, Zxid: -int64(p.c & 1), Err: someCode(p.a)}
+		return l.inFront(f, header, rest{p.c, p.b})
 	})
 	set(injectPong, func(l *line, f said, p step) error {
-		return l.inFront(f, &jute.ReplyHeader{Xid: jute.XidPing, Zxid: -1, Err: pick(p.a, 0, 0, someCode(p.b))})
+		code := pick(p.a, 0, 0, someCode(p.b))
+		return l.inFront(f, &jute.ReplyHeader{Xid: jute.XidPing, Zxid: -1, Err: code})
 	})
 	set(injectAuth, func(l *line, f said, p step) error {
-		return l.inFront(f, &jute.ReplyHeader{Xid: pick(p.b, jute.XidAuth, jute.XidSetWatches), Err: pick(p.a, 0, jute.CodeAuthFailed, someCode(p.a))})
+		xid := pick(p.b, jute.XidAuth, jute.XidSetWatches)
+		code := pick(p.a, 0, jute.CodeAuthFailed, someCode(p.a))
+		return l.inFront(f, &jute.ReplyHeader{Xid: xid, Err: code})
 	})
 	set(changeConnect, func(l *line, f said, p step) error {
 		var r jute.ConnectResponse
 		if !f.first || jute.Unmarshal(f.body, &r) != nil {
-			r = jute.ConnectResponse{Timeout: 10_000, SessionID: 1, Password: make([]byte, 16), HasReadOnly: true}
+			r = jute.ConnectResponse{
+				Timeout: 10_000, SessionID: 1, Password: make([]byte, 16), HasReadOnly: true,
+			}
 		}
 		switch p.a % 8 {
 		case 0:
@@ -168,7 +189,8 @@ func init() {
 		case 1:
 			r.Timeout = pick[int32](p.b, 0, -5, 1, 10, 100, 1000, 4000, 60_000, math.MaxInt32, math.MinInt32)
 		case 2:
-			r.Password = pick(p.b, nil, []byte{}, []byte("short"), make([]byte, 4000), bytes.Repeat([]byte("0123456789abcdef"), 60))
+			long, longer := bytes.Repeat([]byte("0123456789abcdef"), 60), make([]byte, 4000)
+			r.Password = pick(p.b, nil, []byte{}, []byte("short"), longer, long)
 		case 3:
 			r.ReadOnly = !r.ReadOnly
 		case 4:
@@ -203,7 +225,8 @@ func init() {
 				return err
 			}
 			b = b[n:]
-			if err := l.wait(time.Duration(p.a) * 10 * time.Millisecond); err != nil { // up to 2.5 s between bytes
+			between := time.Duration(p.a) * 10 * time.Millisecond // up to 2.5 s
+			if err := l.wait(between); err != nil {
 				return err
 			}
 		}
@@ -223,7 +246,7 @@ func init() {
 		if p.b%2 == 0 {
 			return io.EOF
 		}
-		<-l.done // a connection that nobody hears of any more
+		<-l.done // nothing comes on this connection any more
 		return io.EOF
 	})
 	set(silence, func(l *line, f said, p step) error {
@@ -265,7 +288,10 @@ func init() {
 		if p.b%2 == 0 {
 			what = jute.EventNodeChildrenChanged
 		}
-		b := jute.Frame(&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: -1}, &jute.WatcherEvent{Type: what, State: jute.StateSyncConnected, Path: somePath(p.c & 7)})
+		b := jute.Frame(
+			&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: -1},
+			&jute.WatcherEvent{Type: what, State: jute.StateSyncConnected, Path: somePath(p.c & 7)},
+		)
 		return l.say(append(bytes.Repeat(b, 1+int(p.a)*8), framed(f.body)...))
 	})
 	set(refuseDials, func(l *line, f said, p step) error {
@@ -281,18 +307,14 @@ func init() {
 			r = l.waiting[0]
 		}
 		l.mu.Unlock()
-		return l.inFront(f, &jute.ReplyHeader{Xid: r.xid, Zxid: int64(p.c), Err: pick(p.a, 0, 0, someCode(p.a))}, rest{p.c, p.b})
+		header := &jute.ReplyHeader{Xid: r.xid, Zxid: int64(p.c), Err: pick(p.a, 0, 0, someCode(p.a))}
+		return l.inFront(f, header, rest{p.c, p.b})
 	})
 	set(manyStrings, func(l *line, f said, p step) error {
 		n := int(p.a) << (p.b % 9) // up to 65,000
-		var e jute.Encoder
-		e.Raw(f.body[:min(16, len(f.body))])
-		e.Int(int32(n))
-		for range n {
-			e.String(pick(p.c, "", "x", "a/b", "\x00", "..", "lock-0000000001"))
-		}
-		e.Raw(make([]byte, 68))
-		return l.say(framed(e.Bytes()))
+		name := pick(p.c, "", "x", "a/b", "\x00", "..", "lock-0000000001")
+		list := jute.Children2Response{Children: slices.Repeat([]string{name}, n)}
+		return l.say(framed(slices.Concat(f.body[:min(16, len(f.body))], jute.Marshal(&list))))
 	})
 }
 
@@ -336,31 +358,45 @@ func (l *line) someXid(p step) int32 {
 	if p.a%2 == 0 && len(l.waiting) > 0 {
 		return l.waiting[int(p.b)%len(l.waiting)].xid
 	}
-	return pick(p.b, jute.XidNotification, jute.XidPing, jute.XidAuth, jute.XidSetWatches, 0, 1, -1000, -1001, -1002, math.MinInt32, math.MaxInt32)
+	return pick(p.b,
+		jute.XidNotification, jute.XidPing, jute.XidAuth, jute.XidSetWatches,
+		0, 1, -1000, -1001, -1002, math.MinInt32, math.MaxInt32)
 }
 
 func someCode(n byte) int32 {
-	return pick(n, 0, jute.CodeNoNode, jute.CodeNodeExists, jute.CodeSessionExpired, jute.CodeSessionClosedRequireSASL, jute.CodeAuthFailed, jute.CodeUnimplemented,
-		jute.CodeNoAuth, jute.CodeSessionMoved, jute.CodeNotReadOnly, jute.CodeThrottledOp, jute.CodeConnectionLoss, jute.CodeBadVersion, jute.CodeMarshallingError,
-		jute.CodeInvalidACL, jute.CodeOperationTimeout, 1<<30, math.MinInt32, 7)
+	return pick(n,
+		0, jute.CodeNoNode, jute.CodeNodeExists, jute.CodeSessionExpired, jute.CodeSessionClosedRequireSASL,
+		jute.CodeAuthFailed, jute.CodeUnimplemented, jute.CodeNoAuth, jute.CodeSessionMoved,
+		jute.CodeNotReadOnly, jute.CodeThrottledOp, jute.CodeConnectionLoss, jute.CodeBadVersion,
+		jute.CodeMarshallingError, jute.CodeInvalidACL, jute.CodeOperationTimeout,
+		1<<30, math.MinInt32, 7)
 }
 
 func someEvent(p step) *jute.WatcherEvent {
 	return &jute.WatcherEvent{
-		Type:  pick(p.a, jute.EventNodeCreated, jute.EventNodeDeleted, jute.EventNodeDataChanged, jute.EventNodeChildrenChanged, jute.EventDataWatchRemoved, jute.EventChildWatchRemoved, jute.EventPersistentRemoved, jute.EventNone, 0, 99, math.MinInt32),
-		State: pick(p.b, jute.StateSyncConnected, jute.StateDisconnected, jute.StateAuthFailed, jute.StateConnectedReadOnly, jute.StateExpired, 77),
-		Path:  somePath(p.c),
+		Type: pick(p.a,
+			jute.EventNodeCreated, jute.EventNodeDeleted,
+			jute.EventNodeDataChanged, jute.EventNodeChildrenChanged,
+			jute.EventDataWatchRemoved, jute.EventChildWatchRemoved, jute.EventPersistentRemoved,
+			jute.EventNone, 0, 99, math.MinInt32),
+		State: pick(p.b,
+			jute.StateSyncConnected, jute.StateDisconnected, jute.StateAuthFailed,
+			jute.StateConnectedReadOnly, jute.StateExpired, 77),
+		Path: somePath(p.c),
 	}
 }
 
 // somePath is one that the client looks at, or none at all.
 func somePath(n byte) string {
-	return pick(n&15, "/tree", "/tree/3", "/tree/3/1", "/node", "/lock", "/lease/leases", "/many", "/", "", "tree", "/tree/", "/tree//3", "/tree/../x", "/tree/\x00\x1b[31m", string(bytes.Repeat([]byte("/long"), 400)), "/tree/none")
+	return pick(n&15,
+		"/tree", "/tree/3", "/tree/3/1", "/node", "/lock", "/lease/leases", "/many", "/",
+		"", "tree", "/tree/", "/tree//3", "/tree/../x", "/tree/\x00\x1b[31m",
+		strings.Repeat("/long", 400), "/tree/none")
 }
 
 // rest is a body of sorts.
 type rest struct{ fill, n byte }
 
-func (r rest) Encode(e *jute.Encoder) { e.Raw(bytes.Repeat([]byte{r.fill}, int(r.n))) }
+func (r rest) Fields(c *jute.Coder) { c.Raw(bytes.Repeat([]byte{r.fill}, int(r.n))) }
 
 func pick[T any, N byte](n N, of ...T) T { return of[int(n)%len(of)] }

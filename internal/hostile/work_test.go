@@ -40,15 +40,18 @@ func (w *world) plant() {
 	must(w.srv.Create("/own/protected", nil))
 }
 
+// acquirer acquires a lock or a lease, and returns its nodes with it.
+type acquirer func(ctx context.Context) (hold, []string, error)
+
 // rights are what the two clients compete for.
-func (w *world) rights(who int) map[string]func(ctx context.Context) (hold, []string, error) {
+func (w *world) rights(who int) map[string]acquirer {
 	c := w.victim
 	if who == other {
 		c = w.honest
 	}
 	lock := mutex.New(c, "/lock", mutex.WithLossPolicy(w.script.loss()))
 	leases := semaphore.New(c, "/lease", 1, semaphore.WithLossPolicy(w.script.loss()))
-	return map[string]func(ctx context.Context) (hold, []string, error){
+	return map[string]acquirer{
 		"the lock": func(ctx context.Context) (hold, []string, error) {
 			l, err := lock.Acquire(ctx)
 			if err != nil {
@@ -73,8 +76,8 @@ func (w *world) contend(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// turns takes one turn after the other.
-func (w *world) turns(ctx context.Context, name string, who int, acquire func(ctx context.Context) (hold, []string, error), long time.Duration) {
+// turns takes one turn after the other, each of them long.
+func (w *world) turns(ctx context.Context, name string, who int, acquire acquirer, long time.Duration) {
 	for ctx.Err() == nil {
 		var h hold
 		var paths []string
@@ -84,8 +87,9 @@ func (w *world) turns(ctx context.Context, name string, who int, acquire func(ct
 		})
 		if err == nil {
 			w.holds(name, who, h)
-			for end := time.Now().Add(long); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+			for end := time.Now().Add(long); time.Now().Before(end) && ctx.Err() == nil; {
 				w.looksAt(name, who, h, paths)
+				time.Sleep(200 * time.Millisecond)
 			}
 			w.looksAt(name, who, h, paths)
 			w.holds(name, who, nil)
@@ -231,15 +235,28 @@ func (w *world) foreground(ctx context.Context) {
 		own := fmt.Sprintf("/own/%d", i%4)
 		for _, one := range []struct {
 			name string
-			call func(ctx context.Context) error
+			call action
 		}{
-			{"getData", func(ctx context.Context) error { _, err := c.GetData().ForPath(ctx, "/node"); return err }},
-			{"getChildren", func(ctx context.Context) error { _, err := c.GetChildren().ForPath(ctx, "/many"); return err }},
-			{"exists", func(ctx context.Context) error { _, err := c.CheckExists().ForPath(ctx, "/not/there"); return err }},
-			{"getACL", func(ctx context.Context) error { _, err := c.GetACL().ForPath(ctx, "/node"); return err }},
+			{"getData", func(ctx context.Context) error {
+				_, err := c.GetData().ForPath(ctx, "/node")
+				return err
+			}},
+			{"getChildren", func(ctx context.Context) error {
+				_, err := c.GetChildren().ForPath(ctx, "/many")
+				return err
+			}},
+			{"exists", func(ctx context.Context) error {
+				_, err := c.CheckExists().ForPath(ctx, "/not/there")
+				return err
+			}},
+			{"getACL", func(ctx context.Context) error {
+				_, err := c.GetACL().ForPath(ctx, "/node")
+				return err
+			}},
 			{"sync", func(ctx context.Context) error { return c.Sync().ForPath(ctx, "/") }},
 			{"multiRead", func(ctx context.Context) error {
-				_, err := c.MultiRead().ForReads(ctx, framework.ReadData("/node"), framework.ReadChildren("/many"), framework.ReadData("/not/there"))
+				node, many := framework.ReadData("/node"), framework.ReadChildren("/many")
+				_, err := c.MultiRead().ForReads(ctx, node, many, framework.ReadData("/not/there"))
 				return err
 			}},
 			{"create", func(ctx context.Context) error {
@@ -247,14 +264,19 @@ func (w *world) foreground(ctx context.Context) {
 				return err
 			}},
 			{"transaction", func(ctx context.Context) error {
-				_, err := c.Transaction(ctx, c.TransactionOp().Check().ForPath("/own"), c.TransactionOp().SetData().ForPath(own, []byte("y")), c.TransactionOp().Create().ForPath(own+"/below", nil))
+				op := c.TransactionOp()
+				_, err := c.Transaction(ctx,
+					op.Check().ForPath("/own"),
+					op.SetData().ForPath(own, []byte("y")),
+					op.Create().ForPath(own+"/below", nil))
 				return err
 			}},
 			{"delete", func(ctx context.Context) error {
 				return c.Delete().DeletingChildrenIfNeeded().Quietly().ForPath(ctx, own)
 			}},
 			{"protected", func(ctx context.Context) error {
-				path, err := c.Create().WithProtection().WithMode(framework.EphemeralSequential).ForPath(ctx, "/own/protected/n-", nil)
+				create := c.Create().WithProtection().WithMode(framework.EphemeralSequential)
+				path, err := create.ForPath(ctx, "/own/protected/n-", nil)
 				if err != nil {
 					return err
 				}
@@ -267,8 +289,14 @@ func (w *world) foreground(ctx context.Context) {
 				}
 				return err
 			}},
-			{"getConfig", func(ctx context.Context) error { _, err := c.GetConfig().ForEnsemble(ctx); return err }},
-			{"participants", func(ctx context.Context) error { _, err := mutex.New(c, "/lock").Participants(ctx); return err }},
+			{"getConfig", func(ctx context.Context) error {
+				_, err := c.GetConfig().ForEnsemble(ctx)
+				return err
+			}},
+			{"participants", func(ctx context.Context) error {
+				_, err := mutex.New(c, "/lock").Participants(ctx)
+				return err
+			}},
 		} {
 			_ = w.call(ctx, one.name, 4*time.Second, one.call)
 		}
@@ -299,8 +327,8 @@ func (w *world) background(ctx context.Context) {
 	}
 }
 
-// library uses the connection of go-zookeeper's. Its calls have no context: one whose request is lost on a
-// connection that lives ends with the client.
+// library makes calls through Client.Conn, the interface of go-zookeeper. They have no context: one whose
+// request is lost on a connection that goes on ends only with the client.
 func (w *world) library(ctx context.Context) {
 	for ctx.Err() == nil {
 		conn := w.victim.Conn()

@@ -10,6 +10,18 @@ import "fmt"
 // after the last field are ignored, as by every decoder. No reply to an unknown operation is right.
 func CheckReply(op int32, asked []int32, body []byte) error {
 	d := NewDecoder(body)
+	switch {
+	case op == OpMulti, op == OpMultiRead:
+		d.skipResults(asked)
+	case !d.skip(op):
+		return fmt.Errorf("jute: a reply to operation %d", op)
+	}
+	return d.err
+}
+
+// skip walks over the reply to op, or over the result of op in the reply of a multi: those are alike. It
+// returns false if op is unknown.
+func (d *Coder) skip(op int32) bool {
 	switch op {
 	case OpDelete, OpCheck, OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCheckWatches, OpRemoveWatches,
 		OpDeleteContainer, OpCloseSession:
@@ -38,20 +50,19 @@ func CheckReply(op int32, asked []int32, body []byte) error {
 			d.skipString()
 			d.skipString()
 		}
-	case OpMulti, OpMultiRead:
-		d.skipResults(asked)
 	default:
-		return fmt.Errorf("jute: a reply to operation %d", op)
+		return false
 	}
-	return d.err
+	return true
 }
 
 // statSize is the length of a Stat.
 const statSize = 68
 
 // length reads a length or count that may not be null.
-func (d *Decoder) length() int {
-	n := d.Int()
+func (d *Coder) length() int {
+	var n int32
+	d.Int(&n)
 	if n < 0 {
 		d.fail(fmt.Errorf("%w: %d", ErrLength, n))
 		return 0
@@ -59,18 +70,18 @@ func (d *Decoder) length() int {
 	return int(n)
 }
 
-func (d *Decoder) skipString() { d.take(d.length()) }
+func (d *Coder) skipString() { d.take(d.length()) }
 
-func (d *Decoder) skipBuffer() {
-	if n := d.Int(); n < -1 {
+func (d *Coder) skipBuffer() {
+	var n int32
+	if d.Int(&n); n < -1 {
 		d.fail(fmt.Errorf("%w: buffer of %d bytes", ErrLength, n))
-	} else {
-		d.take(int(max(n, 0)))
 	}
+	d.take(int(max(n, 0)))
 }
 
 // countOf is count for a vector that may not be null.
-func (d *Decoder) countOf(size int) int {
+func (d *Coder) countOf(size int) int {
 	n := d.length()
 	if n > len(d.buf)/size {
 		d.fail(fmt.Errorf("%w: vector of %d elements in %d bytes", ErrLength, n, len(d.buf)))
@@ -79,13 +90,13 @@ func (d *Decoder) countOf(size int) int {
 	return n
 }
 
-func (d *Decoder) skipStrings() {
+func (d *Coder) skipStrings() {
 	for range d.countOf(4) {
 		d.skipString()
 	}
 }
 
-func (d *Decoder) skipACL() {
+func (d *Coder) skipACL() {
 	for range d.countOf(12) {
 		d.take(4)
 		d.skipString()
@@ -93,11 +104,11 @@ func (d *Decoder) skipACL() {
 	}
 }
 
-func (d *Decoder) skipResults(asked []int32) {
+func (d *Coder) skipResults(asked []int32) {
 	errs, failed := false, false
 	for n := 0; ; n++ {
 		var h MultiHeader
-		switch h.Decode(d); {
+		switch h.Fields(d); {
 		case d.err != nil:
 			return
 		case h.Done && n < len(asked):
@@ -117,20 +128,11 @@ func (d *Decoder) skipResults(asked []int32) {
 		}
 		switch h.Type {
 		case OpError:
-			errs, failed = true, d.Int() != CodeOK || failed
-		case OpCreate:
-			d.skipString()
-		case OpCreate2, OpCreateContainer, OpCreateTTL:
-			d.skipString()
-			d.take(statSize)
-		case OpSetData:
-			d.take(statSize)
-		case OpGetData:
-			d.skipBuffer()
-			d.take(statSize)
-		case OpGetChildren:
-			d.skipStrings()
-		case OpDelete, OpCheck:
+			d.Int(&h.Err)
+			errs, failed = true, failed || h.Err != CodeOK
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpSetData, OpGetData, OpGetChildren, OpDelete,
+			OpCheck:
+			d.skip(h.Type)
 		default:
 			d.fail(strangeResult(h.Type))
 		}

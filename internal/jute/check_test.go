@@ -28,7 +28,7 @@ func operations() (ops []int32) {
 }
 
 // replyTo is an empty reply to op, for so many operations if it is a multi.
-func replyTo(op int32, asked int) record {
+func replyTo(op int32, asked int) Record {
 	r := shapes[op].reply()
 	if m, is := r.(*MultiResponse); is {
 		m.Asked = asked

@@ -24,8 +24,8 @@ var (
 
 // samples are values of every record, with the corners of each field.
 var samples = []struct {
-	value record
-	empty func() record
+	value Record
+	empty func() Record
 }{
 	{&RequestHeader{-1001, OpCreate2}, fresh[RequestHeader]},
 	{&ReplyHeader{math.MinInt32, math.MaxInt64, CodeThrottledOp}, fresh[ReplyHeader]},
@@ -75,8 +75,16 @@ var samples = []struct {
 		{Op: OpDelete}, {Op: OpCheck},
 		{Op: OpGetData, Data: []byte("d"), Stat: stat}, {Op: OpGetChildren, Children: []string{"x", "y"}},
 		{Op: OpError, Err: CodeNoNode},
-	}}, func() record { return &MultiResponse{Asked: 8} }},
+	}}, func() Record { return &MultiResponse{Asked: 8} }},
 }
+
+// read is a primitive value as d reads it.
+func read[T any](d *Coder, field func(*Coder, *T)) (v T) {
+	field(d, &v)
+	return v
+}
+
+func acl(d *Coder, v *[]ACL) { vector(d, v, 12, (*ACL).Fields) }
 
 func TestDecodingUndoesEncoding(t *testing.T) {
 	for _, s := range samples {
@@ -84,6 +92,7 @@ func TestDecodingUndoesEncoding(t *testing.T) {
 		got := s.empty()
 		require.NoError(t, Unmarshal(b, got), "%T", s.value)
 		assert.Equal(t, s.value, got, "%T", s.value)
+		assert.Equal(t, b, Marshal(s.value), "writing changes nothing: %T", s.value)
 	}
 }
 
@@ -123,24 +132,24 @@ func TestBytesBehindARecordAreIgnored(t *testing.T) {
 
 func TestNullIsToldFromEmptyInBuffersAlone(t *testing.T) {
 	null := []byte{0xff, 0xff, 0xff, 0xff}
-	assert.Nil(t, NewDecoder(null).Buffer())
-	assert.NotNil(t, NewDecoder(make([]byte, 4)).Buffer())
+	assert.Nil(t, read(NewDecoder(null), (*Coder).Buffer))
+	assert.NotNil(t, read(NewDecoder(make([]byte, 4)), (*Coder).Buffer))
 	d := NewDecoder(null)
-	assert.Equal(t, "", d.String())
+	assert.Equal(t, "", read(d, (*Coder).String))
 	assert.NoError(t, d.Err())
 	d = NewDecoder(null)
-	assert.Empty(t, d.Strings())
+	assert.Empty(t, read(d, (*Coder).Strings))
 	assert.NoError(t, d.Err())
 }
 
 func TestImpossibleLengthsAreErrors(t *testing.T) {
 	minusTwo := []byte{0xff, 0xff, 0xff, 0xfe}
 	huge := []byte{0x7f, 0xff, 0xff, 0xff, 'x'}
-	for name, read := range map[string]func(*Decoder){
-		"buffer":  func(d *Decoder) { d.Buffer() },
-		"string":  func(d *Decoder) { _ = d.String() },
-		"strings": func(d *Decoder) { d.Strings() },
-		"acl":     func(d *Decoder) { decodeACL(d) },
+	for name, read := range map[string]func(*Coder){
+		"buffer":  func(d *Coder) { read(d, (*Coder).Buffer) },
+		"string":  func(d *Coder) { read(d, (*Coder).String) },
+		"strings": func(d *Coder) { read(d, (*Coder).Strings) },
+		"acl":     func(d *Coder) { read(d, acl) },
 	} {
 		d := NewDecoder(minusTwo)
 		read(d)
@@ -149,19 +158,28 @@ func TestImpossibleLengthsAreErrors(t *testing.T) {
 		read(d)
 		assert.Error(t, d.Err(), name)
 		read(d)
-		assert.Zero(t, d.Len(), "after an error nothing is left: %s", name)
+		assert.Empty(t, d.Rest(), "after an error nothing is left: %s", name)
 	}
 }
 
 func TestADecoderKeepsItsFirstError(t *testing.T) {
 	d := NewDecoder([]byte{0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 1})
-	d.Buffer()
+	read(d, (*Coder).Buffer)
 	first := d.Err()
 	require.ErrorIs(t, first, ErrLength)
-	assert.Zero(t, d.Int())
-	assert.Zero(t, d.Long())
-	assert.False(t, d.Bool())
-	assert.Nil(t, d.Strings())
+	n, long, yes, data, text, list := int32(1), int64(1), true, []byte{1}, "1", []string{"1"}
+	d.Int(&n)
+	d.Long(&long)
+	d.Bool(&yes)
+	d.Buffer(&data)
+	d.String(&text)
+	d.Strings(&list)
+	assert.Zero(t, n)
+	assert.Zero(t, long)
+	assert.False(t, yes)
+	assert.Nil(t, data)
+	assert.Empty(t, text)
+	assert.Nil(t, list)
 	assert.Equal(t, first, d.Err())
 }
 
@@ -177,7 +195,7 @@ func TestDecodedBuffersAreCopies(t *testing.T) {
 func TestCountsDoNotAllocateBeyondTheFrame(t *testing.T) {
 	frame := binary.BigEndian.AppendUint32(nil, math.MaxInt32)
 	frame = append(frame, make([]byte, 64)...)
-	for _, empty := range []func() record{fresh[ChildrenResponse], fresh[WhoAmIResponse],
+	for _, empty := range []func() Record{fresh[ChildrenResponse], fresh[WhoAmIResponse],
 		fresh[GetACLResponse]} {
 		var before, after runtime.MemStats
 		r := empty()
@@ -205,19 +223,19 @@ func TestOperationsHaveNames(t *testing.T) {
 // A server has to tell null from nothing, as Java's does.
 func TestRequestsAreReadAsJavaReadsThem(t *testing.T) {
 	null, none, few := []byte{0xff, 0xff, 0xff, 0xff}, []byte{0, 0, 0, 0}, []byte{0xff, 0xff, 0xff, 0xfe}
-	assert.Equal(t, Null, NewRequestDecoder(null).String())
-	assert.Empty(t, NewRequestDecoder(none).String())
-	assert.Empty(t, NewDecoder(null).String())
-	assert.Nil(t, NewRequestDecoder(null).Strings())
+	assert.Equal(t, Null, read(NewRequestDecoder(null), (*Coder).String))
+	assert.Empty(t, read(NewRequestDecoder(none), (*Coder).String))
+	assert.Empty(t, read(NewDecoder(null), (*Coder).String))
+	assert.Nil(t, read(NewRequestDecoder(null), (*Coder).Strings))
 	for _, count := range [][]byte{none, few} {
 		d := NewRequestDecoder(count)
-		assert.NotNil(t, d.Strings())
+		assert.NotNil(t, read(d, (*Coder).Strings))
 		assert.NoError(t, d.Err())
 		d = NewRequestDecoder(count)
-		assert.Empty(t, decodeACL(d))
+		assert.Empty(t, read(d, acl))
 		assert.NoError(t, d.Err())
 	}
 	d := NewRequestDecoder(few)
-	assert.Empty(t, d.String())
+	assert.Empty(t, read(d, (*Coder).String))
 	assert.ErrorIs(t, d.Err(), ErrLength, "a string has no such length")
 }

@@ -4,7 +4,7 @@
 // [ConnectRequest] (client) or [ConnectResponse] (server); every later one starts with a [RequestHeader] or a
 // [ReplyHeader]. The layout of each record is pinned by golden bytes captured from a real server (testdata/).
 //
-// Encoding cannot fail. Decoding never panics and never allocates more than the frame could hold: a [Decoder]
-// remembers its first error and returns zero values from then on. So a record's Decode needs no checks in
+// Writing cannot fail. Reading never panics and never allocates more than the frame could hold: a [Coder]
+// remembers its first error, and what it reads from then on is zero. So a record's Fields needs no checks in
 // between, and the caller asks Err once.
 package jute

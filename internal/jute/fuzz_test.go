@@ -6,8 +6,8 @@ import (
 )
 
 // decodables are all records that a peer can send.
-func decodables() []record {
-	all := []record{&RequestHeader{}, &ReplyHeader{}, &ConnectRequest{}, &ConnectResponse{}, &WatcherEvent{},
+func decodables() []Record {
+	all := []Record{&RequestHeader{}, &ReplyHeader{}, &ConnectRequest{}, &ConnectResponse{}, &WatcherEvent{},
 		&MultiHeader{}}
 	for _, s := range shapes {
 		all = append(all, s.request(), s.reply())

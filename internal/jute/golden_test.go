@@ -12,32 +12,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// record is what every wire record can do.
-type record interface {
-	Record
-	Decodable
-}
-
 // empty is the body of operations that have none.
 type empty struct{}
 
-func (empty) Encode(*Encoder) {}
-func (empty) Decode(*Decoder) {}
+func (empty) Fields(*Coder) {}
 
 func fresh[T any, P interface {
 	*T
-	record
-}]() record {
+	Record
+}]() Record {
 	return P(new(T))
 }
 
 // shape names the records of one operation.
-type shape struct{ request, reply func() record }
+type shape struct{ request, reply func() Record }
 
-func none() record { return &empty{} }
+func none() Record { return &empty{} }
 
 // answersToMany is the reply to a multi of many operations.
-func answersToMany() record { return &MultiResponse{Asked: 1000} }
+func answersToMany() Record { return &MultiResponse{Asked: 1000} }
 
 // shapes is the protocol, as this package knows it.
 var shapes = map[int32]shape{
@@ -75,7 +68,7 @@ var shapes = map[int32]shape{
 type golden struct {
 	where   string
 	frame   []byte
-	records []record // what it consists of, in order
+	records []Record // what it consists of, in order
 }
 
 // readGolden reads every recorded frame.
@@ -107,15 +100,15 @@ func readFile(t testing.TB, file string) (all []golden) {
 		g := golden{where: file + ": " + text, frame: frame}
 		switch {
 		case connecting && way == ">":
-			g.records = []record{&ConnectRequest{}}
+			g.records = []Record{&ConnectRequest{}}
 		case connecting:
-			g.records = []record{&ConnectResponse{}}
+			g.records = []Record{&ConnectResponse{}}
 		case way == ">":
 			var h RequestHeader
 			require.NoError(t, Unmarshal(frame, &h), g.where)
 			ops[h.Xid] = h.Op
 			if s, known := shapes[h.Op]; known {
-				g.records = []record{&RequestHeader{}, s.request()}
+				g.records = []Record{&RequestHeader{}, s.request()}
 			} else {
 				require.Equal(t, int32(999), h.Op, "an operation without a record: %s", g.where)
 				continue
@@ -123,7 +116,7 @@ func readFile(t testing.TB, file string) (all []golden) {
 		default:
 			var h ReplyHeader
 			require.NoError(t, Unmarshal(frame, &h), g.where)
-			g.records = []record{&ReplyHeader{}}
+			g.records = []Record{&ReplyHeader{}}
 			if h.Xid == XidNotification {
 				g.records = append(g.records, &WatcherEvent{})
 			} else if h.Err == CodeOK {
@@ -142,17 +135,17 @@ func TestRecordedFramesDecodeAndEncodeToTheSameBytes(t *testing.T) {
 	seen := map[int32]bool{}
 	for _, g := range readGolden(t) {
 		d := NewDecoder(g.frame)
-		var e Encoder
+		var e Coder
 		for _, r := range g.records {
-			r.Decode(d)
+			r.Fields(d)
 			require.NoError(t, d.Err(), g.where)
-			r.Encode(&e)
+			r.Fields(&e)
 			if h, is := r.(*RequestHeader); is {
 				seen[h.Op] = true
 			}
 		}
 		assert.Empty(t, d.Rest(), "bytes left over: %s", g.where)
-		assert.Equal(t, hex.EncodeToString(g.frame), hex.EncodeToString(e.Bytes()), g.where)
+		assert.Equal(t, hex.EncodeToString(g.frame), hex.EncodeToString(e.Rest()), g.where)
 	}
 	for op := range shapes {
 		if op != OpCheck { // only inside a multi
@@ -189,8 +182,8 @@ func TestAFailedMultiSaysSoInItsResultsAlone(t *testing.T) {
 			continue
 		}
 		d := NewDecoder(g.frame)
-		g.records[0].Decode(d)
-		m.Decode(d)
+		g.records[0].Fields(d)
+		m.Fields(d)
 		require.NoError(t, d.Err())
 		assert.Equal(t, CodeOK, g.records[0].(*ReplyHeader).Err)
 		if len(m.Results) == 5 {

@@ -12,58 +12,59 @@ type MultiHeader struct {
 	Err  int32
 }
 
-func (r *MultiHeader) Encode(e *Encoder) { e.Int(r.Type); e.Bool(r.Done); e.Int(r.Err) }
-func (r *MultiHeader) Decode(d *Decoder) { r.Type, r.Done, r.Err = d.Int(), d.Bool(), d.Int() }
+func (r *MultiHeader) Fields(c *Coder) { c.Int(&r.Type); c.Bool(&r.Done); c.Int(&r.Err) }
 
 var multiEnd = MultiHeader{Type: -1, Done: true, Err: -1}
 
 // MultiOp is one operation of a multi (14) or multiRead (22) request.
 type MultiOp struct {
 	Op      int32
-	Request interface {
-		Record
-		Decodable
-	}
+	Request Record
 }
 
 // MultiRequest serves multi (create, create2, createContainer, createTTL, delete, setData, check) and
 // multiRead (getData, getChildren).
 type MultiRequest struct{ Ops []MultiOp }
 
-func (r *MultiRequest) Encode(e *Encoder) {
-	for _, op := range r.Ops {
-		(&MultiHeader{Type: op.Op, Err: -1}).Encode(e)
-		op.Request.Encode(e)
+func (r *MultiRequest) Fields(c *Coder) {
+	if c.reading {
+		r.Ops = nil
 	}
-	multiEnd.Encode(e)
+	for i := 0; ; i++ {
+		h := multiEnd
+		if i < len(r.Ops) {
+			h = MultiHeader{Type: r.Ops[i].Op, Err: -1}
+		}
+		if h.Fields(c); h.Done || c.err != nil {
+			return
+		}
+		if c.reading {
+			op := MultiOp{h.Type, requestOf(h.Type)}
+			if op.Request == nil {
+				c.fail(fmt.Errorf("jute: operation %d inside a multi", h.Type))
+				return
+			}
+			r.Ops = append(r.Ops, op)
+		}
+		r.Ops[i].Request.Fields(c)
+	}
 }
 
-func (r *MultiRequest) Decode(d *Decoder) {
-	r.Ops = nil
-	for {
-		var h MultiHeader
-		if h.Decode(d); d.Err() != nil || h.Done {
-			return
-		}
-		op := MultiOp{Op: h.Type}
-		switch h.Type {
-		case OpCreate, OpCreate2, OpCreateContainer:
-			op.Request = &CreateRequest{}
-		case OpCreateTTL:
-			op.Request = &CreateTTLRequest{}
-		case OpDelete, OpCheck:
-			op.Request = &PathVersionRequest{}
-		case OpSetData:
-			op.Request = &SetDataRequest{}
-		case OpGetData, OpGetChildren:
-			op.Request = &PathWatchRequest{}
-		default:
-			d.fail(fmt.Errorf("jute: operation %d inside a multi", h.Type))
-			return
-		}
-		op.Request.Decode(d)
-		r.Ops = append(r.Ops, op)
+// requestOf is an empty request of an operation inside a multi, nil if there is no such operation.
+func requestOf(op int32) Record {
+	switch op {
+	case OpCreate, OpCreate2, OpCreateContainer:
+		return &CreateRequest{}
+	case OpCreateTTL:
+		return &CreateTTLRequest{}
+	case OpDelete, OpCheck:
+		return &PathVersionRequest{}
+	case OpSetData:
+		return &SetDataRequest{}
+	case OpGetData, OpGetChildren:
+		return &PathWatchRequest{}
 	}
+	return nil
 }
 
 // MultiResult is one operation's part of a multi's reply. Op is [OpError] where the operation failed or was
@@ -81,7 +82,7 @@ type MultiResult struct {
 // which operation failed, and how, is here.
 type MultiResponse struct {
 	Results []MultiResult
-	// Asked is how many operations the request consisted of. Decode takes no more results than that: one of nine
+	// Asked is how many operations the request consisted of. No more results than that are read: one of nine
 	// bytes takes 144 here.
 	Asked int
 }
@@ -95,69 +96,52 @@ var errStrange = errors.New("jute: strange result inside a multi's reply")
 
 func strangeResult(op int32) error { return fmt.Errorf("%w: of type %d", errStrange, op) }
 
-func (r *MultiResponse) Encode(e *Encoder) {
-	for i := range r.Results {
-		res := &r.Results[i]
-		(&MultiHeader{Type: res.Op, Err: res.Err}).Encode(e)
-		switch res.Op {
-		case OpError:
-			e.Int(res.Err)
-		case OpCreate:
-			e.String(res.Path)
-		case OpCreate2, OpCreateContainer, OpCreateTTL:
-			e.String(res.Path)
-			res.Stat.Encode(e)
-		case OpSetData:
-			res.Stat.Encode(e)
-		case OpGetData:
-			e.Buffer(res.Data)
-			res.Stat.Encode(e)
-		case OpGetChildren:
-			e.Strings(res.Children)
-		}
+func (r *MultiResponse) Fields(c *Coder) {
+	if c.reading {
+		r.Results = make([]MultiResult, 0, min(r.Asked, len(c.buf)/resultSize))
 	}
-	multiEnd.Encode(e)
-}
-
-func (r *MultiResponse) Decode(d *Decoder) {
-	r.Results = make([]MultiResult, 0, min(r.Asked, d.Len()/resultSize))
-	for {
-		var h MultiHeader
-		h.Decode(d)
-		if !h.Done && len(r.Results) == r.Asked {
-			d.fail(tooManyResults(r.Asked))
+	for i := 0; ; i++ {
+		h := multiEnd
+		if i < len(r.Results) {
+			h = MultiHeader{Type: r.Results[i].Op, Err: r.Results[i].Err}
+		}
+		if h.Fields(c); c.reading && !h.Done && i == r.Asked {
+			c.fail(tooManyResults(r.Asked))
 		}
 		switch {
-		case d.Err() != nil:
+		case c.err != nil:
 			r.Results = nil
 			return
 		case h.Done:
 			return
+		case c.reading:
+			r.Results = append(r.Results, MultiResult{Op: h.Type, Err: h.Err})
 		}
-		r.Results = append(r.Results, decodeResult(d, h))
+		r.Results[i].fields(c)
 	}
 }
 
-func decodeResult(d *Decoder, h MultiHeader) MultiResult {
-	res := MultiResult{Op: h.Type, Err: h.Err}
-	switch h.Type {
+// fields is what comes after the header.
+func (r *MultiResult) fields(c *Coder) {
+	switch r.Op {
 	case OpError:
-		res.Err = d.Int()
+		c.Int(&r.Err)
 	case OpCreate:
-		res.Path = d.String()
+		c.String(&r.Path)
 	case OpCreate2, OpCreateContainer, OpCreateTTL:
-		res.Path = d.String()
-		res.Stat.Decode(d)
+		c.String(&r.Path)
+		r.Stat.Fields(c)
 	case OpSetData:
-		res.Stat.Decode(d)
+		r.Stat.Fields(c)
 	case OpGetData:
-		res.Data = d.Buffer()
-		res.Stat.Decode(d)
+		c.Buffer(&r.Data)
+		r.Stat.Fields(c)
 	case OpGetChildren:
-		res.Children = d.Strings()
+		c.Strings(&r.Children)
 	case OpDelete, OpCheck:
 	default:
-		d.fail(strangeResult(h.Type))
+		if c.reading {
+			c.fail(strangeResult(r.Op))
+		}
 	}
-	return res
 }

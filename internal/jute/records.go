@@ -3,8 +3,7 @@ package jute
 // RequestHeader starts every client frame but the first.
 type RequestHeader struct{ Xid, Op int32 }
 
-func (r *RequestHeader) Encode(e *Encoder) { e.Int(r.Xid); e.Int(r.Op) }
-func (r *RequestHeader) Decode(d *Decoder) { r.Xid, r.Op = d.Int(), d.Int() }
+func (r *RequestHeader) Fields(c *Coder) { c.Int(&r.Xid); c.Int(&r.Op) }
 
 // ReplyHeader starts every server frame but the first.
 type ReplyHeader struct {
@@ -13,8 +12,7 @@ type ReplyHeader struct {
 	Err  int32
 }
 
-func (r *ReplyHeader) Encode(e *Encoder) { e.Int(r.Xid); e.Long(r.Zxid); e.Int(r.Err) }
-func (r *ReplyHeader) Decode(d *Decoder) { r.Xid, r.Zxid, r.Err = d.Int(), d.Long(), d.Int() }
+func (r *ReplyHeader) Fields(c *Coder) { c.Int(&r.Xid); c.Long(&r.Zxid); c.Int(&r.Err) }
 
 // ConnectRequest is a connection's first client frame.
 type ConnectRequest struct {
@@ -27,23 +25,13 @@ type ConnectRequest struct {
 	HasReadOnly, ReadOnly bool
 }
 
-func (r *ConnectRequest) Encode(e *Encoder) {
-	e.Int(r.ProtocolVersion)
-	e.Long(r.LastZxidSeen)
-	e.Int(r.Timeout)
-	e.Long(r.SessionID)
-	e.Buffer(r.Password)
-	if r.HasReadOnly {
-		e.Bool(r.ReadOnly)
-	}
-}
-
-func (r *ConnectRequest) Decode(d *Decoder) {
-	r.ProtocolVersion, r.LastZxidSeen, r.Timeout, r.SessionID, r.Password = d.Int(), d.Long(), d.Int(), d.Long(),
-		d.Buffer()
-	if r.HasReadOnly = d.Err() == nil && d.Len() > 0; r.HasReadOnly {
-		r.ReadOnly = d.Bool()
-	}
+func (r *ConnectRequest) Fields(c *Coder) {
+	c.Int(&r.ProtocolVersion)
+	c.Long(&r.LastZxidSeen)
+	c.Int(&r.Timeout)
+	c.Long(&r.SessionID)
+	c.Buffer(&r.Password)
+	c.trailing(&r.HasReadOnly, &r.ReadOnly)
 }
 
 // ConnectResponse is a connection's first server frame. SessionID 0 and Timeout 0 say that the session has
@@ -57,21 +45,12 @@ type ConnectResponse struct {
 	HasReadOnly, ReadOnly bool
 }
 
-func (r *ConnectResponse) Encode(e *Encoder) {
-	e.Int(r.ProtocolVersion)
-	e.Int(r.Timeout)
-	e.Long(r.SessionID)
-	e.Buffer(r.Password)
-	if r.HasReadOnly {
-		e.Bool(r.ReadOnly)
-	}
-}
-
-func (r *ConnectResponse) Decode(d *Decoder) {
-	r.ProtocolVersion, r.Timeout, r.SessionID, r.Password = d.Int(), d.Int(), d.Long(), d.Buffer()
-	if r.HasReadOnly = d.Err() == nil && d.Len() > 0; r.HasReadOnly {
-		r.ReadOnly = d.Bool()
-	}
+func (r *ConnectResponse) Fields(c *Coder) {
+	c.Int(&r.ProtocolVersion)
+	c.Int(&r.Timeout)
+	c.Long(&r.SessionID)
+	c.Buffer(&r.Password)
+	c.trailing(&r.HasReadOnly, &r.ReadOnly)
 }
 
 // Stat is a node's metadata. Times are milliseconds since 1970.
@@ -83,26 +62,18 @@ type Stat struct {
 	Pzxid                       int64
 }
 
-func (r *Stat) Encode(e *Encoder) {
-	e.Long(r.Czxid)
-	e.Long(r.Mzxid)
-	e.Long(r.Ctime)
-	e.Long(r.Mtime)
-	e.Int(r.Version)
-	e.Int(r.Cversion)
-	e.Int(r.Aversion)
-	e.Long(r.EphemeralOwner)
-	e.Int(r.DataLength)
-	e.Int(r.NumChildren)
-	e.Long(r.Pzxid)
-}
-
-func (r *Stat) Decode(d *Decoder) {
-	r.Czxid, r.Mzxid, r.Ctime, r.Mtime = d.Long(), d.Long(), d.Long(), d.Long()
-	r.Version, r.Cversion, r.Aversion = d.Int(), d.Int(), d.Int()
-	r.EphemeralOwner = d.Long()
-	r.DataLength, r.NumChildren = d.Int(), d.Int()
-	r.Pzxid = d.Long()
+func (r *Stat) Fields(c *Coder) {
+	c.Long(&r.Czxid)
+	c.Long(&r.Mzxid)
+	c.Long(&r.Ctime)
+	c.Long(&r.Mtime)
+	c.Int(&r.Version)
+	c.Int(&r.Cversion)
+	c.Int(&r.Aversion)
+	c.Long(&r.EphemeralOwner)
+	c.Int(&r.DataLength)
+	c.Int(&r.NumChildren)
+	c.Long(&r.Pzxid)
 }
 
 // ACL grants permissions to an identity.
@@ -111,29 +82,7 @@ type ACL struct {
 	Scheme, ID string
 }
 
-func encodeACL(e *Encoder, acl []ACL) {
-	e.Int(int32(len(acl)))
-	for _, a := range acl {
-		e.Int(a.Perms)
-		e.String(a.Scheme)
-		e.String(a.ID)
-	}
-}
-
-func decodeACL(d *Decoder) []ACL {
-	n := d.count(12)
-	if n == 0 {
-		return nil
-	}
-	acl := make([]ACL, 0, n)
-	for range n {
-		acl = append(acl, ACL{d.Int(), d.String(), d.String()})
-	}
-	if d.Err() != nil {
-		return nil
-	}
-	return acl
-}
+func (r *ACL) Fields(c *Coder) { c.Int(&r.Perms); c.String(&r.Scheme); c.String(&r.ID) }
 
 // CreateRequest serves create (1), create2 (15) and createContainer (19).
 type CreateRequest struct {
@@ -143,15 +92,11 @@ type CreateRequest struct {
 	Flags int32
 }
 
-func (r *CreateRequest) Encode(e *Encoder) {
-	e.String(r.Path)
-	e.Buffer(r.Data)
-	encodeACL(e, r.ACL)
-	e.Int(r.Flags)
-}
-
-func (r *CreateRequest) Decode(d *Decoder) {
-	r.Path, r.Data, r.ACL, r.Flags = d.String(), d.Buffer(), decodeACL(d), d.Int()
+func (r *CreateRequest) Fields(c *Coder) {
+	c.String(&r.Path)
+	c.Buffer(&r.Data)
+	vector(c, &r.ACL, 12, (*ACL).Fields)
+	c.Int(&r.Flags)
 }
 
 // CreateTTLRequest serves createTTL (21).
@@ -160,14 +105,12 @@ type CreateTTLRequest struct {
 	TTL int64 // milliseconds
 }
 
-func (r *CreateTTLRequest) Encode(e *Encoder) { r.CreateRequest.Encode(e); e.Long(r.TTL) }
-func (r *CreateTTLRequest) Decode(d *Decoder) { r.CreateRequest.Decode(d); r.TTL = d.Long() }
+func (r *CreateTTLRequest) Fields(c *Coder) { r.CreateRequest.Fields(c); c.Long(&r.TTL) }
 
 // PathResponse is the reply of create (1) and sync (9): the path.
 type PathResponse struct{ Path string }
 
-func (r *PathResponse) Encode(e *Encoder) { e.String(r.Path) }
-func (r *PathResponse) Decode(d *Decoder) { r.Path = d.String() }
+func (r *PathResponse) Fields(c *Coder) { c.String(&r.Path) }
 
 // Create2Response is the reply of create2, createContainer and createTTL.
 type Create2Response struct {
@@ -175,8 +118,7 @@ type Create2Response struct {
 	Stat Stat
 }
 
-func (r *Create2Response) Encode(e *Encoder) { e.String(r.Path); r.Stat.Encode(e) }
-func (r *Create2Response) Decode(d *Decoder) { r.Path = d.String(); r.Stat.Decode(d) }
+func (r *Create2Response) Fields(c *Coder) { c.String(&r.Path); r.Stat.Fields(c) }
 
 // PathVersionRequest serves delete (2) and check (13).
 type PathVersionRequest struct {
@@ -184,8 +126,7 @@ type PathVersionRequest struct {
 	Version int32
 }
 
-func (r *PathVersionRequest) Encode(e *Encoder) { e.String(r.Path); e.Int(r.Version) }
-func (r *PathVersionRequest) Decode(d *Decoder) { r.Path, r.Version = d.String(), d.Int() }
+func (r *PathVersionRequest) Fields(c *Coder) { c.String(&r.Path); c.Int(&r.Version) }
 
 // PathWatchRequest serves exists (3), getData (4), getChildren (8) and getChildren2 (12).
 type PathWatchRequest struct {
@@ -193,21 +134,18 @@ type PathWatchRequest struct {
 	Watch bool
 }
 
-func (r *PathWatchRequest) Encode(e *Encoder) { e.String(r.Path); e.Bool(r.Watch) }
-func (r *PathWatchRequest) Decode(d *Decoder) { r.Path, r.Watch = d.String(), d.Bool() }
+func (r *PathWatchRequest) Fields(c *Coder) { c.String(&r.Path); c.Bool(&r.Watch) }
 
 // PathRequest serves sync (9), getACL (6), getEphemerals (103, a prefix), getAllChildrenNumber (104) and
 // deleteContainer (20).
 type PathRequest struct{ Path string }
 
-func (r *PathRequest) Encode(e *Encoder) { e.String(r.Path) }
-func (r *PathRequest) Decode(d *Decoder) { r.Path = d.String() }
+func (r *PathRequest) Fields(c *Coder) { c.String(&r.Path) }
 
 // StatResponse is the reply of exists, setData, setACL.
 type StatResponse struct{ Stat Stat }
 
-func (r *StatResponse) Encode(e *Encoder) { r.Stat.Encode(e) }
-func (r *StatResponse) Decode(d *Decoder) { r.Stat.Decode(d) }
+func (r *StatResponse) Fields(c *Coder) { r.Stat.Fields(c) }
 
 // GetDataResponse is the reply of getData.
 type GetDataResponse struct {
@@ -215,8 +153,7 @@ type GetDataResponse struct {
 	Stat Stat
 }
 
-func (r *GetDataResponse) Encode(e *Encoder) { e.Buffer(r.Data); r.Stat.Encode(e) }
-func (r *GetDataResponse) Decode(d *Decoder) { r.Data = d.Buffer(); r.Stat.Decode(d) }
+func (r *GetDataResponse) Fields(c *Coder) { c.Buffer(&r.Data); r.Stat.Fields(c) }
 
 // SetDataRequest serves setData (5).
 type SetDataRequest struct {
@@ -225,16 +162,12 @@ type SetDataRequest struct {
 	Version int32
 }
 
-func (r *SetDataRequest) Encode(e *Encoder) { e.String(r.Path); e.Buffer(r.Data); e.Int(r.Version) }
-func (r *SetDataRequest) Decode(d *Decoder) {
-	r.Path, r.Data, r.Version = d.String(), d.Buffer(), d.Int()
-}
+func (r *SetDataRequest) Fields(c *Coder) { c.String(&r.Path); c.Buffer(&r.Data); c.Int(&r.Version) }
 
 // ChildrenResponse is the reply of getChildren (8) and getEphemerals (103).
 type ChildrenResponse struct{ Children []string }
 
-func (r *ChildrenResponse) Encode(e *Encoder) { e.Strings(r.Children) }
-func (r *ChildrenResponse) Decode(d *Decoder) { r.Children = d.Strings() }
+func (r *ChildrenResponse) Fields(c *Coder) { c.Strings(&r.Children) }
 
 // Children2Response is the reply of getChildren2 (12).
 type Children2Response struct {
@@ -242,8 +175,7 @@ type Children2Response struct {
 	Stat     Stat
 }
 
-func (r *Children2Response) Encode(e *Encoder) { e.Strings(r.Children); r.Stat.Encode(e) }
-func (r *Children2Response) Decode(d *Decoder) { r.Children = d.Strings(); r.Stat.Decode(d) }
+func (r *Children2Response) Fields(c *Coder) { c.Strings(&r.Children); r.Stat.Fields(c) }
 
 // GetACLResponse is the reply of getACL (6).
 type GetACLResponse struct {
@@ -251,8 +183,7 @@ type GetACLResponse struct {
 	Stat Stat
 }
 
-func (r *GetACLResponse) Encode(e *Encoder) { encodeACL(e, r.ACL); r.Stat.Encode(e) }
-func (r *GetACLResponse) Decode(d *Decoder) { r.ACL = decodeACL(d); r.Stat.Decode(d) }
+func (r *GetACLResponse) Fields(c *Coder) { vector(c, &r.ACL, 12, (*ACL).Fields); r.Stat.Fields(c) }
 
 // SetACLRequest serves setACL (7).
 type SetACLRequest struct {
@@ -261,9 +192,10 @@ type SetACLRequest struct {
 	Version int32
 }
 
-func (r *SetACLRequest) Encode(e *Encoder) { e.String(r.Path); encodeACL(e, r.ACL); e.Int(r.Version) }
-func (r *SetACLRequest) Decode(d *Decoder) {
-	r.Path, r.ACL, r.Version = d.String(), decodeACL(d), d.Int()
+func (r *SetACLRequest) Fields(c *Coder) {
+	c.String(&r.Path)
+	vector(c, &r.ACL, 12, (*ACL).Fields)
+	c.Int(&r.Version)
 }
 
 // AuthPacket serves auth (100).
@@ -273,8 +205,7 @@ type AuthPacket struct {
 	Auth   []byte
 }
 
-func (r *AuthPacket) Encode(e *Encoder) { e.Int(r.Type); e.String(r.Scheme); e.Buffer(r.Auth) }
-func (r *AuthPacket) Decode(d *Decoder) { r.Type, r.Scheme, r.Auth = d.Int(), d.String(), d.Buffer() }
+func (r *AuthPacket) Fields(c *Coder) { c.Int(&r.Type); c.String(&r.Scheme); c.Buffer(&r.Auth) }
 
 // WatcherEvent is the body of a notification (xid -1).
 type WatcherEvent struct {
@@ -282,8 +213,7 @@ type WatcherEvent struct {
 	Path        string
 }
 
-func (r *WatcherEvent) Encode(e *Encoder) { e.Int(r.Type); e.Int(r.State); e.String(r.Path) }
-func (r *WatcherEvent) Decode(d *Decoder) { r.Type, r.State, r.Path = d.Int(), d.Int(), d.String() }
+func (r *WatcherEvent) Fields(c *Coder) { c.Int(&r.Type); c.Int(&r.State); c.String(&r.Path) }
 
 // SetWatches serves setWatches (101).
 type SetWatches struct {
@@ -291,15 +221,11 @@ type SetWatches struct {
 	Data, Exist, Child []string
 }
 
-func (r *SetWatches) Encode(e *Encoder) {
-	e.Long(r.RelativeZxid)
-	e.Strings(r.Data)
-	e.Strings(r.Exist)
-	e.Strings(r.Child)
-}
-
-func (r *SetWatches) Decode(d *Decoder) {
-	r.RelativeZxid, r.Data, r.Exist, r.Child = d.Long(), d.Strings(), d.Strings(), d.Strings()
+func (r *SetWatches) Fields(c *Coder) {
+	c.Long(&r.RelativeZxid)
+	c.Strings(&r.Data)
+	c.Strings(&r.Exist)
+	c.Strings(&r.Child)
 }
 
 // SetWatches2 serves setWatches2 (105).
@@ -308,15 +234,10 @@ type SetWatches2 struct {
 	Persistent, Recursive []string
 }
 
-func (r *SetWatches2) Encode(e *Encoder) {
-	r.SetWatches.Encode(e)
-	e.Strings(r.Persistent)
-	e.Strings(r.Recursive)
-}
-
-func (r *SetWatches2) Decode(d *Decoder) {
-	r.SetWatches.Decode(d)
-	r.Persistent, r.Recursive = d.Strings(), d.Strings()
+func (r *SetWatches2) Fields(c *Coder) {
+	r.SetWatches.Fields(c)
+	c.Strings(&r.Persistent)
+	c.Strings(&r.Recursive)
 }
 
 // PathIntRequest serves addWatch (106: the mode), checkWatches (17) and removeWatches (18: the watcher type).
@@ -325,15 +246,13 @@ type PathIntRequest struct {
 	Value int32
 }
 
-func (r *PathIntRequest) Encode(e *Encoder) { e.String(r.Path); e.Int(r.Value) }
-func (r *PathIntRequest) Decode(d *Decoder) { r.Path, r.Value = d.String(), d.Int() }
+func (r *PathIntRequest) Fields(c *Coder) { c.String(&r.Path); c.Int(&r.Value) }
 
 // IntResponse is the reply of getAllChildrenNumber (104), and the body of an operation's error inside a
 // multi.
 type IntResponse struct{ Value int32 }
 
-func (r *IntResponse) Encode(e *Encoder) { e.Int(r.Value) }
-func (r *IntResponse) Decode(d *Decoder) { r.Value = d.Int() }
+func (r *IntResponse) Fields(c *Coder) { c.Int(&r.Value) }
 
 // ReconfigRequest serves reconfig (16).
 type ReconfigRequest struct {
@@ -341,38 +260,19 @@ type ReconfigRequest struct {
 	CurConfigID                  int64
 }
 
-func (r *ReconfigRequest) Encode(e *Encoder) {
-	e.String(r.Joining)
-	e.String(r.Leaving)
-	e.String(r.NewMembers)
-	e.Long(r.CurConfigID)
-}
-
-func (r *ReconfigRequest) Decode(d *Decoder) {
-	r.Joining, r.Leaving, r.NewMembers, r.CurConfigID = d.String(), d.String(), d.String(), d.Long()
+func (r *ReconfigRequest) Fields(c *Coder) {
+	c.String(&r.Joining)
+	c.String(&r.Leaving)
+	c.String(&r.NewMembers)
+	c.Long(&r.CurConfigID)
 }
 
 // ClientInfo is one identity of a whoAmI reply.
 type ClientInfo struct{ Scheme, User string }
 
+func (r *ClientInfo) Fields(c *Coder) { c.String(&r.Scheme); c.String(&r.User) }
+
 // WhoAmIResponse is the reply of whoAmI (107).
 type WhoAmIResponse struct{ Info []ClientInfo }
 
-func (r *WhoAmIResponse) Encode(e *Encoder) {
-	e.Int(int32(len(r.Info)))
-	for _, i := range r.Info {
-		e.String(i.Scheme)
-		e.String(i.User)
-	}
-}
-
-func (r *WhoAmIResponse) Decode(d *Decoder) {
-	r.Info = nil
-	n := d.count(8)
-	if n > 0 {
-		r.Info = make([]ClientInfo, 0, n)
-	}
-	for range n {
-		r.Info = append(r.Info, ClientInfo{d.String(), d.String()})
-	}
-}
+func (r *WhoAmIResponse) Fields(c *Coder) { vector(c, &r.Info, 8, (*ClientInfo).Fields) }

@@ -94,7 +94,7 @@ func (s *Session) authRefused(server string, err error) {
 	err = fmt.Errorf("%s: %w", server, err)
 	s.locked(func() (t todo) {
 		if s.admission.refuse(server, err, s.hosts.within) {
-			s.calls.queue.each(func(c *Call) {
+			s.calls.eachQueued(func(c *Call) {
 				if c.Patience > 0 {
 					s.unqueue(c, err, &t)
 				}

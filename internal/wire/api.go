@@ -83,10 +83,6 @@ type Call struct {
 	Body []byte
 	// Watch is armed with this read; the watch flag in Body is set as needed.
 	Watch *Watch
-	// Urgent puts the call before all that are not urgent, and it does not wait for the window. It is for small
-	// and rare calls that keep the session or its holds alive. A call that arms or removes a watch must not be
-	// urgent: it has to stay in order.
-	Urgent bool
 	// Patience, if set, is how long the call waits for a connection: from Submit, or from the loss of the last
 	// connection if that is later. Then it fails with ErrNotSent. While every server refuses our credentials it
 	// fails at once, with ErrAuthFailed, too. While there is a connection it waits for its turn without limit.
@@ -94,11 +90,15 @@ type Call struct {
 	// Done is called exactly once, by wire's goroutines or inside Submit, Cancel, Abort; it must not block. It
 	// may call Submit.
 	Done func(Reply)
+	// Urgent puts the call before all that are not urgent, and it does not wait for the window. It is for small
+	// and rare calls that keep the session or its holds alive. A call that arms or removes a watch must not be
+	// urgent: it has to stay in order.
+	Urgent bool
 
-	waits      bool // in the queue
 	arms       bool // as written, it arms Watch, or lets a persistent watch serve it
 	xid        int32
-	prev, next *Call
+	list       *callList // where it is: queued or in flight; nil when it has ended
+	prev, next *Call     // there
 	queued     time.Time
 	sent       instant
 }

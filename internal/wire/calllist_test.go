@@ -25,7 +25,7 @@ func (l *callList) all(t *testing.T) (calls []*Call) {
 
 func TestCallListIsAFIFOThatAnyCallCanLeave(t *testing.T) {
 	var l callList
-	require.Nil(t, l.pop())
+	require.Nil(t, l.first)
 	var want []*Call
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -36,12 +36,13 @@ func TestCallListIsAFIFOThatAnyCallCanLeave(t *testing.T) {
 			want = append(want, c)
 		case n == 3:
 			i := random.IntN(len(want))
-			l.remove(want[i])
+			want[i].leave()
 			require.Nil(t, want[i].next)
 			require.Nil(t, want[i].prev)
 			want = slices.Delete(want, i, i+1)
 		default:
-			require.Same(t, want[0], l.pop())
+			require.Same(t, want[0], l.first)
+			l.first.leave()
 			want = want[1:]
 		}
 		require.True(t, slices.Equal(want, l.all(t)))

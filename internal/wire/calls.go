@@ -1,9 +1,14 @@
 package wire
 
 import (
-	"errors"
+	"fmt"
 	"time"
+
+	"github.com/go-curator/curator/internal/jute"
 )
+
+// A call's way: Submit queues it, pump takes it off the queue while the window is open, write puts it into
+// the connection's output, and replied finds it again when its answer comes.
 
 // firstXid is the first xid of our own requests; they count down from here. ZooKeeper reserves small negative
 // numbers, and the library counts up. The counter is never reset within a session: members match replies to
@@ -12,7 +17,8 @@ const firstXid int32 = -1000
 
 // calls are a session's requests without an answer. Session.mu guards it.
 type calls struct {
-	queue    queue
+	urgent   callList // not written yet, in the order of submission: these come first,
+	others   callList // and then these
 	flight   callList // written, in the order of sending, which is the order of the answers
 	xid      int32    // the last one given
 	unknown  map[serverOp]bool
@@ -30,124 +36,311 @@ func newCalls() calls {
 	return calls{xid: firstXid, unknown: map[serverOp]bool{}, patience: p}
 }
 
-// next takes the next call off the queue if the window is open for it; else it returns nil.
-func (cs *calls) next(w *window) *Call {
-	c := cs.queue.first()
-	if c == nil || cs.queue.urgent.n == 0 && !w.open() {
-		return nil
+// eachQueued calls f, which may fail the call that it is given.
+func (cs *calls) eachQueued(f func(*Call)) {
+	for _, c := range []*Call{cs.urgent.first, cs.others.first} {
+		for c != nil {
+			following := c.next
+			f(c)
+			c = following
+		}
 	}
-	cs.queue.remove(c)
-	return c
 }
 
-// write moves a call to the connection's output. Its time is taken first (rule R2).
-func (cs *calls) write(l *link, c *Call) {
-	c.xid, c.sent = cs.nextXid(), now()
-	cs.flight.push(c)
+// callList is a FIFO of calls that any call can leave. Session.mu guards it.
+type callList struct {
+	first, last *Call
+	n           int
+}
+
+func (l *callList) push(c *Call) {
+	c.list, c.prev, c.next = l, l.last, nil
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.next = c
+	}
+	l.last = c
+	l.n++
+}
+
+// leave takes the call off its list.
+func (c *Call) leave() {
+	l := c.list
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.list, c.prev, c.next = nil, nil, nil
+	l.n--
+}
+
+// todo collects callbacks that are due once Session.mu is released.
+type todo []func()
+
+func (t *todo) done(c *Call, r Reply) {
+	if c.Done != nil {
+		*t = append(*t, func() { c.Done(r) })
+	}
+}
+
+func (t *todo) fire(ds ...delivery) {
+	for _, d := range ds {
+		*t = append(*t, func() { d.to.Fn(d.ev) })
+	}
+}
+
+func (t todo) run() {
+	for _, f := range t {
+		f()
+	}
+}
+
+// wake puts a value into a channel with one slot, if it is empty.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// locked runs f under the session's mutex, and what f returns after it.
+func (s *Session) locked(f func() todo) {
+	s.mu.Lock()
+	t := f()
+	s.mu.Unlock()
+	t.run()
+}
+
+// Submit queues calls. They are written in the order of submission, urgent ones first, as soon as there is a
+// connection and its window is open.
+func (s *Session) Submit(calls ...*Call) {
+	s.locked(func() (t todo) {
+		at := time.Now()
+		for _, c := range calls {
+			if err := s.refuse(c); err != nil {
+				t.done(c, Reply{Err: err})
+				continue
+			}
+			if c.Watch != nil {
+				s.watches.submitted(c.Watch)
+			}
+			c.queued = at
+			list := &s.calls.others
+			if c.Urgent {
+				list = &s.calls.urgent
+			}
+			list.push(c)
+			if s.links.live == nil && s.calls.patience.add(c) {
+				wake(s.calls.patience.wake)
+			}
+		}
+		s.pump(&t)
+		return t
+	})
+}
+
+// refuse says why a call cannot be accepted. The last one is what Close submits.
+func (s *Session) refuse(c *Call) error {
+	switch {
+	case s.ending.err != nil:
+		return fmt.Errorf("%w: %w", ErrNotSent, s.ending.seen())
+	case s.ending.closing && (c.Op != jute.OpCloseSession || s.links.live == nil):
+		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
+	case s.admission.refused != nil && c.Patience > 0:
+		return fmt.Errorf("%w: %w", ErrNotSent, s.admission.refused)
+	case len(c.Body)+8 > s.cfg.MaxFrame:
+		return fmt.Errorf("%w: %w: %d bytes, at most %d", ErrNotSent, ErrTooLarge, len(c.Body)+8, s.cfg.MaxFrame)
+	}
+	return nil
+}
+
+// pump moves calls from the queue to the connection: urgent ones, and the others while its window is open.
+func (s *Session) pump(t *todo) {
+	for l := s.links.live; l != nil; {
+		c := s.calls.urgent.first
+		if c == nil && l.window.used < l.window.size {
+			c = s.calls.others.first
+		}
+		if c == nil {
+			return
+		}
+		c.leave()
+		if s.calls.unknown[serverOp{l.server, c.Op}] {
+			if c.Watch != nil {
+				t.fire(s.watches.answered(c, jute.CodeUnimplemented)...)
+			}
+			t.done(c, Reply{Code: jute.CodeUnimplemented, Link: l.n})
+			continue
+		}
+		s.write(l, c)
+	}
+}
+
+// write moves a call to the connection's output, after what its watch needs is set in its body. Its time is
+// taken first (rule R2).
+func (s *Session) write(l *link, c *Call) {
+	if c.Watch != nil {
+		s.watches.writing(c)
+	}
+	if s.calls.xid--; s.calls.xid > firstXid { // wrapped after two billion requests
+		s.calls.xid = firstXid - 1
+	}
+	c.xid, c.sent = s.calls.xid, now()
+	s.calls.flight.push(c)
 	l.pulse.sent = c.sent
 	l.window.used += c.cost()
 	l.output.add(c.xid, c.Op, c.Body)
 }
 
-func (cs *calls) nextXid() int32 {
-	if cs.xid--; cs.xid > firstXid { // wrapped after two billion requests
-		cs.xid = firstXid - 1
-	}
-	return cs.xid
+// Cancel takes a call back if it has not been written: then its Done is called with ErrNotSent and cause, and
+// Cancel returns true. Otherwise the call goes on: the server may execute it.
+func (s *Session) Cancel(c *Call, cause error) (cancelled bool) {
+	s.locked(func() (t todo) {
+		if cancelled = c.list != nil && c.list != &s.calls.flight; cancelled {
+			s.unqueue(c, cause, &t)
+		}
+		return t
+	})
+	return cancelled
 }
 
-// find is the call in flight that has this xid, or nil.
-func (cs *calls) find(xid int32) *Call {
-	c := cs.flight.first
-	for c != nil && c.xid != xid {
-		c = c.next
-	}
-	return c
+func (s *Session) unqueue(c *Call, cause error, t *todo) {
+	c.leave()
+	s.failWatch(c, t)
+	t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, cause)})
 }
 
-// suspect is the largest of the calls in flight, if its size may have made the server close the connection: a
-// server answers a request above its jute.maxbuffer by nothing else, and at once. It is nil if none is large.
-func (cs *calls) suspect() (largest *Call) {
-	at := now()
-	for c := cs.flight.first; c != nil; c = c.next {
-		large := len(c.Body) >= suspectSize && elapsed(c.sent, at) <= suspectTime
-		if large && (largest == nil || len(c.Body) > len(largest.Body)) {
-			largest = c
+// replied handles the answer to one of our calls. It returns an error if the connection cannot go on:
+// ErrLapsed if the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
+func (s *Session) replied(l *link, in incoming) (err error) {
+	s.locked(func() (t todo) {
+		c := s.calls.flight.first
+		switch {
+		case s.links.live != l:
+			return nil
+		case c == nil || c.xid != in.head.Xid:
+			// A server answers in order. If it skipped a request that arms watches again, an answer could show
+			// changes before their events.
+			err = errSkipped
+			return nil
+		}
+		c.leave()
+		at, code := now(), in.head.Err
+		l.pulse.heard = at
+		l.window.answered(c.cost(), elapsed(c.sent, at), s.calls.flight.n, s.calls.others.n > 0)
+		if !l.readOnly && extends(code) && !s.validity.answer(c.sent, code == jute.CodeOK && isWrite(c.Op)) {
+			err = ErrLapsed
+			s.failWatch(c, &t)
+			t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost), Sent: c.sent.t, Link: l.n})
+			return t
+		}
+		s.complete(l, c, in, &t)
+		return t
+	})
+	return err
+}
+
+// complete takes what an answer that counts says. Session.mu is held.
+func (s *Session) complete(l *link, c *Call, in incoming, t *todo) {
+	code := in.head.Err
+	s.identity.zxid = max(s.identity.zxid, in.head.Zxid)
+	if code == jute.CodeUnimplemented {
+		s.calls.unknown[serverOp{l.server, c.Op}] = true
+	}
+	r := Reply{Zxid: in.head.Zxid, Code: code, Body: in.body, Sent: c.sent.t, Link: l.n}
+	if in.skipped > 0 {
+		r.Err = fmt.Errorf("%w: %d bytes, at most %d", ErrReplyTooLarge, in.skipped, s.cfg.MaxReply)
+	}
+	if c.Watch != nil {
+		if in.skipped > 0 {
+			c.Watch.stopped = true // it is armed, but its owner takes the call for failed
+		}
+		t.fire(s.watches.answered(c, code)...)
+		if c.Watch.entry == nil {
+			s.tidy(c.Watch.Path, t)
 		}
 	}
-	return largest
+	t.done(c, r)
+	s.pump(t)
+}
+
+// extends says whether a reply with this code shows that the server has touched the session (rule R1).
+func extends(code int32) bool {
+	switch code {
+	case jute.CodeSessionExpired, jute.CodeSessionMoved, jute.CodeSessionClosedRequireSASL, jute.CodeAuthFailed:
+		return false
+	}
+	return true
+}
+
+// isWrite says whether a successful op went through the quorum.
+func isWrite(op int32) bool {
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
+		jute.OpSetACL, jute.OpMulti:
+		return true
+	}
+	return false
+}
+
+// window bounds how many calls of a connection may be without an answer. A server answers one client in
+// order, so an urgent call still waits for all that was written before it: in our buffers, on the network, at
+// the server. How long that takes depends on the server, the network and the sizes, so it is measured: the
+// window grows while calls wait and answers come soon, and shrinks when they come late. Session.mu guards it.
+type window struct {
+	most  int           // it never grows beyond this
+	size  int           // what it is
+	used  int           // how much of it is taken
+	base  time.Duration // the shortest time that an answer has taken: the round trip
+	known bool          // there has been an answer
+	late  time.Duration // how much longer than that it may take
+	stale int           // calls of a larger window without an answer: theirs say nothing about the present size
 }
 
 const (
-	// suspectSize is the least size of a request that a server may refuse by closing the connection.
-	suspectSize = 16 << 10
-	// suspectTime is how soon it does: it reads no more of the request than its length.
-	suspectTime = 2 * time.Second
+	// windowAtFirst and windowAtLeast are a connection's first and smallest window.
+	windowAtFirst = 32
+	windowAtLeast = 8
+	// windowUnit is how many bytes of a request cost one more unit of the window.
+	windowUnit = 16 << 10
+	// windowShare is the fraction of the ping interval by which our own calls may delay answers.
+	windowShare = 4
 )
 
-// patience says when calls have waited too long for a connection. A goroutine watches the queue while there
-// is none. Session.mu guards it.
-type patience struct {
-	since   time.Time     // when the last connection was lost
-	next    time.Time     // when the first call's patience ends; zero if no call has a limit
-	watched bool          // the goroutine runs
-	wake    chan struct{} // tells it that next is earlier now, or that there is a connection
+// newWindow is the window of a connection that is pinged so often. Our own calls may delay answers by a share
+// of that.
+func newWindow(most int, ping time.Duration) window {
+	return window{most: most, size: min(windowAtFirst, most), late: ping / windowShare}
 }
 
-var errNoConnection = errors.New("no connection in time")
+// cost is how much of the window a call takes.
+func (c *Call) cost() int { return 1 + len(c.Body)/windowUnit }
 
-// ends is when a call that waits for a connection has waited long enough. limited is false if it has no
-// limit.
-func (p *patience) ends(c *Call) (at time.Time, limited bool) {
-	if at = c.queued; p.since.After(at) {
-		at = p.since
+// answered notes the answer to a call of this cost, and how long it took. flying is how many calls have no
+// answer yet; wanted says that others wait for the window.
+func (w *window) answered(cost int, took time.Duration, flying int, wanted bool) {
+	w.used -= cost
+	stale := w.stale > 0
+	w.stale = max(w.stale-1, 0)
+	if !w.known || took < w.base {
+		w.base, w.known = took, true
 	}
-	return at.Add(c.Patience), c.Patience > 0
-}
-
-// add counts a call that waits. It says whether the goroutine has to look earlier because of it.
-func (p *patience) add(c *Call) (earlier bool) {
-	ends, limited := p.ends(c)
-	if earlier = limited && (p.next.IsZero() || ends.Before(p.next)); earlier {
-		p.next = ends
-	}
-	return earlier
-}
-
-// expireQueued fails the calls that have waited too long for a connection, and returns how long until the
-// next ones have. down is false if there is a connection: then the goroutine that asks ends.
-func (s *Session) expireQueued() (wait time.Duration, down bool) {
-	s.locked(func() (t todo) {
-		p := &s.calls.patience
-		p.watched = s.links.live == nil
-		if wait, down = time.Hour, p.watched; !down {
-			return nil
+	switch {
+	case took-w.base <= w.late:
+		if wanted {
+			w.size = min(w.size+cost, w.most)
 		}
-		at := time.Now()
-		p.next = time.Time{}
-		s.calls.queue.each(func(c *Call) {
-			if ends, limited := p.ends(c); limited && !ends.After(at) {
-				s.unqueue(c, errNoConnection, &t)
-			} else if p.add(c) {
-				wait = p.next.Sub(at)
-			}
-		})
-		return t
-	})
-	return wait, down
-}
-
-// watchPatience ends calls that wait too long for a connection, until there is one.
-func (s *Session) watchPatience() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for wait, down := s.expireQueued(); down; wait, down = s.expireQueued() {
-		timer.Reset(wait)
-		select {
-		case <-timer.C:
-		case <-s.calls.patience.wake:
-		case <-s.ctx.Done():
-			return
-		}
+	case stale:
+	case w.size > windowAtLeast:
+		w.size, w.stale = max(w.size/2, windowAtLeast), flying
+	default:
+		w.base = took // not our doing: the server, or the network, has become slower
 	}
 }

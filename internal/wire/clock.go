@@ -16,8 +16,6 @@ type instant struct {
 
 func now() instant { return instant{time.Now(), machine.slept()} }
 
-func (i instant) zero() bool { return i.t.IsZero() }
-
 // elapsed is the time between two readings, sleep included.
 func elapsed(from, to instant) time.Duration { return to.t.Sub(from.t) + to.slept - from.slept }
 

@@ -20,18 +20,13 @@ const (
 // ahead reads the clock that goes on first: a process that is suspended between the two readings sees too
 // little once, never too much.
 func ahead() time.Duration {
-	on := readClock(clockBoottime)
-	if on == 0 {
+	var on, awake syscall.Timespec
+	_, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&on)), 0)
+	if err == 0 {
+		_, _, err = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&awake)), 0)
+	}
+	if err != 0 {
 		return 0 // older than Linux 2.6.39, or forbidden
 	}
-	return on - readClock(clockMonotonic)
-}
-
-func readClock(clock uintptr) time.Duration {
-	var ts syscall.Timespec
-	_, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0)
-	if err != 0 {
-		return 0
-	}
-	return time.Duration(ts.Nano())
+	return time.Duration(on.Nano() - awake.Nano())
 }

@@ -63,6 +63,8 @@ type Limits struct {
 	MaxReply int
 	// Window bounds the requests in flight; the delay of answers may make it smaller, see window.
 	Window int
+
+	longestPath int // that is believed
 }
 
 // Hooks are called on wire's goroutines. None of them may block.
@@ -86,6 +88,7 @@ func (cfg *Config) complete() error {
 		return fmt.Errorf("wire: session timeout %v", cfg.Timeout)
 	}
 	cfg.MaxFrame = cmp.Or(cfg.MaxFrame, 0xfffff)
+	cfg.longestPath = max(maxPath, cfg.MaxFrame)
 	// What can be written can be read.
 	cfg.MaxReply = max(cmp.Or(cfg.MaxReply, defaultMaxReply), cfg.MaxFrame+maxPlain)
 	cfg.Window = cmp.Or(cfg.Window, 1000)

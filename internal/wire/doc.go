@@ -8,9 +8,9 @@
 //
 //	Session    one epoch: one ZooKeeper session over any number of connections    session.go, config.go
 //	run        dials, and watches the clock                                       run.go
-//	submit     requests: from Submit to the answer                                submit.go
 //	ending     how it ends, and how holds end                                     ending.go
-//	calls      its requests without an answer                                     calls.go, queue.go
+//	calls      its requests: from Submit to the answer, and how many may be       calls.go, patience.go
+//	           in flight
 //	identity   its id, and sessions that a handshake may have left at a server    identity.go
 //	registry   the watches: one on the server per path and kind                  watches.go, fired.go,
 //	                                                                              rearm.go, watching.go
@@ -18,10 +18,8 @@
 //	fences     earlier sessions that may live                                     fence.go
 //	attempt    from a dialled connection to one that is ready                     handshake.go, login.go
 //	link       one connection: reader, writer, watchdog                           link.go, keeper.go
-//	incoming   a frame from the server, and its limits                            incoming.go, frame.go
-//	window     how much may be in flight on it, by the delay of answers           window.go
-//	guest      go-zookeeper's connection, and the net.Conn that it holds          guest.go, libconn.go,
-//	                                                                              share.go
+//	incoming   a frame from the server, and its limits                            incoming.go
+//	guest      go-zookeeper's connection, and the net.Conn that it holds          guest.go, libconn.go
 //	Validity   until when the session is certain to live (promise P1)             validity.go, rule.go
 //	hosts      the server list and the backoff between passes over it             hosts.go
 //

@@ -13,8 +13,8 @@ import (
 // How holds end. A hold lives as long as its session's Validity, and every end goes the same way:
 //
 //   - the clock: Validity finds that the time has run out, whoever looks first;
-//   - a server's word: dispatch and the handshake end the session with ErrExpired, or with ErrLapsed if an
-//     answer came too late or nobody but members without a quorum knew the session;
+//   - a server's word: handle (link.go) and the handshake end the session with ErrExpired, or with ErrLapsed if
+//     an answer came too late or nobody but members without a quorum knew the session;
 //   - the owner, or the library: Close, Abort and newGuest end it.
 //
 // All but the first call Session.end, which first ends the validity. Either way the validity has lapsed,
@@ -52,7 +52,7 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 		s.failFlight(l, err, large, &t)
 	}
 	if ending = s.ending.closing || s.ending.err != nil; ending {
-		s.calls.queue.each(func(c *Call) { s.unqueue(c, ErrClosed, &t) }) // there will be no other connection
+		s.calls.eachQueued(func(c *Call) { s.unqueue(c, ErrClosed, &t) }) // there will be no other connection
 	}
 	s.mu.Unlock()
 	if live {
@@ -62,22 +62,31 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 	return ending
 }
 
-// awaitConnection has the queued calls begin to wait for a connection. Session.mu is held.
-func (s *Session) awaitConnection() {
-	p := &s.calls.patience
-	p.since = time.Now()
-	if !p.watched {
-		p.watched = true
-		s.wg.Go(s.watchPatience)
-	} else {
-		wake(p.wake)
+// suspect is the largest of the calls in flight, if its size may have made the server close the connection: a
+// server answers a request above its jute.maxbuffer by nothing else, and at once. It is nil if none is large.
+func (cs *calls) suspect() (largest *Call) {
+	at := now()
+	for c := cs.flight.first; c != nil; c = c.next {
+		large := len(c.Body) >= suspectSize && elapsed(c.sent, at) <= suspectTime
+		if large && (largest == nil || len(c.Body) > len(largest.Body)) {
+			largest = c
+		}
 	}
+	return largest
 }
+
+const (
+	// suspectSize is the least size of a request that a server may refuse by closing the connection.
+	suspectSize = 16 << 10
+	// suspectTime is how soon it does: it reads no more of the request than its length.
+	suspectTime = 2 * time.Second
+)
 
 // failFlight fails the calls that were in flight on a link; large is the one whose size may be the reason, or
 // nil. Session.mu is held.
 func (s *Session) failFlight(l *link, err error, large *Call, t *todo) {
-	for c := s.calls.flight.pop(); c != nil; c = s.calls.flight.pop() {
+	for c := s.calls.flight.first; c != nil; c = s.calls.flight.first {
+		c.leave()
 		s.failWatch(c, t)
 		r := Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent.t, Link: l.n}
 		if c == large {
@@ -103,7 +112,7 @@ func (s *Session) end(err error) {
 	id, l, last, guest := s.identity.id, s.links.live, s.links.last, s.links.guest
 	s.links.live = nil
 	s.failFlight(l, seen, nil, &t)
-	s.calls.queue.each(func(c *Call) { s.unqueue(c, seen, &t) })
+	s.calls.eachQueued(func(c *Call) { s.unqueue(c, seen, &t) })
 	for _, w := range s.watches.end() {
 		ends.fire(delivery{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: seen}})
 	}
@@ -159,7 +168,7 @@ func (s *Session) Close(ctx context.Context) error {
 		}
 	case l != nil && !l.readOnly: // a member without a quorum cannot close a session, whatever it answers
 		answer := make(chan Reply, 1)
-		s.submit(true, &Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }})
+		s.Submit(&Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }})
 		select {
 		case r := <-answer:
 			clean = r.Err == nil && r.Code == jute.CodeOK && s.closeAbandoned(ctx, l.server)

@@ -145,7 +145,7 @@ func (h *hosts) set(servers, further []string) {
 func (h *hosts) next() (server string, wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.up.zero() {
+	if !h.up.t.IsZero() {
 		if elapsed(h.up, now()) >= steady {
 			h.resetPauses()
 			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now

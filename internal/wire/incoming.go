@@ -1,11 +1,15 @@
 package wire
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 )
@@ -46,26 +50,29 @@ type incoming struct {
 // receive reads a frame. An answer that is too large is skipped, and the connection goes on, if nobody could
 // know its size beforehand.
 func (l *link) receive() (in incoming, err error) {
-	var b [4 + replyHeaderSize]byte
-	if _, err := io.ReadFull(l.in, b[:4]); err != nil {
+	b, err := l.in.Peek(4)
+	if err != nil {
 		return in, err
 	}
-	size := int(int32(binary.BigEndian.Uint32(b[:])))
+	size := int(int32(binary.BigEndian.Uint32(b)))
 	if size < 0 {
-		return in, notZooKeeper([4]byte(b[:]), l.s.cfg.MaxReply)
+		return in, notZooKeeper([4]byte(b), l.s.cfg.MaxReply)
 	}
 	if size < replyHeaderSize {
 		return in, fmt.Errorf("%w: a frame of %d bytes", ErrProtocol, size)
 	}
-	if _, err := io.ReadFull(l.in, b[4:]); err != nil {
+	if b, err = l.in.Peek(4 + replyHeaderSize); err == nil {
+		err = jute.Unmarshal(b[4:], &in.head)
+	}
+	if err != nil {
 		return in, err
 	}
-	if err := jute.Unmarshal(b[4:], &in.head); err != nil {
-		return in, err
-	}
+	l.in.Discard(len(b))
 	most, anySize, err := l.limit(in.head.Xid)
-	l.in.expect(size - replyHeaderSize)
-	defer l.in.expect(0)
+	if size > slowFrame {
+		l.in.expect(size - replyHeaderSize)
+		defer l.in.expect(0)
+	}
 	switch {
 	case err != nil:
 		return in, err
@@ -89,7 +96,7 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 	var op int32
 	switch {
 	case xid == jute.XidNotification:
-		return maxPlain + s.cfg.longestPath(), false, nil
+		return maxPlain + s.cfg.longestPath, false, nil
 	case xid >= 0:
 		q, known := l.library.asked[xid]
 		if !known {
@@ -97,7 +104,10 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 		}
 		op = q.op
 	case xid < firstXid:
-		c := s.calls.find(xid)
+		c := s.calls.flight.first
+		for c != nil && c.xid != xid {
+			c = c.next
+		}
 		switch {
 		case s.links.live != l: // the session has ended, and this connection with it
 			return 0, false, ErrClosed
@@ -108,31 +118,20 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 	default:
 		return maxPlain, false, nil
 	}
-	if returnsList(op) {
-		return s.cfg.MaxReply, true, nil
-	}
-	return min(maxPlain+s.cfg.longestPath(), s.cfg.MaxReply), false, nil
-}
-
-// returnsList says whether op answers with data or a list.
-func returnsList(op int32) bool {
 	switch op {
 	case jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpMulti, jute.OpMultiRead,
 		jute.OpReconfig, jute.OpGetEphemerals, jute.OpWhoAmI:
-		return true
+		return s.cfg.MaxReply, true, nil
 	}
-	return false
+	return min(maxPlain+s.cfg.longestPath, s.cfg.MaxReply), false, nil
 }
-
-func (cfg *Config) longestPath() int { return max(maxPath, cfg.MaxFrame) }
 
 // checkPath refuses what is no server's path of a node, whatever its version. It does not look at characters:
 // versions disagree about them.
 func (cfg *Config) checkPath(path string) error {
-	most := cfg.longestPath()
 	switch {
-	case len(path) > most:
-		return fmt.Errorf("%w: it has %d bytes, at most %d", errNoPath, len(path), most)
+	case len(path) > cfg.longestPath:
+		return fmt.Errorf("%w: it has %d bytes, at most %d", errNoPath, len(path), cfg.longestPath)
 	case path == "/":
 		return nil
 	case path == "" || path[0] != '/' || path[len(path)-1] == '/' || strings.Contains(path, "//") ||
@@ -140,4 +139,93 @@ func (cfg *Config) checkPath(path string) error {
 		return fmt.Errorf("%w: %.100q", errNoPath, path)
 	}
 	return nil
+}
+
+// meter reads a connection and knows when something came in last, and how fast a frame does.
+type meter struct {
+	*bufio.Reader
+	conn net.Conn
+	mu   sync.Mutex
+	at   instant
+	// The frame that is coming in: since when, how many bytes were not here yet then, and how many of them are.
+	begun     instant
+	want, got int
+}
+
+func newMeter(conn net.Conn) *meter {
+	m := &meter{conn: conn, at: now()}
+	m.Reader = bufio.NewReaderSize(progress{m}, 16<<10)
+	return m
+}
+
+// last is when something came in last.
+func (m *meter) last() instant {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at
+}
+
+// expect notes that so many bytes of a frame are to come; 0 says that it is complete. A frame that is shorter
+// than slowFrame need not be announced.
+func (m *meter) expect(bytes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begun, m.want, m.got = now(), max(bytes-m.Buffered(), 0), 0
+}
+
+// slowFrame is how many bytes a frame must have to be a reason to wait for it.
+const slowFrame = 64 << 10
+
+// rest is how long the frame that is coming in takes from at on, at its present pace. It is false if none is
+// coming in, nothing of it has come, or it is short.
+func (m *meter) rest(at instant) (time.Duration, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.want < slowFrame || m.got == 0 {
+		return 0, false
+	}
+	return time.Duration(float64(elapsed(m.begun, at)) * float64(max(m.want-m.got, 0)) / float64(m.got)), true
+}
+
+// progress is the connection as the meter's buffer reads it: every byte counts, since a large reply on a slow
+// network is no silence. (Whether the frame is ever complete is for the keeper to judge.)
+type progress struct{ m *meter }
+
+func (p progress) Read(b []byte) (int, error) {
+	n, err := p.m.conn.Read(b)
+	if n > 0 {
+		p.m.mu.Lock()
+		p.m.at = now()
+		p.m.got += n
+		p.m.mu.Unlock()
+	}
+	return n, err
+}
+
+// readFrame reads one frame. It allocates as bytes come in, not as the length says.
+func readFrame(r io.Reader, limit int) ([]byte, error) {
+	var h [4]byte
+	if _, err := io.ReadFull(r, h[:]); err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(h[:])))
+	if n < 0 || n > limit {
+		return nil, notZooKeeper(h, limit)
+	}
+	return readBody(r, n)
+}
+
+// readBody reads n bytes. It allocates as they come in.
+func readBody(r io.Reader, n int) ([]byte, error) {
+	b := make([]byte, 0, min(n, 64<<10))
+	for len(b) < n {
+		if len(b) == cap(b) {
+			b = append(make([]byte, 0, min(n, 2*len(b))), b...)
+		}
+		got, err := io.ReadFull(r, b[len(b):cap(b)])
+		if b = b[:len(b)+got]; err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
 }

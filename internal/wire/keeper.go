@@ -25,11 +25,7 @@ func (l *link) keeper() {
 		if left, ok := l.s.validity.lapseIn(); ok && left > silence/4 {
 			wait = min(wait, left-silence/4)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-l.end.ctx.Done():
-			timer.Stop()
+		if !sleep(l.end.ctx, wait) {
 			return
 		}
 		at := now()
@@ -52,6 +48,7 @@ func (l *link) check(at instant, ping, silence time.Duration) error {
 			forgotten = elapsed(first.sent, at)
 		}
 		longest = min(s.identity.timeout, s.cfg.Timeout)
+		l.window.late = ping / windowShare
 		if elapsed(l.pulse.sent, at) >= ping/2 {
 			l.pulse.pings = append(l.pulse.pings, at)
 			l.pulse.sent = at

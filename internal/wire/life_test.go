@@ -52,7 +52,8 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 				time.Sleep(33_333 * time.Millisecond)
 				require.Empty(t, c.seen())
 				ping, most := rule.pace(10 * time.Second)
-				assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.cut()-ping, "pinged at the pace")
+				assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.Bound-rule.Margin-ping,
+					"pinged at the pace")
 				silence(srv)
 				synctest.Wait()
 				at, start := c.deadline(), time.Now()
@@ -645,7 +646,7 @@ func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 // Rule R3: after a pause of the process the answers that were waiting are read before any timer fires.
 func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 	for name, answer := range map[string]func(l *link, c *Call) bool{
-		"ping": func(l *link, _ *Call) bool { return l.pong(0) },
+		"ping": func(l *link, _ *Call) bool { return l.pong(0) == nil },
 		"call": func(l *link, c *Call) bool {
 			return l.s.replied(l, incoming{head: jute.ReplyHeader{Xid: c.xid}}) == nil
 		},
@@ -655,7 +656,7 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 			s := l.s
 			s.validity = newValidity(always(Rule{}), 10*time.Second)
 			s.validity.connected(now(), 10*time.Second, false)
-			l.window = newWindow(10)
+			l.window = newWindow(10, time.Second)
 			l.pulse.pings = []instant{now()}
 			c, r := call(jute.OpGetData, read("/"))
 			s.Submit(c)

@@ -81,9 +81,10 @@ func (o *output) add(xid, op int32, body []byte) {
 
 // newLink makes the session's next link of an attempt that has succeeded. Session.mu is held.
 func (s *Session) newLink(a *attempt, readOnly bool) *link {
+	ping, _ := s.pace(s.identity.timeout)
 	l := &link{
 		s: s, n: s.links.n + 1, server: a.server, conn: a.conn, in: a.in, readOnly: readOnly,
-		output: output{wake: make(chan struct{}, 1)}, window: newWindow(s.cfg.Window),
+		output: output{wake: make(chan struct{}, 1)}, window: newWindow(s.cfg.Window, ping),
 	}
 	l.end.gone = make(chan struct{})
 	l.end.ctx, l.end.cancel = context.WithCancelCause(context.Background())
@@ -130,55 +131,46 @@ func (l *link) reader() {
 func (l *link) read() error {
 	for {
 		in, err := l.receive()
+		if err == nil && l.end.ctx.Err() != nil { // later frames do not count
+			return nil
+		}
+		if err == nil {
+			err = l.handle(in)
+		}
 		if err != nil {
 			return err
 		}
-		if l.err() != nil { // later frames do not count
-			return nil
-		}
-		if err := l.dispatch(in); err != nil {
-			return err
-		}
 	}
 }
 
-// dispatch handles a frame. An error ends the connection.
-func (l *link) dispatch(in incoming) error {
+// handle handles a frame. An error ends the connection.
+func (l *link) handle(in incoming) (err error) {
 	h := in.head
-	switch {
-	case h.Err == jute.CodeSessionExpired && !l.readOnly:
+	if h.Err == jute.CodeSessionExpired && !l.readOnly {
 		l.s.end(ErrExpired)
 		return ErrExpired
-	case h.Err == jute.CodeSessionClosedRequireSASL: // its last word, which may be an answer, too
-		l.s.loginRequired(l.server)
-		if err := l.handle(in); err != nil {
-			return err
-		}
-		return errLoginRequired
 	}
-	return l.handle(in)
-}
-
-func (l *link) handle(in incoming) error {
-	h := in.head
+	lastWord := h.Err == jute.CodeSessionClosedRequireSASL // which may be an answer, too
+	if lastWord {
+		l.s.loginRequired(l.server)
+	}
 	switch {
 	case h.Xid == jute.XidPing:
-		if !l.pong(h.Err) {
-			l.s.end(ErrLapsed)
-			return ErrLapsed
-		}
+		err = l.pong(h.Err)
 	case h.Xid == jute.XidNotification:
-		return l.event(in)
+		err = l.event(in)
 	case h.Xid < firstXid:
-		err := l.s.replied(l, in)
-		if errors.Is(err, ErrLapsed) {
-			l.s.end(err)
-		}
-		return err
+		err = l.s.replied(l, in)
 	case h.Xid >= 0:
-		return l.answerLibrary(in)
+		err = l.answerLibrary(in)
 	}
-	return nil
+	switch {
+	case errors.Is(err, ErrLapsed):
+		l.s.end(err)
+	case err == nil && lastWord:
+		err = errLoginRequired
+	}
+	return err
 }
 
 // event hands a watch event to its subscribers and to the library.
@@ -190,38 +182,32 @@ func (l *link) event(in incoming) error {
 	if err := l.s.cfg.checkPath(ev.Path); err != nil {
 		return err
 	}
-	if l.s.notified(l, ev) && !l.libConn().deliverEvent(&in.head, &ev) {
+	if l.s.notified(l, ev) && !l.libConn().push(libBacklog, &in.head, &ev) {
 		return errSwamped
 	}
 	return nil
 }
 
-// pong handles a ping's answer: it belongs to the oldest ping (rule R2). It returns false if the session had
-// lapsed before.
-func (l *link) pong(code int32) bool {
+// pong handles a ping's answer: it belongs to the oldest ping (rule R2). It returns ErrLapsed if the session
+// had lapsed before.
+func (l *link) pong(code int32) error {
 	p, at := &l.pulse, now()
 	l.s.mu.Lock()
 	if len(p.pings) == 0 {
 		l.s.mu.Unlock()
-		return true
+		return nil
 	}
 	sent := p.pings[0]
 	p.heard, p.pings = at, p.pings[1:]
-	alive := l.readOnly || !extends(code) || l.s.validity.answer(sent)
+	alive := l.readOnly || !extends(code) || l.s.validity.answer(sent, false)
 	l.s.mu.Unlock()
 	if f := l.s.cfg.OnPong; f != nil {
 		f(elapsed(sent, at))
 	}
-	return alive
-}
-
-// swap takes what is to be written, and leaves an empty buffer.
-func (l *link) swap(empty []byte) []byte {
-	l.s.mu.Lock()
-	defer l.s.mu.Unlock()
-	b := l.output.buf
-	l.output.buf = empty[:0]
-	return b
+	if !alive {
+		return ErrLapsed
+	}
+	return nil
 }
 
 func (l *link) writer() {
@@ -232,8 +218,11 @@ func (l *link) writer() {
 		case <-l.end.ctx.Done():
 			return
 		}
-		b := l.swap(spare)
-		for ; len(b) > 0; b = l.swap(spare) {
+		l.s.mu.Lock()
+		b := l.output.buf
+		l.output.buf = spare[:0]
+		l.s.mu.Unlock()
+		if len(b) > 0 { // else the last round has written it
 			if _, err := l.conn.Write(b); err != nil {
 				l.end.broken.Store(true)
 				// The reader reads what the server has said before it closed the connection, and finds the end.
@@ -242,10 +231,9 @@ func (l *link) writer() {
 				}
 				return
 			}
-			if spare = b; cap(spare) > 1<<20 {
-				spare = nil // the memory of one large request is not kept
-			}
 		}
-		spare = b
+		if spare = b; cap(spare) > 1<<20 {
+			spare = nil // the memory of one large request is not kept
+		}
 	}
 }

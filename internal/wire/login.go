@@ -26,10 +26,10 @@ const (
 var errLoginRequired = fmt.Errorf(
 	"%w: the server wants its clients to authenticate themselves", ErrAuthFailed)
 
-// token is the only field of both SASL records.
+// token is the only field of both SASL records; it is only written.
 type token []byte
 
-func (t token) Encode(e *jute.Encoder) { e.Buffer(t) }
+func (t token) Fields(c *jute.Coder) { c.Buffer((*[]byte)(&t)) }
 
 // authenticate logs in and presents the credentials, before the server hears anything else on a connection. A
 // ping asks for its verdict: so a connection that is refused is never announced, and no request is lost with
@@ -136,7 +136,7 @@ func (a *attempt) present(response []byte) ([]byte, error) {
 		}
 		var h jute.ReplyHeader
 		d := jute.NewDecoder(frame)
-		if h.Decode(d); d.Err() != nil {
+		if h.Fields(d); d.Err() != nil {
 			return nil, d.Err()
 		}
 		switch {
@@ -147,8 +147,9 @@ func (a *attempt) present(response []byte) ([]byte, error) {
 		case h.Err != jute.CodeOK:
 			return nil, authRefusal("SASL: ", "the login of "+a.s.cfg.LoginName, h.Err)
 		default:
-			t := d.Buffer()
-			return t, d.Err()
+			var challenge []byte
+			d.Buffer(&challenge)
+			return challenge, d.Err()
 		}
 	}
 }

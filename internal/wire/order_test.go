@@ -288,9 +288,13 @@ func TestXidsGoDownAndNeverRepeat(t *testing.T) {
 }
 
 func TestXidsWrapAroundToTheFirst(t *testing.T) {
-	cs := calls{xid: -1 << 31}
-	assert.Equal(t, firstXid-1, cs.nextXid())
-	assert.Equal(t, firstXid-2, cs.nextXid())
+	s := &Session{calls: calls{xid: -1 << 31}}
+	l := &link{s: s, output: output{wake: make(chan struct{}, 1)}}
+	for _, xid := range []int32{firstXid - 1, firstXid - 2} {
+		c := &Call{Op: jute.OpPing}
+		s.write(l, c)
+		assert.Equal(t, xid, c.xid)
+	}
 }
 
 func TestDoneMaySubmit(t *testing.T) {

@@ -18,14 +18,7 @@ const (
 // seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the
 // link when it has found one.
 func (l *link) seekQuorum() {
-	for wait := seekFrom; ; wait = min(2*wait, seekUpTo) {
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-l.end.ctx.Done():
-			timer.Stop()
-			return
-		}
+	for wait := seekFrom; sleep(l.end.ctx, wait); wait = min(2*wait, seekUpTo) {
 		server := l.s.hosts.another(l.server)
 		if server != "" && l.s.hasQuorum(l.end.ctx, server) {
 			l.s.hosts.prefer(server)

@@ -38,14 +38,6 @@ func (r Rule) pace(timeout time.Duration) (ping, silence time.Duration) {
 	return max(usable/6, time.Millisecond), max(usable/3, 2*time.Millisecond)
 }
 
-// cut is what the rule subtracts from the time that answers give.
-func (r Rule) cut() time.Duration {
-	if r.Kind == RuleBound {
-		return r.Bound + r.Margin
-	}
-	return r.Margin
-}
-
 // Verdict is a server's answer to the question whether it stands alone.
 type Verdict int8
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 func (s *Session) dial() {
 	for {
 		server, wait := s.hosts.next()
-		if !s.pause(wait) || s.closing() {
+		if !sleep(s.ctx, wait) || s.closing() {
 			return
 		}
 		l, err := s.connect(server)
@@ -60,17 +61,17 @@ func (s *Session) awaitLibrary(lib *libConn) {
 	}
 }
 
-// pause waits, and returns false if the session has ended.
-func (s *Session) pause(d time.Duration) bool {
+// sleep waits, and returns false if ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
 	if d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 		}
 	}
-	return s.ctx.Err() == nil
+	return ctx.Err() == nil
 }
 
 // guard waits for the end of the session's time, and is the only caller of OnLapse. Until the owner has been

@@ -109,7 +109,7 @@ type Load struct{ Queued, InFlight int }
 func (s *Session) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Load{s.calls.queue.n(), s.calls.flight.n}
+	return Load{s.calls.urgent.n + s.calls.others.n, s.calls.flight.n}
 }
 
 // events are what the owner of a session is told, in order.

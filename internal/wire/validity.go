@@ -25,6 +25,7 @@ type Validity struct {
 	plan     planner
 	standing Standing
 	rule     Rule          // what plan says of standing
+	ping     time.Duration // how often it pings
 	lowest   time.Duration // lowest timeout ever negotiated or asked for
 	answered instant       // when the last answered request was sent
 	attach   instant       // when the oldest unanswered connect request was sent; zero if there is none
@@ -33,8 +34,7 @@ type Validity struct {
 	kept     time.Duration // what was certain at keptAt
 	keptAt   instant       // the last change of the rule; zero if nothing was certain then
 	holds    int
-	lapsed   bool
-	why      error         // why it has lapsed
+	why      error         // why it has lapsed; nil if it has not
 	changed  chan struct{} // closed and replaced when the time may have become shorter
 }
 
@@ -47,10 +47,10 @@ func (v *Validity) Remaining() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := now()
-	if v.standing.Timeout == 0 || v.lapsed || v.holds > 0 && v.lapseNow(at) {
+	if v.standing.Timeout == 0 || v.why != nil || v.holds > 0 && v.lapseNow(at) {
 		return 0
 	}
-	return v.holdLeft(at)
+	return v.left(true, at)
 }
 
 // Valid says whether a hold of this session is certain now.
@@ -59,8 +59,9 @@ func (v *Validity) Valid() bool { return v.Remaining() > 0 }
 // Lapsed says whether the time has run out, or the session has ended in another way. It never becomes false
 // again.
 func (v *Validity) Lapsed() bool {
-	_, _, why := v.watch()
-	return why != nil
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.lapseNow(now())
 }
 
 // Why is the reason once Lapsed is true: ErrLapsed, or what ended the session before. Until then it is nil.
@@ -82,11 +83,13 @@ func (v *Validity) Hold() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := now()
-	if v.standing.Timeout == 0 || v.lapseNow(at) || v.holdLeft(at) <= 0 {
+	left := v.left(true, at)
+	if v.standing.Timeout == 0 || v.lapseNow(at) || left <= 0 {
 		return false
 	}
-	v.holds++
-	v.signal()
+	if v.holds++; v.holds == 1 && left < v.left(false, at) {
+		v.signal()
+	}
 	return true
 }
 
@@ -111,10 +114,11 @@ func (v *Validity) Answered(verdict Verdict) (again bool) {
 }
 
 func (v *Validity) changeRule(n news, at instant) outcome {
-	left := v.holdLeft(at)
+	left := v.left(true, at)
 	var o outcome
 	v.standing, o = v.standing.next(n, v.plan, v.holds, left)
 	v.rule, v.kept, v.keptAt = o.rule, 0, instant{}
+	v.ping, _ = o.rule.pace(v.standing.Timeout)
 	if o.keep {
 		v.kept, v.keptAt = left, at
 	}
@@ -134,67 +138,56 @@ func (v *Validity) ruleNow() Rule {
 	return v.rule
 }
 
-// attaching is left, or less while a connect request is on its way: whatever server it reaches may replace
-// the session's time.
-func (v *Validity) attaching(left time.Duration, at instant) time.Duration {
-	if v.attach.zero() {
-		return left
-	}
-	return min(left, v.lowest-v.rule.Margin-elapsed(v.attach, at))
-}
-
 // beatFrom is what committed writes leave if the last but one was sent at from; 0 if there was none.
 func (v *Validity) beatFrom(from, at instant) time.Duration {
-	if from.zero() {
+	if from.t.IsZero() {
 		return 0
 	}
-	gap, _ := v.rule.pace(v.standing.Timeout)
-	return v.standing.Timeout - v.rule.Tick/2 - gap - v.rule.Jitter - v.rule.Margin - elapsed(from, at)
+	return v.standing.Timeout - v.rule.Tick/2 - v.ping - v.rule.Jitter - v.rule.Margin - elapsed(from, at)
 }
 
-// holdLeft is how long a hold is certain: by the rule in force, or by what was certain when it came into
-// force.
-func (v *Validity) holdLeft(at instant) time.Duration {
-	left := v.standing.Timeout - v.rule.cut() - elapsed(v.answered, at)
-	if v.rule.Kind == RuleHeartbeat {
-		left = min(left, v.beatFrom(v.previous, at))
+// left is how long a hold is certain, or how long a session lives that has none.
+func (v *Validity) left(hold bool, at instant) time.Duration {
+	cut := v.rule.Margin
+	if v.rule.Kind == RuleBound {
+		cut += v.rule.Bound
 	}
-	if !v.keptAt.zero() {
-		left = max(left, v.kept-elapsed(v.keptAt, at))
-	}
-	return v.attaching(left, at)
-}
-
-// left is the time until the session lapses: with its holds, if there are any.
-func (v *Validity) left(at instant) time.Duration {
-	switch {
-	case v.lapsed:
-		return 0
-	case v.holds > 0:
-		return v.holdLeft(at)
-	case v.rule.cut() >= v.standing.Timeout:
+	if !hold && cut >= v.standing.Timeout {
 		// The rule allows no hold at all: nothing is ever valid, and the session lives as long as the server may
 		// keep it.
 		return v.standing.Timeout - elapsed(v.answered, at)
 	}
-	return v.attaching(v.standing.Timeout-v.rule.cut()-elapsed(v.answered, at), at)
+	left := v.standing.Timeout - cut - elapsed(v.answered, at)
+	if hold && v.rule.Kind == RuleHeartbeat {
+		left = min(left, v.beatFrom(v.previous, at))
+	}
+	if hold && !v.keptAt.t.IsZero() { // what was certain when the rule came into force stays so
+		left = max(left, v.kept-elapsed(v.keptAt, at))
+	}
+	if !v.attach.t.IsZero() { // whatever server the connect request reaches may replace the session's time
+		left = min(left, v.lowest-v.rule.Margin-elapsed(v.attach, at))
+	}
+	return left
 }
 
-// lapseNow makes a lapse final if the time has run out, and wakes guard. It says whether the validity has
-// lapsed.
+// lapseNow makes a lapse final if the time has run out, for the session and its holds, and wakes guard. It
+// says whether the validity has lapsed.
 func (v *Validity) lapseNow(at instant) bool {
-	if !v.lapsed && v.standing.Timeout != 0 && v.left(at) <= 0 {
-		v.lapsed, v.why = true, ErrLapsed
+	if v.why == nil && v.standing.Timeout != 0 && v.left(v.holds > 0, at) <= 0 {
+		v.why = ErrLapsed
 		v.signal()
 	}
-	return v.lapsed
+	return v.why != nil
 }
 
-// lapseIn returns the time until the session lapses, and false before there is a session.
-func (v *Validity) lapseIn() (time.Duration, bool) {
+// lapseIn returns the time until the session lapses with its holds, and false before there is a session.
+func (v *Validity) lapseIn() (left time.Duration, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.left(now()), v.standing.Timeout != 0
+	if v.why == nil {
+		left = v.left(v.holds > 0, now())
+	}
+	return left, v.standing.Timeout != 0
 }
 
 // watch is for guard: how long to wait until the next look at the clock, what ends that wait earlier, and,
@@ -210,52 +203,45 @@ func (v *Validity) watch() (wait time.Duration, changed <-chan struct{}, why err
 	case v.standing.Timeout == 0:
 		return time.Hour, v.changed, nil
 	}
-	ping, _ := v.rule.pace(v.standing.Timeout)
-	return min(v.left(at), max(ping/2, 50*time.Millisecond)), v.changed, nil
+	return min(v.left(v.holds > 0, at), max(v.ping/2, 50*time.Millisecond)), v.changed, nil
 }
 
 // end makes the validity lapse, whatever the clock says.
 func (v *Validity) end(why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.lapsed {
-		v.lapsed, v.why = true, why
+	if v.why == nil {
+		v.why = why
 	}
 	v.signal()
 }
 
-// answer counts an answer to a request sent at sent; false if it came too late (R3).
-func (v *Validity) answer(sent instant) bool {
+// answer counts an answer to a request sent at sent; false if it came too late (R3). committed says that it
+// is that of a write which went through the quorum.
+func (v *Validity) answer(sent instant, committed bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapseNow(now()) {
+	at := now()
+	if v.lapseNow(at) {
 		return false
 	}
-	if v.answered.zero() || elapsed(v.answered, sent) > 0 {
+	if v.answered.t.IsZero() || elapsed(v.answered, sent) > 0 {
 		v.answered = sent
 	}
-	return true
-}
-
-// committed counts a committed write sent at sent. Call it after answer.
-func (v *Validity) committed(sent instant) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.lapsed {
-		if v.beatFrom(v.commit, now()) > 0 {
-			v.previous = v.commit
-		} else {
+	if committed {
+		if v.previous = v.commit; v.beatFrom(v.previous, at) <= 0 {
 			v.previous = instant{} // too old to count: this one is the first
 		}
 		v.commit = sent
 	}
+	return true
 }
 
 // SinceCommit is how long ago the last committed write was sent; 0 if there was none.
 func (v *Validity) SinceCommit() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.commit.zero() {
+	if v.commit.t.IsZero() {
 		return 0
 	}
 	return elapsed(v.commit, now())
@@ -265,7 +251,7 @@ func (v *Validity) SinceCommit() time.Duration {
 func (v *Validity) connecting(at instant) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.standing.Timeout != 0 && v.attach.zero() {
+	if v.standing.Timeout != 0 && v.attach.t.IsZero() {
 		v.attach = at
 		v.signal()
 	}

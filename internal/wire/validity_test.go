@@ -27,7 +27,7 @@ func TestValidityOfAStandaloneServerIsSentPlusTimeout(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		sent := now()
 		time.Sleep(2 * time.Second) // the answer takes its time; only the moment of sending counts (R2)
-		require.True(t, v.answer(sent))
+		require.True(t, v.answer(sent, false))
 		assert.Equal(t, 8*time.Second, v.Remaining())
 		time.Sleep(8*time.Second - time.Nanosecond)
 		assert.True(t, v.Valid())
@@ -42,7 +42,7 @@ func TestALapseIsFinal(t *testing.T) {
 		sent := now()
 		sent.t = sent.t.Add(900 * time.Millisecond)
 		time.Sleep(time.Second)
-		assert.False(t, v.answer(sent), "an answer that comes too late is no answer (R3)")
+		assert.False(t, v.answer(sent, false), "an answer that comes too late is no answer (R3)")
 		assert.True(t, v.Lapsed())
 		assert.Zero(t, v.Remaining())
 		assert.False(t, v.connected(now(), time.Minute, false), "not even a re-attach brings it back")
@@ -103,13 +103,11 @@ func TestHeartbeatsCountFromTheLastButOne(t *testing.T) {
 		assert.False(t, v.Valid())
 		assert.False(t, v.Lapsed(), "but the session lives")
 		first := now()
-		require.True(t, v.answer(first))
-		v.committed(first)
+		require.True(t, v.answer(first, true))
 		assert.False(t, v.Valid(), "one is not enough")
 		time.Sleep(time.Second)
 		second := now()
-		require.True(t, v.answer(second))
-		v.committed(second)
+		require.True(t, v.answer(second, true))
 		require.True(t, v.Hold())
 		// T - tick/2 - ping gap (T/6) - jitter, from the first.
 		assert.Equal(t, T-time.Second-time.Second-500*time.Millisecond-time.Second, v.Remaining())
@@ -117,7 +115,7 @@ func TestHeartbeatsCountFromTheLastButOne(t *testing.T) {
 		// Pings alone do not help a hold, and its lapse is the session's.
 		for range 5 {
 			time.Sleep(500 * time.Millisecond)
-			v.answer(now())
+			v.answer(now(), false)
 		}
 		assert.False(t, v.Valid())
 		assert.True(t, v.Lapsed())
@@ -127,17 +125,17 @@ func TestHeartbeatsCountFromTheLastButOne(t *testing.T) {
 func TestWritesOfLongAgoDoNotLapseAFreshHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Rule{Kind: RuleHeartbeat, Tick: time.Second}, 6*time.Second)
-		v.committed(now())
-		v.committed(now())
+		require.True(t, v.answer(now(), true))
+		require.True(t, v.answer(now(), true))
 		for range 10 {
 			time.Sleep(3 * time.Second)
-			require.True(t, v.answer(now()))
+			require.True(t, v.answer(now(), false))
 		}
 		assert.False(t, v.Hold())
 		assert.False(t, v.Lapsed())
 		assert.False(t, v.Valid())
-		v.committed(now())
-		v.committed(now())
+		require.True(t, v.answer(now(), true))
+		require.True(t, v.answer(now(), true))
 		assert.True(t, v.Hold())
 		assert.True(t, v.Valid())
 		v.Unhold()
@@ -232,19 +230,18 @@ func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 			require.True(t, v.connected(now(), T, false))
 			assert.Equal(t, T-time.Second, v.Remaining(), "the handshake proves nothing yet")
 			time.Sleep(time.Second)
-			require.True(t, v.answer(now()))
+			require.True(t, v.answer(now(), false))
 			require.False(t, v.Answered(Member))
 			assert.Equal(t, T-2*time.Second, v.Remaining())
 			if commits {
 				for range 2 {
-					require.True(t, v.answer(now()))
-					v.committed(now())
+					require.True(t, v.answer(now(), true))
 				}
 				assert.Greater(t, v.Remaining(), T-2*time.Second)
 				return
 			}
 			time.Sleep(T - 2*time.Second - time.Nanosecond)
-			require.True(t, v.answer(now()))
+			require.True(t, v.answer(now(), false))
 			assert.True(t, v.Valid())
 			left, _ := v.lapseIn()
 			assert.Equal(t, time.Nanosecond, left, "the session lapses with its hold")
@@ -288,12 +285,12 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			v := connectedNow(t, byServer(4*time.Second, false), 4*time.Second)
-			v.committed(now())
-			v.committed(now())
+			require.True(t, v.answer(now(), true))
+			require.True(t, v.answer(now(), true))
 			require.True(t, v.Hold())
 			for v.Remaining() > time.Nanosecond {
 				time.Sleep(v.Remaining() - time.Nanosecond)
-				require.True(t, v.answer(now()))
+				require.True(t, v.answer(now(), false))
 			}
 			_, changed, _ := v.watch()
 			time.Sleep(time.Nanosecond)
@@ -301,7 +298,30 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 			<-changed // whoever waits for the time's end hears of it
 			left, _ := v.lapseIn()
 			assert.Zero(t, left)
-			assert.False(t, v.answer(now()))
+			assert.False(t, v.answer(now(), false))
+		}))
+	}
+}
+
+// Whoever waits for the time's end has to look again when a hold makes it come earlier, and only then.
+func TestAHoldThatShortensTheTimeWakesGuard(t *testing.T) {
+	for name, rule := range map[string]Rule{"bound": {}, "heartbeat": {Kind: RuleHeartbeat, Tick: time.Second}} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			v := connectedNow(t, rule, 6*time.Second)
+			require.True(t, v.answer(now(), true))
+			require.True(t, v.answer(now(), true))
+			_, changed, _ := v.watch()
+			without, _ := v.lapseIn()
+			require.True(t, v.Hold())
+			with, _ := v.lapseIn()
+			woken := false
+			select {
+			case <-changed:
+				woken = true
+			default:
+			}
+			assert.Equal(t, name == "heartbeat", with < without)
+			assert.Equal(t, with < without, woken)
 		}))
 	}
 }

@@ -42,7 +42,7 @@ func (s *Session) remove(path string, t *todo, calls ...*Call) {
 				s.watches.unremoved[path] = true
 			}
 		}
-		s.calls.queue.push(c)
+		s.calls.others.push(c)
 	}
 	s.pump(t)
 }

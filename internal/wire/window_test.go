@@ -36,11 +36,11 @@ func TestWindow(t *testing.T) {
 			quick},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWindow(tc.most)
+			w := newWindow(tc.most, late*windowShare)
 			for _, a := range tc.answers {
 				for range a.times {
 					w.used += a.cost
-					w.answered(a.cost, a.took, late, 63, a.wanted)
+					w.answered(a.cost, a.took, 63, a.wanted)
 				}
 			}
 			assert.Equal(t, tc.size, w.size)
@@ -50,11 +50,11 @@ func TestWindow(t *testing.T) {
 	}
 
 	t.Run("a server that has become slower is not starved", func(t *testing.T) {
-		w := newWindow(1000)
+		w := newWindow(1000, late*windowShare)
 		round := func(took time.Duration) {
 			for flying := w.size - 1; flying >= 0; flying-- {
 				w.used++
-				w.answered(1, took, late, flying, true)
+				w.answered(1, took, flying, true)
 			}
 		}
 		round(quick)

@@ -28,23 +28,18 @@ func (e *Error) Error() string { return fmt.Sprintf("invalid path %q: %s", e.Pat
 // The character ranges are those of ZooKeeper 3.8, client and server. Curator's own check lets their
 // boundaries pass (U+001F, U+007F, U+009F, U+F8FF, U+FFF0, U+FFFF), but the ZooKeeper below it never did.
 func Validate(path string, sequential bool) error {
-	if reason := fault(path, sequential); reason != "" {
-		return &Error{Path: path, Reason: reason}
+	fault := func(format string, args ...any) error {
+		return &Error{Path: path, Reason: fmt.Sprintf(format, args...)}
 	}
-	return nil
-}
-
-// fault returns why the path is illegal, or "".
-func fault(path string, sequential bool) string {
 	switch {
 	case path == "":
-		return `it is empty; the root is "/"`
+		return fault(`it is empty; the root is "/"`)
 	case path[0] != '/':
-		return `it must start with "/"`
+		return fault(`it must start with "/"`)
 	case path == "/":
-		return ""
+		return nil
 	case path[len(path)-1] == '/' && !sequential:
-		return `it must not end with "/" (only the path of a sequential node may)`
+		return fault(`it must not end with "/" (only the path of a sequential node may)`)
 	}
 	at, rest := 1, path[1:]
 	for {
@@ -52,28 +47,23 @@ func fault(path string, sequential bool) string {
 		if complete := more || !sequential; complete {
 			switch name {
 			case "":
-				return fmt.Sprintf(`there is an empty name at byte %d; write one "/" instead of two`, at)
+				return fault(`there is an empty name at byte %d; write one "/" instead of two`, at)
 			case ".", "..":
-				return fmt.Sprintf(`the name %q at byte %d is reserved; write the path without it`, name, at)
+				return fault(`the name %q at byte %d is reserved; write the path without it`, name, at)
 			}
 		}
 		for i, r := range name {
-			if forbidden(r) {
-				return fmt.Sprintf("ZooKeeper does not allow the character %U (at byte %d)", r, at+i)
+			// Controls, surrogates with the private use area, and the specials. Java sees a character beyond U+FFFF
+			// as two surrogates. Bytes that are not UTF-8 arrive here as U+FFFD, which is among the specials.
+			if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
+				return fault("ZooKeeper does not allow the character %U (at byte %d)", r, at+i)
 			}
 		}
 		if !more {
-			return ""
+			return nil
 		}
 		at, rest = at+len(name)+1, tail
 	}
-}
-
-// forbidden reports the characters that ZooKeeper refuses: controls, surrogates with the private use area,
-// and the specials. Java sees a character beyond U+FFFF as two surrogates, so none of those is legal either.
-// Bytes that are not UTF-8 arrive here as U+FFFD, which is among the specials.
-func forbidden(r rune) bool {
-	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
 // Join puts names below parent, with exactly one "/" in between and in front: Join("/a", "b", "c") and

@@ -20,17 +20,16 @@ var (
 )
 
 // Barrier is a gate at a path: closed while there is a node. It has no state but its configuration: make it
-// once and share it, or make it anew each time. Safe for concurrent use.
-//
-// Corresponds to Curator's DistributedBarrier.
+// once and share it, or make it anew each time. Safe for concurrent use. Corresponds to Curator's
+// DistributedBarrier.
 type Barrier struct {
 	client *framework.Client
 	path   string
 	err    error // of New: every method returns it
 }
 
-// New makes the barrier at path. It sends nothing. A mistake in the arguments (a nil client, a path that
-// cannot be one or is the root) is reported by every method, before anything is sent.
+// New makes the barrier at path. It sends nothing. A mistake in the arguments (a nil client, a path that is
+// none or the root) is reported by every method, before anything is sent.
 func New(client *framework.Client, path string) *Barrier {
 	return &Barrier{client, path, queue.Check(client, path)}
 }
@@ -75,11 +74,8 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // that it waits through lost connections and lost sessions. Other errors: ctx's; ErrSessionLost if the client
 // is a session's view; ErrClosed; ErrNoAuth without READ on the barrier's node, since a server tells nobody
 // else of its removal. (If READ is taken away later, the removal is noticed within about a session timeout.)
-func (b *Barrier) Wait(ctx context.Context) error {
-	return b.wrap("wait", b.wait(ctx))
-}
-
-func (b *Barrier) wait(ctx context.Context) error {
+func (b *Barrier) Wait(ctx context.Context) (err error) {
+	defer func() { err = b.wrap("wait", err) }()
 	if err := queue.Ready(ctx, b.client, b.err); err != nil {
 		return err
 	}

@@ -186,7 +186,6 @@ func (d *Double) watch(
 	return watch, false, err
 }
 
-// remove deletes a node that may be gone already.
 func (d *Double) remove(ctx context.Context, path string) error {
 	return queue.ThroughOutages(ctx, d.client, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)

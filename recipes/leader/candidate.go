@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -18,22 +19,20 @@ type candidate struct {
 	err  error // of NewSelector: what is wrong with its arguments
 
 	mu       sync.Mutex
-	changed  chan struct{} // closed and replaced when term, refusals or idle changes
-	term     *Term         // the present one, or the last
-	refusals int           // how often joining was refused for a reason that does not pass by itself
-	joinErr  error         // why the last try to join failed; nil when it did not
-	idle     error         // why this takes no part in the election; nil while it does
+	changed  flow.Signal // of term, refusals or idle
+	term     *Term       // the present one, or the last
+	refusals int         // how often joining was refused for a reason that does not pass by itself
+	joinErr  error       // why the last try to join failed; nil when it did not
+	idle     error       // why this takes no part in the election; nil while it does
 	place    *queue.Position
 	epoch    int64 // the session in which place is
 
-	// role is as of the reading with the largest number.
-	role               Role
+	role               Role // as of the reading with the largest number
 	since              time.Time
 	readings, recorded uint64 // how many have begun, and the number of the one that role is of
 }
 
 func (c *candidate) init(idle error) {
-	c.changed = make(chan struct{})
 	c.idle, c.role, c.since = idle, Idle, time.Now()
 	if idle == nil {
 		c.role = Unknown
@@ -48,8 +47,7 @@ func (c *candidate) init(idle error) {
 func (c *candidate) change(f func()) {
 	c.mu.Lock()
 	f()
-	close(c.changed)
-	c.changed = make(chan struct{})
+	c.changed.Fire()
 	c.mu.Unlock()
 	c.Health()
 }
@@ -57,22 +55,20 @@ func (c *candidate) change(f func()) {
 // join stands in line until it is the first. The term has yet to begin.
 func (c *candidate) join(ctx context.Context) (*Term, error) {
 	ref := &termRef{}
-	ctx, acquired := c.line.Begin(ctx)
-	grant, err := c.line.Acquire(ctx, termValues{ctx, ref})
-	queue.Finish(acquired, err, grant.Abandon)
+	acquire := func(ctx context.Context) (*queue.Grant, error) { return c.line.Acquire(termValues{ctx, ref}) }
+	what := framework.Acquisition{Recipe: c.line.Recipe, Path: c.line.Dir}
+	grant, err := queue.Told(ctx, c.line.Client, what, acquire, (*queue.Grant).Abandon)
 	if err != nil {
 		return nil, err
 	}
 	return c.newTerm(grant, grant.Hold, ref), nil
 }
 
-// began makes the beginning of a term known.
 func (c *candidate) began(t *Term) {
 	c.line.Client.Logger().Info("leading", "path", c.line.Dir, "node", t.Node(), "token", t.FencingToken())
 	c.change(func() { c.term, c.place, c.joinErr = t, nil, nil })
 }
 
-// ended makes the end of a term known.
 func (c *candidate) ended(t *Term) {
 	c.line.Client.Logger().Info("not leading any more", "path", c.line.Dir, "node", t.Node(), "cause", t.cause())
 	c.clearTerm()
@@ -80,9 +76,9 @@ func (c *candidate) ended(t *Term) {
 
 func (c *candidate) clearTerm() { c.change(func() { c.term, c.place = nil, nil }) }
 
-// refused notes that joining has failed.
-func (c *candidate) refused(err error, again time.Duration) {
-	log := c.line.Client.Logger()
+// refused makes it known that joining has failed, so often in a row, and waits until it is to be tried again.
+func (c *candidate) refused(ctx context.Context, err error, failures int) {
+	log, again := c.line.Client.Logger(), rejoinDelay(failures)
 	log.Warn("cannot join the election; trying again", "path", c.line.Dir, "err", err, "in", again)
 	c.change(func() {
 		c.place, c.joinErr = nil, err
@@ -90,9 +86,9 @@ func (c *candidate) refused(err error, again time.Duration) {
 			c.refusals++
 		}
 	})
+	c.line.Client.Pause(ctx, again)
 }
 
-// setIdle makes known that this takes no part in the election any more.
 func (c *candidate) setIdle(why error) {
 	c.change(func() { c.idle, c.place, c.joinErr = why, nil, nil })
 }
@@ -133,19 +129,14 @@ func rejoinDelay(n int) time.Duration {
 type Participant struct {
 	// ID is what the participant calls itself, see [WithID]; "" when this client may not read the node. Anybody
 	// may have written it: quote it where control characters could do harm.
-	ID string
-	// Leader says that it is the first in line: it leads, or is about to.
-	Leader bool
-	// Name is that of the node, Path where it is.
-	Name, Path string
-	// SessionID is the participant's session, Czxid its fencing token, now or when it leads, Since when it
-	// joined, by the server's clock. They are zero when this client may not read the node.
+	ID     string
+	Leader bool // it is the first in line: it leads, or is about to
+	// The rest is as in Participant of package mutex: the node; whose session it is, the fencing token, now or
+	// when it leads, and when it joined, by the server's clock; and why ID is missing if it is too long.
+	Name, Path       string
 	SessionID, Czxid int64
 	Since            time.Time
-	// DataErr matches framework.ErrDataTooLarge when ID is missing because it is longer than
-	// framework.ContenderDataLimit, packed or not, or because the IDs of all participants together are longer
-	// than 16 MiB. The other participants are not affected.
-	DataErr error
+	DataErr          error
 }
 
 func participant(p queue.Participant, first bool) Participant {
@@ -155,7 +146,6 @@ func participant(p queue.Participant, first bool) Participant {
 	}
 }
 
-// participants returns up to limit of them, all with 0.
 func (c *candidate) participants(ctx context.Context, limit int) ([]Participant, error) {
 	line, err := c.line.Participants(ctx, c.err, limit)
 	if err != nil {

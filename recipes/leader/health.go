@@ -15,9 +15,8 @@ type Role int8
 
 const (
 	// Idle takes no part: the latch has left, the selector is not running.
-	Idle Role = iota
-	// Unknown is on its way into the line, or without a connection.
-	Unknown
+	Idle    Role = iota
+	Unknown      // on its way into the line, or without a connection
 	// Following stands in line, not as the first, with a connection.
 	Following
 	// Leading leads, certainly.
@@ -33,9 +32,8 @@ func (r Role) String() string {
 
 // Health is how a participant is doing at one moment, for readiness probes and metrics.
 type Health struct {
-	Role Role
-	// Since is when it began to have that role.
-	Since time.Time
+	Role  Role
+	Since time.Time // when it began to have that role
 	// Ahead, for Following, is how many were ahead when it last looked, which is when it began to wait and
 	// whenever the one right ahead left.
 	Ahead int
@@ -84,7 +82,6 @@ func (c *candidate) Health() Health {
 	}
 }
 
-// reading is what the role is decided by.
 type reading struct {
 	number  uint64 // a later one has a larger number
 	idle    error
@@ -107,7 +104,6 @@ func (c *candidate) read() reading {
 	return r
 }
 
-// health is what a reading means.
 func (r reading) health() Health {
 	h := Health{Role: Unknown}
 	switch {

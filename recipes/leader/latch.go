@@ -21,10 +21,8 @@ const latchName = "latch-"
 // term's context has ended. They must not call Close, nor wait in Leave or Resign, which wait for them.
 // runtime.Goexit (t.FailNow) in one counts as its return; a panic ends the process.
 type Listener struct {
-	// OnLeader is called at the beginning of a term.
-	OnLeader func(*Term)
-	// OnNotLeader is called at its end, with the cause of its context.
-	OnNotLeader func(*Term, error)
+	OnLeader    func(*Term)        // called at the beginning of a term
+	OnNotLeader func(*Term, error) // called at its end, with the cause of its context
 }
 
 // CloseMode says whether the listener hears of the end of a term that ends because the latch leaves. The
@@ -48,9 +46,8 @@ func (m CloseMode) String() string {
 	return fmt.Sprintf("CloseMode(%d)", int8(m))
 }
 
-// Latch takes part in an election, from NewLatch until Leave or Close. Safe for concurrent use.
-//
-// Corresponds to Curator's LeaderLatch.
+// Latch takes part in an election, from NewLatch until Leave or Close. Safe for concurrent use. Corresponds
+// to Curator's LeaderLatch.
 type Latch struct {
 	candidate
 	listener Listener
@@ -63,14 +60,14 @@ type Latch struct {
 	mode    CloseMode                    // set before ctx ends, guarded by mu
 }
 
-// NewLatch joins the election at path, which is a directory of its own, in the background, and takes part
-// until Leave or Close, or the end of the client (or of the session, if client is the view of one). It keeps
-// its place in line through lost connections. After a lost session or a deleted node it joins again at the
-// end of the line. After a refusal (ErrNoAuth, ErrSequenceExhausted, …) it tries again, less and less
-// often, down to once in about 10 s. [Latch.Await] and [Latch.Health] tell of refusals.
+// NewLatch joins the election at path, a directory of its own, in the background, and takes part until Leave
+// or Close, or the end of the client (or of the session, if client is the view of one). It keeps its place in
+// line through lost connections. After a lost session or a deleted node it joins again at the end of the
+// line. After a refusal (ErrNoAuth, ErrSequenceExhausted, …) it tries again, less and less often, down to
+// once in about 10 s. [Latch.Await] and [Latch.Health] tell of refusals.
 //
-// Errors, all before anything is started: a nil client, framework.ErrInvalidPath (also for the root),
-// framework.ErrInvalidOption.
+// Errors, all before anything is started: framework.ErrNoClient, ErrInvalidPath (also for the root),
+// ErrInvalidOption.
 func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, error) {
 	l := &Latch{done: make(chan struct{})}
 	cfg, err := configure(&l.line, client, path, latchName, opts)
@@ -107,7 +104,7 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	}
 	for before := -1; ; {
 		l.mu.Lock()
-		term, refusals, joinErr, idle, changed := l.term, l.refusals, l.joinErr, l.idle, l.changed
+		term, refusals, joinErr, idle, changed := l.term, l.refusals, l.joinErr, l.idle, l.changed.C()
 		l.mu.Unlock()
 		if before < 0 {
 			before = refusals
@@ -136,9 +133,8 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 // is told. Leave waits for a call of the listener that is under way, and for the server to confirm that the
 // place where the latch led last is given up. (The node of a latch that only stood in line is removed without
 // waiting.) When ctx ends first, or the connection is lost, the client goes on with it for as long as the
-// session lives, and the error says why Leave did not wait.
-//
-// Leaving again waits for the first time; its mode counts.
+// session lives, and the error says why Leave did not wait. Leaving again waits for the first time; its mode
+// counts.
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
@@ -173,10 +169,9 @@ func (l *Latch) confirmLast(ctx context.Context) error {
 	return err
 }
 
-// Close leaves the election for good, as Leave with Silent does, but does not wait for the server: the client
-// goes on with removing the node for as long as the session lives. It waits only for a call of the listener
-// that is under way. It never fails (but with framework.ErrNoClient for the zero Latch); calling it again
-// does nothing.
+// Close leaves the election for good, as Leave with Silent does, but waits only for a call of the listener
+// that is under way: the client goes on with removing the node for as long as the session lives. It never
+// fails (but with framework.ErrNoClient for the zero Latch); calling it again does nothing.
 func (l *Latch) Close() error {
 	if l.done == nil {
 		return l.wrap("close", framework.ErrNoClient)
@@ -223,9 +218,7 @@ func (l *Latch) elect() error {
 			return err
 		default:
 			failures++
-			wait := rejoinDelay(failures)
-			l.refused(err, wait)
-			l.line.Client.Pause(l.ctx, wait)
+			l.refused(l.ctx, err, failures)
 		}
 	}
 	return ErrLeft
@@ -262,7 +255,6 @@ func (l *Latch) lead(term *Term) {
 	}
 }
 
-// serve is one term. It returns the cause of its end.
 func (l *Latch) serve(term *Term) error {
 	defer term.endWith(l.ctx, func() error { return ErrReleased })()
 	over := false
@@ -286,7 +278,6 @@ func (l *Latch) serve(term *Term) error {
 	return cause
 }
 
-// notifies says whether the listener hears of the end of a term.
 func (l *Latch) notifies() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,8 +17,7 @@ import (
 type Observation struct {
 	// Leader is the first in line. Its Czxid is the fencing token of its term.
 	Leader Participant
-	// Nobody says that there is no participant; then Leader is empty.
-	Nobody bool
+	Nobody bool // there is no participant; then Leader is empty
 }
 
 func (o Observation) String() string {
@@ -39,11 +38,10 @@ func (o Observation) same(p Observation) bool {
 // in Java. The path need not exist. It runs on the caller's goroutine.
 //
 // Successive observations differ, and their tokens (Czxid) grow, but a leader that came and went between two
-// reads is left out, and so is a moment without a leader. It reads when the leader's node changes or goes,
-// or, when nobody is there, when somebody comes, and again after the loop's body has returned: a slow body
-// sees fewer changes and always the latest one. The leader is the participant whose turn it is: it may need a
-// moment to notice, or be without a connection until its session ends. While the observer itself has no
-// connection it reports nothing, and what it reported last may be outdated.
+// reads is left out, and so is a moment without a leader: a slow body sees fewer changes and always the
+// latest one. The leader is the participant whose turn it is: it may need a moment to notice, or be without a
+// connection until its session ends. While the observer itself has no connection it reports nothing, and what
+// it reported last may be outdated.
 //
 // It costs one list and one read per change, and one watch on the server: on the leader's node, or on the
 // directory while nobody is there. Participants that come, wait and go do not wake it. Every 30 s it makes
@@ -147,46 +145,52 @@ func (o observer) unchanged(ctx context.Context, seen Observation) bool {
 	return err == nil && (seen.Nobody && len(line) == 0 || len(line) > 0 && line[0] == seen.Leader.Name)
 }
 
-// look finds out who leads, with a watch that fires when that changes.
-func (o observer) look(ctx context.Context) (Observation, *framework.Watch, error) {
-	nobody := Observation{Nobody: true}
-	for {
-		names, err := o.client.GetChildren().ForPath(ctx, o.dir)
+// look finds out who leads, with a watch that fires when that changes: on the leader's node, or on the
+// directory while nobody is there or that node may not be read.
+func (o observer) look(ctx context.Context) (now Observation, watch *framework.Watch, err error) {
+	for first, onDir := "", false; ; {
+		var names []string
+		if onDir {
+			names, watch, err = o.client.GetChildren().WithWatch().ForPath(ctx, o.dir)
+		} else {
+			names, err = o.client.GetChildren().ForPath(ctx, o.dir)
+		}
 		if errors.Is(err, framework.ErrNoNode) {
 			stat, watch, err := o.client.CheckExists().WithWatch().ForPath(ctx, o.dir)
 			if err != nil || stat == nil {
-				return nobody, watch, err
+				return Observation{Nobody: true}, watch, err
 			}
 			watch.Stop() // it has just been made
+			onDir = false
 			continue
 		}
 		if err != nil {
-			return nobody, nil, err
+			return now, nil, err
 		}
-		line := o.order.Contenders(names)
-		if len(line) == 0 {
-			watch, found, err := o.watchLine(ctx, "")
-			if err != nil || found {
-				return nobody, watch, err
+		head := ""
+		if line := o.order.Contenders(names); len(line) > 0 {
+			head = line[0]
+		}
+		if onDir {
+			if head == first {
+				return now, watch, nil
 			}
+			watch.Stop()
+		}
+		if first = head; head == "" {
+			now, onDir = Observation{Nobody: true}, true
 			continue
 		}
-		now, watch, err := o.read(ctx, line[0])
-		switch {
-		case errors.Is(err, framework.ErrNoNode):
-			continue // it has just left
-		case errors.Is(err, framework.ErrNoAuth):
-			watch, found, err := o.watchLine(ctx, line[0])
-			if err != nil || found {
-				return now, watch, err
-			}
-			continue
+		if now, watch, err = o.read(ctx, head); err == nil {
+			return now, watch, nil
 		}
-		return now, watch, err
+		onDir = errors.Is(err, framework.ErrNoAuth)
+		if !onDir && !errors.Is(err, framework.ErrNoNode) { // else it has just left
+			return now, nil, err
+		}
 	}
 }
 
-// read reads the leader's node.
 func (o observer) read(ctx context.Context, name string) (Observation, *framework.Watch, error) {
 	p := queue.Participant{Name: name, Path: zkpath.Join(o.dir, name)}
 	var stat framework.Stat
@@ -205,23 +209,4 @@ func (o observer) read(ctx context.Context, name string) (Observation, *framewor
 		}
 	}
 	return Observation{Leader: participant(p, true)}, watch, err
-}
-
-// watchLine watches the directory if the first in line is still this one ("": nobody).
-func (o observer) watchLine(
-	ctx context.Context, first string,
-) (watch *framework.Watch, same bool, err error) {
-	names, watch, err := o.client.GetChildren().WithWatch().ForPath(ctx, o.dir)
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	line := o.order.Contenders(names)
-	if first == "" && len(line) == 0 || len(line) > 0 && line[0] == first {
-		return watch, true, nil
-	}
-	watch.Stop()
-	return nil, false, nil
 }

@@ -14,11 +14,10 @@ var (
 	// ErrReleased is the cause of a term that was given back: by Resign, by leaving the election, or because the
 	// function returned.
 	ErrReleased = framework.ErrReleased
-	// ErrSuspended is the cause when the connection is lost; with the policy framework.SuspendedIsLoss.
-	ErrSuspended = framework.ErrSuspended
-	// ErrSessionLost is the cause when the session is lost, or may have expired.
+	// These are the causes when the connection is lost, with the policy framework.SuspendedIsLoss; when the
+	// session is lost, or may have expired; and when somebody else has deleted the leader's node.
+	ErrSuspended   = framework.ErrSuspended
 	ErrSessionLost = framework.ErrSessionLost
-	// ErrNodeDeleted is the cause when somebody else has deleted the leader's node.
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	// ErrSequenceExhausted says that the sequence numbers of the directory are used up: delete it while nobody
 	// uses it.

@@ -15,24 +15,22 @@ const lockName = "lock-"
 
 var errNotRunning = errors.New("the selector is not running")
 
-// Selector runs a function while it leads. Safe for concurrent use.
-//
-// Corresponds to Curator's LeaderSelector.
+// Selector runs a function while it leads. Safe for concurrent use. Corresponds to Curator's LeaderSelector.
 type Selector struct {
 	candidate
 	call func(ctx context.Context) error
 }
 
-// NewSelector makes a participant of the election at path, which is a directory of its own. It sends nothing
-// before Run.
+// NewSelector makes a participant of the election at path, a directory of its own. It sends nothing before
+// Run.
 //
-// lead is the function to run. Its context ends with the term, and with Run's; context.Cause says why.
+// lead is the function to run. Its context ends with the term, and with Run's; context.Cause says why, and
 // [TermOf] finds the term in it. It should return soon after: until it has, this process takes no part in the
 // election. While the session lives nobody else leads before it has returned; when the session is lost
 // somebody else does, which is what the context is for.
 //
-// A mistake in the arguments (a nil client or function, a path that cannot be one or is the root, an option)
-// is reported by every method that returns an error, before anything is sent, and by Health.
+// A mistake in the arguments (a nil client or function, a path that is none or the root, an option) is
+// reported by every method that returns an error, before anything is sent, and by Health.
 func NewSelector(
 	client *framework.Client, path string, lead func(ctx context.Context) error, opts ...Option,
 ) *Selector {
@@ -71,9 +69,9 @@ func (s *Selector) Run(ctx context.Context) error { return s.run(ctx, "run", tru
 // (Curator's requeue).
 //
 // When the function has returned it waits for the server to confirm that the place is given up until ctx
-// ends, but no longer than a second; then, or when the connection or the session is lost meanwhile, the
-// client goes on with it and RunOnce returns: the work is done. Only when the server refuses to delete the
-// node the error is joined with ErrNotReleased and the reason. So does Run when the function's error ends it.
+// ends, but no longer than a second; the client goes on with it after that, or when the connection or the
+// session is lost. Only when the server refuses to delete the node the error is joined with ErrNotReleased
+// and the reason. So does Run when the function's error ends it.
 func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run once", false) }
 
 // Term returns the term that lasts, nil if there is none: to Resign from outside of the function, say.
@@ -94,7 +92,6 @@ func (s *Selector) run(ctx context.Context, verb string, again bool) error {
 	return s.wrap(verb, s.elect(ctx, again))
 }
 
-// start is true for one caller at a time.
 func (s *Selector) start() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,9 +111,7 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 				return err
 			}
 			failures++
-			wait := rejoinDelay(failures)
-			s.refused(err, wait)
-			s.line.Client.Pause(ctx, wait)
+			s.refused(ctx, err, failures)
 			continue
 		}
 		failures = 0

@@ -39,7 +39,6 @@ type (
 	refKey  struct{ ref *termRef }
 )
 
-// Value implements [context.Context].
 func (c termValues) Value(key any) any {
 	switch key {
 	case termKey{}, refKey{c.ref}:
@@ -72,28 +71,26 @@ func (c *candidate) newTerm(grant *queue.Grant, hold *framework.Hold, ref *termR
 // Context is the one to lead under: it ends with the term, and context.Cause says why: ErrSuspended,
 // ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the session is lost it ends
 // before the servers can make somebody else the leader. It has no deadline, and the values of the context
-// given to Run (none for a latch).
-//
-// Its Err also looks at the clock, like Valid; that of contexts derived from it does not.
+// given to Run (none for a latch). Its Err also looks at the clock, like Valid; that of contexts derived from
+// it does not.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
-// Valid says, from the clock, whether this is certainly the leader now. Ask it after anything that may have
-// taken long, right before what only the leader may do.
+// Valid says, from the clock, whether this is certainly the leader now. Ask it right before what only the
+// leader may do.
 func (t *Term) Valid() bool { return t.hold.Valid() }
 
 // Remaining is how long the term certainly lasts if nothing is heard of the servers any more; 0 when it has
-// ended. It is renewed all the time while the connection works.
+// ended.
 func (t *Term) Remaining() time.Duration { return t.hold.Remaining() }
 
 // FencingToken is a number that grows from leader to leader (the czxid of the leader's node). A store that
-// remembers the largest one it has seen and refuses smaller ones cannot be written to by a former leader.
-// Successive terms of one latch on one node (the connection was lost and came back) have the same token:
-// nobody else has led in between.
+// remembers the largest one and refuses smaller ones cannot be written to by a former leader. Successive
+// terms of one latch on one node (the connection was lost and came back) have the same token.
 func (t *Term) FencingToken() int64 { return t.grant.Czxid }
 
 // Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the
 // transaction is executed only while the leader's node is there, and otherwise fails with ErrNoNode. The
-// server decides when it commits: no clock is involved.
+// server decides, when it commits: no clock is involved.
 func (t *Term) Guard() framework.TransactionOp {
 	return t.client.TransactionOp().Check().ForPath(t.grant.Path)
 }
@@ -105,11 +102,11 @@ func (t *Term) Path() string { return t.grant.Path }
 func (t *Term) Node() string { return t.grant.Name }
 
 // Resign ends the term and lets the next in line lead. The context ends at once. A latch then gives its place
-// up and goes to the end of the line; a selector does when its function has returned. Resign waits for the
-// listener of a latch, or the function of a selector, to return, and for the server to confirm that the place
-// is given up. When ctx ends first, or the connection is lost, the client goes on with it for as long as the
-// session lives, and the error says why Resign did not wait. With a context that belongs to the term, as that
-// of the function does, it does not wait: the function is to return.
+// up and goes to the end of the line; a selector does when its function has returned. Resign waits for that
+// function, or the listener of a latch, to return, and for the server to confirm that the place is given up.
+// When ctx ends first, or the connection is lost, the client goes on with it for as long as the session
+// lives, and the error says why Resign did not wait. With a context that belongs to the term, as that of the
+// function does, it does not wait: the function is to return.
 //
 // When the term has ended before, the error is how: ErrReleased, ErrSessionLost, …, and nothing is done.
 // (After ErrSuspended a latch keeps its place: Leave gives it up.)
@@ -136,7 +133,6 @@ func (t *Term) Resign(ctx context.Context) error {
 	return wrap(t.dir, "resign", confirmed(ctx, t.deleted))
 }
 
-// cause is why the term has ended.
 func (t *Term) cause() error {
 	_ = t.Context().Err() // which makes an end by the clock known
 	return context.Cause(t.Context())
@@ -157,7 +153,6 @@ func (t *Term) endWith(ctx context.Context, cause func() error) (unbind func()) 
 	}
 }
 
-// confirmed waits for a removal to be confirmed.
 func confirmed(ctx context.Context, deleted *framework.Pending[struct{}]) error {
 	if deleted == nil {
 		return nil

@@ -52,10 +52,8 @@ func of[L Held](acquire func(context.Context) (L, error)) acquireFunc {
 //
 // They are acquired in the order given, each with its place in line, while the earlier ones are held. So all
 // that need some of the same locks should name them in the same order; in different orders they may wait for
-// each other until a deadline ends it.
-//
-// Corresponds to Curator's InterProcessMultiLock. Its timeout is for each lock anew, and it goes on acquiring
-// after a failure; here ctx is for all.
+// each other until a deadline ends it. Corresponds to Curator's InterProcessMultiLock, whose timeout is for
+// each lock anew, and which goes on acquiring after a failure; here ctx is for all.
 type Multi struct {
 	parts []Part
 	err   error // of NewMulti: every method returns it
@@ -77,10 +75,10 @@ func NewMulti(parts ...Part) *Multi {
 	return m
 }
 
-// Acquire acquires the locks one after the other, until it has them all or ctx ends. At the first failure it
-// gives back what it has, in reverse order, and returns that failure, which says which lock it was; that
-// includes the loss of an earlier lock while it waits for a later one. When ctx ends it returns at once, and
-// the client removes what is left on the server.
+// Acquire acquires the locks one after the other, until it has them all or ctx ends. At the first failure,
+// also the loss of an earlier lock while it waits for a later one, it gives back what it has, in reverse
+// order, and returns that failure, which says which lock it was. When ctx ends it returns at once, and the
+// client removes what is left on the server.
 //
 // The locks re-enter as they do alone, also with the Context of the [MultiLock]; a part that occurs twice is
 // entered twice.
@@ -121,8 +119,8 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquire
 
 // Do runs f while holding all the locks, and releases them, also when f panics. f's context ends with ctx and
 // with any of the locks, and re-enters them; its deadline is that of ctx. When not all locks are acquired f
-// is not called. The error is f's, joined with how a lock was lost if that was before f returned; for the
-// rest, and for how long it waits for the release of all of them together, see [Mutex.Do].
+// is not called. For the error, and for how long it waits for the release of all of them together, see
+// [Mutex.Do].
 func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	acquire := func(ctx context.Context) (allHeld, error) {
 		lock, err := m.Acquire(ctx)
@@ -150,7 +148,6 @@ type MultiLock struct {
 	released atomic.Bool
 }
 
-// add acquires one more.
 func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
 	wait, stop := queue.WorkContext(ctx, l.Context()) // for as long as all before are held
 	defer stop()
@@ -177,18 +174,16 @@ func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
 func (l *MultiLock) Parts() []Held { return append([]Held{}, l.parts...) }
 
 // Context is the one to work under: it ends when any of the locks is lost, or with Release; context.Cause
-// says which. It has the values of the context that was passed to Acquire, and re-enters each of the locks.
-// Its Err also looks at the clock, like Valid.
+// says which. It has the values of the context passed to Acquire, and re-enters each of the locks. Its Err
+// also looks at the clock, like Valid.
 func (l *MultiLock) Context() context.Context { return l.ctx }
 
-// multiContext looks at the clock, as the contexts of the parts do.
 type multiContext struct {
 	context.Context
 	end   context.CancelCauseFunc
 	parts []Held
 }
 
-// Err implements [context.Context].
 func (c *multiContext) Err() error {
 	if lost := lost(c.parts); lost != nil {
 		c.end(lost)
@@ -196,7 +191,6 @@ func (c *multiContext) Err() error {
 	return c.Context.Err()
 }
 
-// lost returns how one of the locks was lost, nil if none was.
 func lost(parts []Held) error {
 	for _, part := range parts {
 		if part.Context().Err() != nil {

@@ -9,8 +9,8 @@ import (
 type Option func(*RWLock) error
 
 // WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: it lasts as
-// long as its session certainly does, which the client's own clock decides, so that the restart of one server
-// ends no lock. With [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
+// long as its session certainly does, by the client's own clock. With [framework.SuspendedIsLoss] it ends
+// with the connection (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(rw *RWLock) (err error) {
 		rw.read.line.Loss, err = queue.Policy(p)
@@ -27,18 +27,17 @@ func WithNodeData(data []byte) Option {
 	}
 }
 
-// WithStaleTry lets [Side.TryAcquire] decide by what the connected server knows, which in an ensemble may be
-// a little old: one read instead of two requests, and more often ErrNotAcquired for a lock that has just been
-// released. It never acquires a lock that is held. Default: off.
+// WithStaleTry lets [Side.TryAcquire] decide by what the connected server knows, which may be a little old:
+// one read instead of two requests, and more often ErrNotAcquired for a lock that was just released. It never
+// acquires a lock that is held. Default: off.
 func WithStaleTry() Option {
 	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.StaleTry = true }) }
 }
 
 // WithRevocation lets others ask holders to give up a lock, with [Revoke] or Curator's Revoker:
 // [Lock.Revoked]. It costs one read per Acquire that does not re-enter, which is not waited for. The nodes
-// are empty, unless [WithNodeData] says what is in them; a revoker replaces that. Default: off.
-//
-// Corresponds to Curator's makeRevocable.
+// are empty, unless [WithNodeData] says what is in them; a revoker replaces that. Default: off. Corresponds
+// to Curator's makeRevocable.
 func WithRevocation() Option {
 	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.MakeRevocable() }) }
 }

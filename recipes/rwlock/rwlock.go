@@ -22,9 +22,8 @@ var both = []string{readName, writeName}
 
 // Errors of this package, and those that tell how a lock was lost. Use errors.Is.
 var (
-	// ErrNotAcquired is TryAcquire's answer when somebody holds the lock, or waits for it: at
-	// some moment before the answer, possibly just before the call. It is no proof that the lock is held now. It
-	// is the same value in all recipes.
+	// ErrNotAcquired is TryAcquire's answer when somebody holds the lock, or waits for it: at some moment before
+	// the answer, possibly just before the call. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrUpgrade refuses the write lock when the context that was passed holds the read lock.
 	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers that both wanted that would wait " +
@@ -32,12 +31,11 @@ var (
 		"the write lock from the beginning, and downgrade")
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
-	// ErrSessionLost is the cause when the session is lost, or may have expired.
+	// These are the causes when the session is lost, or may have expired; when somebody has deleted the lock's
+	// node; and, with the policy framework.SuspendedIsLoss, when the connection is lost.
 	ErrSessionLost = framework.ErrSessionLost
-	// ErrNodeDeleted is the cause when somebody has deleted the lock's node.
 	ErrNodeDeleted = framework.ErrNodeDeleted
-	// ErrSuspended is the cause when the connection is lost, with the policy framework.SuspendedIsLoss.
-	ErrSuspended = framework.ErrSuspended
+	ErrSuspended   = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the
 	// directory while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
@@ -50,10 +48,8 @@ var (
 type Kind int8
 
 const (
-	// Read is the lock that many share.
-	Read Kind = iota + 1
-	// Write is the lock of one alone.
-	Write
+	Read  Kind = iota + 1 // the lock that many share
+	Write                 // the lock of one alone
 )
 
 func (k Kind) String() string {
@@ -67,17 +63,15 @@ func (k Kind) String() string {
 }
 
 // RWLock is a pair of locks at a path. It has no state but its configuration: make it once and share it, or
-// make it anew each time. Every Acquire has its own place in line, also those of one process and one RWLock.
-// Safe for concurrent use.
-//
-// Corresponds to Curator's InterProcessReadWriteLock.
+// make it anew each time. Every Acquire has its own place in line. Safe for concurrent use. Corresponds to
+// Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
 }
 
-// New makes the locks at path, which is a directory of its own: nothing else should be put there. It sends
-// nothing. A mistake in the arguments (a nil client, a path that cannot be one or is the root, an option) is
-// reported by every method, before anything is sent.
+// New makes the locks at path, a directory of its own: nothing else should be put there. It sends nothing. A
+// mistake in the arguments (a nil client, a path that is none or the root, an option) is reported by every
+// method, before anything is sent.
 func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw := &RWLock{}
 	side := func(s *Side, kind Kind, name, blockers string) {
@@ -110,26 +104,18 @@ func (rw *RWLock) WriteLock() *Side { return &rw.write }
 
 // Participant is a contender that holds one of the locks or waits for it, with any client.
 type Participant struct {
-	// Kind is the lock that it wants or has.
-	Kind Kind
-	// Name is that of the node, Path where it is.
-	Name, Path string
-	// Data is what the participant has put there, see [WithNodeData].
-	Data []byte
-	// SessionID is the participant's session, Czxid its fencing token, now or when it holds the lock (but for a
-	// downgrade), Since when it joined the line, by the server's clock. They are zero when this client may not
-	// read the node.
+	Kind Kind // the lock that it wants or has
+	// The rest is as in Participant of package mutex; of a downgrade Czxid is not the fencing token.
+	Name, Path       string
+	Data             []byte
 	SessionID, Czxid int64
 	Since            time.Time
-	// DataErr matches framework.ErrDataTooLarge when Data is missing because it is larger than
-	// framework.ContenderDataLimit, packed or not, or because the data of all participants together are larger
-	// than 16 MiB. The other participants are not affected.
-	DataErr error
+	DataErr          error
 }
 
 // Participants returns who holds the locks and who waits for them, in the order of the line: one list, and
-// one read for each, 64 at a time. It may be outdated when it returns. Children of the path that belong to no
-// lock are left out. [Side.Participants] returns one kind.
+// one read for each, 64 at a time. It may be outdated when it returns. Children that belong to no lock are
+// left out. [Side.Participants] returns one kind.
 func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 	return rw.read.participants(ctx, both)
 }

@@ -13,10 +13,9 @@ import (
 )
 
 // Count is a number in a node that everybody may read and set: how many leases a semaphore has, see
-// [WithSharedCount]. It has no state but its configuration. Safe for concurrent use.
-//
-// Corresponds to Curator's SharedCount, and shares the node with it: a persistent node of four bytes,
-// big-endian. Unlike there nothing is read until it is asked for.
+// [WithSharedCount]. It has no state but its configuration. Safe for concurrent use. Corresponds to Curator's
+// SharedCount, and shares the node with it: a persistent node of four bytes, big-endian. Unlike there nothing
+// is read until it is asked for.
 type Count struct {
 	client *framework.Client
 	path   string
@@ -25,18 +24,16 @@ type Count struct {
 
 // CountValue is what a [Count] was at one moment.
 type CountValue struct {
-	N int32
-	// Version counts the changes of the node since it was made.
-	Version int32
+	N       int32
+	Version int32 // counts the changes of the node since it was made
 	// Mzxid is the transaction of the last change: it grows from change to change, also when the node is made
 	// anew.
-	Mzxid int64
-	// Changed is the time of it, by the server's clock.
-	Changed time.Time
+	Mzxid   int64
+	Changed time.Time // the time of it, by the server's clock
 }
 
 // NewCount makes the count at path. It sends nothing. A mistake in the arguments (a nil client, a path that
-// cannot be one or is the root) is reported by every method, before anything is sent.
+// is none or the root) is reported by every method, before anything is sent.
 func NewCount(client *framework.Client, path string) *Count {
 	return &Count{client, path, queue.Check(client, path)}
 }
@@ -71,7 +68,7 @@ func value(data []byte, stat framework.Stat, err error) (v CountValue, _ error) 
 	return v, nil
 }
 
-// Set sets the count to n, whatever it was. It makes the node if there is none, and missing parents as
+// Set sets the count to n, whatever it was, and makes the node if there is none, with missing parents as
 // containers. Two at a time leave one of the numbers; [Count.CompareAndSet] is for numbers that depend on the
 // one before.
 func (c *Count) Set(ctx context.Context, n int32) error {
@@ -82,9 +79,8 @@ func (c *Count) Set(ctx context.Context, n int32) error {
 	return c.wrap("set", err)
 }
 
-// CreateIfMissing makes the count's node with n in it, and missing parents as containers, if there is none;
-// one that is there is left as it is. It returns what the count is then. Of several at a time one makes it,
-// and all return that one's number.
+// CreateIfMissing makes the count's node with n in it, and missing parents as containers, if there is none,
+// and returns what the count is then. Of several at a time one makes it, and all return that one's number.
 func (c *Count) CreateIfMissing(ctx context.Context, n int32) (CountValue, error) {
 	for {
 		v, err := c.get(ctx)
@@ -103,15 +99,10 @@ func (c *Count) CreateIfMissing(ctx context.Context, n int32) (CountValue, error
 // more. An ErrConnectionLoss says that it may have been set or not: Get again.
 //
 // The servers compare nothing but versions, which begin anew with the node. So it looks first, with a sync in
-// the same flight, whether the node is the one that was seen. If between that and the setting somebody
-// deletes the count and makes it anew up to the same version, it is overwritten all the same: a count that is
-// used so is not to be deleted.
-func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
-	v, err := c.compareAndSet(ctx, seen, n)
-	return v, c.wrap("compare and set", err)
-}
-
-func (c *Count) compareAndSet(ctx context.Context, seen CountValue, n int32) (CountValue, error) {
+// the same flight, whether the node is the one that was seen. If in between somebody deletes the count and
+// makes it anew up to the same version, it is overwritten: do not delete a count that is used so.
+func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (v CountValue, err error) {
+	defer func() { err = c.wrap("compare and set", err) }()
 	if err := queue.Ready(ctx, c.client, c.err); err != nil {
 		return CountValue{}, err
 	}
@@ -150,10 +141,9 @@ func (c *Count) unchanged(ctx context.Context, seen CountValue) error {
 }
 
 // Watch yields the count as it is, and again after each change, until the loop is left or ctx ends. Of
-// changes in quick succession only the last may be seen; it is always seen. It goes on through lost
-// connections and lost sessions, and while there is no node it waits for one. It runs on the caller's
-// goroutine. It costs one read per change, and one in about a session timeout to be safe from events that get
-// lost.
+// changes in quick succession only the last is certain to be seen. It goes on through lost connections and
+// lost sessions, and while there is no node it waits for one. It runs on the caller's goroutine. It costs one
+// read per change, and one in about a session timeout to be safe from events that get lost.
 //
 // An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for
 // the view of a session that has ended. But a node that contains no number yields ErrBadCount, and Watch goes
@@ -198,7 +188,8 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 		switch {
 		case err == nil:
 			failures = 0
-			if err := c.await(ctx, watch); err != nil {
+			again := func() (framework.Event, bool) { return framework.Event{}, true } // the next read tells
+			if _, err := queue.Await(ctx, c.client, watch, nil, queue.PerTimeout(c.client), again); err != nil {
 				return err
 			}
 		case ctx.Err() != nil, !queue.Transient(c.client)(err):
@@ -210,13 +201,6 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 			}
 		}
 	}
-}
-
-// await waits for a reason to look again: the next read tells what has happened.
-func (c *Count) await(ctx context.Context, watch *framework.Watch) error {
-	again := func() (framework.Event, bool) { return framework.Event{}, true }
-	_, err := queue.Await(ctx, c.client, watch, nil, queue.PerTimeout(c.client), again)
-	return err
 }
 
 // make makes the node with n in it; one that is there already is fine.

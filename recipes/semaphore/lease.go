@@ -17,81 +17,48 @@ import (
 type Lease struct {
 	s        *Semaphore
 	view     *framework.Client // of the session that the nodes belong to
-	nodes    []node            // in the order of their numbers; not changed
+	nodes    []*queue.Grant    // in the order of their numbers; not changed
 	unhook   []func() bool     // stops the holds from ending each other
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 }
 
-// node is the node of a lease.
-type node struct {
-	path, name string
-	czxid      int64
-	hold       *framework.Hold
-}
-
-// hold makes the nodes a lease.
-func (s *Semaphore) hold(ctx context.Context, session *framework.Session, nodes []node) (*Lease, error) {
-	all := false
-	defer func() { // also when a hook panics
-		if !all {
-			endAll(nodes, ErrReleased)
-		}
-	}()
-	held := &heldLeases{}
-	values := queue.Carry(ctx, s.owner(), held)
-	holds := make([]*framework.Hold, len(nodes))
-	for i := range nodes {
-		h, err := session.Hold(ctx, framework.HoldOptions{
-			Path: nodes[i].path, Recipe: s.recipe(), Czxid: nodes[i].czxid, Loss: s.loss, Values: values,
-		})
-		if err != nil {
-			if errors.Is(err, framework.ErrNodeDeleted) {
-				err = errLeaseGone
-			}
-			return nil, err
-		}
-		nodes[i].hold, holds[i] = h, h
+func (s *Semaphore) hold(
+	ctx context.Context, session *framework.Session, nodes []*queue.Grant,
+) (*Lease, error) {
+	err := s.leases.Hold(ctx, 0, nodes...)
+	if errors.Is(err, framework.ErrNodeDeleted) {
+		return nil, errLeaseGone
 	}
-	held.holds.Store(&holds)
-	all = true
+	if err != nil {
+		return nil, err
+	}
 	l := &Lease{s: s, view: session.Client(), nodes: nodes}
 	// The first hold's context is that of the lease: it ends with any of them.
-	first := nodes[0].hold
-	for _, other := range holds[1:] {
-		end := func() { first.End(context.Cause(other.Context())) }
-		l.unhook = append(l.unhook, context.AfterFunc(other.Context(), end))
+	first := nodes[0].Hold
+	for _, n := range nodes[1:] {
+		other := n.Hold.Context()
+		l.unhook = append(l.unhook, context.AfterFunc(other, func() { first.End(context.Cause(other)) }))
 	}
-	l.cleanup = queue.WarnIfDropped(l, nodes[0].path, session)
+	l.cleanup = queue.WarnIfDropped(l, nodes[0].Path, session)
 	return l, nil
-}
-
-// endAll ends the holds that nodes have, also if a hook that hears of one does not return.
-func endAll(nodes []node, why error) {
-	if len(nodes) > 0 {
-		defer endAll(nodes[1:], why)
-		if hold := nodes[0].hold; hold != nil {
-			hold.End(why)
-		}
-	}
 }
 
 // Context is the one to work under: it ends when a lease is lost, or all are released, and context.Cause says
 // why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or framework.ErrClosed. When the session is
 // lost it ends before the servers can give the lease to somebody else. It has the values of the context that
-// the lease was acquired with, but neither its end nor its deadline.
-//
-// Its Err also looks at the clock, like Valid; that of contexts derived from it does not.
-func (l *Lease) Context() context.Context { return l.nodes[0].hold.Context() }
+// the lease was acquired with, but neither its end nor its deadline. Its Err also looks at the clock, like
+// Valid; that of contexts derived from it does not.
+func (l *Lease) Context() context.Context { return l.nodes[0].Hold.Context() }
 
-// Valid says, from the clock, whether all the leases are certainly held now. Ask it after anything that may
-// have taken long, right before what must not happen without a lease.
+// Valid says, from the clock, whether all the leases are certainly held now. Ask it right before what must
+// not happen without a lease.
 func (l *Lease) Valid() bool {
 	if l.released.Load() {
 		return false
 	}
 	for _, n := range l.nodes {
-		if !n.hold.Valid() {
+		if !n.Hold.Valid() {
 			return false
 		}
 	}
@@ -99,46 +66,44 @@ func (l *Lease) Valid() bool {
 }
 
 // Remaining is how long the leases are certainly held if nothing is heard of the servers any more; 0 if they
-// are not. It is renewed all the time while the connection works.
+// are not.
 func (l *Lease) Remaining() time.Duration {
 	if !l.Valid() {
 		return 0
 	}
-	return l.nodes[0].hold.Remaining()
+	return l.nodes[0].Hold.Remaining()
 }
 
 // Count is how many leases these are.
 func (l *Lease) Count() int { return len(l.nodes) }
 
-// ID is a number that no other lease has, of this semaphore or any other in the ensemble: the czxid of the
-// first node, as in [Participant]. It is no fencing token: leases that came earlier are as good.
-func (l *Lease) ID() int64 { return l.nodes[0].czxid }
+// ID is a number that no other lease has, of any semaphore in the ensemble: the czxid of the first node, as
+// in [Participant]. It is no fencing token: leases that came earlier are as good.
+func (l *Lease) ID() int64 { return l.nodes[0].Czxid }
 
 // Nodes are the names of the nodes, one for each lease.
-func (l *Lease) Nodes() []string { return each(l.nodes, func(n node) string { return n.name }) }
+func (l *Lease) Nodes() []string { return each(l.nodes, func(n *queue.Grant) string { return n.Name }) }
 
 // Paths are the paths of the nodes, one for each lease.
-func (l *Lease) Paths() []string { return each(l.nodes, func(n node) string { return n.path }) }
+func (l *Lease) Paths() []string { return each(l.nodes, func(n *queue.Grant) string { return n.Path }) }
 
 // Data reads what the first node contains: the data of [WithLeaseData], unless somebody has set other data
-// since. ErrNoNode if the node is gone.
-//
-// Corresponds to getData of Curator's Lease.
+// since. ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
-	data, err := l.view.GetData().ForPath(ctx, l.nodes[0].path)
+	data, err := l.view.GetData().ForPath(ctx, l.nodes[0].Path)
 	return data, l.s.wrap("lease data", err)
 }
 
 // Guards are operations for [framework.Client.Transaction], one for each lease, of any client of the same
 // ensemble. With all of them in it, the transaction is executed only while all the leases are held, and
-// otherwise fails with ErrNoNode. The server decides when it commits: no clock is involved.
+// otherwise fails with ErrNoNode. The server decides, when it commits: no clock is involved.
 func (l *Lease) Guards() []framework.TransactionOp {
-	return each(l.nodes, func(n node) framework.TransactionOp {
-		return l.s.client.TransactionOp().Check().ForPath(n.path)
+	return each(l.nodes, func(n *queue.Grant) framework.TransactionOp {
+		return l.s.client.TransactionOp().Check().ForPath(n.Path)
 	})
 }
 
-func each[T any](nodes []node, f func(node) T) []T {
+func each[T any](nodes []*queue.Grant, f func(*queue.Grant) T) []T {
 	all := make([]T, len(nodes))
 	for i, n := range nodes {
 		all[i] = f(n)
@@ -176,46 +141,52 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 		}
 		err = l.s.wrap("release", err)
 	}()
-	endAll(l.nodes, why)
+	queue.EndAll(l.nodes, why)
 	return nil
 }
 
-// remove deletes the nodes, and waits for that.
 func (l *Lease) remove(ctx context.Context) (first error) {
 	quietly := l.view.Delete().Quietly().Guaranteed()
-	deletes := each(l.nodes, func(n node) *framework.Pending[struct{}] {
-		return quietly.InBackground().ForPath(ctx, n.path)
+	deletes := each(l.nodes, func(n *queue.Grant) *framework.Pending[struct{}] {
+		return quietly.InBackground().ForPath(ctx, n.Path)
 	})
 	for i, d := range deletes {
 		_, err := queue.Result(d)
 		if framework.Retryable(err) && ctx.Err() == nil { // once more, this time as the retry policy says
-			err = quietly.ForPath(ctx, l.nodes[i].path)
+			err = quietly.ForPath(ctx, l.nodes[i].Path)
 		}
 		first = cmp.Or(first, err)
 	}
 	return first
 }
 
-// abandon ends the holds and has the nodes deleted, without waiting for that.
 func (l *Lease) abandon() {
 	l.cleanup.Stop()
 	defer removeAll(l.view, l.nodes)
-	endAll(l.nodes, ErrReleased)
+	queue.EndAll(l.nodes, ErrReleased)
 }
 
-// removeAll has the client delete the nodes, and does not wait.
-func removeAll(view *framework.Client, nodes []node) {
+func removeAll(view *framework.Client, nodes []*queue.Grant) {
 	for _, node := range nodes {
-		queue.Remove(view, node.path)
+		queue.Remove(view, node.Path)
 	}
 }
 
-// lost returns how a lease was lost, nil if none was.
 func (l *Lease) lost() error {
 	for _, n := range l.nodes {
-		if lost := queue.Lost(n.hold); lost != nil {
+		if lost := queue.Lost(n.Hold); lost != nil {
 			return lost
 		}
 	}
 	return nil
+}
+
+// waitsForItself says whether there cannot be n leases before those that ctx carries are released. With a
+// shared count that is not known, since it may grow.
+func (s *Semaphore) waitsForItself(ctx context.Context, n int) bool {
+	left := s.max
+	for range s.leases.Carried(ctx) {
+		left--
+	}
+	return s.count == nil && n > left
 }

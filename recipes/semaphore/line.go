@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -15,8 +16,8 @@ import (
 // the end of the line.
 func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	patience := patience(firstPatience)
-	for attempts := (queue.Attempts{}); ; {
-		attempts.Begin()
+	for attempts := queue.Attempts(0); ; {
+		began := time.Now()
 		lease, err := s.waitInLine(ctx, n, patience)
 		if err == nil {
 			return lease, nil
@@ -25,27 +26,23 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 			s.client.Logger().Info("giving way to somebody in line that holds leases already",
 				"path", s.path, "wanted", n)
 			patience = patience.longer()
+			attempts++
 			continue
 		}
-		if err := attempts.Again(ctx, s.client, s.path, err); err != nil {
+		if err := attempts.Again(ctx, s.client, s.path, time.Since(began), err); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// waitInLine is one attempt.
+// waitInLine is one attempt. As the first in line it looks whether it has to give way (errStepBack) after
+// nothing has changed for the time of patience.
 func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*Lease, error) {
-	place, err := s.line.Acquire(ctx, ctx)
+	place, err := s.line.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer place.Abandon() // also when OnWait or a hook panics
-	return s.first(ctx, place, n, patience)
-}
-
-// first is what the first in line does. It looks whether it has to give way (errStepBack) after nothing has
-// changed for the time of patience.
-func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patience patience) (*Lease, error) {
 	view := place.Session.Client()
 	var armed snapshot
 	var quiet quietTime
@@ -74,7 +71,7 @@ func (s *Semaphore) first(ctx context.Context, place *queue.Grant, n int, patien
 		if s.line.OnWait != nil {
 			s.line.OnWait(Position{Node: place.Name})
 		}
-		waited := s.client.Hooks().Wait(ctx, framework.Queue{Recipe: s.recipe(), Path: s.path, Node: place.Name})
+		waited := s.client.Hooks().Wait(ctx, framework.Queue{Recipe: s.leases.Recipe, Path: s.path, Node: place.Name})
 		err = s.await(ctx, place, seen, n, &quiet)
 		waited(err)
 		if err != nil {
@@ -140,4 +137,108 @@ func (s *Semaphore) change(
 		return false, event.Err
 	}
 	return false, nil
+}
+
+// Curator for Java takes several leases one by one, and goes to the end of the line for each. So it waits in
+// line with a part of what it wants, and the first in line may wait for that very part: for ever, if nobody
+// gives way. Ours can, since it has nothing while it waits: it goes to the end of the line.
+//
+// It does so only after nothing has changed for a while, and each time the while is longer. A Java process in
+// which one thread works under a lease and another one waits looks the same from outside: it does not keep
+// ours from its turn for ever.
+
+// errStepBack says that the first in line gives way.
+var errStepBack = errors.New("stepping back for somebody in line that holds leases already")
+
+// errLineGone says that somebody has deleted the line's directory, and so the place of the first.
+var errLineGone = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)
+
+const (
+	// firstPatience is how long nothing must have changed before the first in line gives way for the first time.
+	firstPatience = 200 * time.Millisecond
+	// lastPatience is where that stops growing: Java threads that hold a part may have to wait for that long
+	// each time, and those that work for longer without a change may pass again and again.
+	lastPatience = 30 * time.Second
+)
+
+// patience is how long the first in line waits before it looks whether it has to give way.
+type patience time.Duration
+
+func (p patience) wait() time.Duration { return queue.Jittered(time.Duration(p)) }
+
+func (p patience) longer() patience { return min(2*p, patience(lastPatience)) }
+
+// mayBlock says whether parts can possibly keep a caller from n leases: some are free, but not enough. Where
+// none is free those that hold parts cannot go on either, and giving way would not help. A caller that wants
+// one lease never gives way.
+func (s snapshot) mayBlock(n int) bool {
+	free := s.max - s.taken()
+	return free > 0 && n > free
+}
+
+// blocked says whether there cannot be n free leases before somebody in line is done, even if everybody else
+// returned all leases. parts is how many are held by those in line.
+func (s snapshot) blocked(n, parts int) bool { return parts > 0 && s.mayBlock(n) && n > s.max-parts }
+
+// takesParts says whether a contender may hold leases while it waits in line: all but ours.
+func takesParts(place string) bool { return !zkpath.IsOurs(place) }
+
+// partsInLine counts the leases of those sessions that also stand in line in Curator's way. When there are
+// none it costs one list, else also a read for each of them and for each lease, in one flight.
+func (s *Semaphore) partsInLine(
+	ctx context.Context, view *framework.Client, seen snapshot,
+) (parts int, err error) {
+	exists := view.CheckExists().InBackground()
+	list, err := view.GetChildren().ForPath(ctx, s.line.Dir)
+	if err != nil {
+		return 0, err
+	}
+	var suspects, leases []*framework.Pending[framework.ExistsResult]
+	for _, name := range s.line.Order.Contenders(list) {
+		if takesParts(name) {
+			suspects = append(suspects, exists.ForPath(ctx, zkpath.Join(s.line.Dir, name)))
+		}
+	}
+	if len(suspects) == 0 {
+		return 0, nil
+	}
+	for _, name := range seen.children {
+		if isLease(name) {
+			leases = append(leases, exists.ForPath(ctx, zkpath.Join(s.leases.Dir, name)))
+		}
+	}
+	inLine := owners(suspects)
+	for owner, n := range owners(leases) {
+		if inLine[owner] > 0 {
+			parts += n
+		}
+	}
+	return parts, nil
+}
+
+// owners counts nodes by their sessions. What is gone, or cannot be read, belongs to nobody.
+func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
+	all := map[int64]int{}
+	for _, n := range nodes {
+		if node, err := queue.Result(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
+			all[node.Stat.EphemeralOwner]++
+		}
+	}
+	return all
+}
+
+// giveWay returns errStepBack if the first in line has to.
+func (s *Semaphore) giveWay(ctx context.Context, place *queue.Grant, seen snapshot, n int) error {
+	parts, err := s.partsInLine(ctx, place.Session.Client(), seen)
+	switch {
+	case errors.Is(err, framework.ErrNoNode):
+		return errLineGone
+	case err != nil && ctx.Err() == nil && framework.Retryable(err):
+		return nil // the next look waits for the connection
+	case err != nil:
+		return err
+	case seen.blocked(n, parts):
+		return errStepBack
+	}
+	return nil
 }

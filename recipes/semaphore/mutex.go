@@ -7,14 +7,13 @@ import (
 )
 
 // Mutex is a lock that is a semaphore of one lease: it is not re-entrant, and any goroutine that has the
-// [Lock] may release it. It is for locks that are shared with Java; else package mutex is the better choice,
-// which needs fewer requests to hand the lock on. Safe for concurrent use.
-//
-// Corresponds to Curator's InterProcessSemaphoreMutex.
+// [Lock] may release it. It is for locks that are shared with Java; else package mutex is better, which needs
+// fewer requests to hand the lock on. Safe for concurrent use. Corresponds to Curator's
+// InterProcessSemaphoreMutex.
 type Mutex struct{ s Semaphore }
 
 // NewMutex makes the lock at path, which is a directory of its own. It sends nothing. A mistake in the
-// arguments is reported by every method, before anything is sent. WithSharedCount is a mistake.
+// arguments, WithSharedCount among them, is reported by every method, before anything is sent.
 func NewMutex(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := &Mutex{Semaphore{what: "semaphore mutex", client: client, path: path, max: 1}}
 	m.s.err = m.s.configure(opts)
@@ -31,8 +30,7 @@ type Lock struct{ *Lease }
 // while an earlier node is there.
 func (l *Lock) FencingToken() int64 { return l.ID() }
 
-// Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the
-// transaction is executed only while the lock is held, and otherwise fails with ErrNoNode.
+// Guard is the only one of Guards.
 func (l *Lock) Guard() framework.TransactionOp { return l.Guards()[0] }
 
 // Acquire waits until the lock is the caller's, or ctx ends, as [Semaphore.Acquire]. It never re-enters: with

@@ -13,9 +13,8 @@ type Option func(*Semaphore) error
 
 // WithSharedCount has the semaphore follow the count at path, a node of its own outside of the semaphore's
 // path: see [Count]. The max of [New] is then what the node is made with when it is missing, and may be 0. A
-// count below 0 counts as 0.
-//
-// Corresponds to the constructor of Curator's InterProcessSemaphoreV2 that takes a SharedCountReader.
+// count below 0 counts as 0. Corresponds to the constructor of Curator's InterProcessSemaphoreV2 that takes a
+// SharedCountReader.
 func WithSharedCount(path string) Option {
 	return func(s *Semaphore) error {
 		switch {
@@ -34,18 +33,15 @@ func WithSharedCount(path string) Option {
 // show. Default: the client's default data ([framework.WithDefaultData]). Places in line have the default
 // data.
 func WithLeaseData(data []byte) Option {
-	return func(s *Semaphore) error {
-		s.data = append([]byte{}, data...)
-		return nil
-	}
+	return func(s *Semaphore) error { s.leases.Data = append([]byte{}, data...); return nil }
 }
 
 // WithLossPolicy says whether a lease outlives a lost connection. Default [framework.SessionOnly]: it lasts
-// as long as its session certainly does, which the client's own clock decides, so that the restart of one
-// server ends no lease. With [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
+// as long as its session certainly does, by the client's own clock, so that the restart of one server ends no
+// lease. With [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(s *Semaphore) (err error) {
-		s.loss, err = queue.Policy(p)
+		s.leases.Loss, err = queue.Policy(p)
 		return err
 	}
 }

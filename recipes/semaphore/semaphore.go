@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"github.com/go-curator/curator/framework"
@@ -34,12 +35,11 @@ var (
 	ErrBadCount = errors.New("the shared count is not a number of 4 bytes: set it with Count.Set")
 	// ErrReleased is what a second Release returns, and the cause of the context of a lease that was released.
 	ErrReleased = framework.ErrReleased
-	// ErrSessionLost is the cause when the session is lost, or may have expired.
+	// These are the causes when the session is lost, or may have expired; when somebody has deleted a node of the
+	// lease; and, with the policy framework.SuspendedIsLoss, when the connection is lost.
 	ErrSessionLost = framework.ErrSessionLost
-	// ErrNodeDeleted is the cause when somebody has deleted a node of the lease.
 	ErrNodeDeleted = framework.ErrNodeDeleted
-	// ErrSuspended is the cause when the connection is lost, with the policy framework.SuspendedIsLoss.
-	ErrSuspended = framework.ErrSuspended
+	ErrSuspended   = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers of a directory are used up: delete it while nobody
 	// uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
@@ -52,9 +52,7 @@ var (
 )
 
 // Semaphore is a number of leases at a path. It has no state but its configuration: make it once and share
-// it, or make it anew each time. Safe for concurrent use.
-//
-// Corresponds to Curator's InterProcessSemaphoreV2.
+// it, or make it anew each time. Safe for concurrent use. Corresponds to Curator's InterProcessSemaphoreV2.
 type Semaphore struct {
 	what   string // for errors
 	client *framework.Client
@@ -63,18 +61,16 @@ type Semaphore struct {
 	count  *Count // nil: max it is
 
 	line   queue.Line // the callers that wait for leases
-	leases queue.Line // the leases; only for Participants
-	data   []byte
-	loss   framework.LossPolicy
-	err    error // of New: every method returns it
+	leases queue.Line // the leases, in which nobody waits
+	err    error      // of New: every method returns it
 
 	warnedForeign atomic.Bool
 }
 
-// New makes the semaphore of max leases at path, which is a directory of its own: nothing else should be put
-// there. All that use the path have to say the same max. It sends nothing. A mistake in the arguments (a nil
-// client, a path that cannot be one or is the root, a max below 1, an option) is reported by every method,
-// before anything is sent.
+// New makes the semaphore of max leases at path, a directory of its own: nothing else should be put there.
+// All that use the path have to say the same max. It sends nothing. A mistake in the arguments (a nil client,
+// a path that is none or the root, a max below 1, an option) is reported by every method, before anything is
+// sent.
 func New(client *framework.Client, path string, max int, opts ...Option) *Semaphore {
 	s := &Semaphore{what: semaphoreWhat, client: client, path: path, max: max}
 	s.err = s.configure(opts)
@@ -82,7 +78,7 @@ func New(client *framework.Client, path string, max int, opts ...Option) *Semaph
 }
 
 func (s *Semaphore) configure(opts []Option) error {
-	s.loss = framework.SessionOnly
+	s.leases.Loss = framework.SessionOnly
 	if err := queue.Configure(s.client, s.path, s, opts); err != nil {
 		return err
 	}
@@ -90,21 +86,14 @@ func (s *Semaphore) configure(opts []Option) error {
 		return fmt.Errorf("%w: max %d; a semaphore has at least one lease, or a WithSharedCount",
 			framework.ErrBadArguments, s.max)
 	}
+	recipe := strings.ReplaceAll(s.what, " ", "-")
 	// The place in line outlives a lost connection whatever the leases do.
 	s.line.Client, s.line.Dir, s.line.Name = s.client, zkpath.Join(s.path, locksDir), lockName
-	s.line.Recipe, s.line.Order = s.recipe()+"-line", queue.Order{Names: []string{lockName}}
+	s.line.Recipe, s.line.Order = recipe+"-line", queue.Order{Names: []string{lockName}}
 	s.line.Loss = framework.SessionOnly
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
-	s.leases.Order = queue.Order{Names: []string{leaseName}}
+	s.leases.Recipe, s.leases.Order = recipe, queue.Order{Names: []string{leaseName}}
 	return nil
-}
-
-// recipe is what the hooks are told.
-func (s *Semaphore) recipe() string {
-	if s.what != semaphoreWhat {
-		return "semaphore-mutex"
-	}
-	return semaphoreWhat
 }
 
 // Path returns the semaphore's path.
@@ -113,16 +102,15 @@ func (s *Semaphore) Path() string { return s.path }
 // Acquire takes n leases, all or none, and waits for them until ctx ends. The lease does not end with ctx.
 // While Acquire waits it holds none.
 //
-// When ctx ends, Acquire returns at once, and the client removes what it has left on the server; the error
-// matches ctx.Err(), and context.Cause(ctx). Before it has a place in line, the retry policy decides how long
+// When ctx ends, Acquire returns at once, and the client removes what is left on the server; the error
+// matches ctx.Err() and context.Cause(ctx). Until it has a place in line, the retry policy decides how long
 // to try: then ErrNotConnected or ErrConnectionLoss. After that it waits through lost connections and lost
-// sessions; after a lost session it is at the end of the line. (With the view of one session, which has no
-// other, that is ErrSessionLost.)
+// sessions; after a lost session it is at the end of the line. (The view of one session has no other:
+// ErrSessionLost.)
 //
 // With the context of a [Lease] of the same semaphore, or one derived from it, it takes further leases. When
-// there can be none before that lease is released, it does not wait for itself: ErrSelfWait, at once (but not
-// with a shared count, which may grow). It goes by client, namespace and path, whatever Semaphore the lease
-// is of.
+// there can be none before that lease is released, the error is ErrSelfWait, at once (but not with a shared
+// count, which may grow). It goes by client, namespace and path, whatever Semaphore the lease is of.
 //
 // Other errors: ErrTooMany when n is more than the semaphore's max (but not with a shared count);
 // ErrBadCount; ErrClosed as soon as the client is closed; ErrNoAuth without CREATE and READ on the
@@ -163,11 +151,8 @@ func (s *Semaphore) acquire(
 		err = fmt.Errorf("%w (%d of %d)", ErrTooMany, n, s.max)
 	default:
 		var lease *Lease
-		begun := framework.Acquisition{Recipe: s.recipe(), Path: s.path}
-		inner, acquired := s.client.Hooks().Acquire(ctx, begun)
-		lease, err = take(inner)
-		queue.Finish(acquired, err, lease.abandon)
-		if err == nil {
+		what := framework.Acquisition{Recipe: s.leases.Recipe, Path: s.path}
+		if lease, err = queue.Told(ctx, s.client, what, take, (*Lease).abandon); err == nil {
 			return lease, nil
 		}
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
@@ -181,16 +166,14 @@ func (s *Semaphore) wrap(verb string, err error) error {
 	return queue.Wrap(s.what, s.path, verb, err)
 }
 
-// Do runs f while holding n leases, and releases them, also when f panics. f's context has the values of ctx;
-// it ends with ctx and with the lease, whichever comes first; its deadline is that of ctx. When the leases
-// are not acquired f is not called.
+// Do runs f while holding n leases, and releases them, also when f panics. f's context has the values and the
+// deadline of ctx; it ends with ctx or with the lease. When the leases are not acquired f is not called.
 //
 // The error is f's, joined with how the lease was lost if that was before f returned: then f's work may have
-// been one too many. What happens after that is no error of Do. It waits for the server to confirm the
-// release until ctx ends, but no longer than a second; then, or when the connection or the session is lost
-// meanwhile, the client goes on with it and Do returns. (Use Acquire and Release to know that the leases are
-// free.) Only when the server refuses to delete the nodes the error is joined with ErrNotReleased and the
-// reason.
+// been one too many. What happens later is no error. Do waits for the server to confirm the release until ctx
+// ends, at most a second; the client goes on with it after that, or when the connection or the session is
+// lost. (Acquire and Release tell when the leases are free.) Only when the server refuses to delete the nodes
+// the error is joined with ErrNotReleased and the reason.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
 	wait := func(ctx context.Context) (held, error) {
 		lease, err := s.Acquire(ctx, n)
@@ -209,11 +192,9 @@ func (h held) Lost() error { return h.lost() }
 //   - Name, Path string: that of the node, and where it is.
 //   - Data []byte: what it contains, see [WithLeaseData].
 //   - SessionID, Czxid int64, Since time.Time: whose session's it is, the number by which leases are told
-//     apart ([Lease.ID]), and when it was made, by the server's clock. They are zero when this client may not
-//     read the node.
+//     apart ([Lease.ID]), and when it was made, by the server's clock. Zero when this client may not read it.
 //   - DataErr error: matches framework.ErrDataTooLarge when Data is missing because it is larger than
-//     framework.ContenderDataLimit, packed or not, or because the data of all participants together are
-//     larger than 16 MiB. The other participants are not affected.
+//     framework.ContenderDataLimit, packed or not, or because all data together are larger than 16 MiB.
 type Participant = queue.Participant
 
 // Participants returns the leases that are taken, one element for each, the longest held first: one list, and

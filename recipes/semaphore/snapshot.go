@@ -63,15 +63,12 @@ func (s snapshot) foreign() string {
 type verdict int8
 
 const (
-	// granted says that they are leases now.
-	granted verdict = iota + 1
-	// full says that others were faster.
-	full
+	granted verdict = iota + 1 // they are leases now
+	full                       // others were faster
 	// missing says that not all of them are there: the list is older than they are, or somebody has deleted
 	// them.
 	missing
-	// exhausted says that the directory's sequence numbers are used up.
-	exhausted
+	exhausted // the directory's sequence numbers are used up
 )
 
 // judge decides whether own nodes, all of them together, are within the limit.

@@ -17,8 +17,8 @@ import (
 var errLeaseGone = fmt.Errorf("while the lease was taken: %w", framework.ErrNodeDeleted)
 
 // try takes n leases if nobody is in line and they are free; else ErrNotAcquired. Two flights: the first only
-// reads. It does without the line's lock, since [snapshot.judge] is safe without: a caller that loses a race
-// has taken nothing.
+// reads. It does without the line's lock, since [snapshot.judge] is safe without: who loses a race has taken
+// nothing.
 func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
 	err = queue.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) (err error) {
 		if err = s.precheck(ctx, session.Client(), n); err == nil {
@@ -121,7 +121,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 	view := session.Client().ForRecipes()
 	create := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
-	nodes := make([]node, 0, n)
+	nodes := make([]*queue.Grant, 0, n)
 	var creates []*framework.Pending[framework.CreateResult] // under way
 	taken := false
 	defer func() { // also when a hook panics
@@ -141,13 +141,14 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 	var unseen error
 	err := s.client.Retry(ctx, func(ctx context.Context) (first error) {
 		for range n - len(nodes) {
-			creates = append(creates, create.ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.data))
+			creates = append(creates, create.ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.leases.Data))
 		}
 		look := s.beginLook(ctx, view, false)
 		for _, c := range creates {
 			made, err := queue.Result(c)
 			if err == nil {
-				nodes = append(nodes, node{path: made.Path, name: zkpath.Base(made.Path), czxid: made.Stat.Czxid})
+				name, czxid := zkpath.Base(made.Path), made.Stat.Czxid
+				nodes = append(nodes, &queue.Grant{Session: session, Path: made.Path, Name: name, Czxid: czxid})
 			}
 			first = cmp.Or(first, err)
 		}
@@ -159,7 +160,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 		return nil, err
 	}
 	// The first creates may have waited for the directory.
-	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.czxid, b.czxid) })
+	slices.SortFunc(nodes, func(a, b *queue.Grant) int { return cmp.Compare(a.Czxid, b.Czxid) })
 	lease, err := s.settle(ctx, session, nodes, seen, unseen)
 	taken = err == nil
 	return lease, err
@@ -168,9 +169,9 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 // settle decides, by the list that was asked for with the nodes' creates, and by further ones, whether the
 // nodes are leases.
 func (s *Semaphore) settle(
-	ctx context.Context, session *framework.Session, nodes []node, seen snapshot, unseen error,
+	ctx context.Context, session *framework.Session, nodes []*queue.Grant, seen snapshot, unseen error,
 ) (*Lease, error) {
-	names := each(nodes, func(n node) string { return n.name })
+	names := each(nodes, func(n *queue.Grant) string { return n.Name })
 	// The first list may be an error, or too old: when the directory was missing, or the connection was lost in
 	// between. The second one was asked for when all creates were confirmed.
 	for fresh := false; ; fresh = true {

@@ -9,16 +9,18 @@ import (
 // wait for itself. It is a list and not one value per lock: contexts are merged (those of the work and of a
 // lock, those of several locks), and an entry that has ended must not hide one that has not.
 
-// Carriable is what a context carries.
-type Carriable interface {
-	// Live says whether it is still held.
-	Live() bool
+// owner is whose grants a context carries: those of any Line of the same client, in whatever view of it, at
+// the same node and with the same name.
+type owner struct {
+	place any
+	name  string
 }
 
-// carried is one entry. It is not changed.
+func (l *Line) owner() owner { return owner{l.Client.Place(l.Dir), l.Name} }
+
 type carried struct {
-	owner any
-	what  Carriable
+	owner owner
+	grant *Grant
 	next  *carried
 }
 
@@ -29,18 +31,13 @@ func carriedBy(ctx context.Context) *carried {
 	return list
 }
 
-// Carry returns ctx carrying what as well. owner says whose it is, as for [Carried].
-func Carry(ctx context.Context, owner any, what Carriable) context.Context {
-	return context.WithValue(ctx, carryKey{}, &carried{owner, what, carriedBy(ctx)})
-}
-
-// CarryFrom returns ctx carrying also what other carries and is still live.
+// CarryFrom returns ctx carrying also what other carries and is still held.
 func CarryFrom(ctx, other context.Context) context.Context {
 	list := carriedBy(ctx)
 	all := list
 	for entry := carriedBy(other); entry != nil; entry = entry.next {
-		if entry.what.Live() && !list.has(entry.what) {
-			all = &carried{entry.owner, entry.what, all}
+		if entry.grant.live() && !list.has(entry.grant) {
+			all = &carried{entry.owner, entry.grant, all}
 		}
 	}
 	if all == list {
@@ -49,31 +46,25 @@ func CarryFrom(ctx, other context.Context) context.Context {
 	return context.WithValue(ctx, carryKey{}, all)
 }
 
-func (list *carried) has(what Carriable) bool {
+func (list *carried) has(g *Grant) bool {
 	for ; list != nil; list = list.next {
-		if list.what == what {
+		if list.grant == g {
 			return true
 		}
 	}
 	return false
 }
 
-// Carried returns the live entry of owner's that ctx carries, the last of them; false if there is none.
-func Carried[C Carriable](ctx context.Context, owner any) (what C, ok bool) {
-	for what := range AllCarried[C](ctx, owner) {
-		return what, true
-	}
-	return what, false
-}
-
-// AllCarried yields the live entries of owner's that ctx carries, the last first.
-func AllCarried[C Carriable](ctx context.Context, owner any) iter.Seq[C] {
-	return func(yield func(C) bool) {
-		for entry := carriedBy(ctx); entry != nil; entry = entry.next {
-			if entry.owner != owner || !entry.what.Live() {
-				continue
-			}
-			if what, ok := entry.what.(C); ok && !yield(what) {
+// Carried yields the grants of this Line, or one like it, that ctx carries and that are still held, the last
+// first.
+func (l *Line) Carried(ctx context.Context) iter.Seq[*Grant] {
+	return func(yield func(*Grant) bool) {
+		list := carriedBy(ctx)
+		if list == nil {
+			return
+		}
+		for own := l.owner(); list != nil; list = list.next {
+			if list.owner == own && list.grant.live() && !yield(list.grant) {
 				return
 			}
 		}

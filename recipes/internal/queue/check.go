@@ -13,8 +13,8 @@ import (
 // takes all children of its directory for its own. In a namespace "/" is the namespace's node, which is
 // allowed.
 func Check(client *framework.Client, path string) error {
-	if err := noClient(client); err != nil {
-		return err
+	if errors.Is(client.Err(), framework.ErrNoClient) {
+		return framework.ErrNoClient
 	}
 	var fault *zkpath.Error
 	if err := zkpath.Validate(path, false); errors.As(err, &fault) {
@@ -60,23 +60,13 @@ func Called[P any](f func(P)) (func(P), error) {
 	return f, nil
 }
 
-// noClient is framework.ErrNoClient if the client is nil or was not made by framework.New, as in the zero
-// value of a recipe.
-func noClient(client *framework.Client) error {
-	if errors.Is(client.Err(), framework.ErrNoClient) {
-		return framework.ErrNoClient
-	}
-	return nil
-}
-
 // Ready says whether a method of a recipe may begin. fault is what its constructor has found wrong.
 func Ready(ctx context.Context, client *framework.Client, fault error) error {
-	if fault == nil {
-		fault = noClient(client)
-	}
 	switch {
 	case fault != nil:
 		return fault
+	case client == nil: // in the zero value of a recipe
+		return framework.ErrNoClient
 	case ctx == nil:
 		return framework.ErrNilContext
 	case ctx.Err() != nil:

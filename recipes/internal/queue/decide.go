@@ -25,39 +25,30 @@ type Order struct {
 	Blockers string
 }
 
-// Verdict is what a list means for the owner of a node.
 type Verdict int8
 
 const (
-	// Granted says that nobody ahead blocks.
-	Granted Verdict = iota + 1
-	// Wait says that Predecessor has to go first.
-	Wait
-	// Missing says that the own node is not in the list: the list is older than the node, or the node is gone.
-	Missing
-	// Refused says that the own number is at the end of the counter.
-	Refused
+	Granted Verdict = iota + 1 // nobody ahead blocks
+	Wait                       // Predecessor has to go first
+	Missing                    // the own node is not in the list: the list is older than the node, or the node is gone
+	Refused                    // the own number is at the end of the counter
 )
 
 func (v Verdict) String() string {
 	return [...]string{"none", "granted", "wait", "missing", "refused"}[max(0, min(v, Refused))]
 }
 
-// Decision is the meaning of one list.
 type Decision struct {
-	Verdict Verdict
-	// Predecessor is the nearest contender ahead that blocks; set with Wait.
-	Predecessor string
-	// Ahead counts the contenders ahead that block.
-	Ahead int
+	Verdict     Verdict
+	Predecessor string // the nearest contender ahead that blocks; set with Wait
+	Ahead       int    // counts the contenders ahead that block
 	// Sole says that the deletion of Predecessor alone makes the owner the first, without another list: it is
 	// the only child ahead in Java's order over all children, and no name in the directory is unusual.
 	Sole bool
 	// Foreign is a child that is no contender, if there is one; one that Java counts as being ahead is
 	// preferred.
-	Foreign string
-	// ForeignAhead says that Foreign sorts before the own node: contenders with Curator for Java wait for it.
-	ForeignAhead bool
+	Foreign      string
+	ForeignAhead bool // Foreign sorts before the own node: contenders with Curator for Java wait for it
 }
 
 // Decide says what the list of children means for the owner of own. It looks at names only: the caller knows

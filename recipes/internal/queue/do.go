@@ -18,10 +18,8 @@ var ErrNotReleased = errors.New("the work was done, but the server refuses to ta
 // that.
 const releaseWait = time.Second
 
-// Held is what a function is run under.
 type Held interface {
 	Context() context.Context
-	// Lost returns how it was lost, nil if it was not.
 	Lost() error
 	Release(ctx context.Context) error
 }
@@ -99,7 +97,6 @@ type workContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// Err implements [context.Context].
 func (c *workContext) Err() error {
 	if c.hold.Err() != nil {
 		c.cancel(context.Cause(c.hold))

@@ -2,12 +2,20 @@ package queue
 
 import (
 	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 )
 
 // Grant is a place in line whose turn has come. Its node stays until Release or Abandon, or the end of the
-// session.
+// session. Callers can share it, each with a [Handle].
+//
+// The hold's context carries it: a caller that acquires with that context joins, instead of standing in line,
+// or is at least not made to wait for itself.
 type Grant struct {
 	Session *framework.Session
 	Hold    *framework.Hold
@@ -15,7 +23,16 @@ type Grant struct {
 	// another, that one's node.
 	Path, Name string
 	Czxid      int64
+
+	held    atomic.Bool     // Hold is set; a hook that is told of the hold has its context before that
+	revoked <-chan struct{} // set before shared
+
+	mu     sync.Mutex
+	shared bool // others may join; guarded by mu
+	count  int  // Handles that were not released; guarded by mu
 }
+
+func (g *Grant) live() bool { return g.held.Load() && g.Hold.Valid() }
 
 // Release ends the hold, deletes the node and waits until the server has confirmed that. When ctx ends first,
 // or the connection is lost, the client goes on.
@@ -39,4 +56,176 @@ func Lost(hold *framework.Hold) error {
 		return nil
 	}
 	return Unless(context.Cause(hold.Context()), framework.ErrReleased)
+}
+
+// Holds returns a grant of this Line, or one like it, that ctx carries and that is still held; nil if there
+// is none.
+func (l *Line) Holds(ctx context.Context) *Grant {
+	for g := range l.Carried(ctx) {
+		return g
+	}
+	return nil
+}
+
+// Hold makes holds of grants whose turn has come, of all or none. Their contexts have the values of ctx, and
+// carry the grants. ownWatchAfter is as in framework.HoldOptions.
+func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...*Grant) error {
+	own, list, all := l.owner(), carriedBy(ctx), false
+	for _, g := range grants {
+		list = &carried{own, g, list}
+	}
+	ctx = context.WithValue(ctx, carryKey{}, list)
+	defer func() { // also when a hook panics
+		if !all {
+			EndAll(grants, framework.ErrReleased)
+		}
+	}()
+	for _, g := range grants {
+		hold, err := g.Session.Hold(ctx, framework.HoldOptions{
+			Path: g.Path, Recipe: l.Recipe, Czxid: g.Czxid, Loss: l.Loss, Values: ctx, OwnWatchAfter: ownWatchAfter,
+		})
+		if err != nil {
+			return err
+		}
+		g.Hold = hold
+	}
+	for _, g := range grants {
+		g.held.Store(true)
+	}
+	all = true
+	return nil
+}
+
+// EndAll ends the holds that grants have, also if a hook that hears of one does not return.
+func EndAll(grants []*Grant, why error) {
+	if len(grants) > 0 {
+		defer EndAll(grants[1:], why)
+		if hold := grants[0].Hold; hold != nil {
+			hold.End(why)
+		}
+	}
+}
+
+// Waiter waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
+type Waiter func(context.Context) (*Grant, error)
+
+// Enter acquires with wait what can be shared, unless the Line has NoReentry. Before it, [Line.Reenter] tells
+// whether there is something to share already.
+func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
+	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
+	g, err := Told(ctx, l.Client, what, wait, (*Grant).Abandon)
+	if err != nil {
+		return nil, err
+	}
+	if l.Revocable {
+		g.revoked = g.Revoked()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shared, g.count = !l.NoReentry, 1
+	return g.handle(), nil
+}
+
+// Reenter returns one more Handle on the grant that ctx carries. It is nil if ctx carries none that is shared
+// and held, if the Line has NoReentry, or if the client is the view of a session that is over.
+func (l *Line) Reenter(ctx context.Context) *Handle {
+	if g := l.Holds(ctx); g != nil && !l.NoReentry && l.Client.Err() == nil {
+		return g.join()
+	}
+	return nil
+}
+
+// join returns one more Handle. It is nil if the grant is not shared, or if the last one was released: then
+// join waits for the hold to end, which is about to.
+func (g *Grant) join() *Handle {
+	g.mu.Lock()
+	shared := g.shared
+	if shared && g.count > 0 {
+		defer g.mu.Unlock()
+		g.count++
+		return g.handle()
+	}
+	g.mu.Unlock()
+	if shared {
+		<-g.Hold.Context().Done()
+	}
+	return nil
+}
+
+func (g *Grant) handle() *Handle {
+	h := &Handle{Grant: g}
+	h.cleanup = WarnIfDropped(h, g.Path, g.Session)
+	return h
+}
+
+// Handle is one caller's share of a grant. The locks of the recipes consist of one, and document its methods.
+type Handle struct {
+	Grant    *Grant
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+}
+
+// Revoked is closed when somebody has asked for the grant to be given up; nil if nobody listens.
+func (h *Handle) Revoked() <-chan struct{} { return h.Grant.revoked }
+
+// Context is the hold's.
+func (h *Handle) Context() context.Context { return h.Grant.Hold.Context() }
+
+// Valid says, from the clock, whether the grant is held and the Handle not released.
+func (h *Handle) Valid() bool { return !h.released.Load() && h.Grant.Hold.Valid() }
+
+// Remaining is how long it is Valid if nothing is heard of the servers any more.
+func (h *Handle) Remaining() time.Duration {
+	if h.released.Load() {
+		return 0
+	}
+	return h.Grant.Hold.Remaining()
+}
+
+// Lost returns how the grant was lost, nil if it was not.
+func (h *Handle) Lost() error { return Lost(h.Grant.Hold) }
+
+// Release gives the share back, and the grant with the last one. The error is ErrReleased when it was called
+// before, and how the grant was lost, if it was.
+func (h *Handle) Release(ctx context.Context) error {
+	if ctx == nil {
+		return framework.ErrNilContext
+	}
+	if h.released.Swap(true) {
+		return framework.ErrReleased
+	}
+	h.cleanup.Stop()
+	g := h.Grant
+	g.mu.Lock()
+	g.count--
+	last := g.count == 0
+	g.mu.Unlock()
+	if !last {
+		return nil
+	}
+	lost := h.Lost()
+	err := g.Release(ctx)
+	if lost != nil {
+		return lost // what is left of the node goes with the session, or the client removes it
+	}
+	return err
+}
+
+// WarnIfDropped has the log warn when held, a lock or lease whose node is at path, is garbage collected
+// before its session has ended. Release stops the cleanup that it returns.
+func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
+	d := dropped{path, session.Client().CleanupLogger(), session.Ended()}
+	return runtime.AddCleanup(held, func(d dropped) { // on the collector's goroutine
+		if !d.ended() { // it only warns, since somebody may still work under the context
+			d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends", "path", d.path)
+		}
+	}, d)
+}
+
+// dropped is what the warning needs. It must not lead to the client: from there the user's hooks might lead
+// to what is held, which would never be collected then.
+type dropped struct {
+	path  string
+	log   *slog.Logger
+	ended func() bool
 }

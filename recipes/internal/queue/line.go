@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
-	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // ErrNotAcquired says that nothing was free and the caller did not want to wait. It is the ErrNotAcquired of
@@ -21,6 +21,10 @@ var ErrSequenceExhausted = errors.New("the sequence numbers of the directory are
 	"hand out ties, and the order would mean nothing; when nobody uses the directory, delete it, and the " +
 	"numbers begin again at 0")
 
+// ErrSelfWait refuses to wait for what the caller itself holds.
+var ErrSelfWait = errors.New("it would wait for itself, since the context is that of what has to be " +
+	"released first: release that before, or acquire with a context that is not of it")
+
 // errNodeLost says that somebody else has deleted the own node while it stood in line.
 var errNodeLost = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)
 
@@ -29,24 +33,18 @@ var errNodeLost = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDele
 // a place in line of its own.
 type Line struct {
 	Client *framework.Client
-	// Recipe is what the hooks are told.
-	Recipe string
-	// Dir is the directory; made as a container when it is missing.
-	Dir string
-	// Name is what is in front of the own nodes' numbers; it ends in one of Order.Names.
-	Name  string
-	Order Order
-	// Data is that of the own nodes; nil means what a hook says, or the client's default data.
-	Data []byte
-	// Loss is the policy of the holds granted.
-	Loss framework.LossPolicy
+	Recipe string // what the hooks are told
+	Dir    string // the directory; made as a container when it is missing
+	Name   string // what is in front of the own nodes' numbers; it ends in one of Order.Names
+	Order  Order
+	Data   []byte               // that of the own nodes; nil means what a hook says, or the client's default data
+	Loss   framework.LossPolicy // the policy of the holds granted
 	// NoReentry has a caller wait also for what its own context holds, which else is entered once more, or
 	// refused.
 	NoReentry bool
 	// Revocable has grants hear of requests to give them up. See [Line.MakeRevocable].
 	Revocable bool
-	// StaleTry has TryAcquire read what the connected server knows, which may be old.
-	StaleTry bool
+	StaleTry  bool // has TryAcquire read what the connected server knows, which may be old
 	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that waits.
 	OnWait func(Position)
 
@@ -57,56 +55,75 @@ type Line struct {
 type Position struct {
 	// Node is the own node's name, Predecessor that of the nearest one ahead that has to go first.
 	Node, Predecessor string
-	// Ahead counts those that have to go first.
-	Ahead int
+	Ahead             int // counts those that have to go first
 }
 
 // Acquire waits in line until it is the caller's turn or ctx ends. When the session or the node is lost
 // meanwhile, it begins again at the end of the line, as Curator's retry does. The hold's context has the
-// values of values.
+// values of ctx.
 //
 // Errors: ctx's; ErrSelfWait, at once, or with ctx's if NoReentry is set; ErrSequenceExhausted; what the
 // server says to the create or the list (ErrNoAuth, …); ErrNotConnected and ErrConnectionLoss when the
 // retry policy ends before the first place in line; ErrClosed; ErrTimeoutTooShort. Whatever the error,
 // nothing is left in the directory.
-func (l *Line) Acquire(ctx, values context.Context) (*Grant, error) {
+func (l *Line) Acquire(ctx context.Context) (*Grant, error) {
 	if !l.NoReentry && l.holdsAhead(ctx) {
 		return nil, ErrSelfWait
 	}
-	grant, err := l.acquire(ctx, values)
-	if err != nil && ctx.Err() != nil && l.holdsAhead(ctx) {
-		return nil, fmt.Errorf("%w: %w", err, ErrSelfWait)
-	}
-	return grant, err
-}
-
-func (l *Line) acquire(ctx, values context.Context) (*Grant, error) {
 	session, err := l.Client.SessionSoon(ctx)
-	for attempts := (Attempts{}); err == nil; session, err = l.Client.Session(ctx) {
-		attempts.Begin()
-		grant, err := l.queue(ctx, values, session, true)
-		if err == nil {
+	for attempts := Attempts(0); err == nil; session, err = l.Client.Session(ctx) {
+		began := time.Now()
+		grant, failed := l.queue(ctx, session, true)
+		if failed == nil {
 			return grant, nil
 		}
-		if err := attempts.Again(ctx, l.Client, l.Dir, err); err != nil {
-			return nil, err
+		if err = attempts.Again(ctx, l.Client, l.Dir, time.Since(began), failed); err != nil {
+			break
 		}
+	}
+	if ctx.Err() != nil && l.holdsAhead(ctx) {
+		err = fmt.Errorf("%w: %w", err, ErrSelfWait)
 	}
 	return nil, err
 }
 
+// holdsAhead says whether ctx carries a grant that has to be given up first.
+func (l *Line) holdsAhead(ctx context.Context) bool {
+	return l.Holds(ctx) != nil && l.Order.blocks(l.Name) && l.Client.Err() == nil
+}
+
 // TryAcquire does not wait: ErrNotAcquired if somebody is ahead. Its first look writes nothing.
-func (l *Line) TryAcquire(ctx, values context.Context) (grant *Grant, err error) {
+func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
 	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) (err error) {
 		if err = l.precheck(ctx, session); err == nil {
-			grant, err = l.queue(ctx, values, session, false)
+			grant, err = l.queue(ctx, session, false)
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
+	return grant, err
+}
+
+// Told acquires, and tells the hooks that it begins and how it has ended. If one of them does not return,
+// nobody has what was acquired: then abandon is called.
+func Told[T any](
+	ctx context.Context, client *framework.Client, what framework.Acquisition,
+	acquire func(context.Context) (T, error), abandon func(T),
+) (acquired T, err error) {
+	hooks := client.Hooks()
+	if hooks.Queue == nil { // there are none
+		return acquire(ctx)
 	}
-	return grant, nil
+	ctx, tell := hooks.Acquire(ctx, what)
+	acquired, err = acquire(ctx)
+	told := false
+	defer func() {
+		if !told && err == nil {
+			abandon(acquired)
+		}
+	}()
+	tell(err)
+	told = true
+	return acquired, err
 }
 
 // MakeRevocable makes the Line Revocable.
@@ -164,6 +181,3 @@ func (l *Line) warn(own string, d Decision) {
 			"nobody uses it", "path", l.Dir, "left", Limit-number)
 	}
 }
-
-// join is the path of a child.
-func (l *Line) join(name string) string { return zkpath.Join(l.Dir, name) }

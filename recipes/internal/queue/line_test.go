@@ -39,7 +39,7 @@ func (r *rig) join(order queue.Order, name string) <-chan *queue.Grant {
 	line := &queue.Line{Client: r.c, Dir: dir, Name: name, Order: order, Loss: framework.SessionOnly}
 	granted := make(chan *queue.Grant, 1)
 	go func() {
-		grant, err := line.Acquire(context.Background(), context.Background())
+		grant, err := line.Acquire(context.Background())
 		if err != nil {
 			r.t.Errorf("acquire: %v", err)
 		}

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Participant is a contender, of this client or any other.
 type Participant struct {
 	// Name is that of the node, Path where it is.
 	Name, Path string
-	// Data is what the participant has put there.
-	Data []byte
+	Data       []byte // what the participant has put there
 	// SessionID is the participant's session, Czxid the transaction that made the node, Since when that was, by
 	// the server's clock. They are zero when the client may not read the node.
 	SessionID, Czxid int64
@@ -26,10 +25,8 @@ type Participant struct {
 }
 
 const (
-	// flightSize is how many nodes are read at a time, since each may be as large as a server allows.
-	flightSize = 64
-	// dataLimit is how many bytes of data one answer has, in sum.
-	dataLimit = 16 << 20
+	flightSize = 64       // how many nodes are read at a time, since each may be as large as a server allows
+	dataLimit  = 16 << 20 // how many bytes of data one answer has, in sum
 )
 
 // Participants returns the contenders, first in line first: one list, and then one read for each, flightSize
@@ -66,10 +63,10 @@ func (l *Line) read(
 	read := l.Client.GetData().Undecompressed() // one that cannot be unpacked must not hide the others
 	reads := make([]*framework.Pending[framework.DataResult], len(names))
 	for i, name := range names {
-		reads[i] = read.InBackground().ForPath(ctx, l.join(name))
+		reads[i] = read.InBackground().ForPath(ctx, zkpath.Join(l.Dir, name))
 	}
 	for i, pending := range reads {
-		p := Participant{Name: names[i], Path: l.join(names[i])}
+		p := Participant{Name: names[i], Path: zkpath.Join(l.Dir, names[i])}
 		node, err := Result(pending)
 		if framework.Retryable(err) { // once more, this time as the retry policy says
 			node.Data, err = read.StoringStatIn(&node.Stat).ForPath(ctx, p.Path)

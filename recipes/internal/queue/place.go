@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
@@ -29,16 +30,14 @@ type place struct {
 
 // queue joins the line in one session, and stays there until its turn. On an error, also when it does not
 // return because OnWait or a hook panics or ends the goroutine, the node is on its way out.
-func (l *Line) queue(ctx, values context.Context, session *framework.Session, wait bool) (*Grant, error) {
+func (l *Line) queue(ctx context.Context, session *framework.Session, wait bool) (*Grant, error) {
 	p := &place{Line: l, session: session, view: session.Client().ForRecipes()}
 	granted := false
 	defer func() {
 		if !granted {
 			p.abandon()
 		}
-		if p.dirWatch != nil {
-			p.dirWatch.Stop()
-		}
+		p.dirWatch.Stop()
 	}()
 	children, err := p.enter(ctx)
 	if err != nil {
@@ -48,12 +47,19 @@ func (l *Line) queue(ctx, values context.Context, session *framework.Session, wa
 		if err = p.turn(ctx, children, wait); err != nil {
 			return nil, err
 		}
-		hold, err := p.hold(ctx, values)
-		if err == nil {
-			granted = true
-			return &Grant{Session: session, Hold: hold, Path: p.path, Name: p.name, Czxid: p.czxid}, nil
+		grant := &Grant{Session: session, Path: p.path, Name: p.name, Czxid: p.czxid}
+		var ownWatchAfter time.Duration
+		if p.own != nil {
+			ownWatchAfter = -1 // joins ours
 		}
-		if !errors.Is(err, framework.ErrSuspended) {
+		switch err = l.Hold(ctx, ownWatchAfter, grant); {
+		case err == nil:
+			granted = true
+			p.own.Stop()
+			return grant, nil
+		case errors.Is(err, framework.ErrNodeDeleted):
+			return nil, errNodeLost
+		case !errors.Is(err, framework.ErrSuspended):
 			return nil, err
 		}
 		// First in line, but with a policy for which a lost connection is a loss.
@@ -68,12 +74,15 @@ func (l *Line) queue(ctx, values context.Context, session *framework.Session, wa
 
 // enter creates the node and lists the directory, in one flight.
 func (p *place) enter(ctx context.Context) (children []string, err error) {
-	data := p.data(ctx)
+	data := p.Data
+	if data == nil {
+		data = p.Client.Hooks().NodeData(ctx, framework.Acquisition{Recipe: p.Recipe, Path: p.Dir})
+	}
 	create := p.view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
 	err = p.Client.Retry(ctx, func(ctx context.Context) error {
 		p.connections = p.session.Connections()
-		p.creating = create.ForPath(ctx, p.join(p.Name), data)
+		p.creating = create.ForPath(ctx, zkpath.Join(p.Dir, p.Name), data)
 		listed := p.view.GetChildren().InBackground().ForPath(ctx, p.Dir)
 		node, err := Result(p.creating)
 		p.creating = nil
@@ -91,13 +100,14 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 	return children, err
 }
 
-// turn returns nil when it is the node's turn.
 func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 	for again := false; ; again = true {
 		d := p.Order.Decide(p.name, children)
 		if d.Verdict != Missing {
 			p.warn(p.name, d)
-			p.report(children, d)
+			if hooks := p.Client.Hooks(); hooks.Queue != nil {
+				hooks.Queue(p.seen(children, d, framework.DataResult{}))
+			}
 		}
 		switch d.Verdict {
 		case Granted:
@@ -136,10 +146,8 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 // list reads the directory, however long the connection is away: the place in line lasts as long as the
 // session.
 func (p *place) list(ctx context.Context) ([]string, error) {
-	if p.dirWatch != nil {
-		p.dirWatch.Stop()
-		p.dirWatch = nil
-	}
+	p.dirWatch.Stop()
+	p.dirWatch = nil
 	var names []string
 	err := ThroughOutages(ctx, p.view, func(ctx context.Context) (err error) {
 		p.connections = p.session.Connections()
@@ -156,29 +164,6 @@ func (p *place) list(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// hold makes a place whose turn has come a hold.
-func (p *place) hold(ctx, values context.Context) (*framework.Hold, error) {
-	held := &heldPlace{}
-	opt := framework.HoldOptions{
-		Path: p.path, Recipe: p.Recipe, Czxid: p.czxid, Loss: p.Loss, Values: Carry(values, p.owner(), held),
-	}
-	if p.own != nil {
-		opt.OwnWatchAfter = -1 // joins ours
-	}
-	hold, err := p.session.Hold(ctx, opt)
-	if errors.Is(err, framework.ErrNodeDeleted) {
-		err = errNodeLost
-	}
-	if err != nil {
-		return nil, err
-	}
-	held.hold.Store(hold)
-	if p.own != nil {
-		p.own.Stop()
-	}
-	return hold, nil
-}
-
 // abandon has the client delete the node, if there is one or may be one. That uses up the watch on it,
 // without a request.
 func (p *place) abandon() {
@@ -192,4 +177,34 @@ func (p *place) abandon() {
 			}
 		})
 	}
+}
+
+// seen is what a list, and, if there was one, a read of the node ahead have shown, for the hooks.
+func (p *place) seen(children []string, d Decision, ahead framework.DataResult) framework.Queue {
+	q := framework.Queue{
+		Recipe: p.Recipe, Path: p.Dir, Node: p.name, Ahead: d.Ahead,
+		Behind: d.Predecessor, BehindSession: ahead.Stat.EphemeralOwner, BehindToken: ahead.Stat.Czxid,
+	}
+	q.BehindData, _ = p.view.Unpacked(zkpath.Join(p.Dir, d.Predecessor), ahead.Data)
+	for _, name := range children {
+		if p.Order.contender(name) {
+			q.Length++
+		} else {
+			q.Foreign++
+		}
+	}
+	if number, ok := p.Order.Number(p.name); ok {
+		q.SequenceLeft = max(Limit-number-1, 0)
+	}
+	return q
+}
+
+// Result waits for an operation that was queued with a context of its own, which bounds it. A caller that
+// stopped waiting earlier would leave behind what the operation brings.
+func Result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
+
+// Remove has the client delete a node, and does not wait: the client goes on until it is done or the session
+// has ended.
+func Remove(view *framework.Client, path string) *framework.Pending[struct{}] {
+	return view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 }

@@ -73,41 +73,87 @@ func Once(
 	}, retry.WithRetryable(func(err error) bool { return PlaceLost(err) || framework.Retryable(err) }))
 }
 
-// Attempts counts the attempts of one acquire: a caller that loses its place goes to the end of the line. The
-// zero value is before the first.
-type Attempts struct {
-	n     int // in a row, of those that ended soon
-	began time.Time
-}
+// Attempts counts the attempts of one acquire that have ended soon, in a row: a caller that loses its place
+// goes to the end of the line.
+type Attempts int
 
 // settled is how long an attempt must have lasted for its end not to count as one of a series.
 const settled = 10 * time.Second
 
-// Begin begins an attempt.
-func (a *Attempts) Begin() { a.n, a.began = a.n+1, time.Now() }
-
-// Again is called with the error that has ended an attempt. It returns nil when it is time for the next one:
-// the session or the node was lost, or there is an outage and it was not the first attempt. Else it returns
-// the error of the acquire.
-func (a *Attempts) Again(ctx context.Context, client *framework.Client, path string, err error) error {
+// Again is called with the error that has ended an attempt, and how long that lasted. It returns nil when it
+// is time for the next one: the session or the node was lost, or there is an outage and it was not the first
+// attempt. Else it returns the error of the acquire.
+func (a *Attempts) Again(
+	ctx context.Context, client *framework.Client, path string, lasted time.Duration, err error,
+) error {
 	switch {
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return client.Left(ctx, err)
-	case ctx.Err() != nil, !PlaceLost(err) && (a.n == 1 || !framework.Retryable(err)):
+	case ctx.Err() != nil, !PlaceLost(err) && (*a == 0 || !framework.Retryable(err)):
 		return err
 	}
 	if over := client.Err(); over != nil { // the view of a session has no next one
 		return over
 	}
 	client.Logger().Info("place in line lost; going to the end of it", "path", path, "err", err)
-	if time.Since(a.began) > settled {
-		a.n = 1
+	if lasted > settled {
+		*a = 0
 	}
-	return Backoff(ctx, client, a.n-1)
+	*a++
+	return Backoff(ctx, client, int(*a-1))
 }
 
 // PlaceLost says whether an error is the loss of a session or a node, after which an acquire may begin again.
 func PlaceLost(err error) bool {
 	return errors.Is(err, framework.ErrNodeDeleted) ||
 		errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrClosed)
+}
+
+// Await waits for an event of watch, until ctx ends, which is its error, or until over, if not nil, is
+// closed, which is no event. Events can get lost, since servers drop those of nodes that the client may not
+// read. So after each time that every returns it calls look, and when that finds a change, returns the event
+// that look makes of it.
+func Await(
+	ctx context.Context, client *framework.Client, watch *framework.Watch, over <-chan struct{},
+	every func() time.Duration, look func() (framework.Event, bool),
+) (framework.Event, error) {
+	check := time.NewTimer(every())
+	defer check.Stop()
+	for {
+		select {
+		case event := <-watch.C:
+			return event, nil
+		case <-over:
+			return framework.Event{}, nil
+		case <-ctx.Done():
+			return framework.Event{}, client.Left(ctx, nil)
+		case <-check.C:
+			if event, changed := look(); changed {
+				return event, nil
+			}
+			check.Reset(every())
+		}
+	}
+}
+
+// PerTimeout is an interval for [Await]: about one session timeout, random so that waiters do not look all at
+// the same time.
+func PerTimeout(client *framework.Client) func() time.Duration {
+	return func() time.Duration { return Jittered(client.Safety().SessionTimeout) }
+}
+
+// Jittered returns a random duration around d, or around ten seconds if d is not known.
+func Jittered(d time.Duration) time.Duration {
+	if d <= 0 {
+		d = 10 * time.Second
+	}
+	return chance.Around(d)
+}
+
+// Events is the channel of a watch; without one it is nil, and nothing ever comes.
+func Events(w *framework.Watch) <-chan framework.Event {
+	if w == nil {
+		return nil
+	}
+	return w.C
 }

@@ -39,7 +39,6 @@ func (g *Grant) Revoked() <-chan struct{} {
 	return r.asked
 }
 
-// revocation waits for somebody to ask.
 type revocation struct {
 	grant *Grant
 	asked chan struct{}
@@ -50,7 +49,6 @@ type revocation struct {
 	next      []byte // the latest data, which it unpacks next; guarded by mu
 }
 
-// read reads the node, and has changed called with the next change.
 func (r *revocation) read() {
 	get := r.grant.Session.Client().ForRecipes().GetData().Undecompressed().Watching(r.changed).InBackground()
 	get.ForPath(r.grant.Hold.Context(), r.grant.Path).Then(r.seen)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // ahead is what a waiter watches: the node ahead, or the directory if that node cannot be watched.
@@ -51,11 +52,11 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 		case <-check.C:
 			// Events can get lost, since servers drop those of nodes that the client may not read. It costs one read
 			// per waiter and session timeout to be safe from that.
-			there = p.view.CheckExists().InBackground().ForPath(ctx, p.join(d.Predecessor))
+			there = p.view.CheckExists().InBackground().ForPath(ctx, zkpath.Join(p.Dir, d.Predecessor))
 			checked = there.Done()
 		case <-checked:
 			if there, err := Result(there); err == nil && there.Stat == nil {
-				p.Client.Logger().Warn("the node ahead went away without an event", "path", p.join(d.Predecessor))
+				p.Client.Logger().Warn("the node ahead went away without an event", "path", zkpath.Join(p.Dir, d.Predecessor))
 				return false, nil
 			}
 			checked = nil
@@ -68,7 +69,6 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 	}
 }
 
-// ended is why a watch or a session has ended.
 func ended(why error) error {
 	if why == nil {
 		return framework.ErrSessionLost
@@ -98,7 +98,7 @@ func (p *place) watch(ctx context.Context, predecessor string) (a ahead, watchin
 	}
 	if p.unreadable != predecessor {
 		p.unreadable = ""
-		next = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.join(predecessor))
+		next = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, zkpath.Join(p.Dir, predecessor))
 	}
 	if own != nil {
 		err = p.ownSeen(Result(own))
@@ -115,7 +115,7 @@ func (p *place) watch(ctx context.Context, predecessor string) (a ahead, watchin
 	case errors.Is(nextErr, framework.ErrNoAuth), errors.Is(nextErr, framework.ErrReplyTooLarge):
 		// The list that follows arms a watch on the directory, from which one sees that the node has gone.
 		p.Client.Logger().Warn("cannot read the node ahead: watching the directory instead",
-			"path", p.join(predecessor), "err", nextErr)
+			"path", zkpath.Join(p.Dir, predecessor), "err", nextErr)
 		p.unreadable = predecessor
 		return a, false, nil
 	case errors.Is(nextErr, framework.ErrNoNode):

@@ -3,7 +3,10 @@ package recipetest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,3 +125,83 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Call is something that blocks, on a goroutine of its own.
+type Call[T any] struct {
+	t *testing.T
+
+	// Done is closed when it has returned. Then Value and Err are what, and At is when.
+	Done  chan struct{}
+	Value T
+	Err   error
+	At    time.Time
+}
+
+// Begin calls f.
+func Begin[T any](t *testing.T, f func() (T, error)) *Call[T] {
+	c := &Call[T]{t: t, Done: make(chan struct{})}
+	go func() {
+		defer close(c.Done)
+		c.Value, c.Err = f()
+		c.At = time.Now()
+	}()
+	return c
+}
+
+// Pending says whether it has not returned when nothing in the bubble moves any more.
+func (c *Call[T]) Pending() bool { return !Closed(c.Done) }
+
+// Waits asserts that it is Pending.
+func (c *Call[T]) Waits() *Call[T] {
+	c.t.Helper()
+	if !c.Pending() {
+		c.t.Fatalf("did not wait: %v", c.Err)
+	}
+	return c
+}
+
+// Returned asserts that it has, without time passing.
+func (c *Call[T]) Returned() (T, error) {
+	c.t.Helper()
+	if c.Pending() {
+		c.t.Fatal("still waits")
+	}
+	return c.Value, c.Err
+}
+
+// OK asserts that it has Returned, without an error.
+func (c *Call[T]) OK() T {
+	c.t.Helper()
+	v, err := c.Returned()
+	must(c.t, err)
+	return v
+}
+
+// End waits until it has returned, however long that takes.
+func (c *Call[T]) End() *Call[T] {
+	<-c.Done
+	return c
+}
+
+// Log collects what is logged, also on the garbage collector's goroutine. The zero value is ready.
+type Log struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+// Write implements [io.Writer].
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String is all that was logged.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Logger logs to it.
+func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

@@ -66,22 +66,30 @@ func parse(args []string, output io.Writer) (settings, error) {
 	c := &s.cfg
 	flags := flag.NewFlagSet("zktestd", flag.ContinueOnError)
 	flags.SetOutput(output)
-	flags.IntVar(&s.members, "members", 1, "how many; each has a port, from that of addr on")
+	flags.IntVar(&s.members, "members", 1, "how many servers: on the port of -addr and the next ones")
 	flags.BoolVar(&s.trace, "trace", false, "print the trace when ending")
 	flags.StringVar(&c.Listen, "addr", "127.0.0.1:2181", "TCP address to listen on")
-	flags.Func("profile", "version to imitate: 3.5, 3.8, 3.8.4 or 3.9 (default 3.8)", func(name string) error { return profile(&c.Profile, name) })
+	flags.Func("profile", "version to imitate: 3.5, 3.8, 3.8.4 or 3.9 (default 3.8)",
+		func(name string) error { return profile(&c.Profile, name) })
 	flags.DurationVar(&c.TickTime, "tick", 2*time.Second, "tick time (tickTime)")
-	flags.DurationVar(&c.MinSessionTimeout, "min-session-timeout", 0, "the shortest session timeout that is granted; 0: 2 ticks")
+	flags.DurationVar(&c.MinSessionTimeout, "min-session-timeout", 0,
+		"the shortest session timeout that is granted; 0: 2 ticks")
 	flags.DurationVar(&c.MaxSessionTimeout, "max-session-timeout", 0, "the longest; 0: 20 ticks")
-	flags.IntVar(&c.MaxFrame, "max-frame", 0, "bytes of the longest request (jute.maxbuffer); 0: 1 MiB less one")
-	flags.IntVar(&c.MaxClientConns, "max-client-conns", maxClientConns, "connections of one address (maxClientCnxns); 0: any number")
+	flags.IntVar(&c.MaxFrame, "max-frame", 0,
+		"bytes of the longest request (jute.maxbuffer); 0: 1 MiB less one")
+	flags.IntVar(&c.MaxClientConns, "max-client-conns", maxClientConns,
+		"connections that one address may have (maxClientCnxns); 0: any number")
 	flags.BoolVar(&c.ExtendedTypes, "ttl", true, "allow TTL nodes (extendedTypesEnabled)")
-	flags.DurationVar(&c.ReapInterval, "reap", time.Minute, "how often empty containers and outlived TTL nodes are looked for")
+	flags.DurationVar(&c.ReapInterval, "reap", time.Minute,
+		"the time between two searches for empty containers and expired TTL nodes")
 	flags.BoolVar(&c.EnforceQuota, "enforce-quota", false, "refuse writes beyond a hard quota")
-	flags.StringVar(&c.SuperDigest, "super-digest", "", "id of the super user, \"super:\" and the base64 of a SHA-1 (DigestAuthenticationProvider.superDigest)")
-	flags.BoolVar(&c.RequireAuth, "require-auth", false, "refuse clients that have not authenticated themselves by digest")
+	flags.StringVar(&c.SuperDigest, "super-digest", "",
+		"id of the super user: \"super:\" and the base64 of a SHA-1 "+
+			"(DigestAuthenticationProvider.superDigest)")
+	flags.BoolVar(&c.RequireAuth, "require-auth", false,
+		"refuse clients that have not authenticated themselves by digest")
 	var noUser error // package flag would repeat the value, which may be a password
-	flags.Func("sasl", "`user:password` who may log in by SASL DIGEST-MD5; may be given several times", func(user string) error {
+	addUser := func(user string) error {
 		name, password, found := strings.Cut(user, ":")
 		if !found || name == "" {
 			noUser = errors.New("invalid value for flag -sasl: write it as user:password")
@@ -89,14 +97,20 @@ func parse(args []string, output io.Writer) (settings, error) {
 		}
 		c.SASLUsers[name] = password
 		return nil
-	})
+	}
+	flags.Func("sasl", "`user:password` who may log in by SASL DIGEST-MD5; may be repeated", addUser)
 	flags.BoolVar(&c.RequireSASL, "require-sasl", false, "refuse clients that have not logged in by SASL")
-	flags.BoolVar(&c.ReadOnlyMode, "read-only", false, "with -members: a member without a quorum serves reads (readonlymode.enabled)")
-	flags.BoolVar(&c.LocalSessions, "local-sessions", false, "with -read-only: it opens sessions for that (localSessionsEnabled)")
-	flags.IntVar(&c.SyncLimit, "sync-limit", 5, "with -members: ticks without a word after which a member and its leader part (syncLimit)")
-	flags.DurationVar(&c.ElectionTime, "election-time", 400*time.Millisecond, "with -members: how long an election takes")
-	flags.DurationVar(&c.Lag, "lag", 0, "with -members: how late a follower applies what is committed")
-	flags.DurationVar(&c.PeerDelay, "peer-delay", 0, "with -members: how long a message from member to member takes")
+	flags.BoolVar(&c.ReadOnlyMode, "read-only", false,
+		"with -members: a member without a quorum serves reads (readonlymode.enabled)")
+	flags.BoolVar(&c.LocalSessions, "local-sessions", false,
+		"with -read-only: such a member opens sessions, too (localSessionsEnabled)")
+	flags.IntVar(&c.SyncLimit, "sync-limit", 5,
+		"with -members: ticks of silence until a member and its leader give each other up (syncLimit)")
+	flags.DurationVar(&c.ElectionTime, "election-time", 400*time.Millisecond,
+		"with -members: how long an election takes")
+	flags.DurationVar(&c.Lag, "lag", 0, "with -members: how long after a commit a follower applies it")
+	flags.DurationVar(&c.PeerDelay, "peer-delay", 0,
+		"with -members: how long a message from member to member takes")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return s, err
@@ -107,8 +121,8 @@ func parse(args []string, output io.Writer) (settings, error) {
 		fmt.Fprintln(output, noUser)
 		return s, fmt.Errorf("%w: %w", errFlags, noUser)
 	}
-	if n := flags.NArg(); n > 0 { // not repeated: it may be the rest of a password
-		return s, fmt.Errorf("zktestd: the last %d of the arguments are no flags, and there is nothing else: see -help", n)
+	if n := flags.NArg(); n > 0 { // the arguments are not repeated: they may be the rest of a password
+		return s, fmt.Errorf("zktestd takes flags only, and the last %d arguments are none: see -help", n)
 	}
 	return s, nil
 }

@@ -20,21 +20,35 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestFlagsBecomeTheConfig(t *testing.T) {
-	s, err := parse([]string{"-members", "3", "-trace", "-addr", "127.0.0.1:0", "-profile", "3.9", "-tick", "500ms", "-min-session-timeout", "1s",
-		"-max-session-timeout", "10m", "-max-frame", "4096", "-max-client-conns", "7", "-ttl=false", "-reap", "5s", "-enforce-quota", "-super-digest", "super:x=",
-		"-require-auth", "-sasl", "alice:a:b", "-sasl", "bob:", "-require-sasl", "-read-only", "-local-sessions", "-sync-limit", "2", "-election-time", "1s", "-lag", "2s",
-		"-peer-delay", "3s"}, io.Discard)
+	s, err := parse([]string{
+		"-members", "3", "-trace", "-addr", "127.0.0.1:0", "-profile", "3.9", "-tick", "500ms",
+		"-min-session-timeout", "1s", "-max-session-timeout", "10m",
+		"-max-frame", "4096", "-max-client-conns", "7",
+		"-ttl=false", "-reap", "5s", "-enforce-quota",
+		"-super-digest", "super:x=", "-require-auth",
+		"-sasl", "alice:a:b", "-sasl", "bob:", "-require-sasl",
+		"-read-only", "-local-sessions",
+		"-sync-limit", "2", "-election-time", "1s", "-lag", "2s", "-peer-delay", "3s",
+	}, io.Discard)
 	require.NoError(t, err)
 	require.NotNil(t, s.cfg.Logger)
 	s.cfg.Logger = nil
-	assert.Equal(t, settings{members: 3, trace: true, cfg: zktest.Config{Listen: "127.0.0.1:0", Profile: zktest.V39, TickTime: 500 * time.Millisecond,
-		MinSessionTimeout: time.Second, MaxSessionTimeout: 10 * time.Minute, MaxFrame: 4096, MaxClientConns: 7, ReapInterval: 5 * time.Second, EnforceQuota: true,
-		SuperDigest: "super:x=", RequireAuth: true, SASLUsers: map[string]string{"alice": "a:b", "bob": ""}, RequireSASL: true, ReadOnlyMode: true, LocalSessions: true, SyncLimit: 2,
-		ElectionTime: time.Second, Lag: 2 * time.Second, PeerDelay: 3 * time.Second}}, s)
+	assert.Equal(t, settings{members: 3, trace: true, cfg: zktest.Config{
+		Listen: "127.0.0.1:0", Profile: zktest.V39, TickTime: 500 * time.Millisecond,
+		MinSessionTimeout: time.Second, MaxSessionTimeout: 10 * time.Minute,
+		MaxFrame: 4096, MaxClientConns: 7,
+		ReapInterval: 5 * time.Second, EnforceQuota: true,
+		SuperDigest: "super:x=", RequireAuth: true,
+		SASLUsers: map[string]string{"alice": "a:b", "bob": ""}, RequireSASL: true,
+		ReadOnlyMode: true, LocalSessions: true,
+		SyncLimit: 2, ElectionTime: time.Second, Lag: 2 * time.Second, PeerDelay: 3 * time.Second,
+	}}, s)
 }
 
 func TestFlagsThatAreWrong(t *testing.T) {
-	for _, args := range []string{"-profile 4.0", "-sasl nopassword", "-sasl secret", "-sasl :secret", "-nosuch", "-tick soon"} {
+	for _, args := range []string{
+		"-profile 4.0", "-sasl nopassword", "-sasl secret", "-sasl :secret", "-nosuch", "-tick soon",
+	} {
 		var said bytes.Buffer
 		_, err := parse(strings.Fields(args), &said)
 		assert.ErrorIs(t, err, errFlags, args)
@@ -49,7 +63,8 @@ func TestFlagsThatAreWrong(t *testing.T) {
 	assert.ErrorContains(t, err, "-help")
 	_, err = parse([]string{"-help"}, io.Discard)
 	assert.ErrorIs(t, err, flag.ErrHelp)
-	assert.ErrorContains(t, run([]string{"-min-session-timeout", "1h"}, io.Discard, io.Discard, nil), "MinSessionTimeout")
+	err = run([]string{"-min-session-timeout", "1h"}, io.Discard, io.Discard, nil)
+	assert.ErrorContains(t, err, "MinSessionTimeout")
 	assert.Error(t, run([]string{"-members", "0"}, io.Discard, io.Discard, nil))
 }
 
@@ -59,7 +74,10 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 func TestServesUntilItIsEnded(t *testing.T) {
-	for name, flags := range map[string][]string{"one": {"-max-session-timeout", "3s", "-min-session-timeout", "1s"}, "three": {"-members", "3", "-trace"}} {
+	for name, flags := range map[string][]string{
+		"one":   {"-max-session-timeout", "3s", "-min-session-timeout", "1s"},
+		"three": {"-members", "3", "-trace"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			end, out := make(chan os.Signal), make(chan error, 1)
 			said, says := io.Pipe()

@@ -1,0 +1,168 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// maxLines bounds the log lines that wait for the user's handler. Further ones are dropped and counted.
+const maxLines = 1024
+
+// lines are the log lines on their way to the user's handler. It may block or end its goroutine, so it has
+// one of its own.
+type lines struct {
+	queue            serial
+	waiting, dropped atomic.Int64
+}
+
+// logger returns a logger that writes to handler and waits for nothing. Only the handler can tell whether a
+// line is wanted, and it is asked later.
+func (l *lines) logger(handler slog.Handler) *slog.Logger {
+	if handler == slog.DiscardHandler {
+		return slog.New(handler)
+	}
+	return slog.New(lineHandler{l, func() slog.Handler { return handler }})
+}
+
+// flush returns when the lines before it are written, or shortly after the end of ctx.
+func (l *lines) flush(ctx context.Context) {
+	written := make(chan error, 1)
+	l.queue.put(func() { written <- nil })
+	_ = within(ctx, written)
+}
+
+type lineHandler struct {
+	*lines
+	to func() slog.Handler // runs where the handler does
+}
+
+// Enabled implements [slog.Handler].
+func (h lineHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements [slog.Handler].
+func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
+	if h.waiting.Add(1) > maxLines {
+		h.waiting.Add(-1)
+		h.dropped.Add(1)
+		return nil
+	}
+	r = r.Clone()
+	missing := h.dropped.Swap(0)
+	h.queue.put(func() {
+		defer h.waiting.Add(-1)
+		to := h.to()
+		if missing > 0 {
+			slog.New(to).Warn("lines of the log are missing here: the log handler takes too long", "lines", missing)
+		}
+		if to.Enabled(ctx, r.Level) {
+			_ = to.Handle(ctx, r)
+		}
+	})
+	return nil
+}
+
+// WithAttrs implements [slog.Handler].
+func (h lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	to := h.to
+	h.to = func() slog.Handler { return to().WithAttrs(attrs) }
+	return h
+}
+
+// WithGroup implements [slog.Handler].
+func (h lineHandler) WithGroup(name string) slog.Handler {
+	to := h.to
+	h.to = func() slog.Handler { return to().WithGroup(name) }
+	return h
+}
+
+// plainHandler gives a user's handler only printable text, in messages and in the values of attributes,
+// because others choose the names of nodes and what servers say. Errors stay errors.
+type plainHandler struct{ to slog.Handler }
+
+// Enabled implements [slog.Handler].
+func (h plainHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.to.Enabled(ctx, level)
+}
+
+// Handle implements [slog.Handler].
+func (h plainHandler) Handle(ctx context.Context, r slog.Record) error {
+	made := slog.NewRecord(r.Time, r.Level, plain.Text(r.Message), r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		made.AddAttrs(plainAttr(a))
+		return true
+	})
+	return h.to.Handle(ctx, made)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h plainHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	made := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		made[i] = plainAttr(a)
+	}
+	return plainHandler{h.to.WithAttrs(made)}
+}
+
+// WithGroup implements [slog.Handler].
+func (h plainHandler) WithGroup(name string) slog.Handler { return plainHandler{h.to.WithGroup(name)} }
+
+func plainAttr(a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(plain.Text(v))
+	case []string:
+		made := make([]string, len(v))
+		for i := range v {
+			made[i] = plain.Text(v[i])
+		}
+		a.Value = slog.AnyValue(made)
+	case error:
+		a.Value = slog.AnyValue(plain.Error(v))
+	}
+	return a
+}
+
+// secret is a string that is never printed, whatever the verb.
+type secret string
+
+// Format hides it.
+func (secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[redacted]") }
+
+// LogValue hides it from structured logs.
+func (secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// MarshalText hides it from encoders.
+func (secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
+
+// Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
+func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
+
+// Format prints the user only.
+func (m digestMD5) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{DIGEST-MD5 %s [redacted]}", m.user) }
+
+func (o *options) presented() []wire.Credential {
+	var out []wire.Credential
+	for _, c := range o.credentials {
+		out = append(out, *c)
+	}
+	return out
+}
+
+// Format prints that it is a client and nothing of it, whatever the verb: fmt would read what other
+// goroutines write.
+func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper client}") }
+
+// Format prints the session's epoch, whatever the verb.
+func (s Session) Format(f fmt.State, _ rune) {
+	if s.e == nil {
+		_, _ = io.WriteString(f, "{no ZooKeeper session}")
+		return
+	}
+	fmt.Fprintf(f, "{ZooKeeper session of epoch %d}", s.e.n)
+}

@@ -1,0 +1,154 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/retry"
+)
+
+// view is how a *Client sees the tree: below which node, and in which epoch.
+type view struct {
+	chroot    string       // of the connect string: "" or "/app"; others make and delete it
+	namespace string       // "" or "/ns"
+	prefix    string       // chroot and namespace: what comes before every path
+	fault     error        // the namespace is not valid: every operation fails with it
+	epoch     *epoch       // nil unless pinned
+	retry     retry.Policy // nil: the client's
+	own       bool         // callbacks are those of recipes, see ForRecipes
+}
+
+// newView returns the first view of a client. chroot and namespace may be empty.
+func newView(chroot, namespace string) (view, error) {
+	v := view{}
+	if chroot = strings.TrimSuffix(chroot, "/"); chroot != "" {
+		if err := zkpath.Validate(chroot, false); err != nil {
+			return v, pathError(err)
+		}
+		v.chroot = chroot
+	}
+	v = v.within(namespace)
+	return v, v.fault
+}
+
+// within returns the view with another namespace.
+func (v view) within(namespace string) view {
+	v.namespace, v.prefix, v.fault = "", v.chroot, nil
+	if namespace == "" {
+		return v
+	}
+	if strings.HasPrefix(namespace, "/") {
+		v.fault = fmt.Errorf("%w: the namespace %q: write it without the leading slash", ErrInvalidPath,
+			shortened(namespace))
+		return v
+	}
+	if err := zkpath.Validate("/"+namespace, false); err != nil {
+		v.fault = fmt.Errorf("namespace: %w", pathError(err))
+		return v
+	}
+	v.namespace = "/" + namespace
+	v.prefix += v.namespace
+	return v
+}
+
+// UsingNamespace returns a view of the client in which every path stands below the node named ns: paths
+// given are below it, paths returned and those of events are relative to it. ns may have several levels
+// ("team/app"); "" is the view without a namespace (the chroot of the connect string stays). It replaces
+// the receiver's namespace and does not nest. The view shares everything with the client and needs no
+// closing. An invalid ns makes every operation of the view fail with ErrInvalidPath.
+//
+// The namespace's root node is made, as a container, when an operation first fails because it is missing.
+// Corresponds to Curator's usingNamespace.
+func (c *Client) UsingNamespace(ns string) *Client {
+	if c.none() {
+		return &Client{}
+	}
+	return &Client{core: c.core, view: c.view.within(ns)}
+}
+
+// Namespace returns the namespace of this view, without a leading "/"; "" if there is none.
+func (c *Client) Namespace() string {
+	if c.none() {
+		return ""
+	}
+	return strings.TrimPrefix(c.view.namespace, "/")
+}
+
+// fullPath validates a caller's path and returns the one that the server knows.
+func (c *Client) fullPath(path string) (string, error) { return c.fullPathOf(path, false) }
+
+// fullPathOf is fullPath; with sequential the path may end with "/".
+func (c *Client) fullPathOf(path string, sequential bool) (string, error) {
+	if c.none() {
+		return "", ErrNoClient
+	}
+	v := &c.view
+	if v.fault != nil {
+		return "", v.fault
+	}
+	if err := zkpath.Validate(path, sequential); err != nil {
+		return "", pathError(err)
+	}
+	if path == "/" && !sequential && v.prefix != "" {
+		return v.prefix, nil
+	}
+	return v.prefix + path, nil
+}
+
+// userPath is the reverse of fullPath. A path that is not below the view's root is returned as it is.
+func (c *Client) userPath(full string) string {
+	if rest, ok := strings.CutPrefix(full, c.view.prefix); ok {
+		switch {
+		case rest == "":
+			return "/"
+		case rest[0] == '/':
+			return rest
+		}
+	}
+	return full
+}
+
+// root makes the namespace's root node, which may have been removed since the last time. made is false if
+// it exists or there is no namespace.
+func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
+	if c.view.namespace == "" {
+		return false, nil
+	}
+	return c.mkdirs(ctx, e, c.view.prefix, parents{mode: Container})
+}
+
+// ErrNoChroot says that the chroot, the path after the servers in the connect string, does not exist. It
+// matches ErrNoNode, too. A client never makes its chroot, because a misspelt one would split what two
+// programs mean to share. Make it once, by a client without a chroot, by hand, or with the deployment.
+var ErrNoChroot = named("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
+
+func (c *Client) noChroot() error {
+	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, c.view.chroot)
+}
+
+// absent names the chroot in an error that says that a node does not exist. missing is the full path of
+// that node, or "" if it is not known. A node further down may be missing for any reason; then the chroot
+// is only mentioned.
+func (c *Client) absent(err error, missing string) error {
+	_, said := err.(*OpError) // one of several steps has said it already
+	switch {
+	case said || c.none() || c.view.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
+		return err
+	case missing == c.view.chroot:
+		return c.noChroot()
+	}
+	return fmt.Errorf("%w (in the chroot %s)", err, c.view.chroot)
+}
+
+func (c *Client) absentAt(err error, path string) error {
+	missing := ""
+	if path == "/" && !c.none() {
+		missing = c.view.prefix
+	}
+	return c.absent(err, missing)
+}

@@ -1,0 +1,128 @@
+package bench_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/integration/bench"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/zkserver"
+)
+
+var (
+	rounds = flag.Int("rounds", 1, "how often each peer does each job, each time in another order")
+	long   = flag.Duration("long", 400*time.Millisecond, "how long a job is measured")
+	warm   = flag.Duration("warm", 200*time.Millisecond, "how long a job runs before it is measured")
+	write  = flag.String("write", "", "the directory of the documents, whose measured.md gets the figures")
+)
+
+// work is a job with the requests and events that a cycle of this library may cost.
+type work struct {
+	name             string
+	job              bench.Job
+	peers            []string
+	requests, events float64
+}
+
+var (
+	all  = []string{curator, ours, library, floor, piped}
+	most = []string{curator, ours, library}
+	both = []string{curator, ours}
+)
+
+const (
+	curator = "Curator"
+	ours    = "curator-go"
+	library = "go-zookeeper"
+	floor   = "floor"
+	piped   = "piped"
+)
+
+// The bounds are those of a run without faults.
+var works = []work{
+	{"free", mutexes(1, 1, 0), all, 3, 0},
+	{"8 sessions", mutexes(8, 8, 0), all, 6, 2},
+	{"32 sessions", mutexes(32, 32, 0), all, 6, 2},
+	{"8 sessions, each holds 2 ms", mutexes(8, 8, 2*time.Millisecond), all, 6, 2},
+	{"32 sessions, each holds 2 ms", mutexes(32, 32, 2*time.Millisecond), all, 6, 2},
+	{"8 goroutines, one session", mutexes(1, 8, 0), most, 6, 2},
+	{"32 goroutines, one session", mutexes(1, 32, 0), most, 6, 2},
+	{"8 goroutines, one lock object", shared(8), both, 6, 2},
+	{"32 goroutines, one lock object", shared(32), both, 6, 2},
+	{"semaphore, 16 sessions, 4 leases",
+		bench.Job{Work: "semaphore", Sessions: 16, Contenders: 16, Leases: 4}, both, 13, 3},
+	{"semaphore mutex, 8 sessions",
+		bench.Job{Work: "semaphore-mutex", Sessions: 8, Contenders: 8, Leases: 1}, both, 13, 3},
+}
+
+func mutexes(sessions, contenders int, hold time.Duration) bench.Job {
+	return bench.Job{Work: "mutex", Sessions: sessions, Contenders: contenders, Leases: 1, Hold: hold}
+}
+
+func shared(contenders int) bench.Job {
+	return bench.Job{Work: "shared", Sessions: 1, Contenders: contenders, Leases: 1}
+}
+
+func TestPeers(t *testing.T) {
+	program := build(t)
+	results := table{}
+	for _, disk := range []bool{false, true} {
+		if disk && *rounds == 1 {
+			break // the waits for the disk tell nothing about the requests
+		}
+		sync := map[bool]string{false: "no", true: "yes"}[disk]
+		node := zkserver.Start(t, zkserver.Options{
+			TickTime: 2 * time.Second, MaxSessionTimeout: kit.Patience,
+			JVMFlags: []string{
+				"-XX:TieredStopAtLevel=4", "-Xmx1g",
+				"-Dzookeeper.preAllocSize=65536", "-Dzookeeper.forceSync=" + sync,
+			},
+		})
+		server := func() (received, sent int) {
+			return kit.Metric(t, node, "zk_packets_received"), kit.Metric(t, node, "zk_packets_sent")
+		}
+		peers := map[string]peer{curator: startJava(t, node.Addr())}
+		for _, name := range []string{ours, library, floor, piped} {
+			peers[name] = startGo(t, program, name, node.Addr())
+		}
+		for i, w := range works {
+			if disk && w.job.Hold > 0 {
+				continue
+			}
+			for round := range *rounds {
+				for _, which := range rand.Perm(len(w.peers)) {
+					name := w.peers[which]
+					job := w.job
+					job.Path = fmt.Sprintf("/bench/%d/%s-%d", i, name, round)
+					ctx, cancel := context.WithTimeout(t.Context(), kit.Patience+*long)
+					m, err := measure(ctx, peers[name], job, server, *warm, *long)
+					cancel()
+					require.NoError(t, err, "%s: %s", w.name, name)
+					results.add(w.name, name, disk, m)
+				}
+			}
+			results.report(t, w, disk)
+		}
+		node.Stop()
+	}
+	for _, w := range works {
+		m := results.median(w.name, ours, false)
+		// A tenth more is for pings, and each contender may be in the midst of a cycle at a mark.
+		more := 1.1 + float64(w.job.Contenders)/float64(m.Cycles)
+		assert.LessOrEqual(t, m.requests, w.requests*more, "requests a cycle: %s", w.name)
+		assert.LessOrEqual(t, m.events, w.events*more+0.05, "events a cycle: %s", w.name)
+		for _, name := range w.peers {
+			assert.Zero(t, results.overlaps(w.name, name), "%s: %s", w.name, name)
+		}
+	}
+	if *write != "" {
+		require.NoError(t, results.write(*write))
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/bench"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/semaphore"
+)
+
+const sessionTimeout = 30 * time.Second
+
+// ours is this library.
+type ours struct{ sessions []*framework.Client }
+
+func (o *ours) turns(ctx context.Context, job bench.Job) (turns []turn, err error) {
+	for range job.Sessions {
+		session, err := framework.New(*server, framework.WithSessionTimeout(sessionTimeout))
+		if err != nil {
+			return nil, err
+		}
+		o.sessions = append(o.sessions, session)
+	}
+	shared := mutex.New(o.sessions[0], job.Path)
+	for i := range job.Contenders {
+		session := o.sessions[i%job.Sessions]
+		switch job.Work {
+		case "mutex":
+			turns = append(turns, locked(mutex.New(session, job.Path).Acquire))
+		case "shared":
+			turns = append(turns, locked(shared.Acquire))
+		case "semaphore-mutex":
+			turns = append(turns, locked(semaphore.NewMutex(session, job.Path).Acquire))
+		case "semaphore":
+			s := semaphore.New(session, job.Path, job.Leases)
+			turns = append(turns, locked(func(ctx context.Context) (*semaphore.Lease, error) {
+				return s.Acquire(ctx, 1)
+			}))
+		default:
+			return nil, fmt.Errorf("there is no work %q", job.Work)
+		}
+	}
+	return turns, nil
+}
+
+func locked[L interface{ Release(context.Context) error }](acquire func(context.Context) (L, error)) turn {
+	return func(ctx context.Context, held func()) error {
+		lock, err := acquire(ctx)
+		if err != nil {
+			return err
+		}
+		held()
+		return lock.Release(context.WithoutCancel(ctx))
+	}
+}
+
+func (o *ours) close() (err error) {
+	for _, session := range o.sessions {
+		err = errors.Join(err, session.Close())
+	}
+	return err
+}
