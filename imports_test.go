@@ -42,7 +42,7 @@ var rules = []rule{
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/plain", "internal/zkpath"}},
 	{part: "zktest/chaos", may: []string{"internal/chance", "zktest"}},
-	{part: "simulation", may: nil},                                              // nothing but tests, and the program that makes their deliberate bugs
+	{part: "zktest/simulation", may: nil},                                       // nothing but tests, and the program that makes their deliberate bugs
 	{part: "internal/mutant", may: nil},                                         // for those
 	{part: "internal/hostile", may: nil},                                        // nothing but tests
 	{part: "recipes/internal/recipetest", may: []string{"framework", "zktest"}}, // for tests

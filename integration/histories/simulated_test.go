@@ -56,7 +56,7 @@ func stepOf(o simulated) any {
 func simulate(t *testing.T, from uint64, count int, works ...string) map[string]*history {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command("go", "test", "./simulation", "-count=1", "-timeout=1h", "-run=^TestSim$", "-args",
+	cmd := exec.Command("go", "test", "./zktest/simulation", "-count=1", "-timeout=1h", "-run=^TestSim$", "-args",
 		"-works="+strings.Join(works, ","), "-histories="+dir,
 		fmt.Sprintf("-chaos.from=%d", from), fmt.Sprintf("-chaos.count=%d", count))
 	cmd.Dir = filepath.Join("..", "..")

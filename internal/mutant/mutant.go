@@ -1,5 +1,5 @@
 // Package mutant says which deliberate bug is switched on. The shipped code does not know it: the replacements of
-// simulation/bugs, which only go build's -overlay puts in its place, do.
+// zktest/simulation/bugs, which only go build's -overlay puts in its place, do.
 package mutant
 
 import (

@@ -6,6 +6,6 @@ import "testing"
 
 func setMutant(t *testing.T, name string) {
 	if name != "" {
-		t.Fatal("-mutant needs the overlay of simulation/bugs and the build tag mutants: scripts/sim mutants")
+		t.Fatal("-mutant needs the overlay of zktest/simulation/bugs and the build tag mutants: scripts/sim mutants")
 	}
 }

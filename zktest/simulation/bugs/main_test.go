@@ -15,9 +15,9 @@ import (
 // Every replacement still has its place in today's code, and what comes of it can be compiled: go vet's first step.
 func TestEveryBugHasItsPlace(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, overlay("../..", dir))
+	require.NoError(t, overlay("../../..", dir))
 	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "./cache/...", "./framework/...", "./recipes/...")
-	build.Dir = "../.."
+	build.Dir = "../../.."
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
@@ -33,7 +33,7 @@ func TestEveryBugIsLookedFor(t *testing.T) {
 	}
 	table, err := os.ReadFile("../mutants_test.go")
 	require.NoError(t, err)
-	clock, err := os.ReadFile("../../internal/mutant/mutant.go") // asks for the name of one itself
+	clock, err := os.ReadFile("../../../internal/mutant/mutant.go") // asks for the name of one itself
 	require.NoError(t, err)
 	assert.Equal(t, names(string(table), `\{bug: "([^"]+)"`), names(text+string(clock), `(?:mutant\.|!)On\("([^"]+)"`))
 }
