@@ -89,18 +89,17 @@ func (n *Number[T]) next(ctx context.Context) bool {
 // round waits for its turn and then writes what is waiting.
 func (n *Number[T]) round(ctx context.Context) {
 	err := n.turns.wait(ctx)
-	over := n.reg.client.Err()
-	if ctx.Err() != nil && over == nil {
+	if ctx.Err() != nil && n.reg.client.Err() == nil {
 		return // all have left; others may have come
 	}
 	n.take()
 	var again bool
 	began := time.Now()
-	switch {
-	case over != nil:
-		err = over
-	case err == nil:
+	if err == nil {
 		again, err = n.add(ctx)
+	}
+	if over := n.reg.client.Err(); err != nil && over != nil && ctx.Err() != nil {
+		err, again = closed(over, err), false
 	}
 	switch {
 	case again:
@@ -113,6 +112,14 @@ func (n *Number[T]) round(ctx context.Context) {
 	n.finish(err)
 	// Those who have heard may have more to add: let them come before the next round begins.
 	runtime.Gosched()
+}
+
+// closed is the error of adders whose client is over. The context that has ended is not theirs.
+func closed(over, err error) error {
+	if errors.Is(err, framework.ErrOutcomeUnknown) {
+		return fmt.Errorf("%w: %w", over, framework.ErrOutcomeUnknown)
+	}
+	return over
 }
 
 // add writes the sum of the batch. again says that it was not executed, because somebody else was faster. A

@@ -1,6 +1,6 @@
 // Package counter keeps numbers and other values in nodes: numbers that many processes add to ([Long],
-// [Integer]), values that are set, compared and set, and watched ([Value], [Count]), and numbers handed out in
-// blocks ([IDs]).
+// [Integer]), values that are set, compared and set, and watched ([Value], [Count]), and numbers handed out
+// in blocks ([IDs]).
 //
 // # Exactly once
 //
@@ -8,9 +8,9 @@
 // replies are lost, and they know which. A write whose reply was lost is not repeated blindly, which could
 // count twice, and not looked for in the data either, which may be the same as somebody else's or overwritten
 // since. Instead every write is a transaction that first changes a mark, an ephemeral node of this client
-// below the value's, and then the value: a repeat of it is refused because of the mark if it was executed, and
-// not otherwise. That costs no request: the first write makes the mark, the following ones change it, and it
-// is deleted when nothing was written for ten seconds (one request).
+// below the value's, and then the value: a repeat of it is refused because of the mark if it was executed,
+// and not otherwise. That costs no request: the first write makes the mark, the following ones change it, and
+// it is deleted when nothing was written for ten seconds (one request).
 //
 // The outcome stays unknown, and the error matches framework.ErrOutcomeUnknown, when a reply was lost and
 //
@@ -35,8 +35,8 @@
 //
 // # Watching
 //
-// [Value.Watch] yields the latest value, [Value.Follow] everything that was read, in order, and the connection's
-// state with it. For a local copy that is asked without a request take cache.NewNode.
+// [Value.Watch] yields the latest value, [Value.Follow] everything that was read, in order, and the
+// connection's state with it. For a local copy that is asked without a request take cache.NewNode.
 //
 // # Curator for Java
 //

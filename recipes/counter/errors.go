@@ -9,15 +9,17 @@ import (
 
 // Errors of this package. Use errors.Is.
 var (
-	// ErrBadValue says that the node contains something else: too few bytes for a number, or what the codec does
-	// not read.
-	ErrBadValue = errors.New("the node does not contain a value of this kind: Set it, or look who else writes there")
-	// ErrOverflow says that the sum would not fit into the number. Nothing was added. (Curator's wraps around.)
+	// ErrBadValue says that the node contains something else: too few bytes for a number, or what the codec
+	// does not read.
+	ErrBadValue = errors.New("the node does not contain a value of this kind: " +
+		"Set it, or look who else writes there")
+	// ErrOverflow says that the sum would not fit into the number. Nothing was added. (Curator's wraps
+	// around.)
 	ErrOverflow = errors.New("the sum does not fit into the number: nothing was added")
 )
 
 // undecided is the error of a write which nobody can tell any more whether it was executed.
-var undecided = errorOf("a reply was lost, and what told whether the write was executed is gone with its session",
+var undecided = errorOf("a reply was lost, and what told whether the write was executed is gone",
 	framework.ErrOutcomeUnknown)
 
 // explained is an error with a text of its own that matches others.

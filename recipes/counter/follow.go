@@ -15,18 +15,18 @@ type View[T any] struct {
 	Missing bool
 	// Bad is ErrBadValue while the node contains something else, and nil otherwise.
 	Bad error
-	// Current says that this was read on the connection that there is. Else it is what was read before, and may
-	// be out of date.
+	// Current says that this was read on the connection that there is. Else it is what was read before, and
+	// may be out of date.
 	Current bool
 	// State is the client's connection state when this was known.
 	State framework.StateChange
 }
 
-// Follow yields what is known of the value, in order and without loss: first, after each change that was read,
-// and after each change of the connection's state, until the loop is left or ctx ends. Reading does not wait
-// for the loop: what the loop has not taken yet is kept. (What nobody has read cannot be yielded: of several
-// changes while one event is on its way ZooKeeper tells only the last. The Version says how many there were.)
-// Unlike [Value.Watch] it also tells when there is no node, and when the connection is away.
+// Follow yields what is known of the value, in order and without loss: first, after each change that was
+// read, and after each change of the connection's state, until the loop is left or ctx ends. Reading does not
+// wait for the loop: what the loop has not taken yet is kept. (What nobody has read cannot be yielded: of
+// several changes while one event is on its way ZooKeeper tells only the last. The Version says how many
+// there were.) Unlike [Value.Watch] it also tells when there is no node, and when the connection is away.
 //
 // An error is the last thing that is yielded, as with Watch. Corresponds to Curator's SharedValueListener.
 func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
@@ -77,25 +77,22 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
 
 // follow puts what it learns into the queue, until it cannot go on.
 func (v *Value[T]) follow(ctx context.Context, views *flow.Queue[View[T]]) error {
-	last := View[T]{State: v.reg.client.State()}
+	var last View[T]
 	known := false // there was a first read
 	err := v.watch(ctx, func(state framework.StateChange) {
-		if state == last.State {
-			return // the one that it began with
-		}
-		last.State, last.Current = state, false // until it was read again
-		if known {
+		if last.State, last.Current = state, false; known {
 			views.Put(last)
 		}
-	}, func(c content, there bool) bool {
-		next := View[T]{Missing: !there, Current: true, State: last.State}
-		if there {
-			if next.Seen, next.Bad = v.seen(c, nil); next.Bad != nil {
-				next.Version, next.Mzxid, next.Changed = c.stat.Version, c.stat.Mzxid, c.stat.Modified()
+	}, func(r reading) bool {
+		next := View[T]{Missing: !r.there, Current: r.current, State: r.state}
+		if r.there {
+			if next.Seen, next.Bad = v.seen(r.content, nil); next.Bad != nil {
+				next.Seen = seenAs(next.N, r.stat)
 			}
 			next.Bad = v.wrap("follow", next.Bad)
 		}
-		if !known || !last.Current || next.Missing != last.Missing || next.Mzxid != last.Mzxid {
+		same := next.Current == last.Current && next.Missing == last.Missing && next.Mzxid == last.Mzxid
+		if !known || !same {
 			views.Put(next)
 		}
 		last, known = next, true

@@ -8,8 +8,8 @@ import (
 )
 
 // IDs hands out numbers that nobody else gets, from blocks that it takes of a [Long]: one write for a whole
-// block. Numbers of one IDs grow; those of several are interleaved by blocks. What is left of a block when the
-// process ends is never handed out. Make one and share it. Safe for concurrent use.
+// block. Numbers of one IDs grow; those of several are interleaved by blocks. What is left of a block when
+// the process ends is never handed out. Make one and share it. Safe for concurrent use.
 //
 // Corresponds to Curator's CachedAtomicLong, and hands out the same numbers: those from what the Long was up
 // to its new value, without that.

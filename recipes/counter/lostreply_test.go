@@ -38,8 +38,9 @@ func TestLostReply(t *testing.T) {
 								add(t, n, 1)
 								want++
 							}
-							s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: action, Times: losses})
-							away := s.Inject(zktest.Fault{Session: session(t, c), Op: "connect", Action: zktest.Hold})
+							id := session(t, c)
+							s.Inject(zktest.Fault{Session: id, Op: "multi", Action: action, Times: losses})
+							away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
 							call := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) })
 							<-away.Struck()
 							for _, delta := range others {
@@ -215,7 +216,8 @@ func TestLostReplyWhileTheNumberIsMade(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
 				c := newClient(t, s)
-				s.Inject(zktest.Fault{Session: session(t, c), Op: op, PathPrefix: "/counters", Action: action})
+				id := session(t, c)
+				s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: "/counters", Action: action})
 				require.EqualValues(t, 5, add(t, counter.NewLong(c, path), 5))
 				tidy(t, s, c)
 			})
@@ -223,9 +225,9 @@ func TestLostReplyWhileTheNumberIsMade(t *testing.T) {
 	}
 }
 
-// Many processes with many adders, while connections are cut before and after executions and some callers give
-// up: the sum is that of what was acknowledged, plus some of what is unknown; and with patient callers and
-// living sessions nothing is unknown.
+// Many processes with many adders, while connections are cut before and after executions and some callers
+// give up: the sum is that of what was acknowledged, plus some of what is unknown; and with patient callers
+// and living sessions nothing is unknown.
 func TestAddersUnderCuts(t *testing.T) {
 	for _, hurried := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -238,7 +240,8 @@ func TestAddersUnderCuts(t *testing.T) {
 			var clients []*framework.Client
 			var wg sync.WaitGroup
 			for p := range processes {
-				c := newClient(t, s, framework.WithRetry(retry.ExponentialBackoff{Base: time.Millisecond, Retries: 50}))
+				policy := retry.ExponentialBackoff{Base: time.Millisecond, Retries: 50}
+				c := newClient(t, s, framework.WithRetry(policy))
 				clients = append(clients, c)
 				n := counter.NewLong(c, path)
 				for a := range adders {
@@ -246,7 +249,8 @@ func TestAddersUnderCuts(t *testing.T) {
 						for i := range each {
 							ctx, cancel := background, func() {}
 							if hurried && (p+a+i)%3 == 0 {
-								ctx, cancel = context.WithTimeout(background, time.Duration(i)*100*time.Microsecond)
+								limit := time.Duration(i) * 100 * time.Microsecond
+								ctx, cancel = context.WithTimeout(background, limit)
 							}
 							sum, err := n.Add(ctx, 1)
 							cancel()

@@ -24,8 +24,8 @@ type mark struct {
 	made    bool  // the next write changes it, the first one makes it
 	version int32 // when made
 	sent    bool  // a write with it: there may be something to delete
-	// none says that the server takes no mark here (no right to create children, for example): then a write is
-	// the change of the node alone, and a lost reply may stay unexplained.
+	// none says that the server takes no mark here (no right to create children, for example): then a write
+	// is the change of the node alone, and a lost reply may stay unexplained.
 	none bool
 	used time.Time // when it was last written
 }
@@ -55,10 +55,11 @@ func (m *mark) ops(path string, version int32, data []byte) []framework.Transact
 	case m.none:
 		return []framework.TransactionOp{set}
 	case m.made:
-		return []framework.TransactionOp{to.SetData().WithVersion(m.version).Uncompressed().ForPath(m.path, []byte{}), set}
+		again := to.SetData().WithVersion(m.version).Uncompressed().ForPath(m.path, []byte{})
+		return []framework.TransactionOp{again, set}
 	}
-	return []framework.TransactionOp{
-		to.Create().WithMode(framework.Ephemeral).Uncompressed().ForPath(m.path, []byte{}), set}
+	first := to.Create().WithMode(framework.Ephemeral).Uncompressed().ForPath(m.path, []byte{})
+	return []framework.TransactionOp{first, set}
 }
 
 // written notes that a write was executed.

@@ -21,7 +21,8 @@ import (
 // the node was changed meanwhile, by this write or by another; or there can be no mark.
 func (r *register) swap(ctx context.Context, from framework.Stat, data []byte) (framework.Stat, error) {
 	if from.Version == -1 { // the version overflows to it after four thousand million changes
-		return framework.Stat{}, fmt.Errorf("%w: version -1 stands for any version; use Set", framework.ErrBadArguments)
+		return framework.Stat{}, fmt.Errorf("%w: version -1 stands for any version; use Set",
+			framework.ErrBadArguments)
 	}
 	s := swap{r: r, from: from, data: data}
 	ended := false
@@ -50,7 +51,8 @@ type swap struct {
 }
 
 // errMark says that somebody else has touched the mark, or deleted it, perhaps with the node.
-var errMark = errorOf("what this client keeps beside the node was changed or deleted", framework.ErrBadVersion)
+var errMark = errorOf("what this client keeps below the node was changed or deleted",
+	framework.ErrBadVersion)
 
 // try writes once, and finds out about the tries before.
 func (s *swap) try(ctx context.Context) error {

@@ -46,8 +46,8 @@ func NewValue[T any](client *framework.Client, path string, codec Codec[T]) *Val
 	return v
 }
 
-// NewCount makes the count at path, as NewValue does. Unlike an [Integer] it does not take a node without data
-// for 0.
+// NewCount makes the count at path, as NewValue does. Unlike an [Integer] it does not take a node without
+// data for 0.
 func NewCount(client *framework.Client, path string) *Count { return NewValue(client, path, counts) }
 
 // Path returns the value's path.
@@ -155,9 +155,9 @@ func (v *Value[T]) swap(ctx context.Context, from content, n T, data []byte) (no
 }
 
 // Update reads the value, calls f with it, and sets it to what f returns, if nobody has changed it meanwhile;
-// otherwise again, after a random pause, until ctx ends. It returns what the value is then. An error of f ends
-// it, and nothing is set. f may be called several times, on the caller's goroutine, and its last result is
-// set once or not at all, as with [Value.CompareAndSet]. ErrNoNode if there is no value:
+// otherwise again, after a random pause, until ctx ends. It returns what the value is then. An error of f
+// ends it, and nothing is set. f may be called several times, on the caller's goroutine, and its last result
+// is set once or not at all, as with [Value.CompareAndSet]. ErrNoNode if there is no value:
 // [Value.CreateIfMissing]. Corresponds to Curator's trySet.
 func (v *Value[T]) Update(ctx context.Context, f func(T) (T, error)) (now Seen[T], err error) {
 	if err = v.ready(ctx); err == nil && f == nil {

@@ -13,7 +13,9 @@ import (
 // Watch yields the value as it is, and again after each change, until the loop is left or ctx ends: always
 // the latest. Of changes in quick succession, or while the loop is busy, only the last may be seen; it is
 // always seen. [Value.Follow] leaves out less, and tells of the connection. It goes on through lost
-// connections and lost sessions, and while there is no node it waits for one. It costs one read per change, and one in about a session timeout to be safe from events that get lost.
+// connections and lost sessions, and while there is no node it waits for one. It runs on the caller's
+// goroutine. It costs one read per change, and one in about a session timeout to be safe from events that get
+// lost.
 //
 // An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for
 // the view of a session that has ended. But a node that contains something else yields ErrBadValue, and Watch
@@ -23,12 +25,12 @@ func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[Seen[T], error] {
 		err := v.ready(ctx)
 		if err == nil {
 			last := int64(-1) // mzxid of what was yielded
-			err = v.watch(ctx, nil, func(c content, there bool) bool {
-				if !there || c.stat.Mzxid == last {
+			err = v.watch(ctx, nil, func(c reading) bool {
+				if !c.there || c.stat.Mzxid == last {
 					return true
 				}
 				last = c.stat.Mzxid
-				seen, bad := v.seen(c, nil)
+				seen, bad := v.seen(c.content, nil)
 				return yield(seen, v.wrap("watch", bad))
 			})
 		}
@@ -38,16 +40,23 @@ func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[Seen[T], error] {
 	}
 }
 
+// reading is what was read, and how far it can be trusted.
+type reading struct {
+	content
+	there, current bool
+	state          framework.StateChange
+}
+
 // watch calls show with what it reads, first and whenever there may be something new, until show returns
 // false, which is no error. states, if not nil, is called with the client's states in between.
 func (v *Value[T]) watch(
-	ctx context.Context, states func(framework.StateChange), show func(c content, there bool) bool,
+	ctx context.Context, states func(framework.StateChange), show func(reading) bool,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := watcher{client: v.reg.client, path: v.reg.path, told: states}
 	if states != nil {
-		w.states = w.client.StateChanges(ctx)
+		w.states, w.now = w.client.StateChanges(ctx), w.client.State()
 	}
 	// The watch of the last read. It is stopped after the next one is armed, which costs no request.
 	var armed *framework.Watch
@@ -59,8 +68,10 @@ func (v *Value[T]) watch(
 		switch {
 		case err == nil:
 			failures = 0
-			w.tellStates()
-			if !show(c, there) {
+			if w.tellStates(ctx); w.outdated() {
+				continue
+			}
+			if !show(reading{c, there, w.current(), w.now}) {
 				return nil
 			}
 			if err := w.await(ctx, watch); err != nil {
@@ -81,13 +92,23 @@ func (v *Value[T]) watch(
 type watcher struct {
 	client *framework.Client
 	path   string
-	states <-chan framework.StateChange
+	states <-chan framework.StateChange // nil if nobody wants to know
 	told   func(framework.StateChange)
+
+	now   framework.StateChange // the last state told, or the one that it began with
+	fresh bool                  // no state was told since the last read began
 }
+
+// current says whether what was read last was read on the connection that there is.
+func (w *watcher) current() bool { return w.now.State.IsConnected() && w.fresh }
+
+// outdated says that it is to be read again, since there is another connection.
+func (w *watcher) outdated() bool { return w.now.State.IsConnected() && !w.fresh }
 
 // read reads the node and arms a watch, of its creation if it is not there.
 func (w *watcher) read(ctx context.Context) (c content, there bool, _ *framework.Watch, _ error) {
 	for {
+		w.fresh = true
 		data, err := result(w, ctx, w.client.GetData().WithWatch().InBackground().ForPath(ctx, w.path))
 		if !errors.Is(err, framework.ErrNoNode) {
 			return content{data.Data, data.Stat}, true, data.Watch, err
@@ -116,7 +137,7 @@ func result[T any](w *watcher, ctx context.Context, p *framework.Pending[T]) (T,
 func (w *watcher) await(ctx context.Context, watch *framework.Watch) error {
 	every := time.NewTimer(queue.PerTimeout(w.client)())
 	defer every.Stop()
-	for {
+	for !w.outdated() {
 		select {
 		case <-watch.C:
 			return nil
@@ -126,30 +147,33 @@ func (w *watcher) await(ctx context.Context, watch *framework.Watch) error {
 			return w.client.Left(ctx, nil)
 		case change, more := <-w.states:
 			w.tell(change, more)
-			if !more || change.State == framework.Reconnected {
+			if !more {
 				return nil
 			}
 		}
 	}
+	return nil
 }
 
 // tell passes a state on. When the client is closed there are no more of them.
 func (w *watcher) tell(change framework.StateChange, more bool) {
-	if !more {
+	switch {
+	case !more:
 		w.states = nil
-		return
+	case change != w.now: // it begins with the one that there is
+		w.now, w.fresh = change, false
+		w.told(change)
 	}
-	w.told(change)
 }
 
-// tellStates tells of the states that are known already, so that a value that a new connection has revealed
+// tellStates tells of the states that there have been, so that a value that a new connection has revealed
 // comes after the news of the connection.
-func (w *watcher) tellStates() {
-	for {
+func (w *watcher) tellStates(ctx context.Context) {
+	for w.states != nil && w.now != w.client.State() {
 		select {
 		case change, more := <-w.states:
 			w.tell(change, more)
-		default:
+		case <-ctx.Done():
 			return
 		}
 	}
