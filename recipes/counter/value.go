@@ -214,6 +214,12 @@ func (v *Value[T]) encode(n T) ([]byte, error) {
 	return data, nil
 }
 
+// Decode reads the data of the node as Get does, for a caller that has read the node together with others.
+func (v *Value[T]) Decode(data []byte) (T, error) {
+	seen, err := v.seen(content{data: data}, nil)
+	return seen.N, err
+}
+
 // seen decodes what was read.
 func (v *Value[T]) seen(c content, err error) (s Seen[T], _ error) {
 	if err != nil {
