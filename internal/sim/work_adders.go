@@ -28,8 +28,8 @@ type addersWork struct {
 }
 
 func newAddersWork(w *world) workload {
-	k := &addersWork{path: root + "/adders", numbers: map[*framework.Client]*counter.Long{}, sums: map[int64]int{},
-		last: map[int]int64{}}
+	k := &addersWork{path: root + "/adders", numbers: map[*framework.Client]*counter.Long{},
+		sums: map[int64]int{}, last: map[int]int64{}}
 	w.must(w.ens.Member(0).Create(k.path, nil))
 	return k
 }
@@ -95,6 +95,7 @@ func (k *addersWork) settle(w *world) {
 		sum = int64(binary.BigEndian.Uint64(data))
 	}
 	if sum < k.acked || sum > k.acked+k.unknown {
-		w.violate("adders: the number is %d after %d additions and %d unknown outcomes", sum, k.acked, k.unknown)
+		w.violate("adders: the number is %d after %d additions and %d unknown outcomes",
+			sum, k.acked, k.unknown)
 	}
 }
