@@ -126,4 +126,5 @@ var mutants = []struct {
 	{bug: "heartbeats wait their turn", works: "mutex", within: 500},
 	{bug: "shortcut after a reconnect", works: "mutex", within: 300, crowd: true},
 	{bug: "no way is given to parts", works: "semaphore", within: 300},
+	{bug: "a write repeated blindly after a lost reply", works: "adders", within: 300},
 }
