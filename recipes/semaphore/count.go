@@ -110,7 +110,8 @@ func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (v 
 	case seen.Version == -1: // the version overflows to it after four thousand million changes
 		return CountValue{}, fmt.Errorf("%w: version -1 stands for any version; use Set", framework.ErrBadArguments)
 	case seen.Mzxid == 0:
-		return CountValue{}, fmt.Errorf("%w: the count was never seen: Get it first, or CreateIfMissing",
+		return CountValue{}, fmt.Errorf("%w: the value given was never read: call Get first, or "+
+			"CreateIfMissing",
 			framework.ErrBadVersion)
 	}
 	unchanged := func(ctx context.Context) error { return c.unchanged(ctx, seen) }
@@ -135,7 +136,7 @@ func (c *Count) unchanged(ctx context.Context, seen CountValue) error {
 	case now.Stat == nil:
 		return framework.ErrNoNode
 	case now.Stat.Mzxid != seen.Mzxid:
-		return fmt.Errorf("%w: it was changed, or made anew, since it was seen", framework.ErrBadVersion)
+		return fmt.Errorf("%w: the count was changed or recreated since it was read", framework.ErrBadVersion)
 	}
 	return nil
 }
@@ -220,7 +221,7 @@ func encode(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n
 // decode reads four bytes; like Curator it does not mind more.
 func decode(data []byte) (int32, error) {
 	if len(data) < 4 {
-		return 0, fmt.Errorf("%w (%d bytes)", ErrBadCount, len(data))
+		return 0, fmt.Errorf("%w (its node has %d bytes)", ErrBadCount, len(data))
 	}
 	return int32(binary.BigEndian.Uint32(data)), nil
 }
