@@ -55,7 +55,7 @@ type step[T any] func(ctx context.Context, r *run[T]) (v T, again bool, err erro
 type inDoubt int8
 
 const (
-	// doubtRepeats sends the request again, since a repeat does no harm.
+	// doubtRepeats sends the request again: a repeat does no harm.
 	doubtRepeats inDoubt = iota
 	// doubtEnds gives up: a repeat could take effect a second time.
 	doubtEnds
