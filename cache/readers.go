@@ -98,7 +98,9 @@ func (s *store) snapshot(n *node) []item {
 		if !n.live && len(n.offspring()) == 0 {
 			return
 		}
-		items = append(items, item{name: n.name(), data: n.data(), stat: n.stat(), depth: depth, shown: s.seen(n)})
+		items = append(items, item{
+			name: n.name(), data: n.data(), stat: n.stat(), depth: depth, shown: s.seen(n),
+		})
 		for _, k := range n.offspring() {
 			add(k, depth+1)
 		}

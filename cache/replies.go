@@ -119,7 +119,8 @@ func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 // childless reports whether the node is ephemeral: then it never has children.
 func childless(stat *framework.Stat) bool {
 	const container, ttl = -1 << 63, 0xff
-	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != container && uint64(stat.EphemeralOwner)>>56 != ttl
+	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != container &&
+		uint64(stat.EphemeralOwner)>>56 != ttl
 }
 
 // unreadable notes that a node cannot be read for now. Newer servers send no events of a node to a client

@@ -105,7 +105,8 @@ func (n *node) setStat(s framework.Stat) {
 // setFamily stores the children, and what a Stat says about them. The czxid is set already.
 func (n *node) setFamily(kids []*node, s framework.Stat) {
 	switch {
-	case len(kids) == 0 && s.Pzxid == n.czxid && s.EphemeralOwner == 0 && s.Cversion == 0 && s.NumChildren == 0:
+	case len(kids) == 0 && s.Pzxid == n.czxid && s.EphemeralOwner == 0 && s.Cversion == 0 &&
+		s.NumChildren == 0:
 		n.family = nil
 		return
 	case n.family == nil:

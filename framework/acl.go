@@ -150,7 +150,8 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 		c: b.c, opKind: opKind{name: "setACL", write: true, root: true}, path: path, fault: err,
 		decode: statDecoder, ambiguous: []error{ErrBadVersion},
 		request: func(*epoch) *wire.Call {
-			return newCall(jute.OpSetACL, &jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version})
+			req := &jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version}
+			return newCall(jute.OpSetACL, req)
 		},
 	}
 }
@@ -224,7 +225,8 @@ func WithContenders(self Identity, others ...Identity) Option {
 		}
 		node := append([]ACL{{PermAll, self.Scheme, self.ID}}, grant(PermRead, all[1:])...)
 		o.aclProvider = func(string) []ACL { return node }
-		o.directoryACL, o.aboveACL = grant(PermRead|PermCreate|PermDelete, all), grant(PermRead|PermCreate, all)
+		o.directoryACL = grant(PermRead|PermCreate|PermDelete, all)
+		o.aboveACL = grant(PermRead|PermCreate, all)
 		return nil
 	}
 }

@@ -193,7 +193,8 @@ func (c *Client) whileConnected(op func(ctx context.Context) error) func(ctx con
 	return func(ctx context.Context) error {
 		err := op(ctx)
 		var marked *backoff.PermanentError // a second mark would stay on the error
-		if err != nil && !errors.As(err, &marked) && ctx.Err() == nil && !c.core.epochLast().wire.Connected() {
+		if err != nil && !errors.As(err, &marked) && ctx.Err() == nil &&
+			!c.core.epochLast().wire.Connected() {
 			return retry.Permanent(err)
 		}
 		return err

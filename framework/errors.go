@@ -86,8 +86,8 @@ var (
 	ErrReconfigDisabled = named("reconfiguration is disabled", zk.ErrReconfigDisabled)
 	// ErrReconfigInProgress says that another reconfiguration is under way.
 	ErrReconfigInProgress = named("another reconfiguration is in progress")
-	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date for
-	// a quorum.
+	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date
+	// for a quorum.
 	ErrNewConfigNoQuorum = named("no quorum of the new configuration is connected and up to date")
 )
 

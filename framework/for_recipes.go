@@ -61,7 +61,8 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
 		defer cancel()
 		if s, err = c.session(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
-			return c.core.explain(ErrNotConnected) // the deadline was not the caller's: the error must not match it
+			// The deadline was not the caller's: the error must not match it.
+			return c.core.explain(ErrNotConnected)
 		}
 		return err
 	})

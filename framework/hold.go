@@ -284,7 +284,9 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 		values = context.WithoutCancel(opt.Values)
 	}
 	if observer := e.core.cfg.observer; len(observer) > 0 {
-		info := HoldInfo{Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID()}
+		info := HoldInfo{
+			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID(),
+		}
 		values, h.told = observer.hold(values, info)
 	}
 	inner, cancel := context.WithCancelCause(values)
@@ -312,7 +314,9 @@ func (e *epoch) committed(ctx context.Context, path string) error {
 		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
 			return nil
 		}
-		call := &wire.Call{Op: jute.OpMulti, Body: checks(path), Urgent: true, Patience: e.core.cfg.connectTimeout}
+		call := &wire.Call{
+			Op: jute.OpMulti, Body: checks(path), Urgent: true, Patience: e.core.cfg.connectTimeout,
+		}
 		r, _, err := await(ctx, e, call, nil)
 		if err == nil && r.Err != nil && e.isOver(r.Err) {
 			err = e.endCause()

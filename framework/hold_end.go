@@ -172,7 +172,8 @@ func (h *Hold) watchNode(join bool) {
 	h.mu.Unlock()
 	if !join || !h.e.wire.Join(w) {
 		h.e.wire.Submit(&wire.Call{
-			Op: jute.OpExists, Body: jute.Marshal(&jute.PathWatchRequest{Path: h.path, Watch: true}), Watch: w,
+			Op: jute.OpExists, Watch: w,
+			Body: jute.Marshal(&jute.PathWatchRequest{Path: h.path, Watch: true}),
 			Done: func(r wire.Reply) { h.seen(w, r) },
 		})
 	}

@@ -84,7 +84,9 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 	if standalone {
 		bound = 0
 	}
-	p := plan{rule: wire.Rule{Kind: wire.RuleBound, Bound: bound, Tick: o.tickFor(timeout), Jitter: timeout / 8}}
+	p := plan{rule: wire.Rule{
+		Kind: wire.RuleBound, Bound: bound, Tick: o.tickFor(timeout), Jitter: timeout / 8,
+	}}
 	if o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound {
 		p.rule.Kind, p.every = wire.RuleHeartbeat, timeout/heartbeats
 	}

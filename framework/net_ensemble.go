@@ -22,7 +22,7 @@ import (
 var ErrInvalidEnsembleConfig = named("invalid ensemble configuration")
 
 const (
-	// maxMembers is the most members of a configuration. Ensembles have a handful, and some dozens of observers.
+	// maxMembers is the most members of a configuration. Ensembles have a handful, some dozens of observers.
 	maxMembers = 1000
 	// maxConfig is the largest size of a configuration in bytes. By default no more fits into a node.
 	maxConfig = 1 << 20

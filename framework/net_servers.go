@@ -141,7 +141,8 @@ func parseServer(entry string) (server, why string) {
 			}
 			port = rest[1:]
 		}
-		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
+		addr, err := netip.ParseAddr(host)
+		if err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
 			return "", "there is no IPv6 address between the brackets"
 		}
 	case strings.Count(entry, ":") > 1:

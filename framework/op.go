@@ -163,8 +163,8 @@ func transient(err error) bool {
 // unfinished reports whether err ended an operation without a refusal.
 func unfinished(err error) bool {
 	return err != nil && !errors.Is(err, errAmbiguous) &&
-		(transient(err) || isAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly, errUnwelcome,
-			apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded))
+		(transient(err) || isAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly,
+			errUnwelcome, apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded))
 }
 
 func isAny(err error, targets ...error) bool {

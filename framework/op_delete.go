@@ -86,7 +86,9 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 		after: func(err error) step[struct{}] {
 			switch {
 			case b.again && errors.Is(refusalOf(err), ErrNoNode):
-				return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) { return v, false, nil }
+				return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
+					return v, false, nil
+				}
 			case b.children && errors.Is(err, ErrNotEmpty):
 				return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, err error) {
 					err = deleteChildren(ctx, r.e, full, c.expiring)

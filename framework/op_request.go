@@ -146,8 +146,8 @@ func patient(call *wire.Call) *wire.Call { return call }
 
 func changesTree(call *wire.Call) bool {
 	switch call.Op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
-		jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
+		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
 		return true
 	}
 	return false

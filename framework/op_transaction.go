@@ -111,7 +111,8 @@ func (t transaction) makeRoot(err error) step[txResults] {
 		switch {
 		case failed != nil:
 			return none, false, failed
-		case made, op.full == prefix, zkpath.Parent(op.full) == prefix: // somebody else may have made it meanwhile
+		case made, op.full == prefix, zkpath.Parent(op.full) == prefix:
+			// Somebody else may have created the root meanwhile.
 			return none, true, nil
 		}
 		return none, false, err

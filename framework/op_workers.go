@@ -40,7 +40,8 @@ func newOps(current func() *epoch, handler slog.Handler, chance *chance.Source) 
 		s.spawn = o.workers.spawn
 	}
 	q := &o.cleanups
-	q.workers, q.current, q.log, q.chance, q.pending = &o.workers, current, o.log, chance, map[cleanup]struct{}{}
+	q.workers, q.current, q.log, q.chance = &o.workers, current, o.log, chance
+	q.pending = map[cleanup]struct{}{}
 	q.later = map[*job]*time.Timer{}
 	return o
 }

@@ -315,7 +315,8 @@ func WithAuth(scheme string, auth []byte) Option {
 		why = `a digest credential is []byte("user:password"); there is no colon`
 	}
 	return checked(why == "", func(o *options) {
-		o.credentials = append(o.credentials, &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)})
+		credential := &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)}
+		o.credentials = append(o.credentials, credential)
 	}, "WithAuth", "%s", why)
 }
 
@@ -329,7 +330,8 @@ func WithACLProvider(p ACLProvider) Option {
 // WithDefaultACL is [WithACLProvider] with the same ACL for all nodes.
 func WithDefaultACL(acl ...ACL) Option {
 	acl = slices.Clone(acl)
-	return checked(len(acl) > 0, func(o *options) { _ = WithACLProvider(func(string) []ACL { return acl })(o) },
+	return checked(len(acl) > 0,
+		func(o *options) { _ = WithACLProvider(func(string) []ACL { return acl })(o) },
 		"WithDefaultACL", "no ACL; leave the option out for the open one, or give CreatorACL()...")
 }
 

@@ -92,7 +92,9 @@ func (m *manager) announce(change StateChange, server string, why error) {
 		c.ops.hooks.put(func() { f(change) })
 	}
 	if len(c.cfg.observer) > 0 {
-		report := StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why)}
+		report := StateReport{
+			StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why),
+		}
 		c.ops.hooks.put(func() { c.cfg.observer.state(report) })
 	}
 }
@@ -120,7 +122,9 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		Auth:   wire.Auth{Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName()},
 		Limits: wire.Limits{MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window},
 		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
-		RuleFor: func(timeout time.Duration, alone bool) wire.Rule { return c.cfg.decide(timeout, alone).rule },
+		RuleFor: func(timeout time.Duration, alone bool) wire.Rule {
+			return c.cfg.decide(timeout, alone).rule
+		},
 		Hooks: wire.Hooks{
 			OnEvent: func(ev wire.Event) { m.inbox.Put(func() { m.session(e, ev) }) },
 			OnLapse: func(error) { e.lapsed() }, OnPong: c.pong(),
@@ -231,7 +235,9 @@ func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 			left = min(left, m.core.cfg.bound)
 		}
 		id, password := e.wire.Identity()
-		fences = append(fences, wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(left + grace)})
+		fences = append(fences, wire.Fence{
+			SessionID: id, Password: password, Until: time.Now().Add(left + grace),
+		})
 	}
 	m.apply(input{inLost, e.n}, ev.Server, why, fences)
 }

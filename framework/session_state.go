@@ -23,8 +23,8 @@ const (
 	// Reconnected says that the client is connected again: to the same session or, if the epoch has grown, to
 	// a new session.
 	Reconnected
-	// Lost says that the session is over: its ephemeral nodes and watches are gone, or about to be. No hold of
-	// that epoch is valid any more.
+	// Lost says that the session is over: its ephemeral nodes and watches are gone, or about to be. No hold
+	// of that epoch is valid any more.
 	Lost
 	// ReadOnly says that the connected server has no quorum: it serves reads, which may be old. This state
 	// occurs only with [WithReadOnly].

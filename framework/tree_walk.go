@@ -171,7 +171,8 @@ func readCalls(nodes []walked, what walking, multi bool) (calls []*wire.Call) {
 		for some := range slices.Chunk(nodes, multiReadSize) {
 			var req jute.MultiRequest
 			for _, n := range some {
-				req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpGetData, Request: &jute.PathWatchRequest{Path: n.full}})
+				read := &jute.PathWatchRequest{Path: n.full}
+				req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpGetData, Request: read})
 			}
 			calls = append(calls, newCall(jute.OpMultiRead, &req))
 		}
@@ -219,7 +220,8 @@ func fillTogether(nodes []walked, r wire.Reply) error {
 	}
 	results, err := new(Client).readResults(reads, r.Body)
 	for i := range results {
-		nodes[i].Data, nodes[i].Stat, nodes[i].err = results[i].Data, results[i].Stat, errors.Unwrap(results[i].Err)
+		nodes[i].Data, nodes[i].Stat = results[i].Data, results[i].Stat
+		nodes[i].err = errors.Unwrap(results[i].Err)
 	}
 	return err
 }
