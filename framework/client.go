@@ -236,9 +236,9 @@ func (c *Client) Close() error {
 	return c.CloseContext(ctx)
 }
 
-// CloseContext ends the client, in this order:
+// CloseContext ends the client:
 //
-//   - All holds end with ErrClosed.
+//   - All holds end with ErrClosed, before anything else.
 //   - Pending clean-ups are tried for half of the time.
 //   - The session is closed at the server. Operations under way fail with ErrClosed.
 //   - Subscriptions and watches end.

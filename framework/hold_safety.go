@@ -49,8 +49,8 @@ type Safety struct {
 	// SessionTimeout is T: the timeout that the server granted or, while there is no session, the timeout
 	// that the client asks for.
 	SessionTimeout time.Duration
-	// Known says that the server has said whether it is standalone. Until then the client takes it for a
-	// member of an ensemble.
+	// Known says that a server of this session has said whether it is standalone. Until then the client takes
+	// the server for a member of an ensemble.
 	Known bool
 	// Standalone says that the server is standalone; then Bound is 0.
 	Standalone bool
