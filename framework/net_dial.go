@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/internal/apart"
 )
 
-// dialer returns the dialer of one epoch: no attempt before notBefore, TLS if asked for.
+// dialer returns the dialer of one epoch. It makes no attempt before notBefore, and uses TLS if configured.
 func (c *core) dialer(notBefore time.Time) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err := sleepUntil(ctx, notBefore); err != nil {
@@ -41,8 +41,8 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 	}
 }
 
-// overheard says whether a connection leaves the machine unencrypted, as far as can be told of a user's
-// dialer.
+// overheard reports whether a connection leaves the machine unencrypted, as far as that can be told of a
+// user's dialer.
 func overheard(conn net.Conn) bool {
 	if _, encrypted := conn.(*tls.Conn); encrypted {
 		return false
@@ -66,7 +66,7 @@ func (o *options) connect(ctx context.Context, network, addr string, log *slog.L
 	return conn, nil
 }
 
-// errTooEarly marks an attempt that was not made because it is not time yet. It is no trouble.
+// errTooEarly marks an attempt that was not made because its time has not come. It is not a failure.
 var errTooEarly = errors.New("not connecting until the previous session has ended")
 
 func sleepUntil(ctx context.Context, t time.Time) error {
@@ -84,7 +84,7 @@ func sleepUntil(ctx context.Context, t time.Time) error {
 	}
 }
 
-// encrypt shakes hands, and closes conn when that fails.
+// encrypt makes the TLS handshake, and closes conn when that fails.
 func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
 	if cfg.ServerName == "" {
 		cfg = cfg.Clone()
@@ -105,34 +105,34 @@ func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (
 	return secure, nil
 }
 
-// TLSFiles are PEM files for encrypted connections. They are read again for each new connection, so renewed
-// certificates need no restart. Connections that exist keep what they began with.
+// TLSFiles names PEM files for encrypted connections. The files are read again for each new connection, so
+// renewed certificates need no restart. Existing connections keep the certificates with which they were made.
 type TLSFiles struct {
-	// CA holds the certificates of the authorities that may have signed the servers' certificates. Empty: the
-	// system's.
+	// CA is the file with the certificates of the authorities that may have signed the servers' certificates.
+	// Empty means the system's authorities.
 	CA string
 	// Cert and Key are the client's own certificate, followed by its intermediates, and its private key, for
 	// servers that ask for them (ssl.clientAuth=need, the default of ZooKeeper's secureClientPort). Give both
 	// or none. They may be the same file.
 	Cert, Key string
-	// ServerName is the name that the server's certificate must be for. Empty: the host connected to, as the
-	// connect string names it.
+	// ServerName is the name that the server's certificate must be for. Empty means the host in the connect
+	// string.
 	ServerName string
 }
 
-// WithTLSFiles encrypts every connection by certificates in files. [New] reads them, and fails with
+// WithTLSFiles encrypts every connection with certificates from files. [New] reads the files, and fails with
 // ErrInvalidOption and the reason (such as fs.ErrNotExist) if they cannot be used. They are read again for
-// each connection. Files that cannot be used then, because they are half written for example, are logged as
-// a warning, and the last good ones are used.
+// each connection. If they cannot be used then, because one is half written for example, the client logs a
+// warning and uses the last good files.
 //
-// Other settings can be given by [WithTLS], in either order. What the files say replaces its ServerName,
-// RootCAs and Certificates. Its InsecureSkipVerify contradicts a CA or ServerName given here, and New
-// refuses it (ErrInvalidOption) unless VerifyConnection or VerifyPeerCertificate is set; then only that
-// function verifies. Default: no TLS.
+// Other settings can be given with [WithTLS], in either order. The files replace its ServerName, RootCAs and
+// Certificates. Its InsecureSkipVerify contradicts a CA or ServerName given here: New refuses that
+// (ErrInvalidOption), unless VerifyConnection or VerifyPeerCertificate is set; then only that function
+// verifies. Default: no TLS.
 //
-// Why a connection is refused is found in the errors of callers that wait for it: [ErrTLS], and by
-// errors.As x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError. The server
-// gives the reason for its own refusal in a few words only.
+// Why a connection was refused is in the errors of callers that wait for a connection: they match [ErrTLS]
+// and, with errors.As, x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError. A
+// server that refuses the client gives its reason in a few words only.
 func WithTLSFiles(files TLSFiles) Option {
 	return func(o *options) error {
 		f := &tlsFiles{TLSFiles: files}

@@ -18,34 +18,35 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// SASLMechanism is a way to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]. Implement it for
-// others, such as GSSAPI (Kerberos), and give it to [WithSASL]. Its methods may be called from several
-// goroutines at once.
+// SASLMechanism is a way to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]. Implement
+// SASLMechanism for others, such as GSSAPI (Kerberos), and give it to [WithSASL]. Its methods may be called
+// from several goroutines at once.
 type SASLMechanism interface {
-	// Name is the mechanism's registered name, for logs and errors. [New] asks for it, once. (The server's
-	// configuration decides which mechanism is used, and the client must know.)
+	// Name returns the mechanism's registered name, for logs and errors. [New] calls it once. (The server's
+	// configuration decides which mechanism is used, and the client must know it.)
 	Name() string
-	// Start begins a login to the server on host, as the connect string names it. It may block, for a ticket
-	// for example, but must end with ctx, which also ends when the time to make the connection is over.
+	// Start begins a login to the server on host, as the connect string names that host. It may block, for a
+	// ticket for example, but must return when ctx ends, also because the time to make the connection is
+	// over.
 	Start(ctx context.Context, host string) (SASLLogin, error)
 }
 
 // SASLLogin is one login under way. One goroutine uses it.
 type SASLLogin interface {
-	// Step answers the server's challenge. The first call has none (nil), because the client speaks first; its
-	// response is empty (not nil) if the mechanism has nothing to say yet. A server without a last word sends
-	// nil, too.
+	// Step answers the server's challenge. In the first call challenge is nil, because the client speaks
+	// first. If the mechanism has nothing to say yet, its response to that is empty (not nil). If the server
+	// ends the login without a last message, challenge is nil, too.
 	//
-	// done says that the mechanism is satisfied; a nil response then sends nothing more. An error refuses the
-	// server. It is found with [ErrAuthFailed] in the errors of callers that wait for a connection, and must
-	// not contain secrets.
+	// done says that the mechanism is satisfied; then nothing is sent if response is nil. With an error the
+	// client refuses the server. Callers that wait for a connection find that error together with
+	// [ErrAuthFailed], so it must not contain secrets.
 	Step(challenge []byte) (response []byte, done bool, err error)
 }
 
-// WithSASL has every connection log in by SASL before anything else, also before the credentials of
-// [WithAuth] are presented and watches are set again. A refused login ends the attempt. The next attempt
-// follows after a pause that grows to 5 s on average; meanwhile the client is not connected, and callers
-// that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see
+// WithSASL makes every connection log in by SASL before anything else, also before the client presents the
+// credentials of [WithAuth] and sets watches again. A refused login ends the attempt to connect. The next
+// attempt follows after a pause that grows to 5 s on average. Until then the client is not connected, and
+// callers that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see
 // [SASLIdentity]. Default: no login.
 func WithSASL(m SASLMechanism) Option {
 	// Name is called here and not while a connection waits for it.
@@ -53,10 +54,11 @@ func WithSASL(m SASLMechanism) Option {
 		"WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
 }
 
-// WithSASLDigest has every connection log in by SASL's DIGEST-MD5 (RFC 2831) as a user of the section
-// "Server" in the servers' JAAS configuration: the counterpart of a section "Client" with DigestLoginModule
-// in Java. The password does not cross the network, and the server proves that it knows it, too. What
-// follows the login is neither encrypted nor signed; for that there is [WithTLS]. See [WithSASL].
+// WithSASLDigest makes every connection log in by SASL's DIGEST-MD5 (RFC 2831), as a user of the section
+// "Server" in the servers' JAAS configuration. It is the counterpart of a section "Client" with
+// DigestLoginModule in Java. The password does not cross the network, and the server proves that it knows the
+// password, too. What follows the login is neither encrypted nor signed; use [WithTLS] for that. See
+// [WithSASL].
 func WithSASLDigest(user, password string) Option {
 	m := &digestMD5{user: user, password: secret(password)}
 	return checked(user != "", func(o *options) {
@@ -64,7 +66,7 @@ func WithSASLDigest(user, password string) Option {
 	}, "WithSASLDigest", "the user is empty")
 }
 
-// loginName says who logs in, for errors.
+// loginName names the user that logs in, for errors.
 func (o *options) loginName() string {
 	if d, ok := o.sasl.(*digestMD5); ok {
 		return fmt.Sprintf("user %q by %s", d.user, o.saslName)
@@ -75,7 +77,7 @@ func (o *options) loginName() string {
 	return ""
 }
 
-// login is the mechanism as the wire calls it; nil if there is none.
+// login returns the mechanism as the function that the session layer calls; nil if there is none.
 func (o *options) login() func(context.Context, string) (wire.LoginStep, error) {
 	if o.sasl == nil {
 		return nil
@@ -132,7 +134,7 @@ func (m *digestMD5) Start(context.Context, string) (SASLLogin, error) {
 	return &digestLogin{digestMD5: m, cnonce: base64.StdEncoding.EncodeToString(nonce[:])}, nil
 }
 
-// digestLogin is one login. The server begins it with a challenge, so the client's first response is empty.
+// digestLogin is one login. The server sends a challenge first, so the client's first response is empty.
 type digestLogin struct {
 	*digestMD5
 	cnonce string

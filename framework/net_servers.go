@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidConnectString says that the list of servers given to [New] cannot be read. The message says
-// what to write instead.
+// ErrInvalidConnectString says that the list of servers given to [New] cannot be read. The message says what
+// to write instead.
 var ErrInvalidConnectString = named("invalid connect string")
 
 const defaultPort = "2181"
@@ -41,7 +41,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// shown is a connect string for errors, without what is before an "@", which may be a password.
+// shown returns a connect string for errors, without what is before an "@", which may be a password.
 func shown(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		s = "[redacted]" + s[i:]
@@ -49,8 +49,8 @@ func shown(s string) string {
 	return shortened(s)
 }
 
-// parseConnectString is readConnectString, but its error repeats no password that somebody has written
-// before a host.
+// parseConnectString is readConnectString, but its error contains no password that somebody has written in
+// front of a host.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
 	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
 		err = fmt.Errorf("%w %q: a host name cannot contain '@' (the text before the '@' is not shown); "+
@@ -115,8 +115,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	return servers, chroot, nil
 }
 
-// withCommas returns an entry that is several servers, separated by something else, with commas; "" for any
-// other.
+// withCommas returns an entry that contains several servers with commas between them; "" for any other entry.
 func withCommas(entry string) string {
 	several := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || r == ';' })
 	for _, server := range several {
@@ -127,7 +126,7 @@ func withCommas(entry string) string {
 	return strings.Join(several, ",")
 }
 
-// parseServer returns host:port, or why the entry is none.
+// parseServer returns the server of an entry as host:port, or why the entry is not a server.
 func parseServer(entry string) (server, why string) {
 	host, port := entry, defaultPort
 	switch {
@@ -143,7 +142,8 @@ func parseServer(entry string) (server, why string) {
 			}
 			port = rest[1:]
 		}
-		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
+		addr, err := netip.ParseAddr(host)
+		if err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
 			return "", "there is no IPv6 address between the brackets"
 		}
 	case strings.Count(entry, ":") > 1:
@@ -174,14 +174,14 @@ func parseServer(entry string) (server, why string) {
 
 func notPrinted(r rune) bool { return !unicode.IsPrint(r) }
 
-// servers is where the client is to be connected. Lists are replaced, never changed.
+// servers is the list of servers to connect to. Lists are replaced, never changed.
 type servers struct {
 	mu      sync.Mutex
 	given   []string // by the user; guarded by mu
 	tracked []string // by the ensemble, nil unless it is followed; guarded by mu
 }
 
-// now returns the servers to connect to, and those that are asked as well when none of them can be reached.
+// now returns the servers to connect to, and further servers to try when none of the first can be reached.
 func (s *servers) now() (list, further []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,9 +191,9 @@ func (s *servers) now() (list, further []string) {
 	return s.given, nil
 }
 
-// Servers returns the servers that the client is to be connected to, as host:port: those that it was given,
-// or, with [WithEnsembleTracking], those of the ensemble that it follows. When none of the latter can be
-// reached it asks the given ones as well.
+// Servers returns the servers to which the client connects, as host:port: those that it was given or, with
+// [WithEnsembleTracking], those of the ensemble that it follows. When no server of the ensemble's list can be
+// reached it also tries the given servers.
 func (c *Client) Servers() []string {
 	if c.none() {
 		return nil
@@ -201,15 +201,15 @@ func (c *Client) Servers() []string {
 	return slices.Clone(c.core.serverList())
 }
 
-// SetServers changes the list of servers of a running client. It takes what [New] takes:
-// "host1:2181,host2:2181". A chroot may be left out, but not be another one (ErrInvalidConnectString). If
-// the client is connected to a server that is not on the new list it moves to one that is, as after a lost
-// connection: the states are Suspended and Reconnected, and the session and its holds go on. ErrClosed
-// after Close. It does not block.
+// SetServers changes the list of servers of a running client. It takes the same string as [New]:
+// "host1:2181,host2:2181". The chroot may be left out, but must not be another one (ErrInvalidConnectString).
+// If the connected server is not on the new list, the client moves to a server that is, as after a lost
+// connection: the states are Suspended and Reconnected, and the session and its holds go on. SetServers does
+// not block. After Close it returns ErrClosed.
 //
-// The servers must belong to the same ensemble. Call it from whatever knows the list, such as a file or a
-// discovery service. With [WithEnsembleTracking] the ensemble's own list replaces it with the next change
-// of the ensemble. Corresponds to Curator's EnsembleProvider.setConnectionString.
+// The servers must belong to the same ensemble. Call SetServers from whatever knows the list, such as a file
+// or a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the
+// ensemble's next change. Corresponds to Curator's EnsembleProvider.setConnectionString.
 func (c *Client) SetServers(connect string) error {
 	if c.none() {
 		return ErrNoClient
@@ -237,7 +237,7 @@ func (c *core) changeServers(change func(*servers)) error {
 	c.servers.mu.Lock()
 	change(&c.servers)
 	c.servers.mu.Unlock()
-	// An epoch that begins after this look takes the lists as they are now.
+	// An epoch that begins after this line uses the lists as they are now.
 	e := c.epochLast()
 	list, further := c.servers.now()
 	e.wire.SetServers(list, further)
