@@ -80,8 +80,6 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 				stat, _, err := b.c.compare(ctx, r.e, full, data, met, func(stat Stat) bool {
 					return stat.Version == b.version+1 && stat.Mzxid > r.before
 				})
-				if err == nil {
-				}
 				return stat, false, err
 			}
 		}
