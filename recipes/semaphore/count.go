@@ -12,28 +12,28 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Count is a number in a node that everybody may read and set: how many leases a semaphore has, see
-// [WithSharedCount]. It has no state but its configuration. Safe for concurrent use. Corresponds to Curator's
-// SharedCount, and shares the node with it: a persistent node of four bytes, big-endian. Unlike there nothing
-// is read until it is asked for.
+// Count is a number kept in a node, for example the limit of a semaphore, see [WithSharedCount]. It has no
+// state but its configuration. Safe for concurrent use. Corresponds to Curator's SharedCount, and shares the
+// node with it: a persistent node of four bytes, big-endian. Unlike SharedCount it keeps no copy: each Get
+// reads the node.
 type Count struct {
 	client *framework.Client
 	path   string
-	err    error // of NewCount: every method returns it
+	err    error // the mistake in NewCount's arguments: every method returns it
 }
 
-// CountValue is what a [Count] was at one moment.
+// CountValue is the value of a [Count] at one moment.
 type CountValue struct {
 	N       int32
 	Version int32 // counts the changes of the node since it was made
-	// Mzxid is the transaction of the last change: it grows from change to change, also when the node is made
-	// anew.
+	// Mzxid is the transaction of the last change. It grows from change to change, also when the node is
+	// deleted and created again.
 	Mzxid   int64
-	Changed time.Time // the time of it, by the server's clock
+	Changed time.Time // when that change was made, by the server's clock
 }
 
-// NewCount makes the count at path. It sends nothing. A mistake in the arguments (a nil client, a path that
-// is none or the root) is reported by every method, before anything is sent.
+// NewCount makes the count at path. It sends nothing. If an argument is wrong (a nil client, an invalid path
+// or the root), every method returns that error, before it sends anything.
 func NewCount(client *framework.Client, path string) *Count {
 	return &Count{client, path, queue.Check(client, path)}
 }
@@ -41,8 +41,8 @@ func NewCount(client *framework.Client, path string) *Count {
 // Path returns the count's path.
 func (c *Count) Path() string { return c.path }
 
-// Get reads the count. Errors: ErrNoNode if it was never set; ErrBadCount if the node contains something
-// else; those of every operation.
+// Get reads the count. Errors: ErrNoNode if there is no node; ErrBadCount if the node's data are no number;
+// those of every operation.
 func (c *Count) Get(ctx context.Context) (CountValue, error) {
 	v, err := c.get(ctx)
 	return v, c.wrap("get", err)
@@ -68,9 +68,9 @@ func value(data []byte, stat framework.Stat, err error) (v CountValue, _ error) 
 	return v, nil
 }
 
-// Set sets the count to n, whatever it was, and makes the node if there is none, with missing parents as
-// containers. Two at a time leave one of the numbers; [Count.CompareAndSet] is for numbers that depend on the
-// one before.
+// Set sets the count to n, whatever its value. It creates the node if it is missing, and missing parents as
+// containers. Of two concurrent Sets one overwrites the other; if the new number depends on the old one, use
+// [Count.CompareAndSet].
 func (c *Count) Set(ctx context.Context, n int32) error {
 	err := queue.Ready(ctx, c.client, c.err)
 	if err == nil {
@@ -79,8 +79,9 @@ func (c *Count) Set(ctx context.Context, n int32) error {
 	return c.wrap("set", err)
 }
 
-// CreateIfMissing makes the count's node with n in it, and missing parents as containers, if there is none,
-// and returns what the count is then. Of several at a time one makes it, and all return that one's number.
+// CreateIfMissing creates the node with the number n if it is missing, and missing parents as containers. It
+// returns the value of the count after that. Of several concurrent calls one creates the node, and all return
+// its number.
 func (c *Count) CreateIfMissing(ctx context.Context, n int32) (CountValue, error) {
 	for {
 		v, err := c.get(ctx)
@@ -93,21 +94,25 @@ func (c *Count) CreateIfMissing(ctx context.Context, n int32) (CountValue, error
 	}
 }
 
-// CompareAndSet sets the count to n if nobody has changed it since it was seen, and returns what it is then.
-// ErrBadVersion otherwise, also when the node was deleted and made anew since, and for a CountValue that was
-// never seen: [Count.CreateIfMissing] is for a count that is not there. ErrNoNode if it is not there any
-// more. An ErrConnectionLoss says that it may have been set or not: Get again.
+// CompareAndSet sets the count to n if it is unchanged since seen was read, and returns the new value.
+// Errors:
 //
-// The servers compare nothing but versions, which begin anew with the node. So it looks first, with a sync in
-// the same flight, whether the node is the one that was seen. If in between somebody deletes the count and
-// makes it anew up to the same version, it is overwritten: do not delete a count that is used so.
+//   - ErrBadVersion if the count was changed, or its node deleted and created again, since seen was read.
+//     Also if seen is the zero CountValue: for a count that does not exist yet use [Count.CreateIfMissing].
+//   - ErrNoNode if the node is gone.
+//   - ErrConnectionLoss if it is unknown whether the count was set: Get it again.
+//
+// A server compares only versions, and those of a new node begin at 0 again. So CompareAndSet first checks,
+// with a sync in the same flight, that the node has not changed. One case remains: if after this check
+// somebody deletes the node, creates it again, and brings it to the same version, CompareAndSet overwrites
+// that. Do not delete a count that is used this way.
 func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (v CountValue, err error) {
 	defer func() { err = c.wrap("compare and set", err) }()
 	if err := queue.Ready(ctx, c.client, c.err); err != nil {
 		return CountValue{}, err
 	}
 	switch {
-	case seen.Version == -1: // the version overflows to it after four thousand million changes
+	case seen.Version == -1: // the version overflows and gets here after 2^32-1 changes
 		return CountValue{}, fmt.Errorf("%w: version -1 stands for any version; use Set", framework.ErrBadArguments)
 	case seen.Mzxid == 0:
 		return CountValue{}, fmt.Errorf("%w: the count was never seen: Get it first, or CreateIfMissing",
@@ -121,7 +126,7 @@ func (c *Count) CompareAndSet(ctx context.Context, seen CountValue, n int32) (v 
 	return value(encode(n), stat, err)
 }
 
-// unchanged returns nil if the node is as it was seen.
+// unchanged returns nil if the node has not changed since seen was read.
 func (c *Count) unchanged(ctx context.Context, seen CountValue) error {
 	synced := c.client.Sync().InBackground().ForPath(ctx, c.path)
 	looking := c.client.CheckExists().InBackground().ForPath(ctx, c.path)
@@ -140,14 +145,14 @@ func (c *Count) unchanged(ctx context.Context, seen CountValue) error {
 	return nil
 }
 
-// Watch yields the count as it is, and again after each change, until the loop is left or ctx ends. Of
-// changes in quick succession only the last is certain to be seen. It goes on through lost connections and
-// lost sessions, and while there is no node it waits for one. It runs on the caller's goroutine. It costs one
-// read per change, and one in about a session timeout to be safe from events that get lost.
+// Watch yields the present value of the count, and its value after each change, until the loop breaks or ctx
+// ends. Of changes in quick succession only the last is certain to be yielded. Watch goes on through lost
+// connections and lost sessions, and waits while there is no node. It runs on the caller's goroutine. It
+// costs one read per change, and one read in about a session timeout, since events can get lost.
 //
-// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for
-// the view of a session that has ended. But a node that contains no number yields ErrBadCount, and Watch goes
-// on.
+// An error ends the sequence: that of ctx, ErrClosed, ErrNoAuth and the like, or ErrSessionLost if the client
+// is the view of a session that has ended. The exception is ErrBadCount: it is yielded when the node's data
+// are no number, and Watch goes on.
 func (c *Count) Watch(ctx context.Context) iter.Seq2[CountValue, error] {
 	return func(yield func(CountValue, error) bool) {
 		if err := c.watch(ctx, yield); err != nil {
@@ -156,13 +161,14 @@ func (c *Count) Watch(ctx context.Context) iter.Seq2[CountValue, error] {
 	}
 }
 
-// watch returns nil when the loop was left.
+// watch returns nil when the caller's loop breaks.
 func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) error {
 	if err := queue.Ready(ctx, c.client, c.err); err != nil {
 		return err
 	}
 	last := int64(-1) // mzxid of what was yielded
-	// The watch of the last read. It is stopped after the next one is armed, which costs no request.
+	// The watch of the last read. It is stopped only after the next watch is set: then stopping costs no
+	// request.
 	var armed *framework.Watch
 	defer func() { armed.Stop() }()
 	for failures := 0; ; {
@@ -173,7 +179,7 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 			var there *framework.Stat
 			if there, watch, err = c.client.CheckExists().WithWatch().ForPath(ctx, c.path); there != nil {
 				watch.Stop()
-				continue // made in between
+				continue // the node was created in between
 			}
 		}
 		armed.Stop()
@@ -188,7 +194,7 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 		switch {
 		case err == nil:
 			failures = 0
-			again := func() (framework.Event, bool) { return framework.Event{}, true } // the next read tells
+			again := func() (framework.Event, bool) { return framework.Event{}, true } // read again
 			if _, err := queue.Await(ctx, c.client, watch, nil, queue.PerTimeout(c.client), again); err != nil {
 				return err
 			}
@@ -203,9 +209,10 @@ func (c *Count) watch(ctx context.Context, yield func(CountValue, error) bool) e
 	}
 }
 
-// make makes the node with n in it; one that is there already is fine.
+// make creates the node with the number n; it is no error if the node exists already.
 func (c *Count) make(ctx context.Context, view *framework.Client, n int32) error {
-	// One attempt at a time, so that a repeat that meets the node of the one before takes it for done.
+	// Retry sees each attempt: if one attempt created the node and its reply was lost, the next finds the
+	// node, which is success.
 	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
 	return view.Retry(ctx, func(ctx context.Context) error {
 		_, err := queue.Result(create.ForPath(ctx, c.path, encode(n)))
@@ -217,7 +224,7 @@ func (c *Count) wrap(verb string, err error) error { return queue.Wrap("count", 
 
 func encode(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 
-// decode reads four bytes; like Curator it does not mind more.
+// decode reads four bytes; like Curator it ignores further bytes.
 func decode(data []byte) (int32, error) {
 	if len(data) < 4 {
 		return 0, fmt.Errorf("%w (%d bytes)", ErrBadCount, len(data))
