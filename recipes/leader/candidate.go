@@ -20,7 +20,7 @@ type candidate struct {
 
 	mu       sync.Mutex
 	changed  flow.Signal // fired after each change below
-	term     *Term       // the present term; nil if there is none
+	term     *Term       // the present term, perhaps just ended; nil if none
 	refusals int         // attempts to join that failed for a reason that does not pass by itself
 	joinErr  error       // why the last attempt to join failed; nil if it did not
 	idle     error       // why this takes no part in the election; nil while it does
