@@ -28,16 +28,16 @@
 // [Ensemble.Play] runs a schedule of faults. An ensemble shows the surprises of real ensembles:
 //
 //   - Reads can be stale.
-//
 //   - A member that has lost its leader, or a leader that has lost its followers, goes on answering pings,
 //     reads and sync for SyncLimit ticks. Meanwhile the other members can expire the sessions of its clients.
-//
 //   - A write in flight when the leader dies may or may not be executed, and the client does not learn which.
 //
-//     ensemble := zktest.RunEnsembleT(t, 3)
-//     client, err := framework.New(ensemble.ConnectString(), framework.WithDialer(ensemble.Dial))
-//     …
-//     ensemble.Partition(ensemble.Leader())
+// For example, to cut the leader from the other members:
+//
+//	ensemble := zktest.RunEnsembleT(t, 3)
+//	client, err := framework.New(ensemble.ConnectString(), framework.WithDialer(ensemble.Dial))
+//	…
+//	ensemble.Partition(ensemble.Leader())
 //
 // # What it does like the real server
 //
