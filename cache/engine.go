@@ -203,6 +203,7 @@ func (e *engine) begin(w way) {
 func (e *engine) sessionOver() {
 	e.session, e.view, e.way = nil, nil, e.newWay()
 	e.reads.reset()
+	e.showing.tellAt = time.Time{} // subscribers wait for the connections of the next session now
 	e.sync.set(false)
 	e.connect()
 }

@@ -25,7 +25,7 @@ func WithSharedCount(path string) Option {
 				framework.ErrBadArguments, s.max, math.MaxInt32)
 		}
 		s.count = NewCount(s.client, path)
-		return s.count.err
+		return queue.Check(s.client, path)
 	}
 }
 

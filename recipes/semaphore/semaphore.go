@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/counter"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -31,8 +32,8 @@ var (
 	// ErrTooMany refuses to acquire more leases than the semaphore has.
 	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or make the semaphore larger, " +
 		"for everybody who uses it")
-	// ErrBadCount says that the node of a shared count does not contain a number.
-	ErrBadCount = errors.New("the shared count is not a number of 4 bytes: set it with Count.Set")
+	// ErrBadCount says that the node of a shared count does not contain a number: [counter.ErrBadValue].
+	ErrBadCount = counter.ErrBadValue
 	// ErrReleased is what a second Release returns, and the cause of the context of a lease that was released.
 	ErrReleased = framework.ErrReleased
 	// Causes of a lost lease. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:

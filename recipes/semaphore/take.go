@@ -60,7 +60,7 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 	}
 	p.leases = children.ForPath(ctx, s.leases.Dir)
 	if s.count != nil {
-		p.count = data.ForPath(ctx, s.count.path)
+		p.count = data.ForPath(ctx, s.count.Path())
 	}
 	return p
 }
@@ -76,7 +76,7 @@ func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
 		seen.watches[1] = node.Watch
 		if err = cmp.Or(err, countErr); err == nil {
 			var n int32
-			n, err = decode(node.Data)
+			n, err = s.count.Decode(node.Data)
 			seen.max = max(int(n), 0)
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool
 		if s.count == nil || !errors.Is(err, framework.ErrNoNode) {
 			return seen, err
 		}
-		if err := s.count.make(ctx, view, int32(s.max)); err != nil {
+		if _, err := NewCount(view, s.count.Path()).CreateIfMissing(ctx, int32(s.max)); err != nil {
 			return snapshot{}, fmt.Errorf("the shared count is missing: %w", err)
 		}
 	}
