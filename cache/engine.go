@@ -123,8 +123,8 @@ func (e *engine) run() {
 }
 
 // errGoexit is the end of a cache whose goroutine was ended by a function that it calls.
-var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook has ended the cache's goroutine "+
-	"(runtime.Goexit, as by t.FailNow)", ErrClosed)
+var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook ended the cache's goroutine by "+
+	"runtime.Goexit (as t.FailNow does)", ErrClosed)
 
 // finish is the end: it removes what is on the server, and ends all streams and waits.
 func (e *engine) finish() {

@@ -90,7 +90,7 @@ const (
 // 1024. They are merged earlier when their paths and data come to more than 16 MiB.
 func WithBuffer(events int) Option {
 	return option(checked(events >= 1, func(c *config) { c.buffer = events },
-		"WithBuffer(%d): at least one event must be allowed to wait", events))
+		"WithBuffer(%d): the buffer must have room for at least one event", events))
 }
 
 // WithoutData keeps no data, only each node's Stat; a node costs less memory then, and the events have no
@@ -109,7 +109,7 @@ func WithoutData() Option { return option(func(c *config) error { c.noData = tru
 // See [WithFilter] and [WithMaxDepth].
 func WithDataLimit(bytes int) Option {
 	return option(checked(bytes >= 1, func(c *config) { c.dataLimit = bytes },
-		"WithDataLimit(%d): give a positive number of bytes, or WithoutData() to hold none", bytes))
+		"WithDataLimit(%d): give a positive number of bytes, or use WithoutData() to keep no data", bytes))
 }
 
 // WithDecoder has f turn the data that is stored in a node into what the cache holds as its Data: for
@@ -168,7 +168,7 @@ func WithTraversal(traverse func(path string) bool) TreeOption {
 }
 
 // ErrDataLimit says that there is no room for a node's data: see [WithDataLimit].
-var ErrDataLimit = errors.New("no room for the node's data: the cache holds as much as WithDataLimit allows")
+var ErrDataLimit = errors.New("no room for the node's data within the limit of WithDataLimit")
 
 // unpackedLimit is how much one node may become with WithCompressedData.
 const unpackedLimit = 8 << 20
@@ -200,7 +200,7 @@ func (e *engine) decode(n *node, data []byte) ([]byte, error) {
 		data = decoded
 	}
 	if len(data) > room {
-		return nil, fmt.Errorf("%w: %d bytes", ErrDataLimit, len(data))
+		return nil, fmt.Errorf("%w: the node has %d bytes", ErrDataLimit, len(data))
 	}
 	return data, nil
 }

@@ -80,12 +80,12 @@ func (w *persistentWay) begun(watch *framework.Watch, err error) {
 			w.compare()
 		}
 	case errors.Is(err, framework.ErrUnimplemented):
-		w.fallBack("it has no persistent watches", true)
+		w.fallBack("the server has no persistent watches", true)
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed), w.e.ctx.Err() != nil:
 	case errors.Is(err, framework.ErrAuthFailed): // which is ErrNotConnected, too, but comes at once
 		w.missed, w.againAt = true, time.Now().Add(retryFirst)
 	case lost && w.losses == mostWatchLosses:
-		w.fallBack("it closes the connection when it is to set a persistent watch", false)
+		w.fallBack("the server closes the connection when asked for a persistent watch", false)
 	case lost, errors.Is(err, framework.ErrNotConnected):
 		if lost {
 			w.losses++
@@ -102,7 +102,7 @@ func (w *persistentWay) begun(watch *framework.Watch, err error) {
 // for this session.
 func (w *persistentWay) fallBack(why string, certain bool) {
 	e := w.e
-	e.log().Warn("cache: using one-shot watches, since the server cannot be relied on: "+why, "path", e.cfg.root)
+	e.log().Warn("cache: using one-shot watches: "+why, "path", e.cfg.root)
 	w.stop()
 	e.cfg.oneShot = certain
 	e.begin(newOneShotWay(e))
@@ -221,7 +221,7 @@ func (w *persistentWay) rootRead(r *framework.ReadResult, old bool) bool {
 	if suspect == nil || old || r.Err != nil || *suspect != (identity{r.Stat.Czxid, r.Stat.Mzxid}) {
 		return true
 	}
-	w.fallBack("it reports the path of the watch instead of that of the node", true)
+	w.fallBack("the server's events name the path of the watch instead of the node", true)
 	return false
 }
 

@@ -85,7 +85,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 	case framework.Retryable(err):
 		r.rest()
 	case errors.Is(err, framework.ErrUnimplemented) && !r.sizes.single:
-		e.log().Info("cache: the server has no multiRead: reading one by one")
+		e.log().Info("cache: the server has no multiRead; reading nodes one by one")
 		r.sizes.single = true
 	case len(ops) > 1: // too large, perhaps
 		r.sizes.nodesPerRead = max(1, len(ops)/2)

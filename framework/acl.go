@@ -144,7 +144,7 @@ func (b SetACLBuilder) InBackground() Background[SetACLBuilder, Stat] {
 func (b SetACLBuilder) operation(path string) *operation[Stat] {
 	full, err := b.c.fullPath(path)
 	if err == nil && len(b.acl) == 0 {
-		err = badArguments("SetACL needs WithACL: a node without an ACL does not exist")
+		err = badArguments("SetACL needs WithACL with at least one entry: ZooKeeper allows no empty ACL")
 	}
 	return &operation[Stat]{
 		c: b.c, opKind: opKind{name: "setACL", write: true, root: true}, path: path, fault: err,
@@ -212,12 +212,13 @@ func WithContenders(self Identity, others ...Identity) Option {
 		for _, i := range all {
 			if i.Scheme == "" || i.Scheme == "auth" || i.ID == "" {
 				return invalid("WithContenders",
-					"%+v is nobody's identity; see SASLIdentity, DigestIdentity and X509Identity", i)
+					"%+v identifies nobody; use SASLIdentity, DigestIdentity or X509Identity", i)
 			}
 		}
 		if self.Scheme == "world" {
 			return invalid("WithContenders",
-				"the first identity is this client's own, and has all rights: that cannot be everybody")
+				"the first identity must be this client's own, not world:anyone, because it gets all "+
+					"permissions")
 		}
 		node := append([]ACL{{PermAll, self.Scheme, self.ID}}, grant(PermRead, all[1:])...)
 		o.aclProvider = func(string) []ACL { return node }

@@ -300,14 +300,14 @@ func (c *core) close(ctx context.Context) error {
 	defer c.ops.lines.flush(ctx)
 	switch {
 	case err == nil:
-		c.log.Info("closed", "epoch", e.n)
+		c.log.Info("client closed", "epoch", e.n)
 		return nil
 	case errors.Is(err, wire.ErrUnacknowledged):
 		err = known(ErrUnacknowledged, err)
 	default:
 		err = fmt.Errorf("close: %w", err)
 	}
-	c.log.Warn("closed", "epoch", e.n, "err", err)
+	c.log.Warn("client closed", "epoch", e.n, "err", err)
 	return err
 }
 
@@ -336,6 +336,7 @@ func within(ctx context.Context, idle <-chan error) error {
 	case err := <-idle:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("%w, and some goroutines have not ended yet: %w", wire.ErrUnacknowledged, ctx.Err())
+		return fmt.Errorf("%w; some goroutines of the client are still running: %w",
+			wire.ErrUnacknowledged, ctx.Err())
 	}
 }

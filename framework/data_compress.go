@@ -66,7 +66,8 @@ func WithCompressionProvider(p CompressionProvider) Option {
 // Default 64 MiB.
 func WithDecompressedLimit(bytes int) Option {
 	return checked(bytes > 0, func(o *options) { o.decompressed = bytes },
-		"WithDecompressedLimit", "%d; give a positive number of bytes, or leave the option out", bytes)
+		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
+		bytes)
 }
 
 // emptyGzip is what Java writes for no data.
@@ -115,9 +116,9 @@ func (g Gzip) Decompress(_ string, data []byte) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrDecompress, notEOF(err))
 	case len(out) > limit:
-		return nil, fmt.Errorf("%w: %d bytes", ErrDecompressedTooLarge, limit)
+		return nil, fmt.Errorf("%w of %d bytes", ErrDecompressedTooLarge, limit)
 	case in.Len() > 0:
-		return nil, fmt.Errorf("%w: %d bytes after the end", ErrDecompress, in.Len())
+		return nil, fmt.Errorf("%w: %d bytes follow the end of the compressed data", ErrDecompress, in.Len())
 	}
 	return out, nil
 }
@@ -189,7 +190,7 @@ func unpack(p CompressionProvider, full string, data []byte, limit int) ([]byte,
 	}
 	plain, err := p.Decompress(full, data)
 	if err == nil && len(plain) > limit {
-		return nil, fmt.Errorf("%w: %d bytes, with room for %d", ErrDecompressedTooLarge, len(plain), limit)
+		return nil, fmt.Errorf("%w of %d bytes: they have %d", ErrDecompressedTooLarge, limit, len(plain))
 	}
 	return plain, err
 }

@@ -57,7 +57,7 @@ var (
 	// ErrInvalidACL says that the server does not accept the ACL.
 	ErrInvalidACL = named("invalid ACL", zk.ErrInvalidACL)
 	// ErrNoChildrenForEphemerals says that the parent is ephemeral.
-	ErrNoChildrenForEphemerals = named("ephemeral nodes may not have children", zk.ErrNoChildrenForEphemerals)
+	ErrNoChildrenForEphemerals = named("ephemeral nodes cannot have children", zk.ErrNoChildrenForEphemerals)
 	// ErrBadArguments says that the arguments contradict each other, or that the server refuses them.
 	ErrBadArguments = named("bad arguments", zk.ErrBadArguments)
 	// ErrQuotaExceeded says that an enforced quota would be exceeded.
@@ -69,7 +69,7 @@ var (
 	// ErrNotReadOnly says that the connected member has no quorum and serves only reads. Together with
 	// ErrNotConnected it says that the last member asked has no quorum and opens no sessions for readers
 	// either, see WithReadOnly.
-	ErrNotReadOnly = named("the member serves reads only")
+	ErrNotReadOnly = named("the server has no quorum and serves reads only")
 	// ErrSessionMoved says that the session is attached to another member now. The retry policy is asked.
 	ErrSessionMoved = named("session moved to another member", zk.ErrSessionMoved)
 	// ErrAuthFailed says that the server refused a credential. While every server does, operations fail with
@@ -84,7 +84,8 @@ var (
 	ErrReconfigInProgress = named("another reconfiguration is in progress")
 	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date for
 	// a quorum.
-	ErrNewConfigNoQuorum = named("no quorum of the new configuration is connected and up to date")
+	ErrNewConfigNoQuorum = named("too few members of the new configuration are connected and up to date " +
+		"for a quorum")
 )
 
 // What happens between the client and the server.
@@ -123,15 +124,16 @@ var (
 	// answer to nothing, an event for an invalid path, a count beyond the frame.
 	ErrMalformedReply = named("malformed reply", ErrOutcomeUnknown)
 	// ErrNilContext says that a nil context was passed. Pass context.Background() for one without an end.
-	ErrNilContext = named("nil context: pass context.Background() for one without an end")
+	ErrNilContext = named("nil context: pass context.Background() for a context that never ends")
 	// ErrNoClient says that the client is nil or the zero Client, or that a builder, a recipe or another value
 	// was not made with a client. Every function that can return an error returns it then, at once; the others
 	// do nothing and return zero values.
-	ErrNoClient = named("the client is nil, or was not made: make one with framework.New, and everything "+
-		"else from it", ErrBadArguments)
+	ErrNoClient = named("the client is nil or the zero Client: make a client with framework.New, and "+
+		"builders and recipes with that client", ErrBadArguments)
 	// ErrCleanupFull says that too many clean-ups are waiting for a connection to take another one. It is
 	// joined with the error of a guaranteed delete or a protected create, whose node may stay then.
-	ErrCleanupFull = named("too many clean-ups pending: this one will not be repeated")
+	ErrCleanupFull = named("too many clean-ups are pending: the client will not try again to delete this " +
+		"node")
 )
 
 // Why a hold, or a watch, has ended.
@@ -178,7 +180,7 @@ func opError(op, path string, err error) error {
 // ServerError is an answer of the server for which this package has no error.
 type ServerError struct{ Code int32 }
 
-func (e *ServerError) Error() string { return "the server says " + jute.CodeName(e.Code) }
+func (e *ServerError) Error() string { return "the server reports: " + jute.CodeName(e.Code) }
 
 var codeErrors = map[int32]error{
 	jute.CodeNoNode:                   ErrNoNode,
@@ -236,10 +238,10 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	var why error
 	switch {
 	case errors.Is(r.Err, wire.ErrTooLarge):
-		return known(ErrTooLarge, fmt.Errorf("%w; split it, or set jute.maxbuffer at the servers and "+
-			"WithMaxFrame here", r.Err))
+		return known(ErrTooLarge, fmt.Errorf("%w; split it, or raise jute.maxbuffer at the servers "+
+			"and WithMaxFrame here", r.Err))
 	case errors.Is(r.Err, wire.ErrReplyTooLarge):
-		err := known(ErrReplyTooLarge, fmt.Errorf("%w; ask for less, or allow more by WithMaxReply", r.Err))
+		err := known(ErrReplyTooLarge, fmt.Errorf("%w; ask for less, or raise WithMaxReply", r.Err))
 		if errors.Is(loss, ErrOutcomeUnknown) {
 			err = fmt.Errorf("%w: %w", err, ErrOutcomeUnknown)
 		}
@@ -275,9 +277,9 @@ func leftBy(ctx context.Context) error {
 // leftWaitingFor is leftBy for a request that has been sent.
 func leftWaitingFor(ctx context.Context, write bool) error {
 	if write {
-		return fmt.Errorf("%w before the reply came: %w", flow.Ended(ctx), ErrOutcomeUnknown)
+		return fmt.Errorf("gave up waiting for the reply: %w: %w", flow.Ended(ctx), ErrOutcomeUnknown)
 	}
-	return fmt.Errorf("%w before the reply came", flow.Ended(ctx))
+	return fmt.Errorf("gave up waiting for the reply: %w", flow.Ended(ctx))
 }
 
 // checkContext refuses a context in which an operation cannot begin.
@@ -327,11 +329,12 @@ var errCutOff = named("cut off")
 
 func (e *cutOffError) Error() string {
 	if e.final {
-		return fmt.Sprintf("the server closes the connection on this request of %d bytes: "+
-			"most likely it is larger than its jute.maxbuffer (%d unless configured), "+
-			"which WithMaxFrame has to agree with; whether it was executed is not known", e.size, defaultMaxFrame)
+		return fmt.Sprintf("the server closed the connection on this request of %d bytes: most likely the "+
+			"request is larger than the server's jute.maxbuffer (%d unless configured), to which "+
+			"WithMaxFrame should be equal; it is unknown whether the request was executed",
+			e.size, defaultMaxFrame)
 	}
-	return fmt.Sprintf("%v; it has %d bytes, which may be more than the server's jute.maxbuffer",
+	return fmt.Sprintf("%v; the request has %d bytes, which may be more than the server's jute.maxbuffer",
 		ErrConnectionLoss, e.size)
 }
 

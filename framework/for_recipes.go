@@ -118,7 +118,7 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	case ctx == nil:
 		return ErrNilContext
 	case op == nil:
-		return badArguments("Retry without a function")
+		return badArguments("the function given to Retry is nil")
 	}
 	policy := c.view.retry
 	if policy == nil {
@@ -245,7 +245,8 @@ var ErrDataTooLarge = named("a participant's data are too large to be read")
 // ErrDecompressedTooLarge. For authors of recipes.
 func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
 	if len(data) > ContenderDataLimit {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", ErrDataTooLarge, len(data), ContenderDataLimit)
+		return nil, fmt.Errorf("%w: they have %d bytes, and the limit is %d",
+			ErrDataTooLarge, len(data), ContenderDataLimit)
 	}
 	full, err := c.fullPath(path)
 	if err != nil {

@@ -88,9 +88,10 @@ func (h Health) Check(tolerance time.Duration) error {
 	case tolerance > 0 && age <= tolerance:
 		return nil
 	case h.Trouble != nil && !errors.Is(why, h.Trouble):
-		return fmt.Errorf("%w, for %v: %w", why, age.Round(time.Millisecond), h.Trouble)
+		return fmt.Errorf("%w; no connection to a quorum for %v: %w",
+			why, age.Round(time.Millisecond), h.Trouble)
 	}
-	return fmt.Errorf("%w, for %v", why, age.Round(time.Millisecond))
+	return fmt.Errorf("%w; no connection to a quorum for %v", why, age.Round(time.Millisecond))
 }
 
 // String is for people. Its form may change.

@@ -198,7 +198,8 @@ func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error
 }
 
 // errUncertain says that a hold is not certain any more, in a session that goes on.
-var errUncertain = fmt.Errorf("%w: by the time a hold is made it is not certain any more", ErrTimeoutTooShort)
+var errUncertain = fmt.Errorf("%w: before the grant was complete, the client was no longer certain of its "+
+	"session", ErrTimeoutTooShort)
 
 // certainRounds bounds how often a hold is made certain: one that never stays certain until it is made would
 // keep its caller, and the servers, busy for ever.

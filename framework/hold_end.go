@@ -218,11 +218,12 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 			h.lose(ErrNodeDeleted)
 		}
 	case r.Code == jute.CodeNoAuth:
-		h.e.core.log.Warn("a hold may not look at its own node: its deletion will not be noticed",
+		h.e.core.log.Warn("no permission to read the node of our own lock, lease or leadership: its "+
+			"deletion will not be noticed",
 			"epoch", h.e.n, "path", h.path)
 		h.disarmed(w)
 	default:
-		h.e.core.log.Warn("cannot look at the node of a hold; trying again",
+		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
 			"epoch", h.e.n, "path", h.path, "err", err)
 		h.disarmed(w)
 		h.timer.Reset(lookAgain)

@@ -130,7 +130,8 @@ func failure(r wire.Reply) (index int, code int32) {
 // heartbeat.
 func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
-		m.core.log.Warn("heartbeat refused", "epoch", e.n, "err", codeError(code))
+		m.core.log.Warn("the server refused a heartbeat; the session lapses unless a later one succeeds",
+			"epoch", e.n, "err", codeError(code))
 		return
 	}
 	h := batch[index]
@@ -138,13 +139,14 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	case jute.CodeNoNode:
 		h.lose(ErrNodeDeleted)
 	case jute.CodeNoAuth:
-		m.core.log.Warn("the heartbeat may not check the node of a hold: "+
-			"its deletion will only be noticed by a watch", "epoch", e.n, "path", h.path)
+		m.core.log.Warn("no permission to check the node of our own lock, lease or leadership in "+
+			"heartbeats: only a watch will notice its deletion", "epoch", e.n, "path", h.path)
 		h.mu.Lock()
 		h.unlisted = true
 		h.mu.Unlock()
 	default:
-		m.core.log.Warn("heartbeat refused", "epoch", e.n, "path", h.path, "err", codeError(code))
+		m.core.log.Warn("the server refused a heartbeat; the session lapses unless a later one succeeds",
+			"epoch", e.n, "path", h.path, "err", codeError(code))
 		return
 	}
 	rest := append(append([]*Hold{}, batch[:index]...), batch[index+1:]...)

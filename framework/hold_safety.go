@@ -13,7 +13,7 @@ import (
 
 // ErrTimeoutTooShort says that nothing can be held safely with the session timeout that the server granted.
 // The message says which options decide it.
-var ErrTimeoutTooShort = named("session timeout too short to hold anything safely")
+var ErrTimeoutTooShort = named("session timeout too short to hold locks, leases or leadership safely")
 
 // Rule is how the client makes sure that a hold ends here before the servers can give it to somebody else.
 //
@@ -99,16 +99,17 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 		p.covers = need + left - p.rule.Jitter
 		if left < least {
 			tick := max(p.rule.Tick+2*(left-least), 0).Truncate(time.Millisecond)
-			p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or say WithServerTick(%v), or less, "+
-				"if that is the servers' tickTime (it is taken for %v)",
+			p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or give WithServerTick(%v) or less, "+
+				"if that is the servers' tickTime (now assumed: %v)",
 				ErrTimeoutTooShort, timeout, o.shortest(), tick, p.rule.Tick)
 			if o.margin > 0 {
-				p.refused = fmt.Errorf("%w, or lower WithSafetyMargin (%v)", p.refused, margin)
+				p.refused = fmt.Errorf("%w; or lower WithSafetyMargin (now %v)", p.refused, margin)
 			}
 		}
 	case timeout-bound-margin < (timeout-bound)/2 || timeout <= bound:
-		p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or lower WithStaleServerBound (%v) "+
-			"if the servers' syncLimit × tickTime allows it, or WithSafetyMargin (%v), or choose RuleHeartbeat",
+		p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or lower WithStaleServerBound (now %v), if "+
+			"the servers' syncLimit × tickTime allows that; or lower WithSafetyMargin (now %v); or choose "+
+			"RuleHeartbeat",
 			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute, wire.RuleBound)), bound, margin)
 	}
 	return p
@@ -286,9 +287,9 @@ func (m *manager) tell(e *epoch) {
 	log := m.core.log.With("epoch", e.n, "rule", p.kind().String(), "timeout", e.wire.Timeout(),
 		"bound", p.rule.Bound, "margin", p.rule.Margin, "heartbeat", p.every)
 	if p.refused != nil {
-		log.Warn("nothing can be held", "err", p.refused)
+		log.Warn("locks, leases and leadership cannot be held now", "err", p.refused)
 	} else {
-		log.Info("safety rule")
+		log.Info("safety rule in force")
 	}
 }
 

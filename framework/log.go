@@ -58,7 +58,8 @@ func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
 		defer h.waiting.Add(-1)
 		to := h.to()
 		if missing > 0 {
-			slog.New(to).Warn("lines of the log are missing here: the log handler takes too long", "lines", missing)
+			slog.New(to).Warn("log lines are missing here, because the log handler is too slow",
+				"lines", missing)
 		}
 		if to.Enabled(ctx, r.Level) {
 			_ = to.Handle(ctx, r)

@@ -84,7 +84,7 @@ func (c EnsembleConfig) ClientAddresses() []string {
 func parseEnsembleConfig(data []byte) EnsembleConfig {
 	c := EnsembleConfig{Data: data}
 	if len(data) > maxConfig {
-		c.wrong("%d bytes; the most are %d", len(data), maxConfig)
+		c.wrong("it has %d bytes, and the limit is %d", len(data), maxConfig)
 		return c
 	}
 	for line := range strings.Lines(string(data)) {
@@ -106,7 +106,7 @@ func parseEnsembleConfig(data []byte) EnsembleConfig {
 
 func (c *EnsembleConfig) add(id int64, spec string) {
 	if len(c.Members) == maxMembers {
-		c.wrong("more than %d members", maxMembers)
+		c.wrong("it has more than %d members", maxMembers)
 		return
 	}
 	m, why := parseMember(id, spec)
@@ -145,12 +145,12 @@ func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	}
 	if host == "" || isWildcard(host) {
 		if host = first; isWildcard(host) {
-			return m, fmt.Sprintf("%q is nobody's address", shortened(host))
+			return m, fmt.Sprintf("%q is a wildcard, not an address to connect to", shortened(host))
 		}
 	}
 	name, ok := hostName(host)
 	if !ok {
-		return m, fmt.Sprintf("%q is not a host", shortened(host))
+		return m, fmt.Sprintf("%q is not a host name", shortened(host))
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
@@ -220,7 +220,7 @@ func WithEnsembleTracking() Option { return func(o *options) error { o.tracking 
 // again for the same host. It has no effect without WithEnsembleTracking. Default: see there.
 func WithEnsembleHosts(allow func(host string) bool) Option {
 	return checked(allow != nil, func(o *options) { o.joinable = allow },
-		"WithEnsembleHosts", "the function is nil; leave the option out for the hosts that New is given")
+		"WithEnsembleHosts", "the function is nil; leave the option out to allow only the hosts given to New")
 }
 
 // trackPause is the least time between two reads of the configuration, however often a server reports a
@@ -277,10 +277,10 @@ type complaint struct {
 func (c *core) complain(of complaint) {
 	switch {
 	case of.refused != "":
-		c.log.Warn("the ensemble's configuration is not followed",
+		c.log.Warn("ignoring an invalid ensemble configuration; keeping the list of servers",
 			"version", fmt.Sprintf("%x", of.version), "err", of.refused)
 	case of.leftOut != "":
-		c.log.Warn("hosts of the ensemble's configuration are left out: this client was not given them, see "+
+		c.log.Warn("ignoring hosts of the ensemble's configuration that this client was not given; see "+
 			"WithEnsembleHosts",
 			"version", fmt.Sprintf("%x", of.version), "hosts", of.leftOut)
 	}

@@ -89,7 +89,7 @@ func (o *options) login() func(context.Context, string) (wire.LoginStep, error) 
 		err = apart.ErrNoReturn
 		apart.Call(func() { login, err = o.sasl.Start(ctx, host) })
 		if err == nil && login == nil {
-			err = fmt.Errorf("Start returned nothing")
+			err = fmt.Errorf("Start returned neither a login nor an error")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.saslName, err)
@@ -118,9 +118,9 @@ const digestURI = "zookeeper/zk-sasl-md5"
 const maxChallenge = 2048
 
 var (
-	errNoLogin = errors.New("the server offers no SASL login (has its JVM a JAAS section Server, and the " +
-		"SASLAuthenticationProvider?)")
-	errImpostor  = errors.New("the server does not prove that it knows the password")
+	errNoLogin = errors.New("the server offers no SASL login (does its JVM have a JAAS section named " +
+		"Server, and is the SASLAuthenticationProvider configured?)")
+	errImpostor  = errors.New("the server did not prove that it knows the password")
 	errChallenge = errors.New("malformed challenge")
 )
 
@@ -164,11 +164,13 @@ func (l *digestLogin) respond(challenge []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case d["nonce"] == "":
-		return nil, fmt.Errorf("%w: no nonce", errChallenge)
+		return nil, fmt.Errorf("%w: it contains no nonce", errChallenge)
 	case !strings.EqualFold(d["algorithm"], "md5-sess"):
-		return nil, fmt.Errorf("%w: algorithm %q instead of md5-sess", errChallenge, d["algorithm"])
+		return nil, fmt.Errorf("%w: it names the algorithm %q instead of md5-sess",
+			errChallenge, d["algorithm"])
 	case !offers(d["qop"], "auth"):
-		return nil, fmt.Errorf("the server demands a protection other than auth, of %q: use TLS instead", d["qop"])
+		return nil, fmt.Errorf("the server demands the protection %q, and this client offers only auth: "+
+			"use TLS for protection", d["qop"])
 	}
 	user, password := l.user, string(l.password)
 	realm, named := d["realm"]
@@ -176,7 +178,7 @@ func (l *digestLogin) respond(challenge []byte) ([]byte, error) {
 	unicode := strings.EqualFold(d["charset"], "utf-8")
 	if !unicode {
 		if !isLatin(user) || !isLatin(password) {
-			return nil, errors.New("the server does not know UTF-8, and the user or the password needs it")
+			return nil, errors.New("the user or the password needs UTF-8, which the server does not support")
 		}
 		user, password = latin(user), latin(password)
 		hashed = func(s string) string { return s }
@@ -245,7 +247,7 @@ func quoted(s string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, 
 // server may offer several realms.
 func directives(challenge []byte) (map[string]string, error) {
 	if len(challenge) > maxChallenge {
-		return nil, fmt.Errorf("%w: %d bytes", errChallenge, len(challenge))
+		return nil, fmt.Errorf("%w: it has %d bytes", errChallenge, len(challenge))
 	}
 	found := map[string]string{}
 	rest := string(challenge)
@@ -257,12 +259,13 @@ func directives(challenge []byte) (map[string]string, error) {
 		key, value, ok := strings.Cut(rest, "=")
 		if key = strings.ToLower(strings.TrimRight(key, " \t")); !ok || key == "" ||
 			strings.ContainsAny(key, `,"`) {
-			return nil, fmt.Errorf("%w: a directive without a value", errChallenge)
+			return nil, fmt.Errorf("%w: it contains a directive without a value", errChallenge)
 		}
 		value = strings.TrimLeft(value, " \t")
 		if strings.HasPrefix(value, `"`) {
 			if value, rest, ok = unquote(value[1:]); !ok {
-				return nil, fmt.Errorf("%w: %s is not ended", errChallenge, plain.Text(key))
+				return nil, fmt.Errorf("%w: the value of %s has no closing quote",
+					errChallenge, plain.Text(key))
 			}
 		} else if end := strings.IndexByte(value, ','); end >= 0 {
 			value, rest = strings.TrimRight(value[:end], " \t"), value[end:]

@@ -53,8 +53,8 @@ func shown(s string) string {
 // before a host.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
 	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
-		err = fmt.Errorf("%w %q: a host name has no '@', and what stands in front of it is not repeated here; "+
-			"user and password go into WithAuth or WithSASLDigest", ErrInvalidConnectString, shown(s))
+		err = fmt.Errorf("%w %q: a host name cannot contain '@' (the text before the '@' is not shown); "+
+			"give user and password by WithAuth or WithSASLDigest", ErrInvalidConnectString, shown(s))
 	}
 	return servers, chroot, err
 }
@@ -69,7 +69,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 		return nil, "", bad("it is not UTF-8")
 	}
 	if strings.TrimSpace(s) == "" {
-		return nil, "", bad("there is no server in it; " +
+		return nil, "", bad("it names no server; " +
 			`write "host:2181", or "host1:2181,host2:2181,host3:2181/chroot"`)
 	}
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
@@ -79,7 +79,8 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		list, chroot = s[:i], strings.TrimSpace(s[i:])
 		if strings.Contains(chroot, ",") {
-			return nil, "", bad("the chroot belongs after the last server, once for all of them: " +
+			return nil, "", bad("it names several chroots; write one for all servers, after the last " +
+				"server: " +
 				`"host1:2181,host2:2181/chroot"`)
 		}
 		if chroot != "/" && chroot != "//" {
@@ -96,7 +97,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	for n, entry := range strings.Split(list, ",") {
 		entry = strings.TrimSpace(entry)
 		if several := withCommas(entry); several != "" {
-			return nil, "", bad("separate servers by commas: %q", shortened(several))
+			return nil, "", bad("servers are not separated by commas; write %q", shortened(several))
 		}
 		if entry == "" {
 			return nil, "", bad("server %d is empty; remove the comma, or write a host there", n+1)
@@ -106,7 +107,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 			return nil, "", bad("server %q: %s", shortened(entry), why)
 		}
 		if seen[server] {
-			return nil, "", bad("server %s is there twice; name each once", server)
+			return nil, "", bad("server %s is listed twice; list each server once", server)
 		}
 		seen[server] = true
 		servers = append(servers, server)
@@ -146,7 +147,8 @@ func parseServer(entry string) (server, why string) {
 			return "", "there is no IPv6 address between the brackets"
 		}
 	case strings.Count(entry, ":") > 1:
-		return "", `write an IPv6 address in brackets: "[::1]:2181"; and separate servers by commas`
+		return "",
+			`it has several colons; write an IPv6 address in brackets: "[::1]:2181"; separate servers by commas`
 	case strings.Contains(entry, ":"):
 		host, port, _ = strings.Cut(entry, ":")
 	}
@@ -154,13 +156,13 @@ func parseServer(entry string) (server, why string) {
 		return "", `the host is missing; write "host:2181"`
 	}
 	if len(host) > maxHost {
-		return "", fmt.Sprintf("a host name of %d bytes; the longest are %d", len(host), maxHost)
+		return "", fmt.Sprintf("the host name has %d bytes; the limit is %d", len(host), maxHost)
 	}
 	if i := strings.IndexFunc(host, func(r rune) bool {
 		return notPrinted(r) || strings.ContainsRune(" @;[]", r)
 	}); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(host[i:])
-		return "", fmt.Sprintf("a host name has no %q; separate servers by commas", r)
+		return "", fmt.Sprintf("a host name cannot contain %q; separate servers by commas", r)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
@@ -239,7 +241,7 @@ func (c *core) changeServers(change func(*servers)) error {
 	e := c.epochLast()
 	list, further := c.servers.now()
 	e.wire.SetServers(list, further)
-	c.log.Info("servers", "list", listed(list, ","))
+	c.log.Info("the list of servers changed", "list", listed(list, ","))
 	return nil
 }
 

@@ -182,8 +182,8 @@ var errAmbiguous = named("ambiguous")
 type ambiguousError struct{ met, refusal error }
 
 func (e *ambiguousError) Error() string {
-	return fmt.Sprintf("connection lost before the reply came, and the repeat met %q: "+
-		"the first try may have been executed", e.met)
+	return fmt.Sprintf("connection lost before the reply came, and the repeated request failed with %q: "+
+		"perhaps the first one was executed", e.met)
 }
 
 func (e *ambiguousError) Is(target error) bool { return target == errAmbiguous }

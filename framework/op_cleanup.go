@@ -94,7 +94,8 @@ func (q *cleanups) add(t cleanup) error {
 		return nil
 	}
 	if len(q.pending) >= maxCleanups {
-		q.log.Warn("too many clean-ups pending, one is dropped", "path", t.path)
+		q.log.Warn("too many clean-ups are pending; giving up on this one, so its node may stay",
+			"path", t.path)
 		return ErrCleanupFull
 	}
 	q.pending[t] = struct{}{}
@@ -174,7 +175,8 @@ func (q *cleanups) run(ctx context.Context, b *job) (pause time.Duration, again 
 		b.tries++
 		return q.chance.UpTo(pause), true
 	case removalWarn:
-		q.log.Warn("clean-up refused, the node stays", "path", b.path, "guid", b.guid, "err", err)
+		q.log.Warn("the server refused to delete a node that is no longer needed; the node stays",
+			"path", b.path, "guid", b.guid, "err", err)
 	}
 	return 0, false
 }

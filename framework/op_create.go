@@ -170,9 +170,10 @@ func (b CreateBuilder) fault(path string) error {
 	case b.toParents && b.node.acl == nil:
 		return badArguments("ApplyToParents needs WithACL")
 	case b.orSet && b.orSetVer < -1:
-		return badArguments("OrSetDataVersion(%d): a version counts from 0; -1 is any", b.orSetVer)
+		return badArguments("OrSetDataVersion(%d): give a version from 0, or -1 for any version", b.orSetVer)
 	case b.protection && strings.HasSuffix(path, "/"):
-		return badArguments("WithProtection needs a name to put its prefix in front of")
+		return badArguments("WithProtection needs a path that ends with a name, since it puts a prefix " +
+			"before the name")
 	case b.again && b.node.mode.sequential() && !b.protection:
 		return badArguments("Idempotent cannot tell sequential nodes apart; use WithProtection")
 	}
@@ -351,11 +352,11 @@ func (n node) fault() error {
 	case hasTTL && (n.ttl < time.Millisecond || n.ttl > maxTTL):
 		return badArguments("mode %v needs WithTTL with a time from 1ms to %v, not %v", n.mode, maxTTL, n.ttl)
 	case n.ttl%time.Millisecond != 0:
-		return badArguments("WithTTL of %v: servers count whole milliseconds", n.ttl)
+		return badArguments("WithTTL(%v) is not a whole number of milliseconds", n.ttl)
 	case !hasTTL && n.ttl != 0:
 		return badArguments("WithTTL needs the mode PersistentTTL or PersistentSequentialTTL, not %v", n.mode)
 	case n.acl != nil && len(n.acl) == 0:
-		return badArguments("WithACL without an ACL: a node without one does not exist")
+		return badArguments("WithACL needs at least one entry: ZooKeeper allows no empty ACL")
 	}
 	return nil
 }

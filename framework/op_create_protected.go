@@ -143,7 +143,7 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 	case err != nil:
 		p.apply(searchFailed)
 		if !errors.Is(err, ErrOutcomeUnknown) { // what was unknown still is
-			err = fmt.Errorf("%w (looking for the node: %w)", ErrConnectionLoss, err)
+			err = fmt.Errorf("%w (looking for the node failed: %w)", ErrConnectionLoss, err)
 		}
 		return v, false, err
 	case path == "":

@@ -157,7 +157,8 @@ func (b ReconfigBuilder) operation() *operation[ConfigResult] {
 func (b ReconfigBuilder) fault() error {
 	switch {
 	case len(b.members) > 0 && len(b.joining)+len(b.leaving) > 0:
-		return badArguments("WithNewMembers names all the members: Joining and Leaving have no place beside it")
+		return badArguments("WithNewMembers names all members, so it cannot be combined with Joining or " +
+			"Leaving")
 	case len(b.members)+len(b.joining)+len(b.leaving) == 0:
 		return badArguments("Reconfig needs Joining, Leaving or WithNewMembers")
 	}

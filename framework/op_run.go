@@ -220,7 +220,7 @@ func (r *run[T]) fail(err error) error {
 		err = missingParent(r.path, err)
 	}
 	if r.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
-		err = fmt.Errorf("%w; an earlier try: %w", err, ErrConnectionLoss)
+		err = fmt.Errorf("%w; an earlier try ended with: %w", err, ErrConnectionLoss)
 	}
 	if r.debt != nil && !r.left {
 		err = r.debt.failed(err)

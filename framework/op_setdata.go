@@ -109,5 +109,5 @@ func notSeen(met, err error) error {
 	if unfinished(err) || errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}
-	return fmt.Errorf("%w; looking at what is there: %w", met, err)
+	return fmt.Errorf("%w; cannot read the node to see whether the write was executed: %w", met, err)
 }

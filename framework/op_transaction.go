@@ -26,7 +26,7 @@ type TransactionResult struct {
 }
 
 // ErrNotAttempted is the error of the operations that come after the one by which a transaction failed.
-var ErrNotAttempted = named("not attempted: an operation before it failed")
+var ErrNotAttempted = named("not attempted: an earlier operation of the transaction failed")
 
 // TransactionError says by which operation a transaction failed. Find it with errors.As.
 type TransactionError struct {
@@ -77,7 +77,7 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 		decode: t.decode, after: t.makeRoot,
 	}
 	if len(ops) == 0 {
-		o.fault = badArguments("a transaction without operations")
+		o.fault = badArguments("a transaction needs at least one operation")
 		return o
 	}
 	o.path = ops[0].path
@@ -225,7 +225,8 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 		err = b.node.fault()
 	}
 	if err == nil && full == b.c.view.chroot {
-		err = badArguments("the chroot is not made by who uses it: create %s without a chroot", full)
+		err = badArguments("a client cannot create its own chroot: create %s with a client that has no "+
+			"chroot", full)
 	}
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.node.pack)

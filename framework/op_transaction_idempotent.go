@@ -112,7 +112,8 @@ func marksOf(ops []TransactionOp) (marks, error) {
 			}
 		}
 		if mode.sequential() {
-			return nil, badArguments("an idempotent transaction cannot tell sequential nodes apart")
+			return nil, badArguments("an idempotent transaction cannot create sequential nodes: it could " +
+				"not tell them apart")
 		}
 		left[op.full] = m
 	}
@@ -122,8 +123,8 @@ func marksOf(ops []TransactionOp) (marks, error) {
 			return left, nil
 		}
 	}
-	return nil, badArguments("nothing in the transaction would refuse a repeat: " +
-		"give a version, or make a node that stays")
+	return nil, badArguments("no operation of the transaction would fail if it were executed twice: " +
+		"give a version, or create a node that is not ephemeral")
 }
 
 // refuses says whether the node, left like this, makes the server refuse the operation.

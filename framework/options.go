@@ -141,7 +141,7 @@ func checked(ok bool, set func(*options), option, format string, args ...any) Op
 
 func positive(d time.Duration, option string, field func(*options) *time.Duration) Option {
 	return checked(d > 0, func(o *options) { *field(o) = d }, option,
-		"%v; give a positive time, or leave the option out", d)
+		"%v is not a positive time; leave the option out for the default", d)
 }
 
 // WithSessionTimeout asks for a session timeout: how long the server keeps the session, its ephemeral nodes
@@ -150,7 +150,8 @@ func positive(d time.Duration, option string, field func(*options) *time.Duratio
 func WithSessionTimeout(d time.Duration) Option {
 	return checked(d >= time.Millisecond && d <= math.MaxInt32*time.Millisecond,
 		func(o *options) { o.sessionTimeout, o.timeoutAsked = d, true },
-		"WithSessionTimeout", "%v; give a positive time that the server is likely to grant, such as 10*time.Second",
+		"WithSessionTimeout", "%v is out of range; give a time that the server is likely to grant, such as "+
+			"10*time.Second",
 		d)
 }
 
@@ -194,7 +195,8 @@ func WithNamespace(ns string) Option { return func(o *options) error { o.namespa
 // are sent, where the server would close the connection. Default 1048575.
 func WithMaxFrame(bytes int) Option {
 	return checked(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxFrame = bytes },
-		"WithMaxFrame", "%d bytes; give the servers' jute.maxbuffer, which is 1048575 unless configured", bytes)
+		"WithMaxFrame", "%d bytes is out of range; give the servers' jute.maxbuffer, which is 1048575 "+
+			"unless configured", bytes)
 }
 
 // WithMaxReply bounds, in bytes, the answer to one request. ZooKeeper has no limit of its own. In memory an
@@ -207,7 +209,8 @@ func WithMaxFrame(bytes int) Option {
 // of half a million children. The limit is never less than [WithMaxFrame]: what can be written can be read.
 func WithMaxReply(bytes int) Option {
 	return checked(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxReply = bytes },
-		"WithMaxReply", "%d bytes; give what the largest list or node may have, or leave the option out for 32 MiB",
+		"WithMaxReply", "%d bytes is out of range; give the size of the largest answer, or leave the "+
+			"option out for 32 MiB",
 		bytes)
 }
 
@@ -222,7 +225,7 @@ func WithMaxReply(bytes int) Option {
 // limit for all its clients together.
 func WithWindow(requests int) Option {
 	return checked(requests >= 1, func(o *options) { o.window = requests },
-		"WithWindow", "%d; at least one request must be allowed", requests)
+		"WithWindow", "%d requests are too few; at least one must be allowed", requests)
 }
 
 // WithDefaultData is what nodes contain that are made without data, recipes' nodes included, except a
@@ -295,7 +298,7 @@ func WithReadOnly() Option { return func(o *options) error { o.readOnly = true; 
 // more or less, and up to 5 s after a round in which a server answered and refused or dropped the connection.
 func WithReconnectJitter(longest time.Duration) Option {
 	return checked(longest >= 0, func(o *options) { o.spread = longest }, "WithReconnectJitter",
-		"%v; give 0 or more", longest)
+		"%v is negative; give 0 or more", longest)
 }
 
 // WithAuth adds a credential that every connection presents before anything else: WithAuth("digest",
@@ -308,7 +311,7 @@ func WithAuth(scheme string, auth []byte) Option {
 	case scheme == "":
 		why = `the scheme is empty; the usual one is "digest", with []byte("user:password")`
 	case scheme == "digest" && !bytes.ContainsRune(auth, ':'):
-		why = `a digest credential is []byte("user:password"); there is no colon`
+		why = `the credential has no colon; a digest credential is []byte("user:password")`
 	}
 	return checked(why == "", func(o *options) {
 		o.credentials = append(o.credentials, &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)})
@@ -326,7 +329,7 @@ func WithACLProvider(p ACLProvider) Option {
 func WithDefaultACL(acl ...ACL) Option {
 	acl = slices.Clone(acl)
 	return checked(len(acl) > 0, func(o *options) { _ = WithACLProvider(func(string) []ACL { return acl })(o) },
-		"WithDefaultACL", "no ACL; leave the option out for the open one, or give CreatorACL()...")
+		"WithDefaultACL", "the ACL is empty; leave the option out for the open ACL, or give CreatorACL()...")
 }
 
 // WithRule chooses how holds are kept safe, see [Rule]. Default [RuleAuto].
@@ -341,7 +344,7 @@ func WithRule(r Rule) Option {
 // of zero. Default 13 s, for syncLimit=5 and tickTime=2000; for the Docker image (syncLimit=2) 7 s is enough.
 func WithStaleServerBound(d time.Duration) Option {
 	return checked(d >= 0, func(o *options) { o.bound = d },
-		"WithStaleServerBound", "%v; give (syncLimit + 1.5) × tickTime of the servers", d)
+		"WithStaleServerBound", "%v is negative; give (syncLimit + 1.5) × tickTime of the servers", d)
 }
 
 // WithServerTick is the servers' tickTime, used by [RuleHeartbeat]. Default 2 s, ZooKeeper's default, for
@@ -360,7 +363,8 @@ func WithServerTick(d time.Duration) Option {
 // up.
 func WithSafetyMargin(d time.Duration) Option {
 	return checked(d >= 0, func(o *options) { o.margin = d }, "WithSafetyMargin",
-		"%v; give the time that a goroutine may have to wait for a processor, or leave the option out", d)
+		"%v is negative; give the longest time that a goroutine waits for a processor, or leave the option "+
+			"out", d)
 }
 
 // WithFenceGrace is a pause between the loss of a session and the beginning of the next one. With the next
@@ -372,5 +376,6 @@ func WithSafetyMargin(d time.Duration) Option {
 // session that a server has called expired, when others have had the locks for a while. How much time there
 // is if the servers expire the session first is [WithSafetyMargin].
 func WithFenceGrace(d time.Duration) Option {
-	return checked(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v; give 0 or more", d)
+	return checked(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v is negative; give "+
+		"0 or more", d)
 }

@@ -164,7 +164,7 @@ func (c *Client) sessionOf(e *epoch) (s *Session, changed <-chan struct{}) {
 // next session, put it into a retry.Do that repeats ErrSessionLost; see the example.
 func (c *Client) InSession(ctx context.Context, f func(ctx context.Context, s *Session) error) error {
 	if f == nil {
-		return badArguments("InSession without a function")
+		return badArguments("the function given to InSession is nil")
 	}
 	s, err := c.SessionSoon(ctx)
 	if err != nil {

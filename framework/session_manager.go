@@ -196,7 +196,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		m.probe(e)
 	case wire.AuthFailed:
 		ev.Err = refusal(ev.Err)
-		m.tellFailure(log, slog.LevelError, "not authenticated", ev)
+		m.tellFailure(log, slog.LevelError, "authentication failed", ev)
 		e.change(func() {}) // wakes those who do not wait while every server refuses
 	case wire.Failed:
 		if !errors.Is(ev.Err, errTooEarly) {
@@ -204,7 +204,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 			m.tellFailure(log, slog.LevelWarn, "cannot connect", ev)
 		}
 	case wire.Regressed:
-		log.Warn("every server is behind what this client has seen: their data was wiped or restored; " +
+		log.Warn("every server has older data than this client has seen: the data was wiped or restored; " +
 			"fencing tokens may be smaller from now on")
 	case wire.Lost:
 		m.lost(log, e, ev)
@@ -274,7 +274,8 @@ func refusal(err error) error {
 // readable says of an error of a connection what to look at.
 func (c *core) readable(err error) error {
 	if errors.Is(err, wire.ErrHungUp) && c.cfg.tls == nil && c.cfg.tlsFiles == nil {
-		return fmt.Errorf("%w (is it not serving yet, or the secureClientPort, which needs WithTLS?)", err)
+		return fmt.Errorf("%w (perhaps the server is not serving yet, or its secureClientPort was given, "+
+			"which needs WithTLS)", err)
 	}
 	return tlsTrouble(err)
 }

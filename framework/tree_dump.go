@@ -220,17 +220,17 @@ func (d *dumpReader) line() (line dumpLine, err error) {
 	if !d.lines.Scan() {
 		switch err := d.lines.Err(); {
 		case errors.Is(err, bufio.ErrTooLong):
-			return line, d.invalid("longer than any node can be")
+			return line, d.invalid("the line is too long for any node")
 		case err != nil:
 			return line, err
 		}
-		return line, d.invalid("the stream ends before the dump does")
+		return line, d.invalid("the input ends before the dump is complete")
 	}
 	if err := json.Unmarshal(d.lines.Bytes(), &line); err != nil {
 		return line, d.invalid("%v", err)
 	}
 	if n := line.kinds(); n > 1 {
-		return line, d.invalid("%d things in one line", n)
+		return line, d.invalid("the line contains %d records instead of one", n)
 	}
 	return line, nil
 }
@@ -241,9 +241,10 @@ func (d *dumpReader) header() error {
 	case err != nil:
 		return err
 	case line.Header == nil:
-		return d.invalid("no header")
+		return d.invalid("the header is missing")
 	case line.Header.Version != dumpVersion:
-		return d.invalid("a dump of version %d, this program reads version %d", line.Header.Version, dumpVersion)
+		return d.invalid("the dump has version %d, and this program reads version %d",
+			line.Header.Version, dumpVersion)
 	}
 	d.acl = line.Header.ACL
 	return nil
@@ -274,7 +275,7 @@ func (d *dumpReader) next() (*dumpNode, error) {
 			}
 			return nil, nil
 		default:
-			return nil, d.invalid("neither a node nor the end")
+			return nil, d.invalid("the line is neither a node nor the end of the dump")
 		}
 	}
 }

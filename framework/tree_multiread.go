@@ -94,7 +94,7 @@ func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pendi
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	o := &operation[MultiReadResult]{c: b.c, opKind: opKind{name: "multiRead"}, lengthy: b.c.packs(b.pack)}
 	if len(reads) == 0 {
-		o.fault = badArguments("a multiRead without reads")
+		o.fault = badArguments("a multiRead needs at least one read")
 		return o
 	}
 	o.path = reads[0].path

@@ -140,7 +140,7 @@ func (b RestoreBuilder) request(root string, node *dumpNode, in *dumpReader) (*j
 		return nil, known(ErrSystemPath, in.invalid("%s belongs to the servers: nothing is restored there",
 			req.Path))
 	case in.acl && len(node.ACL) == 0:
-		return nil, in.invalid("%s has no ACL, though the header says that the nodes have theirs", node.Path)
+		return nil, in.invalid("%s has no ACL, though the header says that the dump contains ACLs", node.Path)
 	case !in.acl:
 		req.ACL = b.c.aclOf(nil, req.Path)
 	default:
@@ -285,7 +285,7 @@ func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.Cr
 		var res jute.GetDataResponse
 		if err == nil && !b.overwrite {
 			if err = decode(r.Body, &res); err == nil && !bytes.Equal(res.Data, n.Data) {
-				err = fmt.Errorf("%w, with other data; see Overwriting", ErrNodeExists)
+				err = fmt.Errorf("%w: its data differ from the dump's; see Overwriting", ErrNodeExists)
 			}
 		}
 		if err != nil {

@@ -43,7 +43,7 @@ func (v view) within(namespace string) view {
 		return v
 	}
 	if strings.HasPrefix(namespace, "/") {
-		v.fault = fmt.Errorf("%w: the namespace %q: write it without the leading slash", ErrInvalidPath,
+		v.fault = fmt.Errorf("%w: the namespace %q begins with a slash; write it without", ErrInvalidPath,
 			shortened(namespace))
 		return v
 	}

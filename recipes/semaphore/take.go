@@ -14,7 +14,7 @@ import (
 )
 
 // errLeaseGone says that somebody has deleted a lease's node before Acquire knew whether it had the lease.
-var errLeaseGone = fmt.Errorf("while the lease was taken: %w", framework.ErrNodeDeleted)
+var errLeaseGone = fmt.Errorf("while the lease was being acquired: %w", framework.ErrNodeDeleted)
 
 // try takes n leases if they are free and the queue is empty; otherwise it returns ErrNotAcquired. It costs
 // two flights, of which the first only reads. It does not join the queue: [snapshot.judge] is safe without,
@@ -41,7 +41,7 @@ func (s *Semaphore) precheck(ctx context.Context, view *framework.Client, n int)
 		return err
 	}
 	if first := s.line.Order.FirstBlocker(line.Names); first != "" {
-		return fmt.Errorf("%w: somebody is in line (%s)", ErrNotAcquired, plain.Text(first))
+		return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(first))
 	}
 	return seen.room(n)
 }
@@ -85,8 +85,8 @@ func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
 		return snapshot{}, err
 	}
 	if name := seen.foreign(); name != "" && s.warnedForeign.CompareAndSwap(false, true) {
-		s.client.Logger().Warn("a child of this directory is no lease; it is ignored here, but takes a lease away "+
-			"from Curator for Java: delete it", "path", s.leases.Dir, "child", name)
+		s.client.Logger().Warn("a child of this path is not a lease; this client ignores it, but Java "+
+			"Curator's clients count it as a lease: delete it", "path", s.leases.Dir, "child", name)
 	}
 	return seen, nil
 }
@@ -189,7 +189,8 @@ func (s *Semaphore) settle(
 					return nil, err
 				}
 			case full:
-				return nil, fmt.Errorf("%w: %d wanted, others were faster", ErrNotAcquired, len(nodes))
+				return nil, fmt.Errorf("%w: %d wanted, but other clients were faster",
+					ErrNotAcquired, len(nodes))
 			case exhausted:
 				return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(names[len(names)-1]))
 			case missing:

@@ -56,7 +56,8 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 			checked = there.Done()
 		case <-checked:
 			if there, err := Result(there); err == nil && there.Stat == nil {
-				p.Client.Logger().Warn("the node ahead went away without an event", "path", zkpath.Join(p.Dir, d.Predecessor))
+				p.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; "+
+					"going on without the event", "path", zkpath.Join(p.Dir, d.Predecessor))
 				return false, nil
 			}
 			checked = nil
@@ -114,7 +115,8 @@ func (p *place) watch(ctx context.Context, predecessor string) (a ahead, watchin
 		return ahead{events: node.Watch.C, node: node, stop: node.Watch.Stop}, true, nil
 	case errors.Is(nextErr, framework.ErrNoAuth), errors.Is(nextErr, framework.ErrReplyTooLarge):
 		// The list that follows arms a watch on the directory, from which one sees that the node has gone.
-		p.Client.Logger().Warn("cannot read the node ahead: watching the directory instead",
+		p.Client.Logger().Warn("cannot read the node ahead in the queue; watching the parent's children "+
+			"instead",
 			"path", zkpath.Join(p.Dir, predecessor), "err", nextErr)
 		p.unreadable = predecessor
 		return a, false, nil
