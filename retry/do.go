@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// ErrBadArguments says that [Do] was called with a nil context, function or option: nothing was tried.
+// ErrBadArguments says that [Do] was called with a nil context, function or option. Nothing was attempted.
 var ErrBadArguments = errors.New("retry: bad arguments")
 
 // Option changes how [Do] works.
@@ -25,8 +25,8 @@ type config struct {
 	ready     func(error) <-chan struct{}
 }
 
-// WithRetryable limits what is repeated: an error for which the function says false is returned at once, as
-// it is, and the policy is not asked. Default: every error may be repeated.
+// WithRetryable limits which errors are retried: if retryable returns false for op's error, [Do] returns that
+// error at once, unchanged, without asking the policy. Default: every error is retried.
 func WithRetryable(retryable func(error) bool) Option {
 	return func(c *config) {
 		if retryable != nil {
@@ -35,9 +35,9 @@ func WithRetryable(retryable func(error) bool) Option {
 	}
 }
 
-// WithNotify calls the function before each wait, with the error that caused the wait and its length by the
-// policy. The function runs on the caller's goroutine, and delays the retry for as long as it takes. It is
-// not called for the error that Do returns. Default: no function.
+// WithNotify calls notify before each wait, with the error that caused the wait and the length of the wait.
+// notify runs on the caller's goroutine, and delays the retry for as long as it runs. It is not called for
+// the error that [Do] returns. Default: no function.
 func WithNotify(notify func(err error, wait time.Duration)) Option {
 	return func(c *config) {
 		if notify != nil {
@@ -46,39 +46,38 @@ func WithNotify(notify func(err error, wait time.Duration)) Option {
 	}
 }
 
-// WithInterrupt ends the wait between attempts as soon as the channel is closed: op is called once more, at
-// once, and Do returns what op returns. Use it when retries have become pointless, as when a client closes;
-// op runs once more to return the proper error. Default: only ctx ends the wait.
+// WithInterrupt ends retries when done is closed: a wait between attempts ends at once, op is called a last
+// time, and [Do] returns what op returns. It is for events that make retries pointless, such as the close of
+// a client: the last call gives op the opportunity to return the proper error. Default: only ctx ends a wait.
 func WithInterrupt(done <-chan struct{}) Option {
 	return func(c *config) { c.interrupt = done }
 }
 
-// WithReady shortens the first wait: ready is called before it, with the error that causes it, and the wait
-// ends when the channel that ready returns is closed, or when the policy's wait is over. A nil channel is
-// never closed. Later waits are as long as the policy says. Default: all waits are the policy's.
+// WithReady can shorten the first wait. Before that wait ready is called, with the error that caused it; when
+// the channel that ready returns is closed, the wait ends early. If ready returns nil, the wait is as long as
+// the policy says, and so are all later waits. Default: no wait is shortened.
 func WithReady(ready func(err error) <-chan struct{}) Option {
 	return func(c *config) { c.ready = ready }
 }
 
-// Permanent marks an error as not to be repeated: [Do] stops and returns err itself, without the mark.
-// Permanent(nil) is nil. It is the mark of github.com/cenkalti/backoff: Do also understands marks made there,
-// and wrapped ones.
+// Permanent marks err as an error that must not be retried: if op returns it, [Do] stops and returns err
+// without the mark. Permanent(nil) is nil. The mark is that of github.com/cenkalti/backoff, so Do also
+// recognises errors marked by that package, and marked errors that are wrapped.
 func Permanent(err error) error { return backoff.Permanent(err) }
 
-// Do calls op until it succeeds, fails for good, or the policy has no more retries, waiting in between as the
-// policy says. op gets ctx unchanged and should end when ctx ends: Do waits for it. The wait between attempts
-// ends when ctx does.
+// Do calls op until op succeeds, op returns an error that is not retried, the policy allows no more retries,
+// or ctx ends. Between attempts it waits as long as the policy says, at most until ctx ends. op gets ctx
+// unchanged and should return when ctx ends, since Do waits for it.
 //
 // Do returns
 //   - nil when op succeeded;
-//   - op's last error when the policy allows no more retries, or the error is not retryable; for
-//     [Permanent](err) it is err;
-//   - an error matching, by errors.Is, both op's last error and ctx.Err() and context.Cause(ctx), when ctx
-//     ended. When it had ended before the first attempt op is not called, and there is no error of op to
-//     match.
+//   - op's last error when the policy allows no more retries or the error is not retryable (err, if the last
+//     error is [Permanent](err));
+//   - when ctx ended, an error that matches (errors.Is) op's last error, ctx.Err() and context.Cause(ctx). If
+//     ctx ended before the first attempt, op is not called and the error matches only the last two.
 //
-// A nil policy means one attempt. A negative wait from a policy means stop. Do keeps no goroutine and is safe
-// for concurrent use.
+// A nil policy means one attempt. A negative wait from a policy means that it allows no more retries. Do
+// starts no goroutine and is safe for concurrent use.
 func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, opts ...Option) error {
 	switch {
 	case ctx == nil:
@@ -96,7 +95,8 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	var b backoff.BackOff
 	switch policy.(type) {
 	case nil, ExponentialBackoff, BoundedExponentialBackoff, RetryNTimes, RetryOneTime, RetryForever:
-		// Their waits do not depend on when the operation began: one that does not fail needs no backoff.
+		// The waits of these policies do not depend on when the operation began, so their backoff is made
+		// only after a failure.
 	default:
 		b = newBackOff(policy)
 	}
@@ -111,7 +111,7 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 		if errors.As(last, &permanent) {
 			return permanent.Err
 		}
-		// An op that gave up because ctx ended has not failed by itself: the error says that ctx ended.
+		// op gave up because ctx ended. Report the end of ctx.
 		if ctx.Err() != nil && errors.Is(last, ctx.Err()) {
 			break
 		}
@@ -125,7 +125,7 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 			b = newBackOff(policy)
 		}
 		own := ctx
-		if carrier, ok := b.(backoff.BackOffContext); ok { // made by backoff.WithContext: it has one of its own
+		if carrier, ok := b.(backoff.BackOffContext); ok { // made by backoff.WithContext; it has a context
 			own = carrier.Context()
 		}
 		wait := b.NextBackOff()
@@ -149,8 +149,8 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	return ended(ctx, last)
 }
 
-// newBackOff starts the state of one operation. The reset is for backoffs that are only ready after one, as
-// in cenkalti's own loop.
+// newBackOff makes the backoff of one operation. It calls Reset, as cenkalti's own loop does, since some
+// backoffs work only after that.
 func newBackOff(policy Policy) backoff.BackOff {
 	if policy != nil {
 		if b := policy.NewBackOff(); b != nil {
@@ -161,11 +161,11 @@ func newBackOff(policy Policy) backoff.BackOff {
 	return &backoff.StopBackOff{}
 }
 
-// sleep waits, and returns the one of the two contexts that ended it, or whether it was interrupted.
+// sleep waits. It returns the context that ended the wait, if ctx or own did, or whether interrupt did.
 func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
 	wait time.Duration) (first context.Context, interrupted bool) {
 	if wait == 0 {
-		return nil, false // the loop looks at ctx next
+		return nil, false // the loop checks ctx next
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -187,7 +187,7 @@ func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
 func ended(ctx context.Context, last error) error {
 	switch {
 	case errors.Is(last, ctx.Err()) && errors.Is(last, context.Cause(ctx)):
-		return last // it has said so
+		return last // last already says that ctx ended
 	case last == nil:
 		return fmt.Errorf("retry: not attempted: %w", flow.Ended(ctx))
 	}

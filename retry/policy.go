@@ -1,12 +1,14 @@
-// Package retry has the six retry policies of Curator, and a loop that follows them.
+// Package retry has the six retry policies of Curator, and [Do], a loop that retries an operation by such a
+// policy.
 //
 // The six are plain values, comparable and printable; every policy is safe for concurrent use. For each
 // logical operation a policy makes a fresh backoff of github.com/cenkalti/backoff/v4, which counts that
-// operation's attempts. Conversely [Backoff] makes a policy of any backoff of that library, or written for
-// it.
+// operation's attempts. Conversely [Backoff] makes a policy of any backoff that implements the interface of
+// that library.
 //
 // All times are [time.Duration]. The number of attempts is one more than the number of retries. The zero
-// value of every policy is usable; its fields say what it means, and a negative value is as 0.
+// value of every policy is usable: the documentation of each field says what 0 means. A negative value means
+// the same as 0.
 package retry
 
 import (
@@ -18,11 +20,11 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// Policy decides how often and after which waits an operation is repeated. A nil Policy means: never.
-// Corresponds to Curator's RetryPolicy.
+// Policy decides how often an operation is retried, and how long to wait before each retry. A nil Policy
+// means no retry. Corresponds to Curator's RetryPolicy.
 type Policy interface {
-	// NewBackOff returns the state of one logical operation, counting from here. It is not shared: the next
-	// operation gets its own. NewBackOff is safe for concurrent use, what it returns is not.
+	// NewBackOff returns the backoff for one logical operation that begins now. Operations must not share a
+	// backoff: each calls NewBackOff. NewBackOff is safe for concurrent use; the backoff is not.
 	NewBackOff() backoff.BackOff
 }
 
@@ -31,7 +33,7 @@ type Policy interface {
 //
 //	retry.Backoff(func() backoff.BackOff { return backoff.NewExponentialBackOff() })
 //
-// A nil function and a nil backoff mean: no retry.
+// If the function is nil, or returns nil, there is no retry.
 func Backoff(newBackOff func() backoff.BackOff) Policy { return backoffPolicy(newBackOff) }
 
 type backoffPolicy func() backoff.BackOff
@@ -45,13 +47,14 @@ func (f backoffPolicy) NewBackOff() backoff.BackOff {
 	return &backoff.StopBackOff{}
 }
 
-// defaultSleep is what a policy without a limit on attempts waits when no wait was given, so that it cannot
-// spin.
+// defaultSleep is the wait of a policy that does not limit the number of attempts, if its Sleep is 0. Without
+// it such a policy would retry in a busy loop.
 const defaultSleep = time.Second
 
-// RetryNTimes repeats up to Retries times, waiting Sleep before each. Corresponds to Curator's RetryNTimes.
+// RetryNTimes retries up to Retries times, and waits Sleep before each retry. Corresponds to Curator's
+// RetryNTimes.
 type RetryNTimes struct {
-	Retries int           // the number of attempts after the first; default 0: none
+	Retries int           // the most retries after the first attempt; 0: no retry
 	Sleep   time.Duration // the wait before each retry; default 0: at once
 }
 
@@ -60,9 +63,9 @@ func (p RetryNTimes) NewBackOff() backoff.BackOff {
 	return &counted{retries: p.Retries, wait: func(int) time.Duration { return max(p.Sleep, 0) }}
 }
 
-// RetryOneTime repeats once, after Sleep. Corresponds to Curator's RetryOneTime.
+// RetryOneTime retries once, after Sleep. Corresponds to Curator's RetryOneTime.
 type RetryOneTime struct {
-	Sleep time.Duration // the wait before the retry; default 0: at once
+	Sleep time.Duration // the wait before the retry; 0: no wait
 }
 
 // NewBackOff implements [Policy].
@@ -70,10 +73,10 @@ func (p RetryOneTime) NewBackOff() backoff.BackOff {
 	return RetryNTimes{Retries: 1, Sleep: p.Sleep}.NewBackOff()
 }
 
-// RetryForever repeats without end, waiting Sleep before each retry: only the context ends it. Corresponds to
+// RetryForever retries until the operation's context ends, and waits Sleep before each retry. Corresponds to
 // Curator's RetryForever, which refuses a sleep of 0.
 type RetryForever struct {
-	Sleep time.Duration // the wait before each retry; default 0: one second, since the loop would spin
+	Sleep time.Duration // the wait before each retry; 0 means one second, not a busy loop
 }
 
 // NewBackOff implements [Policy].
@@ -85,17 +88,17 @@ func (p RetryForever) NewBackOff() backoff.BackOff {
 	return backoff.NewConstantBackOff(sleep)
 }
 
-// RetryUntilElapsed repeats every Sleep until MaxElapsed has passed since the operation began. Corresponds to
-// Curator's RetryUntilElapsed, with one difference. Curator sleeps in full before it looks at the clock: its
-// last attempt may start up to Sleep late, and then it sleeps once more before it gives up. Here the last
-// wait is cut so that the last attempt starts at MaxElapsed, and a failure after that is returned at once.
-// With 1s and 300ms Curator attempts at 0, 300, 600, 900, 1200 ms and returns at 1500 ms; this attempts at 0,
-// 300, 600, 900, 1000 ms and returns.
+// RetryUntilElapsed retries until MaxElapsed has passed since the operation began, and waits Sleep before
+// each retry. Corresponds to Curator's RetryUntilElapsed, with one difference. Curator always sleeps in full:
+// its last attempt may start up to Sleep after MaxElapsed, and it sleeps once more before it returns the
+// failure. Here the last wait is shortened so that the last attempt starts at MaxElapsed, and its failure is
+// returned at once. With 1s and 300ms Curator attempts at 0, 300, 600, 900, 1200 ms and returns at 1500 ms;
+// this attempts at 0, 300, 600, 900, 1000 ms and returns.
 type RetryUntilElapsed struct {
-	// MaxElapsed is the time after which no retry starts, counted from the operation's beginning and
-	// including the time that its attempts take. Default 0: no retry.
+	// MaxElapsed is the time since the operation began after which no retry starts. The attempts count, too.
+	// 0 means no retry, not "no limit".
 	MaxElapsed time.Duration
-	Sleep      time.Duration // the wait before each retry; default 0: one second
+	Sleep      time.Duration // the wait before each retry; 0 means one second
 }
 
 // NewBackOff implements [Policy].
@@ -122,7 +125,7 @@ func (b *untilElapsed) NextBackOff() time.Duration {
 	return min(b.sleep, left)
 }
 
-// counted allows a number of retries; wait gives the time before retry n, counted from 0.
+// counted allows a number of retries. wait returns the wait before retry n, counted from 0.
 type counted struct {
 	retries, n int
 	wait       func(n int) time.Duration
@@ -139,32 +142,32 @@ func (b *counted) NextBackOff() time.Duration {
 }
 
 const (
-	// MaxRetries is the most that the exponential policies repeat: a larger number is taken as this one, as
-	// in Curator.
+	// MaxRetries is the largest number of retries of the exponential policies. A larger Retries means
+	// MaxRetries, as in Curator.
 	MaxRetries = 29
 
 	// maxSleep is Curator's default cap: the largest 32-bit number of milliseconds, nearly 25 days.
 	maxSleep = math.MaxInt32 * time.Millisecond
 )
 
-// ExponentialBackoff waits longer before each retry, at random, so that clients which failed together do not
-// come back together. Before retry n, counted from 0, it waits
+// ExponentialBackoff waits a random time before each retry, longer on average from retry to retry, so that
+// clients that failed together do not retry together. Before retry n, counted from 0, it waits
 //
 //	Base × max(1, a random whole number from 0 up to but excluding 2^(n+1))
 //
-// and never longer than Max. Corresponds to Curator's ExponentialBackoffRetry, and there the arithmetic
-// overflows to negative waits from about the 20th retry on; here it stops at Max.
+// and never longer than Max. Corresponds to Curator's ExponentialBackoffRetry. There the arithmetic overflows
+// to negative waits from about the 20th retry on; here the wait is Max then.
 type ExponentialBackoff struct {
-	Base time.Duration // the unit of the waits, and the shortest one; default 0: every retry is made at once
-	Max  time.Duration // the longest wait; default 0: 2147483647 ms, as in Curator
-	// Retries is the number of attempts after the first, [MaxRetries] at most. Default 0: none.
+	Base time.Duration // the unit of the waits, and the shortest wait; 0: no waits
+	Max  time.Duration // the longest wait; 0 means 2147483647 ms (25 days), as in Curator
+	// Retries is the most retries after the first attempt, [MaxRetries] at most. 0 means no retry.
 	Retries int
 }
 
 // NewBackOff implements [Policy].
 func (p ExponentialBackoff) NewBackOff() backoff.BackOff { return p.newBackOff(chance.N[int64]) }
 
-// newBackOff takes the source of random numbers: uniform in [0, n).
+// newBackOff is NewBackOff with a source of random numbers: random(n) is uniform in [0, n).
 func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackOff {
 	base, limit := max(p.Base, 0), p.Max
 	if limit <= 0 {
@@ -174,7 +177,7 @@ func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackO
 		retries: min(p.Retries, MaxRetries),
 		wait: func(n int) time.Duration {
 			times := time.Duration(max(1, random(1<<(n+1))))
-			if base > limit/times { // base × times would be more than the limit, perhaps more than an int64 holds
+			if base > limit/times { // base × times exceeds limit, and perhaps an int64
 				return limit
 			}
 			return base * times
@@ -182,9 +185,9 @@ func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackO
 	}
 }
 
-// BoundedExponentialBackoff is [ExponentialBackoff] under Curator's second name, for ported code: the same
-// fields, waits, min(Max, …), and limits. But Curator takes a Max of 0 literally and does not wait at all.
-// Corresponds to Curator's BoundedExponentialBackoffRetry.
+// BoundedExponentialBackoff is [ExponentialBackoff] under Curator's second name, for ported code. Corresponds
+// to Curator's BoundedExponentialBackoffRetry, with one difference: there a maximum of 0 means no waits, here
+// it means the default of Max.
 type BoundedExponentialBackoff ExponentialBackoff
 
 // NewBackOff implements [Policy].

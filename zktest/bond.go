@@ -12,7 +12,7 @@ type link struct {
 	unacked time.Time // when the first message without an acknowledgement was sent
 }
 
-// patience is how long a sender goes on without an acknowledgement.
+// patience is how long a sender goes on sending new messages without an acknowledgement.
 const patience = 200 * time.Millisecond
 
 type message struct {
@@ -26,12 +26,12 @@ func (l *link) blocked() bool {
 	return l.cut || l.back.cut && l.queue[0].sent.Sub(l.unacked) > patience
 }
 
-// heal opens the direction.
+// heal ends the cut of this direction.
 func (l *link) heal() {
 	l.cut, l.back.unacked = false, time.Time{}
 }
 
-// bond is the connection of a follower to its leader. Each side notices its end by itself.
+// bond is the connection of a follower to its leader. Each side closes separately.
 type bond struct {
 	leader, follower *member
 	up, down         bool      // the leader's and the follower's side are open
@@ -74,7 +74,7 @@ func (b *bond) acknowledge(e *entry) {
 	})
 }
 
-// drop ends the bond on the leader's side; the follower is told, if tell is set and the link is open.
+// drop closes the leader's side of the bond. If tell is set, it notifies the follower, over the link.
 func (b *bond) drop(tell bool) {
 	if !b.up {
 		return
@@ -94,7 +94,7 @@ func (b *bond) drop(tell bool) {
 	}
 }
 
-// quit ends the bond on the follower's side.
+// quit closes the follower's side of the bond.
 func (b *bond) quit(why string, tell bool) {
 	if !b.down {
 		return
@@ -109,7 +109,7 @@ func (b *bond) quit(why string, tell bool) {
 	}
 }
 
-// sound says whether pings can pass.
+// sound reports whether pings can arrive.
 func (b *bond) sound() bool {
 	paused := b.leader.s.paused || b.follower.s.paused
 	return b.up && b.down && !paused && b.leader.e.connected(b.leader, b.follower)

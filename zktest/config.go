@@ -12,14 +12,15 @@ const (
 	// V38 is ZooKeeper 3.6 to 3.8.3, the default: a connection has one watch mode per path, so that a
 	// one-shot watch replaces a persistent one.
 	V38 Profile = iota
-	// V384 is 3.8.4 to 3.8.6, and older ones with that fix, such as Debian's 3.8.0: as V38, and events about
-	// nodes that a watcher may not READ are dropped, its one-shot watch consumed.
+	// V384 is 3.8.4 to 3.8.6, and older versions with the same fix, such as Debian's 3.8.0. It is like V38,
+	// but a client without READ permission on a node gets no events of that node; its one-shot watch is
+	// consumed all the same.
 	V384
-	// V39 is 3.9: watch modes of one path live side by side, events carry a zxid, events are dropped as in
-	// V384.
+	// V39 is 3.9: a connection can have several watch modes on one path, events carry a zxid, and events are
+	// dropped as in V384.
 	V39
-	// V35 is 3.5: no addWatch, setWatches2, multiRead, whoAmI, getEphemerals, getAllChildrenNumber. Like
-	// every unknown operation they close the connection.
+	// V35 is 3.5, which does not know addWatch, setWatches2, multiRead, whoAmI, getEphemerals and
+	// getAllChildrenNumber. As for every unknown operation, the server closes the connection on these.
 	V35
 )
 
@@ -49,16 +50,17 @@ type Config struct {
 	// TickTime is the granularity of session expiry: a session expires at the first multiple of it strictly
 	// after the last touch plus the session's timeout. Whole milliseconds. Default 2 s.
 	TickTime time.Duration
-	// MinSessionTimeout and MaxSessionTimeout bound what clients get. Default 2 and 20 ticks.
+	// MinSessionTimeout and MaxSessionTimeout limit the negotiated session timeouts. Default 2 and 20 ticks.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
 	// MaxFrame is jute.maxbuffer: a longer frame closes the connection. Default 0xfffff bytes (1 MiB less
 	// one).
 	MaxFrame int
 	// Listen is a TCP address to serve besides the in-memory network, e.g. "127.0.0.1:0". Default "": the
-	// in-memory network only. An address that is not a loopback one (":2181" is all of the machine's) comes
-	// with a warning, in the log of slog.Default() if there is no Logger.
+	// in-memory network only. An address that is not a loopback address is logged as a warning (":2181" is
+	// all addresses of the machine), by slog.Default() if Logger is nil.
 	Listen string
-	// ReapInterval is the time between two searches for empty containers and expired TTL nodes. Default 60 s.
+	// ReapInterval is the time between two searches for empty containers and expired TTL nodes, which are
+	// deleted. Default 60 s.
 	ReapInterval time.Duration
 	// ExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Default: refused with
 	// [ErrUnimplemented].
@@ -71,46 +73,49 @@ type Config struct {
 	// EnsembleConfig is the data of /zookeeper/config. Default "", as on a standalone server; in an ensemble
 	// a list of the members.
 	EnsembleConfig string
-	// RequireAuth is enforce.auth.enabled with the digest scheme: any packet before a successful digest auth
-	// is answered with an error and the connection closed.
+	// RequireAuth makes clients authenticate with the digest scheme (enforce.auth.enabled): any other packet
+	// before that is answered with an error, and the server closes the connection.
 	RequireAuth bool
-	// SASLUsers are users with their passwords who may log in by SASL DIGEST-MD5, as in the JAAS section
-	// Server. Default: no login is offered.
+	// SASLUsers maps the users that can log in by SASL DIGEST-MD5 to their passwords, as the JAAS section
+	// Server does. Default: the server offers no SASL login.
 	SASLUsers map[string]string
-	// RequireSASL is sessionRequireClientSASLAuth: as RequireAuth, for a login of SASLUsers.
+	// RequireSASL makes clients log in as one of SASLUsers (sessionRequireClientSASLAuth): any other packet
+	// before that is answered with an error, and the server closes the connection.
 	RequireSASL bool
 	// SuperDigest is the id of the super user, "super:" and the base64 of a SHA-1
 	// (zookeeper.DigestAuthenticationProvider.superDigest). Default none.
 	SuperDigest string
-	// MaxClientConns is how many connections an address may have (maxClientCnxns); one more is closed at
-	// once. All clients of the in-memory network have the same address. Default 0: no limit.
+	// MaxClientConns is the most connections from one client address (maxClientCnxns); the server closes any
+	// further connection at once. All clients of the in-memory network have the same address. Default 0: no
+	// limit.
 	MaxClientConns int
-	// Pace is the shortest time between two replies or events of a connection. Default 0: all that a server
-	// sends at one instant may arrive together. With any other value, however short, a client in virtual time
-	// has handled one before it sees the next.
+	// Pace is the shortest time between two replies or events of a connection. Default 0: replies and events
+	// sent at one instant can arrive together. With any other value, however short, a client in virtual time
+	// handles each before the next arrives.
 	Pace time.Duration
-	// Logger gets what a server would log. Default: nothing is logged, except a warning about Listen.
+	// Logger gets the log lines of the server. Default: nothing is logged, except a warning about Listen.
 	Logger *slog.Logger
 	alarm  *slog.Logger // never silent
 
-	// The rest is for ensembles.
+	// The fields below are for ensembles.
 
-	// SyncLimit is after how many ticks of silence a member and its leader give each other up. Default 5.
+	// SyncLimit is the number of ticks without a message after which a follower leaves its leader, and a
+	// leader drops a follower. Default 5.
 	SyncLimit int
-	// ElectionTime is how long the members that look for a leader take to elect one and have its state.
-	// Default 400 ms.
+	// ElectionTime is how long members without a leader take to elect a leader and to copy its state. Default
+	// 400 ms.
 	ElectionTime time.Duration
-	// Lag is how long after a commit a follower applies it, and so how stale its reads are. See
+	// Lag is the time from a commit until a follower applies it: its reads are stale by so much. See
 	// [Ensemble.SetLag]. Default 0.
 	Lag time.Duration
-	// PeerDelay is how long a message from member to member takes. See [Ensemble.SetPeerDelay]. Default 0.
+	// PeerDelay is the time that a message between members takes. See [Ensemble.SetPeerDelay]. Default 0.
 	PeerDelay time.Duration
 	// ReadOnlyMode makes a member without a quorum serve reads to the clients that allow it
 	// (readonlymode.enabled). Default: it refuses all.
 	ReadOnlyMode bool
-	// LocalSessions lets such a member open sessions for these clients, too (localSessionsEnabled, which has
-	// no other effect here). Default: it answers their handshake with [ErrNotReadOnly], in the form of a
-	// reply; with Profile [V35] it opens the sessions in any case.
+	// LocalSessions lets a member in ReadOnlyMode without a quorum also open new sessions for these clients
+	// (localSessionsEnabled, which has no other effect here). Default: it answers their handshake with a
+	// reply that has the code [ErrNotReadOnly]. With Profile [V35] it opens such sessions in any case.
 	LocalSessions bool
 }
 

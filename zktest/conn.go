@@ -141,8 +141,8 @@ func (c *conn) send(frame []byte) {
 	signal(c.out.wake)
 }
 
-// drown makes the writer end the connection. (The caller may be working on the watches, which the end
-// changes.)
+// drown makes the writer close the connection, since too much is unsent. It does not close it here: the
+// caller may be iterating over the watches, which closing changes.
 func (c *conn) drown(unsent int) {
 	c.drowned = true
 	c.s.warn("closing the connection: its client does not read the answers",
@@ -150,7 +150,7 @@ func (c *conn) drown(unsent int) {
 	_ = c.nc.SetWriteDeadline(time.Now())
 }
 
-// signal wakes the goroutine that waits for the channel, now or later.
+// signal wakes the goroutine that waits for c, or will wait for it.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -166,7 +166,7 @@ func (o *outbox) wrote(n int) {
 	signal(o.room)
 }
 
-// lingers says whether the connection has ended, and what is queued is still to be sent.
+// lingers reports whether the connection has ended but queued frames are still being sent.
 func (o *outbox) lingers() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -295,7 +295,8 @@ func (c *conn) take() (items []outItem, ended bool) {
 	}
 }
 
-// due waits until the item may be written; false when the connection is cut or the server ends first.
+// due waits until the item's delay or hold is over. It returns false if the connection is cut or the server
+// ends first.
 func (c *conn) due(item outItem) bool {
 	if item.hold != nil {
 		select {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Addr is the TCP address with Config.Listen, else an address of the in-memory network: an IP address and
-// port, so that no resolver is needed.
+// Addr returns the TCP address if Config.Listen is set, else an address of the in-memory network. Both are an
+// IP address and port, so that no resolver is needed.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -21,7 +21,7 @@ func (s *Server) Addr() string {
 
 var clientPort atomic.Int32
 
-// Dial connects to the server in memory, whatever network and addr say. The connection is buffered both ways
+// Dial connects to the server in memory, and ignores network and addr. The connection is buffered both ways
 // like TCP, has deadlines, and can be used inside a testing/synctest bubble if the server was started there.
 // A stopped or closed server refuses (ECONNREFUSED); a paused one accepts and stays silent; a black hole for
 // all connections makes Dial wait until Heal or the end of ctx, whose error it then returns.

@@ -6,13 +6,13 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// The direct methods change the tree as an administrator would, without a connection or rights: they are
-// transactions with a zxid, and fire watches. They work on a stopped or paused server, too. Errors are of
-// type [Error].
+// The direct methods change the tree as an administrator would, without a connection and without permission
+// checks. They are transactions with a zxid, and fire watches. They work on a stopped or paused server, too.
+// Errors are of type [Error].
 //
-// In an ensemble they go to the leader and wait until a majority has them, for SyncLimit ticks at most. After
-// that time, or without a leader, the error is [ErrConnectionLoss]; after the wait the change may still be
-// made or not.
+// In an ensemble the direct methods go to the leader and wait until a majority has the change, for SyncLimit
+// ticks at most. After that time the error is [ErrConnectionLoss], and the change may or may not be made
+// later. Without a leader the error is the same, and nothing is changed.
 
 // head is the server that orders writes: s itself, or the leader of its ensemble.
 func (s *Server) head() (*Server, Error) {
@@ -132,7 +132,7 @@ func (s *Server) Delete(path string) error {
 	return err.err()
 }
 
-// DeleteAll removes a node and all below it, children first, each in a transaction of its own.
+// DeleteAll deletes a node and all nodes below it, children first, each in a separate transaction.
 func (s *Server) DeleteAll(path string) error {
 	s.mu.Lock()
 	defer s.unlock()
@@ -184,8 +184,8 @@ func (s *Server) Children(path string) ([]string, error) {
 	return slices.Sorted(slices.Values(n.list())), nil
 }
 
-// SetSequence makes next the number of the next sequential child of path, without a transaction. Near
-// 2147483647 it behaves like ZooKeeper: the counter sticks, and numbers repeat.
+// SetSequence makes next the number of the next sequential child of path, without a transaction. As in
+// ZooKeeper the counter stops at 2147483647, and numbers repeat then.
 func (s *Server) SetSequence(path string, next int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package zktest is a ZooKeeper server in Go that runs in the process: for tests, and for programs that need
-// a coordination service only while they run.
+// Package zktest is a ZooKeeper server in Go that runs inside your process. It is for tests, and for programs
+// that need a coordination service only while they run.
 //
 //	func TestSomething(t *testing.T) {
 //		server := zktest.RunT(t, zktest.Config{Listen: "127.0.0.1:0"})
@@ -8,26 +8,31 @@
 //	}
 //
 // It speaks ZooKeeper's protocol over TCP (Config.Listen) and over an in-memory network ([Server.Dial],
-// [Server.Dialer] for go-zookeeper). With the latter it can live in a [testing/synctest] bubble: start server
-// and clients inside the bubble, and ten minutes of outage take no time.
+// [Server.Dialer] for go-zookeeper). The in-memory network works in a [testing/synctest] bubble: start server
+// and clients inside the bubble, and an outage of ten virtual minutes takes milliseconds.
 //
 // # Looking inside and breaking things
 //
 // [Server.Create], [Server.Set], [Server.Delete] and the like change the tree as an administrator would.
 // [Server.Tree], [Server.Diff], [Server.Sessions], [Server.Watches], [Server.Counts] and [Server.Trace] show
-// the state and what happened. [Server.Expire], [Server.Cut], [Server.Stop], [Server.Wipe], [Server.Pause],
-// [Server.BlackHole], [Server.Delay] and [Server.SkewClock] break the server or the network; [Server.Inject]
-// affects single requests: lost before execution, lost after it, parked, answered with an error.
+// the present state and the past requests. [Server.Expire], [Server.Cut], [Server.Stop], [Server.Wipe],
+// [Server.Pause], [Server.BlackHole], [Server.Delay] and [Server.SkewClock] break the server or the network;
+// [Server.Inject] makes single requests fail: it loses the request, loses the reply, delays either, or
+// answers with an error.
 //
 // # Ensembles
 //
-// [RunEnsembleT] and [NewEnsemble] start several servers with one ordered log, and [Ensemble.Member] gives
-// each as a [Server]. Members apply the log with a lag, elect leaders, and can be cut from each other
+// [RunEnsembleT] and [NewEnsemble] start several servers with one ordered log; [Ensemble.Member] returns each
+// of them as a [Server]. Members apply the log with a lag, elect leaders, and can be cut from each other
 // ([Ensemble.Partition], [Ensemble.CutLink], [Ensemble.ResetPeers]), hung, stopped and wiped, each by itself.
-// It shows the surprises of real ensembles: stale reads; a member that has lost its leader, and a leader that
-// has lost its followers, answer pings, reads and sync for SyncLimit ticks more, while the rest ends the
-// sessions of their clients; a write in flight when the leader dies is done or not done, and nobody says
-// which. [Ensemble.Play] runs a schedule of faults.
+// [Ensemble.Play] runs a schedule of faults. An ensemble shows the surprises of real ensembles:
+//
+//   - Reads can be stale.
+//   - A member that has lost its leader, or a leader that has lost its followers, goes on answering pings,
+//     reads and sync for SyncLimit ticks. Meanwhile the other members can expire the sessions of its clients.
+//   - A write in flight when the leader dies may or may not be executed, and the client does not learn which.
+//
+// For example, to cut the leader from the other members:
 //
 //	ensemble := zktest.RunEnsembleT(t, 3)
 //	client, err := framework.New(ensemble.ConnectString(), framework.WithDialer(ensemble.Dial))
@@ -91,9 +96,10 @@
 //
 // # How it is built
 //
-// There is one file per family of operations (op_create.go, op_watch.go, …). All state is under one mutex
-// that is never held while waiting or writing. Each connection has a reader and a writer goroutine; expiry
-// and the reaper have a goroutine each, with no timer running while there is nothing to wait for.
+// There is one file per family of operations (op_create.go, op_watch.go, …). One mutex guards all state, and
+// no goroutine holds it while it waits or writes to the network. Each connection has a reader and a writer
+// goroutine. Session expiry and the reaper have a goroutine each, which run no timer while there is nothing
+// to wait for.
 //
 // In an ensemble all members share that mutex. A write becomes an entry of the log (log.go) that the leader
 // proposes and every member applies by the same code as a standalone server (member.go). Messages between

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Ensemble is a group of servers with one ordered log: a leader orders writes and commits what a majority
-// has, and every member applies it and serves reads of what it has applied. Each member is a [Server], with
-// an address, faults, counters and a trace of its own.
+// Ensemble is a group of servers with one ordered log. A leader orders the writes and commits those that a
+// majority has. Every member applies the committed writes, and serves reads of what it has applied. Each
+// member is a [Server], with its own address, faults, counters and trace.
 //
 // Members are numbered from 0. Its methods are safe for concurrent use.
 type Ensemble struct {
@@ -166,8 +166,8 @@ func (e *Ensemble) leader() *Server {
 	return best
 }
 
-// AwaitSettled waits until there is a leader and every running member follows it and has applied all that is
-// committed. If ctx ends before, it returns ctx's error.
+// AwaitSettled waits until there is a leader, and every running member follows it and has applied all
+// committed writes. If ctx ends before that, it returns the error of ctx.
 func (e *Ensemble) AwaitSettled(ctx context.Context) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		if e.settled() {
@@ -214,8 +214,8 @@ func (e *Ensemble) Addrs() []string {
 	return addrs
 }
 
-// Dial connects in memory to the member with the address; see [Server.Dial]. An address of no member is
-// refused.
+// Dial connects in memory to the member with the address addr; see [Server.Dial]. If no member has that
+// address, Dial returns an error.
 func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	s, err := e.at(network, addr)
 	if err != nil {

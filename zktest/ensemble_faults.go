@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// The network between the members. What is lost on a cut link is sent again, as by TCP: it arrives when the
-// link is healed, unless an end has given up by then. A member gives up its leader, and a leader a follower,
-// after SyncLimit ticks of silence; until then both go on serving.
+// The network between the members. Messages on a cut link are sent again, as by TCP: they arrive when the
+// link is healed, unless one end has closed its side by then. A follower leaves its leader, and a leader
+// drops a follower, after SyncLimit ticks without a message; until then both go on serving.
 
-// Partition cuts a member from the given others, both ways and silently, or from all others when none are
-// given. Clients still reach it.
+// Partition cuts the links between a member and the given others, or all others if none are given, in both
+// directions. No end is notified. Clients still reach the member.
 func (e *Ensemble) Partition(member int, others ...int) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -27,8 +27,9 @@ func (e *Ensemble) Partition(member int, others ...int) {
 	}
 }
 
-// CutLink cuts one direction: nothing that from sends arrives at to. That includes TCP's acknowledgements. So
-// the other direction carries only what is sent within 200 ms of the next message, and then nothing either.
+// CutLink cuts one direction: nothing that member from sends arrives at member to, TCP's acknowledgements
+// included. So the other direction soon stops, too: messages get through only for 200 ms after the first that
+// is not acknowledged.
 func (e *Ensemble) CutLink(from, to int) {
 	e.mu.Lock()
 	defer e.unlock()

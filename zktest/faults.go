@@ -2,9 +2,9 @@ package zktest
 
 import "time"
 
-// Expire ends a session now, as the server does when its time is over: one transaction deletes its nodes,
-// then its connection is closed. An unknown session is ignored. In an ensemble the leader ends it, whichever
-// member is asked; without a leader nothing happens.
+// Expire ends a session now, as the server does when its timeout is over: one transaction deletes its nodes,
+// then the server closes its connection. An unknown session is ignored. In an ensemble the leader ends the
+// session, whichever member is asked; without a leader nothing happens.
 func (s *Server) Expire(session int64) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -18,8 +18,8 @@ func (s *Server) Expire(session int64) {
 	}
 }
 
-// Cut closes a session's connection at once, or all connections when session is 0. The sessions live on until
-// their time is over.
+// Cut closes a session's connection at once, or all connections if session is 0. The sessions live on until
+// they expire.
 func (s *Server) Cut(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,10 +96,10 @@ func (s *Server) Restart() error {
 	return s.Start()
 }
 
-// Wipe restarts the server with an empty data directory: data and sessions are gone, zxids start again.
-// Clients that have seen a later zxid are refused without an answer, as by a real server; others are told
-// that their session has expired. A member of an ensemble comes back with what its leader has. It works on a
-// stopped server, too, which then stays stopped.
+// Wipe restarts the server with an empty data directory: data and sessions are gone, and zxids start again.
+// As a real server does, it closes the connection of a client that has seen a later zxid without an answer,
+// and tells others that their session has expired. A member of an ensemble copies its leader's state. A
+// stopped server is wiped, too, and stays stopped.
 func (s *Server) Wipe() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -141,8 +141,8 @@ func (s *Server) pause(on bool) {
 	s.openGate()
 }
 
-// SkewClock sets the server's clock ahead of the true one by d, or behind if d is negative. Sessions expire
-// by it. The jump is seen at once.
+// SkewClock sets the server's clock ahead of the true time by d, or behind if d is negative. Sessions expire
+// by this clock. The jump takes effect at once.
 func (s *Server) SkewClock(d time.Duration) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -152,7 +152,7 @@ func (s *Server) SkewClock(d time.Duration) {
 	s.wakeExpiry()
 }
 
-// LimitSessions changes MaxSessionTimeout, from the next handshake on.
+// LimitSessions sets MaxSessionTimeout to most, from the next handshake on.
 func (s *Server) LimitSessions(most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,9 +160,9 @@ func (s *Server) LimitSessions(most time.Duration) {
 	s.trace.add(traceEntry{kind: traceNote, note: "sessions limited to " + most.String()})
 }
 
-// BlackHole drops silently what is sent in a direction of the session's present connection: no reset, no end.
-// Session 0 means all connections and new ones, too; then [Server.Dial] waits. As with lost packets on TCP,
-// what was sent arrives after Heal, if the connection still exists.
+// BlackHole drops everything sent in direction dir of the session's present connection. The connection stays
+// open, and neither end gets an error. Session 0 means all connections, new ones included; then [Server.Dial]
+// waits. As with lost packets on TCP, the bytes arrive after Heal, if the connection still exists.
 func (s *Server) BlackHole(session int64, dir Direction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +203,8 @@ func (s *Server) Heal() {
 	s.openGate()
 }
 
-// HealSession ends the black holes and delays of one session's connections, also of those that its client has
-// given up: what was sent on them arrives now, as late packets.
+// HealSession ends the black holes and delays of one session's connections. That includes connections that
+// the client has closed: bytes sent on them arrive now, like late packets.
 func (s *Server) HealSession(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

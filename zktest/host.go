@@ -11,8 +11,8 @@ import (
 )
 
 // Host is a machine on which clients of an [Ensemble] run: they connect with its Dial, and its faults strike
-// all their connections, present and future ones. A test gives each process that it plays a host of its own.
-// Its methods are safe for concurrent use.
+// all their connections, present and future ones. A test that simulates several processes gives each of them
+// its own Host. Its methods are safe for concurrent use.
 type Host struct {
 	e    *Ensemble
 	name string
@@ -24,7 +24,7 @@ type Host struct {
 	owned   map[int64]bool // sessions that had a connection from here
 }
 
-// NewHost adds a machine for clients. The name stands in the members' traces.
+// NewHost adds a machine for clients. Its name appears in the members' traces.
 func (e *Ensemble) NewHost(name string) *Host {
 	h := &Host{e: e, name: name, blocked: map[*Server]Direction{}, owned: map[int64]bool{}}
 	e.mu.Lock()
@@ -86,7 +86,8 @@ func (h *Host) Cut(members ...int) {
 	})
 }
 
-// SetDown makes the members refuse all that the host dials, or ends that. Present connections stay: see Cut.
+// SetDown(true) makes the members refuse new connections from the host; SetDown(false) ends that. Present
+// connections stay: see Cut.
 func (h *Host) SetDown(down bool) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -115,7 +116,7 @@ func (h *Host) Sessions() (ids []int64) {
 	return ids
 }
 
-// Owned says whether a session has had a connection from the host.
+// Owned reports whether a session has ever had a connection from the host.
 func (h *Host) Owned(session int64) bool {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()

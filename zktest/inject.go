@@ -14,12 +14,12 @@ type Action uint8
 
 // Actions.
 const (
-	// DropRequest loses the request: it is not executed, not answered, and the connection stays.
+	// DropRequest loses the request: the server neither executes nor answers it. The connection stays open.
 	DropRequest Action = iota + 1
 	// CutBefore closes the connection instead of executing the request.
 	CutBefore
-	// LoseReply executes the request and closes the connection; its reply and the events that it caused are
-	// lost.
+	// LoseReply executes the request and closes the connection; its reply, and the events that the request
+	// caused for this connection, are lost.
 	LoseReply
 	// ReplyError answers with Fault.Err instead of executing the request. A handshake is answered with
 	// "session expired".
@@ -42,8 +42,8 @@ type Fault struct {
 	Session    int64  // the session, 0 = any
 	Op         Op     // the operation ([OpCreate2], [OpPing], [OpConnect], …), "" = any
 	PathPrefix string // one of the request's paths starts with it, "" = any; a connect has no path
-	After      int    // how many matching requests pass before
-	Times      int    // how many are struck, 0 = one, negative = all
+	After      int    // how many matching requests pass before the first is struck
+	Times      int    // how many requests are struck; 0 = one, negative = all
 
 	Action Action
 	Err    Error         // of ReplyError
@@ -62,8 +62,8 @@ type Injection struct {
 	free     bool // released is closed
 }
 
-// Inject puts a fault in force. It panics when the fault names an unknown operation or action. If several
-// match a request, the oldest applies.
+// Inject puts a fault in force. It panics if f has an unknown operation or action. If several faults match a
+// request, the oldest applies.
 func (s *Server) Inject(f Fault) *Injection {
 	op, known := opByName[f.Op]
 	switch {
@@ -80,17 +80,18 @@ func (s *Server) Inject(f Fault) *Injection {
 	return i
 }
 
-// Hits says how many requests were struck.
+// Hits returns the number of requests that were struck.
 func (i *Injection) Hits() int {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
 	return i.hits
 }
 
-// Struck yields a value for each request struck. At most 1024 values wait to be received.
+// Struck returns a channel that gets a value for each request struck. It holds at most 1024 values; further
+// ones are dropped.
 func (i *Injection) Struck() <-chan struct{} { return i.struck }
 
-// Release releases what Hold or HoldReply has parked, and stops it from parking more.
+// Release lets the requests and replies go on that Hold or HoldReply has parked. Later ones are not parked.
 func (i *Injection) Release() {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
@@ -100,7 +101,7 @@ func (i *Injection) Release() {
 	}
 }
 
-// Remove ends the fault. What it has parked stays parked until Release.
+// Remove ends the fault. Requests and replies that it has parked stay parked until Release.
 func (i *Injection) Remove() {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()

@@ -94,7 +94,7 @@ func (s *Server) countRequest(session int64, op int32) {
 	of[op]++
 }
 
-// Counts returns how many requests came in since the start or ResetCounts, by operation: [OpCreate2],
+// Counts returns the number of requests received since the start or ResetCounts, by operation: [OpCreate2],
 // [OpGetData], … , and [OpConnect] for handshakes. An unknown operation is named "op N". Requests that a
 // fault then lost are counted, too.
 func (s *Server) Counts() map[Op]int {
@@ -118,7 +118,7 @@ func namedCounts(counts map[int32]int) map[Op]int {
 	return named
 }
 
-// ResetCounts starts counting anew.
+// ResetCounts sets all counts to 0.
 func (s *Server) ResetCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +127,8 @@ func (s *Server) ResetCounts() {
 	clear(s.countsOf)
 }
 
-// Bytes returns how many bytes of frames came in and were sent since the start or ResetCounts, their lengths
-// included.
+// Bytes returns the number of bytes received and sent in frames, with their length fields, since the start or
+// ResetCounts.
 func (s *Server) Bytes() (in, out int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *Server) Sessions() []SessionInfo {
 }
 
 // Watches lists the watches of all connections, ordered by path, session and kind. A watch belongs to a
-// connection: it is gone when that closes.
+// connection, and is removed when the connection closes.
 func (s *Server) Watches() []WatchInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()

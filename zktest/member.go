@@ -46,10 +46,11 @@ type applying struct {
 
 func (m *member) bit() uint { return 1 << m.index }
 
-// tracks says whether this member expires the session.
+// tracks reports whether this member has to expire the session.
 func (m *member) tracks(ses *session) bool { return m.role == leading || ses.local }
 
-// touched notes a session for the leader's next ping: only so the leader learns that the client lives.
+// touched records a session for the answer to the leader's next ping, since only by this answer the leader
+// learns that the client is alive.
 func (m *member) touched(id, timeout int64) {
 	if m.role == following {
 		m.moved[id] = timeout
@@ -71,7 +72,7 @@ func (m *member) lastLogged() int64 {
 	return m.s.zxid
 }
 
-// welcomes says whether a client may have a session here now.
+// welcomes reports whether this member can serve the client now.
 func (m *member) welcomes(c *conn, req *jute.ConnectRequest) bool {
 	note := ""
 	switch {
@@ -86,7 +87,8 @@ func (m *member) welcomes(c *conn, req *jute.ConnectRequest) bool {
 	return false
 }
 
-// revalidate asks the leader whether a session is alive, which touches it and makes this member its owner.
+// revalidate asks the leader whether a session is alive. If it is, that touches the session and makes this
+// member its owner.
 func (m *member) revalidate(id, timeout int64, done func(*session)) {
 	switch m.role {
 	case leading:
@@ -126,8 +128,8 @@ func (m *member) own(id, timeout int64, owner *Server) bool {
 	return true
 }
 
-// park keeps a request that has to wait for the log, and those that follow it on its connection. False: it
-// can be answered at once.
+// park queues a request that has to wait for the log, and later requests of the same connection. It returns
+// false if the request can be answered at once.
 func (m *member) park(r *request) bool {
 	op, known := operations[r.op]
 	known = known && r.injected == ok && (!op.since36 || m.s.cfg.Profile != V35)
@@ -147,7 +149,7 @@ func (m *member) park(r *request) bool {
 	return true
 }
 
-// unpark removes an answered request and answers those that waited only for it.
+// unpark removes an answered request from the queue, and answers the requests that waited only for it.
 func (m *member) unpark(r *request) {
 	c := r.conn
 	r.pending, r.waits = false, false
@@ -162,8 +164,8 @@ func (m *member) unpark(r *request) {
 	}
 }
 
-// sync goes to the leader and comes back after all that was committed there, which is then applied first. It
-// proves no quorum.
+// sync sends a sync to the leader. The answer comes back after all entries that the leader had committed, and
+// is given after they are applied. It does not prove that the leader has a quorum.
 func (m *member) sync(r *request) {
 	b := m.boss
 	b.toLeader(func(l *member) {
@@ -190,7 +192,8 @@ func (m *member) sync(r *request) {
 	})
 }
 
-// forward sends an entry to the leader. If that is gone, nobody learns what became of the entry.
+// forward sends an entry to the leader. If the leader is gone, the client does not learn whether the entry
+// was executed.
 func (m *member) forward(e *entry, prepare func(*Server, *entry)) {
 	accept := func(l *member) {
 		l.s.propose(e, func(e *entry) {

@@ -9,15 +9,15 @@ import (
 
 func (e *Ensemble) majority(set uint) bool { return bits.OnesCount(set) > len(e.members)/2 }
 
-// connected says whether both directions between two members are open.
+// connected reports whether the links between two members are open in both directions.
 func (e *Ensemble) connected(a, b *member) bool {
 	return a == b || !e.links[a.index][b.index].cut && !e.links[b.index][a.index].cut
 }
 
-// alive says whether the member's process runs and is not paused.
+// alive reports whether the member runs and is not paused.
 func (m *member) alive() bool { return !m.s.stopped && !m.s.closed && !m.s.paused }
 
-// limit is how long leader and follower go on without hearing from each other.
+// limit returns how long a leader and its follower stay connected without a message.
 func (m *member) limit() time.Duration { return time.Duration(m.s.cfg.SyncLimit) * m.s.cfg.TickTime }
 
 // leave ends a member's role as follower or leader: clients lose their connections, and it looks for a
@@ -63,8 +63,8 @@ func (m *member) look() {
 	}
 }
 
-// lead makes the member the leader of those who voted for it. What is in its log becomes committed, whatever
-// happened to it under the last leader.
+// lead makes the member the leader of the members that voted for it. All entries in its log become committed,
+// even if the last leader had not committed them.
 func (m *member) lead(voters []*member) {
 	m.leave("a leader is found") // read-only clients are disconnected
 	m.e.epoch++
@@ -208,8 +208,8 @@ func compareLogs(a, b *member) int {
 	return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.lastLogged(), b.lastLogged()))
 }
 
-// leaderFor is the newest leader that the member can join, or nil. One of an older epoch than the member
-// knows has been replaced.
+// leaderFor returns the newest leader that the member can join, or nil. It skips leaders with an older epoch
+// than the member's: they have been replaced.
 func (e *Ensemble) leaderFor(m *member) *member {
 	var best *member
 	for _, s := range e.members {
@@ -238,8 +238,8 @@ func (e *Ensemble) candidate(list []*member) (*member, []*member) {
 	return nil, nil
 }
 
-// elections elects leaders for the members that look for one, when they have been able to elect one for long
-// enough.
+// elections gives members without a leader a leader, Config.ElectionTime after that became possible: they
+// join a leader that they reach, or else a majority elects one.
 func (e *Ensemble) elections(now time.Time) bool {
 	list := e.searching()
 	if len(list) == 0 {

@@ -40,8 +40,8 @@ func (s *Server) wakeReaper() {
 	}
 }
 
-// Reap does at once what the server does every ReapInterval: it deletes containers that had children and have
-// none left, and childless TTL nodes whose data has not been set for longer than their TTL.
+// Reap does at once what the server does every ReapInterval. It deletes containers that have lost their last
+// child, and TTL nodes without children whose data have not been set for longer than their TTL.
 func (s *Server) Reap() {
 	s.mu.Lock()
 	defer s.unlock()

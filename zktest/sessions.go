@@ -28,9 +28,9 @@ func (s *Server) now() int64 { return s.clock().Milliseconds() }
 
 func (s *Server) clock() time.Duration { return time.Since(s.started) + s.skew }
 
-// touch starts a session's time anew. The expiry is the first tick strictly after now + timeout, as in
-// ExpiryQueue, and it may move backward: a client that re-attaches with a smaller timeout gets the smaller
-// one.
+// touch restarts a session's timeout. The session expires at the first tick strictly after now + timeout, as
+// in Java's ExpiryQueue. That can be earlier than before: a client that re-attaches with a smaller timeout
+// gets that timeout.
 func (s *Server) touch(ses *session, timeout int64) {
 	if s.member != nil && !s.member.tracks(ses) {
 		s.member.touched(ses.id, timeout)
@@ -106,8 +106,8 @@ func (s *Server) expireDue() time.Duration {
 	return max(time.Duration(next)*time.Millisecond-s.clock(), 0)
 }
 
-// expire ends a session from the server's side: one transaction deletes its nodes, then its connection is
-// closed, and what was not yet written is lost.
+// expire ends a session whose timeout is over. One transaction deletes its nodes, then the server closes its
+// connection; replies and events not written yet are lost.
 func (s *Server) expire(ses *session) {
 	if ses.local {
 		c := ses.conn
@@ -162,8 +162,8 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 	return true
 }
 
-// greet does a handshake under the lock, which the caller has taken and greet releases. If the answer has to
-// wait, greeted is closed when it comes. It sets ahead if the client has seen a later zxid.
+// greet does a handshake. The caller has locked mu, and greet unlocks it. If the answer has to wait for the
+// ensemble, greeted is closed when the answer was given. ahead is true if the client has seen a later zxid.
 func (s *Server) greet(
 	c *conn, req *jute.ConnectRequest, ahead *bool, greeted chan struct{}, size int,
 ) (alive, waits bool) {
@@ -232,8 +232,8 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 	strike.finish(c)
 }
 
-// decline tells the client that no session can be opened here, in the way in which a member without a quorum
-// refuses other requests.
+// decline refuses to open a session: it answers the handshake with an error reply, as a member without a
+// quorum answers other requests.
 func (s *Server) decline(c *conn, strike strike) {
 	strike.begin(c)
 	entry := traceEntry{kind: traceReply, conn: c.id, op: jute.OpCreateSession, zxid: s.zxid}
@@ -260,8 +260,9 @@ func (c *conn) hello() *jute.ConnectResponse {
 	}
 }
 
-// attach finds or makes the connection's session and calls done with it, or with nil when there is none for
-// it. In an ensemble that may be later. A member that may not make a session calls declined.
+// attach finds or opens the connection's session and calls done with it, or with nil if the session does not
+// exist. In an ensemble done may be called after attach has returned. A member that cannot open a session
+// calls declined instead.
 func (s *Server) attach(
 	c *conn, req *jute.ConnectRequest, refuse bool, done func(*session), declined func(),
 ) {

@@ -95,8 +95,8 @@ func eventName(event int32) string {
 	return fmt.Sprintf("event %d", event)
 }
 
-// Trace returns the last requests with their replies, events and incidents, oldest first, each with the time
-// since the server's start, the connection's number and the session.
+// Trace returns the last requests with their replies, events and incidents, oldest first. Each line has the
+// time since the server's start, the number of the connection, and the session.
 func (s *Server) Trace() []string {
 	s.mu.Lock()
 	entries := s.trace.inOrder()

@@ -1,4 +1,4 @@
-// Package flow is how goroutines of this module tell each other something without waiting: a [Queue] has all
-// of it taken in order by one goroutine, a [Signal] wakes everyone who waits for a change, and [Ended] is the
-// error of whoever stopped waiting because a context ended.
+// Package flow lets goroutines of this module notify each other without blocking the notifier. A [Queue]
+// delivers values in order to one goroutine. A [Signal] wakes all goroutines that wait for a change. [Ended]
+// makes the error of a wait that a context has ended.
 package flow

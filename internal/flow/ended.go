@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Ended returns the error of a wait that a ctx which is over has ended. It matches ctx.Err() and
-// context.Cause(ctx), and names both unless they are the same.
+// Ended returns the error of a wait that ended because ctx, which must have ended, did. The error matches
+// ctx.Err() and context.Cause(ctx). Its text has both, unless the cause matches ctx.Err() already.
 func Ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

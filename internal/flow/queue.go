@@ -2,10 +2,10 @@ package flow
 
 import "sync"
 
-// Queue is an unbounded queue for one goroutine that takes. Putting never waits. Make it with [NewQueue].
-// Safe for concurrent use. Whoever puts has to bound what it puts: the queue takes it all.
+// Queue is an unbounded queue from which one goroutine takes. Put never blocks. The queue has no limit:
+// callers of Put have to limit what they put. Make it with [NewQueue]. Safe for concurrent use.
 //
-// The goroutine waits for More, with whatever else it waits for, and then takes all that there is:
+// The goroutine waits for More in a select, and then takes all values:
 //
 //	select {
 //	case <-q.More():
@@ -13,14 +13,14 @@ import "sync"
 //	case <-ctx.Done():
 //	}
 type Queue[T any] struct {
-	more chan struct{} // 1 slot: there may be some
+	more chan struct{} // capacity 1; full: there may be values
 
 	mu     sync.Mutex
 	items  []T  // guarded by mu
 	closed bool // guarded by mu
 }
 
-// NewQueue makes an empty queue.
+// NewQueue returns an empty queue.
 func NewQueue[T any]() *Queue[T] { return &Queue[T]{more: make(chan struct{}, 1)} }
 
 // Put appends v. It returns false, and drops v, if the queue is closed.
@@ -38,11 +38,11 @@ func (q *Queue[T]) Put(v T) bool {
 	return true
 }
 
-// More returns the channel on which the taker hears that there is something to take. Each receive stands for
-// all that was put before it, and sometimes for nothing.
+// More returns a channel that has a value when there may be something to Take. One receive stands for all
+// values that were put before it. Sometimes there is none, since an earlier Take has already returned them.
 func (q *Queue[T]) More() <-chan struct{} { return q.more }
 
-// Take removes everything and returns it, oldest first.
+// Take removes all values and returns them, oldest first.
 func (q *Queue[T]) Take() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -51,7 +51,8 @@ func (q *Queue[T]) Take() []T {
 	return items
 }
 
-// Close refuses what is put from now on, and returns what was not taken: it may need to be let go of.
+// Close makes every later Put return false. It returns the values that were not taken, so that the caller can
+// release what they refer to.
 func (q *Queue[T]) Close() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,13 +1,13 @@
 package flow
 
-// Signal wakes everyone who waits for the next change of something. The zero value is ready to use. The lock
-// that guards the something guards the Signal, too: it has none of its own.
+// Signal wakes all goroutines that wait for the next change of some state. The zero value is ready to use.
+// Signal has no lock of its own: the lock that guards the state must guard the Signal, too.
 //
-// A waiter looks at the something and takes C under the lock, waits for C without it, and looks again. So it
-// misses no change.
+// A waiter reads the state and calls C under the lock, waits for the channel without the lock, and reads the
+// state again. So it misses no change.
 type Signal struct{ next chan struct{} }
 
-// C returns the channel that the next Fire closes.
+// C returns a channel that the next Fire closes.
 func (s *Signal) C() <-chan struct{} {
 	if s.next == nil {
 		s.next = make(chan struct{})
@@ -15,7 +15,7 @@ func (s *Signal) C() <-chan struct{} {
 	return s.next
 }
 
-// Fire wakes those who wait.
+// Fire wakes all waiters. Call it after a change of the state.
 func (s *Signal) Fire() {
 	if s.next != nil {
 		close(s.next)

@@ -2,12 +2,15 @@ package jute
 
 import "fmt"
 
-// CheckReply walks over the body of a successful reply to op and says whether it is one: every field is
-// there, and no length or count claims more than comes. It allocates nothing, so that it can stand in front
-// of a decoder that believes what a count says. A null is refused where it is no empty value to everybody:
-// only a buffer may be null. asked are the operations that a multi or multiRead consisted of: it has a result
-// for each, which is of its kind or an error, and if there are errors one at least says what it is. Bytes
-// after the last field are ignored, as by every decoder. No reply to an unknown operation is right.
+// CheckReply validates the body of a successful reply to op, without decoding it. It allocates nothing, so
+// that it can protect a decoder that trusts counts. The rules:
+//
+//   - Every field is present, and no length or count exceeds the bytes that follow.
+//   - Only a buffer can be null (length -1). Decoders disagree about a null string or vector.
+//   - A reply to a multi or multiRead has one result for each operation in asked, of a matching type or an
+//     error. If there are errors, at least one has a code other than 0.
+//   - Bytes after the last field are ignored, as by every decoder.
+//   - Every reply to an unknown operation is an error.
 func CheckReply(op int32, asked []int32, body []byte) error {
 	d := NewDecoder(body)
 	switch {
@@ -19,8 +22,8 @@ func CheckReply(op int32, asked []int32, body []byte) error {
 	return d.err
 }
 
-// skip walks over the reply to op, or over the result of op in the reply of a multi: those are alike. It
-// returns false if op is unknown.
+// skip reads past the reply to op, or past the result of op in the reply of a multi, which has the same
+// layout. It returns false if op is unknown.
 func (d *Coder) skip(op int32) bool {
 	switch op {
 	case OpDelete, OpCheck, OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCheckWatches, OpRemoveWatches,
@@ -56,10 +59,10 @@ func (d *Coder) skip(op int32) bool {
 	return true
 }
 
-// statSize is the length of a Stat.
+// statSize is the length of an encoded Stat in bytes.
 const statSize = 68
 
-// length reads a length or count that may not be null.
+// length reads a length or count; null (-1) is an error.
 func (d *Coder) length() int {
 	var n int32
 	d.Int(&n)
@@ -80,7 +83,7 @@ func (d *Coder) skipBuffer() {
 	d.take(int(max(n, 0)))
 }
 
-// countOf is count for a vector that may not be null.
+// countOf reads the count of a vector whose elements have at least size bytes each; null (-1) is an error.
 func (d *Coder) countOf(size int) int {
 	n := d.length()
 	if n > len(d.buf)/size {
@@ -139,8 +142,8 @@ func (d *Coder) skipResults(asked []int32) {
 	}
 }
 
-// kind is what a result of op is like: which of the types a server gives to the result of a create depends on
-// the node, and on the server.
+// kind maps all create operations to OpCreate. A server may answer a create in a multi with the type of
+// another create, depending on the node and on the server.
 func kind(op int32) int32 {
 	switch op {
 	case OpCreate2, OpCreateContainer, OpCreateTTL:

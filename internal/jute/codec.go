@@ -9,14 +9,15 @@ import (
 // ErrShort is the error of a record that ends before its last field.
 var ErrShort = errors.New("jute: record ends too early")
 
-// ErrLength is the error of a length or count that cannot be right.
+// ErrLength is the error of a negative length, of a count larger than the record has room for, or of a wrong
+// number of results.
 var ErrLength = errors.New("jute: impossible length")
 
-// Record is a wire record. Fields hands a Coder its fields, in order: one that writes appends them, one that
-// reads sets them. So the two ways cannot differ.
+// Record is a wire record. Fields passes the record's fields to c, in order: a Coder that writes appends
+// them, a Coder that reads sets them. So writing and reading cannot differ.
 type Record interface{ Fields(c *Coder) }
 
-// Decodable is a Record that is read into.
+// Decodable is another name for Record, for parameters that are read into.
 type Decodable = Record
 
 // Marshal returns the bytes of the records, one after the other.
@@ -46,8 +47,8 @@ func Unmarshal(b []byte, r Record) error {
 	return c.err
 }
 
-// Coder reads primitive values from a buffer, or appends them to it. The zero value writes. One that reads
-// remembers its first error; what it reads from then on is zero.
+// Coder either appends primitive values to a buffer or reads them from it. The zero value writes. A Coder
+// that reads remembers its first error, and reads zero values from then on.
 type Coder struct {
 	buf     []byte // written so far, or left to read
 	err     error
@@ -55,21 +56,21 @@ type Coder struct {
 	asJava  bool
 }
 
-// NewDecoder returns a Coder that reads b, which it does not copy or change.
+// NewDecoder returns a Coder that reads b. It neither copies nor changes b.
 func NewDecoder(b []byte) *Coder { return &Coder{buf: b, reading: true} }
 
-// Null is a null string as a Coder of [NewRequestDecoder] reads it. No valid path, scheme or id is like it.
+// Null is what a Coder of [NewRequestDecoder] reads for a null string. It is no valid path, scheme or id.
 const Null = "\x00null"
 
-// NewRequestDecoder is NewDecoder for a server that takes what clients send as Java's does: a null string is
-// [Null], and not the empty one; a null vector is nil, and an empty one is not; a count below -1 is that of
-// an empty vector.
+// NewRequestDecoder is [NewDecoder] for a server that reads requests as Java's server does: a null string is
+// read as [Null], not as ""; a null vector as nil, and an empty vector as a slice that is not nil; a vector
+// with a count below -1 as an empty vector.
 func NewRequestDecoder(b []byte) *Coder { return &Coder{buf: b, reading: true, asJava: true} }
 
 // Err returns the first error, or nil.
 func (c *Coder) Err() error { return c.err }
 
-// Rest returns what was written, or what is left to read, without consuming it.
+// Rest returns the bytes written so far, or the bytes not read yet. It does not consume them.
 func (c *Coder) Rest() []byte { return c.buf }
 
 func (c *Coder) fail(err error) {
@@ -79,7 +80,7 @@ func (c *Coder) fail(err error) {
 	c.buf = nil
 }
 
-// take consumes n bytes, or none if fewer are left.
+// take consumes and returns n bytes. If fewer are left, that is an error, and it returns nil.
 func (c *Coder) take(n int) []byte {
 	if c.err == nil && n > len(c.buf) {
 		c.fail(fmt.Errorf("%w: %d bytes wanted, %d left", ErrShort, n, len(c.buf)))
@@ -127,8 +128,8 @@ func (c *Coder) Bool(v *bool) {
 	}
 }
 
-// Buffer is a length and bytes, which are read into a copy of their own. A length of -1 is nil, as in Java;
-// any other negative length is an error.
+// Buffer is a length and that many bytes, which are copied when read. A length of -1 is nil, as in Java; any
+// other negative length is an error.
 func (c *Coder) Buffer(v *[]byte) {
 	n := int32(len(*v))
 	if *v == nil {
@@ -147,7 +148,8 @@ func (c *Coder) Buffer(v *[]byte) {
 	}
 }
 
-// String is a length and UTF-8 bytes; null (length -1) reads as "", or [Null].
+// String is a length and that many bytes of UTF-8. A null string (length -1) is read as "", or as [Null] by a
+// Coder of [NewRequestDecoder].
 func (c *Coder) String(v *string) {
 	n := int32(len(*v))
 	if c.Int(&n); !c.reading {
@@ -167,7 +169,7 @@ func (c *Coder) Strings(v *[]string) {
 	vector(c, v, 4, func(s *string, c *Coder) { c.String(s) })
 }
 
-// vector is a count, and elements of at least size bytes each. A count of -1 is null.
+// vector is a count and that many elements, of at least size bytes each. A count of -1 is null.
 func vector[T any](c *Coder, v *[]T, size int, element func(*T, *Coder)) {
 	n := int32(len(*v))
 	if c.Int(&n); c.reading {
@@ -189,7 +191,8 @@ func vector[T any](c *Coder, v *[]T, size int, element func(*T, *Coder)) {
 	}
 }
 
-// trailing is a byte at the end of a record that old peers leave out.
+// trailing is a bool in the last byte of a record, which old peers leave out. there says whether the byte
+// exists.
 func (c *Coder) trailing(there, v *bool) {
 	if c.reading {
 		*there = len(c.buf) > 0
@@ -199,7 +202,7 @@ func (c *Coder) trailing(there, v *bool) {
 	}
 }
 
-// Raw writes bytes as they are; it reads nothing.
+// Raw appends bytes without a length. When reading it does nothing.
 func (c *Coder) Raw(b []byte) {
 	if !c.reading {
 		c.buf = append(c.buf, b...)

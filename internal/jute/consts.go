@@ -51,7 +51,7 @@ var opNames = map[int32]string{
 	OpWhoAmI: "whoAmI", OpCreateSession: "createSession", OpCloseSession: "closeSession", OpError: "error",
 }
 
-// OpName returns the operation's name as ZooKeeper spells it, or "" for an unknown code.
+// OpName returns the name of the operation in ZooKeeper's spelling, or "" for an unknown code.
 func OpName(op int32) string { return opNames[op] }
 
 // Reserved xids. Replies to requests carry the request's own xid.
@@ -117,7 +117,7 @@ var codeNames = map[int32]string{
 	CodeThrottledOp: "throttled",
 }
 
-// CodeName says in words what an error code means; a code that has none is named by its number.
+// CodeName returns the meaning of an error code in words, which include the number if the code is unknown.
 func CodeName(code int32) string {
 	if name, known := codeNames[code]; known {
 		return name

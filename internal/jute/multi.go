@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// MultiHeader comes before each operation of a multi and, with Done, after the last.
+// MultiHeader precedes each operation and each result of a multi. A last one, with Done, follows them.
 type MultiHeader struct {
 	Type int32
 	Done bool
@@ -50,7 +50,7 @@ func (r *MultiRequest) Fields(c *Coder) {
 	}
 }
 
-// requestOf is an empty request of an operation inside a multi, nil if there is no such operation.
+// requestOf returns an empty request record for op inside a multi, nil if op cannot be part of a multi.
 func requestOf(op int32) Record {
 	switch op {
 	case OpCreate, OpCreate2, OpCreateContainer:
@@ -67,8 +67,8 @@ func requestOf(op int32) Record {
 	return nil
 }
 
-// MultiResult is one operation's part of a multi's reply. Op is [OpError] where the operation failed or was
-// not done; then Err says why.
+// MultiResult is the result of one operation in the reply of a multi. If the operation failed, or was not
+// executed, Op is [OpError] and Err says why.
 type MultiResult struct {
 	Op       int32
 	Err      int32
@@ -78,16 +78,16 @@ type MultiResult struct {
 	Children []string // getChildren
 }
 
-// MultiResponse is the reply of multi and multiRead. A failed multi has the error code 0 in its ReplyHeader:
-// which operation failed, and how, is here.
+// MultiResponse is the reply of multi and multiRead. The ReplyHeader of a failed multi has the error code 0:
+// which operation failed, and why, is in Results.
 type MultiResponse struct {
 	Results []MultiResult
-	// Asked is how many operations the request consisted of. No more results than that are read: one of nine
-	// bytes takes 144 here.
+	// Asked is the number of operations in the request. More results than that are an error. The limit bounds
+	// memory: a result of nine bytes on the wire takes 144 bytes in Results.
 	Asked int
 }
 
-// resultSize is the least that a result takes: its header.
+// resultSize is the least size of a result in bytes: that of its header.
 const resultSize = 9
 
 func tooManyResults(most int) error { return fmt.Errorf("%w: more than %d results", ErrLength, most) }
@@ -121,7 +121,7 @@ func (r *MultiResponse) Fields(c *Coder) {
 	}
 }
 
-// fields is what comes after the header.
+// fields reads or writes the fields after the header.
 func (r *MultiResult) fields(c *Coder) {
 	switch r.Op {
 	case OpError:

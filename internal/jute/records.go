@@ -1,11 +1,11 @@
 package jute
 
-// RequestHeader starts every client frame but the first.
+// RequestHeader starts every frame from the client but the first.
 type RequestHeader struct{ Xid, Op int32 }
 
 func (r *RequestHeader) Fields(c *Coder) { c.Int(&r.Xid); c.Int(&r.Op) }
 
-// ReplyHeader starts every server frame but the first.
+// ReplyHeader starts every frame from the server but the first.
 type ReplyHeader struct {
 	Xid  int32
 	Zxid int64
@@ -14,7 +14,7 @@ type ReplyHeader struct {
 
 func (r *ReplyHeader) Fields(c *Coder) { c.Int(&r.Xid); c.Long(&r.Zxid); c.Int(&r.Err) }
 
-// ConnectRequest is a connection's first client frame.
+// ConnectRequest is the first frame from the client.
 type ConnectRequest struct {
 	ProtocolVersion int32
 	LastZxidSeen    int64
@@ -34,14 +34,14 @@ func (r *ConnectRequest) Fields(c *Coder) {
 	c.trailing(&r.HasReadOnly, &r.ReadOnly)
 }
 
-// ConnectResponse is a connection's first server frame. SessionID 0 and Timeout 0 say that the session has
+// ConnectResponse is the first frame from the server. SessionID 0 and Timeout 0 say that the session has
 // expired.
 type ConnectResponse struct {
 	ProtocolVersion int32
 	Timeout         int32 // milliseconds
 	SessionID       int64
 	Password        []byte
-	// ReadOnly is a trailing byte; the server sends it to clients that sent theirs.
+	// ReadOnly is a trailing byte. The server sends it only to clients that sent that of ConnectRequest.
 	HasReadOnly, ReadOnly bool
 }
 

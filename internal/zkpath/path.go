@@ -1,5 +1,5 @@
-// Package zkpath knows the rules of znode paths and names: what a legal path is, how paths are joined and
-// taken apart, how the numbers of sequential nodes are read and sorted, and how protected names are built.
+// Package zkpath has the rules of znode paths and names. It validates, joins and splits paths, parses and
+// sorts the numbers of sequential nodes, and makes and parses protected names.
 //
 // Everything here is a pure function and safe for concurrent use. Nothing panics, whatever the input: names
 // come from the tree, and anybody may have written them. Corresponds to Curator's ZKPaths, PathUtils and
@@ -13,7 +13,7 @@ import (
 
 // Error says that Path cannot be the path of a znode, and why. Find it with errors.As.
 type Error struct {
-	Path   string // as it was given
+	Path   string // as the caller passed it
 	Reason string // what is wrong and what would be right
 }
 
@@ -22,11 +22,11 @@ func (e *Error) Error() string { return fmt.Sprintf("invalid path %q: %s", e.Pat
 // Validate returns nil or an *Error. A legal path starts with "/", has no empty name, no name "." or "..", no
 // trailing "/" (except the root itself) and none of the characters that ZooKeeper refuses.
 //
-// With sequential the server is going to append digits, so the last name may also be empty, "." or "..":
-// "/a/" is legal.
+// If sequential is true, the server will append digits to path, so the last name can also be empty, "." or
+// "..": "/a/" is legal then.
 //
-// The character ranges are those of ZooKeeper 3.8, client and server. Curator's own check lets their
-// boundaries pass (U+001F, U+007F, U+009F, U+F8FF, U+FFF0, U+FFFF), but the ZooKeeper below it never did.
+// The character ranges are those of ZooKeeper 3.8, client and server. Curator's own check accepts their
+// boundaries (U+001F, U+007F, U+009F, U+F8FF, U+FFF0, U+FFFF), but ZooKeeper then refuses them.
 func Validate(path string, sequential bool) error {
 	fault := func(format string, args ...any) error {
 		return &Error{Path: path, Reason: fmt.Sprintf(format, args...)}
@@ -53,8 +53,9 @@ func Validate(path string, sequential bool) error {
 			}
 		}
 		for i, r := range name {
-			// Controls, surrogates with the private use area, and the specials. Java sees a character beyond U+FFFF
-			// as two surrogates. Bytes that are not UTF-8 arrive here as U+FFFD, which is among the specials.
+			// Control characters, surrogates, the private use area, and the specials. Java represents a
+			// character above U+FFFF by two surrogates. A byte that is not UTF-8 is U+FFFD here, which is one
+			// of the specials.
 			if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
 				return fault("ZooKeeper does not allow the character %U (at byte %d)", r, at+i)
 			}
@@ -70,8 +71,8 @@ func Validate(path string, sequential bool) error {
 // Join("a/", "/b", "c") are "/a/b/c". Empty names and "/" add nothing, so Join("/a", "/") is "/a" and
 // Join("", "") is "/". It does not validate.
 //
-// Unlike Curator's makePath it keeps a trailing "/" of the last name: that is how a sequential node without a
-// name of its own is asked for, and it must survive being put below a namespace.
+// Unlike Curator's makePath, Join keeps a trailing "/" of the last name. Such a path requests a sequential
+// node whose name is only the number, and must keep its meaning when a namespace is put before it.
 func Join(parent string, names ...string) string {
 	path := parent
 	if path != "" && path[0] != '/' {
@@ -90,7 +91,7 @@ func Join(parent string, names ...string) string {
 	return path
 }
 
-// Parent returns the path of the node above: Parent("/a/b") is "/a", Parent("/a") and Parent("/") are "/".
+// Parent returns the path of the parent: Parent("/a/b") is "/a", Parent("/a") and Parent("/") are "/".
 func Parent(path string) string {
 	if i := strings.LastIndexByte(path, '/'); i > 0 {
 		return path[:i]

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// Errors that tell how a membership was lost, or given back. Use errors.Is.
+// Errors that say how a membership has ended. Use errors.Is.
 var (
 	// ErrReleased is what a second Leave returns, and the cause of the context of a member that has left.
 	ErrReleased = framework.ErrReleased
@@ -19,17 +19,17 @@ var (
 	ErrNodeDeleted = framework.ErrNodeDeleted
 )
 
-// Barrier is a gate at a path: closed while there is a node. It has no state but its configuration: make it
-// once and share it, or make it anew each time. Safe for concurrent use. Corresponds to Curator's
-// DistributedBarrier.
+// Barrier is a gate at a path: it is closed while the node at the path exists. It has no state but its
+// configuration: share one Barrier, or make a new one for each use. Safe for concurrent use. Corresponds to
+// Curator's DistributedBarrier.
 type Barrier struct {
 	client *framework.Client
 	path   string
-	err    error // of New: every method returns it
+	err    error // the mistake in New's arguments: every method returns it
 }
 
-// New makes the barrier at path. It sends nothing. A mistake in the arguments (a nil client, a path that is
-// none or the root) is reported by every method, before anything is sent.
+// New makes the barrier at path. It sends nothing. If an argument is wrong (a nil client, an invalid path or
+// the root), every method returns that error, before it sends anything.
 func New(client *framework.Client, path string) *Barrier {
 	return &Barrier{client, path, queue.Check(client, path)}
 }
@@ -37,15 +37,16 @@ func New(client *framework.Client, path string) *Barrier {
 // Path returns the barrier's path.
 func (b *Barrier) Path() string { return b.path }
 
-// Set sets the barrier: a persistent node, which stays when this process ends. Missing parents are made as
-// containers. A barrier that is set already is no error.
+// Set sets the barrier: it creates a persistent node, which stays when this process ends. Missing parents are
+// created as containers. If the barrier is set already, Set returns nil.
 //
-// It is repeated as the retry policy says. Errors: ErrNotConnected; ErrConnectionLoss, and then it may be set
-// or not; ErrNoAuth; ErrClosed; ctx's; and those of every operation.
+// Set is repeated as the retry policy says. Errors: ErrNotConnected; ErrConnectionLoss if it is unknown
+// whether the barrier was set; ErrNoAuth; ErrClosed; that of ctx; and those of every operation.
 func (b *Barrier) Set(ctx context.Context) error {
 	err := queue.Ready(ctx, b.client, b.err)
 	if err == nil {
-		// One attempt at a time, so that a repeat that meets the node of the one before takes it for done.
+		// Retry sees each attempt: if one attempt created the node and its reply was lost, the next finds the
+		// node, which is success.
 		create := b.client.Create().CreatingParentContainersIfNeeded().InBackground()
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
 			_, err := queue.Result(create.ForPath(ctx, b.path, nil))
@@ -55,8 +56,8 @@ func (b *Barrier) Set(ctx context.Context) error {
 	return b.wrap("set", err)
 }
 
-// Remove removes the barrier and lets those that wait go on. A barrier that is not set is no error. Errors as
-// for Set, and ErrNotEmpty if somebody has put nodes below.
+// Remove removes the barrier, so that the waiters go on. If the barrier is not set, Remove returns nil.
+// Errors are those of Set, and ErrNotEmpty if somebody has created nodes below the barrier's node.
 func (b *Barrier) Remove(ctx context.Context) error {
 	err := queue.Ready(ctx, b.client, b.err)
 	if err == nil {
@@ -65,21 +66,22 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	return b.wrap("remove", err)
 }
 
-// Wait returns nil when the barrier is not set, or has been removed while it waited, even if it was set again
-// at once. It waits until then or until ctx ends. What was set before the call is seen, also at a member that
-// lags behind. (The exception is a leader that was deposed and does not know yet, with those that follow it:
-// see [framework.Client.Sync].)
+// Wait returns nil if the barrier is not set, and otherwise waits until it is removed or ctx ends. A removal
+// counts even if the barrier is set again at once. Wait sees a barrier that was set before the call, also on
+// a server that lags behind. (The exception is a deposed leader that does not know yet that it is deposed,
+// with its followers: see [framework.Client.Sync].)
 //
-// Before it waits, the retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss. After
-// that it waits through lost connections and lost sessions. Other errors: ctx's; ErrSessionLost if the client
-// is a session's view; ErrClosed; ErrNoAuth without READ on the barrier's node, since a server tells nobody
-// else of its removal. (If READ is taken away later, the removal is noticed within about a session timeout.)
+// For the first read the retry policy limits the attempts; the error after the last is ErrNotConnected or
+// ErrConnectionLoss. From then on Wait waits through lost connections and lost sessions. Other errors: that
+// of ctx; ErrSessionLost if the client is the view of a session; ErrClosed; ErrNoAuth if the client lacks
+// READ permission on the barrier's node, since the server would not send it the event of the removal. (If
+// READ is taken away later, Wait notices the removal within about a session timeout.)
 func (b *Barrier) Wait(ctx context.Context) (err error) {
 	defer func() { err = b.wrap("wait", err) }()
 	if err := queue.Ready(ctx, b.client, b.err); err != nil {
 		return err
 	}
-	var first int64 // czxid of the node that we wait for
+	var first int64 // czxid of the node whose deletion we wait for
 	for {
 		var node framework.DataResult
 		var err error
@@ -89,7 +91,8 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 				return err
 			}, retry.WithRetryable(queue.Transient(b.client)))
 		} else {
-			// The first read was fresh, and the client connects to no member that knows less.
+			// No sync here: the first read was fresh, and the client connects only to members that know as
+			// much.
 			err = queue.ThroughOutages(ctx, b.client, func(ctx context.Context) error {
 				node, err = queue.Result(b.read(ctx))
 				return err
@@ -102,7 +105,7 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 			return err
 		case first == 0:
 			first = node.Stat.Czxid
-		case first != node.Stat.Czxid: // removed and set again while no event could reach us
+		case first != node.Stat.Czxid: // removed and set again while we had no connection
 			node.Watch.Stop()
 			return nil
 		}
@@ -119,7 +122,7 @@ func (b *Barrier) read(ctx context.Context) *framework.Pending[framework.DataRes
 }
 
 // readFresh is the first read, in one flight with a sync. Without the sync a member that lags behind might
-// not know yet that the barrier is set, or show a node whose removal it has yet to hear of.
+// not know yet that the barrier was set or removed.
 func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.read(ctx)
 	_, stale := queue.Result(synced)
@@ -137,15 +140,16 @@ func (b *Barrier) wrap(verb string, err error) error { return wrap(b.path, verb,
 
 func wrap(path, verb string, err error) error { return queue.Wrap("barrier", path, verb, err) }
 
-// awaitDeletion waits for an event of the node at path, and stops the watch. Its end with the session is an
-// event, too: the next request tells. If the event gets lost, a look once in a while finds that the node is
-// gone or was made anew after the transaction since; for that one needs no right.
+// awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. The end of
+// the watch with its session is an event, too; the caller then reads again. Events can get lost. So from time
+// to time awaitDeletion checks whether the node is gone, or was created again after the transaction since.
+// That needs no permission.
 func awaitDeletion(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64,
 ) (framework.Event, error) {
 	defer watch.Stop()
 	return queue.Await(ctx, client, watch, nil, queue.PerTimeout(client), func() (framework.Event, bool) {
-		there, err := client.CheckExists().ForPath(ctx, path) // an error passes, or ends the watch too
+		there, err := client.CheckExists().ForPath(ctx, path) // errors pass, or end the watch, too
 		gone := err == nil && (there == nil || there.Czxid > since)
 		return framework.Event{Type: framework.EventNodeDeleted, Path: path}, gone
 	})

@@ -13,19 +13,19 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// close removes "ready" for a member whose node is gone, unless others are inside. It also removes the nodes
-// of members that were abandoned.
+// close removes "ready" for a member whose node is gone, unless others are inside. First it removes the nodes
+// in abandoned: those of members that gave up.
 //
-// While we have looked and found nobody, another member may have removed "ready" as well, and the next round
-// may have opened the barrier anew: that "ready" has to stay, however late our request, or its repeat,
-// arrives. It cannot be told from the old one, unless the old one is marked first: by a change of its data,
-// and with that of its version, which is 0 for a new node. So: mark it, list after the mark, and remove what
-// has that mark.
+// The problem: after our list showed nobody inside, another member may have removed "ready", and the next
+// round may have created it again. Our delete, or its repeat, may arrive late and must not remove the new
+// node. Therefore close first marks the node by a change of its data. That changes its version, which is 0
+// for a new node. Then it lists again, and deletes "ready" only with the version of the mark.
 func (d *Double) close(ctx context.Context, abandoned ...string) error {
 	return queue.ThroughOutages(ctx, d.client, func(ctx context.Context) error {
 		for marked := 0; ; marked++ {
-			// One that has marked it after our mark is about to remove it. Nobody returns before that is done, so look
-			// again. Not all at the same time: one that marks it again too soon keeps the other from removing it.
+			// On ErrBadVersion another member has marked "ready" after us, and is about to remove it. Look
+			// again, since close must not return before "ready" is gone. Pause before that: to mark it again
+			// too soon would keep the other member from removing it.
 			if err := d.tryClose(ctx, abandoned); !errors.Is(err, framework.ErrBadVersion) {
 				return queue.Unless(err, framework.ErrNoNode)
 			}
@@ -37,8 +37,9 @@ func (d *Double) close(ctx context.Context, abandoned ...string) error {
 }
 
 func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
-	// First, and whether they are listed or not: a create that is on its way is not executed after this any
-	// more. Other members that leave may have left it to these.
+	// Delete the nodes first, whether they are listed or not: after that a pending create of one of them is
+	// not executed any more. Other members may have left without closing the barrier, since they saw these
+	// nodes.
 	for _, name := range abandoned {
 		if err := d.client.Delete().Quietly().ForPath(ctx, d.child(name)); err != nil {
 			return err
@@ -57,7 +58,7 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	mark, err := queue.Result(marked)
 	list, listErr := queue.Result(listed)
 	if errors.Is(err, framework.ErrNoAuth) {
-		mark.Version, err = -1, nil // we may not write to another's: we do without the mark
+		mark.Version, err = -1, nil // no permission to write to another member's node: go without the mark
 	}
 	if err = cmp.Or(err, listErr); err != nil {
 		return err
@@ -68,10 +69,10 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	return d.client.Delete().WithVersion(mark.Version).ForPath(ctx, d.ready())
 }
 
-// abandon has the client delete the node, and close the barrier if nobody is left in it, without waiting for
-// that: however long the servers cannot be reached, unless the client is closed.
+// abandon starts to delete the node, and to close the barrier if nobody is inside, and does not wait. The
+// client goes on with it, however long no server can be reached, until it is closed.
 func (m *Member) abandon() {
-	defer m.abandonNode() // also if a hook does not return
+	defer m.abandonNode() // also if a hook panics or ends the goroutine
 	if m.hold != nil {
 		m.hold.End(ErrReleased)
 	}
@@ -79,9 +80,10 @@ func (m *Member) abandon() {
 
 func (m *Member) abandonNode() {
 	d := m.d
-	// In this order, and after everything that we have sent: the list shows what is left without us. That holds
-	// only if the removal was answered: until then a create of ours that is on its way may be executed after the
-	// list, and the others count on our node for as long as it is there.
+	// The order matters: our earlier requests, the delete, the list. Then the list shows who is left without
+	// us. But this is certain only if the delete was answered. If it was not, our pending create may be
+	// executed after the list, and other members that leave rely on our node, as long as it exists, to close
+	// the barrier.
 	removed := queue.Remove(m.view, m.Path())
 	listed := d.client.ForRecipes().GetChildren().InBackground().ForPath(context.Background(), d.path)
 	removed.Then(func(_ struct{}, err error) {
@@ -95,7 +97,7 @@ func (m *Member) abandonNode() {
 	})
 }
 
-// closeIfLast closes the barrier if the list after the own removal has nobody else.
+// closeIfLast closes the barrier if list, made after our node's removal, shows no other member.
 func (m *Member) closeIfLast(list framework.ChildrenResult, err error) {
 	open, members := split(list.Names)
 	switch {
@@ -106,14 +108,14 @@ func (m *Member) closeIfLast(list framework.ChildrenResult, err error) {
 	}
 }
 
-// closer closes a barrier for abandoned members, on a goroutine of the client's, for as long as that takes.
+// closer closes a barrier for members that gave up, on a goroutine of the client, until that has succeeded.
 type closer struct {
 	mu        sync.Mutex
-	abandoned []string // nodes of those that have come meanwhile; guarded by mu
-	running   bool     // there is a goroutine; guarded by mu
+	abandoned []string // nodes that the goroutine has not taken yet; guarded by mu
+	running   bool     // the goroutine exists; guarded by mu
 }
 
-// closeLater closes the barrier for an abandoned member, and does not wait.
+// closeLater starts to close the barrier for a member that gave up, and does not wait.
 func (d *Double) closeLater(name string) {
 	c := &d.closer
 	c.mu.Lock()
@@ -137,8 +139,8 @@ func (d *Double) closeForAbandoned(ctx context.Context) {
 		}
 		var err error
 		returned := apart.Call(func() { err = d.close(ctx, abandoned...) })
-		// These pass: when a hook does not end the goroutine, when the credentials are right again, when a member
-		// with a quorum is found.
+		// These pass by themselves: a hook ended the goroutine, the credentials are wrong, the server has no
+		// quorum.
 		passes := !returned || errors.Is(err, framework.ErrAuthFailed) || errors.Is(err, framework.ErrNotReadOnly)
 		if d.client.Err() == nil && passes {
 			failures++

@@ -36,7 +36,7 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	// From here on the node is watched: without it there is no point in waiting.
+	// From here on the node is watched: if it is deleted, waiting is pointless.
 	m.hold, err = session.Hold(ctx, framework.HoldOptions{
 		Path: m.Path(), Recipe: "double-barrier", Czxid: czxid, Loss: framework.SessionOnly, Values: ctx,
 	})
@@ -66,7 +66,7 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 	}
 }
 
-// join creates the node and lists the directory, in one flight.
+// join creates the node and lists the children, in one flight.
 func (m *Member) join(ctx context.Context) (names []string, czxid int64, err error) {
 	create := m.view.Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().InBackground()
 	err = m.view.Retry(ctx, func(ctx context.Context) error {
@@ -74,7 +74,7 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 		listed := m.view.GetChildren().InBackground().ForPath(ctx, m.d.path)
 		node, err := queue.Result(created)
 		list, listErr := queue.Result(listed)
-		// The name is ours alone: if it exists, an attempt before this one has made it and its reply was lost.
+		// The name is unique: if the node exists, an earlier attempt whose reply was lost has created it.
 		if err = queue.Unless(err, framework.ErrNodeExists); err != nil {
 			return err
 		}
@@ -84,16 +84,17 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 		}
 		return nil
 	}, retry.WithRetryable(queue.Transient(m.view)))
-	// The list came before the node if the directory had to be made first, and it may have been lost.
+	// The list may lack the node, or be lost: if the parent had to be created first, the list was made before
+	// the node.
 	if err == nil && !slices.Contains(names, m.name) {
 		names, err = m.d.list(ctx, m.view)
 	}
 	return names, czxid, err
 }
 
-// decide says whether the barrier is open, and opens it if there are enough members. A list that has the own
-// node in it was made after the own create: of those that complete the number at least the last one sees that
-// it is complete.
+// decide reports whether the barrier is open, and opens it if there are enough members. Only a list with our
+// own node counts: it was made after our create. So the last member needed for the number sees all of them,
+// and opens the barrier.
 func (m *Member) decide(ctx context.Context, names []string) (open bool, err error) {
 	open, members := split(names)
 	m.d.peers.seen(members, m.d.qty)
@@ -109,14 +110,14 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 		return queue.Unless(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
-		return false, errNotListed // the directory is gone, so the node is
+		return false, errNotListed // the parent is gone, and so is the member's node
 	}
 	return err == nil, err
 }
 
-// await waits until the barrier is opened. That event is enough: our node was there before the watch, so this
-// member is one of those for whom it was opened, whatever has become of them, and of "ready", since. False
-// without an error means that it is time to look again.
+// await waits until the barrier is opened. The event that "ready" was created is enough, even if "ready" is
+// gone again since: our node existed before the watch was set, so this member was counted. If open is false
+// and err is nil, list again.
 func (m *Member) await(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch
@@ -131,14 +132,14 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 	if found != nil {
 		return true, nil
 	}
-	// A newer server drops the event if this client may not READ "ready". To see that it is there one needs no
-	// right.
+	// A newer server sends no event if this client has no READ permission on "ready". To check that the node
+	// exists needs no permission.
 	look := func() (framework.Event, bool) {
 		found, err := m.view.CheckExists().ForPath(ctx, m.d.ready())
 		return framework.Event{Type: framework.EventNodeCreated}, err == nil && found != nil
 	}
 	ev, err := queue.Await(ctx, m.view, watch, m.hold.Context().Done(), queue.PerTimeout(m.view), look)
-	if err != nil { // ctx has ended; perhaps the event came at the same time
+	if err != nil { // ctx has ended, but the event may have come at the same time
 		select {
 		case ev = <-watch.C:
 		default:
@@ -157,7 +158,8 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 	return false, m.lost()
 }
 
-// lookAround finds out, once for all rounds and without delaying anybody, who the other members are.
+// lookAround lists the members in the background, unless an earlier list of this Double has shown whether
+// there are Java members.
 func (m *Member) lookAround() {
 	if d := m.d; d.peers.unknown() {
 		listed := m.view.GetChildren().InBackground().ForPath(context.Background(), d.path)

@@ -9,23 +9,28 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Leave gives the membership back, and waits for the members that are inside when it begins, also those that
-// do not know yet that the barrier has opened. Members that crash have left when their sessions end. Later
-// arrivals are not waited for (unless a member that is waited for waits for them): they may be the next round
-// already. If "ready" is gone when Leave begins, another member, one with Curator for Java, has declared the
-// round over, and nobody is waited for. At the end "ready" is gone, or others are inside that have come
-// meanwhile: the last of them closes the barrier.
+// Leave ends the membership, and waits until all members that are inside when it begins have left too.
 //
-// The member's context ends at once. When ctx ends first, the member is out all the same: the client deletes
-// its node, and closes the barrier if nobody is left in it, as soon as a server can be reached, unless the
-// client is closed before that. The error matches ctx.Err() and context.Cause(ctx). Before Leave waits the
-// retry policy decides how long to try: then ErrNotConnected or ErrConnectionLoss, and the member is out as
-// well. After that it waits through lost connections and lost sessions (with a session's view that is the
-// end: ErrSessionLost).
+//   - These include members that do not know yet that the barrier has opened.
+//   - A member that crashes has left when its session ends.
+//   - Leave does not wait for members that enter later: they may belong to the next round. (But a member that
+//     it waits for may wait for them.)
+//   - If "ready" is gone when Leave begins, a member with Curator for Java has declared the round over. Leave
+//     then waits for nobody.
 //
-// If the membership was lost before, the error says how (ErrSessionLost, ErrNodeDeleted): the others may have
-// gone on without this member, and are not waited for. A second Leave returns ErrReleased and does nothing.
-// ErrClosed when the client is closed meanwhile.
+// When Leave returns nil, "ready" is gone, or members that entered meanwhile are inside; the last of these
+// closes the barrier.
+//
+// The member's context ends at once. When ctx ends first, the member has left all the same: as soon as a
+// server can be reached, the client deletes the node, and closes the barrier if nobody is inside, unless the
+// client is closed before that. The error matches ctx.Err() and context.Cause(ctx). For the first list the
+// retry policy limits the attempts; the error after the last is ErrNotConnected or ErrConnectionLoss, and the
+// member has left all the same. From then on Leave waits through lost connections and lost sessions. If the
+// client is the view of a session, the loss of that session ends it with ErrSessionLost.
+//
+// If the membership was lost before, the error is the cause (ErrSessionLost, ErrNodeDeleted), and Leave waits
+// for nobody: the others may have gone on without this member. A second Leave returns ErrReleased and does
+// nothing. If the client is closed meanwhile, the error is ErrClosed.
 func (m *Member) Leave(ctx context.Context) error {
 	if ctx == nil {
 		return wrap(m.d.path, "leave", framework.ErrNilContext)
@@ -52,12 +57,13 @@ func (m *Member) Leave(ctx context.Context) error {
 	return wrap(m.d.path, "leave", err)
 }
 
-// leave follows Curator's order, on which both sides of a mixed barrier rely: the first by name stays and
-// waits for the last, until it is alone; the others delete their nodes at once and wait for the first. So
-// nobody returns while a node is left, and every step wakes as few as possible.
+// leave follows Curator's order, on which Go and Java members of one barrier rely. The member with the first
+// name keeps its node and waits for the member with the last name, until it is alone. The others delete their
+// nodes at once and wait for the first. So no member returns while another member's node exists, and every
+// step wakes as few members as possible.
 //
-// Its requests are not bound to the session: when that ends while it waits, the node has gone with it, and
-// the others can be waited for in the next one.
+// Its requests are not bound to the session: if the session ends meanwhile, the node is gone with it, and
+// leave goes on waiting for the others in the next session.
 func (m *Member) leave(ctx context.Context) error {
 	var dir framework.Stat
 	names, err := m.d.client.GetChildren().StoringStatIn(&dir).ForPath(ctx, m.d.path)
@@ -76,7 +82,7 @@ func (m *Member) leave(ctx context.Context) error {
 	if !open {
 		rest = nil
 	}
-	inside := true // our node is there
+	inside := true // our node exists
 	for len(rest) > 0 {
 		target := rest[0]
 		var removed *framework.Pending[struct{}]
@@ -106,8 +112,8 @@ func (m *Member) leave(ctx context.Context) error {
 	return m.out(ctx, inside, open)
 }
 
-// outlive waits until a member is gone, once the own node's removal, if it is under way, is certain: the
-// others wait for that. False without an error means that it is time to look again.
+// outlive waits until the member target is gone. Before that it makes sure that removed, the pending removal
+// of our own node, has succeeded, since the others wait for it. If gone is false and err is nil, list again.
 func (m *Member) outlive(
 	ctx context.Context, target string, since int64, removed *framework.Pending[struct{}],
 ) (gone bool, err error) {
@@ -128,14 +134,15 @@ func (m *Member) outlive(
 	return ev.Type == framework.EventNodeDeleted && ev.Path == m.d.child(target), err
 }
 
-// out removes what is left: the own node, and "ready" with it, as one, so that neither a member of the next
-// round sees one without the other, nor a crash in between leaves the barrier open. Without the own node
-// "ready" may be the next round's.
+// out removes our node and "ready" in one transaction. So no member of the next round sees the one without
+// the other, and no crash in between leaves the barrier open. If our node is gone already, "ready" may belong
+// to the next round: then close decides.
 func (m *Member) out(ctx context.Context, inside, open bool) error {
 	if inside && open {
 		op := m.d.client.TransactionOp().Delete()
 		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.ready())
-		// The name is ours alone: a repeat of what was executed is refused as a whole.
+		// Safe to repeat: the name of our node is unique, so if the transaction was executed, its repeat
+		// fails as a whole.
 		err := queue.ThroughOutages(ctx, m.d.client, func(ctx context.Context) error {
 			_, err := m.d.client.Transaction(ctx, own, ready)
 			return err
@@ -143,7 +150,8 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 		if err == nil {
 			return nil
 		}
-		// Somebody was faster with one of them, or it was executed and its reply lost.
+		// Another member has removed one of the two nodes, or the transaction was executed and its reply was
+		// lost.
 	}
 	if inside {
 		if err := m.d.remove(ctx, m.Path()); err != nil {
@@ -156,8 +164,8 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 	return nil
 }
 
-// watch arms a watch on a member. No watch without an error: it is gone, or was made after the transaction
-// since, as that of a Java member that has entered again, under the same name.
+// watch sets a watch on the member name. If gone is true, there is no watch: the node is gone, or was created
+// after the transaction since, by a Java member that has entered again under the same name.
 func (d *Double) watch(
 	ctx context.Context, name string, since int64,
 ) (watch *framework.Watch, gone bool, err error) {
@@ -168,8 +176,8 @@ func (d *Double) watch(
 		_, watch, err = read.ForPath(ctx, d.child(name))
 		gone = node.Czxid > since
 		if errors.Is(err, framework.ErrNoAuth) {
-			// A server does not tell of the deletion of a node that the client may not read. The directory changes
-			// with it.
+			// A server sends no event for the deletion of a node that the client has no permission to read.
+			// So watch the children of the parent instead.
 			var names []string
 			names, watch, err = d.client.GetChildren().WithWatch().ForPath(ctx, d.path)
 			gone = !slices.Contains(names, name)
@@ -192,7 +200,7 @@ func (d *Double) remove(ctx context.Context, path string) error {
 	})
 }
 
-// without returns a copy of names that lacks one.
+// without returns a copy of names without name.
 func without(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// candidate is what a latch and a selector have in common: a place in line, and what others may know of it.
+// candidate is what a latch and a selector have in common: the node in the queue, and what is known of it.
 type candidate struct {
 	line queue.Line
-	err  error // of NewSelector: what is wrong with its arguments
+	err  error // the mistake in NewSelector's arguments
 
 	mu       sync.Mutex
-	changed  flow.Signal // of term, refusals or idle
-	term     *Term       // the present one, or the last
-	refusals int         // how often joining was refused for a reason that does not pass by itself
-	joinErr  error       // why the last try to join failed; nil when it did not
+	changed  flow.Signal // fired after each change below
+	term     *Term       // the present term, perhaps just ended; nil if none
+	refusals int         // attempts to join that failed for a reason that does not pass by itself
+	joinErr  error       // why the last attempt to join failed; nil if it did not
 	idle     error       // why this takes no part in the election; nil while it does
 	place    *queue.Position
 	epoch    int64 // the session in which place is
 
-	role               Role // as of the reading with the largest number
+	role               Role // according to the reading with the number recorded
 	since              time.Time
-	readings, recorded uint64 // how many have begun, and the number of the one that role is of
+	readings, recorded uint64 // begun so far; the number of the one that set role
 }
 
 func (c *candidate) init(idle error) {
@@ -43,7 +43,7 @@ func (c *candidate) init(idle error) {
 	}
 }
 
-// change runs f under the lock and wakes those that wait.
+// change runs f under mu, wakes those that wait for changed, and updates the role.
 func (c *candidate) change(f func()) {
 	c.mu.Lock()
 	f()
@@ -52,7 +52,8 @@ func (c *candidate) change(f func()) {
 	c.Health()
 }
 
-// join stands in line until it is the first. The term has yet to begin.
+// join waits in the queue until its node is the first. The term that it returns has not been announced yet:
+// see began.
 func (c *candidate) join(ctx context.Context) (*Term, error) {
 	ref := &termRef{}
 	acquire := func(ctx context.Context) (*queue.Grant, error) { return c.line.Acquire(termValues{ctx, ref}) }
@@ -78,7 +79,8 @@ func (c *candidate) ended(t *Term) {
 
 func (c *candidate) clearTerm() { c.change(func() { c.term, c.place = nil, nil }) }
 
-// refused makes it known that joining has failed, so often in a row, and waits until it is to be tried again.
+// refused logs and records that joining has failed, for the failures-th time in a row, and waits before the
+// next attempt.
 func (c *candidate) refused(ctx context.Context, err error, failures int) {
 	log, again := c.line.Client.Logger(), rejoinDelay(failures)
 	log.Warn("cannot join the election; trying again", "path", c.line.Dir, "err", err, "in", again)
@@ -95,7 +97,7 @@ func (c *candidate) setIdle(why error) {
 	c.change(func() { c.idle, c.place, c.joinErr = why, nil, nil })
 }
 
-// current returns the term that lasts; nil if there is none.
+// current returns the present term; nil if there is none, or if it is over.
 func (c *candidate) current() *Term {
 	c.mu.Lock()
 	t := c.term
@@ -106,8 +108,8 @@ func (c *candidate) current() *Term {
 	return t
 }
 
-// remove has the client delete the node of a place whose last term has ended, unless it is gone anyway, and
-// does not wait. What it returns is nil if there is nothing to wait for.
+// remove starts the deletion of grant's node after its last term, and does not wait for it. It returns nil if
+// cause says that the node is gone anyway.
 func remove(grant *queue.Grant, cause error) *framework.Pending[struct{}] {
 	if goneAnyway(cause) {
 		return nil
@@ -115,26 +117,27 @@ func remove(grant *queue.Grant, cause error) *framework.Pending[struct{}] {
 	return queue.Remove(grant.Session.Client(), grant.Path)
 }
 
-// goneAnyway says of why a node is not held, or could not be deleted, that it is gone or goes with its
-// session.
+// goneAnyway reports whether why, the cause of a term's end or the error of a delete, means that the node is
+// gone or goes with its session.
 func goneAnyway(why error) bool {
 	return errors.Is(why, ErrNodeDeleted) || errors.Is(why, ErrSessionLost) ||
 		errors.Is(why, framework.ErrClosed)
 }
 
-// rejoinDelay is how long to wait before joining is tried again after n failures in a row.
+// rejoinDelay returns how long to wait before the next attempt to join, after n failures in a row.
 func rejoinDelay(n int) time.Duration {
 	return chance.UpTo(min(100*time.Millisecond<<min(n-1, 10), 10*time.Second))
 }
 
-// Participant is a contender that leads or stands in line, with any client, in Go or Java.
+// Participant is a node of an election: that of the leader or of a waiter, with any client, in Go or Java.
 type Participant struct {
-	// ID is what the participant calls itself, see [WithID]; "" when this client may not read the node. Anybody
-	// may have written it: quote it where control characters could do harm.
+	// ID is the participant's name for itself, see [WithID]; "" if this client has no permission to read the
+	// node. Anybody may have written it: quote it where control characters could do harm.
 	ID     string
-	Leader bool // it is the first in line: it leads, or is about to
-	// The rest is as in Participant of package mutex: the node; whose session it is, the fencing token, now or
-	// when it leads, and when it joined, by the server's clock; and why ID is missing if it is too long.
+	Leader bool // it is the first in the queue: it leads, or is about to
+	// The other fields are as in Participant of package mutex. Name and Path are those of the node. SessionID
+	// is the session that owns the node. Czxid is the fencing token of its term. Since is when it joined, by
+	// the server's clock. DataErr says why ID is missing, if it is too long.
 	Name, Path       string
 	SessionID, Czxid int64
 	Since            time.Time
@@ -163,16 +166,17 @@ func (c *candidate) participants(ctx context.Context, limit int) ([]Participant,
 // Path returns the election's path.
 func (c *candidate) Path() string { return c.line.Dir }
 
-// HasLeadership says, from the clock, whether this certainly leads now.
+// HasLeadership reports whether this participant certainly leads now, computed from the clock.
 func (c *candidate) HasLeadership() bool { return c.current() != nil }
 
-// Participants returns the leader, first, and who stands in line, in that order: one list, and one read for
-// each, 64 at a time. It may be outdated when it returns. Errors: those of every read.
+// Participants returns the leader first and then the waiters, in the order of the queue. It lists the
+// children and then reads each node, 64 in one request. The result may be outdated when it returns. Errors:
+// those of every read.
 func (c *candidate) Participants(ctx context.Context) ([]Participant, error) {
 	return c.participants(ctx, 0)
 }
 
-// Leader returns the first in line, which leads or is about to; false if there is nobody.
+// Leader returns the first in the queue, which leads or is about to; false if the queue is empty.
 func (c *candidate) Leader(ctx context.Context) (Participant, bool, error) {
 	return queue.First(c.participants(ctx, 1))
 }

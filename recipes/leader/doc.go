@@ -1,17 +1,17 @@
-// Package leader elects one process of many, and tells it in time when its leadership ends. It corresponds to
-// Curator's LeaderLatch and LeaderSelector, and shares elections with them: same nodes, same order
-// (docs/znodes.md). A latch and a selector at one path are two different elections: all participants of a
-// path must be of the same kind.
+// Package leader elects one of many processes as leader, and tells the leader in time when its term ends. It
+// corresponds to Curator's LeaderLatch and LeaderSelector, and shares elections with them: the znodes and the
+// order of participants are the same (docs/znodes.md). A latch and a selector at the same path do not see
+// each other and can both lead. So use only one of the two kinds at a path.
 //
-// A [Selector] runs a function while it leads. Use it for work that must have ended before another
-// participant begins:
+// A [Selector] runs a function while it leads. Use it for work that must end before another participant's
+// work begins:
 //
 //	s := leader.NewSelector(client, "/leaders/billing", func(ctx context.Context) error {
 //		return bill(ctx) // ctx ends with the term
 //	}, leader.WithID(hostname))
 //	err := s.Run(ctx) // again and again, until ctx ends
 //
-// A [Latch] takes part until it is closed, and says whether it leads:
+// A [Latch] takes part in the election until it is closed. Await returns when it leads:
 //
 //	l, err := leader.NewLatch(client, "/leaders/billing", leader.WithID(hostname))
 //	defer l.Close()
@@ -25,26 +25,27 @@
 //
 // # What a term is worth
 //
-// Leadership is a lock, and can be lost like one. The context of a [Term] ends, with a cause, before the
-// servers can make somebody else the leader: two terms' contexts never overlap. [Term.Valid] says the same
-// from the clock. But after a look at either the process may stand still before its request takes effect in
-// another system. Where that matters give that system the [Term.FencingToken], or, if it is ZooKeeper, put
-// [Term.Guard] into the transaction.
+// Leadership is a lock, and can be lost like a lock. The context of a [Term] ends, with a cause, before the
+// servers can make somebody else the leader: the contexts of two terms never overlap. [Term.Valid] computes
+// from the clock whether the term still lasts. Even so, the process may be stopped after it has checked
+// either, and before its request takes effect in another system. Where that matters, send [Term.FencingToken]
+// to that system with each request; if that system is ZooKeeper, put [Term.Guard] into the transaction.
 //
-// If an administrator deletes the leader's node, leader and successor learn of it at about the same time:
-// that is not covered. The former leader then joins the line again. (Curator's LeaderLatch does not notice,
-// and there are two leaders for good.)
+// One case is not covered: an administrator deletes the leader's node. Leader and successor then get the
+// event at about the same time. The former leader rejoins the election. (Curator's LeaderLatch does not
+// notice the deletion, so that two leaders remain.)
 //
 // # A lost connection
 //
-// By default a term ends when the connection is lost, as in Curator. The node stays: when the connection
-// comes back within the session, the same participant goes on with a new [Term] on the same node, without an
-// election, and nobody else has led in between. With the policy framework.SessionOnly ([WithLossPolicy]) a
-// term lasts as long as its session certainly does, so that the restart of a server does not end it. That is
-// as safe here, since the client's own clock knows the end of the session in advance (see framework.Safety).
+// By default a term ends when the connection is lost, as in Curator. A latch keeps its node. If it reconnects
+// before the session expires, it leads again with a new [Term] on the same node, without an election, and
+// nobody else has led in between. A selector's Run deletes its node, after the function has returned, and
+// rejoins at the end of the queue. With the policy framework.SessionOnly ([WithLossPolicy]) a term outlives a
+// lost connection, until its session may have expired: the restart of a server does not end it. That is as
+// safe here, since the client computes in advance when the session may expire (see framework.Safety).
 //
 // # Who leads
 //
-// [Observe] reports who leads, also that nobody does, to a process that does not take part. Participants,
-// Leader and Health show the present moment.
+// [Observe] reports the leader, and each change, to a process that does not take part. Participants, Leader
+// and Health of a latch or selector show the present moment.
 package leader

@@ -10,16 +10,16 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Role is what a participant is in its election.
+// Role is a participant's state in its election.
 type Role int8
 
 const (
-	// Idle takes no part: the latch has left, the selector is not running.
+	// Idle: takes no part. The latch has left, or the selector is not running.
 	Idle    Role = iota
-	Unknown      // on its way into the line, or without a connection
-	// Following stands in line, not as the first, with a connection.
+	Unknown      // joining the queue, or without a connection
+	// Following: waits in the queue behind others, with a connection.
 	Following
-	// Leading leads, certainly.
+	// Leading: certainly leads.
 	Leading
 )
 
@@ -30,14 +30,14 @@ func (r Role) String() string {
 	return [...]string{"idle", "unknown", "following", "leading"}[r]
 }
 
-// Health is how a participant is doing at one moment, for readiness probes and metrics.
+// Health is the state of a participant at one moment, for readiness probes and metrics.
 type Health struct {
 	Role  Role
-	Since time.Time // when it began to have that role
-	// Ahead, for Following, is how many were ahead when it last looked, which is when it began to wait and
-	// whenever the one right ahead left.
+	Since time.Time // when this role began
+	// Ahead is set for Following: how many participants were ahead when it last listed the queue. It lists
+	// when it begins to wait, and whenever the participant right ahead leaves.
 	Ahead int
-	// Err, for Unknown and Idle, says why.
+	// Err is set for Unknown and Idle, and says why.
 	Err error
 }
 
@@ -52,9 +52,9 @@ func (h Health) String() string {
 	return text
 }
 
-// Check is nil while leading or following, and while the role has been unknown for no longer than tolerance;
-// otherwise it says what is wrong. A readiness probe that tolerates a session timeout does not flap when a
-// server restarts.
+// Check returns nil while the participant leads or follows, and while its role has been Unknown for no longer
+// than tolerance. Otherwise the error says what is wrong. With a tolerance of one session timeout a readiness
+// probe does not flap when a server restarts.
 func (h Health) Check(tolerance time.Duration) error {
 	switch h.Role {
 	case Leading, Following:
@@ -70,11 +70,10 @@ func (h Health) Check(tolerance time.Duration) error {
 
 var errJoining = errors.New("still joining the election")
 
-// Health says how the participant is doing, without asking the servers.
+// Health returns the state of the participant, without asking the servers.
 func (c *candidate) Health() Health {
-	// It is called whenever something may have changed, by several goroutines at a time, and code of the user's
-	// may delay one of them. So a reading that began before the one that was recorded last is outdated, and is
-	// done again.
+	// Several goroutines call this at a time, and the user's code may delay one of them. A reading that began
+	// before the last recorded reading is outdated: read again.
 	for {
 		if h, ok := c.record(c.read()); ok {
 			return h
@@ -83,7 +82,7 @@ func (c *candidate) Health() Health {
 }
 
 type reading struct {
-	number  uint64 // a later one has a larger number
+	number  uint64 // a later reading has a larger number
 	idle    error
 	joinErr error
 	place   *queue.Position
@@ -127,7 +126,7 @@ func (r reading) health() Health {
 	return h
 }
 
-// record makes what a reading means the role; false if a later one was recorded already.
+// record sets the role from a reading; false if a later reading was recorded already.
 func (c *candidate) record(r reading) (Health, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +141,8 @@ func (c *candidate) record(r reading) (Health, bool) {
 	return h, true
 }
 
-// followConnection keeps Since right while nothing but the connection changes. It ends with the client, or
-// when stop is called, which waits for that.
+// followConnection starts a goroutine that updates the role, and with it Since, when only the connection
+// changes. The goroutine ends with the client or with stop, which waits for its end.
 func (c *candidate) followConnection() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

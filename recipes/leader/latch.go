@@ -10,29 +10,34 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// latchName is what is in front of the sequence number. It is part of the contract with Curator for Java.
+// latchName is the name of a latch's node before the sequence number. It is part of the contract with Curator
+// for Java.
 const latchName = "latch-"
 
-// Listener is told of the terms of a [Latch]. Corresponds to Curator's LeaderLatchListener.
+// Listener has the functions that a [Latch] calls when a term begins and ends. Corresponds to Curator's
+// LeaderLatchListener.
 //
-// The functions are called one after the other on the latch's goroutine: OnNotLeader only for a term for
-// which OnLeader was called and has returned, and neither for another term before. The latch does not stand
-// in line again before they have returned. So OnLeader may do the leader's work, if it returns soon after the
-// term's context has ended. They must not call Close, nor wait in Leave or Resign, which wait for them.
-// runtime.Goexit (t.FailNow) in one counts as its return; a panic ends the process.
+// The functions run on the latch's goroutine, one at a time.
+//
+//   - OnNotLeader is called after OnLeader has returned, for the same term, before any call for the next
+//     term.
+//   - The latch does not rejoin the election before they have returned. So OnLeader may do the leader's work,
+//     if it returns soon after the term's context has ended.
+//   - They must not call Close, nor wait in Leave or Resign: these wait for the functions to return.
+//   - runtime.Goexit (t.FailNow) counts as a return. A panic ends the process.
 type Listener struct {
 	OnLeader    func(*Term)        // called at the beginning of a term
 	OnNotLeader func(*Term, error) // called at its end, with the cause of its context
 }
 
-// CloseMode says whether the listener hears of the end of a term that ends because the latch leaves. The
+// CloseMode says whether OnNotLeader is called when a term ends because the latch leaves the election. The
 // term's context ends in either case. Corresponds to LeaderLatch.CloseMode.
 type CloseMode int8
 
 const (
-	// Silent does not tell the listener. It is what Close does, and Curator's default.
+	// Silent does not call OnNotLeader. It is the mode of Close, and Curator's default.
 	Silent CloseMode = iota
-	// NotifyLeader calls OnNotLeader if the latch leads, and gives the place up when that has returned.
+	// NotifyLeader calls OnNotLeader if the latch leads, and deletes the leader's node after it has returned.
 	NotifyLeader
 )
 
@@ -52,22 +57,23 @@ type Latch struct {
 	candidate
 	listener Listener
 
-	ctx     context.Context // ends when the latch is to leave
+	ctx     context.Context // ends when the latch has to leave
 	cancel  context.CancelFunc
 	done    chan struct{}                // closed when the goroutines have ended
-	last    *queue.Grant                 // the place that led last; set before done, as deleted
-	deleted *framework.Pending[struct{}] // the removal of its node, nil if that is gone anyway
+	last    *queue.Grant                 // the node that led last; set before done is closed
+	deleted *framework.Pending[struct{}] // the removal of last, nil if gone anyway; set before done is closed
 	mode    CloseMode                    // set before ctx ends, guarded by mu
 }
 
-// NewLatch joins the election at path, a directory of its own, in the background, and takes part until Leave
-// or Close, or the end of the client (or of the session, if client is the view of one). It keeps its place in
-// line through lost connections. After a lost session or a deleted node it joins again at the end of the
-// line. After a refusal (ErrNoAuth, ErrSequenceExhausted, …) it tries again, less and less often, down to
-// once in about 10 s. [Latch.Await] and [Latch.Health] tell of refusals.
+// NewLatch joins the election at path in the background. The node at path is for this election only. The
+// latch takes part until Leave or Close, or until the client is closed (or the session ends, if client is the
+// view of a session). It keeps its place in the queue through lost connections. After a lost session or a
+// deleted node it rejoins at the end of the queue. If joining fails (ErrNoAuth, ErrSequenceExhausted, …), it
+// tries again, less and less often, at last about every 10 s. [Latch.Await] and [Latch.Health] report such
+// failures.
 //
-// Errors, all before anything is started: framework.ErrNoClient, ErrInvalidPath (also for the root),
-// ErrInvalidOption.
+// Errors, each before anything is started: framework.ErrNoClient, framework.ErrInvalidPath (also for the
+// root), framework.ErrInvalidOption.
 func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, error) {
 	l := &Latch{done: make(chan struct{})}
 	cfg, err := configure(&l.line, client, path, latchName, opts)
@@ -87,14 +93,15 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 	return l, nil
 }
 
-// Await returns the term when the latch leads: at once if it does already. When a term has ended call Await
-// for the next. The term does not end with ctx.
+// Await waits until the latch leads and returns the term, at once if the latch leads already. After the term
+// has ended call Await for the next term. ctx limits only the wait: the term outlives it.
 //
-// When ctx ends, Await returns at once and the latch stays in line; the error matches ctx.Err(),
-// context.Cause(ctx), and, if there is one, what keeps the latch from joining. It goes on through lost
-// connections and sessions. A try to join that is refused while Await waits ends it with the reason
-// (ErrNoAuth, ErrSequenceExhausted, framework.ErrTimeoutTooShort, …); the latch goes on trying, and so may
-// the caller. Other errors: ErrLeft; framework.ErrClosed.
+// When ctx ends, Await returns at once and the latch stays in the queue. The error matches ctx.Err(),
+// context.Cause(ctx), and the failure that keeps the latch from joining, if there is one. Await waits through
+// lost connections and lost sessions. If the latch fails to join while Await waits, for a reason that does
+// not pass by itself (ErrNoAuth, ErrSequenceExhausted, framework.ErrTimeoutTooShort, …), Await returns that
+// reason. The latch goes on trying, and the caller can call Await again. Other errors: ErrLeft;
+// framework.ErrClosed.
 func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	if ctx == nil {
 		return nil, l.wrap("await", framework.ErrNilContext)
@@ -129,12 +136,12 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	}
 }
 
-// Leave leaves the election for good. The term, if there is one, ends at once; mode says whether the listener
-// is told. Leave waits for a call of the listener that is under way, and for the server to confirm that the
-// place where the latch led last is given up. (The node of a latch that only stood in line is removed without
-// waiting.) When ctx ends first, or the connection is lost, the client goes on with it for as long as the
-// session lives, and the error says why Leave did not wait. Leaving again waits for the first time; its mode
-// counts.
+// Leave leaves the election for good. The term, if there is one, ends at once; mode says whether OnNotLeader
+// is called. Leave waits for a listener's function that is running, and for the server to confirm that the
+// node with which the latch led last is deleted. (The node of a latch that waits in the queue is removed in
+// the background.) If ctx ends first, or the connection is lost, the error says so, and the client goes on
+// deleting the node for as long as the session lives. A second Leave waits for the same; the mode of the
+// first applies.
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
@@ -154,9 +161,9 @@ func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	return l.wrap("leave", l.confirmLast(ctx))
 }
 
-// confirmLast waits until the place that led last is certainly given up. Those that led before it were, or it
-// could not have led. When the removal was not confirmed at its time, be it long ago, the client has gone on
-// with it since: so it is asked for once more.
+// confirmLast waits until the node that led last is certainly deleted. (Nodes that led earlier are, or the
+// last could not have led.) If the removal failed at its time, perhaps long ago, the client has since retried
+// it in the background. So confirmLast deletes the node once more, to get a confirmation.
 func (l *Latch) confirmLast(ctx context.Context) error {
 	err := confirmed(ctx, l.deleted)
 	if err == nil || ctx.Err() != nil {
@@ -169,9 +176,9 @@ func (l *Latch) confirmLast(ctx context.Context) error {
 	return err
 }
 
-// Close leaves the election for good, as Leave with Silent does, but waits only for a call of the listener
-// that is under way: the client goes on with removing the node for as long as the session lives. It never
-// fails (but with framework.ErrNoClient for the zero Latch); calling it again does nothing.
+// Close leaves the election for good, like Leave with Silent, but waits only for a listener's function that
+// is running. The client removes the node in the background, for as long as the session lives. Close returns
+// an error only for the zero Latch (framework.ErrNoClient); calling it again does nothing.
 func (l *Latch) Close() error {
 	if l.done == nil {
 		return l.wrap("close", framework.ErrNoClient)
@@ -190,12 +197,13 @@ func (l *Latch) leave(mode CloseMode) {
 	l.mu.Unlock()
 }
 
-// run is the latch's goroutine: it does everything that changes the latch's role, one after the other.
+// run is the latch's goroutine. Every change of the latch's role happens on it, except those that the
+// connection causes.
 func (l *Latch) run() {
 	defer close(l.done)
 	stop := l.followConnection()
 	var idle error
-	for failures := 1; !apart.Call(func() { idle = l.elect() }); failures++ { // a hook has ended the goroutine
+	for failures := 1; !apart.Call(func() { idle = l.elect() }); failures++ { // a hook called runtime.Goexit
 		l.line.Client.Pause(l.ctx, rejoinDelay(failures))
 	}
 	l.setIdle(idle)
@@ -203,8 +211,8 @@ func (l *Latch) run() {
 	stop()
 }
 
-// elect stands in line and leads, again and again, until the latch is to leave or the client is closed. It
-// returns which.
+// elect waits in the queue and leads, again and again. It returns ErrLeft when the latch has to leave, or the
+// error with which the client, or the session of its view, has ended.
 func (l *Latch) elect() error {
 	for failures := 0; l.ctx.Err() == nil; {
 		term, err := l.join(l.ctx)
@@ -214,7 +222,7 @@ func (l *Latch) elect() error {
 			l.lead(term)
 		case l.ctx.Err() != nil:
 		case errors.Is(err, framework.ErrClosed), errors.Is(err, ErrSessionLost):
-			// Of a lost session the line tells only the view of that session.
+			// The queue returns ErrSessionLost only if the client is the view of that session.
 			return err
 		default:
 			failures++
@@ -224,11 +232,11 @@ func (l *Latch) elect() error {
 	return ErrLeft
 }
 
-// lead goes through all terms on one node, and gives the place up.
+// lead serves all terms on one node, and then removes the node.
 func (l *Latch) lead(term *Term) {
 	grant := term.grant
 	l.last = grant
-	cause := error(ErrReleased) // also if a hook or the logger does not return
+	cause := error(ErrReleased) // also if a hook or the logger panics or ends the goroutine
 	defer func() {
 		l.deleted = nil
 		defer func() {
@@ -244,7 +252,7 @@ func (l *Latch) lead(term *Term) {
 		if !errors.Is(cause, ErrSuspended) {
 			return
 		}
-		close(term.done) // nobody waits for it: a lost term cannot be resigned
+		close(term.done) // nobody waits for the listener: a lost term cannot be resigned
 		term, cause = nil, ErrReleased
 		next, err := l.regain(grant)
 		if err != nil {
@@ -284,9 +292,9 @@ func (l *Latch) notifies() bool {
 	return l.ctx.Err() == nil || l.mode == NotifyLeader
 }
 
-// regain waits for the connection, and makes a new term on the same node if that is still there: then it is
-// still the first, since those that came later have larger numbers. One read tells that it is the same node,
-// and this session's.
+// regain waits for the connection, and makes a new term if the node still exists. The node is still the first
+// then, since nodes that were created later have larger numbers. One read checks that it is the same node and
+// belongs to this session.
 func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 	view := grant.Session.Client()
 	for {
@@ -310,7 +318,7 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 		hold, err := grant.Session.Hold(l.ctx, framework.HoldOptions{
 			Path: grant.Path, Recipe: l.line.Recipe, Czxid: grant.Czxid, Loss: l.line.Loss,
 			Values:        termValues{context.Background(), ref},
-			OwnWatchAfter: -1, // joins the watch just set
+			OwnWatchAfter: -1, // at once: the hold shares the watch that was just set
 		})
 		watch.Stop()
 		if err == nil {

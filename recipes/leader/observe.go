@@ -13,9 +13,9 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Observation is who leads.
+// Observation says who leads.
 type Observation struct {
-	// Leader is the first in line. Its Czxid is the fencing token of its term.
+	// Leader is the first in the queue. Its Czxid is the fencing token of its term.
 	Leader Participant
 	Nobody bool // there is no participant; then Leader is empty
 }
@@ -27,32 +27,35 @@ func (o Observation) String() string {
 	return fmt.Sprintf("%q (%s)", plain.Text(o.Leader.ID), plain.Text(o.Leader.Name))
 }
 
-// same says whether two observations are of the same leader.
+// same reports whether two observations show the same leader.
 func (o Observation) same(p Observation) bool {
 	a, b := o.Leader, p.Leader
 	return o.Nobody == p.Nobody && a.Name == b.Name && a.Czxid == b.Czxid && a.ID == b.ID
 }
 
-// Observe yields who leads in the election at path, to a caller that takes no part: first who does at the
-// beginning, be it nobody, and then each change, in order. It works for latches and for selectors, in Go and
-// in Java. The path need not exist. It runs on the caller's goroutine.
+// Observe yields the leader of the election at path to a caller that takes no part: first the present leader,
+// or that there is none, and then each change, in order. It works for latches and for selectors, in Go and in
+// Java. The path need not exist. Observe runs on the caller's goroutine.
 //
-// Successive observations differ, and their tokens (Czxid) grow, but a leader that came and went between two
-// reads is left out, and so is a moment without a leader: a slow body sees fewer changes and always the
-// latest one. The leader is the participant whose turn it is: it may need a moment to notice, or be without a
-// connection until its session ends. While the observer itself has no connection it reports nothing, and what
-// it reported last may be outdated.
+// Successive observations differ, and their tokens (Czxid) grow.
+//
+//   - A leader that came and went between two reads is left out, and so is a moment without a leader. A slow
+//     loop body sees fewer changes, and always the latest.
+//   - The leader is the participant whose turn it is. It may not have noticed yet, or may have no connection
+//     until its session ends.
+//   - While the observer itself has no connection, nothing is yielded, and the last observation may be
+//     outdated.
 //
 // It costs one list and one read per change, and one watch on the server: on the leader's node, or on the
-// directory while nobody is there. Participants that come, wait and go do not wake it. Every 30 s it makes
-// sure with one read that no event was lost.
+// children of path while there is no participant. Other participants that come and go do not wake it. Every
+// 30 s one read makes sure that no event was lost.
 //
-// It goes on through lost connections and sessions. When the directory cannot be read for another reason
-// (ErrNoAuth, …) the error is yielded, and if the loop goes on so does the observer, less and less often,
-// down to once in about 10 s. The sequence ends with the loop's break, and otherwise with one error: when ctx
-// ends (it matches ctx.Err()), with framework.ErrClosed, or with ErrSessionLost when client is the view of a
-// session that has ended. A wrong path, or client, is an error at once. Without READ on a leader's node its
-// ID is not known, nor when it is too long, see [Participant].
+// Observe goes on through lost connections and lost sessions. If path cannot be read for another reason
+// (ErrNoAuth, …), the error is yielded. If the loop goes on, Observe tries again, less and less often, at
+// last about every 10 s. The sequence ends when the loop breaks, and else after one of these errors: an error
+// that matches ctx.Err(), when ctx ends; framework.ErrClosed; ErrSessionLost, if client is the view of a
+// session that has ended; at once for an invalid path or client. The leader's ID is missing if this client
+// has no READ permission on its node, or if it is too long, see [Participant].
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
 	order := queue.Order{Names: []string{latchName, lockName}}
 	return observer{client, path, order, queue.Check(client, path)}.observe(ctx)
@@ -62,7 +65,7 @@ type observer struct {
 	client *framework.Client
 	dir    string
 	order  queue.Order
-	err    error // what is wrong with client or dir
+	err    error // the mistake in client or dir
 }
 
 func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
@@ -77,8 +80,8 @@ func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
 	}
 }
 
-// follow looks and waits, until ctx or the client ends, which is its error, or the loop breaks, which is
-// none.
+// follow looks for the leader and waits for a change, again and again. It returns nil when the loop breaks,
+// and an error when ctx or the client ends.
 func (o observer) follow(ctx context.Context, yield func(Observation, error) bool) error {
 	var last *Observation
 	for failures := 0; ; {
@@ -92,7 +95,7 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 		case errors.Is(err, framework.ErrClosed):
 			return err
 		case err != nil:
-			if over := o.client.Err(); over != nil { // the view of a session has no next one
+			if over := o.client.Err(); over != nil { // client is the view of a session, which has ended
 				return over
 			}
 			if !queue.Transient(o.client)(err) && !yield(Observation{}, wrap(o.dir, "observe", err)) {
@@ -109,7 +112,8 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 	}
 }
 
-// report tells what is new, and waits for a change, or the end of ctx. It returns false when the loop breaks.
+// report yields now if it differs from last, and waits for a change or the end of ctx. It returns false when
+// the loop breaks.
 func (o observer) report(
 	ctx context.Context, last **Observation, now Observation, watch *framework.Watch,
 	yield func(Observation, error) bool,
@@ -123,15 +127,15 @@ func (o observer) report(
 	}
 	every := func() time.Duration { return checkAgain }
 	look := func() (framework.Event, bool) { return framework.Event{}, !o.unchanged(ctx, now) }
-	_, _ = queue.Await(ctx, o.client, watch, nil, every, look) // whatever it is, the next read tells
+	_, _ = queue.Await(ctx, o.client, watch, nil, every, look) // the next read shows what happened
 	return true
 }
 
-// checkAgain is how often an observer reads without being told to. Events can get lost: a server drops those
-// of nodes that the client may not read.
+// checkAgain is how often an observer reads without an event. Events can get lost: a server sends none for a
+// node that the client has no permission to read.
 const checkAgain = 30 * time.Second
 
-// unchanged says, with one read, whether what was seen is still so.
+// unchanged reports, with one read, whether seen is still true.
 func (o observer) unchanged(ctx context.Context, seen Observation) bool {
 	if seen.Leader.Czxid != 0 {
 		stat, err := o.client.CheckExists().ForPath(ctx, seen.Leader.Path)
@@ -145,8 +149,8 @@ func (o observer) unchanged(ctx context.Context, seen Observation) bool {
 	return err == nil && (seen.Nobody && len(line) == 0 || len(line) > 0 && line[0] == seen.Leader.Name)
 }
 
-// look finds out who leads, with a watch that fires when that changes: on the leader's node, or on the
-// directory while nobody is there or that node may not be read.
+// look finds out who leads, and sets a watch that fires when that changes: on the leader's node, or on
+// o.dir's children while there is no participant or the client has no permission to read the leader's node.
 func (o observer) look(ctx context.Context) (now Observation, watch *framework.Watch, err error) {
 	for first, onDir := "", false; ; {
 		var names []string
@@ -160,7 +164,7 @@ func (o observer) look(ctx context.Context) (now Observation, watch *framework.W
 			if err != nil || stat == nil {
 				return Observation{Nobody: true}, watch, err
 			}
-			watch.Stop() // it has just been made
+			watch.Stop() // the node was created since the list
 			onDir = false
 			continue
 		}
@@ -185,7 +189,7 @@ func (o observer) look(ctx context.Context) (now Observation, watch *framework.W
 			return now, watch, nil
 		}
 		onDir = errors.Is(err, framework.ErrNoAuth)
-		if !onDir && !errors.Is(err, framework.ErrNoNode) { // else it has just left
+		if !onDir && !errors.Is(err, framework.ErrNoNode) { // with ErrNoNode the leader has just left
 			return now, nil, err
 		}
 	}

@@ -9,28 +9,31 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Errors of this package, and those that tell how a term ended. Use errors.Is.
+// Errors of this package, and the causes with which a term's context ends. Use errors.Is.
 var (
-	// ErrReleased is the cause of a term that was given back: by Resign, by leaving the election, or because the
-	// function returned.
+	// ErrReleased is the cause when the leader has ended the term itself: by Resign, by leaving the election,
+	// or because the selector's function has returned.
 	ErrReleased = framework.ErrReleased
-	// These are the causes when the connection is lost, with the policy framework.SuspendedIsLoss; when the
-	// session is lost, or may have expired; and when somebody else has deleted the leader's node.
+	// Causes of a lost term. ErrSuspended: the connection is lost, with the policy framework.SuspendedIsLoss.
+	// ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted: somebody else has deleted the
+	// leader's node.
 	ErrSuspended   = framework.ErrSuspended
 	ErrSessionLost = framework.ErrSessionLost
 	ErrNodeDeleted = framework.ErrNodeDeleted
-	// ErrSequenceExhausted says that the sequence numbers of the directory are used up: delete it while nobody
-	// uses it.
+	// ErrSequenceExhausted says that the sequence numbers below the election's path are used up: delete the
+	// node at that path while nobody uses it.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
-	// ErrNotReleased is in the error of a [Selector] whose function has done its work, and only giving up the
-	// place was refused (ErrNoAuth): it stays first in line until the session ends.
+	// ErrNotReleased is in the error of a [Selector] whose function has done its work under its term, when
+	// the server then refuses to delete the leader's node (ErrNoAuth). The node stays first in the queue, and
+	// nobody else leads, until the session ends.
 	ErrNotReleased = queue.ErrNotReleased
-	// ErrSelfWait refuses to run a [Selector] with the context of something that would have to be released
-	// first: the term of another Selector of the same election, or a mutex at its path.
+	// ErrSelfWait refuses to run a [Selector] that would wait for itself: its context belongs to the term of
+	// another Selector of the same election, or to a mutex at the same path, which would have to be released
+	// first.
 	ErrSelfWait = queue.ErrSelfWait
-	// ErrLeft is what a [Latch] says that has left the election.
+	// ErrLeft is the error of a [Latch] that has left the election.
 	ErrLeft = errors.New("the latch has left the election: make a new one to join again")
-	// ErrRunning says that the [Selector] is running already.
+	// ErrRunning refuses a second Run of a [Selector] while the first has not returned.
 	ErrRunning = errors.New("the selector is running already")
 )
 
@@ -43,9 +46,9 @@ type config struct {
 	listener *Listener
 }
 
-// WithID names the participant, for [Participant] and [Observe]: a host name, or the address at which a
-// leader can be reached. It need not be unique. Default: none, that is "" for a latch, and for a selector the
-// client's default data, both as in Curator.
+// WithID sets the participant's ID, which [Participant] and [Observe] show: a host name, say, or the address
+// at which the leader can be reached. It need not be unique. Default: "" for a latch, and the client's
+// default data for a selector, both as in Curator.
 func WithID(id string) Option {
 	return func(c *config) error {
 		if !utf8.ValidString(id) {
@@ -58,8 +61,8 @@ func WithID(id string) Option {
 }
 
 // WithLossPolicy says whether a term outlives a lost connection. Default [framework.SuspendedIsLoss], as in
-// Curator: it ends with the connection (cause ErrSuspended). With [framework.SessionOnly] it lasts as long as
-// its session certainly does, which the client's own clock decides, so that the restart of one server ends no
+// Curator: the term ends when the connection is lost (cause ErrSuspended). With [framework.SessionOnly] the
+// term lasts until its session may have expired, by the client's own clock; the restart of one server ends no
 // term.
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(c *config) (err error) {
@@ -68,7 +71,8 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 	}
 }
 
-// WithListener has the functions called at the beginning and end of each term of a [Latch]. Default: none.
+// WithListener sets functions that a [Latch] calls at the beginning and at the end of each term. Default:
+// none.
 func WithListener(l Listener) Option {
 	return func(c *config) error {
 		if l.OnLeader == nil && l.OnNotLeader == nil {
@@ -80,7 +84,7 @@ func WithListener(l Listener) Option {
 	}
 }
 
-// configure checks the arguments of a constructor and fills in the waiting line.
+// configure checks the arguments of a constructor and fills in line.
 func configure(line *queue.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
 	c := config{loss: framework.SuspendedIsLoss}
 	line.Client, line.Dir, line.Name, line.Order = client, path, name, queue.Order{Names: []string{name}}

@@ -10,7 +10,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// lockName is what is in front of the sequence number: a LeaderSelector is an InterProcessMutex.
+// lockName is the name of a node before the sequence number. It is that of a mutex, since Curator's
+// LeaderSelector uses an InterProcessMutex.
 const lockName = "lock-"
 
 var errNotRunning = errors.New("the selector is not running")
@@ -21,16 +22,16 @@ type Selector struct {
 	call func(ctx context.Context) error
 }
 
-// NewSelector makes a participant of the election at path, a directory of its own. It sends nothing before
-// Run.
+// NewSelector makes a participant of the election at path. The node at path is for this election only.
+// Nothing is sent before Run.
 //
-// lead is the function to run. Its context ends with the term, and with Run's; context.Cause says why, and
-// [TermOf] finds the term in it. It should return soon after: until it has, this process takes no part in the
-// election. While the session lives nobody else leads before it has returned; when the session is lost
-// somebody else does, which is what the context is for.
+// lead is the function to run while the selector leads. Its context ends with the term and with the context
+// of Run; context.Cause says why, and [TermOf] returns the term. lead should return soon after its context
+// ends: the selector does not rejoin the election before that. While the session lives, nobody else leads
+// before lead has returned. After the session is lost, somebody else may lead although lead still runs.
 //
-// A mistake in the arguments (a nil client or function, a path that is none or the root, an option) is
-// reported by every method that returns an error, before anything is sent, and by Health.
+// If an argument is wrong (a nil client or function, an invalid path or the root, a wrong option), every
+// method that returns an error returns that one, before it sends anything. Health shows it, too.
 func NewSelector(
 	client *framework.Client, path string, lead func(ctx context.Context) error, opts ...Option,
 ) *Selector {
@@ -51,31 +52,32 @@ func NewSelector(
 	return s
 }
 
-// Run stands in line, runs the function when it leads, gives the place up when the function has returned, and
-// goes to the end of the line, again and again, until ctx ends. (Curator's autoRequeue; RunOnce is the way
-// without.)
+// Run takes part in the election until ctx ends. It waits in the queue, runs the function when it leads,
+// deletes its node when the function has returned, and rejoins at the end of the queue. (That is Curator's
+// autoRequeue; [Selector.RunOnce] does not rejoin.)
 //
-// An error that the function returns while its term lasts ends Run, which returns it. What it returns after
-// the end of its term is only logged. (With nil it is elected again, at once if nobody else is in line.) When
-// ctx ends, Run returns when the function has, and the client removes the node; the error matches ctx.Err()
-// and context.Cause(ctx).
+// If the function returns an error while its term lasts, Run ends and returns that error. If it returns nil,
+// Run rejoins, and leads again at once if nobody else waits. An error that it returns after the end of its
+// term is only logged. When ctx ends, Run waits for the function to return, and the client removes the node
+// in the background. The error then matches ctx.Err() and context.Cause(ctx).
 //
-// It goes on through lost connections and sessions. Other errors: ErrNoAuth without CREATE and READ on the
-// directory, ErrSequenceExhausted, framework.ErrTimeoutTooShort, and the like; framework.ErrClosed;
-// ErrRunning, since a Selector runs once at a time.
+// Run goes on through lost connections and lost sessions. Other errors: ErrNoAuth if the client lacks CREATE
+// or READ permission on the election's path; ErrSequenceExhausted; framework.ErrTimeoutTooShort;
+// framework.ErrClosed; ErrRunning if another Run has not returned yet.
 func (s *Selector) Run(ctx context.Context) error { return s.run(ctx, "run", true) }
 
-// RunOnce is Run for one term. The error is that of the function, joined with how the term was lost if it was
-// lost before the function returned, and otherwise as with Run. Call it again to stand in line again
-// (Curator's requeue).
+// RunOnce is Run for one term. The error is that of the function; if the term was lost before the function
+// returned, it is joined with the cause. Other errors are those of Run. Call RunOnce again to rejoin the
+// election (Curator's requeue).
 //
-// When the function has returned it waits for the server to confirm that the place is given up until ctx
-// ends, but no longer than a second; the client goes on with it after that, or when the connection or the
-// session is lost. Only when the server refuses to delete the node the error is joined with ErrNotReleased
-// and the reason. So does Run when the function's error ends it.
+// After the function has returned, RunOnce waits at most a second, or until ctx ends, for the server to
+// confirm that the leader's node is deleted. After that, or if the connection is lost, the client goes on
+// deleting the node in the background, and RunOnce does not report that. Only if the server refuses to delete
+// the node is the error joined with ErrNotReleased and the reason. Run does the same when the function's
+// error ends it.
 func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run once", false) }
 
-// Term returns the term that lasts, nil if there is none: to Resign from outside of the function, say.
+// Term returns the present term, nil if there is none: to Resign from outside the function, say.
 func (s *Selector) Term() *Term { return s.current() }
 
 func (s *Selector) run(ctx context.Context, verb string, again bool) error {
@@ -103,7 +105,7 @@ func (s *Selector) start() bool {
 	return true
 }
 
-// elect stands in line and leads, again and again or once.
+// elect waits in the queue and leads: once, or again and again.
 func (s *Selector) elect(ctx context.Context, again bool) error {
 	for failures := 0; ; {
 		term, err := s.join(ctx)
@@ -124,7 +126,7 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 			}
 			return s.line.Client.Left(ctx, err)
 		case ended == nil && err != nil, ended == nil && !again:
-			// Nothing is wrong with the election. When Run is over the place is free.
+			// The function has ended Run, not the election: wait until the node is deleted.
 			return errors.Join(err, term.releasedAfterWork(ctx))
 		case errors.Is(ended, framework.ErrClosed):
 			return ended
@@ -143,8 +145,8 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 	}
 }
 
-// lead runs the function for one term and gives the place up, also when the function panics. ended is why the
-// term ended before the function returned, nil if it did not.
+// lead runs the function for one term and then removes the node, also when the function panics. ended is why
+// the term ended before the function returned, nil if it did not.
 func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
 	unbind := term.endWith(ctx, func() error { return s.line.Client.Left(ctx, nil) })
 	s.began(term)
@@ -153,7 +155,7 @@ func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
 		if !term.Valid() {
 			ended = term.cause()
 		}
-		defer func() { // also if a hook does not return
+		defer func() { // also if a hook panics or ends the goroutine
 			<-term.Context().Done()
 			defer close(term.done)
 			defer func() { term.deleted = remove(term.grant, term.cause()) }()

@@ -10,7 +10,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Term is one time of leading. It ends once, for one reason, and never comes back. Safe for concurrent use.
+// Term is one period of leadership. It ends once, for one reason, and never comes back. Safe for concurrent
+// use.
 type Term struct {
 	client *framework.Client
 	dir    string
@@ -18,17 +19,16 @@ type Term struct {
 	hold   *framework.Hold
 	ref    *termRef
 
-	// done is closed when nothing of the term is going on any more; deleted, set before that, is the removal of
-	// the node, nil if there is none to wait for.
+	// done is closed when the function or listener has returned and the removal of the node was started.
+	// deleted, set before that, is this removal, nil if there is none to wait for.
 	done    chan struct{}
 	deleted *framework.Pending[struct{}]
 }
 
-// termRef takes the Term to those that have its context. It is set before anybody but a hook has that
-// context.
+// termRef leads from a term's context to the Term. It is set before anybody but a hook has the context.
 type termRef struct{ term atomic.Pointer[Term] }
 
-// termValues is what the contexts of a term have their values from.
+// termValues is the context from which the context of a term takes its values.
 type termValues struct {
 	context.Context
 	ref *termRef
@@ -47,8 +47,9 @@ func (c termValues) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// TermOf returns the term that ctx belongs to: the context of a [Term], that of a Selector's function, or one
-// derived from them; nil if there is none. Of several it is the innermost.
+// TermOf returns the term that ctx belongs to, nil if there is none. ctx is the context of a [Term], as a
+// Selector's function gets it, or derived from one. If it belongs to several terms, the innermost is
+// returned.
 func TermOf(ctx context.Context) *Term {
 	if ctx == nil {
 		return nil
@@ -68,48 +69,47 @@ func (c *candidate) newTerm(grant *queue.Grant, hold *framework.Hold, ref *termR
 	return term
 }
 
-// Context is the one to lead under: it ends with the term, and context.Cause says why: ErrSuspended,
-// ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the session is lost it ends
-// before the servers can make somebody else the leader. It has no deadline, and the values of the context
-// given to Run (none for a latch). Its Err also looks at the clock, like Valid; that of contexts derived from
-// it does not.
+// Context returns the context for the leader's work. It ends with the term, and context.Cause says why:
+// ErrSuspended, ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the session is
+// lost, the context ends before the servers can make somebody else the leader. It has no deadline. It has the
+// values of the context given to Run; for a latch it has none. Its Err also checks the clock, like Valid; the
+// Err of a derived context does not.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
-// Valid says, from the clock, whether this is certainly the leader now. Ask it right before what only the
-// leader may do.
+// Valid reports whether this term certainly still lasts, computed from the clock. Call it right before an
+// action that only the leader is allowed to take.
 func (t *Term) Valid() bool { return t.hold.Valid() }
 
-// Remaining is how long the term certainly lasts if nothing is heard of the servers any more; 0 when it has
-// ended.
+// Remaining returns how long the term certainly lasts if no server answers from now on; 0 if it has ended.
 func (t *Term) Remaining() time.Duration { return t.hold.Remaining() }
 
-// FencingToken is a number that grows from leader to leader (the czxid of the leader's node). A store that
-// remembers the largest one and refuses smaller ones cannot be written to by a former leader. Successive
-// terms of one latch on one node (the connection was lost and came back) have the same token.
+// FencingToken returns a number that grows from leader to leader: the czxid of the leader's node. A store
+// that remembers the largest token and refuses smaller ones is safe from writes of a former leader.
+// Successive terms of a latch on the same node, after a lost connection, have the same token.
 func (t *Term) FencingToken() int64 { return t.grant.Czxid }
 
-// Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the
-// transaction is executed only while the leader's node is there, and otherwise fails with ErrNoNode. The
-// server decides, when it commits: no clock is involved.
+// Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
+// the server executes the transaction only if the leader's node exists at the commit; otherwise the
+// transaction fails with ErrNoNode. No clock is involved.
 func (t *Term) Guard() framework.TransactionOp {
 	return t.client.TransactionOp().Check().ForPath(t.grant.Path)
 }
 
-// Path is that of the leader's node.
+// Path returns the path of the leader's node.
 func (t *Term) Path() string { return t.grant.Path }
 
-// Node is the name of the leader's node.
+// Node returns the name of the leader's node.
 func (t *Term) Node() string { return t.grant.Name }
 
-// Resign ends the term and lets the next in line lead. The context ends at once. A latch then gives its place
-// up and goes to the end of the line; a selector does when its function has returned. Resign waits for that
-// function, or the listener of a latch, to return, and for the server to confirm that the place is given up.
-// When ctx ends first, or the connection is lost, the client goes on with it for as long as the session
-// lives, and the error says why Resign did not wait. With a context that belongs to the term, as that of the
-// function does, it does not wait: the function is to return.
+// Resign ends the term and lets the next participant lead. The term's context ends at once. The leader's node
+// is deleted after the function of a selector, or the listener of a latch, has returned. A latch then rejoins
+// at the end of the queue, and so does a selector in Run. Resign waits until the server has confirmed the
+// deletion. If ctx ends first, or the connection is lost, the error says so, and the client goes on deleting
+// the node for as long as the session lives. If ctx belongs to the term, as the context of the selector's
+// function does, Resign does not wait, since it would wait for its own caller.
 //
-// When the term has ended before, the error is how: ErrReleased, ErrSessionLost, …, and nothing is done.
-// (After ErrSuspended a latch keeps its place: Leave gives it up.)
+// If the term has ended already, Resign does nothing and returns the cause: ErrReleased, ErrSessionLost, ….
+// (After ErrSuspended a latch keeps its node and may lead again; [Latch.Leave] removes the node.)
 func (t *Term) Resign(ctx context.Context) error {
 	if ctx == nil {
 		return wrap(t.dir, "resign", framework.ErrNilContext)
@@ -120,7 +120,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	t.hold.End(ErrReleased)
 	<-t.Context().Done()
 	if cause := t.cause(); !errors.Is(cause, ErrReleased) {
-		return wrap(t.dir, "resign", cause) // that was at the same time
+		return wrap(t.dir, "resign", cause) // the term was lost at the same moment
 	}
 	if ctx.Value(refKey{t.ref}) != nil {
 		return nil
@@ -134,12 +134,12 @@ func (t *Term) Resign(ctx context.Context) error {
 }
 
 func (t *Term) cause() error {
-	_ = t.Context().Err() // which makes an end by the clock known
+	_ = t.Context().Err() // ends the context if the clock says that the term is over
 	return context.Cause(t.Context())
 }
 
-// endWith has the term end with ctx. unbind undoes that, or waits for it if it is under way: hooks, too, have
-// heard of the end then.
+// endWith makes the term end when ctx ends. unbind stops that. If ctx has ended already, unbind waits until
+// the term has ended and hooks have been called.
 func (t *Term) endWith(ctx context.Context, cause func() error) (unbind func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -161,7 +161,7 @@ func confirmed(ctx context.Context, deleted *framework.Pending[struct{}]) error 
 	return err
 }
 
-// releasedAfterWork waits for the removal when the leader's work is done, as [queue.ReleaseAfterWork].
+// releasedAfterWork waits for the node's removal after the leader's work, as [queue.ReleaseAfterWork] does.
 func (t *Term) releasedAfterWork(ctx context.Context) error {
 	return queue.ReleaseAfterWork(ctx, func(ctx context.Context) error { return confirmed(ctx, t.deleted) })
 }

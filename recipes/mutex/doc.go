@@ -1,5 +1,6 @@
-// Package mutex is a lock for processes all over a cluster: one holds it at a time. It corresponds to
-// Curator's InterProcessMutex, and shares the lock with it: same nodes, same order (docs/znodes.md).
+// Package mutex is a distributed lock: at most one holder at a time, among all processes that use its path.
+// It corresponds to Curator's InterProcessMutex, and shares the lock with it: the znodes and the order of
+// waiters are the same (docs/znodes.md).
 //
 //	m := mutex.New(client, "/locks/orders")
 //	err := m.Do(ctx, func(ctx context.Context) error {
@@ -17,22 +18,22 @@
 //
 // # What a lock is worth
 //
-// A distributed lock can be lost while it is held: the session ends because the process stood still, or the
-// network failed. Curator does not tell its holder. Here [Lock.Context] ends, with a cause, before the
-// servers can give the lock to somebody else, and [Lock.Valid] says the same from the clock at any moment.
-// Work that looks at neither is not protected by any lock. And after a look the process may stand still
-// before its request takes effect in another system. Where that matters, give that system the
-// [Lock.FencingToken] and let it refuse smaller ones, or, if it is ZooKeeper, put [Lock.Guard] into the
-// transaction.
+// A distributed lock can be lost while it is held: its session ends because the process was stopped for too
+// long, or because the network failed. Curator does not tell the holder. Here [Lock.Context] ends, with a
+// cause, before the servers can give the lock to somebody else, and [Lock.Valid] computes from the clock, at
+// any moment, whether the lock is still certain. Work that looks at neither is not protected. Even work that
+// looks is not protected completely: the process may be stopped after the look and before its request takes
+// effect in another system. Where that matters, send [Lock.FencingToken] with each request and let the other
+// system refuse smaller tokens; if the other system is ZooKeeper, put [Lock.Guard] into the transaction.
 //
-// If an administrator deletes the lock's node, the holder learns of it within a delivery time, at about the
-// same time as the next holder: that is not covered.
+// One case is not covered: an administrator deletes the lock's node. The holder then gets the event at about
+// the same time as the next holder, so that for a moment both believe to have the lock.
 //
 // # Fairness
 //
-// First come, first served, by the order in which the servers got the requests. When a contender leaves, only
-// the waiter after it is woken. A waiter whose session is lost begins again at the end of the line, within
-// the same call of Acquire.
+// First come, first served, by the order in which the servers got the requests. When a holder or waiter
+// leaves, only the waiter right after it is woken. A waiter whose session is lost rejoins at the end of the
+// queue, within the same call of Acquire.
 //
 // # Several locks, and locks on request
 //
@@ -41,7 +42,7 @@
 //
 // # Forgetting to release
 //
-// A lock that is not released is held until the client is closed or its session ends. When a [Lock] is
-// garbage collected before it was released, the client's logger gets a warning; the lock stays held, since
-// its context may still be in use.
+// A lock that is never released stays locked until the client is closed or its session ends. When a [Lock] is
+// garbage collected before its release, the client logs a warning. The lock stays locked even then, since its
+// context may still be in use.
 package mutex

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Held is what a [Multi] needs to know of a lock that it has acquired: [Lock] is one, and so are the locks of
-// the other recipes.
+// Held is an acquired lock, as far as a [Multi] needs it. [Lock] implements it, and so do the locks of the
+// other recipes.
 type Held interface {
 	Context() context.Context
 	Valid() bool
@@ -21,15 +21,15 @@ type Held interface {
 	Release(ctx context.Context) error
 }
 
-// Part is one of the locks of a [Multi]. Make it with [Of].
+// Part is one of the locks that a [Multi] acquires. Make it with [Of].
 type Part struct {
 	acquire, try acquireFunc
 }
 
 type acquireFunc func(context.Context) (Held, error)
 
-// Of makes a Part of anything that has the shape of a [Mutex]: a Mutex, either side of a read-write lock, a
-// Multi.
+// Of makes a Part of anything with the methods Acquire and TryAcquire: a [Mutex], either side of a read-write
+// lock, a Multi.
 func Of[L Held](lock interface {
 	Acquire(ctx context.Context) (L, error)
 	TryAcquire(ctx context.Context) (L, error)
@@ -37,7 +37,7 @@ func Of[L Held](lock interface {
 	return Part{of(lock.Acquire), of(lock.TryAcquire)}
 }
 
-// of keeps the nil of a failed acquire from becoming a Held.
+// of keeps the nil pointer of a failed acquire from becoming a Held that is not nil.
 func of[L Held](acquire func(context.Context) (L, error)) acquireFunc {
 	return func(ctx context.Context) (Held, error) {
 		lock, err := acquire(ctx)
@@ -50,17 +50,18 @@ func of[L Held](acquire func(context.Context) (L, error)) acquireFunc {
 
 // Multi is several locks taken as one: all or none. Safe for concurrent use.
 //
-// They are acquired in the order given, each with its place in line, while the earlier ones are held. So all
-// that need some of the same locks should name them in the same order; in different orders they may wait for
-// each other until a deadline ends it. Corresponds to Curator's InterProcessMultiLock, whose timeout is for
-// each lock anew, and which goes on acquiring after a failure; here ctx is for all.
+// A Multi acquires its locks one after the other, in the order given, and keeps the earlier ones while it
+// waits for the next. So all that need some of the same locks should name them in the same order. In
+// different orders they can deadlock, until a context ends. Corresponds to Curator's InterProcessMultiLock,
+// whose timeout applies to each lock separately, and which goes on to the next lock after a failure; here ctx
+// limits all of it.
 type Multi struct {
 	parts []Part
-	err   error // of NewMulti: every method returns it
+	err   error // the mistake in NewMulti's arguments: every method returns it
 }
 
-// NewMulti makes one lock of several. It sends nothing. A mistake in the arguments (no part, or one that was
-// not made with [Of]) is reported by every method (framework.ErrBadArguments).
+// NewMulti makes one lock of several. It sends nothing. With no part, or a part that was not made with [Of],
+// every method returns framework.ErrBadArguments.
 func NewMulti(parts ...Part) *Multi {
 	m := &Multi{parts: append([]Part{}, parts...)}
 	if len(parts) == 0 {
@@ -75,18 +76,18 @@ func NewMulti(parts ...Part) *Multi {
 	return m
 }
 
-// Acquire acquires the locks one after the other, until it has them all or ctx ends. At the first failure,
-// also the loss of an earlier lock while it waits for a later one, it gives back what it has, in reverse
-// order, and returns that failure, which says which lock it was. When ctx ends it returns at once, and the
-// client removes what is left on the server.
+// Acquire acquires the locks one after the other, until it has them all or ctx ends. If one fails, or if an
+// earlier lock is lost while it waits for a later one, Acquire releases the locks that it has, in reverse
+// order, and returns an error that says which lock failed. When ctx ends it returns at once, and the client
+// removes the remaining nodes in the background.
 //
-// The locks re-enter as they do alone, also with the Context of the [MultiLock]; a part that occurs twice is
-// entered twice.
+// Each lock re-enters as it does alone, also with the Context of the [MultiLock]. If a lock occurs twice
+// among the parts, its second Acquire re-enters.
 func (m *Multi) Acquire(ctx context.Context) (*MultiLock, error) {
 	return m.acquire(ctx, "acquire", func(p Part) acquireFunc { return p.acquire })
 }
 
-// TryAcquire does not wait: ErrNotAcquired as soon as one of the locks is not available.
+// TryAcquire is Acquire without waiting: it returns ErrNotAcquired as soon as one of the locks is not free.
 func (m *Multi) TryAcquire(ctx context.Context) (*MultiLock, error) {
 	return m.acquire(ctx, "try to acquire", func(p Part) acquireFunc { return p.try })
 }
@@ -105,7 +106,7 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquire
 	complete := false
 	defer func() { // also when a part panics
 		if !complete {
-			_ = l.Release(ctx) // whatever becomes of that, the client finishes it
+			_ = l.Release(ctx) // on an error the client finishes the release
 		}
 	}()
 	for i, part := range m.parts {
@@ -117,10 +118,10 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquire
 	return l, nil
 }
 
-// Do runs f while holding all the locks, and releases them, also when f panics. f's context ends with ctx and
-// with any of the locks, and re-enters them; its deadline is that of ctx. When not all locks are acquired f
-// is not called. For the error, and for how long it waits for the release of all of them together, see
-// [Mutex.Do].
+// Do acquires all the locks, runs f, and releases the locks, also when f panics. The context of f ends with
+// ctx or with any of the locks, has the deadline of ctx, and re-enters the locks. If a lock cannot be
+// acquired, f is not called. For the error, and the time that Do waits for the release of all locks together,
+// see [Mutex.Do].
 func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	acquire := func(ctx context.Context) (allHeld, error) {
 		lock, err := m.Acquire(ctx)
@@ -129,7 +130,8 @@ func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return queue.Do(ctx, acquire, wrap, f)
 }
 
-// allHeld is a MultiLock for [queue.Do]. It judges for each part whether the release was refused.
+// allHeld is a MultiLock for [queue.Do]: its Release finds out for each part whether the server refused to
+// delete the node.
 type allHeld struct{ *MultiLock }
 
 func (h allHeld) Lost() error { return lost(h.parts) }
@@ -140,20 +142,20 @@ func (h allHeld) Release(ctx context.Context) error {
 
 func wrap(verb string, err error) error { return queue.Wrap("multi-lock", "", verb, err) }
 
-// MultiLock is all locks of a [Multi], which the caller holds. Safe for concurrent use.
+// MultiLock is the acquired locks of a [Multi]. Safe for concurrent use.
 type MultiLock struct {
 	parts    []Held
-	ctx      *multiContext // ends with any of parts, and carries what they do
+	ctx      *multiContext // ends with any of parts; Acquire with it re-enters them
 	unhook   []func() bool // stops the parts from ending ctx
 	released atomic.Bool
 }
 
 func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
-	wait, stop := queue.WorkContext(ctx, l.Context()) // for as long as all before are held
+	wait, stop := queue.WorkContext(ctx, l.Context()) // ends when an earlier lock is lost
 	defer stop()
 	part, err := acquire(wait)
 	if lost := lost(l.parts); lost != nil {
-		// That may have ended acquire, whose error would look like ctx's then.
+		// The loss may have ended acquire, with an error that looks as if ctx had ended.
 		if err == nil {
 			_ = part.Release(ctx)
 		}
@@ -169,13 +171,13 @@ func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
 	return nil
 }
 
-// Parts returns the locks in the order in which they were acquired: for the FencingToken and the Guard of
-// each, by their types.
+// Parts returns the locks in the order in which they were acquired. For FencingToken and Guard assert the
+// type of the lock: *[Lock], say.
 func (l *MultiLock) Parts() []Held { return append([]Held{}, l.parts...) }
 
-// Context is the one to work under: it ends when any of the locks is lost, or with Release; context.Cause
-// says which. It has the values of the context passed to Acquire, and re-enters each of the locks. Its Err
-// also looks at the clock, like Valid.
+// Context returns the context for the work that needs the locks. It ends when any of the locks is lost, or
+// with Release; context.Cause says why. It has the values of the context passed to Acquire, and Acquire with
+// it re-enters each of the locks. Its Err also checks the clock, like Valid.
 func (l *MultiLock) Context() context.Context { return l.ctx }
 
 type multiContext struct {
@@ -200,11 +202,11 @@ func lost(parts []Held) error {
 	return nil
 }
 
-// Valid says, from the clock, whether all locks are certainly held now.
+// Valid reports whether the caller certainly has all the locks now, computed from the clock.
 func (l *MultiLock) Valid() bool { return l.Remaining() > 0 }
 
-// Remaining is for how long all locks are certainly held if nothing is heard of the servers any more; 0 if
-// one is not.
+// Remaining returns how long all the locks certainly last if no server answers from now on; 0 if any of them
+// is lost or released.
 func (l *MultiLock) Remaining() time.Duration {
 	if l.released.Load() {
 		return 0
@@ -219,9 +221,9 @@ func (l *MultiLock) Remaining() time.Duration {
 	return least
 }
 
-// Release ends Context, and gives the locks back in reverse order, one after the other, each as its own
-// Release does: all of them, whatever becomes of one. The error is joined of theirs. A second Release returns
-// ErrReleased and does nothing.
+// Release ends Context and releases all the locks, in reverse order, one after the other, each by its own
+// Release. If one fails, the others are released all the same. The error joins all failures. A second Release
+// returns ErrReleased and does nothing.
 func (l *MultiLock) Release(ctx context.Context) error {
 	if ctx == nil {
 		return wrap("release", framework.ErrNilContext)
@@ -243,7 +245,8 @@ func (l *MultiLock) release(give func(Held) error) error {
 	return nil
 }
 
-// release gives the last of the locks back first, and the others also if that does not return.
+// release releases the locks, the last one first. If give panics or ends the goroutine, the other locks are
+// released all the same.
 func release(parts []Held, give func(Held) error) (failed []error) {
 	if len(parts) == 0 {
 		return nil

@@ -9,42 +9,46 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// lockName is what is in front of the sequence number. It is part of the contract with Curator for Java.
+// lockName is the name of a lock's node before the sequence number. It is part of the contract with Curator
+// for Java.
 const lockName = "lock-"
 
-// Errors of this package, and those that tell how a lock was lost. Use errors.Is.
+// Errors of this package, and the causes with which a lock's context ends. Use errors.Is.
 var (
-	// ErrNotAcquired is TryAcquire's answer when somebody else holds the lock, or waits for it: at some moment
-	// before the answer, possibly just before the call. It is the same value in all recipes.
+	// ErrNotAcquired is what TryAcquire returns when somebody else had the lock, or waited for it, at some
+	// moment before the answer, possibly just before the call. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
-	// These are the causes when the session is lost, or may have expired; when somebody has deleted the lock's
-	// node; and, with the policy framework.SuspendedIsLoss, when the connection is lost.
+	// Causes of a lost lock. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
+	// somebody else has deleted the lock's node. ErrSuspended: the connection is lost, with the policy
+	// framework.SuspendedIsLoss.
 	ErrSessionLost = framework.ErrSessionLost
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	ErrSuspended   = framework.ErrSuspended
-	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the
-	// directory while nobody uses it.
+	// ErrSequenceExhausted says that the sequence numbers below the lock's path are used up: delete the node
+	// at the lock's path while nobody uses the lock.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
-	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the
-	// lock back was refused (ErrNoAuth): it stays held until the session ends.
+	// ErrNotReleased is in the error of Do when the lock protected the work to its end and only the release
+	// failed, since the server refused to delete the node (ErrNoAuth). The lock stays locked until the
+	// session ends.
 	ErrNotReleased = queue.ErrNotReleased
-	// ErrSelfWait refuses to wait for what the context carries already, and would have to be released first.
+	// ErrSelfWait refuses an Acquire that would wait for itself: its context belongs to a lock that would
+	// have to be released first.
 	ErrSelfWait = queue.ErrSelfWait
 )
 
-// Mutex is a lock at a path. It has no state but its configuration: make it once and share it, or make it
-// anew each time. Every Acquire has its own place in line, also those of one process and one Mutex. Safe for
-// concurrent use. Corresponds to Curator's InterProcessMutex.
+// Mutex is a lock at a path. It has no state but its configuration: share one Mutex, or make a new one for
+// each use. Every Acquire waits in the queue with a node of its own, also two calls on the same Mutex. Safe
+// for concurrent use. Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
 	line queue.Line
-	err  error // of New: every method returns it
+	err  error // the mistake in New's arguments: every method returns it
 }
 
-// New makes the lock at path, a directory of its own: nothing else should be put there. It sends nothing. A
-// mistake in the arguments (a nil client, a path that is none or the root, an option) is reported by every
-// method, before anything is sent.
+// New makes the lock at path. The node at path is for this lock only: create no other children below it. New
+// sends nothing. If an argument is wrong (a nil client, an invalid path or the root, a wrong option), every
+// method returns that error, before it sends anything.
 func New(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := &Mutex{}
 	m.line.Client, m.line.Dir, m.line.Name, m.line.Recipe = client, path, lockName, "mutex"
@@ -56,37 +60,41 @@ func New(client *framework.Client, path string, opts ...Option) *Mutex {
 // Path returns the lock's path.
 func (m *Mutex) Path() string { return m.line.Dir }
 
-// Acquire waits in line until the lock is the caller's, or ctx ends. The lock does not end with ctx.
+// Acquire waits in the queue until it has the lock or ctx ends. ctx limits only the wait: a lock that was
+// acquired outlives it.
 //
-// Re-entry: when ctx is the Context of a [Lock] at this path, or derived from one, and that lock is still
-// held, Acquire returns at once, without asking the server, with one more Lock on the same hold, which goes
-// on as it was acquired (loss policy, revocation). The hold ends with the Release of the last. The Mutex may
-// be another one, if client, namespace and path come to the same node of the same client. So all that use
-// that context share the hold: two goroutines that acquire with it do not exclude each other. With any other
-// context Acquire waits in line, also with that of another client's lock: the caller may wait for itself
-// unnoticed.
+// Re-entry: if ctx is the Context of a [Lock] at this path that is not lost or released, or is derived from
+// it, Acquire sends nothing and returns at once. The new Lock shares the node of the first one, and keeps the
+// loss policy and revocation with which the first was acquired. The last Release of these Locks releases it.
 //
-// When ctx is of something else that has to be released first, a lock made with [WithoutReentry] or the term
-// of a leader.Selector at this path, the error is ErrSelfWait, at once.
+//   - It need not be the same Mutex: one with the same client, or a view of the client whose namespace and
+//     path lead to the same node, will do.
+//   - Goroutines that acquire with that context share the lock. It does not exclude them from each other.
+//   - With any other context Acquire waits in the queue. So a caller can wait for itself, unnoticed, for
+//     example with the context of a lock of another client.
 //
-// When ctx ends, Acquire returns at once, and the client removes what is left on the server; the error
-// matches ctx.Err() and context.Cause(ctx). Until it has a place in line, the retry policy decides how long
-// to try: then ErrNotConnected or ErrConnectionLoss. After that it waits through lost connections and lost
-// sessions. Other errors: ErrClosed as soon as the client is closed; ErrNoAuth without CREATE and READ on the
-// directory; ErrSequenceExhausted; framework.ErrTimeoutTooShort when the session timeout is too short to hold
-// anything safely.
+// If ctx belongs to a lock made with [WithoutReentry], or to the term of a leader.Selector at this path,
+// Acquire would wait for itself: the error is ErrSelfWait, at once.
+//
+// When ctx ends, Acquire returns at once, and the client removes the node in the background. The error
+// matches ctx.Err() and context.Cause(ctx). Until Acquire has a node in the queue, the retry policy limits
+// the attempts; the error after the last is ErrNotConnected or ErrConnectionLoss. From then on Acquire waits
+// through lost connections and lost sessions. Other errors: ErrClosed as soon as the client is closed;
+// ErrNoAuth if the client lacks CREATE or READ permission on the lock's path; ErrSequenceExhausted;
+// framework.ErrTimeoutTooShort if the session timeout is too short for safe locks.
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, "acquire", m.line.Acquire)
 }
 
-// TryAcquire does not wait: ErrNotAcquired as soon as it is known that somebody else holds the lock or waits
-// for it. It begins with reads only, see also [WithStaleTry]; only when nobody is there does it join the
-// line, and it leaves again when somebody was faster. It re-enters as Acquire does.
+// TryAcquire is Acquire without waiting in the queue: it returns ErrNotAcquired as soon as it knows that
+// somebody else has the lock or waits for it. It looks first, without a write (see also [WithStaleTry]), and
+// creates its node only if the queue is empty. If somebody else was faster, it removes that node. It
+// re-enters as Acquire does.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, "try to acquire", m.line.TryAcquire)
 }
 
-// acquire enters once more, or waits in line.
+// acquire re-enters, or waits in the queue.
 func (m *Mutex) acquire(ctx context.Context, verb string, wait queue.Waiter) (*Lock, error) {
 	err := queue.Ready(ctx, m.line.Client, m.err)
 	if err != nil {
@@ -106,15 +114,16 @@ func (m *Mutex) wrap(verb string, err error) error {
 	return queue.Wrap("mutex", m.line.Dir, verb, err)
 }
 
-// Do runs f while holding the lock, and releases it, also when f panics. f's context has the values and the
-// deadline of ctx and re-enters; it ends with ctx or with the lock. When the lock is not acquired f is not
-// called.
+// Do acquires the lock, runs f, and releases the lock, also when f panics. The context of f has the values
+// and the deadline of ctx, ends with ctx or with the lock, and re-enters. If the lock cannot be acquired, f
+// is not called.
 //
-// The error is f's, joined with how the lock was lost if that was before f returned: then f's work may not
-// have been protected to its end. What happens later is no error. Do waits for the server to confirm the
-// release until ctx ends, at most a second; the client goes on with it after that, or when the connection or
-// the session is lost. (Acquire and Release tell when the lock is free.) Only when the server refuses to
-// delete the node the error is joined with ErrNotReleased and the reason.
+// The error is that of f. If the lock was lost before f returned, the error is joined with the cause: the end
+// of f's work was perhaps not protected. A later loss is no error. Do waits at most a second, or until ctx
+// ends, for the server to confirm the release. After that, or if the connection is lost, the client goes on
+// with the release in the background, and Do does not report that. (To know that the lock is free use Acquire
+// and Release.) Only if the server refuses to delete the node is the error joined with ErrNotReleased and the
+// reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return queue.Do(ctx, func(ctx context.Context) (*queue.Handle, error) {
 		lock, err := m.Acquire(ctx)
@@ -125,24 +134,26 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error
 	}, m.wrap, f)
 }
 
-// Participant is a contender that holds the lock or waits for it, with any client.
+// Participant is a holder or waiter of the lock, with any client, in Go or Java.
 //
-//   - Name, Path string: that of the node, and where it is.
-//   - Data []byte: what the participant has put there, see [WithNodeData].
-//   - SessionID, Czxid int64, Since time.Time: its session, its fencing token once it holds the lock, and when
-//     it joined the line, by the server's clock. Zero when this client may not read the node.
-//   - DataErr error: matches framework.ErrDataTooLarge when Data is missing because it is larger than
-//     framework.ContenderDataLimit, packed or not, or because all data together are larger than 16 MiB.
+//   - Name, Path string: the name and the path of its node.
+//   - Data []byte: the data of the node, see [WithNodeData].
+//   - SessionID int64: the session that owns the node. Czxid int64: its fencing token once it has the lock.
+//     Since time.Time: when it joined the queue, by the server's clock. All three are zero if this client has
+//     no permission to read the node.
+//   - DataErr error: why Data is missing. It matches framework.ErrDataTooLarge if the data, compressed or
+//     not, are larger than framework.ContenderDataLimit, or if the data of all participants exceed 16 MiB.
 type Participant = queue.Participant
 
-// Participants returns who holds the lock, first, and who waits for it, in the order of the line: one list,
-// and one read for each, 64 at a time. It may be outdated when it returns. Children that belong to no lock
-// are left out.
+// Participants returns the holder first and then the waiters, in the order of the queue. It lists the
+// children and then reads each node, 64 in one request. The result may be outdated when it returns. Children
+// that are not nodes of a lock are left out.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.participants(ctx, 0)
 }
 
-// Holder returns the first in line, which holds the lock or is about to; false if there is nobody.
+// Holder returns the first in the queue, which has the lock or is about to get it; false if the queue is
+// empty.
 func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
 	return queue.First(m.participants(ctx, 1))
 }
@@ -152,74 +163,75 @@ func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, err
 	return line, m.wrap("participants", err)
 }
 
-// Lock is a lock that the caller holds, until Release or the loss of it. Safe for concurrent use: any
+// Lock is an acquired lock. It lasts until Release, or until the lock is lost. Safe for concurrent use: any
 // goroutine may release it.
 type Lock struct {
 	m      *Mutex
 	handle *queue.Handle
 }
 
-// Context is the one to work under: it ends when the lock is lost or finally released, and context.Cause says
-// why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or framework.ErrClosed. When the session is
-// lost it ends before the servers can give the lock to somebody else. It has the values of the context that
-// the lock was acquired with, but neither its end nor its deadline. Acquire with it re-enters. Locks that
-// share a hold share the context. Its Err also looks at the clock, like Valid; that of contexts derived from
-// it does not.
+// Context returns the context for the work that needs the lock. It ends when the lock is lost or released for
+// the last time, and context.Cause says why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
+// framework.ErrClosed. When the session is lost, the context ends before the servers can give the lock to
+// somebody else. It has the values of the context that the lock was acquired with, but neither its end nor
+// its deadline. Acquire with it re-enters; Locks that share a node by re-entry share the context. Its Err
+// also checks the clock, like Valid; the Err of a derived context does not.
 func (l *Lock) Context() context.Context { return l.handle.Context() }
 
-// Valid says, from the clock, whether the lock is certainly held now. Ask it after anything that may have
-// taken long, right before what must not happen without the lock.
+// Valid reports whether the caller certainly has the lock now, computed from the clock. Call it right before
+// an action that must not happen without the lock, above all after anything that may have taken long.
 func (l *Lock) Valid() bool { return l.handle.Valid() }
 
-// Remaining is how long the lock is certainly held if nothing is heard of the servers any more; 0 if it is
-// not. It is renewed all the time while the connection works.
+// Remaining returns how long the lock certainly lasts if no server answers from now on; 0 if it is lost or
+// released. While the connection works, answers extend the time again and again.
 func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
 
-// FencingToken is a number that grows from holder to holder (the czxid of the lock's node). A store that
-// remembers the largest one and refuses smaller ones cannot be written to by a former holder. Locks that
-// share a hold share it. It grows as long as the ensemble keeps its data: restoring a backup, or moving to
-// another ensemble, may set it back.
+// FencingToken returns a number that grows from holder to holder: the czxid of the lock's node. A store that
+// remembers the largest token and refuses smaller ones is safe from writes of a former holder. Locks that
+// share a node by re-entry have the same token. Tokens grow as long as the ensemble keeps its data: after
+// restoring a backup, or moving to another ensemble, they may be smaller.
 func (l *Lock) FencingToken() int64 { return l.handle.Grant.Czxid }
 
-// Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the
-// transaction is executed only while the lock is held, and otherwise fails with ErrNoNode. The server
-// decides, when it commits: no clock is involved.
+// Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
+// the server executes the transaction only if the lock's node exists at the commit; otherwise the transaction
+// fails with ErrNoNode. No clock is involved.
 func (l *Lock) Guard() framework.TransactionOp {
 	return l.m.line.Client.TransactionOp().Check().ForPath(l.Path())
 }
 
-// Path is that of the lock's node, as the client that acquired, or re-entered, sees it.
+// Path returns the path of the lock's node, as the client with which this Lock was acquired sees it (without
+// that client's namespace).
 func (l *Lock) Path() string { return zkpath.Join(l.m.line.Dir, l.Node()) }
 
-// Node is the name of the lock's node.
+// Node returns the name of the lock's node.
 func (l *Lock) Node() string { return l.handle.Grant.Name }
 
-// Release gives the lock back. With the last Release of those that share the hold, the context ends, at once,
-// and the node is deleted, by its own, unique name: a later holder is not affected. Release waits until the
-// server has confirmed that. When ctx ends first, or the connection is lost, the client goes on with it for
-// as long as the session lives, and the error says why Release did not wait.
+// Release releases the lock. After re-entries only the last Release does so. The context ends at once, and
+// the node is deleted by its own, unique name, so that a later holder is not affected. Release waits until
+// the server has confirmed the deletion. If ctx ends first, or the connection is lost, the error says so, and
+// the client goes on deleting the node for as long as the session lives.
 //
-// A second Release of the same Lock returns ErrReleased and does nothing. If the hold was lost before, the
-// error of the last Release says how (ErrSessionLost, …): what was done under the lock may not have been
-// protected to its end. Release is needed then, too: the node may still be there.
+// A second Release of the same Lock returns ErrReleased and does nothing. If the lock was lost before, the
+// error of the last Release is the cause (ErrSessionLost, …): the end of the work was perhaps not protected.
+// Call Release after a loss, too, since the node may still exist.
 func (l *Lock) Release(ctx context.Context) error {
 	return l.m.wrap("release", l.handle.Release(ctx))
 }
 
-// Revoke asks a participant to give up the lock: the one whose node is at path, with any client, see
-// [Mutex.Participants] and [Lock.Path]. Only those listen that are made with [WithRevocation], or Curator's
-// makeRevocable; they decide whether and when to follow. It replaces the node's data; the lock and its Guard
-// are not affected. A participant that has left already is no error.
+// Revoke asks the participant whose node is at path to release the lock: see [Mutex.Participants] and
+// [Lock.Path]. Only locks made with [WithRevocation], or with Curator's makeRevocable, notice the request,
+// and they decide whether and when to comply. Revoke replaces the node's data; the lock and its Guard are not
+// affected. If the node is gone already, Revoke returns nil.
 //
-// It is repeated as the retry policy says. Errors: ErrNoAuth without WRITE on the node; ErrInvalidPath;
-// ErrConnectionLoss, and then it may have been asked or not; ErrNotConnected; ErrClosed; ctx's. Corresponds
-// to Curator's Revoker.attemptRevoke.
+// Revoke is repeated as the retry policy says. Errors: ErrNoAuth if the client lacks WRITE permission on the
+// node; ErrInvalidPath; ErrConnectionLoss if it is unknown whether the request was made; ErrNotConnected;
+// ErrClosed; that of ctx. Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	return queue.Wrap("mutex", "", "revoke", queue.Revoke(ctx, client, path))
 }
 
-// Revoked is closed when somebody has asked for this lock with [Revoke], or Curator's Revoker, if it was made
-// with [WithRevocation]; else it is nil, and blocks for ever. The lock stays held until it is released. A
-// request that came before the lock was acquired counts; one made while the connection is lost is noticed
-// when it is back. Locks that share a hold share the channel.
+// Revoked returns a channel that is closed when somebody has asked for this lock with [Revoke] or Curator's
+// Revoker. Without [WithRevocation] the channel is nil and blocks for ever. A request does not release the
+// lock: the holder has to. A request made while this lock was still waiting counts. A request made while the
+// connection is lost is noticed after the reconnect. Locks that share a node by re-entry share the channel.
 func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }

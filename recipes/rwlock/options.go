@@ -5,12 +5,12 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Option changes what [New] makes. Options are for both sides.
+// Option changes what [New] makes. It applies to both sides.
 type Option func(*RWLock) error
 
-// WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: it lasts as
-// long as its session certainly does, by the client's own clock. With [framework.SuspendedIsLoss] it ends
-// with the connection (cause ErrSuspended).
+// WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: the lock
+// lasts until its session may have expired, by the client's own clock. With [framework.SuspendedIsLoss] the
+// lock ends when the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(rw *RWLock) (err error) {
 		rw.read.line.Loss, err = queue.Policy(p)
@@ -19,31 +19,33 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 	}
 }
 
-// WithNodeData is what the nodes of the lock contain: a host name, say, for [RWLock.Participants] to show.
-// Default: the client's default data ([framework.WithDefaultData]).
+// WithNodeData sets the data of the nodes that this RWLock creates: a host name, say, for
+// [RWLock.Participants] to show. Default: the client's default data ([framework.WithDefaultData]).
 func WithNodeData(data []byte) Option {
 	return func(rw *RWLock) error {
 		return rw.each(func(s *Side) { s.line.Data = append([]byte{}, data...) })
 	}
 }
 
-// WithStaleTry lets [Side.TryAcquire] decide by what the connected server knows, which may be a little old:
-// one read instead of two requests, and more often ErrNotAcquired for a lock that was just released. It never
-// acquires a lock that is held. Default: off.
+// WithStaleTry lets [Side.TryAcquire] check the lock without a sync, by what the connected server knows,
+// which may be a little old. That costs one request instead of two, and returns ErrNotAcquired more often for
+// a lock that has just been released. It never acquires a lock that somebody else's lock excludes. Default:
+// off.
 func WithStaleTry() Option {
 	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.StaleTry = true }) }
 }
 
-// WithRevocation lets others ask holders to give up a lock, with [Revoke] or Curator's Revoker:
-// [Lock.Revoked]. It costs one read per Acquire that does not re-enter, which is not waited for. The nodes
-// are empty, unless [WithNodeData] says what is in them; a revoker replaces that. Default: off. Corresponds
-// to Curator's makeRevocable.
+// WithRevocation lets other clients ask holders to release a lock, with [Revoke] or Curator's Revoker. A
+// holder learns of the request from [Lock.Revoked]. It costs one read per Acquire that does not re-enter, and
+// Acquire does not wait for that read. The nodes are empty unless [WithNodeData] is given; a revocation
+// overwrites their data. Default: off. Corresponds to Curator's makeRevocable.
 func WithRevocation() Option {
 	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.MakeRevocable() }) }
 }
 
-// OnWait has f called each time [Side.Acquire] finds out how many have to go first: when it begins to wait,
-// and whenever it lists again. The goroutine that acquires calls it and waits for it. Default: none.
+// OnWait calls f each time [Side.Acquire] finds out how many nodes ahead it has to wait for: when it begins
+// to wait, and whenever it lists the queue again. f runs on the goroutine that acquires, which waits for it.
+// Default: no function.
 func OnWait(f func(Position)) Option {
 	return func(rw *RWLock) error {
 		if _, err := queue.Called(f); err != nil {
@@ -55,11 +57,13 @@ func OnWait(f func(Position)) Option {
 	}
 }
 
-// Position is a place in line.
+// Position is a place in the queue.
 type Position struct {
 	Kind Kind
-	// Node is the name of the own node, Predecessor that of the nearest one ahead that has to go first.
+	// Node is the name of the waiter's own node. Predecessor is the name of the nearest node ahead that it
+	// waits for: any node for a writer, a writer's for a reader.
 	Node, Predecessor string
-	// Ahead counts those that have to go first: everybody ahead of a writer, the writers ahead of a reader.
+	// Ahead counts the nodes that it waits for: all nodes ahead of a writer, the writers' nodes ahead of a
+	// reader.
 	Ahead int
 }

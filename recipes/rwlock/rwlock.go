@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// What is in front of the sequence number. It is part of the contract with Curator for Java.
+// The names of the nodes before the sequence number. They are part of the contract with Curator for Java.
 const (
 	readName  = "__READ__"
 	writeName = "__WRIT__"
@@ -20,31 +20,33 @@ const (
 // both is in the order in which Java looks for the names.
 var both = []string{readName, writeName}
 
-// Errors of this package, and those that tell how a lock was lost. Use errors.Is.
+// Errors of this package, and the causes with which a lock's context ends. Use errors.Is.
 var (
-	// ErrNotAcquired is TryAcquire's answer when somebody holds the lock, or waits for it: at some moment before
-	// the answer, possibly just before the call. It is the same value in all recipes.
+	// ErrNotAcquired is what TryAcquire returns when it would have had to wait for somebody ahead, at some
+	// moment before the answer, possibly just before the call. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrNotAcquired
-	// ErrUpgrade refuses the write lock when the context that was passed holds the read lock.
+	// ErrUpgrade refuses the write lock to a context that belongs to the read lock only.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded: two readers that both tried would wait for " +
 		"each other forever; release the read lock and acquire with a context that does not come from it, " +
 		"or take the write lock first and downgrade")
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
-	// These are the causes when the session is lost, or may have expired; when somebody has deleted the lock's
-	// node; and, with the policy framework.SuspendedIsLoss, when the connection is lost.
+	// Causes of a lost lock. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
+	// somebody else has deleted the lock's node. ErrSuspended: the connection is lost, with the policy
+	// framework.SuspendedIsLoss.
 	ErrSessionLost = framework.ErrSessionLost
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	ErrSuspended   = framework.ErrSuspended
-	// ErrSequenceExhausted says that the sequence numbers of the lock's directory are used up: delete the
-	// directory while nobody uses it.
+	// ErrSequenceExhausted says that the sequence numbers below the lock's path are used up: delete the node
+	// at the lock's path while nobody uses the lock.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
-	// ErrNotReleased is in the error of Do when the work was done under the lock to its end, and only giving the
-	// lock back was refused (ErrNoAuth): it stays held until the session ends.
+	// ErrNotReleased is in the error of Do when the lock protected the work to its end and only the release
+	// failed, since the server refused to delete the node (ErrNoAuth). The lock stays locked until the
+	// session ends.
 	ErrNotReleased = queue.ErrNotReleased
 )
 
-// Kind says which of the two locks.
+// Kind is one of the two locks: the read lock or the write lock.
 type Kind int8
 
 const (
@@ -62,16 +64,16 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", int8(k))
 }
 
-// RWLock is a pair of locks at a path. It has no state but its configuration: make it once and share it, or
-// make it anew each time. Every Acquire has its own place in line. Safe for concurrent use. Corresponds to
-// Curator's InterProcessReadWriteLock.
+// RWLock is a read lock and a write lock at one path. It has no state but its configuration: share one
+// RWLock, or make a new one for each use. Every Acquire waits in the queue with a node of its own. Safe for
+// concurrent use. Corresponds to Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
 }
 
-// New makes the locks at path, a directory of its own: nothing else should be put there. It sends nothing. A
-// mistake in the arguments (a nil client, a path that is none or the root, an option) is reported by every
-// method, before anything is sent.
+// New makes the locks at path. The node at path is for these locks only: create no other children below it.
+// New sends nothing. If an argument is wrong (a nil client, an invalid path or the root, a wrong option),
+// every method returns that error, before it sends anything.
 func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw := &RWLock{}
 	side := func(s *Side, kind Kind, name, blockers string) {
@@ -86,7 +88,7 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	return rw
 }
 
-// each is an option for both sides.
+// each applies set to both sides.
 func (rw *RWLock) each(set func(*Side)) error {
 	set(&rw.read)
 	set(&rw.write)
@@ -96,16 +98,17 @@ func (rw *RWLock) each(set func(*Side)) error {
 // Path returns the path of the locks.
 func (rw *RWLock) Path() string { return rw.read.line.Dir }
 
-// ReadLock returns the side that many share. It is always the same one.
+// ReadLock returns the read lock, always the same Side.
 func (rw *RWLock) ReadLock() *Side { return &rw.read }
 
-// WriteLock returns the side of one alone. It is always the same one.
+// WriteLock returns the write lock, always the same Side.
 func (rw *RWLock) WriteLock() *Side { return &rw.write }
 
-// Participant is a contender that holds one of the locks or waits for it, with any client.
+// Participant is a holder or waiter of one of the locks, with any client, in Go or Java.
 type Participant struct {
 	Kind Kind // the lock that it wants or has
-	// The rest is as in Participant of package mutex; of a downgrade Czxid is not the fencing token.
+	// The other fields are as in Participant of package mutex. For the read lock of a downgrade Czxid is not
+	// the fencing token.
 	Name, Path       string
 	Data             []byte
 	SessionID, Czxid int64
@@ -113,16 +116,16 @@ type Participant struct {
 	DataErr          error
 }
 
-// Participants returns who holds the locks and who waits for them, in the order of the line: one list, and
-// one read for each, 64 at a time. It may be outdated when it returns. Children that belong to no lock are
-// left out. [Side.Participants] returns one kind.
+// Participants returns the holders and waiters of both locks, in the order of the queue. It lists the
+// children and then reads each node, 64 in one request. The result may be outdated when it returns. Children
+// that are not nodes of a lock are left out. [Side.Participants] returns one kind only.
 func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 	return rw.read.participants(ctx, both)
 }
 
-// Holders returns those that hold a lock or are about to: one writer, or readers, or a writer that is about
-// to become a reader, with both. A downgraded reader of Curator for Java up to 5.4 is not recognised after a
-// writer.
+// Holders returns those that have a lock or are about to get it: one writer, or readers, or the write lock
+// and the read lock of a caller that is about to downgrade. It leaves out the read lock of a downgrade by
+// Curator for Java up to 5.4 if a writer's node is ahead of it.
 func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 	line, err := rw.Participants(ctx)
 	if err != nil {

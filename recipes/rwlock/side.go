@@ -17,39 +17,47 @@ type Side struct {
 	rw   *RWLock
 	kind Kind
 	line queue.Line
-	err  error // of New: every method returns it
+	err  error // the mistake in New's arguments: every method returns it
 }
 
-// Kind says which of the two.
+// Kind returns which of the two locks this is.
 func (s *Side) Kind() Kind { return s.kind }
 
 // Path returns the path of the locks.
 func (s *Side) Path() string { return s.line.Dir }
 
-// Acquire waits in line until the lock is the caller's, or ctx ends. The lock does not end with ctx. A reader
-// waits for the writers ahead, a writer for everybody ahead.
+// Acquire waits in the queue until it has the lock or ctx ends. A reader waits for the writers ahead, a
+// writer for all nodes ahead. ctx limits only the wait: a lock that was acquired outlives it.
 //
-// When ctx is the Context of a [Lock] at this path that is still held, or derived from one, it does not wait:
-// the same lock is entered once more; the write holder gets the read lock immediately, with one request; and
-// a caller that holds the read lock only is refused the write lock with ErrUpgrade. See the package's
-// documentation. Which RWLock the lock is of does not matter, if client, namespace and path come to the same
-// node of the same client. So all that use that context share the hold. With any other context Acquire waits
-// in line, also with that of another client's lock: the caller may wait for itself unnoticed.
+// If ctx is the Context of a [Lock] at this path that is not lost or released, or is derived from it, Acquire
+// does not wait:
 //
-// When ctx ends, Acquire returns at once. For that, and for other errors, see Acquire of a mutex.Mutex.
-// Beside the write lock also: ErrNoAuth without READ on its node, and how it was lost.
+//   - For the lock that ctx belongs to, it re-enters: it sends nothing, and the new Lock shares the node of
+//     the first.
+//   - For the read lock, if ctx belongs to the write lock, it acquires the read lock with one request.
+//   - For the write lock, if ctx belongs to the read lock only, the error is ErrUpgrade.
+//
+// It need not be the same RWLock: one with the same client, or a view of the client whose namespace and path
+// lead to the same node, will do. Goroutines that acquire with that context share the lock; it does not
+// exclude them from each other. With any other context Acquire waits in the queue. So a caller can wait for
+// itself, unnoticed, for example with the context of a lock of another client.
+//
+// When ctx ends, Acquire returns at once. For that, and for other errors, see Acquire of a mutex.Mutex. If
+// ctx belongs to the write lock, the read lock can also fail with ErrNoAuth, if the client lacks READ
+// permission on the write lock's node, and with the cause of the write lock's loss.
 func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
 	return s.acquire(ctx, "acquire", s.line.Acquire)
 }
 
-// TryAcquire does not wait: ErrNotAcquired as soon as it is known that somebody has to go first. It begins
-// with reads only, see also [WithStaleTry]; only when nobody is there does it join the line, and it leaves
-// again when somebody was faster. What Acquire does at once it does, too.
+// TryAcquire is Acquire without waiting in the queue: it returns ErrNotAcquired as soon as it knows that
+// somebody is ahead whom Acquire would wait for. It looks first, without a write (see also [WithStaleTry]),
+// and creates its node only if it finds nobody. If somebody else was faster, it removes that node. It
+// re-enters and downgrades as Acquire does.
 func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 	return s.acquire(ctx, "try to acquire", s.line.TryAcquire)
 }
 
-// acquire does what the locks that ctx carries allow, and else waits in line.
+// acquire re-enters, downgrades or refuses, if ctx belongs to a lock; otherwise it waits in the queue.
 func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*Lock, error) {
 	err := queue.Ready(ctx, s.line.Client, s.err)
 	if err != nil {
@@ -74,10 +82,10 @@ func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*Lo
 	return &Lock{s, handle}, nil
 }
 
-// Do runs f while holding the lock, and releases it, also when f panics. f's context has the values and the
-// deadline of ctx and carries the lock; it ends with ctx or with the lock. When the lock is not acquired f is
-// not called. The error is f's, joined with how the lock was lost if that was before f returned. What it says
-// of the release, and how long Do waits for that, is as with Do of a mutex.Mutex.
+// Do acquires the lock, runs f, and releases the lock, also when f panics. The context of f has the values
+// and the deadline of ctx, ends with ctx or with the lock, and belongs to the lock as [Lock.Context] does. If
+// the lock cannot be acquired, f is not called. The error is that of f. If the lock was lost before f
+// returned, the error is joined with the cause. Do treats the release as Do of a mutex.Mutex does.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return queue.Do(ctx, func(ctx context.Context) (*queue.Handle, error) {
 		lock, err := s.Acquire(ctx)
@@ -88,7 +96,7 @@ func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error 
 	}, s.wrap, f)
 }
 
-// Participants returns who holds this lock, or waits for it, in the order of the line, and nobody else: see
+// Participants returns the holders and waiters of this lock only, in the order of the queue: see
 // [RWLock.Participants] and [RWLock.Holders].
 func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, []string{s.line.Name})
@@ -101,15 +109,15 @@ func (s *Side) wrap(verb string, err error) error {
 // digits is how many digits the server appends to a name.
 const digits = 10
 
-// beside makes a read hold in the place in line of the write lock w: its node has w's number, so that every
-// writer after w is after it, too. There is nobody to wait for, and therefore no list.
+// beside acquires the read lock for the holder of the write lock w. The new node has the number of w, so
+// every writer behind w is behind it, too. There is nobody to wait for, so beside does not list the queue.
 //
-// It is created by a transaction that needs w's node. So if an administrator has deleted w and the line has
-// moved on, there is no read node that would be taken for a right that it does not give. It releases w, which
-// so stays at least until the read lock is there.
+// It creates the node in a transaction that checks w's node. Otherwise, if an administrator had deleted w and
+// the next writer had the lock, others would see a reader that has no right to the lock. At its end beside
+// releases w, a share of the write lock that keeps its node until then.
 func (s *Side) beside(ctx context.Context, w *Lock) (*queue.Grant, error) {
 	defer func() {
-		_ = w.Release(ctx) // the client removes the node for certain; if it was lost, its other Locks tell
+		_ = w.Release(ctx) // the client deletes it in any case; a loss is reported by its other Locks
 	}()
 	session, number := w.handle.Grant.Session.As(s.line.Client), w.Node()[len(w.Node())-digits:]
 	view := session.Client()
@@ -117,7 +125,7 @@ func (s *Side) beside(ctx context.Context, w *Lock) (*queue.Grant, error) {
 	path := zkpath.Join(s.line.Dir, name)
 	create := view.TransactionOp().Create().WithMode(framework.Ephemeral).ForPath(path, s.line.Data)
 
-	made, granted := false, false // made: certainly or perhaps
+	made, granted := false, false // made: the node exists, or may exist
 	defer func() {
 		if made && !granted {
 			queue.Remove(view, path)
@@ -126,11 +134,11 @@ func (s *Side) beside(ctx context.Context, w *Lock) (*queue.Grant, error) {
 	err := view.Retry(ctx, func(ctx context.Context) error {
 		_, err := queue.Result(view.TransactionInBackground(ctx, w.Guard(), create))
 		made = made || err == nil || errors.Is(err, framework.ErrOutcomeUnknown)
-		// Nobody else has this name: it is ours, from an attempt whose reply was lost.
+		// The name is unique: an attempt whose reply was lost has created this node.
 		return queue.Unless(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
-		w.handle.Grant.Hold.End(ErrNodeDeleted) // it would have found out a little later
+		w.handle.Grant.Hold.End(ErrNodeDeleted) // it would have noticed a little later
 	}
 	if lost := w.handle.Lost(); err != nil && lost != nil {
 		return nil, fmt.Errorf("the write lock was lost: %w", lost)
@@ -147,68 +155,72 @@ func (s *Side) beside(ctx context.Context, w *Lock) (*queue.Grant, error) {
 	return grant, nil
 }
 
-// Lock is a read or a write lock that the caller holds, until Release or the loss of it. Its methods are
-// those of a mutex.Lock; here is what is different. Safe for concurrent use: any goroutine may release it.
+// Lock is an acquired read lock or write lock. It lasts until Release, or until the lock is lost. For its
+// methods see also mutex.Lock: here the differences are documented. Safe for concurrent use: any goroutine
+// may release it.
 type Lock struct {
 	s      *Side
 	handle *queue.Handle
 }
 
-// Kind says which of the two locks.
+// Kind returns which of the two locks this is.
 func (l *Lock) Kind() Kind { return l.s.kind }
 
-// Context is the one to work under: it ends, with a cause, when the lock is lost or finally released. That of
-// a read lock acquired beside the write lock goes on when the write lock is released. Acquire with it enters
-// again, downgrades, or refuses; see the package's documentation.
+// Context returns the context for the work that needs the lock. It ends, with a cause, when the lock is lost
+// or released for the last time. The context of a read lock acquired under the write lock outlives the write
+// lock. Acquire with it re-enters, downgrades, or refuses: see the package's documentation.
 func (l *Lock) Context() context.Context { return l.handle.Context() }
 
-// Valid says, from the clock, whether the lock is certainly held now.
+// Valid reports whether the caller certainly has the lock now, computed from the clock.
 func (l *Lock) Valid() bool { return l.handle.Valid() }
 
-// Remaining is how long the lock is certainly held if nothing is heard of the servers any more; 0 if it is
-// not.
+// Remaining returns how long the lock certainly lasts if no server answers from now on; 0 if it is lost or
+// released.
 func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
 
-// FencingToken is a number for stores that protect themselves from former holders: the czxid of the lock's
-// node, or, for a read lock acquired beside the write lock, that of the write lock's node. A writer's is
-// larger than that of all that held the lock before, and a reader's larger than that of every writer before,
-// except its own before a downgrade. A store refuses
+// FencingToken returns a number with which a store can protect itself from former holders: the czxid of the
+// lock's node or, for a read lock acquired under the write lock, of the write lock's node. A writer's token
+// is larger than those of all holders before. A reader's token is larger than those of all writers before;
+// only after a downgrade it equals that of its own write lock. A store should refuse
 //
 //   - a read whose token is smaller than the largest that came with a write,
 //   - a write whose token is smaller than the largest that came with anything,
 //
-// and not one reader for another's token: readers hold the lock together. Restoring a backup of the ensemble,
-// or moving to another one, may set tokens back.
+// and should not compare the tokens of reads with each other, since readers have the lock together. After
+// restoring a backup of the ensemble, or moving to another ensemble, tokens may be smaller.
 func (l *Lock) FencingToken() int64 { return l.handle.Grant.Czxid }
 
-// Guard is an operation for [framework.Client.Transaction], of any client of the same ensemble: the
-// transaction is executed only while the lock is held, and otherwise fails with ErrNoNode.
+// Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
+// the server executes the transaction only if the lock's node exists at the commit; otherwise the transaction
+// fails with ErrNoNode.
 func (l *Lock) Guard() framework.TransactionOp {
 	return l.s.line.Client.TransactionOp().Check().ForPath(l.Path())
 }
 
-// Path is that of the lock's node, as the client that acquired, or re-entered, sees it.
+// Path returns the path of the lock's node, as the client with which this Lock was acquired sees it (without
+// that client's namespace).
 func (l *Lock) Path() string { return zkpath.Join(l.s.line.Dir, l.Node()) }
 
-// Node is the name of the lock's node.
+// Node returns the name of the lock's node.
 func (l *Lock) Node() string { return l.handle.Grant.Name }
 
-// Release gives the lock back, as that of a mutex.Lock does: with the last Release of those that share the
-// hold, its node is deleted; a second Release of the same Lock returns ErrReleased; if the hold was lost
-// before, the error of the last Release says how. The read lock and the write lock of one downgrade are
-// released in any order, each for itself.
+// Release releases the lock, as Release of a mutex.Lock does. After re-entries only the last Release deletes
+// the node. A second Release of the same Lock returns ErrReleased. If the lock was lost before, the error of
+// the last Release is the cause. The read lock and the write lock of a downgrade are released separately, in
+// any order.
 func (l *Lock) Release(ctx context.Context) error {
 	return l.s.wrap("release", l.handle.Release(ctx))
 }
 
-// Revoke asks a participant to give up its lock, as mutex.Revoke does: the one whose node is at path, see
-// [RWLock.Holders] and [Lock.Path]. A writer asks all holders, each for itself. Only those listen that are
-// made with [WithRevocation], or Curator's makeRevocable. Corresponds to Curator's Revoker.attemptRevoke.
+// Revoke asks the participant whose node is at path to release its lock, as mutex.Revoke does: see
+// [RWLock.Holders] and [Lock.Path]. A writer has to ask each holder separately. Only locks made with
+// [WithRevocation], or with Curator's makeRevocable, notice the request. Corresponds to Curator's
+// Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	return queue.Wrap("rwlock", "", "revoke", queue.Revoke(ctx, client, path))
 }
 
-// Revoked is closed when somebody has asked for this lock with [Revoke], or Curator's Revoker, as that of a
-// mutex.Lock is; without [WithRevocation] it is nil. The read and the write lock of one downgrade have one
-// each, since each has a node of its own.
+// Revoked returns a channel that is closed when somebody has asked for this lock with [Revoke] or Curator's
+// Revoker, as that of a mutex.Lock is. Without [WithRevocation] it is nil. The read lock and the write lock
+// of a downgrade have separate channels, since each has a node of its own.
 func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }

@@ -5,11 +5,11 @@ import (
 	"github.com/go-curator/curator/recipes/counter"
 )
 
-// Count is a number in a node that everybody may read and set: how many leases a semaphore has, see
-// [WithSharedCount]. It is that of package counter. Corresponds to Curator's SharedCount.
+// Count is a number kept in a node, here the limit of a semaphore, see [WithSharedCount]. It is the Count of
+// package counter. Corresponds to Curator's SharedCount.
 type Count = counter.Count
 
-// CountValue is what a [Count] was at one moment.
+// CountValue is the value of a [Count] at one moment.
 type CountValue = counter.Seen[int32]
 
 // NewCount is [counter.NewCount].

@@ -1,5 +1,6 @@
-// Package semaphore limits how many leases processes all over a cluster hold at a time. It corresponds to
-// Curator's InterProcessSemaphoreV2, and shares the leases with it: same nodes, same count (docs/znodes.md).
+// Package semaphore limits how many leases are taken at a time, among all processes that use a path. It
+// corresponds to Curator's InterProcessSemaphoreV2, and shares the leases with it: the znodes and the way of
+// counting are the same (docs/znodes.md).
 //
 //	s := semaphore.New(client, "/limits/exports", 5)
 //	err := s.Do(ctx, 1, func(ctx context.Context) error {
@@ -17,43 +18,44 @@
 //
 // # How many
 //
-// The limit is an agreement: all processes at a path have to use the same one. [WithSharedCount] keeps it in
-// a node, Curator's SharedCount, where it may change while leases are held and waited for. When it grows,
-// waiters go on; when it shrinks, holders keep their leases, and nobody gets another until enough of them
-// were released. [Count] reads and sets it.
+// The limit is an agreement: all processes at a path have to use the same limit. [WithSharedCount] keeps the
+// limit in a node, Curator's SharedCount, where it can be changed at any time. When it grows, waiters get
+// leases. When it shrinks, holders keep their leases, and nobody gets another lease until enough of them were
+// released. [Count] reads and sets the limit.
 //
 // # What a lease is worth
 //
-// As with a lock: [Lease.Context] ends, with a cause, before the servers can give the lease to somebody else,
-// and [Lease.Valid] says the same from the clock at any moment; see package mutex. An administrator that
-// deletes the lease's node ends it within a delivery time.
+// A lease can be lost like a lock, see package mutex. [Lease.Context] ends, with a cause, before the servers
+// can give the lease to somebody else, and [Lease.Valid] computes from the clock, at any moment, whether the
+// lease is still certain. If an administrator deletes the lease's node, the lease ends when the event
+// arrives.
 //
-// There is no fencing token: several hold leases at a time, and a store that refuses smaller numbers would
-// refuse rightful holders. [Lease.ID] only tells leases apart. [Lease.Guards] work: they check only that the
-// lease exists.
+// There is no fencing token. Several leases are valid at a time, so a store that refuses smaller numbers
+// would refuse rightful holders. [Lease.ID] only tells leases apart. [Lease.Guards] can be used: they check
+// only that the lease exists.
 //
 // # Fairness
 //
-// A caller that finds enough leases free, and nobody in line, takes them at once. Everybody else waits in
-// line. The first in line waits until as many leases as it wants are free, takes all of them at once, and
-// nobody passes it. So the number of leases that a caller wants does not matter: two callers that want
-// several cannot take them away from each other one by one, and a caller that wants many is not passed for
-// ever by those that want few. A release wakes only the first in line.
+// A caller that finds enough leases free, and the queue empty, takes them at once. Every other caller waits
+// in the queue. The first in the queue waits until it can take all its leases at once, and nobody passes it.
+// So two callers that want several leases do not deadlock, each with a part of them. And a caller that wants
+// many leases is not passed for ever by callers that want few. A release wakes only the first in the queue.
 //
-// Curator for Java takes several leases one by one, and holds those it has while it waits for more. If our
-// first in line waits for leases of such a Java client, it lets that client go first, after a while without
-// any change, and goes to the end of the line itself. So ours and Java's never wait for each other without an
-// end. Two Java clients that want several can wait for each other; this library cannot prevent that.
+// Curator for Java takes several leases one by one, and keeps those it has while it waits for more. If the
+// first in the queue is a client of this library, and waits for leases of such a Java client, it steps back
+// after a while without any change: it goes to the end of the queue. So a client of this library and a Java
+// client do not deadlock. Two Java clients that each want several leases can deadlock; this library cannot
+// prevent that.
 //
 // # Not re-entrant
 //
-// Every Acquire takes leases of its own, whatever context it gets, as in Curator. A caller that holds all the
-// leases and acquires one more waits for itself. With the context of the lease that is refused at once
-// (ErrSelfWait); with another context it cannot be noticed.
+// Every Acquire takes new leases, whatever context it gets, as in Curator. A caller that has all the leases
+// and acquires one more waits for itself. If it passes the context of its lease, that is refused at once
+// (ErrSelfWait). With any other context it goes unnoticed.
 //
 // # Forgetting to release
 //
-// A lease that is not released is held until the client is closed or its session ends. When a [Lease] is
-// garbage collected before it was released, the client's logger gets a warning; the lease stays taken, since
+// A lease that is never released stays taken until the client is closed or its session ends. When a [Lease]
+// is garbage collected before its release, the client logs a warning. The lease stays taken even then, since
 // its context may still be in use.
 package semaphore

@@ -12,13 +12,13 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Lease is one or several leases that the caller holds, until Release or the loss of any of them. Safe for
-// concurrent use: any goroutine may release it.
+// Lease is one or several leases that were acquired together. It lasts until Release, or until any of the
+// leases is lost. Safe for concurrent use: any goroutine may release it.
 type Lease struct {
 	s        *Semaphore
 	view     *framework.Client // of the session that the nodes belong to
 	nodes    []*queue.Grant    // in the order of their numbers; not changed
-	unhook   []func() bool     // stops the holds from ending each other
+	unhook   []func() bool     // stops the other holds from ending the first
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 }
@@ -44,15 +44,15 @@ func (s *Semaphore) hold(
 	return l, nil
 }
 
-// Context is the one to work under: it ends when a lease is lost, or all are released, and context.Cause says
-// why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or framework.ErrClosed. When the session is
-// lost it ends before the servers can give the lease to somebody else. It has the values of the context that
-// the lease was acquired with, but neither its end nor its deadline. Its Err also looks at the clock, like
-// Valid; that of contexts derived from it does not.
+// Context returns the context for the work that needs the leases. It ends when any of the leases is lost, or
+// with Release, and context.Cause says why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
+// framework.ErrClosed. When the session is lost, the context ends before the servers can give a lease to
+// somebody else. It has the values of the context that the leases were acquired with, but neither its end nor
+// its deadline. Its Err also checks the clock, like Valid; the Err of a derived context does not.
 func (l *Lease) Context() context.Context { return l.nodes[0].Hold.Context() }
 
-// Valid says, from the clock, whether all the leases are certainly held now. Ask it right before what must
-// not happen without a lease.
+// Valid reports whether the caller certainly has all the leases now, computed from the clock. Call it right
+// before an action that must not happen without them.
 func (l *Lease) Valid() bool {
 	if l.released.Load() {
 		return false
@@ -65,8 +65,8 @@ func (l *Lease) Valid() bool {
 	return true
 }
 
-// Remaining is how long the leases are certainly held if nothing is heard of the servers any more; 0 if they
-// are not.
+// Remaining returns how long all the leases certainly last if no server answers from now on; 0 if any of them
+// is lost or released.
 func (l *Lease) Remaining() time.Duration {
 	if !l.Valid() {
 		return 0
@@ -74,29 +74,29 @@ func (l *Lease) Remaining() time.Duration {
 	return l.nodes[0].Hold.Remaining()
 }
 
-// Count is how many leases these are.
+// Count returns the number of leases.
 func (l *Lease) Count() int { return len(l.nodes) }
 
-// ID is a number that no other lease has, of any semaphore in the ensemble: the czxid of the first node, as
-// in [Participant]. It is no fencing token: leases that came earlier are as good.
+// ID returns a number that no other lease in the ensemble has: the czxid of the first node, as in
+// [Participant]. It is no fencing token, since leases with smaller numbers are valid at the same time.
 func (l *Lease) ID() int64 { return l.nodes[0].Czxid }
 
-// Nodes are the names of the nodes, one for each lease.
+// Nodes returns the names of the nodes, one for each lease.
 func (l *Lease) Nodes() []string { return each(l.nodes, func(n *queue.Grant) string { return n.Name }) }
 
-// Paths are the paths of the nodes, one for each lease.
+// Paths returns the paths of the nodes, one for each lease.
 func (l *Lease) Paths() []string { return each(l.nodes, func(n *queue.Grant) string { return n.Path }) }
 
-// Data reads what the first node contains: the data of [WithLeaseData], unless somebody has set other data
-// since. ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
+// Data reads the data of the first node: those of [WithLeaseData], unless somebody has changed them since.
+// The error is ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 	data, err := l.view.GetData().ForPath(ctx, l.nodes[0].Path)
 	return data, l.s.wrap("lease data", err)
 }
 
-// Guards are operations for [framework.Client.Transaction], one for each lease, of any client of the same
-// ensemble. With all of them in it, the transaction is executed only while all the leases are held, and
-// otherwise fails with ErrNoNode. The server decides, when it commits: no clock is involved.
+// Guards returns operations for [framework.Client.Transaction], one for each lease, of any client of the same
+// ensemble. With all of them the server executes the transaction only if all the leases' nodes exist at the
+// commit; otherwise the transaction fails with ErrNoNode. No clock is involved.
 func (l *Lease) Guards() []framework.TransactionOp {
 	return each(l.nodes, func(n *queue.Grant) framework.TransactionOp {
 		return l.s.client.TransactionOp().Check().ForPath(n.Path)
@@ -111,14 +111,14 @@ func each[T any](nodes []*queue.Grant, f func(*queue.Grant) T) []T {
 	return all
 }
 
-// Release gives all the leases back. The context ends, at once, and the nodes are deleted, by their own,
-// unique names, in one flight. Release waits until the server has confirmed that. When ctx ends first, or the
-// connection is lost, the client goes on with it for as long as the session lives, and the error says why
-// Release did not wait.
+// Release releases all the leases. The context ends at once, and the nodes are deleted, by their own, unique
+// names, in one flight. Release waits until the server has confirmed the deletions. If ctx ends first, or the
+// connection is lost, the error says so, and the client goes on deleting the nodes for as long as the session
+// lives.
 //
-// A second Release returns ErrReleased and does nothing. If a lease was lost before, the error says how
-// (ErrSessionLost, …): what was done with it may have been one too many at its end. Release is needed then,
-// too: the nodes may still be there.
+// A second Release returns ErrReleased and does nothing. If a lease was lost before, the error is the cause
+// (ErrSessionLost, …): more holders than the limit were perhaps at work. Call Release after a loss, too,
+// since the nodes may still exist.
 func (l *Lease) Release(ctx context.Context) (err error) {
 	if ctx == nil {
 		return l.s.wrap("release", framework.ErrNilContext)
@@ -132,10 +132,11 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 	}
 	lost, why := l.lost(), ErrReleased
 	if lost != nil {
-		why = lost // one of them may have heard of it and the first one, whose context is the lease's, not yet
+		why = lost // a later hold may have ended when the first, whose context is the lease's, has not
 	}
 	defer func() {
-		// What is left of the nodes goes with the session, or the client removes it; a loss is what matters.
+		// If a lease was lost, report that and not the deletion: nodes that remain go with the session, or
+		// the client removes them.
 		if err = l.remove(ctx); lost != nil {
 			err = lost
 		}
@@ -152,7 +153,7 @@ func (l *Lease) remove(ctx context.Context) (first error) {
 	})
 	for i, d := range deletes {
 		_, err := queue.Result(d)
-		if framework.Retryable(err) && ctx.Err() == nil { // once more, this time as the retry policy says
+		if framework.Retryable(err) && ctx.Err() == nil { // repeat it as the retry policy says
 			err = quietly.ForPath(ctx, l.nodes[i].Path)
 		}
 		first = cmp.Or(first, err)
@@ -181,8 +182,8 @@ func (l *Lease) lost() error {
 	return nil
 }
 
-// waitsForItself says whether there cannot be n leases before those that ctx carries are released. With a
-// shared count that is not known, since it may grow.
+// waitsForItself reports whether n leases cannot be free before those that ctx belongs to are released. With
+// a shared count it is false, since the count may grow.
 func (s *Semaphore) waitsForItself(ctx context.Context, n int) bool {
 	left := s.max
 	for range s.leases.Carried(ctx) {

@@ -11,9 +11,9 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// inLine takes n leases by way of the line: the first in line waits until there are enough, and takes all of
-// them at once. When the session or a node is lost meanwhile, or when it has to give way, it begins again at
-// the end of the line.
+// inLine takes n leases by way of the queue: it waits until it is the first, waits until n leases are free,
+// and takes all of them at once. If the session or a node is lost meanwhile, or if it has to step back, it
+// rejoins at the end of the queue.
 func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	patience := patience(firstPatience)
 	for attempts := queue.Attempts(0); ; {
@@ -36,8 +36,8 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	}
 }
 
-// waitInLine is one attempt. As the first in line it looks whether it has to give way (errStepBack) after
-// nothing has changed for the time of patience.
+// waitInLine is one attempt. If it is the first in the queue and nothing has changed for the time of
+// patience, it checks whether it has to step back (errStepBack).
 func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*Lease, error) {
 	place, err := s.line.Acquire(ctx)
 	if err != nil {
@@ -49,9 +49,9 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 	var quiet quietTime
 	defer func() { armed.stop() }()
 	for {
-		// The new watches are set before the old ones are stopped, so that those that have not fired stay on the
-		// server. When there is room at once the watch on the directory costs nothing: the nodes made there use it
-		// up.
+		// The new watches are set before the old ones are stopped, so that watches that have not fired stay
+		// on the server. If enough leases are free at once, the watch on the leases costs nothing: our own
+		// creates make it fire.
 		seen, err := s.lookThroughOutages(ctx, view, true)
 		armed.stop()
 		if !seen.same(armed) || quiet.length == 0 {
@@ -67,7 +67,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 			if !errors.Is(err, ErrNotAcquired) {
 				return lease, err
 			}
-			continue // somebody had looked before this one came into line, and was faster
+			continue // a caller that had looked before we joined the queue was faster
 		}
 		if s.line.OnWait != nil {
 			s.line.OnWait(Position{Node: place.Name})
@@ -84,7 +84,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 	}
 }
 
-// quietTime is a time in which what is seen stays the same, however often it is looked at.
+// quietTime is a period in which every look shows the same snapshot.
 type quietTime struct {
 	length time.Duration
 	ends   time.Time
@@ -92,7 +92,7 @@ type quietTime struct {
 
 func (q *quietTime) begin(length time.Duration) { q.length, q.ends = length, time.Now().Add(length) }
 
-// await waits for a change of what was seen, and looks, less and less often, whether it has to give way.
+// await waits for a change since seen, and checks, less and less often, whether it has to step back.
 func (s *Semaphore) await(
 	ctx context.Context, place *queue.Grant, seen snapshot, n int, quiet *quietTime,
 ) error {
@@ -104,16 +104,17 @@ func (s *Semaphore) await(
 		if err := s.giveWay(ctx, place, seen, n); err != nil {
 			return err
 		}
-		quiet.begin(min(2*quiet.length, lastPatience)) // somebody with a part may come into line at any time
+		quiet.begin(min(2*quiet.length, lastPatience)) // a Java client with leases may join at any time
 	}
 }
 
-// change waits for a reason to look again. unchanged says that there was none until then, if limited.
+// change waits for a reason to look again. If limited, it returns unchanged when there was none until the
+// time until.
 func (s *Semaphore) change(
 	ctx context.Context, place *queue.Grant, seen snapshot, limited bool, until time.Time,
 ) (unchanged bool, err error) {
-	// Events can get lost, since servers drop those of nodes that the client may not read. It costs the first in
-	// line one look per session timeout to be safe from that.
+	// Events can get lost: a server sends none for a node that the client has no permission to read. So the
+	// first in the queue looks once in about a session timeout.
 	check := time.NewTimer(queue.Jittered(place.Session.Timeout()))
 	defer check.Stop()
 	var limit <-chan time.Time
@@ -140,52 +141,57 @@ func (s *Semaphore) change(
 	return false, nil
 }
 
-// Curator for Java takes several leases one by one, and goes to the end of the line for each. So it waits in
-// line with a part of what it wants, and the first in line may wait for that very part: for ever, if nobody
-// gives way. Ours can, since it has nothing while it waits: it goes to the end of the line.
+// Curator for Java takes several leases one by one, and joins the queue for each of them. So a Java client
+// can wait in the queue with a part of the leases that it wants, while the first in the queue waits for that
+// very part: a deadlock, unless one of them steps back. A client of this library can do so, since it has no
+// lease while it waits. To step back is to go to the end of the queue.
 //
-// It does so only after nothing has changed for a while, and each time the while is longer. A Java process in
-// which one thread works under a lease and another one waits looks the same from outside: it does not keep
-// ours from its turn for ever.
+// It steps back only after nothing has changed for a while, and each time this while is longer. The reason: a
+// Java process in which one thread works under a lease and another thread waits looks the same from outside,
+// and must not keep the first in the queue from its turn for ever.
 
-// errStepBack says that the first in line gives way.
+// errStepBack says that the first in the queue has to step back.
 var errStepBack = errors.New("giving way to a client in the queue that already holds leases")
 
-// errLineGone says that somebody has deleted the line's directory, and so the place of the first.
+// errLineGone says that somebody has deleted the queue's parent node, and with it the node of the first.
 var errLineGone = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
 
 const (
-	// firstPatience is how long nothing must have changed before the first in line gives way for the first time.
+	// firstPatience is how long nothing must have changed before the first in the queue steps back for the
+	// first time.
 	firstPatience = 200 * time.Millisecond
-	// lastPatience is where that stops growing: Java threads that hold a part may have to wait for that long
-	// each time, and those that work for longer without a change may pass again and again.
+	// lastPatience is the longest such time. Java clients that have a part of their leases may have to wait
+	// that long each time. Java clients that work for longer under their leases can pass the first in the
+	// queue again and again.
 	lastPatience = 30 * time.Second
 )
 
-// patience is how long the first in line waits before it looks whether it has to give way.
+// patience is how long the first in the queue waits, without a change, before it checks whether to step back.
 type patience time.Duration
 
 func (p patience) wait() time.Duration { return queue.Jittered(time.Duration(p)) }
 
 func (p patience) longer() patience { return min(2*p, patience(lastPatience)) }
 
-// mayBlock says whether parts can possibly keep a caller from n leases: some are free, but not enough. Where
-// none is free those that hold parts cannot go on either, and giving way would not help. A caller that wants
-// one lease never gives way.
+// mayBlock reports whether a caller that wants n leases can be in a deadlock that stepping back resolves:
+// some leases are free, but fewer than n. If none is free, a Java client with a part of its leases cannot go
+// on either. A caller that wants one lease never steps back.
 func (s snapshot) mayBlock(n int) bool {
 	free := s.max - s.taken()
 	return free > 0 && n > free
 }
 
-// blocked says whether there cannot be n free leases before somebody in line is done, even if everybody else
-// returned all leases. parts is how many are held by those in line.
+// blocked reports whether n leases cannot be free before a waiter in the queue has finished, even if
+// everybody else released all leases. parts is the number of leases that waiters in the queue have.
 func (s snapshot) blocked(n, parts int) bool { return parts > 0 && s.mayBlock(n) && n > s.max-parts }
 
-// takesParts says whether a contender may hold leases while it waits in line: all but ours.
+// takesParts reports whether the waiter with this node may have leases while it waits: true unless the node
+// is one of this library.
 func takesParts(place string) bool { return !zkpath.IsOurs(place) }
 
-// partsInLine counts the leases of those sessions that also stand in line in Curator's way. When there are
-// none it costs one list, else also a read for each of them and for each lease, in one flight.
+// partsInLine counts the leases of sessions that also have a node in the queue, made by a client other than
+// this library. It costs one list; if there are such nodes, also one read for each of them and for each
+// lease, in one flight.
 func (s *Semaphore) partsInLine(
 	ctx context.Context, view *framework.Client, seen snapshot,
 ) (parts int, err error) {
@@ -217,7 +223,7 @@ func (s *Semaphore) partsInLine(
 	return parts, nil
 }
 
-// owners counts nodes by their sessions. What is gone, or cannot be read, belongs to nobody.
+// owners counts nodes by their sessions. It leaves out nodes that are gone or cannot be read.
 func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 	all := map[int64]int{}
 	for _, n := range nodes {
@@ -228,7 +234,7 @@ func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 	return all
 }
 
-// giveWay returns errStepBack if the first in line has to.
+// giveWay returns errStepBack if the first in the queue has to step back.
 func (s *Semaphore) giveWay(ctx context.Context, place *queue.Grant, seen snapshot, n int) error {
 	parts, err := s.partsInLine(ctx, place.Session.Client(), seen)
 	switch {

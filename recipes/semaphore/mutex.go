@@ -6,14 +6,15 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Mutex is a lock that is a semaphore of one lease: it is not re-entrant, and any goroutine that has the
-// [Lock] may release it. It is for locks that are shared with Java; else package mutex is better, which needs
-// fewer requests to hand the lock on. Safe for concurrent use. Corresponds to Curator's
+// Mutex is a lock made of a semaphore with one lease. It is not re-entrant, and any goroutine that has the
+// [Lock] may release it. Use it only for locks shared with Java's InterProcessSemaphoreMutex: package mutex
+// needs fewer requests to hand the lock on. Safe for concurrent use. Corresponds to Curator's
 // InterProcessSemaphoreMutex.
 type Mutex struct{ s Semaphore }
 
-// NewMutex makes the lock at path, which is a directory of its own. It sends nothing. A mistake in the
-// arguments, WithSharedCount among them, is reported by every method, before anything is sent.
+// NewMutex makes the lock at path. The node at path is for this lock only. NewMutex sends nothing. If an
+// argument is wrong, every method returns that error, before it sends anything. WithSharedCount is such an
+// error.
 func NewMutex(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := &Mutex{Semaphore{what: "semaphore mutex", client: client, path: path, max: 1}}
 	m.s.err = m.s.configure(opts)
@@ -23,23 +24,23 @@ func NewMutex(client *framework.Client, path string, opts ...Option) *Mutex {
 // Path returns the lock's path.
 func (m *Mutex) Path() string { return m.s.path }
 
-// Lock is a [Mutex] that the caller holds.
+// Lock is an acquired [Mutex].
 type Lock struct{ *Lease }
 
-// FencingToken is a number that grows from holder to holder: the ID, since nobody is granted the only lease
-// while an earlier node is there.
+// FencingToken returns a number that grows from holder to holder. It is the ID, which grows here, since
+// nobody gets the only lease while an earlier lease's node exists.
 func (l *Lock) FencingToken() int64 { return l.ID() }
 
-// Guard is the only one of Guards.
+// Guard returns the only element of Guards.
 func (l *Lock) Guard() framework.TransactionOp { return l.Guards()[0] }
 
-// Acquire waits until the lock is the caller's, or ctx ends, as [Semaphore.Acquire]. It never re-enters: with
-// the context of a [Lock] at this path it is refused at once (ErrSelfWait).
+// Acquire waits until it has the lock or ctx ends, as [Semaphore.Acquire] does. It never re-enters: with the
+// context of a [Lock] at this path the error is ErrSelfWait, at once.
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
 	return lock(m.s.Acquire(ctx, 1))
 }
 
-// TryAcquire does not wait, as [Semaphore.TryAcquire].
+// TryAcquire is Acquire without waiting, as [Semaphore.TryAcquire] is.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 	return lock(m.s.TryAcquire(ctx, 1))
 }
@@ -51,12 +52,12 @@ func lock(lease *Lease, err error) (*Lock, error) {
 	return &Lock{lease}, nil
 }
 
-// Do runs f while holding the lock, as [Semaphore.Do] does.
+// Do acquires the lock, runs f, and releases the lock, as [Semaphore.Do] does.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.s.Do(ctx, 1, f)
 }
 
-// Participants returns who holds the lock, and after it who waits for it in line.
+// Participants returns the holder, and then the waiters in the order of the queue.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	holders, err := m.s.Participants(ctx)
 	if err != nil {

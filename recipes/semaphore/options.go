@@ -11,10 +11,10 @@ import (
 // Option changes what [New] and [NewMutex] make.
 type Option func(*Semaphore) error
 
-// WithSharedCount has the semaphore follow the count at path, a node of its own outside of the semaphore's
-// path: see [Count]. The max of [New] is then what the node is made with when it is missing, and may be 0. A
-// count below 0 counts as 0. Corresponds to the constructor of Curator's InterProcessSemaphoreV2 that takes a
-// SharedCountReader.
+// WithSharedCount makes the [Count] at path the semaphore's limit. That node must be outside of the
+// semaphore's path. If the node is missing, it is created with the max of [New], which may then be 0. A count
+// below 0 means a limit of 0. Corresponds to the constructor of Curator's InterProcessSemaphoreV2 that takes
+// a SharedCountReader.
 func WithSharedCount(path string) Option {
 	return func(s *Semaphore) error {
 		switch {
@@ -30,16 +30,15 @@ func WithSharedCount(path string) Option {
 	}
 }
 
-// WithLeaseData is what the nodes of the leases contain: a host name, say, for [Semaphore.Participants] to
-// show. Default: the client's default data ([framework.WithDefaultData]). Places in line have the default
-// data.
+// WithLeaseData sets the data of the lease nodes: a host name, say, for [Semaphore.Participants] to show.
+// Default: the client's default data ([framework.WithDefaultData]), which nodes in the queue always have.
 func WithLeaseData(data []byte) Option {
 	return func(s *Semaphore) error { s.leases.Data = append([]byte{}, data...); return nil }
 }
 
-// WithLossPolicy says whether a lease outlives a lost connection. Default [framework.SessionOnly]: it lasts
-// as long as its session certainly does, by the client's own clock, so that the restart of one server ends no
-// lease. With [framework.SuspendedIsLoss] it ends with the connection (cause ErrSuspended).
+// WithLossPolicy says whether a lease outlives a lost connection. Default [framework.SessionOnly]: the lease
+// lasts until its session may have expired, by the client's own clock; the restart of one server ends no
+// lease. With [framework.SuspendedIsLoss] the lease ends when the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(s *Semaphore) (err error) {
 		s.leases.Loss, err = queue.Policy(p)
@@ -47,9 +46,9 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 	}
 }
 
-// OnWait has f called each time an Acquire finds out that it has to wait: in line, with how many are ahead,
-// and as the first in line, with nobody ahead, when too few leases are free. The goroutine that acquires
-// calls it and waits for it. Default: none.
+// OnWait calls f each time an Acquire finds out that it has to wait: in the queue, with the number of waiters
+// ahead, and as the first in the queue, with 0 ahead, when too few leases are free. f runs on the goroutine
+// that acquires, which waits for it. Default: no function.
 func OnWait(f func(Position)) Option {
 	return func(s *Semaphore) (err error) {
 		s.line.OnWait, err = queue.Called(f)
@@ -57,7 +56,7 @@ func OnWait(f func(Position)) Option {
 	}
 }
 
-// Position is a place in line: struct{ Node, Predecessor string; Ahead int }. Node is the name of the own
-// node in line, Predecessor that of the nearest one ahead, "" for the first, and Ahead how many are ahead in
-// line, which says nothing about leases.
+// Position is a place in the queue: struct{ Node, Predecessor string; Ahead int }. Node is the name of the
+// waiter's own node in the queue, Predecessor the name of the node right ahead ("" for the first), and Ahead
+// the number of waiters ahead. It says nothing about the leases that are taken.
 type Position = queue.Position

@@ -20,58 +20,60 @@ const (
 	lockName  = "lock-"
 	leaseName = "lease-"
 
-	semaphoreWhat = "semaphore" // what errors call it
+	semaphoreWhat = "semaphore" // the name of the recipe in errors
 )
 
-// Errors of this package, and those that tell how a lease was lost. Use errors.Is.
+// Errors of this package, and the causes with which a lease's context ends. Use errors.Is.
 var (
-	// ErrNotAcquired is TryAcquire's answer when too few leases are free, or when somebody stands in line for
-	// them: at some moment before the answer, possibly just before the call. The message says which. It is the
-	// same value in all recipes.
+	// ErrNotAcquired is what TryAcquire returns when too few leases were free, or when somebody waited in the
+	// queue, at some moment before the answer, possibly just before the call. The message says which of the
+	// two. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrNotAcquired
-	// ErrTooMany refuses a number of leases that there will never be.
+	// ErrTooMany refuses to acquire more leases than the semaphore has.
 	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or raise the maximum in " +
 		"every client of the semaphore")
 	// ErrBadCount says that the node of a shared count does not contain a number: [counter.ErrBadValue].
 	ErrBadCount = counter.ErrBadValue
 	// ErrReleased is what a second Release returns, and the cause of the context of a lease that was released.
 	ErrReleased = framework.ErrReleased
-	// These are the causes when the session is lost, or may have expired; when somebody has deleted a node of the
-	// lease; and, with the policy framework.SuspendedIsLoss, when the connection is lost.
+	// Causes of a lost lease. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
+	// somebody else has deleted a node of the lease. ErrSuspended: the connection is lost, with the policy
+	// framework.SuspendedIsLoss.
 	ErrSessionLost = framework.ErrSessionLost
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	ErrSuspended   = framework.ErrSuspended
-	// ErrSequenceExhausted says that the sequence numbers of a directory are used up: delete it while nobody
-	// uses it.
+	// ErrSequenceExhausted says that the sequence numbers below one of the semaphore's nodes, "locks" or
+	// "leases", are used up: delete that node while nobody uses the semaphore.
 	ErrSequenceExhausted = queue.ErrSequenceExhausted
-	// ErrNotReleased is in the error of Do when the work was done under the lease to its end, and only giving
-	// the lease back was refused (ErrNoAuth): it stays taken until the session ends.
+	// ErrNotReleased is in the error of Do when the work was done under the lease to its end and only the
+	// release failed, since the server refused to delete the nodes (ErrNoAuth). The lease stays taken until
+	// the session ends.
 	ErrNotReleased = queue.ErrNotReleased
-	// ErrSelfWait refuses to acquire more leases than there are beside those that the context carries, which
-	// would have to be released first.
+	// ErrSelfWait refuses an Acquire that would wait for itself: the lease that its context belongs to leaves
+	// too few others, and would have to be released first.
 	ErrSelfWait = queue.ErrSelfWait
 )
 
-// Semaphore is a number of leases at a path. It has no state but its configuration: make it once and share
-// it, or make it anew each time. Safe for concurrent use. Corresponds to Curator's InterProcessSemaphoreV2.
+// Semaphore is a number of leases at a path. It has no state but its configuration: share one Semaphore, or
+// make a new one for each use. Safe for concurrent use. Corresponds to Curator's InterProcessSemaphoreV2.
 type Semaphore struct {
 	what   string // for errors
 	client *framework.Client
 	path   string
-	max    int    // with count: what the count is made with if it is missing
-	count  *Count // nil: max it is
+	max    int    // with count: the initial number of a count that is missing
+	count  *Count // nil: the limit is max
 
 	line   queue.Line // the callers that wait for leases
 	leases queue.Line // the leases, in which nobody waits
-	err    error      // of New: every method returns it
+	err    error      // the mistake in New's arguments: every method returns it
 
 	warnedForeign atomic.Bool
 }
 
-// New makes the semaphore of max leases at path, a directory of its own: nothing else should be put there.
-// All that use the path have to say the same max. It sends nothing. A mistake in the arguments (a nil client,
-// a path that is none or the root, a max below 1, an option) is reported by every method, before anything is
-// sent.
+// New makes the semaphore of max leases at path. The node at path is for this semaphore only: create no other
+// children below it. All that use the path have to pass the same max. New sends nothing. If an argument is
+// wrong (a nil client, an invalid path or the root, a max below 1, a wrong option), every method returns that
+// error, before it sends anything.
 func New(client *framework.Client, path string, max int, opts ...Option) *Semaphore {
 	s := &Semaphore{what: semaphoreWhat, client: client, path: path, max: max}
 	s.err = s.configure(opts)
@@ -88,7 +90,8 @@ func (s *Semaphore) configure(opts []Option) error {
 			framework.ErrBadArguments, s.max)
 	}
 	recipe := strings.ReplaceAll(s.what, " ", "-")
-	// The place in line outlives a lost connection whatever the leases do.
+	// A waiter keeps its place in the queue through a lost connection, whatever the loss policy of the
+	// leases.
 	s.line.Client, s.line.Dir, s.line.Name = s.client, zkpath.Join(s.path, locksDir), lockName
 	s.line.Recipe, s.line.Order = recipe+"-line", queue.Order{Names: []string{lockName}}
 	s.line.Loss = framework.SessionOnly
@@ -100,23 +103,24 @@ func (s *Semaphore) configure(opts []Option) error {
 // Path returns the semaphore's path.
 func (s *Semaphore) Path() string { return s.path }
 
-// Acquire takes n leases, all or none, and waits for them until ctx ends. The lease does not end with ctx.
-// While Acquire waits it holds none.
+// Acquire takes n leases, all or none, and waits for them until ctx ends. ctx limits only the wait: leases
+// that were acquired outlive it. While Acquire waits it has no lease.
 //
-// When ctx ends, Acquire returns at once, and the client removes what is left on the server; the error
-// matches ctx.Err() and context.Cause(ctx). Until it has a place in line, the retry policy decides how long
-// to try: then ErrNotConnected or ErrConnectionLoss. After that it waits through lost connections and lost
-// sessions; after a lost session it is at the end of the line. (The view of one session has no other:
-// ErrSessionLost.)
+// When ctx ends, Acquire returns at once, and the client removes its nodes in the background. The error
+// matches ctx.Err() and context.Cause(ctx). Until Acquire has a node in the queue, the retry policy limits
+// the attempts; the error after the last is ErrNotConnected or ErrConnectionLoss. From then on Acquire waits
+// through lost connections and lost sessions. After a lost session it rejoins at the end of the queue; if the
+// client is the view of one session, the error is ErrSessionLost.
 //
-// With the context of a [Lease] of the same semaphore, or one derived from it, it takes further leases. When
-// there can be none before that lease is released, the error is ErrSelfWait, at once (but not with a shared
-// count, which may grow). It goes by client, namespace and path, whatever Semaphore the lease is of.
+// If ctx is the context of a [Lease] of the same semaphore, or derived from it, Acquire takes further leases.
+// If too few leases exist besides that lease, the error is ErrSelfWait, at once. (With a shared count, which
+// may grow, Acquire waits.) "The same semaphore" means the same client and the same node, after the namespace
+// is applied; it need not be the same Semaphore.
 //
-// Other errors: ErrTooMany when n is more than the semaphore's max (but not with a shared count);
-// ErrBadCount; ErrClosed as soon as the client is closed; ErrNoAuth without CREATE and READ on the
-// directories, or READ on the shared count; ErrSequenceExhausted; framework.ErrTimeoutTooShort when the
-// session timeout is too short to hold anything safely.
+// Other errors: ErrTooMany if n is larger than max (not with a shared count); ErrBadCount; ErrClosed as soon
+// as the client is closed; ErrNoAuth if the client lacks CREATE or READ permission on the nodes "locks" and
+// "leases" below the path, or READ on the shared count; ErrSequenceExhausted; framework.ErrTimeoutTooShort if
+// the session timeout is too short for safe leases.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, "acquire", func(ctx context.Context) (*Lease, error) {
 		if s.waitsForItself(ctx, n) {
@@ -130,10 +134,10 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	})
 }
 
-// TryAcquire does not wait: ErrNotAcquired as soon as it is known that fewer than n leases are free, or that
-// somebody stands in line for some, possibly only for the moment that it takes to get them. When that is so
-// from the start nothing is written. After the loss of a session it begins again as often as the retry policy
-// says; then ErrSessionLost.
+// TryAcquire is Acquire without waiting. It returns ErrNotAcquired as soon as it knows that fewer than n
+// leases are free, or that somebody is in the queue, perhaps only for the moment that it takes to get leases.
+// If that is so at its first look, it writes nothing. After a lost session it begins again as often as the
+// retry policy allows, and then returns ErrSessionLost.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) {
 		return s.try(ctx, n)
@@ -167,14 +171,16 @@ func (s *Semaphore) wrap(verb string, err error) error {
 	return queue.Wrap(s.what, s.path, verb, err)
 }
 
-// Do runs f while holding n leases, and releases them, also when f panics. f's context has the values and the
-// deadline of ctx; it ends with ctx or with the lease. When the leases are not acquired f is not called.
+// Do acquires n leases, runs f, and releases the leases, also when f panics. The context of f has the values
+// and the deadline of ctx, and ends with ctx or with the lease. If the leases cannot be acquired, f is not
+// called.
 //
-// The error is f's, joined with how the lease was lost if that was before f returned: then f's work may have
-// been one too many. What happens later is no error. Do waits for the server to confirm the release until ctx
-// ends, at most a second; the client goes on with it after that, or when the connection or the session is
-// lost. (Acquire and Release tell when the leases are free.) Only when the server refuses to delete the nodes
-// the error is joined with ErrNotReleased and the reason.
+// The error is that of f. If the lease was lost before f returned, the error is joined with the cause: more
+// holders than the limit were perhaps at work. A later loss is no error. Do waits at most a second, or until
+// ctx ends, for the server to confirm the release. After that, or if the connection is lost, the client goes
+// on with the release in the background, and Do does not report that. (To know that the leases are free use
+// Acquire and Release.) Only if the server refuses to delete the nodes is the error joined with
+// ErrNotReleased and the reason.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
 	wait := func(ctx context.Context) (held, error) {
 		lease, err := s.Acquire(ctx, n)
@@ -183,30 +189,31 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) e
 	return queue.Do(ctx, wait, s.wrap, f)
 }
 
-// held is a lease that says how it was lost.
+// held is a Lease for [queue.Do], with the cause of its loss.
 type held struct{ *Lease }
 
 func (h held) Lost() error { return h.lost() }
 
-// Participant is one lease, or one place in line, of any client.
+// Participant is one lease, or one waiter in the queue, of any client.
 //
-//   - Name, Path string: that of the node, and where it is.
-//   - Data []byte: what it contains, see [WithLeaseData].
-//   - SessionID, Czxid int64, Since time.Time: whose session's it is, the number by which leases are told
-//     apart ([Lease.ID]), and when it was made, by the server's clock. Zero when this client may not read it.
-//   - DataErr error: matches framework.ErrDataTooLarge when Data is missing because it is larger than
-//     framework.ContenderDataLimit, packed or not, or because all data together are larger than 16 MiB.
+//   - Name, Path string: the name and the path of its node.
+//   - Data []byte: the data of the node, see [WithLeaseData].
+//   - SessionID int64: the session that owns the node. Czxid int64: the number that tells leases apart
+//     ([Lease.ID]). Since time.Time: when the node was created, by the server's clock. All three are zero if
+//     this client has no permission to read the node.
+//   - DataErr error: why Data is missing. It matches framework.ErrDataTooLarge if the data, compressed or
+//     not, are larger than framework.ContenderDataLimit, or if the data of all participants exceed 16 MiB.
 type Participant = queue.Participant
 
-// Participants returns the leases that are taken, one element for each, the longest held first: one list, and
-// one read for each, 64 at a time. It may be outdated when it returns. A contender with Curator for Java has
-// its lease's node already while it waits, and is listed, too.
+// Participants returns the leases that are taken, one element for each, the oldest first. It lists the
+// children and then reads each node, 64 in one request. The result may be outdated when it returns. Curator
+// for Java creates the lease's node before it waits, so its first waiter is listed, too.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, "participants", &s.leases)
 }
 
-// Waiting returns who stands in line, in the order of the line. A contender with Curator for Java stands
-// there for the moment of an acquire, too.
+// Waiting returns the waiters, in the order of the queue. Every acquire of Curator for Java is in the queue
+// for a moment, also if leases are free.
 func (s *Semaphore) Waiting(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, "waiting", &s.line)
 }
@@ -216,8 +223,8 @@ func (s *Semaphore) participants(ctx context.Context, verb string, l *queue.Line
 	return nodes, s.wrap(verb, err)
 }
 
-// Usage returns how many leases are taken and how many there are. When a shared count has shrunk, more may be
-// taken than there are. A shared count that is missing is made.
+// Usage returns how many leases are taken, and the limit. After a shared count has shrunk, taken can be
+// larger than max. If the shared count's node is missing, Usage creates it.
 func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
 	var seen snapshot
 	if err = queue.Ready(ctx, s.client, s.err); err == nil {

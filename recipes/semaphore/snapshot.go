@@ -10,16 +10,16 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// snapshot is what the servers say about the semaphore at one moment.
+// snapshot is the state of the semaphore in one answer of the server.
 type snapshot struct {
-	children []string // of the directory of leases
+	children []string // of the node "leases"
 	max      int
-	// watches are those on that directory and on the shared count, if they were asked for and there is something
-	// to watch.
+	// watches are those on the children and on the shared count. Each is nil if it was not asked for, or if
+	// there is no such node.
 	watches [2]*framework.Watch
 }
 
-// same says whether two snapshots show the same, in whatever order.
+// same reports whether two snapshots show the same leases and limit, in whatever order.
 func (s snapshot) same(o snapshot) bool {
 	children, others := slices.Sorted(slices.Values(s.children)), slices.Sorted(slices.Values(o.children))
 	return s.max == o.max && slices.Equal(children, others)
@@ -50,7 +50,8 @@ func (s snapshot) room(n int) error {
 	return nil
 }
 
-// foreign returns a child that is no lease, "" if there is none. Curator for Java counts it as one.
+// foreign returns a child that is no lease, "" if there is none. Curator for Java counts such a child as a
+// lease.
 func (s snapshot) foreign() string {
 	i := slices.IndexFunc(s.children, func(name string) bool { return !isLease(name) })
 	if i < 0 {
@@ -59,27 +60,28 @@ func (s snapshot) foreign() string {
 	return s.children[i]
 }
 
-// verdict is what a snapshot means for a caller that has created lease nodes before it.
+// verdict is what a snapshot means for a caller that created lease nodes before the snapshot.
 type verdict int8
 
 const (
-	granted verdict = iota + 1 // they are leases now
+	granted verdict = iota + 1 // the nodes are leases
 	full                       // others were faster
-	// missing says that not all of them are there: the list is older than they are, or somebody has deleted
-	// them.
+	// missing says that the list does not have all the nodes: the list is older, or somebody has deleted a
+	// node.
 	missing
-	exhausted // the directory's sequence numbers are used up
+	exhausted // the sequence numbers below "leases" are used up
 )
 
-// judge decides whether own nodes, all of them together, are within the limit.
+// judge decides whether the nodes own, all of them together, are within the limit.
 //
-// The rule: the leases up to and including the last own one, in the order of their numbers, are at most max.
-// It never makes more than max holders: of those that hold leases at some moment, take the one created last.
-// Its list was made after its creation, so all the others were in it, before it. The rule of Curator for
-// Java, that all children together are at most max, is stricter, so that the two can be mixed. Where by the
-// stricter rule two callers that race for the last lease both give up, here the first gets it.
+// The rule: in the order of their numbers, the leases up to and including the last of own are at most max.
+// This never allows more than max leases. Proof: of the leases that are taken at some moment, take the one
+// created last. The list that granted it was made after its creation, so that list had all the others, with
+// smaller numbers. The rule of Curator for Java is stricter: all children together are at most max. So both
+// can be mixed. By Curator's rule two callers that race for the last lease may both give up; here the first
+// gets it.
 //
-// A lease whose number cannot be read counts as being ahead.
+// A lease whose number cannot be parsed counts as ahead.
 func (s snapshot) judge(own []string) verdict {
 	last := int64(-1)
 	for _, name := range own {
@@ -110,10 +112,10 @@ func (s snapshot) judge(own []string) verdict {
 	return granted
 }
 
-// isLease says whether a child is a lease's node, of any client, whatever is in front of the name.
+// isLease reports whether a child is a lease's node, of any client, with any prefix.
 func isLease(name string) bool { return strings.Contains(name, leaseName) }
 
-// number reads the number of a lease: ten digits and nothing else.
+// number parses the sequence number of a lease: exactly ten digits.
 func number(name string) (n int64, ok bool) {
 	key := zkpath.SortKey(name, leaseName)
 	n, ok = zkpath.Sequence(key)

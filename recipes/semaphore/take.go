@@ -13,12 +13,12 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// errLeaseGone says that somebody has deleted a lease's node before it was known to be a lease.
+// errLeaseGone says that somebody has deleted a lease's node before Acquire knew whether it had the lease.
 var errLeaseGone = fmt.Errorf("while the lease was being acquired: %w", framework.ErrNodeDeleted)
 
-// try takes n leases if nobody is in line and they are free; else ErrNotAcquired. Two flights: the first only
-// reads. It does without the line's lock, since [snapshot.judge] is safe without: who loses a race has taken
-// nothing.
+// try takes n leases if they are free and the queue is empty; otherwise it returns ErrNotAcquired. It costs
+// two flights, of which the first only reads. It does not join the queue: [snapshot.judge] is safe without,
+// and a caller that loses a race has taken nothing.
 func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
 	err = queue.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) (err error) {
 		if err = s.precheck(ctx, session.Client(), n); err == nil {
@@ -29,8 +29,8 @@ func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
 	return lease, err
 }
 
-// precheck returns ErrNotAcquired if somebody is in line or too few leases are free, with one flight and no
-// write.
+// precheck returns ErrNotAcquired if the queue is not empty or too few leases are free. It costs one flight
+// and writes nothing.
 func (s *Semaphore) precheck(ctx context.Context, view *framework.Client, n int) error {
 	synced := view.Sync().InBackground().ForPath(ctx, s.path)
 	lined := view.GetChildren().InBackground().ForPath(ctx, s.line.Dir)
@@ -46,7 +46,7 @@ func (s *Semaphore) precheck(ctx context.Context, view *framework.Client, n int)
 	return seen.room(n)
 }
 
-// pendingLook is a look that is under way.
+// pendingLook is a look whose answers are pending.
 type pendingLook struct {
 	leases *framework.Pending[framework.ChildrenResult]
 	count  *framework.Pending[framework.DataResult] // nil without a shared count
@@ -65,7 +65,8 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 	return p
 }
 
-// endLook waits for the answers. A missing directory has no leases in it. A missing count is ErrNoNode.
+// endLook waits for the answers. If the node "leases" is missing, there are no leases. If the shared count is
+// missing, the error is ErrNoNode.
 func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
 	list, err := queue.Result(p.leases)
 	err = queue.Unless(err, framework.ErrNoNode)
@@ -90,7 +91,7 @@ func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
 	return seen, nil
 }
 
-// look looks once, and makes the shared count if it is missing.
+// look takes a snapshot, and creates the shared count if it is missing.
 func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool) (snapshot, error) {
 	for {
 		seen, err := s.endLook(s.beginLook(ctx, view, watch))
@@ -103,8 +104,8 @@ func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool
 	}
 }
 
-// lookThroughOutages looks, however long the connection is away: what the caller has lasts as long as the
-// session.
+// lookThroughOutages is look, repeated however long the connection is lost: the caller's nodes last as long
+// as the session, so waiting makes sense.
 func (s *Semaphore) lookThroughOutages(
 	ctx context.Context, view *framework.Client, watch bool,
 ) (seen snapshot, err error) {
@@ -115,14 +116,14 @@ func (s *Semaphore) lookThroughOutages(
 	return seen, err
 }
 
-// take makes n lease nodes, which are leases if they are within the limit; else ErrNotAcquired. One flight,
-// if nothing comes in between. On an error the nodes are on their way out.
+// take creates n lease nodes, which are leases if they are within the limit; otherwise it returns
+// ErrNotAcquired. It costs one flight if nothing fails. On an error it has started to remove the nodes.
 func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int) (*Lease, error) {
 	view := session.Client().ForRecipes()
 	create := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
 	nodes := make([]*queue.Grant, 0, n)
-	var creates []*framework.Pending[framework.CreateResult] // under way
+	var creates []*framework.Pending[framework.CreateResult] // pending
 	taken := false
 	defer func() { // also when a hook panics
 		if taken {
@@ -159,21 +160,22 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 	if err != nil {
 		return nil, err
 	}
-	// The first creates may have waited for the directory.
+	// The nodes may be out of order: the first creates may have been repeated, after their parent was
+	// created.
 	slices.SortFunc(nodes, func(a, b *queue.Grant) int { return cmp.Compare(a.Czxid, b.Czxid) })
 	lease, err := s.settle(ctx, session, nodes, seen, unseen)
 	taken = err == nil
 	return lease, err
 }
 
-// settle decides, by the list that was asked for with the nodes' creates, and by further ones, whether the
-// nodes are leases.
+// settle decides whether the nodes are leases, by seen, the list requested together with the creates, and if
+// needed by further lists.
 func (s *Semaphore) settle(
 	ctx context.Context, session *framework.Session, nodes []*queue.Grant, seen snapshot, unseen error,
 ) (*Lease, error) {
 	names := each(nodes, func(n *queue.Grant) string { return n.Name })
-	// The first list may be an error, or too old: when the directory was missing, or the connection was lost in
-	// between. The second one was asked for when all creates were confirmed.
+	// The first list may be an error or too old, if the parent was missing or the connection was lost in
+	// between. The second list is requested after all creates were confirmed.
 	for fresh := false; ; fresh = true {
 		if unseen == nil {
 			switch seen.judge(names) {
@@ -182,7 +184,7 @@ func (s *Semaphore) settle(
 				if !errors.Is(err, framework.ErrSuspended) {
 					return lease, err
 				}
-				// With a policy for which a lost connection is a loss.
+				// The connection is lost, and the policy is framework.SuspendedIsLoss: wait for it.
 				if err := session.WaitQuorum(ctx); err != nil {
 					return nil, err
 				}
