@@ -49,9 +49,7 @@ const (
 // who share their nodes must agree, except about nodes whose data a recipe has no use for. Missing parents
 // are made without data, and empty data are read as they are. Default: only where a builder says Compressed
 // or Decompressed. Corresponds to Curator's enableCompression.
-func WithCompression() Option {
-	return func(o *options) error { o.compressed = true; return nil }
-}
+func WithCompression() Option { return func(o *options) error { o.compressed = true; return nil } }
 
 // WithCompressionProvider says how data are compressed and decompressed where that is asked for. Default:
 // [Gzip]. Corresponds to Curator's compressionProvider.
@@ -149,7 +147,9 @@ func (c *Client) packs(p packing) bool {
 // outgoing returns the data to send for a node: the client's default data for nil, compressed if it should
 // be.
 func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
-	data = c.dataOr(data)
+	if data == nil {
+		data = c.core.cfg.defaultData
+	}
 	if !c.packs(p) {
 		return data, nil
 	}
@@ -168,7 +168,6 @@ func (c *Client) incoming(full string, data []byte, p packing) ([]byte, error) {
 	return c.incomingUpTo(full, data, p, c.core.cfg.decompressed)
 }
 
-// incomingUpTo is incoming with a limit for decompressed data.
 func (c *Client) incomingUpTo(full string, data []byte, p packing, limit int) ([]byte, error) {
 	if len(data) == 0 || !c.packs(p) {
 		return data, nil

@@ -207,7 +207,6 @@ var codeErrors = map[int32]error{
 	jute.CodeUnknownSession:           ErrSessionLost,
 }
 
-// codeError turns the code of a reply into an error; nil for success.
 func codeError(code int32) error {
 	if code == jute.CodeOK {
 		return nil
@@ -218,7 +217,6 @@ func codeError(code int32) error {
 	return &ServerError{code}
 }
 
-// errReadLost is ErrConnectionLoss for a read.
 var errReadLost = named("connection lost before the reply came", ErrConnectionLoss, zk.ErrConnectionClosed)
 
 // errUnwelcome says that waiting for a connection is useless.
@@ -228,7 +226,6 @@ var errUnwelcome = named("no server accepts the client's credentials: the operat
 // replyError turns the reply to a write into an error; nil for success.
 func replyError(r wire.Reply) error { return replyErrorWith(r, ErrConnectionLoss) }
 
-// readError is replyError for a read.
 func readError(r wire.Reply) error { return replyErrorWith(r, errReadLost) }
 
 func replyErrorWith(r wire.Reply, loss error) error {
@@ -270,12 +267,8 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	return why
 }
 
-// leftBy returns the error of an operation whose context has ended; unknown says that the request had been
-// sent.
-func leftBy(ctx context.Context, unknown bool) error {
-	if unknown {
-		return leftWaitingFor(ctx, true)
-	}
+// leftBy returns the error of an operation whose context has ended before a request was sent.
+func leftBy(ctx context.Context) error {
 	return fmt.Errorf("%w: the operation was not executed", flow.Ended(ctx))
 }
 
@@ -293,7 +286,7 @@ func checkContext(ctx context.Context) error {
 		return ErrNilContext
 	}
 	if ctx.Err() != nil {
-		return leftBy(ctx, false)
+		return leftBy(ctx)
 	}
 	return nil
 }
@@ -306,7 +299,6 @@ func missingParent(path string, err error) error {
 	return fmt.Errorf("the parent %s: %w", plain.Text(zkpath.Parent(path)), err)
 }
 
-// pathError returns a path's fault as ErrInvalidPath.
 func pathError(err error) error {
 	var fault *zkpath.Error
 	if errors.As(err, &fault) {
@@ -315,7 +307,35 @@ func pathError(err error) error {
 	return err
 }
 
-// badArguments returns ErrBadArguments with a reason.
 func badArguments(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrBadArguments, fmt.Sprintf(format, args...))
 }
+
+// defaultMaxFrame is the servers' jute.maxbuffer unless configured.
+const defaultMaxFrame = 0xfffff
+
+// cutOffError says that the server has closed the connection while a large request was under way. That is how
+// it refuses a request above its limit, but it may have had other reasons. So the request is repeated, once.
+// If the same happens again, or the request is larger than what servers take by default, that is final.
+type cutOffError struct {
+	size  int
+	final bool
+}
+
+// errCutOff matches a cutOffError that is final.
+var errCutOff = named("cut off")
+
+func (e *cutOffError) Error() string {
+	if e.final {
+		return fmt.Sprintf("the server closes the connection on this request of %d bytes: "+
+			"most likely it is larger than its jute.maxbuffer (%d unless configured), "+
+			"which WithMaxFrame has to agree with; whether it was executed is not known", e.size, defaultMaxFrame)
+	}
+	return fmt.Sprintf("%v; it has %d bytes, which may be more than the server's jute.maxbuffer",
+		ErrConnectionLoss, e.size)
+}
+
+func (e *cutOffError) Is(target error) bool {
+	return e.final && (target == ErrTooLarge || target == errCutOff)
+}
+func (e *cutOffError) Unwrap() error { return ErrConnectionLoss }

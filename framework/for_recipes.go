@@ -52,6 +52,11 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
+	if e, err := c.epochOf(); err == nil {
+		if s, _ = c.sessionOf(e); s != nil {
+			return s, nil // as usual
+		}
+	}
 	err = c.Retry(ctx, func(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
 		defer cancel()
@@ -69,7 +74,9 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 // As returns the session with the namespace and the retry policy of c, which is a view of the same client:
 // for a recipe that goes on under what another view has acquired. For authors of recipes.
 func (s *Session) As(c *Client) *Session {
-	return &Session{s.e, &Client{core: s.c.core, view: c.view.in(s.e)}}
+	v := c.view
+	v.epoch = s.e
+	return &Session{s.e, &Client{core: s.c.core, view: v}}
 }
 
 // Connections returns how many connections the session has had. It grows before the first event or result
@@ -100,11 +107,10 @@ func (s *Session) Ended() func() bool {
 	}
 }
 
-// Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that
-// are repeated as one. It differs in three ways. By default it repeats what [Retryable] says. After the
-// loss of a connection the first retry does not wait for the policy's time, but for the next connection.
-// And when the client closes no wait goes on: op is called once more, to return ErrClosed. For authors of
-// recipes.
+// Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that are
+// repeated as one. It differs in three ways. By default it repeats what [Retryable] says. After the loss of a
+// connection the first retry does not wait for the policy's time, but for the next connection. And when the
+// client closes no wait goes on: op is called once more, to return ErrClosed. For authors of recipes.
 func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
 	switch {
 	case c.none():
@@ -114,7 +120,10 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	case op == nil:
 		return badArguments("Retry without a function")
 	}
-	policy := c.retryPolicy()
+	policy := c.view.retry
+	if policy == nil {
+		policy = c.core.cfg.retry
+	}
 	if p, only := policy.(whileConnected); only {
 		policy, op = p.Policy, c.whileConnected(op)
 	}
@@ -203,8 +212,6 @@ func (c *Client) Hooks() Hooks {
 	return c.core.cfg.told
 }
 
-var noHooks = observer{}.asOne()
-
 // Logger returns a logger that writes to that of [WithLogger]. It waits for nothing: lines are queued. For
 // authors of recipes.
 func (c *Client) Logger() *slog.Logger {
@@ -214,13 +221,13 @@ func (c *Client) Logger() *slog.Logger {
 	return c.core.ops.log
 }
 
-// CleanupLogger is Logger for the garbage collector's clean-ups: it keeps no part of the client alive, and
-// writes each line on a goroutine of its own. For authors of recipes.
+// CleanupLogger is Logger for the garbage collector's clean-ups: it keeps no part of the client alive. Its
+// lines are queued apart from those of Logger. For authors of recipes.
 func (c *Client) CleanupLogger() *slog.Logger {
 	if c.none() {
 		return slog.New(slog.DiscardHandler)
 	}
-	return slog.New(apartHandler{c.core.cfg.logger.Handler()})
+	return c.core.ops.apart
 }
 
 // ContenderDataLimit is how many bytes of data a recipe takes from another participant's node, compressed
@@ -228,9 +235,8 @@ func (c *Client) CleanupLogger() *slog.Logger {
 // those who ask who is there.
 const ContenderDataLimit = 64 << 10
 
-// ErrDataTooLarge says that a participant's data are larger than ContenderDataLimit, or that the data of
-// all participants in one answer are larger than the answer may be. The participant is in line all the
-// same.
+// ErrDataTooLarge says that a participant's data are larger than ContenderDataLimit, or that the data of all
+// participants in one answer are larger than the answer may be. The participant is in line all the same.
 var ErrDataTooLarge = named("a participant's data are too large to be read")
 
 // Unpacked returns data of another participant's node, read Undecompressed, as this client would read them:

@@ -59,8 +59,7 @@ func (c *Client) Health() Health {
 
 // Err returns nil if the client is connected to a quorum. Otherwise the error matches ErrClosed,
 // ErrNotReadOnly (connected to a member without a quorum), ErrSuspended, ErrSessionLost or ErrNotConnected
-// (never connected), says how long the connection has been away, and contains Trouble, such as
-// ErrAuthFailed.
+// (never connected), says how long the connection has been away, and contains Trouble, such as ErrAuthFailed.
 //
 // That nothing can be held with the session timeout granted is no error here, because most clients hold
 // nothing: see Safety.Refused.
@@ -70,19 +69,14 @@ func (h Health) Err() error { return h.Check(0) }
 // from the loss of the connection, also if the session was lost since. A readiness probe that tolerates the
 // session timeout does not flap when a server restarts or the leader changes.
 func (h Health) Check(tolerance time.Duration) error {
-	var why error
 	switch {
 	case h.Closed:
 		return ErrClosed
 	case h.State == Connected || h.State == Reconnected:
 		return nil
-	case h.State == ReadOnly:
-		why = ErrNotReadOnly
-	case h.State == Suspended:
-		why = ErrSuspended
-	case h.State == Lost:
-		why = ErrSessionLost
-	default:
+	}
+	why := map[State]error{ReadOnly: ErrNotReadOnly, Suspended: ErrSuspended, Lost: ErrSessionLost}[h.State]
+	if why == nil {
 		why = errNotYet
 	}
 	away := h.Away

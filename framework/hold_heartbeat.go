@@ -30,9 +30,9 @@ func (m *manager) startBeating() {
 
 // beatAfter sets the time of the next heartbeat, if there is need. ago is the time since the last one.
 func (m *manager) beatAfter(e *epoch, ago time.Duration) {
-	if every := e.plan().every; every > 0 && len(e.held()) > 0 {
+	if p, _ := e.plan(); p.every > 0 && len(e.held()) > 0 {
 		m.beating = true
-		m.beat.Reset(max(every-ago, 0))
+		m.beat.Reset(max(p.every-ago, 0))
 	}
 }
 
@@ -94,14 +94,15 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 	if len(paths) == 0 {
 		paths = []string{"/"}
 	}
+	p, _ := e.plan()
 	e.wire.Submit(&wire.Call{
-		Op: jute.OpMulti, Body: checks(paths...), Urgent: true, Patience: e.plan().every,
+		Op: jute.OpMulti, Body: checks(paths...), Urgent: true, Patience: p.every,
 		Done: func(r wire.Reply) {
 			failed, code := failure(r)
 			switch {
 			case code != jute.CodeOK:
 				m.inbox.Put(func() { m.failed(e, batch, failed, code) })
-			case r.Err == nil && m.core.cfg.observer.Active():
+			case r.Err == nil && len(m.core.cfg.observer) > 0:
 				m.core.roundTrip(RoundTrip{"heartbeat", time.Since(r.Sent)})
 			}
 		},

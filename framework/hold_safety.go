@@ -72,7 +72,6 @@ type plan struct {
 	refused error
 }
 
-// heartbeats is the number of heartbeat intervals per session timeout.
 const heartbeats = 6
 
 // decide works out the rule for a session timeout. It is a pure function.
@@ -195,27 +194,12 @@ func (p plan) kind() Rule {
 	return RuleBound
 }
 
-// plan is the rule in force, worked out.
-func (e *epoch) plan() plan {
-	p, _ := e.settled()
-	return p
-}
-
-// settled returns the plan, and whether the server of this connection has said what it is. Until then a plan
-// that refuses holds may change in a moment.
-func (e *epoch) settled() (p plan, asked bool) {
-	standing := e.wire.Validity().Standing()
-	return e.planFor(standing, standing.Alone && standing.Asked), standing.Asked
-}
-
-// planFor works out the plan for the timeout of a standing.
-func (e *epoch) planFor(standing wire.Standing, alone bool) plan {
-	return e.core.cfg.decide(e.timeout(standing), alone)
-}
-
-// timeout is the session timeout that was granted, or, before there is a session, asked for.
-func (e *epoch) timeout(standing wire.Standing) time.Duration {
-	return cmp.Or(standing.Timeout, e.core.cfg.sessionTimeout)
+// plan is the rule in force, worked out. known says that the server of this connection has said what it is;
+// until then a plan that refuses holds may change in a moment.
+func (e *epoch) plan() (p plan, known bool) {
+	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
+	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted; asked for, before there is a session
+	return cfg.decide(timeout, standing.Alone && standing.Asked), standing.Asked
 }
 
 // Safety returns how the current session's holds are kept safe, for logs, metrics and readiness checks. After
@@ -227,9 +211,10 @@ func (c *Client) Safety() Safety {
 	e := c.epochView()
 	v := e.wire.Validity()
 	standing := v.Standing()
-	p := e.planFor(standing, standing.Alone)
+	timeout := cmp.Or(standing.Timeout, e.core.cfg.sessionTimeout)
+	p := e.core.cfg.decide(timeout, standing.Alone)
 	return Safety{
-		Epoch: e.n, Rule: p.kind(), SessionTimeout: e.timeout(standing), Known: standing.Known,
+		Epoch: e.n, Rule: p.kind(), SessionTimeout: timeout, Known: standing.Known,
 		Standalone: standing.Alone, Bound: p.rule.Bound, Margin: p.rule.Margin, Heartbeat: p.every,
 		Remaining: max(v.Remaining(), 0), Holds: len(e.held()), Refused: p.refused,
 	}
@@ -249,7 +234,7 @@ func (m *manager) probe(e *epoch) {
 		return
 	}
 	e.probing = true
-	call := dataCall(configPath)
+	call := readCall(jute.OpGetData, configPath)
 	call.Urgent = true
 	call.Done = func(r wire.Reply) {
 		// The answer is judged here: it must not be taken for the next connection's.
@@ -287,8 +272,8 @@ func (c *core) refusalPause(n int) time.Duration {
 
 // tell says which rule is in force now, and ends what cannot be held under it.
 func (m *manager) tell(e *epoch) {
-	p, asked := e.settled()
-	if !asked {
+	p, known := e.plan()
+	if !known {
 		return // there is another connection by now, whose server has not said anything yet
 	}
 	if p.refused != nil {

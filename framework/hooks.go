@@ -132,30 +132,27 @@ type RoundTrip struct {
 	Took time.Duration
 }
 
-// observer tells every one of the client's hooks. The zero value tells nobody.
+// observer tells every one of the client's hooks. The zero value tells nobody: then what would only be told
+// need not be found out.
 type observer []Hooks
-
-// Active says whether there is anyone to tell. If not, what would only be told need not be found out.
-func (o observer) Active() bool { return len(o) > 0 }
 
 // asOne returns what recipes tell, see [Client.Hooks].
 func (o observer) asOne() Hooks {
-	h := Hooks{Acquire: o.acquire, Wait: o.wait, NodeData: o.nodeData}
-	if o.Active() {
-		h.Queue = o.queue
+	if len(o) == 0 {
+		return noHooks
 	}
-	return h
+	return Hooks{Acquire: o.acquire, Queue: o.queue, Wait: o.wait, NodeData: o.nodeData}
+}
+
+// noHooks are those of a client that has none, see [Client.Hooks].
+var noHooks = Hooks{
+	Acquire:  func(ctx context.Context, _ Acquisition) (context.Context, func(error)) { return ctx, unheard },
+	Wait:     func(context.Context, Queue) func(error) { return unheard },
+	NodeData: func(context.Context, Acquisition) []byte { return nil },
 }
 
 func (o observer) acquire(ctx context.Context, a Acquisition) (context.Context, func(error)) {
-	var ends []func(error)
-	for _, h := range o {
-		if h.Acquire != nil {
-			inner, end := h.Acquire(ctx, a)
-			ctx, ends = inside(ctx, inner), also(ends, end)
-		}
-	}
-	return ctx, allOf(ends, unheard)
+	return nested(ctx, o, a, func(h Hooks) begins[Acquisition] { return h.Acquire })
 }
 
 func (o observer) queue(q Queue) {
@@ -176,7 +173,6 @@ func (o observer) wait(ctx context.Context, q Queue) func(error) {
 	return allOf(ends, unheard)
 }
 
-// nodeData returns the data of the first hook that has any.
 func (o observer) nodeData(ctx context.Context, a Acquisition) []byte {
 	for _, h := range o {
 		if h.NodeData != nil {
@@ -199,11 +195,22 @@ func (o observer) operation(ctx context.Context, op Operation) func(OperationEnd
 }
 
 func (o observer) hold(ctx context.Context, info HoldInfo) (context.Context, func(error)) {
+	return nested(ctx, o, info, func(h Hooks) begins[HoldInfo] { return h.Hold })
+}
+
+// begins is a hook of something that has a context and an end.
+type begins[T any] = func(context.Context, T) (context.Context, func(error))
+
+// nested tells the hooks that something begins, each in the context of the one before.
+func nested[T any](ctx context.Context, o observer, what T, hook func(Hooks) begins[T]) (
+	context.Context, func(error)) {
 	var ends []func(error)
 	for _, h := range o {
-		if h.Hold != nil {
-			inner, end := h.Hold(ctx, info)
-			ctx, ends = inside(ctx, inner), also(ends, end)
+		if begin := hook(h); begin != nil {
+			inner, end := begin(ctx, what)
+			if ends = also(ends, end); inner != nil {
+				ctx = inner
+			}
 		}
 	}
 	return ctx, allOf(ends, unheard)
@@ -223,13 +230,6 @@ func (o observer) roundTrip(r RoundTrip) {
 			h.RoundTrip(r)
 		}
 	}
-}
-
-func inside(ctx, inner context.Context) context.Context {
-	if inner == nil {
-		return ctx
-	}
-	return inner
 }
 
 func also[T any](ends []func(T), end func(T)) []func(T) {
@@ -258,3 +258,13 @@ func allOf[T any](ends []func(T), none func(T)) func(T) {
 		}
 	}
 }
+
+// pong returns what is told the round trips of pings; nil without hooks.
+func (c *core) pong() func(time.Duration) {
+	if len(c.cfg.observer) == 0 {
+		return nil
+	}
+	return func(took time.Duration) { c.roundTrip(RoundTrip{"ping", took}) }
+}
+
+func (c *core) roundTrip(r RoundTrip) { c.ops.hooks.put(func() { c.cfg.observer.roundTrip(r) }) }

@@ -221,12 +221,10 @@ func TestWithoutHooksNothingIsAllocated(t *testing.T) {
 	var o observer
 	hooks := (&Client{}).Hooks()
 	ctx, c := t.Context(), &Client{core: &core{}}
-	op := &run[int]{operation: &operation[int]{name: "getData", path: "/a"}, c: c}
-	e := &epoch{n: 1}
+	op := &run[int]{operation: &operation[int]{c: c, opKind: opKind{name: "getData"}, path: "/a"}, e: &epoch{n: 1}}
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		op.observe(ctx)
-		op.seen.try(e)
-		op.seen.done(nil)
+		_ = op.observe(ctx)
+		op.done(nil)
 		_, end := hooks.Acquire(ctx, Acquisition{Recipe: "mutex", Path: "/a"})
 		end(nil)
 		hooks.Wait(ctx, Queue{Path: "/a"})(nil)

@@ -1,12 +1,17 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/go-curator/curator/internal/apart"
@@ -99,3 +104,196 @@ func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (
 	done = true
 	return secure, nil
 }
+
+// TLSFiles are PEM files for encrypted connections. They are read again for each new connection, so renewed
+// certificates need no restart. Connections that exist keep what they began with.
+type TLSFiles struct {
+	// CA holds the certificates of the authorities that may have signed the servers' certificates. Empty: the
+	// system's.
+	CA string
+	// Cert and Key are the client's own certificate, followed by its intermediates, and its private key, for
+	// servers that ask for them (ssl.clientAuth=need, the default of ZooKeeper's secureClientPort). Give both
+	// or none. They may be the same file.
+	Cert, Key string
+	// ServerName is the name that the server's certificate must be for. Empty: the host connected to, as the
+	// connect string names it.
+	ServerName string
+}
+
+// WithTLSFiles encrypts every connection by certificates in files. [New] reads them, and fails with
+// ErrInvalidOption and the reason (such as fs.ErrNotExist) if they cannot be used. They are read again for
+// each connection. Files that cannot be used then, because they are half written for example, are logged as
+// a warning, and the last good ones are used.
+//
+// Other settings can be given by [WithTLS], in either order. What the files say replaces its ServerName,
+// RootCAs and Certificates. Its InsecureSkipVerify contradicts a CA or ServerName given here, and New
+// refuses it (ErrInvalidOption) unless VerifyConnection or VerifyPeerCertificate is set; then only that
+// function verifies. Default: no TLS.
+//
+// Why a connection is refused is found in the errors of callers that wait for it: [ErrTLS], and by
+// errors.As x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError. The server
+// gives the reason for its own refusal in a few words only.
+func WithTLSFiles(files TLSFiles) Option {
+	return func(o *options) error {
+		f := &tlsFiles{TLSFiles: files}
+		if _, err := f.load(); err != nil {
+			return fmt.Errorf("%w WithTLSFiles: %w", ErrInvalidOption, err)
+		}
+		o.tlsFiles = f
+		return nil
+	}
+}
+
+// tlsFiles is the files and what was last read from them.
+type tlsFiles struct {
+	TLSFiles
+
+	mu            sync.Mutex
+	ca, cert, key []byte // as read
+	last          *parsed
+}
+
+// parsed is the content of the files. It does not change.
+type parsed struct {
+	roots *x509.CertPool
+	own   []tls.Certificate
+}
+
+// load reads the files, and parses them if they have changed. With an error it returns the last good
+// content, if there is one.
+func (f *tlsFiles) load() (*parsed, error) {
+	ca, err1 := read(f.CA)
+	cert, err2 := read(f.Cert)
+	key, err3 := read(f.Key)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return f.last, err
+	}
+	if f.last != nil && bytes.Equal(ca, f.ca) && bytes.Equal(cert, f.cert) && bytes.Equal(key, f.key) {
+		return f.last, nil
+	}
+	p, err := f.parse(ca, cert, key)
+	if err != nil {
+		return f.last, err
+	}
+	f.ca, f.cert, f.key, f.last = ca, cert, key, p
+	return p, nil
+}
+
+func read(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	return os.ReadFile(file)
+}
+
+func (f *tlsFiles) parse(ca, cert, key []byte) (*parsed, error) {
+	p := &parsed{}
+	if f.CA != "" {
+		p.roots = x509.NewCertPool()
+		if !p.roots.AppendCertsFromPEM(ca) {
+			return nil, fmt.Errorf("CA %s: no certificate in PEM form in it", f.CA)
+		}
+	}
+	switch {
+	case f.Cert == "" && f.Key == "":
+	case f.Key == "":
+		return nil, fmt.Errorf("certificate %s without a Key", f.Cert)
+	case f.Cert == "":
+		return nil, fmt.Errorf("key %s without a Cert", f.Key)
+	default:
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %s, key %s: %w", f.Cert, f.Key, err)
+		}
+		p.own = []tls.Certificate{pair}
+	}
+	return p, nil
+}
+
+// config returns base with what the files say now. What is wrong with them is logged.
+func (f *tlsFiles) config(base *tls.Config, log *slog.Logger) *tls.Config {
+	p, err := f.load()
+	if err != nil {
+		log.Warn("the TLS files cannot be used; going on with what they were", "err", err)
+	}
+	cfg := &tls.Config{}
+	if base != nil {
+		cfg = base.Clone()
+	}
+	if p.roots != nil {
+		cfg.RootCAs = p.roots
+	}
+	if p.own != nil {
+		cfg.Certificates, cfg.GetClientCertificate = p.own, nil
+	}
+	if f.ServerName != "" {
+		cfg.ServerName = f.ServerName
+	}
+	return cfg
+}
+
+// check refuses options that contradict one another.
+func (o *options) check() error {
+	insecure := o.tls != nil && o.tls.InsecureSkipVerify &&
+		o.tls.VerifyConnection == nil && o.tls.VerifyPeerCertificate == nil
+	if insecure && o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "") {
+		return invalid("WithTLSFiles", "it says whom to believe (CA, ServerName), and the InsecureSkipVerify of "+
+			"WithTLS believes everybody; leave one of them out, or set VerifyConnection")
+	}
+	return nil
+}
+
+// tlsNow returns the configuration for a new connection; nil for none.
+func (o *options) tlsNow(log *slog.Logger) *tls.Config {
+	if o.tlsFiles != nil {
+		return o.tlsFiles.config(o.tls, log)
+	}
+	return o.tls
+}
+
+// ErrTLS says that no encrypted connection could be made: one side does not trust, or does not understand,
+// the other. It is found in the errors of callers that wait for a connection. So is, by errors.As, the reason
+// from package crypto/x509, or, for what the server objected to, a *net.OpError whose Op is "remote error".
+var ErrTLS = named("no encrypted connection")
+
+// tlsTrouble returns TLS errors as ErrTLS, with a hint at what to look at, and other errors as they are.
+func tlsTrouble(err error) error {
+	var (
+		authority x509.UnknownAuthorityError
+		host      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		record    tls.RecordHeaderError
+		alert     *net.OpError
+	)
+	hint := ""
+	switch {
+	case err == nil || errors.Is(err, ErrTLS):
+		return err
+	case errors.As(err, &authority):
+		hint = "the CA given here has not signed the server's certificate"
+	case errors.As(err, &host):
+		hint = "the server's certificate is for another name: connect by that, or set ServerName"
+	case errors.As(err, &invalid):
+		if hint = "the server's certificate, or the CA's, cannot be used"; invalid.Reason == x509.Expired {
+			hint = "the server's certificate has expired or is not valid yet"
+		}
+	case errors.As(err, &record):
+		hint = "that is no TLS: is it the server's secureClientPort?"
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		hint = "the server refuses: it wants a certificate of the client's own, that its trust store accepts, " +
+			"or other versions or ciphers of TLS"
+	case errors.Is(err, errHandshake) && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, context.Canceled):
+		if hint = "is it the server's secureClientPort?"; errors.Is(err, io.EOF) {
+			hint = "the server closes the connection: is it its secureClientPort?"
+		}
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %w (%s)", ErrTLS, err, hint)
+}
+
+// errHandshake marks errors of the handshake.
+var errHandshake = errors.New("TLS handshake")

@@ -103,6 +103,6 @@ func TestTrouble(t *testing.T) {
 	assert.EqualError(t, tr.last(), "zk:2181: connection refused")
 	tr.note("zk:2181", errors.New("dial tcp zk:2181: no route"))
 	assert.EqualError(t, tr.last(), "dial tcp zk:2181: no route")
-	tr.clear()
+	tr.note("", nil)
 	assert.NoError(t, tr.last())
 }

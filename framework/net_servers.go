@@ -1,11 +1,176 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-curator/curator/internal/zkpath"
 )
+
+// ErrInvalidConnectString says that the list of servers given to [New] cannot be read. The message says
+// what to write instead.
+var ErrInvalidConnectString = named("invalid connect string")
+
+const defaultPort = "2181"
+
+const maxHost = 253
+
+// shortened returns s, or the beginning of it if it is too long for an error.
+func shortened(s string) string {
+	const most = 100
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// reason says what is wrong with a path, which may be too long to be shown.
+func reason(err error) string {
+	var fault *zkpath.Error
+	if errors.As(err, &fault) {
+		return fmt.Sprintf("%q: %s", shortened(fault.Path), fault.Reason)
+	}
+	return err.Error()
+}
+
+// shown is a connect string for errors, without what is before an "@", which may be a password.
+func shown(s string) string {
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		s = "[redacted]" + s[i:]
+	}
+	return shortened(s)
+}
+
+// parseConnectString is readConnectString, but its error repeats no password that somebody has written
+// before a host.
+func parseConnectString(s string) (servers []string, chroot string, err error) {
+	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
+		err = fmt.Errorf("%w %q: a host name has no '@', and what stands in front of it is not repeated here; "+
+			"user and password go into WithAuth or WithSASLDigest", ErrInvalidConnectString, shown(s))
+	}
+	return servers, chroot, err
+}
+
+// readConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address is in
+// brackets, and spaces around entries do not matter. The chroot is "" or "/app".
+func readConnectString(s string) (servers []string, chroot string, err error) {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, shortened(s), fmt.Sprintf(format, args...))
+	}
+	if !utf8.ValidString(s) {
+		return nil, "", bad("it is not UTF-8")
+	}
+	if strings.TrimSpace(s) == "" {
+		return nil, "", bad("there is no server in it; " +
+			`write "host:2181", or "host1:2181,host2:2181,host3:2181/chroot"`)
+	}
+	if scheme, _, ok := strings.Cut(s, "://"); ok {
+		return nil, "", bad(`it is not a URL; leave out "%s://"`, shortened(strings.TrimSpace(scheme)))
+	}
+	list := s
+	if i := strings.IndexByte(s, '/'); i >= 0 {
+		list, chroot = s[:i], strings.TrimSpace(s[i:])
+		if strings.Contains(chroot, ",") {
+			return nil, "", bad("the chroot belongs after the last server, once for all of them: " +
+				`"host1:2181,host2:2181/chroot"`)
+		}
+		if chroot != "/" && chroot != "//" {
+			chroot = strings.TrimSuffix(chroot, "/")
+		}
+		if err := zkpath.Validate(chroot, false); err != nil {
+			return nil, "", bad("the chroot: %s", reason(err))
+		}
+		if chroot == "/" {
+			chroot = ""
+		}
+	}
+	seen := map[string]bool{}
+	for n, entry := range strings.Split(list, ",") {
+		entry = strings.TrimSpace(entry)
+		if several := withCommas(entry); several != "" {
+			return nil, "", bad("separate servers by commas: %q", shortened(several))
+		}
+		if entry == "" {
+			return nil, "", bad("server %d is empty; remove the comma, or write a host there", n+1)
+		}
+		server, why := parseServer(entry)
+		if why != "" {
+			return nil, "", bad("server %q: %s", shortened(entry), why)
+		}
+		if seen[server] {
+			return nil, "", bad("server %s is there twice; name each once", server)
+		}
+		seen[server] = true
+		servers = append(servers, server)
+	}
+	return servers, chroot, nil
+}
+
+// withCommas returns an entry that is several servers, separated by something else, with commas; "" for any
+// other.
+func withCommas(entry string) string {
+	several := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || r == ';' })
+	for _, server := range several {
+		if _, why := parseServer(server); why != "" || len(several) < 2 {
+			return ""
+		}
+	}
+	return strings.Join(several, ",")
+}
+
+// parseServer returns host:port, or why the entry is none.
+func parseServer(entry string) (server, why string) {
+	host, port := entry, defaultPort
+	switch {
+	case entry[0] == '[':
+		end := strings.IndexByte(entry, ']')
+		if end < 0 {
+			return "", `the "]" is missing; write an IPv6 address as "[::1]:2181"`
+		}
+		rest := entry[end+1:]
+		if host = entry[1:end]; rest != "" {
+			if rest[0] != ':' {
+				return "", `only a port can follow the "]"; write "[::1]:2181"`
+			}
+			port = rest[1:]
+		}
+		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
+			return "", "there is no IPv6 address between the brackets"
+		}
+	case strings.Count(entry, ":") > 1:
+		return "", `write an IPv6 address in brackets: "[::1]:2181"; and separate servers by commas`
+	case strings.Contains(entry, ":"):
+		host, port, _ = strings.Cut(entry, ":")
+	}
+	if host == "" {
+		return "", `the host is missing; write "host:2181"`
+	}
+	if len(host) > maxHost {
+		return "", fmt.Sprintf("a host name of %d bytes; the longest are %d", len(host), maxHost)
+	}
+	if i := strings.IndexFunc(host, func(r rune) bool {
+		return notPrinted(r) || strings.ContainsRune(" @;[]", r)
+	}); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(host[i:])
+		return "", fmt.Sprintf("a host name has no %q; separate servers by commas", r)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return "", fmt.Sprintf("%q is not a port; write a number from 1 to 65535, or leave it out for %s",
+			shortened(port), defaultPort)
+	}
+	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), ""
+}
+
+func notPrinted(r rune) bool { return !unicode.IsPrint(r) }
 
 // servers is where the client is to be connected. Lists are replaced, never changed.
 type servers struct {
@@ -58,13 +223,11 @@ func (c *Client) SetServers(connect string) error {
 	return c.core.changeServers(func(s *servers) { s.given, s.tracked = list, nil })
 }
 
-// serverList is where the client is to be connected.
 func (c *core) serverList() []string {
 	list, _ := c.servers.now()
 	return list
 }
 
-// changeServers changes the lists and tells the session.
 func (c *core) changeServers(change func(*servers)) error {
 	if c.epochNow() == nil {
 		return ErrClosed
@@ -83,7 +246,6 @@ func (c *core) changeServers(change func(*servers)) error {
 // maxListed is how many servers a log line or an error names.
 const maxListed = 16
 
-// listed returns a list in words.
 func listed(servers []string, separator string) string {
 	if more := len(servers) - maxListed; more > 0 {
 		return fmt.Sprintf("%s%sand %d more", strings.Join(servers[:maxListed], separator), separator, more)

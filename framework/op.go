@@ -12,10 +12,11 @@ import (
 // operation is what one operation of a caller is: what it asks, how the answer is read, and what follows from
 // an error. ForPath makes a new one each time; a run executes it.
 type operation[T any] struct {
-	name, path string // for OpError
-	fault      error  // a mistake in the input: nothing is sent
-	parent     string // of a create: the full path of the node that has to exist
-	write      bool   // it changes the tree: an unknown outcome matters
+	c *Client
+	opKind
+	path   string // as given
+	fault  error  // a mistake in the input: nothing is sent
+	parent string // of a create: the full path of the node that has to exist
 
 	// request makes the request of a try; each try needs a new one.
 	request func(e *epoch) *wire.Call
@@ -25,7 +26,7 @@ type operation[T any] struct {
 	lengthy bool
 	// empty, if set, is the result where the server says ErrNoNode.
 	empty *T
-	// watch is set by the request, and taken back when that fails. May be nil.
+	// watch, if set, is armed by the request, and taken back when that fails.
 	watch *Watch
 
 	// after, if set, returns the step that may help after an error, or nil. It must not block; the step may.
@@ -37,6 +38,13 @@ type operation[T any] struct {
 	ambiguous []error
 	// debt, if set, is what the client may owe the tree when the operation has failed, or its caller has left.
 	debt debt[T]
+}
+
+// opKind is what operations of one name have in common.
+type opKind struct {
+	name  string // for OpError
+	write bool   // it changes the tree: an unknown outcome matters
+	root  bool   // on the root of a namespace, it makes that where it is missing
 }
 
 // step goes on after an error. again sends the request once more; otherwise the step's result is that of the
@@ -188,25 +196,4 @@ func refusalOf(err error) error {
 		return a.refusal
 	}
 	return nil
-}
-
-// withRoot has an operation on the root of a namespace make that root when it is missing.
-func withRoot[T any](o *operation[T], c *Client) *operation[T] {
-	if c.none() || o.path != "/" || c.view.namespace == "" {
-		return o
-	}
-	after := o.after
-	o.after = func(err error) step[T] {
-		switch {
-		case errors.Is(err, ErrNoNode):
-			return func(ctx context.Context, r *run[T]) (v T, again bool, _ error) {
-				_, err := c.root(ctx, r.e)
-				return v, err == nil, err
-			}
-		case after != nil:
-			return after(err)
-		}
-		return nil
-	}
-	return o
 }

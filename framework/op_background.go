@@ -3,6 +3,8 @@ package framework
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 
 	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/wire"
@@ -11,42 +13,39 @@ import (
 // Background is a builder whose terminal queues the request and does not wait. B is the builder, T its
 // result.
 type Background[B interface {
-	client() *Client
 	operation(path string) *operation[T]
 }, T any] struct{ b B }
 
 // ForPath queues the request.
 func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] {
-	return background(ctx, b.b.client(), b.b.operation(path))
+	return background(ctx, b.b.operation(path))
 }
 
 // BackgroundWithData is [Background] for operations that write data.
 type BackgroundWithData[B interface {
-	client() *Client
 	operation(path string, data []byte) *operation[T]
 }, T any] struct{ b B }
 
 // ForPath queues the request. data must not be changed until it is done.
 func (b BackgroundWithData[B, T]) ForPath(ctx context.Context, path string, data []byte) *Pending[T] {
-	return background(ctx, b.b.client(), b.b.operation(path, data))
+	return background(ctx, b.b.operation(path, data))
 }
 
 // BackgroundForEnsemble is [Background] for operations without a path.
 type BackgroundForEnsemble[B interface {
-	client() *Client
 	operation() *operation[T]
 }, T any] struct{ b B }
 
 // ForEnsemble queues the request.
 func (b BackgroundForEnsemble[B, T]) ForEnsemble(ctx context.Context) *Pending[T] {
-	return background(ctx, b.b.client(), b.b.operation())
+	return background(ctx, b.b.operation())
 }
 
 // background queues an operation's first request and returns.
-func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending[T] {
+func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	var none T
-	p := &Pending[T]{desk: c.desk(), done: make(chan struct{})}
-	r, err := begin(ctx, c, o, true)
+	p := &Pending[T]{desk: o.c.desk(), done: make(chan struct{})}
+	r, err := begin(ctx, o, true)
 	if err != nil {
 		p.complete(none, err)
 		return p
@@ -58,8 +57,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 			r.abort()
 		}
 	}()
-	r.observe(ctx)
-	if err = checkContext(ctx); err == nil {
+	if err = r.observe(ctx); err == nil {
 		err = r.enter()
 	}
 	if err != nil {
@@ -68,12 +66,10 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 		return p
 	}
 
-	r.tries++
-	r.seen.try(r.e)
 	call := r.prepare()
 	begun = true
 	call.Done = func(reply wire.Reply) {
-		if r.seen == nil && !r.lengthy {
+		if r.end == nil && !r.lengthy {
 			r.arrived(ctx, p, reply)
 			return
 		}
@@ -99,7 +95,7 @@ func background[T any](ctx context.Context, c *Client, o *operation[T]) *Pending
 // leave ends an operation whose context has ended while its first request was under way.
 func (r *run[T]) leave(ctx context.Context, p *Pending[T]) {
 	r.expect(1)
-	if p.claim() {
+	if p.claimed.CompareAndSwap(false, true) {
 		r.watch.disarm()
 		r.complete(p, *new(T), r.leftError(ctx))
 	} else { // the answer is there
@@ -112,43 +108,44 @@ func (r *run[T]) leftError(ctx context.Context) error {
 	return opError(r.name, r.path, r.c.core.explain(leftWaitingFor(ctx, r.write)))
 }
 
-// arrived takes the answer to the first request, unless the context has ended before.
+// arrived goes on with the answer to the first request, unless the context has ended before.
 func (r *run[T]) arrived(ctx context.Context, p *Pending[T], reply wire.Reply) {
-	if p.claim() {
-		r.settle(p, func() (T, error, bool) { return r.answered(ctx, p, reply) })
+	if !p.claimed.CompareAndSwap(false, true) {
+		r.watch.disarm()
+		r.late(reply)
 		return
 	}
-	r.watch.disarm()
-	r.late(reply)
+	r.settle(p, func() (_ T, _ error, settled bool) {
+		if errors.Is(reply.Err, wire.ErrNotSent) && ctx.Err() != nil {
+			r.watch.disarm()
+			return *new(T), r.fail(leftBy(ctx)), true
+		}
+		v, err := r.judge(reply)
+		if err == nil {
+			return v, nil, true
+		}
+		what := r.decide(err, r.stepAfter(err), 1)
+		if what == giveUp || what == tryAgain && r.e.ctx.Err() != nil {
+			return v, r.fail(err), true
+		}
+		r.c.core.ops.workers.spawn(func() { r.carryOn(ctx, p, v, err) })
+		return v, nil, false
+	})
 }
 
-// answered goes on with the answer to the first request. settled is false if a goroutine carries on.
-func (r *run[T]) answered(ctx context.Context, p *Pending[T], reply wire.Reply) (_ T, _ error, settled bool) {
-	if errors.Is(reply.Err, wire.ErrNotSent) && ctx.Err() != nil {
-		r.watch.disarm()
-		return *new(T), r.fail(leftBy(ctx, false)), true
-	}
-	v, err := r.judge(reply)
-	if err == nil {
-		return v, nil, true
-	}
-	what := r.decide(err, r.stepAfter(err), 1)
-	if what == giveUp || what == tryAgain && r.e.ctx.Err() != nil {
-		return v, r.fail(err), true
-	}
-	r.c.core.ops.workers.spawn(func() {
-		r.settle(p, func() (T, error, bool) {
-			v, err := r.goOn(ctx, v, err)
-			if err != nil && r.decide(err, nil, 0) == tryAgain && ctx.Err() == nil {
-				v, err = r.try(ctx)
-			}
-			if err != nil {
-				err = r.fail(err)
-			}
-			return v, err, true
-		})
+// carryOn takes the steps that follow from the first answer, on a goroutine for that.
+func (r *run[T]) carryOn(ctx context.Context, p *Pending[T], v T, err error) {
+	r.settle(p, func() (T, error, bool) {
+		v, err := r.goOn(ctx, v, err)
+		if err != nil && r.decide(err, nil, 0) == tryAgain && ctx.Err() == nil {
+			r.tries++
+			v, err = r.try(ctx)
+		}
+		if err != nil {
+			err = r.fail(err)
+		}
+		return v, err, true
 	})
-	return v, nil, false
 }
 
 // settle completes p as decide says, if it is settled then, and also if a function of the user's does not
@@ -168,8 +165,144 @@ func (r *run[T]) settle(p *Pending[T], decide func() (v T, err error, settled bo
 	returned = true
 }
 
-// complete ends an operation in the background.
 func (r *run[T]) complete(p *Pending[T], v T, err error) {
 	defer p.complete(v, err) // also if the hook does not return
-	r.seen.done(err)
+	if r.end != nil {
+		r.done(err)
+	}
+}
+
+// Pending is the result of an operation in the background, now or later. Its methods may be called from any
+// goroutine, any number of times.
+//
+// The request is queued before the ForPath that returned the Pending did: the server executes the requests
+// that one goroutine queues in their order. (When an operation takes further steps, because a parent is
+// missing or a node has children, those come after whatever was queued meanwhile.) There is one attempt: a
+// lost connection is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not asked.
+// Protected creates, guaranteed deletes and Idempotent operations are looked after all the same.
+//
+// The context given to ForPath bounds the operation: when it ends, so does the operation, as in the
+// foreground.
+//
+// Answers that have to be unpacked, and operations whose end hooks are told, are handled one after the other
+// on a goroutine for that alone. A compression provider or a hook that takes its time delays those after it;
+// it delays no other result, and not the session.
+// Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
+type Pending[T any] struct {
+	desk *desk
+	done chan struct{}
+	run  interface{ leftError(context.Context) error } // nil if nothing was sent
+
+	claimed atomic.Bool // by the goroutine that decides the result
+
+	mu    sync.Mutex
+	then  []func(T, error) // guarded by mu
+	kept  bool             // they have a place among the callbacks; guarded by mu
+	place int              // guarded by mu
+	ended bool             // guarded by mu
+	stop  func() bool      // stops watching the context; guarded by mu
+
+	v   T     // immutable once done is closed
+	err error // as v
+}
+
+// Done is closed when the result is there.
+func (p *Pending[T]) Done() <-chan struct{} { return p.done }
+
+// Wait waits for the result, or for the end of ctx, which ends the waiting and not the operation.
+func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
+	var none T
+	switch {
+	case ctx == nil:
+		return none, ErrNilContext
+	case p.done == nil:
+		return none, ErrNoClient
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		select {
+		case <-p.done:
+		default:
+			return none, p.run.leftError(ctx)
+		}
+	}
+	return p.v, p.err
+}
+
+// Then has f called with the result, once, on the goroutine of the client's callbacks: one after the other,
+// in the order in which operations are answered and watches fire, also where a result takes a while to be
+// unpacked. f may use the client, but not close it. It should not block, since it delays the other callbacks
+// (and nothing else). Callbacks whose operations have ended run before Close returns. A panic in f ends the
+// process; runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
+func (p *Pending[T]) Then(f func(T, error)) {
+	if f == nil || p.done == nil {
+		return
+	}
+	p.mu.Lock()
+	ended := p.ended
+	if !ended {
+		p.then = append(p.then, f)
+	}
+	p.mu.Unlock()
+	if ended {
+		p.desk.callbacks.put(func() { f(p.v, p.err) })
+	}
+}
+
+func (p *Pending[T]) complete(v T, err error) {
+	p.v, p.err = v, err
+	p.mu.Lock()
+	p.ended = true
+	then, stop := p.then, p.stop
+	p.then, p.stop = nil, nil
+	// Under the lock, so that a later Then is called later; put and fill do not block.
+	calls := make([]func(), 0, len(then))
+	for _, f := range then {
+		calls = append(calls, func() { f(v, err) })
+	}
+	switch {
+	case p.kept:
+		p.desk.callbacks.fill(p.place, calls...)
+	case len(calls) > 0:
+		p.desk.callbacks.put(calls...)
+	}
+	p.kept = false
+	close(p.done)
+	p.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// keep takes the callbacks' place in the order at the time of the answer: the result may take a while.
+func (p *Pending[T]) keep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.place, p.kept = p.desk.callbacks.keep(), true
+	}
+}
+
+// pass gives the place up, if there is no result yet.
+func (p *Pending[T]) pass() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kept {
+		p.kept = false
+		p.desk.callbacks.fill(p.place)
+	}
+}
+
+// watch keeps the function that stops watching the context.
+func (p *Pending[T]) watch(stop func() bool) {
+	p.mu.Lock()
+	ended := p.ended
+	if !ended {
+		p.stop = stop
+	}
+	p.mu.Unlock()
+	if ended {
+		stop()
+	}
 }

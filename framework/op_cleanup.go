@@ -30,7 +30,6 @@ type cleanup struct {
 	bound    *epoch // the epoch with which the node goes; nil if it stays
 }
 
-// job is a clean-up that is being tried.
 type job struct {
 	cleanup
 	tries int
@@ -69,7 +68,6 @@ func (c *Client) PendingCleanups() int {
 	return len(q.pending) + q.awaited
 }
 
-// expect counts the answers that are to come.
 func (q *cleanups) expect(more int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,7 +111,6 @@ func (q *cleanups) more(due ...*job) {
 	}
 }
 
-// work runs jobs until none is due.
 func (q *cleanups) work() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,7 +179,6 @@ func (q *cleanups) run(ctx context.Context, b *job) (pause time.Duration, again 
 	return 0, false
 }
 
-// remove deletes a node, and what is below it if asked.
 func (q *cleanups) remove(ctx context.Context, e *epoch, t cleanup) (err error) {
 	for range rounds {
 		if err = send(ctx, e, deleteCall(t.path, t.version)); !errors.Is(err, ErrNotEmpty) || !t.children {

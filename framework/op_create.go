@@ -11,6 +11,40 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
+// CreateMode is the kind of node to create. Corresponds to CreateMode of ZooKeeper.
+type CreateMode int32
+
+const (
+	// Persistent nodes stay until they are deleted. Default.
+	Persistent = CreateMode(jute.ModePersistent)
+	// Ephemeral nodes go with the session. They have no children.
+	Ephemeral = CreateMode(jute.ModeEphemeral)
+	// PersistentSequential nodes get a number of ten digits after their name, which grows from node to node
+	// below one parent.
+	PersistentSequential = CreateMode(jute.ModePersistentSequential)
+	// EphemeralSequential is both.
+	EphemeralSequential = CreateMode(jute.ModeEphemeralSequential)
+	// Container nodes are removed by the server some time after their last child has gone.
+	Container = CreateMode(jute.ModeContainer)
+	// PersistentTTL nodes are removed by the server when they have no children and were not changed for a time,
+	// see WithTTL. The server must have been started with zookeeper.extendedTypesEnabled.
+	PersistentTTL = CreateMode(jute.ModePersistentTTL)
+	// PersistentSequentialTTL is both.
+	PersistentSequentialTTL = CreateMode(jute.ModePersistentSequentialTTL)
+)
+
+func (m CreateMode) String() string {
+	return nameOf("CreateMode", m, "Persistent", "Ephemeral", "PersistentSequential", "EphemeralSequential",
+		"Container", "PersistentTTL", "PersistentSequentialTTL")
+}
+
+func (m CreateMode) ephemeral() bool { return m == Ephemeral || m == EphemeralSequential }
+
+// sequential says whether the server appends a number to the name.
+func (m CreateMode) sequential() bool {
+	return m == PersistentSequential || m == EphemeralSequential || m == PersistentSequentialTTL
+}
+
 // CreateResult is what Create returns in the background.
 type CreateResult struct {
 	// Path is that of the node made: with the protection prefix and the sequence number.
@@ -68,9 +102,7 @@ func (b CreateBuilder) CreatingParentContainersIfNeeded() CreateBuilder {
 // WithProtection puts "_c_", a new UUID and "-" in front of the node's name. With that a create whose reply
 // is lost is found again: it is neither made twice nor left behind. If the caller's context has ended
 // meanwhile, or the operation has finally failed, the client removes the node in the background, for as long
-// as it takes.
-//
-// Corresponds to Curator's withProtection, to the letter of the name.
+// as it takes. Corresponds to Curator's withProtection, to the letter of the name.
 func (b CreateBuilder) WithProtection() CreateBuilder { b.protection = true; return b }
 
 // OrSetData sets the data of a node that exists already, instead of failing with ErrNodeExists.
@@ -94,7 +126,6 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 //
 // With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential create needs
 // WithProtection instead, which makes any create idempotent within its session.
-//
 // Curator's idempotent takes any node with the same data for success, whoever made it and when.
 func (b CreateBuilder) Idempotent() CreateBuilder { b.again = true; return b }
 
@@ -121,7 +152,7 @@ func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; 
 //     may be our own node or somebody else's: the error is ErrConnectionLoss, too. (Curator says NodeExists.)
 //     With OrSetData it is just set, with Idempotent it is read first.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
-	r, err := foreground(ctx, b.c, b.operation(path, data))
+	r, err := foreground(ctx, b.operation(path, data))
 	return r.Path, err
 }
 
@@ -131,9 +162,6 @@ func (b CreateBuilder) InBackground() BackgroundWithData[CreateBuilder, CreateRe
 	return BackgroundWithData[CreateBuilder, CreateResult]{b}
 }
 
-func (b CreateBuilder) client() *Client { return b.c }
-
-// fault returns what is wrong with the create of a node at path.
 func (b CreateBuilder) fault(path string) error {
 	if err := b.node.fault(); err != nil {
 		return err
@@ -159,17 +187,18 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.node.pack)
 	}
-	o := &operation[CreateResult]{name: "create", path: path, fault: err, write: true}
+	o := &operation[CreateResult]{c: b.c, opKind: opKind{name: "create", write: true}, path: path, fault: err}
 	if err != nil {
 		return o
 	}
 	o.parent = zkpath.Parent(full)
-	cr := &creation{b, full, data}
-	o.request, o.decode, o.after = cr.request, cr.decode, cr.after
+	cr := &creation{b, full, o.parent, data}
+	o.request = func(*epoch) *wire.Call { return cr.request(full) }
+	o.decode, o.after = cr.decode, cr.after
 	switch {
-	case b.c.view.isChroot(full): // there or not, it is not made
+	case full == b.c.view.chroot: // there or not, it is not made
 		o.parent, o.write = full, false
-		o.request = func(*epoch) *wire.Call { return existsCall(full) }
+		o.request = func(*epoch) *wire.Call { return readCall(jute.OpExists, full) }
 		o.decode = func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
 	case b.protection:
 		p := &protected{creation: cr, guid: zkpath.NewGUID()}
@@ -187,15 +216,16 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	return o
 }
 
-// creation is a create of one node.
 type creation struct {
 	CreateBuilder
-	full string
-	data []byte
+	full, parent string
+	data         []byte
 }
 
-func (cr *creation) request(*epoch) *wire.Call {
-	return single(cr.node.request(cr.c, cr.full, cr.data))
+// request makes the request to create the node at path, which is full but for the protection.
+func (cr *creation) request(path string) *wire.Call {
+	op := cr.node.request(cr.c, path, cr.data)
+	return newCall(op.Op, op.Request)
 }
 
 func (cr *creation) decode(_ int64, body []byte) (r CreateResult, err error) {
@@ -207,7 +237,9 @@ func (cr *creation) decode(_ int64, body []byte) (r CreateResult, err error) {
 }
 
 func (cr *creation) result(full string, stat Stat) CreateResult {
-	store(cr.stat, stat)
+	if cr.stat != nil {
+		*cr.stat = stat
+	}
 	return CreateResult{cr.c.userPath(full), stat}
 }
 
@@ -236,10 +268,10 @@ func (cr *creation) after(err error) step[CreateResult] {
 // mkdirs makes the parents, or the namespace's root if it is that which was missing. again is false if
 // nothing was.
 func (cr *creation) mkdirs(ctx context.Context, e *epoch) (again bool, err error) {
-	c, parent := cr.c, zkpath.Parent(cr.full)
+	c := cr.c
 	if !cr.parents {
 		made, err := c.root(ctx, e)
-		return made || err == nil && parent == c.view.prefix(), err
+		return made || err == nil && cr.parent == c.view.prefix, err
 	}
 	p := parents{mode: cr.parentMode}
 	if cr.toParents {
@@ -250,7 +282,7 @@ func (cr *creation) mkdirs(ctx context.Context, e *epoch) (again bool, err error
 			return false, err
 		}
 	}
-	_, err = c.mkdirs(ctx, e, parent, p)
+	_, err = c.mkdirs(ctx, e, cr.parent, p)
 	return err == nil, err
 }
 
@@ -300,5 +332,54 @@ func (cr *creation) made(stat Stat, r *run[CreateResult]) bool {
 	return stat.Version == 0 && stat.Czxid > r.before && stat.EphemeralOwner == owner
 }
 
-// single makes a request of one operation.
-func single(op jute.MultiOp) *wire.Call { return newCall(op.Op, op.Request) }
+// maxTTL is the longest time that fits into the server's encoding of TTL nodes.
+const maxTTL = 0xffffffffff * time.Millisecond
+
+// node is what creates inside and outside of transactions have in common.
+type node struct {
+	mode CreateMode
+	ttl  time.Duration
+	acl  []ACL // nil: what the provider says
+	pack packing
+}
+
+func (n node) fault() error {
+	hasTTL := n.mode == PersistentTTL || n.mode == PersistentSequentialTTL
+	switch {
+	case n.mode < Persistent || n.mode > PersistentSequentialTTL:
+		return badArguments("unknown mode %v", n.mode)
+	case hasTTL && (n.ttl < time.Millisecond || n.ttl > maxTTL):
+		return badArguments("mode %v needs WithTTL with a time from 1ms to %v, not %v", n.mode, maxTTL, n.ttl)
+	case n.ttl%time.Millisecond != 0:
+		return badArguments("WithTTL of %v: servers count whole milliseconds", n.ttl)
+	case !hasTTL && n.ttl != 0:
+		return badArguments("WithTTL needs the mode PersistentTTL or PersistentSequentialTTL, not %v", n.mode)
+	case n.acl != nil && len(n.acl) == 0:
+		return badArguments("WithACL without an ACL: a node without one does not exist")
+	}
+	return nil
+}
+
+// request returns the operation and its record. Plain modes use create2, whose answer has the Stat.
+func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
+	req := jute.CreateRequest{Path: full, Data: data, ACL: c.aclOf(n.acl, full), Flags: int32(n.mode)}
+	switch n.mode {
+	case Container:
+		return jute.MultiOp{Op: jute.OpCreateContainer, Request: &req}
+	case PersistentTTL, PersistentSequentialTTL:
+		withTTL := &jute.CreateTTLRequest{CreateRequest: req, TTL: n.ttl.Milliseconds()}
+		return jute.MultiOp{Op: jute.OpCreateTTL, Request: withTTL}
+	}
+	return jute.MultiOp{Op: jute.OpCreate2, Request: &req}
+}
+
+// aclOf returns the ACL of a new node: acl, or if that is nil what the provider says.
+func (c *Client) aclOf(acl []ACL, full string) []jute.ACL {
+	if provider := c.core.cfg.aclProvider; acl == nil && provider != nil {
+		acl = provider(full)
+	}
+	if len(acl) == 0 {
+		return openACL
+	}
+	return wireACL(acl)
+}

@@ -91,27 +91,26 @@ type protected struct {
 	guid  string
 	state nodeState
 	epoch *epoch // of the last request
+	made  string // the path of the node, when its caller has left
 }
 
-func (p *protected) parent() string  { return zkpath.Parent(p.full) }
-func (p *protected) ephemeral() bool { return p.node.mode.ephemeral() }
-func (p *protected) name() string    { return zkpath.Protect(p.guid, zkpath.Base(p.full)) }
-func (p *protected) path() string    { return zkpath.Join(p.parent(), p.name()) }
-
 func (p *protected) request(e *epoch) *wire.Call {
-	call := single(p.node.request(p.c, p.path(), p.data))
+	name := zkpath.Protect(p.guid, zkpath.Base(p.full))
+	call := p.creation.request(zkpath.Join(p.parent, name))
 	p.epoch = e
 	p.apply(createSent)
 	return call
 }
 
-// apply follows an event and carries out what it leads to, except for the search, which it returns. made is
-// the path of the node, where that is known. full is ErrCleanupFull if a clean-up was refused.
-func (p *protected) apply(ev nodeEvent, made ...string) (action nodeAction, full error) {
-	p.state, action = p.state.next(ev)
+// apply follows an event and carries out what it leads to, except for the search, which it returns. full is
+// ErrCleanupFull if a clean-up was refused.
+func (p *protected) apply(ev nodeEvent) (action nodeAction, full error) {
+	if p.state, action = p.state.next(ev); action == nodeNoAction {
+		return action, nil
+	}
 	cleanups := &p.c.core.ops.cleanups
-	search := cleanup{path: p.parent(), guid: p.guid, origin: p.epoch}
-	if p.ephemeral() {
+	search := cleanup{path: p.parent, guid: p.guid, origin: p.epoch}
+	if p.node.mode.ephemeral() {
 		search.bound = p.epoch
 	}
 	switch action {
@@ -123,19 +122,16 @@ func (p *protected) apply(ev nodeEvent, made ...string) (action nodeAction, full
 	case nodeLeaveSearch:
 		full = cleanups.add(search)
 	case nodeLeave:
-		for _, path := range made {
-			full = cleanups.add(cleanup{path: path, version: -1, bound: search.bound})
-		}
+		full = cleanups.add(cleanup{path: p.made, version: -1, bound: search.bound})
 	}
 	return action, full
 }
 
-// recover implements debt.
 func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v CreateResult, _ bool, _ error) {
 	ev := tryHere
 	if p.epoch != r.e {
 		ev = tryElsewhere
-		if p.ephemeral() {
+		if p.node.mode.ephemeral() {
 			ev = tryAfterEnd
 		}
 	}
@@ -160,17 +156,17 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 
 // find returns the node that an earlier request has made; no path if there is none.
 func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat, err error) {
-	found, err := search(ctx, e, p.parent(), p.guid, p.c.expiring)
+	found, err := search(ctx, e, p.parent, p.guid, p.c.expiring)
 	if err != nil {
 		return "", stat, err
 	}
 	for _, path := range found {
 		var res jute.StatResponse
-		switch err := ask(ctx, e, p.c.expiring(existsCall(path)), &res); {
+		switch err := ask(ctx, e, p.c.expiring(readCall(jute.OpExists, path)), &res); {
 		case errors.Is(err, ErrNoNode): // it was made, and somebody has deleted it since
 		case err != nil:
 			return "", stat, err
-		case p.ephemeral() && res.Stat.EphemeralOwner != e.wire.ID():
+		case p.node.mode.ephemeral() && res.Stat.EphemeralOwner != e.wire.ID():
 			_ = p.c.core.ops.cleanups.add(cleanup{path: path, version: -1}) // CURATOR-498
 		default:
 			return path, Stat(res.Stat), nil
@@ -179,31 +175,25 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 	return "", stat, nil
 }
 
-// answered implements debt.
-func (p *protected) answered(err error) { p.apply(outcomeOf(err)) }
-
-func outcomeOf(err error) nodeEvent {
+func (p *protected) answered(err error) {
+	ev := createRefused
 	switch {
 	case err == nil:
-		return createDone
+		ev = createDone
 	case errors.Is(err, ErrOutcomeUnknown):
-		return createLost
+		ev = createLost
 	}
-	return createRefused
+	p.apply(ev)
 }
 
-// late implements debt.
 func (p *protected) late(reply wire.Reply) {
 	var res jute.Create2Response
-	err := replyError(reply)
-	if err == nil {
-		err = decode(reply.Body, &res)
-	}
+	err := replied(reply, &res)
 	p.apply(callerLeft)
-	p.apply(outcomeOf(err), res.Path) // nobody is left to be told that there are too many clean-ups
+	p.made = res.Path
+	p.answered(err) // nobody is left to be told that there are too many clean-ups
 }
 
-// failed implements debt.
 func (p *protected) failed(err error) error {
 	if _, full := p.apply(createFailed); full != nil {
 		err = fmt.Errorf("%w; %w", err, full)
@@ -220,7 +210,7 @@ func (p *protected) failed(err error) error {
 // when it should not have been.
 func search(ctx context.Context, e *epoch, parent, guid string, expire expiry) ([]string, error) {
 	write := &wire.Call{Op: jute.OpMulti, Body: checks(parent)}
-	replies, err := awaitAll(ctx, e, expire(write), expire(childrenCall(parent)))
+	replies, err := awaitAll(ctx, e, expire(write), expire(readCall(jute.OpGetChildren2, parent)))
 	if err != nil {
 		return nil, err
 	}
@@ -228,15 +218,12 @@ func search(ctx context.Context, e *epoch, parent, guid string, expire expiry) (
 	if err := replyError(wrote); err != nil && !isAny(err, ErrNoNode, ErrNoAuth) {
 		return nil, err
 	}
-	if err := replyError(listed); err != nil {
+	var list jute.Children2Response
+	if err := replied(listed, &list); err != nil {
 		return nil, unlessNoNode(err)
 	}
 	if wrote.Link != listed.Link {
 		return nil, ErrConnectionLoss // the list may come from a member that has not seen the write
-	}
-	var list jute.Children2Response
-	if err := decode(listed.Body, &list); err != nil {
-		return nil, err
 	}
 	var found []string
 	prefix := zkpath.Protect(guid, "")

@@ -299,13 +299,14 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 		other := dial(t, srv)
 		e := connected(t, c).e
 		o := c.Create().WithMode(EphemeralSequential).WithProtection().operation("/locks/lock-", nil)
-		p, r := o.debt.(*protected), &run[CreateResult]{operation: o, c: c, e: e}
+		p, r := o.debt.(*protected), &run[CreateResult]{operation: o, e: e}
+		path := func() string { return "/locks/" + zkpath.Protect(p.guid, "lock-") }
 		lost := func(in *epoch) {
 			p.request(in)
 			p.answered(ErrConnectionLoss)
 		}
 		lost(e)
-		_, err := other.Create().WithMode(EphemeralSequential).ForPath(ctx, p.path(), nil)
+		_, err := other.Create().WithMode(EphemeralSequential).ForPath(ctx, path(), nil)
 		require.NoError(t, err)
 		_, done, err := p.recover(ctx, r)
 		require.NoError(t, err)
@@ -315,7 +316,7 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 
 		guid := p.guid
 		lost(connected(t, other).e)
-		_, err = c.Create().WithMode(EphemeralSequential).ForPath(ctx, p.path(), nil)
+		_, err = c.Create().WithMode(EphemeralSequential).ForPath(ctx, path(), nil)
 		require.NoError(t, err)
 		_, done, err = p.recover(ctx, r)
 		require.NoError(t, err)

@@ -32,7 +32,7 @@ func TestCreateModes(t *testing.T) {
 		} {
 			srv.ResetCounts()
 			b := c.Create().WithMode(tc.mode)
-			if tc.mode.hasTTL() {
+			if tc.want == zktest.TTL {
 				b = b.WithTTL(time.Hour)
 			}
 			var stat Stat

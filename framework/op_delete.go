@@ -49,9 +49,7 @@ func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 //
 // Through the view of a session (Session.Client) it is kept for as long as that session lives. That is right
 // for the session's ephemeral nodes, since a later session's node of the same name is not meant. Otherwise it
-// is kept until the client is closed.
-//
-// Corresponds to Curator's guaranteed.
+// is kept until the client is closed. Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
 // ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation;
@@ -63,7 +61,7 @@ func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return 
 // ErrNoNode is then success; with Quietly, a node that is not there is success in any case. A repeat without
 // a version may delete a node that somebody made anew in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
-	_, err := foreground(ctx, b.c, b.operation(path))
+	_, err := foreground(ctx, b.operation(path))
 	return err
 }
 
@@ -72,16 +70,14 @@ func (b DeleteBuilder) InBackground() Background[DeleteBuilder, struct{}] {
 	return Background[DeleteBuilder, struct{}]{b}
 }
 
-func (b DeleteBuilder) client() *Client { return b.c }
-
 func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	c := b.c
 	full, err := c.fullPath(path)
-	if err == nil && c.view.isChroot(full) {
+	if err == nil && full == c.view.chroot {
 		err = errDeleteRoot
 	}
 	o := &operation[struct{}]{
-		name: "delete", path: path, fault: err, write: true,
+		c: b.c, opKind: opKind{name: "delete", write: true}, path: path, fault: err,
 		request:   func(*epoch) *wire.Call { return deleteCall(full, b.version) },
 		decode:    nothing,
 		ambiguous: []error{ErrNoNode, ErrBadVersion, ErrNotEmpty},
@@ -104,8 +100,8 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	if b.quiet {
 		o.empty = &struct{}{}
 	}
-	if b.guaranteed {
-		t := cleanup{path: full, version: b.version, children: b.children, bound: c.pinned()}
+	if b.guaranteed && err == nil {
+		t := cleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
 		o.debt = &guaranteed{c: c, owed: t}
 	}
 	return o
@@ -117,7 +113,7 @@ var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 // deleteChildren deletes everything below a node that is there now. What others delete meanwhile is no error.
 func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) error {
 	var list jute.Children2Response
-	if err := ask(ctx, e, expire(childrenCall(full)), &list); err != nil {
+	if err := ask(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
 		return unlessNoNode(err)
 	}
 	for names := range slices.Chunk(list.Children, 256) {
@@ -149,6 +145,104 @@ func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) e
 func unlessNoNode(err error) error {
 	if errors.Is(err, ErrNoNode) {
 		return nil
+	}
+	return err
+}
+
+// removalState is how far a node's removal is that the client does not give up: a guaranteed delete, and
+// every clean-up.
+type removalState int8
+
+const (
+	removalTried   removalState = iota // the caller's operation goes on
+	removalAwaited                     // the request is under way, and its caller has left
+	removalOwed                        // it is a clean-up
+	removalOver
+)
+
+type removalEvent int8
+
+const (
+	removalDone       removalEvent = iota
+	removalRefused                 // by the server
+	removalUnfinished              // not executed, or the outcome is unknown
+	removalBlocked                 // by children, which are to be deleted, too
+	removalLeft                    // the caller has left
+	removalVoid                    // the client is closed, or the node has gone with its session
+)
+
+type removalAction int8
+
+const (
+	removalNoAction removalAction = iota
+	removalHandOver               // make it a clean-up
+	removalRetry                  // try again after a pause
+	removalWarn                   // say that the node stays
+)
+
+// removalMoves are the transitions of a removal. Those that are not there end it.
+var removalMoves = map[when[removalState, removalEvent]]then[removalState, removalAction]{
+	{removalTried, removalLeft}:         {removalAwaited, removalNoAction},
+	{removalTried, removalUnfinished}:   {removalOwed, removalHandOver},
+	{removalAwaited, removalUnfinished}: {removalOwed, removalHandOver},
+	{removalAwaited, removalBlocked}:    {removalOwed, removalHandOver},
+	{removalOwed, removalUnfinished}:    {removalOwed, removalRetry},
+	{removalOwed, removalRefused}:       {removalOver, removalWarn},
+}
+
+func (s removalState) next(ev removalEvent) (removalState, removalAction) {
+	move, ok := removalMoves[when[removalState, removalEvent]{s, ev}]
+	if !ok {
+		return removalOver, removalNoAction
+	}
+	return move.state, move.action
+}
+
+// removalEventOf is the event of an operation's error.
+func removalEventOf(err error) removalEvent {
+	switch {
+	case unlessNoNode(err) == nil:
+		return removalDone
+	case unfinished(err):
+		return removalUnfinished
+	}
+	return removalRefused
+}
+
+// guaranteed is the debt of a guaranteed delete.
+type guaranteed struct {
+	c     *Client
+	state removalState
+	owed  cleanup
+}
+
+func (g *guaranteed) apply(ev removalEvent) (full error) {
+	var action removalAction
+	if g.state, action = g.state.next(ev); action == removalHandOver {
+		full = g.c.core.ops.cleanups.add(g.owed)
+	}
+	return full
+}
+
+func (g *guaranteed) recover(context.Context, *run[struct{}]) (v struct{}, done bool, err error) {
+	return v, false, nil
+}
+
+func (g *guaranteed) answered(error) {}
+
+func (g *guaranteed) late(reply wire.Reply) {
+	err := replyError(reply)
+	ev := removalEventOf(err)
+	if g.owed.children && errors.Is(err, ErrNotEmpty) {
+		ev = removalBlocked
+	}
+	g.apply(removalLeft)
+	g.apply(ev) // nobody is left to be told that there are too many clean-ups
+}
+
+func (g *guaranteed) failed(err error) error {
+	if full := g.apply(removalEventOf(err)); full != nil {
+		err = fmt.Errorf("%w; %w", err, full)
 	}
 	return err
 }

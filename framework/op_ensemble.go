@@ -41,7 +41,7 @@ func (b GetConfigBuilder) WithWatch() WatchedGetConfig {
 // ForEnsemble returns the configuration that the connected member knows. A standalone server has one
 // without members.
 func (b GetConfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, error) {
-	r, err := foreground(ctx, b.c, b.operation())
+	r, err := foreground(ctx, b.operation())
 	return r.Config, err
 }
 
@@ -50,14 +50,12 @@ func (b GetConfigBuilder) InBackground() BackgroundForEnsemble[GetConfigBuilder,
 	return BackgroundForEnsemble[GetConfigBuilder, ConfigResult]{b}
 }
 
-func (b GetConfigBuilder) client() *Client { return b.c }
-
 // WatchedGetConfig is a GetConfigBuilder with a watch.
 type WatchedGetConfig struct{ b GetConfigBuilder }
 
 // ForEnsemble returns the configuration and a watch; neither if there is an error.
 func (b WatchedGetConfig) ForEnsemble(ctx context.Context) (EnsembleConfig, *Watch, error) {
-	r, err := foreground(ctx, b.b.c, b.b.operation())
+	r, err := foreground(ctx, b.b.operation())
 	return r.Config, r.Watch, err
 }
 
@@ -66,10 +64,13 @@ func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 	if !b.c.none() {
 		top = &Client{core: b.c.core, view: view{epoch: b.c.view.epoch}}
 	}
-	w := b.watching.start(top, wire.Data, configPath)
+	var w *Watch
+	if b.watching.wanted {
+		w = b.watching.start(top, wire.Data, configPath)
+	}
 	return &operation[ConfigResult]{
-		name: "getConfig", watch: w, lengthy: true,
-		request: func(e *epoch) *wire.Call { return w.on(dataCall(configPath), e) },
+		c: b.c, opKind: opKind{name: "getConfig"}, watch: w, lengthy: true,
+		request: func(*epoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
 		decode:  configDecoder(b.stat, w),
 	}
 }
@@ -80,7 +81,9 @@ func configDecoder(stat *Stat, w *Watch) func(int64, []byte) (ConfigResult, erro
 		if err := decode(body, &res); err != nil {
 			return r, err
 		}
-		store(stat, Stat(res.Stat))
+		if stat != nil {
+			*stat = Stat(res.Stat)
+		}
 		return ConfigResult{parseEnsembleConfig(res.Data), Stat(res.Stat), w}, nil
 	}
 }
@@ -131,7 +134,7 @@ func (b ReconfigBuilder) StoringStatIn(stat *Stat) ReconfigBuilder { b.stat = st
 // It is repeated as the retry policy says when it was certainly not executed. After an unknown outcome it
 // is not: ask GetConfig.
 func (b ReconfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, error) {
-	r, err := foreground(ctx, b.c, b.operation())
+	r, err := foreground(ctx, b.operation())
 	return r.Config, err
 }
 
@@ -140,11 +143,10 @@ func (b ReconfigBuilder) InBackground() BackgroundForEnsemble[ReconfigBuilder, C
 	return BackgroundForEnsemble[ReconfigBuilder, ConfigResult]{b}
 }
 
-func (b ReconfigBuilder) client() *Client { return b.c }
-
 func (b ReconfigBuilder) operation() *operation[ConfigResult] {
 	return &operation[ConfigResult]{
-		name: "reconfig", fault: b.fault(), write: true, doubt: doubtEnds, lengthy: true,
+		c: b.c, opKind: opKind{name: "reconfig", write: true}, fault: b.fault(), doubt: doubtEnds,
+		lengthy: true,
 		request: func(*epoch) *wire.Call {
 			return newCall(jute.OpReconfig, &reconfigRequest{b.joining, b.leaving, b.members, b.version})
 		},

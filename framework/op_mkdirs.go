@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -17,9 +18,7 @@ type parents struct {
 
 // CreateContainers makes the node at path and those missing above it, as containers: nodes that the server
 // removes when their last child has gone. Nodes that exist already stay what they are. It is repeated as the
-// retry policy says, which does no harm.
-//
-// Corresponds to Curator's createContainers and EnsureContainers.
+// retry policy says, which does no harm. Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
 	return c.ensure(ctx, "createContainers", path, parents{mode: Container})
 }
@@ -33,11 +32,11 @@ func (c *Client) Ensure(ctx context.Context, path string) error {
 
 func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
 	full, err := c.fullPath(path)
-	_, err = foreground(ctx, c, &operation[struct{}]{
-		name: name, path: path, fault: err, write: true, decode: nothing,
+	_, err = foreground(ctx, &operation[struct{}]{
+		c: c, opKind: opKind{name: name, write: true}, path: path, fault: err, decode: nothing,
 		request: func(*epoch) *wire.Call {
-			if c.view.isChroot(full) {
-				return existsCall(full) // there or not, it is not made
+			if full == c.view.chroot {
+				return readCall(jute.OpExists, full) // there or not, it is not made
 			}
 			return c.mkdir(full, p, true)
 		},
@@ -65,8 +64,8 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 		var below []string // missing ones, deepest first
 		at := path
 		for {
-			if !c.view.below(at) {
-				return false, c.view.noChroot()
+			if chroot := c.view.chroot; chroot != "" && !strings.HasPrefix(at, chroot+"/") {
+				return false, c.noChroot() // nothing is ever made outside
 			}
 			if at == "/" {
 				break // always there
@@ -110,13 +109,17 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 
 // mkdir makes one directory. nearest says that it is the one asked for, and not one above it.
 func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
-	acl := wireACL(p.acl)
-	if p.acl == nil {
-		acl = c.aclForParent(path, nearest)
+	acl := p.acl
+	if cfg := &c.core.cfg; acl == nil && cfg.directoryACL != nil {
+		acl = cfg.aboveACL
+		if nearest || path == c.view.prefix { // the root of a namespace is a directory as well
+			acl = cfg.directoryACL
+		}
 	}
 	op := jute.OpCreate
 	if p.mode == Container {
 		op = jute.OpCreateContainer
 	}
-	return newCall(op, &jute.CreateRequest{Path: path, Data: []byte{}, ACL: acl, Flags: int32(p.mode)})
+	req := jute.CreateRequest{Path: path, Data: []byte{}, ACL: c.aclOf(acl, path), Flags: int32(p.mode)}
+	return newCall(op, &req)
 }

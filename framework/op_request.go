@@ -73,7 +73,7 @@ func (w *waiting) wait(ctx context.Context, e *epoch, call *wire.Call, late late
 	case <-ctx.Done():
 	}
 	if e.wire.Cancel(call, context.Cause(ctx)) {
-		return r, false, leftBy(ctx, false)
+		return r, false, leftBy(ctx)
 	}
 	if !w.leave(late) {
 		return <-w.answer, false, nil
@@ -107,16 +107,20 @@ func send(ctx context.Context, e *epoch, call *wire.Call) error { return ask(ctx
 // ask sends a request, waits for the answer and decodes it into record, unless that is nil.
 func ask(ctx context.Context, e *epoch, call *wire.Call, record jute.Decodable) error {
 	r, _, err := await(ctx, e, call, nil)
-	if err == nil {
-		err = replyError(r)
+	if err != nil {
+		return err
 	}
-	if err == nil && record != nil {
-		err = decode(r.Body, record)
-	}
-	return err
+	return replied(r, record)
 }
 
-// decode reads a reply's record.
+// replied decodes a reply into record, unless that is nil, or returns its error.
+func replied(r wire.Reply, record jute.Decodable) error {
+	if err := replyError(r); err != nil || record == nil {
+		return err
+	}
+	return decode(r.Body, record)
+}
+
 func decode(body []byte, record jute.Decodable) error {
 	if err := jute.Unmarshal(body, record); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
@@ -124,7 +128,6 @@ func decode(body []byte, record jute.Decodable) error {
 	return nil
 }
 
-// nothing reads an answer without a content.
 func nothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
 
 // expiry says how long a request waits for a connection: expiring or patient.
@@ -139,7 +142,6 @@ func (c *Client) expiring(call *wire.Call) *wire.Call {
 // patient leaves a request in the session's queue for as long as the session lives.
 func patient(call *wire.Call) *wire.Call { return call }
 
-// changesTree says whether a request may change the tree.
 func changesTree(call *wire.Call) bool {
 	switch call.Op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
@@ -153,19 +155,10 @@ func newCall(op int32, request jute.Record) *wire.Call {
 	return &wire.Call{Op: op, Body: jute.Marshal(request)}
 }
 
-func existsCall(full string) *wire.Call {
-	return newCall(jute.OpExists, &jute.PathWatchRequest{Path: full})
+// readCall makes an exists, getData or getChildren2.
+func readCall(op int32, full string) *wire.Call {
+	return newCall(op, &jute.PathWatchRequest{Path: full})
 }
-
-func dataCall(full string) *wire.Call {
-	return newCall(jute.OpGetData, &jute.PathWatchRequest{Path: full})
-}
-
-func childrenCall(full string) *wire.Call {
-	return newCall(jute.OpGetChildren2, &jute.PathWatchRequest{Path: full})
-}
-
-func aclCall(full string) *wire.Call { return newCall(jute.OpGetACL, &jute.PathRequest{Path: full}) }
 
 func setDataCall(full string, data []byte, version int32) *wire.Call {
 	return newCall(jute.OpSetData, &jute.SetDataRequest{Path: full, Data: data, Version: version})
@@ -173,36 +166,6 @@ func setDataCall(full string, data []byte, version int32) *wire.Call {
 
 func deleteCall(full string, version int32) *wire.Call {
 	return newCall(jute.OpDelete, &jute.PathVersionRequest{Path: full, Version: version})
-}
-
-// Helpers over whole subtrees send their requests in flights: many at once, then a wait for all the answers.
-// A flight that is interrupted by a lost connection is repeated whole, so all of it must be harmless when it
-// is done twice.
-const (
-	flightSize  = 512
-	flightBytes = 8 << 20 // of data in one flight, about: their size is known when they have been read
-)
-
-// flight sends what calls makes, and repeats that as the retry policy says until there is an answer to each.
-func (c *Client) flight(ctx context.Context, calls func() []*wire.Call) (replies []wire.Reply, err error) {
-	err = c.repeat(ctx, func(ctx context.Context, e *epoch) error {
-		frames := calls()
-		for _, call := range frames {
-			c.expiring(call)
-		}
-		replies, err = awaitAll(ctx, e, frames...)
-		for i := 0; err == nil && i < len(replies); i++ {
-			failed := replyError(replies[i])
-			if !changesTree(frames[i]) {
-				failed = readError(replies[i])
-			}
-			if unfinished(failed) {
-				err = failed
-			}
-		}
-		return err
-	})
-	return replies, err
 }
 
 // repeat runs f as the retry policy says, in whatever session is the current one.
@@ -217,7 +180,7 @@ func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoc
 		}
 		return f(ctx, e)
 	}, retry.WithRetryable(func(err error) bool {
-		return situation{class: classOf(err), pinned: c.pinned() != nil}.decide() == tryAgain
+		return situation{class: classOf(err), pinned: c.view.epoch != nil}.decide() == tryAgain
 	}))
 	return c.core.explain(err)
 }

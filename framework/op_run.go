@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/internal/apart"
+	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/retry"
 )
@@ -15,10 +16,10 @@ import (
 // answer is not the end of it does a goroutine of the client's carry on.
 type run[T any] struct {
 	*operation[T]
-	c          *Client
 	background bool
-	seen       *observed // nil if nobody observes
-	e          *epoch    // of the current try
+	end        func(OperationEnd) // tells the hooks; nil if there are none
+	told       bool               // it has been called, and may not have returned
+	e          *epoch             // of the current try
 	tries      int
 	before     int64  // of doubtCompares: the highest zxid known before the first request, -1 before that
 	unknown    *epoch // in which a try had an unknown outcome; nil if there is none
@@ -28,22 +29,22 @@ type run[T any] struct {
 }
 
 // begin makes the run of an operation; nil, with the error, if nothing can be sent.
-func begin[T any](ctx context.Context, c *Client, o *operation[T], background bool) (*run[T], error) {
+func begin[T any](ctx context.Context, o *operation[T], background bool) (*run[T], error) {
 	if ctx == nil {
 		o.fault = ErrNilContext
 	}
-	if c.none() {
+	if o.c.none() {
 		o.fault = ErrNoClient
 	}
 	if o.fault != nil {
 		return nil, opError(o.name, o.path, o.fault)
 	}
-	return &run[T]{operation: o, c: c, background: background, before: -1}, nil
+	return &run[T]{operation: o, background: background, before: -1}, nil
 }
 
 // foreground runs an operation until it has a result or ctx ends.
-func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (v T, err error) {
-	r, err := begin(ctx, c, o, false)
+func foreground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
+	r, err := begin(ctx, o, false)
 	if err != nil {
 		return v, err
 	}
@@ -53,9 +54,8 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (v T, er
 			r.abort()
 		}
 	}()
-	r.observe(ctx)
-	if err = checkContext(ctx); err == nil {
-		err = c.Retry(ctx, func(ctx context.Context) (err error) {
+	if err = r.observe(ctx); err == nil {
+		err = r.c.Retry(ctx, func(ctx context.Context) (err error) {
 			if err = r.enter(); err == nil {
 				r.v, err = r.try(ctx)
 			}
@@ -65,21 +65,31 @@ func foreground[T any](ctx context.Context, c *Client, o *operation[T]) (v T, er
 	if err != nil {
 		err = r.fail(err)
 	}
-	r.seen.done(err)
+	r.done(err)
 	ended = true
 	return r.v, err
 }
 
-// enter prepares another try: it runs in the session that is the current one now.
-func (r *run[T]) enter() (err error) {
-	r.e, err = r.c.epochOf()
+// observe tells the hooks that the operation begins, and whether ctx lets it.
+func (r *run[T]) observe(ctx context.Context) error {
+	if observer := r.c.core.cfg.observer; len(observer) > 0 {
+		op := Operation{Name: r.name, Path: r.path, Background: r.background}
+		r.end = observer.operation(ctx, op)
+	}
+	return checkContext(ctx)
+}
+
+// enter begins another try: in the session that is the current one now.
+func (r *run[T]) enter() error {
+	e, err := r.c.epochOf()
+	if err == nil {
+		r.e = e
+		r.tries++
+	}
 	return err
 }
 
-// try runs the operation once.
 func (r *run[T]) try(ctx context.Context) (v T, err error) {
-	r.tries++
-	r.seen.try(r.e)
 	if r.unknown != nil && r.doubt == doubtSearches {
 		v, done, err := r.debt.recover(ctx, r)
 		if err != nil || done {
@@ -121,23 +131,26 @@ func (r *run[T]) send(ctx context.Context) (v T, err error) {
 	return r.judge(reply)
 }
 
-// prepare makes the request.
 func (r *run[T]) prepare() *wire.Call {
 	if r.doubt == doubtCompares && r.before < 0 {
 		r.before = r.e.wire.MaxZxid()
 	}
-	return r.c.expiring(r.request(r.e))
+	call := r.request(r.e)
+	call.Patience = r.c.core.cfg.connectTimeout
+	if r.watch != nil {
+		call.Watch = r.watch.arm(r.e)
+	}
+	return call
 }
 
-// judge reads the answer to the request.
 func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
-	if r.write {
-		err = replyError(reply)
-	} else {
-		err = readError(reply)
-	}
-	if err == nil {
+	switch {
+	case reply.Err == nil && reply.Code == jute.CodeOK:
 		v, err = r.decode(reply.Zxid, reply.Body)
+	case r.write:
+		err = replyError(reply)
+	default:
+		err = readError(reply)
 	}
 	if r.empty != nil && errors.Is(err, ErrNoNode) && r.stepAfter(err) == nil {
 		v, err = *r.empty, nil
@@ -173,8 +186,15 @@ func (r *run[T]) doubted(v T, err error) (T, error) {
 	return v, err
 }
 
+// stepAfter returns the step that may help after an error, or nil.
 func (r *run[T]) stepAfter(err error) step[T] {
-	if r.after == nil {
+	switch {
+	case r.root && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode):
+		return func(ctx context.Context, r *run[T]) (v T, again bool, _ error) {
+			_, err := r.c.root(ctx, r.e)
+			return v, err == nil, err
+		}
+	case r.after == nil:
 		return nil
 	}
 	return r.after(err)
@@ -184,7 +204,7 @@ func (r *run[T]) stepAfter(err error) step[T] {
 func (r *run[T]) decide(err error, step step[T], steps int) decision {
 	return situation{
 		class: classOf(err), helps: step != nil, steps: steps, policy: r.doubt,
-		unknown: r.unknown != nil, pinned: r.c.pinned() != nil, background: r.background, tries: r.tries,
+		unknown: r.unknown != nil, pinned: r.c.view.epoch != nil, background: r.background, tries: r.tries,
 	}.decide()
 }
 
@@ -192,9 +212,9 @@ func (r *run[T]) decide(err error, step step[T], steps int) decision {
 func (r *run[T]) fail(err error) error {
 	err = r.c.core.explain(err)
 	if r.parent != "" {
-		err = r.c.view.absent(err, r.parent)
+		err = r.c.absent(err, r.parent)
 	} else {
-		err = r.c.view.absentAt(err, r.path)
+		err = r.c.absentAt(err, r.path)
 	}
 	if r.name == "create" && errors.Is(err, ErrNoNode) && !errors.Is(err, ErrNoChroot) {
 		err = missingParent(r.path, err)
@@ -212,19 +232,30 @@ func (r *run[T]) fail(err error) error {
 // end of the operation was being reported.
 func (r *run[T]) abort() {
 	r.watch.disarm()
-	if r.seen == nil || r.seen.end != nil {
-		r.seen.done(r.fail(apart.ErrNoReturn))
+	if !r.told {
+		r.done(r.fail(apart.ErrNoReturn))
 	}
 }
 
-// expect implements latecomer.
+// done tells the hooks how the operation has ended.
+func (r *run[T]) done(err error) {
+	if r.end == nil {
+		return
+	}
+	how := OperationEnd{Err: err, Attempts: r.tries}
+	if r.e != nil {
+		how.Epoch = r.e.n
+	}
+	r.told = true
+	r.end(how)
+}
+
 func (r *run[T]) expect(more int) {
 	if r.debt != nil {
 		r.c.core.ops.cleanups.expect(more)
 	}
 }
 
-// late implements latecomer.
 func (r *run[T]) late(reply wire.Reply) {
 	if r.debt != nil {
 		r.debt.late(reply)

@@ -38,7 +38,6 @@ func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return 
 // same while the reply is lost, or so shortly before the call that this client had not heard of it. To tell
 // that apart, put the client's name into the data.) It needs the right to read the node. Without a version
 // there is nothing to forgive.
-//
 // Curator's idempotent takes the next version with the same data for success, whoever wrote them and when.
 func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 
@@ -49,7 +48,7 @@ func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 // the error is then ErrConnectionLoss (outcome unknown) and not ErrBadVersion. Without a version a repeat may
 // overwrite what somebody else has written in between.
 func (b SetDataBuilder) ForPath(ctx context.Context, path string, data []byte) (Stat, error) {
-	return foreground(ctx, b.c, b.operation(path, data))
+	return foreground(ctx, b.operation(path, data))
 }
 
 // InBackground makes the terminal return at once.
@@ -57,17 +56,15 @@ func (b SetDataBuilder) InBackground() BackgroundWithData[SetDataBuilder, Stat] 
 	return BackgroundWithData[SetDataBuilder, Stat]{b}
 }
 
-func (b SetDataBuilder) client() *Client { return b.c }
-
 func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	full, err := b.c.fullPath(path)
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.pack)
 	}
 	o := &operation[Stat]{
-		name: "setData", path: path, fault: err, write: true, decode: statDecoder,
-		ambiguous: []error{ErrBadVersion},
-		request:   func(*epoch) *wire.Call { return setDataCall(full, data, b.version) },
+		c: b.c, opKind: opKind{name: "setData", write: true, root: true}, path: path, fault: err,
+		decode: statDecoder, ambiguous: []error{ErrBadVersion},
+		request: func(*epoch) *wire.Call { return setDataCall(full, data, b.version) },
 	}
 	if b.again && b.version != -1 {
 		o.doubt = doubtCompares
@@ -85,7 +82,7 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 			}
 		}
 	}
-	return withRoot(o, b.c)
+	return o
 }
 
 // compare reads a node after an ambiguous error. The error is nil if the node has the data, and its Stat is
@@ -94,7 +91,7 @@ func (c *Client) compare(
 	ctx context.Context, e *epoch, full string, data []byte, met error, ours func(Stat) bool,
 ) (stat Stat, there bool, _ error) {
 	var res jute.GetDataResponse
-	err := ask(ctx, e, c.expiring(dataCall(full)), &res)
+	err := ask(ctx, e, c.expiring(readCall(jute.OpGetData, full)), &res)
 	switch {
 	case errors.Is(err, ErrNoNode):
 		return stat, false, met // it may have been our own
@@ -113,15 +110,4 @@ func notSeen(met, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; looking at what is there: %w", met, err)
-}
-
-// dataOr returns data, or the client's default data for nil.
-func (c *Client) dataOr(data []byte) []byte {
-	if data == nil {
-		data = c.core.cfg.defaultData
-	}
-	if data == nil {
-		data = []byte{} // null data are another thing on the wire, which readers do not expect
-	}
-	return data
 }

@@ -57,24 +57,24 @@ func (e *TransactionError) Unwrap() error { return e.Err }
 // The whole request must fit into the server's packet limit, otherwise the error is ErrTooLarge. Without
 // operations it is ErrBadArguments. Corresponds to Curator's transaction().forOperations.
 func (c *Client) Transaction(ctx context.Context, ops ...TransactionOp) ([]TransactionResult, error) {
-	return foreground(ctx, c, newTransaction(ops))
+	return foreground(ctx, newTransaction(c, ops))
 }
 
 // TransactionInBackground queues a transaction and returns.
 func (c *Client) TransactionInBackground(ctx context.Context, ops ...TransactionOp) *Pending[txResults] {
-	return background(ctx, c, newTransaction(ops))
+	return background(ctx, newTransaction(c, ops))
 }
 
 // txResults is how a transaction's result is called here.
 type txResults = []TransactionResult
 
-// transaction is the operations of a transaction.
 type transaction []TransactionOp
 
-func newTransaction(ops []TransactionOp) *operation[txResults] {
+func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	t := transaction(ops)
 	o := &operation[txResults]{
-		name: "transaction", write: true, doubt: doubtEnds, decode: t.decode, after: t.makeRoot,
+		c: c, opKind: opKind{name: "transaction", write: true}, doubt: doubtEnds,
+		decode: t.decode, after: t.makeRoot,
 	}
 	if len(ops) == 0 {
 		o.fault = badArguments("a transaction without operations")
@@ -106,7 +106,7 @@ func (t transaction) makeRoot(err error) step[txResults] {
 	}
 	return func(ctx context.Context, r *run[txResults]) (none txResults, again bool, _ error) {
 		made, failed := op.c.root(ctx, r.e)
-		prefix := op.c.view.prefix()
+		prefix := op.c.view.prefix
 		switch {
 		case failed != nil:
 			return none, false, failed
@@ -150,7 +150,11 @@ func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
 		case refused != nil:
 			results[i].Err = ErrNotAttempted
 		default:
-			err := op.c.view.absent(codeError(r.Err), op.needed())
+			missing := op.full
+			if op.name == "create" {
+				missing = zkpath.Parent(op.full)
+			}
+			err := op.c.absent(codeError(r.Err), missing)
 			if op.name == "create" && r.Err == jute.CodeNoNode && !errors.Is(err, ErrNoChroot) {
 				err = missingParent(op.path, err)
 			}
@@ -220,7 +224,7 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 	if err == nil {
 		err = b.node.fault()
 	}
-	if err == nil && b.c.view.isChroot(full) {
+	if err == nil && full == b.c.view.chroot {
 		err = badArguments("the chroot is not made by who uses it: create %s without a chroot", full)
 	}
 	if err == nil {
@@ -247,19 +251,18 @@ func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
 
 // ForPath makes the operation.
 func (b TransactionDelete) ForPath(path string) TransactionOp {
-	op := newTransactionOp(b.c, "delete", jute.OpDelete, path, b.version)
-	if op.fault == nil && b.c.view.isChroot(op.full) {
+	op := versionOp(b.c, "delete", jute.OpDelete, path, b.version)
+	if op.fault == nil && op.full == b.c.view.chroot {
 		op.fault = errDeleteRoot
 	}
 	return op
 }
 
-// newTransactionOp makes an operation that is about a version of a node.
-func newTransactionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
+// versionOp makes an operation that is about a version of a node.
+func versionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
 	full, err := c.fullPath(path)
-	req := &jute.PathVersionRequest{Path: full, Version: version}
-	op := jute.MultiOp{Op: code, Request: req}
-	return TransactionOp{c: c, name: name, path: path, full: full, op: op, fault: err}
+	op := jute.MultiOp{Op: code, Request: &jute.PathVersionRequest{Path: full, Version: version}}
+	return TransactionOp{c, name, path, full, op, err}
 }
 
 // TransactionSetData replaces a node's data in a transaction.
@@ -288,8 +291,7 @@ func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 		data, err = b.c.outgoing(full, data, b.pack)
 	}
 	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
-	op := jute.MultiOp{Op: jute.OpSetData, Request: req}
-	return TransactionOp{c: b.c, name: "setData", path: path, full: full, op: op, fault: err}
+	return TransactionOp{b.c, "setData", path, full, jute.MultiOp{Op: jute.OpSetData, Request: req}, err}
 }
 
 // TransactionCheck is a condition in a transaction: the node exists, with the version if one is given. It
@@ -304,5 +306,5 @@ func (b TransactionCheck) WithVersion(version int32) TransactionCheck { b.versio
 
 // ForPath makes the operation.
 func (b TransactionCheck) ForPath(path string) TransactionOp {
-	return newTransactionOp(b.c, "check", jute.OpCheck, path, b.version)
+	return versionOp(b.c, "check", jute.OpCheck, path, b.version)
 }

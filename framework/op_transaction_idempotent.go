@@ -22,12 +22,11 @@ import (
 // is ErrBadArguments, as for sequential creates, whose nodes could not be told apart. (A delete without a
 // version may meet a node that somebody else has made anew in between.) It needs the right to read the nodes.
 // The Stat of a result that was found by reading is that of the node after the whole transaction.
-//
 // Curator has no such operation.
 func (c *Client) IdempotentTransaction(
 	ctx context.Context, ops ...TransactionOp,
 ) ([]TransactionResult, error) {
-	o, t := newTransaction(ops), transaction(ops)
+	o, t := newTransaction(c, ops), transaction(ops)
 	var left marks
 	if o.fault == nil {
 		left, o.fault = marksOf(ops)
@@ -51,7 +50,7 @@ func (c *Client) IdempotentTransaction(
 			return t.found(found), false, nil
 		}
 	}
-	return foreground(ctx, c, o)
+	return foreground(ctx, o)
 }
 
 // found returns the results of a transaction that was executed, from the nodes that were read after it.
@@ -141,7 +140,6 @@ func (m mark) refuses(op TransactionOp) bool {
 	return m.gone || version >= 0 && m.version >= 0 && m.version != version
 }
 
-// seen is a node that was read.
 type seen struct {
 	there bool
 	data  []byte
@@ -154,7 +152,7 @@ func (c *Client) look(ctx context.Context, e *epoch, left marks) (map[string]see
 	var calls []*wire.Call
 	for path, m := range left {
 		if m.set || m.gone {
-			paths, calls = append(paths, path), append(calls, c.expiring(dataCall(path)))
+			paths, calls = append(paths, path), append(calls, c.expiring(readCall(jute.OpGetData, path)))
 		}
 	}
 	replies, err := awaitAll(ctx, e, calls...)

@@ -13,6 +13,7 @@ import (
 // and the count of the goroutines that work for operations. The core closes it after its last session.
 type ops struct {
 	log      *slog.Logger // of lines
+	apart    *slog.Logger // has lines of its own, and nothing of the client
 	workers  workers
 	desk     desk   // of the user's operations
 	own      desk   // of those of recipes and caches, which never wait for one of the user's
@@ -29,8 +30,8 @@ type desk struct {
 
 // newOps is called by New before the first session. current returns the current epoch, or the last one.
 func newOps(current func() *epoch, handler slog.Handler, chance *chance.Source) *ops {
-	o := &ops{}
-	o.log = o.lines.logger(handler)
+	o, apart := &ops{}, &lines{queue: serial{spawn: func(f func()) { go f() }}}
+	o.log, o.apart = o.lines.logger(handler), apart.logger(handler)
 	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
 	for _, s := range []*serial{
 		&o.desk.results, &o.desk.callbacks, &o.own.results, &o.own.callbacks, &o.hooks, &o.lines.queue,
@@ -113,12 +114,11 @@ type batch struct {
 	kept  bool
 }
 
+// put takes one function or more.
 func (s *serial) put(calls ...func()) {
-	if len(calls) > 0 {
-		s.mu.Lock()
-		s.queue = append(s.queue, batch{calls: calls})
-		s.goOn()
-	}
+	s.mu.Lock()
+	s.queue = append(s.queue, batch{calls: calls})
+	s.goOn()
 }
 
 // keep takes a place in the queue, for fill. What is put in from now on runs after it.

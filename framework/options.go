@@ -1,10 +1,15 @@
 package framework
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
+	"slices"
 	"time"
 
 	"github.com/go-curator/curator/internal/wire"
@@ -54,7 +59,7 @@ type access struct {
 }
 
 type contents struct {
-	defaultData  []byte
+	defaultData  []byte // never nil: null data are another thing on the wire, which readers do not expect
 	compression  CompressionProvider
 	compressed   bool // by default
 	decompressed int  // bytes, in one call
@@ -95,16 +100,16 @@ func defaultOptions() options {
 	return options{
 		timeouts: timeouts{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second,
 			closeTimeout: 5 * time.Second},
-		contents: contents{compression: Gzip{}, decompressed: defaultDecompressedLimit},
-		network:  network{dial: wire.DialTCP, spread: 100 * time.Millisecond},
-		limits:   limits{maxFrame: defaultMaxFrame, window: 1000},
-		caution:  caution{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
-		telling:  telling{logger: slog.New(slog.DiscardHandler)},
-		retry:    retry.ExponentialBackoff{Base: time.Second, Retries: 3},
+		contents: contents{defaultData: []byte{}, compression: Gzip{},
+			decompressed: defaultDecompressedLimit},
+		network: network{dial: wire.DialTCP, spread: 100 * time.Millisecond},
+		limits:  limits{maxFrame: defaultMaxFrame, window: 1000},
+		caution: caution{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
+		telling: telling{logger: slog.New(slog.DiscardHandler)},
+		retry:   retry.ExponentialBackoff{Base: time.Second, Retries: 3},
 	}
 }
 
-// newOptions applies opts to the defaults.
 func newOptions(opts []Option) (options, error) {
 	o := defaultOptions()
 	for _, opt := range opts {
@@ -134,7 +139,6 @@ func checked(ok bool, set func(*options), option, format string, args ...any) Op
 	}
 }
 
-// positive is checked for times.
 func positive(d time.Duration, option string, field func(*options) *time.Duration) Option {
 	return checked(d > 0, func(o *options) { *field(o) = d }, option,
 		"%v; give a positive time, or leave the option out", d)
@@ -165,12 +169,8 @@ func WithDialTimeout(d time.Duration) Option {
 	return positive(d, "WithDialTimeout", func(o *options) *time.Duration { return &o.dialTimeout })
 }
 
-// dialLimit is how long one attempt to connect may take.
 func (o *options) dialLimit() time.Duration {
-	if o.dialTimeout > 0 {
-		return o.dialTimeout
-	}
-	return min(o.sessionTimeout/3, 5*time.Second)
+	return cmp.Or(o.dialTimeout, min(o.sessionTimeout/3, 5*time.Second))
 }
 
 // WithClosingTimeout bounds [Client.Close]. Default 5 s.
@@ -188,9 +188,7 @@ func WithRetry(p retry.Policy) Option {
 
 // WithNamespace puts every path of the client below the node ns, as [Client.UsingNamespace] does. ns has no
 // leading slash; "" is no namespace. Default "".
-func WithNamespace(ns string) Option {
-	return func(o *options) error { o.namespace = ns; return nil }
-}
+func WithNamespace(ns string) Option { return func(o *options) error { o.namespace = ns; return nil } }
 
 // WithMaxFrame is the servers' jute.maxbuffer in bytes. Larger requests fail with ErrTooLarge before they
 // are sent, where the server would close the connection. Default 1048575.
@@ -231,7 +229,7 @@ func WithWindow(requests int) Option {
 // latch's and those of revocable locks. Missing parents are empty, as in Curator. nil is no data. Default:
 // no data. (Curator writes the host's IP address.)
 func WithDefaultData(data []byte) Option {
-	return func(o *options) error { o.defaultData = append([]byte(nil), data...); return nil }
+	return func(o *options) error { o.defaultData = append([]byte{}, data...); return nil }
 }
 
 // WithLogger says where to log what happens to connections and sessions, with the keys server, session (in
@@ -258,4 +256,121 @@ func OnStateChange(f func(StateChange)) Option {
 // told. Default: none.
 func WithHooks(h Hooks) Option {
 	return func(o *options) error { o.observer = append(o.observer, h); return nil }
+}
+
+// Dialer opens a network connection. It must end when ctx does.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// WithDialer says how a network connection is opened. TLS, if asked for, is
+// put on top. Default: TCP with keepalive; the name is resolved anew for each attempt.
+func WithDialer(dial Dialer) Option {
+	return checked(dial != nil, func(o *options) { o.dial = dial },
+		"WithDialer", "the dialer is nil; leave the option out for TCP")
+}
+
+// WithTLS encrypts every connection. Client certificates go in here. An empty ServerName becomes the host
+// of the server dialed. Default: no TLS.
+func WithTLS(cfg *tls.Config) Option {
+	return checked(cfg != nil, func(o *options) { o.tls = cfg.Clone() },
+		"WithTLS", "the configuration is nil; give &tls.Config{} for the system's certificates, or leave the "+
+			"option out")
+}
+
+// WithReadOnly lets the client use members that have lost their quorum. They serve reads, possibly old
+// ones, but none older than what this client has seen. Writes fail with [ErrNotReadOnly] there, a recipe
+// cannot join a line, and nothing can be held (see [Session.WaitQuorum]). The client keeps looking for a
+// member with a quorum. See [ReadOnly]. Default: off.
+//
+// The servers must allow it, by readonlymode.enabled as a system property and, in 3.8, by
+// localSessionsEnabled=true in their configuration, because a session that a member opens without a quorum
+// is local to it. Without the latter the client stays unconnected there, with ErrNotReadOnly.
+func WithReadOnly() Option { return func(o *options) error { o.readOnly = true; return nil } }
+
+// WithReconnectJitter bounds the random pause between the loss of the connection and the search for another
+// server. It keeps the clients of a large fleet from arriving at the same instant when a server fails or
+// the leader changes. There is no pause when the list has one server, and none that would cost the session.
+// 0 is no pause. Default 100 ms.
+//
+// Each further round through the list waits longer, at random, too: from about 50 ms up to 1 s, half as much
+// more or less, and up to 5 s after a round in which a server answered and refused or dropped the connection.
+func WithReconnectJitter(longest time.Duration) Option {
+	return checked(longest >= 0, func(o *options) { o.spread = longest }, "WithReconnectJitter",
+		"%v; give 0 or more", longest)
+}
+
+// WithAuth adds a credential that every connection presents before anything else: WithAuth("digest",
+// []byte("user:password")). It can be given several times. (In Curator the last call replaces the earlier
+// ones.) Credentials are never logged. Without TLS they cross the network in clear, and the log says so
+// once, at the first connection that leaves the machine.
+func WithAuth(scheme string, auth []byte) Option {
+	why := ""
+	switch {
+	case scheme == "":
+		why = `the scheme is empty; the usual one is "digest", with []byte("user:password")`
+	case scheme == "digest" && !bytes.ContainsRune(auth, ':'):
+		why = `a digest credential is []byte("user:password"); there is no colon`
+	}
+	return checked(why == "", func(o *options) {
+		o.credentials = append(o.credentials, &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)})
+	}, "WithAuth", "%s", why)
+}
+
+// WithACLProvider says which ACL a new node gets unless the operation names one. The last of this,
+// [WithDefaultACL] and [WithContenders] counts. Default: [OpenACL] for all.
+func WithACLProvider(p ACLProvider) Option {
+	return checked(p != nil, func(o *options) { o.aclProvider, o.directoryACL, o.aboveACL = p, nil, nil },
+		"WithACLProvider", "the provider is nil; leave the option out for the open ACL")
+}
+
+// WithDefaultACL is [WithACLProvider] with one answer for all nodes.
+func WithDefaultACL(acl ...ACL) Option {
+	acl = slices.Clone(acl)
+	return checked(len(acl) > 0, func(o *options) { _ = WithACLProvider(func(string) []ACL { return acl })(o) },
+		"WithDefaultACL", "no ACL; leave the option out for the open one, or give CreatorACL()...")
+}
+
+// WithRule chooses how holds are kept safe, see [Rule]. Default [RuleAuto].
+func WithRule(r Rule) Option {
+	return checked(r >= RuleAuto && r <= RuleHeartbeat, func(o *options) { o.rule = r },
+		"WithRule", "there is no %v; choose RuleAuto, RuleBound or RuleHeartbeat", r)
+}
+
+// WithStaleServerBound is D: how long a member of an ensemble may go on answering its clients after it has
+// lost its leader, or the leader its quorum. It is (syncLimit + 1.5) × tickTime of the servers, and half a
+// tick more for each observer in between. A standalone server is recognised and needs no bound. 0 is a bound
+// of zero. Default 13 s, for syncLimit=5 and tickTime=2000; for the Docker image (syncLimit=2) 7 s is enough.
+func WithStaleServerBound(d time.Duration) Option {
+	return checked(d >= 0, func(o *options) { o.bound = d },
+		"WithStaleServerBound", "%v; give (syncLimit + 1.5) × tickTime of the servers", d)
+}
+
+// WithServerTick is the servers' tickTime, used by [RuleHeartbeat]. Default 2 s, ZooKeeper's default, for
+// which session timeouts from 2.9 s are long enough; more if the server grants a longer timeout than it was
+// asked for. Shorter timeouts need this option, because a client cannot find out that the tick is shorter.
+// Never give less than the servers' tick.
+func WithServerTick(d time.Duration) Option {
+	return positive(d, "WithServerTick", func(o *options) *time.Duration { return &o.tick })
+}
+
+// WithSafetyMargin is taken off the time for which a hold is valid: for the scheduling of this process, for
+// the difference between two clocks' rates, and as time for the work under the hold to stop before the
+// servers can give it to somebody else. See [WithFenceGrace] for what the client itself does then. 0 is no
+// margin. Default: a tenth of the session timeout, at least 10 ms and at most 1 s; under [RuleHeartbeat] a
+// fortieth, at most 250 ms, since that rule takes off another eighth, all of which a leader's pause may use
+// up.
+func WithSafetyMargin(d time.Duration) Option {
+	return checked(d >= 0, func(o *options) { o.margin = d }, "WithSafetyMargin",
+		"%v; give the time that a goroutine may have to wait for a processor, or leave the option out", d)
+}
+
+// WithFenceGrace is a pause between the loss of a session and the beginning of the next one. With the next
+// one the client closes what may be left of the old session at the server, over a second connection. That
+// hands its locks over sooner. The pause gives those who held them time to stop, so that the client itself
+// lets nobody else have a lock earlier. Until it is over there is no connection. 0 is no pause.
+//
+// Default: a tenth of the session timeout, at least 10 ms and at most 1 s; a quarter of that after a
+// session that a server has called expired, when others have had the locks for a while. How much time there
+// is if the servers expire the session first is [WithSafetyMargin].
+func WithFenceGrace(d time.Duration) Option {
+	return checked(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v; give 0 or more", d)
 }

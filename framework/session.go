@@ -120,11 +120,9 @@ func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.mu.Lock()
-		attached, changed := e.attached && e.over == nil, e.changed.C()
-		e.mu.Unlock()
-		if attached {
-			return &Session{e, &Client{core: c.core, view: c.view.in(e)}}, nil
+		s, changed := c.sessionOf(e)
+		if s != nil {
+			return s, nil
 		}
 		if why := e.wire.Refused(); hopeful && why != nil {
 			return nil, fmt.Errorf("%w: %w", errUnwelcome, plain.Error(why))
@@ -136,6 +134,19 @@ func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
 			return nil, c.core.notConnected(ctx)
 		}
 	}
+}
+
+// sessionOf returns the session of an epoch as this view sees it; nil, and what to wait for, while no member
+// with a quorum has confirmed it.
+func (c *Client) sessionOf(e *epoch) (s *Session, changed <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.attached || e.over != nil {
+		return nil, e.changed.C()
+	}
+	v := c.view
+	v.epoch = e
+	return &Session{e, &Client{core: c.core, view: v}}, nil
 }
 
 // InSession runs f in one session: what f does with the view of the [Session] that it is given is executed in

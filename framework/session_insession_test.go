@@ -98,10 +98,10 @@ func TestUsingRetry(t *testing.T) {
 		assert.Equal(t, 2, busy.Hits())
 		s, err := quick.Session(ctx)
 		require.NoError(t, err)
-		assert.Equal(t, retry.RetryNTimes{}, s.Client().retryPolicy())
+		assert.Equal(t, retry.RetryNTimes{}, s.Client().view.retry)
 		_, err = quick.UsingRetry(retry.RetryNTimes{Retries: 2}).GetData().ForPath(ctx, "/a")
 		assert.ErrorIs(t, err, ErrThrottled)
 		assert.Equal(t, 5, busy.Hits())
-		assert.Equal(t, c.retryPolicy(), quick.UsingRetry(nil).retryPolicy())
+		assert.Nil(t, quick.UsingRetry(nil).view.retry, "the client's own")
 	})
 }

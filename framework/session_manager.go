@@ -84,22 +84,22 @@ func (m *manager) apply(in input, server string, why error, fences []wire.Fence)
 	}
 }
 
-// announce tells of a state change.
 func (m *manager) announce(change StateChange, server string, why error) {
 	c := m.core
 	c.board.announce(change)
 	if f := c.cfg.onState; f != nil {
 		c.ops.hooks.put(func() { f(change) })
 	}
-	if c.cfg.observer.Active() {
+	if len(c.cfg.observer) > 0 {
 		report := StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why)}
 		c.ops.hooks.put(func() { c.cfg.observer.state(report) })
 	}
 }
 
-// lose ends the epoch and lets what remains of its session wind down in the background.
+// lose ends the epoch, first its holds and then its context, and lets what remains of its session wind down in the background.
 func (m *manager) lose(e *epoch, why error) {
-	e.end(why)
+	e.endHolds(why)
+	e.cancel(why)
 	m.stopBeating()
 	m.core.spawn(func() {
 		e.wire.Abort(why)
@@ -166,7 +166,6 @@ func (m *manager) reopenDelay() time.Duration {
 // shortLived is a session that ends so soon after the one before.
 const shortLived = 10 * time.Second
 
-// session handles an event of an epoch's session.
 func (m *manager) session(e *epoch, ev wire.Event) {
 	c := m.core
 	if e.n != m.state.epoch {
@@ -175,7 +174,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 	log := c.log.With("epoch", e.n, "session", sessionID(ev.SessionID), "server", ev.Server)
 	switch ev.Kind {
 	case wire.Connected:
-		c.trouble.clear()
+		c.trouble.note("", nil)
 		m.connected(log, ev)
 		in := input{inConnected, e.n}
 		if ev.ReadOnly {
@@ -212,7 +211,6 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 	}
 }
 
-// lost handles the end of an epoch's session.
 func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 	why := e.endCause()
 	if m.state.closed {
@@ -235,7 +233,6 @@ func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 	m.apply(input{inLost, e.n}, ev.Server, why, fences)
 }
 
-// connected tells of a connection.
 func (m *manager) connected(log *slog.Logger, ev wire.Event) {
 	told := []any{"timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached}
 	if away := m.outage.ends(time.Now()); away > 0 {

@@ -57,15 +57,13 @@ type MultiReadBuilder struct {
 	pack packing
 }
 
-// MultiRead begins to read many nodes in one request, which is cheaper than as many requests for the
-// network and for the server. Each read succeeds or fails by itself. They are not a snapshot: others may
-// write between them. They cannot set watches. Unlike other operations it does not make the root of the
-// namespace.
+// MultiRead begins to read many nodes in one request, which is cheaper than as many requests for the network
+// and for the server. Each read succeeds or fails by itself. They are not a snapshot: others may write
+// between them. They cannot set watches. Unlike other operations it does not make the root of the namespace.
 //
-// It needs ZooKeeper 3.6: an older server closes the connection, once, and the error is ErrUnimplemented.
-// The request must fit into the server's packet limit (else ErrTooLarge), and the answer into WithMaxReply
-// (else ErrReplyTooLarge): if you do not know the sizes ask for few nodes at a time. Curator has no such
-// operation.
+// It needs ZooKeeper 3.6: an older server closes the connection, once, and the error is ErrUnimplemented. The
+// request must fit into the server's packet limit (else ErrTooLarge), and the answer into WithMaxReply (else
+// ErrReplyTooLarge): if you do not know the sizes ask for few nodes at a time. Curator has no such operation.
 func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 
 // Decompressed is that of GetDataBuilder. A read whose data cannot be decompressed fails by itself, and so
@@ -78,7 +76,7 @@ func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = packNo; r
 // ForReads executes the reads and returns their results in order. The error is about the whole; see each
 // result's Err for that of a read. No reads at all are ErrBadArguments.
 func (b MultiReadBuilder) ForReads(ctx context.Context, reads ...Read) ([]ReadResult, error) {
-	r, err := foreground(ctx, b.c, b.operation(reads))
+	r, err := foreground(ctx, b.operation(reads))
 	return r.Results, err
 }
 
@@ -90,11 +88,11 @@ type MultiReadBackground struct{ b MultiReadBuilder }
 
 // ForReads queues the request.
 func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pending[MultiReadResult] {
-	return background(ctx, b.b.c, b.b.operation(reads))
+	return background(ctx, b.b.operation(reads))
 }
 
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
-	o := &operation[MultiReadResult]{name: "multiRead", lengthy: b.c.packs(b.pack)}
+	o := &operation[MultiReadResult]{c: b.c, opKind: opKind{name: "multiRead"}, lengthy: b.c.packs(b.pack)}
 	if len(reads) == 0 {
 		o.fault = badArguments("a multiRead without reads")
 		return o
@@ -114,7 +112,7 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	}
 	o.request = func(*epoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
 	o.decode = func(zxid int64, body []byte) (r MultiReadResult, err error) {
-		results, err := b.c.view.readResults(reads, body)
+		results, err := b.c.readResults(reads, body)
 		if err != nil {
 			return r, err
 		}
@@ -142,7 +140,7 @@ func (b MultiReadBuilder) unpack(results []ReadResult) {
 	}
 }
 
-func (v view) readResults(reads []Read, body []byte) ([]ReadResult, error) {
+func (c *Client) readResults(reads []Read, body []byte) ([]ReadResult, error) {
 	res := jute.MultiResponse{Asked: len(reads)}
 	if err := decode(body, &res); err != nil {
 		return nil, err
@@ -157,7 +155,7 @@ func (v view) readResults(reads []Read, body []byte) ([]ReadResult, error) {
 		switch r.Op {
 		case read.op:
 		case jute.OpError:
-			results[i].Err = opError(read.name(), read.path, v.absentAt(codeError(r.Err), read.path))
+			results[i].Err = opError(read.name(), read.path, c.absentAt(codeError(r.Err), read.path))
 		default:
 			return nil, fmt.Errorf("%w: result of type %d for read %d", ErrMalformedReply, r.Op, i)
 		}

@@ -133,7 +133,6 @@ func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p 
 	return nil
 }
 
-// request returns the request that makes a node of the dump.
 func (b RestoreBuilder) request(root string, node *dumpNode, in *dumpReader) (*jute.CreateRequest, error) {
 	req := &jute.CreateRequest{Path: relocated(root, node.Path), Data: node.Data}
 	switch {
@@ -143,7 +142,7 @@ func (b RestoreBuilder) request(root string, node *dumpNode, in *dumpReader) (*j
 	case in.acl && len(node.ACL) == 0:
 		return nil, in.invalid("%s has no ACL, though the header says that the nodes have theirs", node.Path)
 	case !in.acl:
-		req.ACL = b.c.aclFor(req.Path)
+		req.ACL = b.c.aclOf(nil, req.Path)
 	default:
 		for _, a := range node.ACL {
 			req.ACL = append(req.ACL, jute.ACL(a))
@@ -169,8 +168,8 @@ func sizeOf(req *jute.CreateRequest) int {
 func (b RestoreBuilder) above(ctx context.Context, e *epoch, root string) error {
 	chroot, parent := b.c.view.chroot, zkpath.Parent(root)
 	switch {
-	case b.c.view.isChroot(root) || b.c.view.isChroot(parent):
-		return b.c.view.absent(send(ctx, e, b.c.expiring(existsCall(chroot))), chroot)
+	case root == b.c.view.chroot || parent == b.c.view.chroot:
+		return b.c.absent(send(ctx, e, b.c.expiring(readCall(jute.OpExists, chroot))), chroot)
 	case parent == "/": // of the root, too
 		return nil
 	}
@@ -178,7 +177,6 @@ func (b RestoreBuilder) above(ctx context.Context, e *epoch, root string) error 
 	return err
 }
 
-// relocated returns where a node of a dump goes.
 func relocated(root, path string) string {
 	switch {
 	case path == "/":
@@ -212,16 +210,9 @@ func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.Crea
 	for _, n := range nodes {
 		req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpCreate, Request: n})
 	}
-	r, _, err := await(ctx, e, b.c.expiring(&wire.Call{Op: jute.OpMulti, Body: jute.Marshal(&req)}), nil)
-	if err == nil {
-		err = replyError(r)
-	}
-	if err != nil {
-		return errors.Is(err, ErrOutcomeUnknown), err
-	}
 	res := jute.MultiResponse{Asked: len(nodes)}
-	if err := decode(r.Body, &res); err != nil {
-		return false, err
+	if err := ask(ctx, e, b.c.expiring(newCall(jute.OpMulti, &req)), &res); err != nil {
+		return errors.Is(err, ErrOutcomeUnknown), err
 	}
 	for i, one := range res.Results {
 		// Those before the failed one have code 0.
@@ -231,7 +222,7 @@ func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.Crea
 			return true, nil
 		default:
 			return false, opError("create", b.c.userPath(nodes[min(i, len(nodes)-1)].Path),
-				b.c.view.absent(codeError(one.Err), ""))
+				b.c.absent(codeError(one.Err), ""))
 		}
 	}
 	return false, nil
@@ -242,7 +233,7 @@ func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateR
 	withACL bool) (existing int, err error) {
 	var calls []*wire.Call
 	for _, n := range nodes {
-		calls = append(calls, b.c.expiring(&wire.Call{Op: jute.OpCreate, Body: jute.Marshal(n)}))
+		calls = append(calls, b.c.expiring(newCall(jute.OpCreate, n)))
 	}
 	replies, err := awaitAll(ctx, e, calls...)
 	if err != nil {
@@ -256,7 +247,7 @@ func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateR
 		case unfinished(err):
 			return 0, err
 		case err != nil:
-			return 0, opError("create", b.c.userPath(n.Path), b.c.view.absent(err, zkpath.Parent(n.Path)))
+			return 0, opError("create", b.c.userPath(n.Path), b.c.absent(err, zkpath.Parent(n.Path)))
 		}
 	}
 	if len(there) == 0 {
@@ -270,16 +261,14 @@ func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.Cr
 	withACL bool) error {
 	var calls []*wire.Call
 	for _, n := range nodes {
-		call := dataCall(n.Path)
+		call := readCall(jute.OpGetData, n.Path)
 		if b.overwrite {
-			call = &wire.Call{Op: jute.OpSetData, Body: jute.Marshal(&jute.SetDataRequest{Path: n.Path, Data: n.Data,
-				Version: -1})}
+			call = setDataCall(n.Path, n.Data, -1)
 		}
 		calls = append(calls, b.c.expiring(call))
 		if b.overwrite && withACL {
-			call := &wire.Call{Op: jute.OpSetACL, Body: jute.Marshal(&jute.SetACLRequest{Path: n.Path, ACL: n.ACL,
-				Version: -1})}
-			calls = append(calls, b.c.expiring(call))
+			req := &jute.SetACLRequest{Path: n.Path, ACL: n.ACL, Version: -1}
+			calls = append(calls, b.c.expiring(newCall(jute.OpSetACL, req)))
 		}
 	}
 	replies, err := awaitAll(ctx, e, calls...)
@@ -300,7 +289,7 @@ func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.Cr
 			}
 		}
 		if err != nil {
-			return opError("restore", b.c.userPath(n.Path), b.c.view.absent(err, n.Path))
+			return opError("restore", b.c.userPath(n.Path), b.c.absent(err, n.Path))
 		}
 	}
 	return nil

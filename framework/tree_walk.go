@@ -46,20 +46,18 @@ func (b WalkBuilder) WithoutData() WalkBuilder { b.what.bare = true; return b }
 func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; return b }
 
 // ForPath walks through the subtree: the node itself first, parents before their children, level by level,
-// siblings in the order of their names. While the loop's body waits it asks for hundreds of nodes at a
-// time, with few requests: one for 64 nodes (MultiRead; one for each node before ZooKeeper 3.6, or
-// WithoutData), and one more for each node that has children. Nothing goes on between two flights of
-// requests, and leaving the loop leaves nothing behind. In memory are one flight and the paths of one
-// level.
+// siblings in the order of their names. While the loop's body waits it asks for hundreds of nodes at a time,
+// with few requests: one for 64 nodes (MultiRead; one for each node before ZooKeeper 3.6, or WithoutData),
+// and one more for each node that has children. Nothing goes on between two flights of requests, and leaving
+// the loop leaves nothing behind. In memory are one flight and the paths of one level.
 //
 // It is no snapshot: each node is read at a moment of its own. Nodes that come or go meanwhile may be seen
 // or not. Without changes each is seen once.
 //
-// A node that may not be read, or whose data cannot be decompressed ([WithCompression]), comes with an
-// error that matches ErrNoAuth or ErrDecompress, and the walk goes on, without what is below it if it may
-// not be read. Any other error is the last thing of the loop: ErrNoNode if there is no node at path, that
-// of ctx, and those of every operation when the retry policy, which is asked about each flight, has given
-// up.
+// A node that may not be read, or whose data cannot be decompressed ([WithCompression]), comes with an error
+// that matches ErrNoAuth or ErrDecompress, and the walk goes on, without what is below it if it may not be
+// read. Any other error is the last thing of the loop: ErrNoNode if there is no node at path, that of ctx,
+// and those of every operation when the retry policy, which is asked about each flight, has given up.
 //
 //	for node, err := range client.Walk().ForPath(ctx, "/config") {
 //		if err != nil { … }
@@ -88,7 +86,6 @@ func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[WalkedN
 	}
 }
 
-// walked is a node on the way.
 type walked struct {
 	WalkedNode
 	full  string
@@ -126,7 +123,6 @@ func (c *Client) walk(ctx context.Context, full string, what walking, each func(
 	return nil
 }
 
-// multiReadSize is how many nodes are read by one multiRead.
 const multiReadSize = 64
 
 // readNodes reads nodes in one flight. Those that are gone are left out.
@@ -135,7 +131,13 @@ func (c *Client) readNodes(ctx context.Context, flight []walked, what walking) (
 	read := slices.Clone(flight)
 	ask := func(multi bool) error {
 		replies, err := c.flight(ctx, func() []*wire.Call {
-			return append(readCalls(read, what, multi), aclCalls(read, what)...)
+			calls := readCalls(read, what, multi)
+			if what.acl {
+				calls = append(calls, callsOf(read, func(n walked) *wire.Call {
+					return newCall(jute.OpGetACL, &jute.PathRequest{Path: n.full})
+				})...)
+			}
+			return calls
 		})
 		if err == nil {
 			err = fill(read, replies, what, multi)
@@ -171,23 +173,16 @@ func readCalls(nodes []walked, what walking, multi bool) (calls []*wire.Call) {
 			for _, n := range some {
 				req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpGetData, Request: &jute.PathWatchRequest{Path: n.full}})
 			}
-			calls = append(calls, &wire.Call{Op: jute.OpMultiRead, Body: jute.Marshal(&req)})
+			calls = append(calls, newCall(jute.OpMultiRead, &req))
 		}
 		return calls
 	case what.bare:
-		return callsOf(nodes, func(n walked) *wire.Call { return existsCall(n.full) })
+		return callsOf(nodes, func(n walked) *wire.Call { return readCall(jute.OpExists, n.full) })
 	}
-	return callsOf(nodes, func(n walked) *wire.Call { return dataCall(n.full) })
+	return callsOf(nodes, func(n walked) *wire.Call { return readCall(jute.OpGetData, n.full) })
 }
 
-func aclCalls(nodes []walked, what walking) []*wire.Call {
-	if !what.acl {
-		return nil
-	}
-	return callsOf(nodes, func(n walked) *wire.Call { return aclCall(n.full) })
-}
-
-// fill puts the replies to readCalls and aclCalls into the nodes.
+// fill puts the replies, to readCalls and then about the ACLs, into the nodes.
 func fill(nodes []walked, replies []wire.Reply, what walking, multi bool) error {
 	if multi {
 		for some := range slices.Chunk(nodes, multiReadSize) {
@@ -222,14 +217,13 @@ func fillTogether(nodes []walked, r wire.Reply) error {
 	for i := range reads {
 		reads[i] = ReadData(nodes[i].full)
 	}
-	results, err := view{}.readResults(reads, r.Body)
+	results, err := new(Client).readResults(reads, r.Body)
 	for i := range results {
 		nodes[i].Data, nodes[i].Stat, nodes[i].err = results[i].Data, results[i].Stat, errors.Unwrap(results[i].Err)
 	}
 	return err
 }
 
-// read puts the reply to a getData or an exists into the node.
 func (n *walked) read(r wire.Reply, what walking) error {
 	if what.bare {
 		var res jute.StatResponse
@@ -243,7 +237,6 @@ func (n *walked) read(r wire.Reply, what walking) error {
 	return err
 }
 
-// listNodes lists the children of nodes, in one flight.
 func (c *Client) listNodes(ctx context.Context, nodes []walked, what walking) (below []walked, err error) {
 	var parents []walked
 	var dirs []string
@@ -272,7 +265,6 @@ func (c *Client) listNodes(ctx context.Context, nodes []walked, what walking) (b
 	return below, err
 }
 
-// systemPath is where the servers keep their own nodes.
 const systemPath = "/zookeeper"
 
 // isSystem says whether a full path is there or below.

@@ -83,11 +83,8 @@ type watching struct {
 
 func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} }
 
-// start makes the watch of one operation; nil if none is wanted. Every method of a nil Watch does nothing.
+// start makes the watch of one operation. One without has a nil Watch, whose disarm does nothing.
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
-	if !s.wanted {
-		return nil
-	}
 	w := &Watch{c: c, kind: kind, full: full, fn: s.fn, stopped: make(chan struct{})}
 	w.backlog.unbounded = s.fn != nil && !c.none() && c.view.own
 	if w.fn == nil {
@@ -101,17 +98,7 @@ func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	return w
 }
 
-// on has a request set the watch.
-func (w *Watch) on(call *wire.Call, e *epoch) *wire.Call {
-	call.Watch = w.arm(e)
-	return call
-}
-
-// arm makes the watch for a new try.
 func (w *Watch) arm(e *epoch) *wire.Watch {
-	if w == nil {
-		return nil
-	}
 	armed := &wire.Watch{Kind: w.kind, Path: w.full}
 	armed.Fn = func(ev wire.WatchEvent) { w.deliver(armed, ev) }
 	w.mu.Lock()
@@ -120,7 +107,6 @@ func (w *Watch) arm(e *epoch) *wire.Watch {
 	return armed
 }
 
-// disarm removes the watch of the last try.
 func (w *Watch) disarm() {
 	if w == nil {
 		return
@@ -242,28 +228,24 @@ func (w *Watch) pump() {
 	}
 }
 
+var eventTypes = map[int32]EventType{
+	jute.EventNodeCreated:         EventNodeCreated,
+	jute.EventNodeDeleted:         EventNodeDeleted,
+	jute.EventNodeDataChanged:     EventNodeDataChanged,
+	jute.EventNodeChildrenChanged: EventNodeChildrenChanged,
+	wire.EventReset:               EventReset,
+	wire.EventEnd:                 EventEnd,
+}
+
 // event translates; false for what is not reported.
-func (w *Watch) event(we wire.WatchEvent) (Event, bool) {
-	ev := Event{Path: w.c.userPath(we.Path)}
-	switch we.Type {
-	case jute.EventNodeCreated:
-		ev.Type = EventNodeCreated
-	case jute.EventNodeDeleted:
-		ev.Type = EventNodeDeleted
-	case jute.EventNodeDataChanged:
-		ev.Type = EventNodeDataChanged
-	case jute.EventNodeChildrenChanged:
-		ev.Type = EventNodeChildrenChanged
-	case wire.EventReset:
-		ev.Type = EventReset
-	case wire.EventEnd:
-		ev.Type, ev.Err = EventEnd, ErrSessionLost
-		if errors.Is(we.Err, wire.ErrClosed) {
-			ev.Err = ErrClosed
-		}
-		ev.Path = w.c.userPath(w.full)
-	default:
-		return ev, false
+func (w *Watch) event(we wire.WatchEvent) (ev Event, ok bool) {
+	if ev.Type, ok = eventTypes[we.Type]; ev.Type != EventEnd {
+		ev.Path = w.c.userPath(we.Path)
+		return ev, ok
+	}
+	ev.Path, ev.Err = w.c.userPath(w.full), ErrSessionLost
+	if errors.Is(we.Err, wire.ErrClosed) {
+		ev.Err = ErrClosed
 	}
 	return ev, true
 }
@@ -307,15 +289,13 @@ func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; ret
 // not tell persistent watches what they have missed, and also when more than [WatchBacklog] events wait to
 // be received. ErrUnimplemented before ZooKeeper 3.6.
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
-	return foreground(ctx, b.c, b.operation(path))
+	return foreground(ctx, b.operation(path))
 }
 
 // InBackground makes the terminal return at once.
 func (b AddWatchBuilder) InBackground() Background[AddWatchBuilder, *Watch] {
 	return Background[AddWatchBuilder, *Watch]{b}
 }
-
-func (b AddWatchBuilder) client() *Client { return b.c }
 
 func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	full, err := b.c.fullPath(path)
@@ -329,10 +309,64 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	}
 	w := watching{wanted: true, fn: b.fn}.start(b.c, kind, full)
 	return &operation[*Watch]{
-		name: "addWatch", path: path, fault: err, watch: w,
-		request: func(e *epoch) *wire.Call {
-			return w.on(newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode}), e)
+		c: b.c, opKind: opKind{name: "addWatch"}, path: path, fault: err, watch: w,
+		request: func(*epoch) *wire.Call {
+			return newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode})
 		},
 		decode: func(int64, []byte) (*Watch, error) { return w, nil },
+	}
+}
+
+const (
+	// WatchBacklog is how many events of one persistent watch wait to be received: 16384. Further ones become
+	// one EventReset.
+	WatchBacklog = 16 << 10
+	// WatchBacklogBytes is how many bytes the paths of those events have at most, in total: 4 MiB.
+	WatchBacklogBytes = 4 << 20
+)
+
+// backlog counts the events of a watch that have not been received, because whoever may write where the
+// watch looks decides how many there are. The EventReset that stands for the rest is the last one that
+// waits, except for EventEnd. Until it is received nothing comes after it, since its receiver reads
+// everything again.
+type backlog struct {
+	unbounded     bool // the receiver never waits for anything
+	events, bytes int
+	resets        int  // EventResets among them
+	covered       bool // the last EventReset stands for all that comes
+}
+
+// admit returns the event to put into the queue, which may be an EventReset in its place, or false if the
+// last EventReset stands for it already. root is the watch's path.
+func (b *backlog) admit(ev Event, root string) (Event, bool) {
+	switch {
+	case b.unbounded:
+		return ev, true
+	case ev.Type == EventEnd:
+	case b.covered:
+		return ev, false
+	case b.events >= WatchBacklog, b.bytes+len(ev.Path) > WatchBacklogBytes:
+		b.covered = true
+		ev = Event{Type: EventReset, Path: root}
+	}
+	b.events++
+	b.bytes += len(ev.Path)
+	if ev.Type == EventReset {
+		b.resets++
+	}
+	return ev, true
+}
+
+// received notes that the first event was received.
+func (b *backlog) received(ev Event) {
+	if b.unbounded {
+		return
+	}
+	b.events--
+	b.bytes -= len(ev.Path)
+	if ev.Type == EventReset {
+		if b.resets--; b.resets == 0 {
+			b.covered = false
+		}
 	}
 }

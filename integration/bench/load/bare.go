@@ -244,14 +244,14 @@ func (c *conn) read(in io.Reader) {
 		}
 		var header jute.ReplyHeader
 		d := jute.NewDecoder(body)
-		header.Decode(d)
+		header.Fields(d)
 		if d.Err() != nil {
 			return
 		}
 		c.mu.Lock()
 		if header.Xid == jute.XidNotification {
 			var event jute.WatcherEvent
-			event.Decode(d)
+			event.Fields(d)
 			if fired := c.watches[event.Path]; fired != nil {
 				close(fired)
 				delete(c.watches, event.Path)

@@ -2,8 +2,11 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
@@ -11,8 +14,9 @@ import (
 
 // view is how a *Client sees the tree: below which node, and in which epoch.
 type view struct {
-	chroot    string       // of the connect string: "" or "/app"
+	chroot    string       // of the connect string: "" or "/app"; others make and delete it
 	namespace string       // "" or "/ns"
+	prefix    string       // chroot and namespace: what comes before every path
 	fault     error        // the namespace is not valid: every operation fails with it
 	epoch     *epoch       // nil unless pinned
 	retry     retry.Policy // nil: the client's
@@ -34,7 +38,7 @@ func newView(chroot, namespace string) (view, error) {
 
 // within returns the view with another namespace.
 func (v view) within(namespace string) view {
-	v.namespace, v.fault = "", nil
+	v.namespace, v.prefix, v.fault = "", v.chroot, nil
 	if namespace == "" {
 		return v
 	}
@@ -48,12 +52,7 @@ func (v view) within(namespace string) view {
 		return v
 	}
 	v.namespace = "/" + namespace
-	return v
-}
-
-// in returns the view bound to an epoch.
-func (v view) in(e *epoch) view {
-	v.epoch = e
+	v.prefix += v.namespace
 	return v
 }
 
@@ -88,32 +87,22 @@ func (c *Client) fullPathOf(path string, sequential bool) (string, error) {
 	if c.none() {
 		return "", ErrNoClient
 	}
-	return c.view.full(path, sequential)
-}
-
-// userPath is the reverse of fullPath. A path that is not below the view's root is returned as it is.
-func (c *Client) userPath(full string) string { return c.view.user(full) }
-
-// full is fullPath; with sequential the path may end with "/".
-func (v view) full(path string, sequential bool) (string, error) {
+	v := &c.view
 	if v.fault != nil {
 		return "", v.fault
 	}
 	if err := zkpath.Validate(path, sequential); err != nil {
 		return "", pathError(err)
 	}
-	if prefix := v.prefix(); prefix != "" {
-		if path == "/" && !sequential {
-			return prefix, nil
-		}
-		return prefix + path, nil
+	if path == "/" && !sequential && v.prefix != "" {
+		return v.prefix, nil
 	}
-	return path, nil
+	return v.prefix + path, nil
 }
 
-func (v view) user(full string) string {
-	prefix := v.prefix()
-	if rest, ok := strings.CutPrefix(full, prefix); ok {
+// userPath is the reverse of fullPath. A path that is not below the view's root is returned as it is.
+func (c *Client) userPath(full string) string {
+	if rest, ok := strings.CutPrefix(full, c.view.prefix); ok {
 		switch {
 		case rest == "":
 			return "/"
@@ -124,14 +113,42 @@ func (v view) user(full string) string {
 	return full
 }
 
-// prefix is what comes before every path.
-func (v view) prefix() string { return v.chroot + v.namespace }
-
 // root makes the namespace's root node, which may have been removed since the last time. made is false if
 // it exists or there is no namespace.
 func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
 	if c.view.namespace == "" {
 		return false, nil
 	}
-	return c.mkdirs(ctx, e, c.view.prefix(), parents{mode: Container})
+	return c.mkdirs(ctx, e, c.view.prefix, parents{mode: Container})
+}
+
+// ErrNoChroot says that the chroot, the path after the servers in the connect string, does not exist. It
+// matches ErrNoNode, too. A client never makes its chroot, because a misspelt one would split what two
+// programs mean to share. Make it once, by a client without a chroot, by hand, or with the deployment.
+var ErrNoChroot = named("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
+
+func (c *Client) noChroot() error {
+	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, c.view.chroot)
+}
+
+// absent names the chroot in an error that says that a node does not exist. missing is the full path of
+// that node, or "" if it is not known. A node further down may be missing for any reason; then the chroot
+// is only mentioned.
+func (c *Client) absent(err error, missing string) error {
+	_, said := err.(*OpError) // one of several steps has said it already
+	switch {
+	case said || c.none() || c.view.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
+		return err
+	case missing == c.view.chroot:
+		return c.noChroot()
+	}
+	return fmt.Errorf("%w (in the chroot %s)", err, c.view.chroot)
+}
+
+func (c *Client) absentAt(err error, path string) error {
+	missing := ""
+	if path == "/" && !c.none() {
+		missing = c.view.prefix
+	}
+	return c.absent(err, missing)
 }

@@ -2,10 +2,13 @@ package framework
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"sync/atomic"
 
 	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/internal/wire"
 )
 
 // maxLines bounds the log lines that wait for the user's handler. Further ones are dropped and counted.
@@ -34,7 +37,6 @@ func (l *lines) flush(ctx context.Context) {
 	_ = within(ctx, written)
 }
 
-// lineHandler puts lines into the queue.
 type lineHandler struct {
 	*lines
 	to func() slog.Handler // runs where the handler does
@@ -78,31 +80,6 @@ func (h lineHandler) WithGroup(name string) slog.Handler {
 	h.to = func() slog.Handler { return to().WithGroup(name) }
 	return h
 }
-
-// apartHandler writes each line on a goroutine of its own. It is for rare lines without groups.
-type apartHandler struct{ to slog.Handler }
-
-// Enabled implements [slog.Handler].
-func (h apartHandler) Enabled(context.Context, slog.Level) bool { return true }
-
-// Handle implements [slog.Handler].
-func (h apartHandler) Handle(ctx context.Context, r slog.Record) error {
-	r = r.Clone()
-	go func() {
-		if h.to.Enabled(ctx, r.Level) {
-			_ = h.to.Handle(ctx, r)
-		}
-	}()
-	return nil
-}
-
-// WithAttrs implements [slog.Handler].
-func (h apartHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return apartHandler{h.to.WithAttrs(attrs)}
-}
-
-// WithGroup implements [slog.Handler].
-func (h apartHandler) WithGroup(name string) slog.Handler { return apartHandler{h.to.WithGroup(name)} }
 
 // plainHandler gives a user's handler only printable text, in messages and in the values of attributes,
 // because others choose the names of nodes and what servers say. Errors stay errors.
@@ -149,4 +126,43 @@ func plainAttr(a slog.Attr) slog.Attr {
 		a.Value = slog.AnyValue(plain.Error(v))
 	}
 	return a
+}
+
+// secret is a string that is never printed, whatever the verb.
+type secret string
+
+// Format hides it.
+func (secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[redacted]") }
+
+// LogValue hides it from structured logs.
+func (secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// MarshalText hides it from encoders.
+func (secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
+
+// Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
+func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
+
+// Format prints the user only.
+func (m digestMD5) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{DIGEST-MD5 %s [redacted]}", m.user) }
+
+func (o *options) presented() []wire.Credential {
+	var out []wire.Credential
+	for _, c := range o.credentials {
+		out = append(out, *c)
+	}
+	return out
+}
+
+// Format prints that it is a client and nothing of it, whatever the verb: fmt would read what other
+// goroutines write.
+func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper client}") }
+
+// Format prints the session's epoch, whatever the verb.
+func (s Session) Format(f fmt.State, _ rune) {
+	if s.e == nil {
+		_, _ = io.WriteString(f, "{no ZooKeeper session}")
+		return
+	}
+	fmt.Fprintf(f, "{ZooKeeper session of epoch %d}", s.e.n)
 }

@@ -1,0 +1,293 @@
+package framework
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// Stat is a node's metadata.
+type Stat struct {
+	// Czxid and Mzxid are the transactions that created and last changed the node.
+	Czxid, Mzxid int64
+	// Ctime and Mtime are their times by the server's clock, in milliseconds since 1970.
+	Ctime, Mtime int64
+	// Version counts changes of the data, Cversion of the list of children, Aversion of the ACL.
+	Version, Cversion, Aversion int32
+	// EphemeralOwner is the session of an ephemeral node, and 0 for any other: servers do not tell containers
+	// and TTL nodes from persistent ones.
+	EphemeralOwner int64
+	// DataLength is the length of the data in bytes.
+	DataLength, NumChildren int32
+	// Pzxid is the transaction that last changed the list of children.
+	Pzxid int64
+}
+
+// Created returns the time of creation by the server's clock.
+func (s Stat) Created() time.Time { return time.UnixMilli(s.Ctime) }
+
+// Modified returns the time of the last change of the data by the server's clock.
+func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
+
+// statDecoder decodes replies that are a Stat and nothing else.
+func statDecoder(_ int64, body []byte) (Stat, error) {
+	var res jute.StatResponse
+	err := decode(body, &res)
+	return Stat(res.Stat), err
+}
+
+// ExistsResult is what CheckExists returns in the background.
+type ExistsResult struct {
+	// Stat is nil when there is no node.
+	Stat *Stat
+	// Watch is set when one was asked for.
+	Watch *Watch
+}
+
+// ExistsBuilder looks whether a node exists. It is a value: each method returns a changed copy.
+type ExistsBuilder struct {
+	c        *Client
+	watching watching
+}
+
+// CheckExists begins to look whether a node exists. Corresponds to Curator's checkExists.
+func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
+
+// Watching has f called once, with the creation, the next change or the deletion of the node, or the end of
+// the session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for
+// a watch that can be stopped.
+func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder { b.watching = watched(f); return b }
+
+// WithWatch has the terminal return a watch for the creation, the next change or the deletion of the node.
+func (b ExistsBuilder) WithWatch() Watched[ExistsBuilder, ExistsResult, *Stat] {
+	b.watching = watching{wanted: true}
+	return Watched[ExistsBuilder, ExistsResult, *Stat]{b}
+}
+
+// ForPath returns the node's Stat, nil if there is no node.
+func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) {
+	r, err := foreground(ctx, b.operation(path))
+	return r.Stat, err
+}
+
+// InBackground makes the terminal return at once.
+func (b ExistsBuilder) InBackground() Background[ExistsBuilder, ExistsResult] {
+	return Background[ExistsBuilder, ExistsResult]{b}
+}
+
+func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.Watch }
+
+func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
+	full, err := b.c.fullPath(path)
+	o := &operation[ExistsResult]{c: b.c, opKind: opKind{name: "exists", root: true}, path: path, fault: err}
+	if b.watching.wanted {
+		o.watch = b.watching.start(b.c, wire.Data, full)
+	}
+	o.empty = &ExistsResult{Watch: o.watch}
+	o.request = func(*epoch) *wire.Call { return readCall(jute.OpExists, full) }
+	o.decode = func(zxid int64, body []byte) (r ExistsResult, err error) {
+		stat, err := statDecoder(zxid, body)
+		if err != nil {
+			return r, err
+		}
+		return ExistsResult{&stat, o.watch}, nil
+	}
+	return o
+}
+
+// DataResult is what GetData returns in the background.
+type DataResult struct {
+	Data []byte
+	Stat Stat
+	// Watch is set when one was asked for.
+	Watch *Watch
+}
+
+// GetDataBuilder reads a node's data. It is a value: each method returns a changed copy.
+type GetDataBuilder struct {
+	c        *Client
+	stat     *Stat
+	pack     packing
+	watching watching
+}
+
+// GetData begins to read a node's data. Corresponds to Curator's getData.
+func (c *Client) GetData() GetDataBuilder { return GetDataBuilder{c: c} }
+
+// StoringStatIn has the node's Stat written to stat when the operation succeeds.
+func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.stat = stat; return b }
+
+// Decompressed unpacks the data with the client's compression provider, gzip unless told otherwise;
+// ErrDecompress if that cannot be done. Empty data stay empty, since parents that were made on the way are
+// never packed.
+func (b GetDataBuilder) Decompressed() GetDataBuilder { b.pack = packYes; return b }
+
+// Undecompressed returns the data as they are, also with [WithCompression].
+func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = packNo; return b }
+
+// Watching has f called once, with the next change or the deletion of the node, or the end of the session;
+// see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a watch that
+// can be stopped.
+func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder { b.watching = watched(f); return b }
+
+// WithWatch has the terminal return a watch for the next change or the deletion of the node.
+func (b GetDataBuilder) WithWatch() Watched[GetDataBuilder, DataResult, []byte] {
+	b.watching = watching{wanted: true}
+	return Watched[GetDataBuilder, DataResult, []byte]{b}
+}
+
+// ForPath returns the node's data; ErrNoNode if there is no node.
+func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error) {
+	r, err := foreground(ctx, b.operation(path))
+	return r.Data, err
+}
+
+// InBackground makes the terminal return at once.
+func (b GetDataBuilder) InBackground() Background[GetDataBuilder, DataResult] {
+	return Background[GetDataBuilder, DataResult]{b}
+}
+
+func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.Watch }
+
+func (b GetDataBuilder) operation(path string) *operation[DataResult] {
+	full, err := b.c.fullPath(path)
+	o := &operation[DataResult]{c: b.c, opKind: opKind{name: "getData", root: true}, path: path, fault: err}
+	if b.watching.wanted {
+		o.watch = b.watching.start(b.c, wire.Data, full)
+	}
+	o.lengthy = b.c.packs(b.pack)
+	o.request = func(*epoch) *wire.Call { return readCall(jute.OpGetData, full) }
+	o.decode = func(_ int64, body []byte) (r DataResult, err error) {
+		var res jute.GetDataResponse
+		if err := decode(body, &res); err != nil {
+			return r, err
+		}
+		data, err := b.c.incoming(full, res.Data, b.pack)
+		if err != nil {
+			return r, err
+		}
+		if b.stat != nil {
+			*b.stat = Stat(res.Stat)
+		}
+		return DataResult{data, Stat(res.Stat), o.watch}, nil
+	}
+	return o
+}
+
+// ChildrenResult is what GetChildren returns in the background.
+type ChildrenResult struct {
+	// Names are those of the children, in no particular order.
+	Names []string
+	Stat  Stat
+	// Watch is set when one was asked for.
+	Watch *Watch
+}
+
+// GetChildrenBuilder lists a node's children. It is a value: each method returns a changed copy.
+type GetChildrenBuilder struct {
+	c        *Client
+	stat     *Stat
+	watching watching
+}
+
+// GetChildren begins to list a node's children. Corresponds to Curator's getChildren.
+func (c *Client) GetChildren() GetChildrenBuilder { return GetChildrenBuilder{c: c} }
+
+// StoringStatIn has the node's Stat written to stat when the operation succeeds.
+func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.stat = stat; return b }
+
+// Watching has f called once, when a child comes or goes, or with the deletion of the node or the end of the
+// session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a
+// watch that can be stopped.
+func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
+	b.watching = watched(f)
+	return b
+}
+
+// WithWatch has the terminal return a watch for the next child that comes or goes and the deletion of the
+// node.
+func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResult, []string] {
+	b.watching = watching{wanted: true}
+	return Watched[GetChildrenBuilder, ChildrenResult, []string]{b}
+}
+
+// ForPath returns the names of the children, in no particular order; ErrNoNode if there is no node.
+func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string, error) {
+	r, err := foreground(ctx, b.operation(path))
+	return r.Names, err
+}
+
+// InBackground makes the terminal return at once.
+func (b GetChildrenBuilder) InBackground() Background[GetChildrenBuilder, ChildrenResult] {
+	return Background[GetChildrenBuilder, ChildrenResult]{b}
+}
+
+func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return r.Names, r.Watch }
+
+func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
+	full, err := b.c.fullPath(path)
+	o := &operation[ChildrenResult]{c: b.c, opKind: opKind{name: "getChildren", root: true}, path: path,
+		fault: err}
+	if b.watching.wanted {
+		o.watch = b.watching.start(b.c, wire.Child, full)
+	}
+	o.request = func(*epoch) *wire.Call { return readCall(jute.OpGetChildren2, full) }
+	o.decode = func(_ int64, body []byte) (r ChildrenResult, err error) {
+		var res jute.Children2Response
+		if err := decode(body, &res); err != nil {
+			return r, err
+		}
+		if b.stat != nil {
+			*b.stat = Stat(res.Stat)
+		}
+		return ChildrenResult{res.Children, Stat(res.Stat), o.watch}, nil
+	}
+	return o
+}
+
+// Watched is a read with WithWatch, which comes last before the terminal. B is the builder, T its result in
+// the background, V what it reads.
+type Watched[B interface {
+	operation(path string) *operation[T]
+	parts(T) (V, *Watch)
+}, T, V any] struct{ b B }
+
+// ForPath returns what the read returns without a watch, and the watch; neither if there is an error.
+// CheckExists sets the watch whether or not there is a node.
+func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, error) {
+	r, err := foreground(ctx, b.b.operation(path))
+	v, w := b.b.parts(r)
+	return v, w, err
+}
+
+// InBackground makes the terminal return at once.
+func (b Watched[B, T, V]) InBackground() Background[B, T] { return Background[B, T]{b.b} }
+
+// SyncBuilder lets the connected member catch up with the leader.
+type SyncBuilder struct{ c *Client }
+
+// Sync begins a sync. Reads of this client that follow see everything that was written before the sync was.
+// (The exception is a member whose leader has been deposed and does not know it yet. Only a write of one's
+// own rules that out.) Corresponds to Curator's sync, which only exists in the background.
+func (c *Client) Sync() SyncBuilder { return SyncBuilder{c} }
+
+// ForPath waits until the member has caught up. Today's servers ignore the path.
+func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
+	_, err := foreground(ctx, b.operation(path))
+	return err
+}
+
+// InBackground makes the terminal return at once: a read queued after it sees what the sync has brought.
+func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
+	return Background[SyncBuilder, struct{}]{b}
+}
+
+func (b SyncBuilder) operation(path string) *operation[struct{}] {
+	full, err := b.c.fullPath(path)
+	return &operation[struct{}]{
+		c: b.c, opKind: opKind{name: "sync"}, path: path, fault: err, decode: nothing,
+		request: func(*epoch) *wire.Call { return newCall(jute.OpSync, &jute.PathRequest{Path: full}) },
+	}
+}
