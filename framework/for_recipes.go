@@ -14,6 +14,7 @@ import (
 	"weak"
 
 	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -86,6 +87,23 @@ func (s *Session) Connections() uint64 {
 		return 0
 	}
 	return s.e.wire.Links()
+}
+
+// JoinWatch returns one more one-shot watch of the data of the node at path, if this session has one on the
+// server already: there is no request. Else it is nil. For authors of recipes.
+func (s *Session) JoinWatch(path string) *Watch {
+	if s.none() {
+		return nil
+	}
+	full, err := s.c.fullPath(path)
+	if err != nil {
+		return nil
+	}
+	w := watching{wanted: true}.start(s.c, wire.Data, full)
+	if !s.e.wire.Join(w.arm(s.e)) {
+		return nil
+	}
+	return w
 }
 
 // Ended returns a function that says whether the session is over. It keeps neither the session nor its

@@ -11,8 +11,9 @@ type company struct {
 	waiters int // guarded by companies.mu
 
 	mu    sync.Mutex
-	first string                   // the last node known to be the first in line; guarded by mu
-	next  map[string]chan struct{} // closed when the node of that name is known to be; guarded by mu
+	first   string                   // the last node known to be the first in line; guarded by mu
+	next    map[string]chan struct{} // closed when the node of that name is known to be; guarded by mu
+	watched map[string]int64         // nodes that a waiter watches, with their czxids; guarded by mu
 }
 
 // companyKey keeps clients, sessions and lines apart.
@@ -32,7 +33,7 @@ func joinCompany(key companyKey) *company {
 	defer companies.mu.Unlock()
 	c := companies.all[key]
 	if c == nil {
-		c = &company{key: key, next: map[string]chan struct{}{}}
+		c = &company{key: key, next: map[string]chan struct{}{}, watched: map[string]int64{}}
 		companies.all[key] = c
 	}
 	c.waiters++
@@ -91,4 +92,31 @@ func (c *company) forget(name string) {
 		defer c.mu.Unlock()
 		delete(c.next, name)
 	}
+}
+
+// watches notes that a waiter watches a node; unwatches, that it does not any more.
+func (c *company) watches(name string, czxid int64) {
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.watched[name] = czxid
+	}
+}
+
+func (c *company) unwatches(name string) {
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watched, name)
+	}
+}
+
+// hasWatched says whether a waiter watches that node, the one that this transaction has made.
+func (c *company) hasWatched(name string, czxid int64) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.watched[name] == czxid
 }

@@ -198,7 +198,12 @@ func (p *place) watch(
 	case err != nil:
 	case nextErr == nil:
 		p.armFailures = 0
-		return ahead{events: node.Watch.C, node: node, stop: node.Watch.Stop}, true, nil
+		p.company.watches(predecessor, node.Stat.Czxid)
+		stop := func() {
+			p.company.unwatches(predecessor)
+			node.Watch.Stop()
+		}
+		return ahead{events: node.Watch.C, node: node, stop: stop}, true, nil
 	case errors.Is(nextErr, framework.ErrNoAuth), errors.Is(nextErr, framework.ErrReplyTooLarge):
 		// The list that follows arms a watch on the directory, from which one sees that the node has gone.
 		p.Client.Logger().Warn("cannot read the node ahead: watching the directory instead",
@@ -220,8 +225,12 @@ func (p *place) watch(
 	return a, false, err
 }
 
-// armOwn begins to arm a watch on the own node.
+// armOwn begins to arm a watch on the own node. If the waiter after it has one on the server, it joins that:
+// the two are in one session.
 func (p *place) armOwn(ctx context.Context) {
+	if p.own == nil && p.company.hasWatched(p.name, p.czxid) {
+		p.own = p.session.JoinWatch(p.path)
+	}
 	if p.own == nil && p.arming == nil {
 		p.arming = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.path)
 	}
