@@ -177,6 +177,14 @@ func (c *Client) Spawn(f func(ctx context.Context)) {
 	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
 }
 
+// Later has f called on the goroutine of the client's callbacks, as [Pending.Then] does with a result that is
+// there already. For authors of recipes.
+func (c *Client) Later(f func()) {
+	if f != nil {
+		c.desk().callbacks.put(f)
+	}
+}
+
 // Err returns why no operation of this client can ever succeed again, and nil while one may: ErrClosed,
 // for the view of a [Session] also ErrSessionLost, and ErrNoClient if there is no client. A recipe that
 // sits out the loss of a session asks it, because a view pinned to a lost session can never succeed again.

@@ -104,4 +104,5 @@ var mutants = []struct {
 	{bug: "the wall clock counts", works: "mutex", within: 100},
 	{bug: "heartbeats wait their turn", works: "mutex", within: 500},
 	{bug: "shortcut after a reconnect", works: "mutex", within: 300, crowd: true},
+	{bug: "the node ahead taken for the first", works: "mutex", within: 500, crowd: true},
 }

@@ -206,6 +206,22 @@ func (l *Lock) Release(ctx context.Context) error {
 	return l.m.wrap("release", l.handle.Release(ctx))
 }
 
+// ReleaseInBackground is Release for a caller that does not wait: it returns at once, whatever the network
+// does. The context has ended then, and the delete is on its way: what this goroutine asks of the client next
+// goes after it, in the same flight. Until it is done, or the session has ended, the client goes on with it,
+// and Close waits for it as for all clean-ups. So it is what to defer:
+//
+//	defer lock.ReleaseInBackground()
+//
+// then, if given, gets the error that Release would return, on the goroutine of the client's callbacks (see
+// [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client goes on.
+// Without it only a refusal is logged.
+func (l *Lock) ReleaseInBackground(then ...func(err error)) {
+	l.handle.ReleaseInBackground(&queue.Callback{
+		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.m.wrap("release", err) },
+	})
+}
+
 // Revoke asks a participant to give up the lock: the one whose node is at path, with any client, see
 // [Mutex.Participants] and [Lock.Path]. Only those listen that are made with [WithRevocation], or Curator's
 // makeRevocable; they decide whether and when to follow. It replaces the node's data; the lock and its Guard

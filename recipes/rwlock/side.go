@@ -201,6 +201,14 @@ func (l *Lock) Release(ctx context.Context) error {
 	return l.s.wrap("release", l.handle.Release(ctx))
 }
 
+// ReleaseInBackground is Release for a caller that does not wait, as that of a mutex.Lock: it returns at once,
+// the client goes on until the node is deleted, and then, if given, gets the error.
+func (l *Lock) ReleaseInBackground(then ...func(err error)) {
+	l.handle.ReleaseInBackground(&queue.Callback{
+		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },
+	})
+}
+
 // Revoke asks a participant to give up its lock, as mutex.Revoke does: the one whose node is at path, see
 // [RWLock.Holders] and [Lock.Path]. A writer asks all holders, each for itself. Only those listen that are
 // made with [WithRevocation], or Curator's makeRevocable. Corresponds to Curator's Revoker.attemptRevoke.
