@@ -88,8 +88,9 @@ type Queue struct {
 	// A semaphore's first in line waits for leases with 0 ahead.
 	Length, Ahead int
 	// Behind is the name of the predecessor's node, "" if there is none. The others are known to Wait, if the
-	// node may be read: its session, its czxid, which is its fencing token when it holds, and its data, unless
-	// they are larger than [ContenderDataLimit]. The data are a claim: their owner chose them.
+	// waiter watches that node (of a mutex with long holds it may be the one before), and may read it: its
+	// session, its czxid, which is its fencing token when it holds, and its data, unless they are larger than
+	// [ContenderDataLimit]. The data are a claim: their owner chose them.
 	Behind        string
 	BehindSession int64
 	BehindToken   int64

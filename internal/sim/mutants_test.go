@@ -105,4 +105,5 @@ var mutants = []struct {
 	{bug: "heartbeats wait their turn", works: "mutex", within: 500},
 	{bug: "shortcut after a reconnect", works: "mutex", within: 300, crowd: true},
 	{bug: "the node ahead taken for the first", works: "mutex", within: 500, crowd: true},
+	{bug: "the nearest but one taken for the nearest", works: "mutex", within: 500},
 }

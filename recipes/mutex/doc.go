@@ -12,7 +12,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer lock.Release(context.Background())
+//	defer lock.ReleaseInBackground()
 //	return work(lock.Context())
 //
 // # What a lock is worth

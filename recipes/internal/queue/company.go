@@ -10,10 +10,11 @@ type company struct {
 	key     companyKey
 	waiters int // guarded by companies.mu
 
-	mu    sync.Mutex
+	mu      sync.Mutex
 	first   string                   // the last node known to be the first in line; guarded by mu
 	next    map[string]chan struct{} // closed when the node of that name is known to be; guarded by mu
 	watched map[string]int64         // nodes that a waiter watches, with their czxids; guarded by mu
+	nodes   map[string]struct{}      // of the waiters; guarded by mu
 }
 
 // companyKey keeps clients, sessions and lines apart.
@@ -34,17 +35,41 @@ func joinCompany(key companyKey) *company {
 	c := companies.all[key]
 	if c == nil {
 		c = &company{key: key, next: map[string]chan struct{}{}, watched: map[string]int64{}}
+		c.nodes = map[string]struct{}{}
 		companies.all[key] = c
 	}
 	c.waiters++
 	return c
 }
 
-// leave is called once for each joinCompany. A nil company is nobody's.
-func (c *company) leave() {
+// waits notes the node of a waiter.
+func (c *company) waits(name string) {
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.nodes[name] = struct{}{}
+	}
+}
+
+// has says whether a node is that of a waiter, which will tell when it is the first.
+func (c *company) has(name string) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.nodes[name]
+	return ok
+}
+
+// leave is called once for each joinCompany, with the waiter's node. A nil company is nobody's.
+func (c *company) leave(name string) {
 	if c == nil {
 		return
 	}
+	c.mu.Lock()
+	delete(c.nodes, name)
+	c.mu.Unlock()
 	companies.mu.Lock()
 	defer companies.mu.Unlock()
 	if c.waiters--; c.waiters == 0 {

@@ -48,6 +48,8 @@ type Decision struct {
 	// First is the first contender in line, set with Wait if the deletion of Predecessor makes the owner the
 	// first as soon as all ahead of Predecessor are gone: no child and no name in the directory is unusual.
 	First string
+	// Second is the nearest one ahead of Predecessor, set with First if there is one.
+	Second string
 	// Foreign is a child that is no contender, if there is one; one that Java counts as being ahead is
 	// preferred.
 	Foreign      string
@@ -70,6 +72,7 @@ func (o Order) Decide(own string, children []string) Decision {
 		d         Decision
 		seen      bool   // own has been met: equal keys from here on come after it
 		predKey   string // sort key of d.Predecessor
+		secondKey string // sort key of d.Second
 		javaAhead int    // children ahead for Java, which filters nothing
 		odd       bool   // a contender's name that no recipe writes
 		leastKey  string // sort key of d.First
@@ -99,8 +102,12 @@ func (o Order) Decide(own string, children []string) Decision {
 		}
 		d.Ahead++
 		tie = tie || key == ownKey || d.Ahead > 1 && (key == predKey || key == leastKey)
-		if d.Ahead == 1 || key >= predKey { // of equal keys the later listed is the nearer
+		switch {
+		case d.Ahead == 1, key >= predKey: // of equal keys the later listed is the nearer
+			d.Second, secondKey = d.Predecessor, predKey
 			d.Predecessor, predKey = name, key
+		case d.Second == "", key >= secondKey:
+			d.Second, secondKey = name, key
 		}
 		if d.Ahead == 1 || key < leastKey {
 			d.First, leastKey = name, key
@@ -116,7 +123,7 @@ func (o Order) Decide(own string, children []string) Decision {
 		usual := d.Foreign == "" && !odd && o.exclusive()
 		d.Sole = javaAhead == 1 && usual
 		if tie || !usual {
-			d.First = ""
+			d.First, d.Second = "", ""
 		}
 	}
 	return d

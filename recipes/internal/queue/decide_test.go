@@ -48,13 +48,19 @@ func TestDecide(t *testing.T) {
 			"the nearest of two, whatever the UUID", mutexOrder, own,
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6)},
 			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2,
-				First: node('f', "lock-", 5)},
+				First: node('f', "lock-", 5), Second: node('f', "lock-", 5)},
 		},
 		{
 			"three ahead", mutexOrder, own,
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6), node('2', "lock-", 1)},
 			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3,
-				First: node('2', "lock-", 1)},
+				First: node('2', "lock-", 1), Second: node('f', "lock-", 5)},
+		},
+		{
+			"three ahead, the nearest listed first", mutexOrder, own,
+			[]string{node('0', "lock-", 6), node('2', "lock-", 1), node('f', "lock-", 5), own},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3,
+				First: node('2', "lock-", 1), Second: node('f', "lock-", 5)},
 		},
 		{
 			"equal numbers ahead: of two that are first neither is", mutexOrder, own,

@@ -25,6 +25,9 @@ type Grant struct {
 	Path, Name string
 	Czxid      int64
 
+	line  *Line     // learns how long it was held; nil for a grant beside another
+	since time.Time // of line
+
 	held    atomic.Bool     // Hold is set; a hook that is told of the hold has its context before that
 	revoked <-chan struct{} // set before shared
 
@@ -41,7 +44,7 @@ func (g *Grant) Release(ctx context.Context) (err error) {
 	defer func() { // also if a hook does not return
 		err = g.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, g.Path)
 	}()
-	g.Hold.End(framework.ErrReleased)
+	g.end()
 	return nil
 }
 
@@ -51,8 +54,15 @@ func (g *Grant) Abandon() { g.giveBack() }
 // giveBack ends the hold and queues the delete. The client goes on with it until it is done.
 func (g *Grant) giveBack() (deleted *framework.Pending[struct{}]) {
 	defer func() { deleted = Remove(g.Session.Client(), g.Path) }() // also if a hook does not return
-	g.Hold.End(framework.ErrReleased)
+	g.end()
 	return nil
+}
+
+func (g *Grant) end() {
+	if g.line != nil {
+		g.line.heldFor.Store(int64(time.Since(g.since)))
+	}
+	g.Hold.End(framework.ErrReleased)
 }
 
 // Lost returns how a hold was lost, nil if it is still held or was released.

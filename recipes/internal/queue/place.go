@@ -44,7 +44,7 @@ func (l *Line) queue(ctx context.Context, session *framework.Session, wait bool)
 			p.abandon()
 		}
 		p.dirWatch.Stop()
-		p.company.leave()
+		p.company.leave(p.name)
 	}()
 	children, err := p.enter(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *Line) queue(ctx context.Context, session *framework.Session, wait bool)
 		if err = p.turn(ctx, children, wait); err != nil {
 			return nil, err
 		}
-		grant := &Grant{Session: session, Path: p.path, Name: p.name, Czxid: p.czxid}
+		grant := &Grant{Session: session, Path: p.path, Name: p.name, Czxid: p.czxid, line: l, since: time.Now()}
 		var ownWatchAfter time.Duration
 		if p.own != nil {
 			ownWatchAfter = -1 // joins ours
@@ -97,6 +97,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 			return err
 		}
 		p.path, p.name, p.czxid = node.Path, zkpath.Base(node.Path), node.Stat.Czxid
+		p.company.waits(p.name)
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in
 		// between. Then the own node is not in it, and turn lists again.
 		if list, err := Result(listed); err == nil {

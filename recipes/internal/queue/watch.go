@@ -45,18 +45,22 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 func (p *place) awaitAhead(
 	ctx context.Context, d Decision, begin func(ahead framework.DataResult),
 ) (granted bool, err error) {
-	next := d.Sole
+	next, target := d.Sole, p.target(d)
 	var becomesNext <-chan struct{}
-	if d.First != "" && !next {
+	if d.First != "" && !next && target == d.Predecessor {
 		becomesNext = p.company.learn(d.Predecessor)
 		defer p.company.forget(d.Predecessor)
 	}
-	ahead, watching, err := p.watch(ctx, d.Predecessor, next)
+	ahead, watching, err := p.watch(ctx, target, next)
 	if err != nil || !watching {
 		return false, err
 	}
 	defer ahead.stop()
-	begin(ahead.node)
+	if target != d.Predecessor {
+		begin(framework.DataResult{}) // nothing is known of the nearest one
+	} else {
+		begin(ahead.node)
+	}
 	defer p.forgetArming()
 	check := time.NewTimer(Jittered(p.session.Timeout()))
 	defer check.Stop()
@@ -78,7 +82,7 @@ func (p *place) awaitAhead(
 			}
 			return p.isTurn(next && !ahead.dir && ev.Type == framework.EventNodeDeleted)
 		case <-check.C:
-			looking = p.look(ctx, d.Predecessor)
+			looking = p.look(ctx, target)
 		case <-looking.done():
 			if again, err := looking.seen(); again || err != nil {
 				return false, err
@@ -91,6 +95,19 @@ func (p *place) awaitAhead(
 			return false, p.Client.Left(ctx, nil)
 		}
 	}
+}
+
+// target is the node ahead that a waiter watches: the nearest one, or, if holds are long, the nearest but
+// one. When that goes, the list shows while the nearest one holds that the waiter is the next. If the nearest
+// one is of the same client, that will tell.
+//
+// Whichever it is, it has to go before the owner's turn, so a waiter that watches it misses nothing.
+func (p *place) target(d Decision) string {
+	far := p.FarSighted && time.Duration(p.heldFor.Load()) >= longHold
+	if far && d.Second != "" && !p.company.has(d.Predecessor) {
+		return d.Second
+	}
+	return d.Predecessor
 }
 
 // isTurn says, after an event of what is watched ahead, whether the turn has come; sole says that the last
