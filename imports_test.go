@@ -37,17 +37,23 @@ var rules = []rule{
 	{part: "internal/wire", may: []string{"internal/chance", "internal/flow", "internal/jute", "internal/zkpath", "retry"}},
 	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/flow", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
 	{part: "recipes/internal/queue", may: []string{"internal/chance", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
-	{part: "recipes", may: []string{"internal/apart", "internal/chance", "internal/flow", "internal/plain", "recipes/internal/queue", "framework", "internal/zkpath", "retry"}, apart: true},
+	{part: "recipes", may: forRecipes, apart: true},
+	{part: "recipes/counter", may: forRecipes},
+	{part: "recipes/semaphore", may: append([]string{"recipes/counter"}, forRecipes...)}, // its number of leases
 	{part: "cache", may: []string{"internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/plain", "internal/zkpath"}},
 	{part: "zktest/chaos", may: []string{"internal/chance", "zktest"}},
-	{part: "internal/sim", may: []string{anything}},
+	{part: "zktest/simulation", may: nil},                                       // nothing but tests, and the program that makes their deliberate bugs
+	{part: "internal/mutant", may: nil},                                         // for those
 	{part: "internal/hostile", may: nil},                                        // nothing but tests
 	{part: "recipes/internal/recipetest", may: []string{"framework", "zktest"}}, // for tests
 	{part: "examples", may: []string{anything}},
 	{part: "docs", may: nil},
 }
+
+var forRecipes = []string{"internal/apart", "internal/chance", "internal/flow", "internal/plain", "recipes/internal/queue",
+	"framework", "internal/zkpath", "retry"}
 
 // thirdParty are the modules that an importer of the library inherits.
 var thirdParty = []string{"github.com/go-zookeeper/zk", "github.com/cenkalti/backoff/v4"}

@@ -7,21 +7,20 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Cache is a local copy of a node and everything below it. Safe for concurrent use. Reading it costs no
+// Cache is a local copy of a node and everything below it. Safe for concurrent use. Reading a cache sends no
 // request and never waits for the network.
 //
-// [New] makes one that corresponds to Curator's CuratorCache, [NewTree] one that corresponds to its
-// TreeCache.
+// [New] makes a Cache like Curator's CuratorCache, [NewTree] makes one like its TreeCache.
 type Cache struct{ common }
 
-// New makes a cache of root and everything below, begins to load it and returns at once. root need not exist:
-// until it appears, the cache is empty. The error is framework.ErrInvalidPath or framework.ErrInvalidOption.
-// Close the cache when you are done; it also ends with its client.
+// New makes a cache of root and everything below it, begins to load it and returns at once. root need not
+// exist: until it appears, the cache is empty. The error is framework.ErrInvalidPath or
+// framework.ErrInvalidOption. Close the cache when you are done; it also ends with its client.
 func New(client *framework.Client, root string, opts ...Option) (*Cache, error) {
 	return open[Cache](client, root, config{maxDepth: -1}, opts)
 }
 
-// NewTree is New with limits: how deep the cache reaches, and which nodes it leaves out.
+// NewTree is New with options that limit how deep the cache reaches, and which nodes it contains.
 func NewTree(client *framework.Client, root string, opts ...TreeOption) (*Cache, error) {
 	return open[Cache](client, root, config{maxDepth: -1}, opts)
 }
@@ -29,30 +28,30 @@ func NewTree(client *framework.Client, root string, opts ...TreeOption) (*Cache,
 // Root returns the path of the root.
 func (c *Cache) Root() string { return c.made().cfg.root }
 
-// Progress returns how far the loading is.
+// Progress returns how far the load is.
 func (c *Cache) Progress() Progress { return c.made().sync.progress() }
 
-// Progress is how far the loading of a cache, or the comparison after a reconnect, is.
+// Progress says how far the load of a cache, or its comparison after a reconnect, is.
 type Progress struct {
-	// Known is how many nodes have been heard of. It grows while the tree is being discovered.
+	// Known is how many nodes the cache knows of. It grows while the tree is being discovered.
 	Known  int
-	Loaded int  // how many of those have been dealt with
+	Loaded int  // how many of those have been read, or need not be
 	Synced bool // whether WaitSynced would return at once
 }
 
-// Get returns the node at path if the cache holds it.
+// Get returns the node at path if the cache contains it.
 func (c *Cache) Get(path string) (Node, bool) { return c.made().store.get(path) }
 
-// Len returns how many nodes the cache holds.
+// Len returns how many nodes the cache contains.
 func (c *Cache) Len() int { return c.made().store.len() }
 
-// All returns all nodes by path, as they were at one moment: the call of the iteration. A node comes before
-// its children, siblings are sorted by name. It can be repeated, and each time has a moment of its own. It
-// takes about 130 bytes per node while it lasts, and delays nobody.
+// All returns all nodes by path, as they were at the moment when the iteration began. A node comes before its
+// children; siblings are sorted by name. The iteration can be repeated, each time with the nodes of that
+// moment. While it lasts it takes about 130 bytes per node, and delays nobody.
 func (c *Cache) All() iter.Seq2[string, Node] { return c.made().store.all() }
 
-// Children returns the children of the node at path by name, sorted, as they were at one moment: the call of
-// the iteration.
+// Children returns the children of the node at path by name, sorted, as they were at the moment when the
+// iteration began.
 func (c *Cache) Children(path string) iter.Seq2[string, Node] { return c.made().store.children(path) }
 
 // common is what all kinds of cache have. Its zero value has ended.
@@ -70,41 +69,43 @@ func open[C ~struct{ common }, O TreeOption](
 
 func (c *common) made() *engine { return c.e.made() }
 
-// WaitSynced waits until everything that is there has been read, and after a reconnect until everything that
-// may have changed meanwhile has been compared. What may not be read is not waited for; but if that is the
-// root, the error says so: framework.ErrNoAuth, for example.
+// WaitSynced waits until the cache has read everything that exists, and after a reconnect until it has
+// compared everything that may have changed meanwhile. It does not wait for nodes that the client has no
+// permission to read. But if the root is such a node, it returns that error: framework.ErrNoAuth, for
+// example.
 //
-// It ends with ctx: the error matches ctx.Err(), and says why there is no connection if there is none. It
-// also ends with ErrClosed, with framework.ErrClosed when the client is closed, and with
-// framework.ErrSessionLost when the client is the view of a session that is over.
+// When ctx ends, the error matches ctx.Err(), and says why there is no connection if there is none. When the
+// cache is closed it is ErrClosed, when the client is closed framework.ErrClosed. If the client is the view
+// of a session, it is framework.ErrSessionLost once that session is over.
 //
-// A cache that is in sync may still be a moment behind: WaitSynced does not wait for writes that others have
-// just made, nor for what is being read because of them.
+// A cache in sync may still be a moment behind: WaitSynced waits neither for writes that others have just
+// made, nor for reads that they have caused.
 func (c *common) WaitSynced(ctx context.Context) error { return c.made().waitSynced(ctx) }
 
-// Events returns a stream of events. It begins, when the iteration does, with [ConnectionChanged] for the
-// present state of the connection, [Created] for every node that is there, parents first, and [Failed] for
-// those that cannot be read. Then follow the changes. [Initialized] comes once: when all that was there has
-// been reported. Every iteration is a stream of its own. A node's Path is its whole path.
+// Events returns a stream of events. When the iteration begins, the stream begins with [ConnectionChanged]
+// for the present state of the connection, [Created] for every existing node, parents first, and [Failed] for
+// every node that cannot be read. The changes follow. [Initialized] comes once, when all nodes that existed
+// have been reported. Every iteration is a stream of its own. Node.Path is always the whole path.
 //
-// A stream is ordered and complete: played back on an empty map, its Created, Changed and Deleted give what
-// the cache holds. The nodes below a deleted one are reported as deleted before it; a node is reported as
-// created after its parent, unless that cannot be read; one that was deleted and created again is reported as
-// both. For a subscriber that keeps up, every state that the cache went through is in the stream.
+// A stream is ordered and complete: if its Created, Changed and Deleted are applied to an empty map, the map
+// equals the cache. Nodes below a deleted node are reported as deleted before it. A node is reported as
+// created after its parent, unless the parent cannot be read. A node that was deleted and created again is
+// reported as both. If the subscriber keeps up, the stream contains every state that the cache went through.
 //
-// When more events than [WithBuffer], or 16 MiB, wait for a subscriber, those beyond are merged to the latest
-// state per path: a node may skip states, or never show up if it has come and gone. Deletions come before
-// creations. Of the changes of the connection only the last remains, and comes before them; of the failures
-// of a node the last. So a subscriber may be as slow as it likes: it delays nobody, and what waits for it is
-// never more than the buffer and a few states per node.
+// When more events than [WithBuffer], or 16 MiB of them, wait for a subscriber, further events are merged:
+// only the latest state of each path is kept. Then a subscriber may miss states of a node, or the whole node
+// if it was deleted again. Merged deletions come before merged creations. Of the connection's changes only
+// the last is kept, and comes before the deletions; of a node's failures only the last. So a slow subscriber
+// delays nobody, and never more than the buffer and a few states per node wait for it.
 //
-// The stream ends with the loop's break, and otherwise with one error: when ctx ends (it matches ctx.Err()),
-// or when the cache does (as in WaitSynced). What has not been received by then is dropped.
+// The stream ends when the loop breaks. It also ends with one error: when ctx ends (the error matches
+// ctx.Err()), or when the cache ends (with the errors of WaitSynced). Events that have not been received by
+// then are dropped.
 func (c *common) Events(ctx context.Context) iter.Seq2[Event, error] { return c.made().events(ctx) }
 
-// Close ends the cache: it stops watching, streams end with ErrClosed, and its goroutines have ended when
-// Close returns. What the cache held can still be read. Not to be called from an option's function. Closing
-// again does nothing. The error is always nil.
+// Close ends the cache: it stops watching, and streams end with ErrClosed. When Close returns, the cache's
+// goroutines have ended. The nodes in the cache can still be read. Close must not be called from an option's
+// function. Closing again does nothing. The error is always nil.
 func (c *common) Close() error {
 	c.made().close()
 	return nil
@@ -114,8 +115,8 @@ func (c *common) Close() error {
 // Corresponds to Curator's PathChildrenCache.
 type PathChildren struct{ common }
 
-// NewPathChildren makes a cache of the children of path; see [New] for the rest. Unlike Curator's it does not
-// create path unless told to with [WithRootCreated].
+// NewPathChildren makes a cache of the children of path; see [New] for the rest. Unlike Curator's cache it
+// does not create path, except with [WithRootCreated].
 func NewPathChildren(client *framework.Client, path string, opts ...Option) (*PathChildren, error) {
 	return open[PathChildren](client, path, config{maxDepth: 1, hideRoot: true}, opts)
 }
@@ -123,7 +124,7 @@ func NewPathChildren(client *framework.Client, path string, opts ...Option) (*Pa
 // Path returns the path of the parent.
 func (c *PathChildren) Path() string { return c.made().cfg.root }
 
-// Progress is as in [Cache.Progress].
+// Progress is like [Cache.Progress].
 func (c *PathChildren) Progress() Progress { return c.made().sync.progress() }
 
 // Get returns the child of that name if there is one.
@@ -141,8 +142,8 @@ func (c *PathChildren) All() iter.Seq2[string, Node] { return c.made().store.chi
 type Single struct{ common }
 
 // NewNode makes a cache of the node at path alone; see [New] for the rest. It has one one-shot watch, and
-// reads once for every change. Only the data and what belongs to it in the Stat are kept up to date, not what
-// a Stat tells of children.
+// reads the node once for every change. It keeps the data and the fields of the Stat that belong to the data
+// up to date, but not the fields that describe children.
 func NewNode(client *framework.Client, path string, opts ...Option) (*Single, error) {
 	return open[Single](client, path, config{oneShot: true}, opts)
 }

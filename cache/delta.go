@@ -9,15 +9,15 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// delta is what a subscriber that has fallen behind has still to hear about one path: what it knows, and what
-// is there now.
+// delta is what one path still has to report to a subscriber that has fallen behind: the node that the
+// subscriber knows, and the node that exists now.
 type delta struct {
 	old, new *Node
-	gone     bool  // in between the subscriber's node was deleted, if only to come back as it was
-	err      error // of a Failed after it
+	gone     bool  // the subscriber's node was deleted meanwhile, even if it came back unchanged
+	err      error // the error of a later Failed
 }
 
-// then returns the delta with one more event; known is false for the first event of a path.
+// then returns the delta with one more event added; known is false for the first event of a path.
 func (d delta) then(ev Event, known bool) delta {
 	if ev.Type == Failed {
 		d.err = ev.Err
@@ -37,25 +37,26 @@ func same(a, b *Node) bool {
 	return a != nil && b != nil && sameNode(a.Stat, b.Stat) && sameData(a.Stat, b.Stat)
 }
 
-// tells says that it is about the node itself, and not only that it cannot be read.
+// tells reports whether the delta contains a change of the node, and not only that the node cannot be read.
 func (d delta) tells() bool { return d.old != nil || d.new != nil }
 
-// dies says that the node the subscriber knows is gone.
+// dies reports whether the node that the subscriber knows is gone.
 func (d delta) dies() bool {
 	return d.old != nil && (d.new == nil || !sameNode(d.old.Stat, d.new.Stat))
 }
 
-// sameNode says that two Stats of a path are of one node, and not of one that was deleted and another that
-// was created. The czxid would do, if servers were never wiped or restored, which makes them use zxids again.
+// sameNode reports whether two Stats of a path belong to the same node, which was not deleted and created
+// again in between. The czxid would be enough, but a server that was wiped or restored uses zxids again.
 func sameNode(a, b framework.Stat) bool { return a.Czxid == b.Czxid && a.Ctime == b.Ctime }
 
-// sameData says that there was no change of the data between two Stats of one node.
+// sameData reports whether the data did not change between two Stats of one node.
 func sameData(a, b framework.Stat) bool {
 	return a.Mzxid == b.Mzxid && a.Mtime == b.Mtime && a.Version == b.Version
 }
 
-// deltas is what is kept for a subscriber beyond its queue: the latest state per path, and so never more than
-// there are nodes, those that are there and those that the subscriber believes to be.
+// deltas is what is kept for a subscriber when its queue is full: the latest state of each path. So it never
+// has more entries than there are nodes, existing nodes and those that the subscriber still believes to
+// exist.
 type deltas struct {
 	nodes       map[string]delta
 	connection  *framework.StateChange
@@ -94,9 +95,9 @@ func (d *deltas) forgetFailure(path string) {
 	}
 }
 
-// events returns the same as a list: first the state of the connection, which comes before what it has
-// brought, then what is gone, children before their parents, then what is new or changed, parents before
-// their children, then the rest. Played back on what the subscriber has, they give what is there.
+// events returns the deltas as a list of events: first the state of the connection, which comes before the
+// changes that it revealed; then deleted nodes, children before their parents; then new and changed nodes,
+// parents before their children; then the rest. Applied to what the subscriber has, they give what exists.
 func (d *deltas) events() []Event {
 	paths := slices.SortedFunc(maps.Keys(d.nodes), comparePaths)
 	events := make([]Event, 0, len(paths))
@@ -130,11 +131,11 @@ func (d *deltas) events() []Event {
 }
 
 // dead says which of the sorted paths are to be reported as deleted. A subscriber may drop everything below a
-// deleted node. So a node that is back as it was counts as deleted, too, if a node above it is another one
-// now.
+// deleted node. So a node that is back unchanged counts as deleted, too, if a node above it was replaced by
+// another.
 func (d *deltas) dead(paths []string) []bool {
 	dead := make([]bool, len(paths))
-	above := "" // the topmost that dies, of those that the next path may be below
+	above := "" // the topmost deleted node above the next path, if any
 	for i, path := range paths {
 		n := d.nodes[path]
 		below := above != "" && (above == "/" || strings.HasPrefix(path, above+"/"))

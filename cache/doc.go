@@ -7,86 +7,91 @@
 //	for path, node := range c.All() { … }
 //	for event, err := range c.Events(ctx) { … }
 //
-// [New] is Curator's CuratorCache, [NewTree] its TreeCache (a depth limit, filters), [NewPathChildren] its
-// PathChildrenCache and [NewNode] its NodeCache. They are one engine with different reach. [NewTyped] decodes
-// what is in them.
+// [New] corresponds to Curator's CuratorCache, [NewTree] to its TreeCache (a depth limit, filters),
+// [NewPathChildren] to its PathChildrenCache and [NewNode] to its NodeCache. All use the same engine.
+// [NewTyped] decodes the data in a cache.
 //
 // # What is promised
 //
-// A cache goes on through every disconnect and expiry: there is nothing to do on a reconnect. It goes through
-// the states of the tree in their order, as the connected server has them, but may skip states that were
-// replaced before they could be read. When the writes stop, it becomes equal to the tree, as far as the
-// client may READ it.
+// A cache survives every disconnect and every expired session: a program need not react to a reconnect. The
+// cache goes through the states of the tree in their order, as the connected server has them, but may skip
+// states that were replaced before they could be read. When the writes stop, it becomes equal to the part of
+// the tree that the client has permission to READ.
 //
-// Once it has been in sync, it shows the tree as it was at one moment: a transaction is seen whole or not at
-// all. For that it keeps changes back until it has read all those that it has heard of, also those of a
-// reconnect. Two calls may show two moments; one [Cache.All] or [Cache.Children] shows one.
+// Once it has been in sync, a cache shows the tree as it was at one moment: a transaction is seen as a whole
+// or not at all. For that it withholds changes until it has read all nodes for which it has received events,
+// also after a reconnect. Two calls may show two moments; one [Cache.All] or [Cache.Children] shows one.
 //
-// There are three exceptions. First, changes may come so fast that for a second there was no moment at which
-// all was known. Then they are shown as they are read, until there is such a moment: each node is in a state
-// that it had, below a parent that existed, but two nodes may be of different moments. With the persistent
-// watch this takes changes of ever new nodes, more than one per round trip; with one-shot watches changes of
-// any nodes. Second, the same holds for the first load, and for a comparison after a reconnect that takes
-// longer than a second. Third, the fields of a Stat that describe a node's children are updated separately.
+// There are three exceptions:
+//
+//   - Changes may come so fast that for a second there was no moment at which everything was read. Then
+//     changes are shown as they are read, until there is such a moment: each node is in a state that it had,
+//     below a parent that existed, but two nodes may show different moments. With the persistent watch this
+//     takes changes of ever new nodes, more than one per round trip; with one-shot watches it takes changes
+//     of any nodes.
+//   - The same holds for the first load, and for a comparison after a reconnect that takes longer than a
+//     second.
+//   - The fields of a Stat that describe a node's children are updated separately.
 //
 // Events lead from one such moment to the next: first deletions, children before their parents, then
 // creations and changes, parents before their children. So a subscriber that drops everything below a deleted
-// node ends up with the tree. A node is reported after its parent, unless that cannot be read. A change of
-// the connection is reported before the changes that it revealed.
+// node ends up with the tree. A node is reported after its parent, unless the parent cannot be read. A change
+// of the connection is reported before the changes that it revealed.
 //
 // A node that was deleted and created again, also while there was no connection, is reported as both:
-// Stat.Czxid distinguishes nodes of the same path. A change of the data is reported when Stat.Mzxid has
-// changed, also if the bytes are the same. Changes of a node's list of children are not reported for that
-// node; its Stat follows within about a second, if the cache holds its children. Changes of the ACL are not
-// announced by ZooKeeper: Stat.Aversion is that of the last read.
+// Stat.Czxid distinguishes nodes of the same path. The data count as changed when Stat.Mzxid has changed,
+// even if the bytes are the same. Changes of a node's list of children are not reported for that node; its
+// Stat follows within about a second, if the children belong to the cache. ZooKeeper sends no events for
+// changes of the ACL: Stat.Aversion is that of the last read.
 //
-// # Nodes that may not be read
+// # Nodes without permission to read
 //
-// A node that the client may not READ is reported as [Failed] with framework.ErrNoAuth and tried again, first
-// after a second and later once a minute. The cache keeps what it had of the node. When the node can be read
-// again, it is read, listed and watched as if for the first time.
+// A node that the client has no permission to READ is reported as [Failed] with framework.ErrNoAuth. The
+// cache tries it again, first after a second and later once a minute, and keeps what it had of the node. When
+// the node can be read again, it is read, listed and watched as if for the first time.
 //
 // Since ZooKeeper 3.8.4 and 3.9.2 (and in older versions with that fix, such as Debian's 3.8.0) a server
-// sends no events of a node that the client may not READ, and never one for a change of rights. A cache that
-// had no reason to try such a node meanwhile does not know that it has missed something. With the persistent
-// watch it goes on showing earlier data, and misses a new node, until that node's next change that the client
-// may READ; a deleted node stays until one is created in its place. A reconnect may reveal this earlier, if
-// the cache has anything to compare then.
+// sends no events of a node to a client without permission to READ it, and never an event for a change of
+// permissions. So a cache that had no reason to read such a node in that time does not know that it has
+// missed something. With the persistent watch it goes on showing earlier data, and misses a new node, until
+// the next change of that node that the client has permission to READ; a deleted node stays until a node is
+// created in its place. A reconnect may reveal this earlier, if it makes the cache compare the tree.
 //
-// With one-shot watches, and so with [NewNode], a watch whose event was not sent is used up. The parent's
-// list, if that may be read and belongs to the cache, still shows nodes that come and go. But of the node
-// itself, or of the list of a parent that might not be read, nothing more is noticed until there is a new
-// connection: from then on later changes are.
+// With one-shot watches, and so with [NewNode], an event that was not sent has used up its watch. The list of
+// the parent's children, if the client can read it and it belongs to the cache, still shows nodes that are
+// created and deleted. But the cache notices no further changes of the node itself, or of a list that it
+// could not read, until there is a new connection. From then on it notices later changes.
 //
-// A new session, or a new cache, finds all of it. So grant READ with the creation. If READ was revoked for a
-// while, make a new cache when it is granted again.
+// A new session, or a new cache, finds everything. So grant READ when the node is created. If READ was
+// revoked for a while, make a new cache when it is granted again.
 //
 // # What it costs
 //
 // On ZooKeeper 3.6 and later there is one persistent recursive watch. The tree is loaded by MultiRead, up to
 // 256 nodes to a request, and leaves are not listed: 100,000 nodes with little data take about 410 requests.
-// After that each node that was created, changed or deleted (it may exist again) is read once, several in one
-// request if they come together, and the parent of a deleted one with it. One such request is in flight at a
-// time, unless there are reads for several full ones.
+// After that each node that was created, changed or deleted (a deleted node may exist again) is read once,
+// together with the parent if it was deleted; nodes that change at the same time share a request. One such
+// request is in flight at a time, unless the waiting reads fill several.
 //
 // After a reconnect in the same session one request finds out whether the server has executed any transaction
 // meanwhile, of any client. If so every node is compared, since a server does not tell persistent watches
-// what they have missed: with as few requests as the load took, and nodes with 4 KiB of data or more by their
-// Stat alone. In a new session everything is compared, too. Only differences are reported.
+// what they have missed. The comparison takes as few requests as the load, and compares only the Stat of
+// nodes with 4 KiB of data or more. In a new session everything is compared, too. Only differences are
+// reported.
 //
-// Older servers, and those that report wrong paths to recursive watches (some versions of ClickHouse Keeper
-// do), are recognised at run time. With them the cache uses one-shot watches: two per node, two reads per
-// node to load, and a request for each watch when the cache is closed. After a reconnect in the same session
-// only what has changed is read, since the server tells. [NewNode] always works like that, since for one node
-// it costs least.
+// Some servers are too old for that, or report wrong paths to recursive watches (some versions of ClickHouse
+// Keeper do); the cache recognises them at run time. With them it uses one-shot watches: two per node, two
+// reads per node to load, and a request for each watch when the cache is closed. After a reconnect in the
+// same session only changed nodes are read, since the server tells one-shot watches what they have missed.
+// [NewNode] always uses one-shot watches, which cost least for one node.
 //
 // Reading a cache costs no request. A node with little data takes about 105 bytes of memory with its name, 24
 // more once its data was set, and 48 more if it has or had children or is ephemeral: go test -run
 // TestHeapPerNode -v ./cache
 //
-// A cache holds at most what the servers hold, except for what a decoder makes of it: that is bounded by
-// [WithDataLimit]. Nothing bounds the number of nodes: a hostile client that may create nodes below the root
-// can make every cache of it as large as the servers let the tree become.
+// A cache needs about as much memory as the servers, except for what a decoder makes of the data:
+// [WithDataLimit] limits that. Nothing limits the number of nodes: a hostile client with permission to create
+// nodes below the root can make every cache of it as large as the servers let the tree become.
 //
 // # Files
 //

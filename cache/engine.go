@@ -15,27 +15,27 @@ import (
 // ErrClosed says that the cache was closed.
 var ErrClosed = errors.New("cache closed")
 
-// engine is the goroutine that owns a cache. Whatever happens elsewhere is posted to it as a function. It
-// waits for the next post, a change of the connection, the end of the session, or time, and for nothing else:
-// what it wants to know it asks for in the background.
+// engine is the goroutine that owns a cache. Other goroutines post functions to it. It waits only for the
+// next post, a change of the connection, the end of the session, or a timer; its own requests run in the
+// background.
 //
 // It relies on this: events and answers come in the order in which the server sent them, except that an
-// answer may be late, because its callback is registered after the request was sent. So an answer to a
-// question that was open when an event came may be older than the event, and the question is asked again.
+// answer may be late, because its callback is registered after the request was sent. So if an event arrives
+// while a read is under way, the read's answer may be older than the event, and the node is read again.
 type engine struct {
 	cfg    config
 	store  *store
-	ctx    context.Context // ends with the cache; its cause is why
+	ctx    context.Context // ends with the cache; its cause is why the cache ended
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 	inbox  *flow.Queue[post]
 	sync   syncState
 
 	// Of the goroutine only.
-	batch   []post             // taken from the inbox, to be done now
+	batch   []post             // taken from the inbox, to be run now
 	session *framework.Session // nil between sessions
-	view    *framework.Client  // of the session
-	way     way                // how it hears of changes; answers to another way's requests are ignored
+	view    *framework.Client  // the client view of session
+	way     way                // how the cache learns of changes; answers for another way are ignored
 	reads   reads
 	stale   staleStats
 	retries retries
@@ -60,7 +60,7 @@ func start(cfg config) *engine {
 	return e
 }
 
-// unmade is the engine of the zero value of a cache, which has ended before it began.
+// unmade is the engine of the zero value of a cache: a cache that has ended.
 var unmade = func() *engine {
 	e := &engine{store: newStore("", false), cancel: func(error) {}}
 	e.store.end(framework.ErrNoClient)
@@ -122,19 +122,20 @@ func (e *engine) run() {
 	}
 }
 
-// errGoexit is the end of a cache whose goroutine was ended by a function that it calls.
-var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook has ended the cache's goroutine "+
-	"(runtime.Goexit, as by t.FailNow)", ErrClosed)
+// errGoexit is why a cache ended if a function that it called has ended its goroutine.
+var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook ended the cache's goroutine by "+
+	"runtime.Goexit (as t.FailNow does)", ErrClosed)
 
-// finish is the end: it removes what is on the server, and ends all streams and waits.
+// finish ends the cache: it removes its watches from the server, and ends all streams and waits.
 func (e *engine) finish() {
-	e.cancel(errGoexit) // unless it has ended before
+	e.cancel(errGoexit) // has no effect if the cache has ended before
 	err := context.Cause(e.ctx)
 	defer e.sync.end(err)
 	defer e.store.end(err)
 	last := e.way
 	last.stop()
-	// Answers that were not looked at may have set watches. They belong to another way now, and stop those.
+	// Answers that were not handled may have set watches. With a new way these count as foreign and are
+	// stopped.
 	e.way = e.newWay()
 	for _, p := range append(e.batch, e.inbox.Close()...) {
 		e.do(p)
@@ -144,11 +145,11 @@ func (e *engine) finish() {
 
 func (e *engine) log() *slog.Logger { return e.cfg.client.Logger() }
 
-// post is something for the goroutine to do.
+// post is a function for the engine's goroutine to run.
 type post struct {
 	f     func()
-	way   way              // f matters only as long as the cache hears of changes by this, unless nil
-	watch *framework.Watch // to be stopped otherwise
+	way   way              // if not nil, f runs only while the cache still uses this way
+	watch *framework.Watch // stopped if f does not run
 }
 
 func (e *engine) do(p post) {
@@ -179,7 +180,7 @@ func (e *engine) connect() {
 
 func (e *engine) connected(s *framework.Session, err error) {
 	switch {
-	case e.ctx.Err() != nil: // too late
+	case e.ctx.Err() != nil: // the cache has ended
 	case err != nil:
 		e.cancel(err)
 	default:
@@ -189,7 +190,7 @@ func (e *engine) connected(s *framework.Session, err error) {
 	}
 }
 
-// begin watches and loads, in a new session or in another way.
+// begin starts to watch and to load, in a new session or in another way.
 func (e *engine) begin(w way) {
 	e.way = w
 	e.reads.reset()
@@ -199,15 +200,17 @@ func (e *engine) begin(w way) {
 	e.load()
 }
 
-// sessionOver keeps what the cache holds. It is compared in the next session.
+// sessionOver handles the end of the session. The cache keeps its nodes; they are compared in the next
+// session.
 func (e *engine) sessionOver() {
 	e.session, e.view, e.way = nil, nil, e.newWay()
 	e.reads.reset()
+	e.showing.tellAt = time.Time{} // subscribers wait for the connections of the next session now
 	e.sync.set(false)
 	e.connect()
 }
 
-// load has every node read, or compared if it was read before. Nodes that are found below those are included.
+// load makes the cache read every node, or compare it if it was read before, and every node found below.
 func (e *engine) load() {
 	e.sync.set(false)
 	e.store.walk(func(n *node) {
@@ -226,7 +229,7 @@ func (e *engine) pump() {
 	}
 }
 
-// settled shows what is complete, and ends the wait for sync if there is nothing more to wait for.
+// settled shows the nodes that are complete, and ends the wait for sync if nothing more has to be read.
 func (e *engine) settled() {
 	e.sync.progressed(e.store.known, e.reads.awaited, e.store.failures[e.store.top])
 	switch kept := len(e.store.draft.nodes) > 0; {
@@ -243,7 +246,7 @@ func (e *engine) settled() {
 	}
 }
 
-// count makes the load wait for a node, until it has been dealt with or is gone.
+// count makes the load wait for a node, until the node has been handled or is gone.
 func (e *engine) count(n *node) {
 	if n.flags&counting == 0 {
 		n.flags |= counting
@@ -258,7 +261,7 @@ func (e *engine) uncount(n *node) {
 	}
 }
 
-// forget lets go of a node that has left the tree. The store calls it, with its lock held.
+// forget drops a node that has left the tree. The store calls it, with its lock held.
 func (e *engine) forget(n *node) {
 	e.uncount(n)
 	n.flags |= gone
@@ -266,10 +269,10 @@ func (e *engine) forget(n *node) {
 	e.way.forget(n)
 }
 
-// heard takes a change of the connection; ok is false when there are no more of them.
+// heard handles a change of the connection; ok is false when there will be no more.
 func (e *engine) heard(state framework.StateChange, ok bool) {
 	if !ok {
-		e.cancel(framework.ErrClosed) // unless it has ended before
+		e.cancel(framework.ErrClosed) // has no effect if the cache has ended before
 		return
 	}
 	e.showing.told.hear(state)
@@ -316,7 +319,7 @@ func (e *engine) timeHasCome() {
 	due(&e.reads.pausedUntil, now)
 }
 
-// due says whether at has come, and clears it then.
+// due reports whether the time at has come; if so it clears at.
 func due(at *time.Time, now time.Time) bool {
 	if at.IsZero() || now.Before(*at) {
 		return false
@@ -325,7 +328,7 @@ func due(at *time.Time, now time.Time) bool {
 	return true
 }
 
-// descends says whether a node's children belong to the cache.
+// descends reports whether a node's children belong to the cache.
 func (e *engine) descends(n *node) bool {
 	if e.cfg.maxDepth >= 0 && n.depth() >= e.cfg.maxDepth {
 		return false
@@ -333,7 +336,7 @@ func (e *engine) descends(n *node) bool {
 	return e.cfg.traverse == nil || e.cfg.traverse(e.store.path(n))
 }
 
-// accepts says whether the child of that name belongs to the cache, if n descends.
+// accepts reports whether n's child of that name belongs to the cache, if n descends.
 func (e *engine) accepts(n *node, name string) bool {
 	return e.cfg.accept == nil || e.cfg.accept(childPath(e.store.path(n), name))
 }

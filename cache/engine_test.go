@@ -81,6 +81,31 @@ func TestAConnectionThatIsNotReported(t *testing.T) {
 	})
 }
 
+// The session of such a connection may end, and the next one be long in coming. The cache must not run in
+// circles until then, for the sake of a report that nobody expects any more.
+func TestAConnectionThatIsNotReportedInASessionThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serverWith(t, "/r")
+		c, events := overheard(t, srv)
+		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
+		srv.Cut(0)
+		require.NoError(t, srv.Create("/r/new", nil))
+		<-hold.Struck()
+		synctest.Wait()
+		c.e.post(func() { c.e.showing.told.connections-- })
+		hold.Release()
+		assert.Empty(t, events())
+		refuse := srv.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.CutBefore, After: 1, Times: -1})
+		srv.Expire(srv.Sessions()[0].ID)
+		time.Sleep(10 * tellMost) // does not end while somebody runs in circles
+		refuse.Remove()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, c.WaitSynced(ctx))
+		assert.Equal(t, []string{"Created /r/new"}, events())
+	})
+}
+
 // Also when changes are shown as they are read, one by one: what is created below a node that was made anew
 // while there was no connection was never below the old one. The child's answer comes before it is known
 // which node is above it, and may do so again: because a look at a node with much data has found no more than

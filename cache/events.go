@@ -8,10 +8,10 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Node is a node as a cache holds it.
+// Node is a node in a cache.
 type Node struct {
-	Path string // the node's, relative to the namespace of the client
-	// Data is shared with the cache and with others: do not change it. Nil if there is none, and with
+	Path string // relative to the namespace of the client
+	// Data is shared with the cache and with others: do not change it. It is nil if there is none, and with
 	// [WithoutData].
 	Data []byte
 	Stat framework.Stat
@@ -24,19 +24,22 @@ func (n Node) Name() string { return zkpath.Base(n.Path) }
 type EventType int8
 
 const (
-	// Created says that there is a node at Path: New. There was none before, or it was reported as deleted.
+	// Created says that the node New now exists at Path. There was none before, or it was reported as
+	// deleted.
 	Created EventType = iota + 1
-	Changed           // the data of the node at Path was set: from Old to New
-	Deleted           // the node at Path, Old, is gone
-	// Initialized says that all that was there has been reported. It comes once in a stream.
+	Changed           // the data of the node at Path were set; Old and New are the node before and after
+	Deleted           // the node at Path is gone; Old is that node
+	// Initialized says that all nodes that existed at the beginning have been reported. It comes once in a
+	// stream.
 	Initialized
-	// ConnectionChanged says that the state of the client's connection is State now. In every state the cache
-	// keeps what it has.
+	// ConnectionChanged says that the state of the client's connection is now State. The cache keeps its
+	// nodes in every state.
 	ConnectionChanged
-	// Failed says that the node at Path cannot be read or decoded; Err says why. The cache goes on holding what
-	// it had for it. A node that may not be read is tried again within a minute, one that cannot be decoded
-	// when it has changed, one for which there is no room (ErrDataLimit) when there is. Failures lists the
-	// nodes that fail at present. When a node recovers, there is an event only if it has changed.
+	// Failed says that the node at Path cannot be read or decoded; Err says why. The cache keeps the last
+	// version of the node that it had. It tries the node again: within a minute if the client has no
+	// permission to read it, after its next change if it cannot be decoded, when there is room if there was
+	// none (ErrDataLimit). Failures lists the nodes that fail at present. When a node recovers, there is an
+	// event only if it has changed.
 	Failed
 )
 
@@ -55,15 +58,15 @@ func (t EventType) String() string {
 // Event is one event of a stream.
 type Event struct {
 	Type EventType
-	Path string // that of the node, for Created, Changed, Deleted and Failed
-	// Old is the node before, for Changed and Deleted; New is the node now, for Created and Changed. Do not
+	Path string // of the node, for Created, Changed, Deleted and Failed
+	// Old is the node before, for Changed and Deleted. New is the node now, for Created and Changed. Do not
 	// change what they point to.
 	Old, New *Node
 	State    framework.StateChange // set for ConnectionChanged
 	Err      error                 // set for Failed
 }
 
-// String is printable: what is not, in names that others have chosen, is escaped.
+// String returns a printable text: unprintable characters, in names that others have chosen, are escaped.
 func (e Event) String() string {
 	switch e.Type {
 	case ConnectionChanged:

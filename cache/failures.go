@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Nodes that cannot be read are tried again after retryFirst, then ever more slowly.
+// Nodes that cannot be read are tried again after retryFirst, then at growing intervals up to retryMost.
 const retryFirst, retryMost = time.Second, time.Minute
 
 type failure struct {
 	err   error
-	again bool // it is tried again
+	again bool // the node will be tried again
 }
 
 type failedNode struct {
@@ -20,23 +20,22 @@ type failedNode struct {
 	err  error
 }
 
-// retries is when nodes that could not be read are tried again.
+// retries says when nodes that could not be read are tried again.
 type retries struct {
 	at      time.Time
-	wait    time.Duration // before the next time
-	full    int           // bytes held when there was no room for a node, 0 if there was
-	roomier bool          // there are fewer since
+	wait    time.Duration // the pause before the next time
+	full    int           // bytes in the cache when there was no room for a node; 0 if there was room
+	roomier bool          // the cache has fewer bytes since
 
 	complaints complaints
 }
 
 // Failures returns the nodes that cannot be read or decoded, by path, with the errors of their [Failed]
-// events, as they were at one moment: the call of the iteration. Parents come first. A node of which nothing
-// could be read yet is among them and not in [Cache.All]; of the others All has the last that could be read.
+// events, as they were at the moment when the iteration began. Parents come first. [Cache.All] has the last
+// version of such a node that could be read, and leaves it out if there is none.
 func (c *Cache) Failures() iter.Seq2[string, error] { return c.made().store.allFailing() }
 
-// Failures is as in [Cache.Failures]; the parent is among them, too, when it is what cannot be read. Paths
-// are whole paths.
+// Failures is like [Cache.Failures]. It includes the parent if that cannot be read. Paths are whole paths.
 func (c *PathChildren) Failures() iter.Seq2[string, error] { return c.made().store.allFailing() }
 
 // Failure returns why the node cannot be read or decoded, or nil.
@@ -94,7 +93,8 @@ func (e *engine) retrySoon() {
 	}
 }
 
-// retry tries the nodes that could not be read, and, if there is more room, those for which there was none.
+// retry tries the nodes again that could not be read and, if there is more room, those for which there was
+// none.
 func (e *engine) retry() {
 	r := &e.retries
 	for n, f := range e.store.failures {
@@ -106,8 +106,8 @@ func (e *engine) retry() {
 	r.wait = min(2*r.wait, retryMost)
 }
 
-// undecoded notes that a node's data are not held. If there is no room for them, they are read again when
-// there is more; otherwise when they have changed.
+// undecoded notes that the cache does not have a node's current data. If there was no room, they are read
+// again when there is more; otherwise after their next change.
 func (e *engine) undecoded(n *node, err error) {
 	if errors.Is(err, ErrDataLimit) {
 		e.retries.full = max(e.retries.full, e.store.bytes)
@@ -115,7 +115,7 @@ func (e *engine) undecoded(n *node, err error) {
 	e.fail(n, err, false)
 }
 
-// retryIfRoomier has the nodes for which there was no room tried again when there is more.
+// retryIfRoomier makes the cache retry the nodes for which there was no room, once there is more.
 func (e *engine) retryIfRoomier() {
 	if e.store.bytes < e.retries.full {
 		e.retries.full, e.retries.roomier = 0, true
@@ -124,19 +124,20 @@ func (e *engine) retryIfRoomier() {
 }
 
 const (
-	// complaintsMost is how many lines about nodes that cannot be read, or decoded, a cache logs within
-	// complaintsTime. Anyone who may write there could cause any number of them. Events and Failures tell of
-	// all.
+	// complaintsMost is how many lines about nodes that cannot be read or decoded a cache logs within
+	// complaintsTime. Anybody with permission to write there could cause any number of them. Events and
+	// Failures report all of them.
 	complaintsMost = 16
 	complaintsTime = time.Minute
 )
 
 type complaints struct {
-	since time.Time // of the first
+	since time.Time // when the first was logged
 	n     int
 }
 
-// complain logs that a node cannot be read, or once that no more of them are logged for a while.
+// complain logs that a node cannot be read. At the limit it logs once that such lines are left out for a
+// while.
 func (e *engine) complain(path string, err error) {
 	c := &e.retries.complaints
 	if now := time.Now(); c.n == 0 || now.Sub(c.since) >= complaintsTime {
@@ -147,7 +148,7 @@ func (e *engine) complain(path string, err error) {
 	}
 	e.log().Warn("cache: cannot read a node", "path", path, "err", err)
 	if c.n == complaintsMost {
-		e.log().Warn("cache: more nodes that cannot be read are not logged for a while; see Failures",
+		e.log().Warn("cache: not logging further nodes that cannot be read for a while; see Failures",
 			"path", e.cfg.root, "while", complaintsTime)
 	}
 }

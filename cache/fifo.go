@@ -1,9 +1,9 @@
 package cache
 
-// keptRoom is for how many values an empty fifo keeps room.
+// keptRoom is for how many values an empty fifo keeps memory.
 const keptRoom = 16
 
-// fifo is a queue. It takes memory for what stands in it, and not for all that ever did, also if it is never
+// fifo is a queue. Its memory depends on the values in it now, not on all that ever were, even if it is never
 // empty.
 type fifo[T any] struct {
 	items []T
@@ -26,7 +26,7 @@ func (f *fifo[T]) pop() (v T, ok bool) {
 		return v, false
 	}
 	v = f.items[f.head]
-	clear(f.items[f.head : f.head+1]) // let go of what it points to
+	clear(f.items[f.head : f.head+1]) // so that what it points to can be freed
 	f.head++
 	if f.len() == 0 {
 		if f.items, f.head = f.items[:0], 0; cap(f.items) > keptRoom {

@@ -8,13 +8,13 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// oneShotWay watches with one-shot watches: one for each node's data and one for its children, set by the
-// reads themselves. After a reconnect the server tells these what they have missed.
+// oneShotWay uses one-shot watches: one for each node's data and one for its children, set by the reads
+// themselves. After a reconnect the server tells these watches what they have missed.
 type oneShotWay struct {
 	e          *engine
-	shots      map[target]*shot   // that have not fired
-	unneeded   []*framework.Watch // of nodes that are gone
-	catchingUp bool               // the watches may be telling what they have missed
+	shots      map[target]*shot   // the watches that have not fired
+	unneeded   []*framework.Watch // watches of nodes that are gone
+	catchingUp bool               // the server may be telling the watches what they have missed
 }
 
 type target struct {
@@ -61,7 +61,7 @@ func (w *oneShotWay) tidy() {
 	w.unneeded = nil
 }
 
-// reconnected reads the root: the server tells the watches what they have missed before it answers anything.
+// reconnected reads the root: before the server answers, it tells the watches what they have missed.
 func (w *oneShotWay) reconnected() {
 	if w.e.sync.is() {
 		w.e.sync.set(false)
@@ -71,7 +71,8 @@ func (w *oneShotWay) reconnected() {
 	}
 }
 
-// rootRead: all that the watches have missed has been told now. The cache is in sync when that has been read.
+// rootRead notes that the watches have been told by now what they have missed. The cache is in sync when
+// those nodes have been read.
 func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
 	if w.catchingUp && !old {
 		w.catchingUp = false
@@ -84,7 +85,7 @@ func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
 	return true
 }
 
-// children are listed for the sake of the watch, also those of leaves.
+// children lists the children, also of leaves, because the list sets the watch.
 func (w *oneShotWay) children(n *node, _ *framework.Stat, _ bool) {
 	if w.shots[target{n, true}] == nil {
 		w.e.wantList(n)
@@ -110,8 +111,8 @@ func (w *oneShotWay) read(o op) {
 	}
 }
 
-// got takes the answer. A root that is not there is asked for once more, in the way that sets a watch for its
-// creation.
+// got handles the answer to a read. If the root does not exist, it is read once more, by a request that sets
+// a watch for its creation.
 func (w *oneShotWay) got(o op, s *shot, r *framework.ReadResult, watch *framework.Watch) {
 	w.keepWatch(s, watch)
 	if o.n == w.e.store.top && o.kind == readData && errors.Is(r.Err, framework.ErrNoNode) {
@@ -124,7 +125,7 @@ func (w *oneShotWay) got(o op, s *shot, r *framework.ReadResult, watch *framewor
 
 func (w *oneShotWay) keepWatch(s *shot, watch *framework.Watch) {
 	switch {
-	case watch == nil || s.fired: // none was asked for, or set; or it is used up
+	case watch == nil || s.fired: // no watch was asked for or set, or it has fired
 	case s.at.n.flags&gone != 0:
 		watch.Stop()
 	default:
@@ -133,8 +134,8 @@ func (w *oneShotWay) keepWatch(s *shot, watch *framework.Watch) {
 	}
 }
 
-// hear is what the watch calls. After a reconnect the server says of a node that was deleted and made anew
-// that it has changed.
+// hear is the callback of the watch. After a reconnect the server reports a node that was deleted and created
+// anew as changed.
 func (s *shot) hear(ev framework.Event) {
 	w, n := s.way, s.at.n
 	w.e.postFor(w, func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// TreeOption is an option of [NewTree]. Every [Option] is one, too.
+// TreeOption is an option of [NewTree]. Every [Option] is a TreeOption, too.
 type TreeOption interface{ apply(*config) error }
 
 // Option is an option of every kind of cache.
@@ -32,11 +32,11 @@ type config struct {
 	client     *framework.Client
 	root       string
 	hideRoot   bool
-	maxDepth   int // negative: none
+	maxDepth   int // negative: no limit
 	accept     func(path string) bool
 	traverse   func(path string) bool
 	decode     func(path string, data []byte, room int) ([]byte, error) // room is in bytes
-	dataLimit  int                                                      // bytes of data, 0: by decode
+	dataLimit  int                                                      // bytes of data; 0: depends on decode
 	noData     bool
 	createRoot bool
 	oneShot    bool
@@ -70,7 +70,7 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 	return cfg, nil
 }
 
-// checked is set if ok, and otherwise an error.
+// checked returns a function that calls set if ok, and otherwise returns an error.
 func checked(ok bool, set func(*config), format string, args ...any) func(*config) error {
 	return func(c *config) error {
 		if !ok {
@@ -86,107 +86,111 @@ const (
 	defaultDataLimit = 256 << 20
 )
 
-// WithBuffer is how many events wait for a subscriber before they are merged: see [Cache.Events]. Default
-// 1024. They are merged earlier when their paths and data come to more than 16 MiB.
+// WithBuffer sets how many events can wait for a subscriber before they are merged: see [Cache.Events].
+// Default 1024. They are merged earlier when their paths and data exceed 16 MiB in total.
 func WithBuffer(events int) Option {
 	return option(checked(events >= 1, func(c *config) { c.buffer = events },
-		"WithBuffer(%d): at least one event must be allowed to wait", events))
+		"WithBuffer(%d): the buffer must have room for at least one event", events))
 }
 
-// WithoutData keeps no data, only each node's Stat; a node costs less memory then, and the events have no
-// data either. What is read from the server is the same. Default: data is kept.
+// WithoutData makes the cache keep no data, only each node's Stat. A node then costs less memory, and events
+// contain no data either. The cache reads the same from the server. Default: data are kept.
 func WithoutData() Option { return option(func(c *config) error { c.noData = true; return nil }) }
 
-// WithDataLimit bounds the bytes of data that the cache holds, in sum over its nodes, as it holds them:
-// decoded. What waits for subscribers is not counted. A node for which there is no room is [Failed] with
-// [ErrDataLimit]: the cache goes on holding what it had for that node, and all the others, and tries that
-// node again within a minute when there is more room.
+// WithDataLimit limits the bytes of data in the cache, in total over its nodes, after decoding. Events that
+// wait for subscribers do not count. A node for which there is no room is [Failed] with [ErrDataLimit]: the
+// cache keeps the last version that it had of that node, and all other nodes. It tries the node again within
+// a minute when there is more room.
 //
-// Default: 256 MiB with [WithDecoder] or [WithCompressedData]. No limit for a cache that holds data as they
-// are stored, and so no more than the servers do.
+// Default: 256 MiB with [WithDecoder] or [WithCompressedData]. A cache that keeps data as they are stored has
+// no limit: it needs no more memory for them than the servers do.
 //
-// The number of nodes is not limited: anyone who may create nodes below the root makes the cache hold them.
-// See [WithFilter] and [WithMaxDepth].
+// The number of nodes is not limited: anybody with permission to create nodes below the root makes the cache
+// keep them. See [WithFilter] and [WithMaxDepth].
 func WithDataLimit(bytes int) Option {
 	return option(checked(bytes >= 1, func(c *config) { c.dataLimit = bytes },
-		"WithDataLimit(%d): give a positive number of bytes, or WithoutData() to hold none", bytes))
+		"WithDataLimit(%d): give a positive number of bytes, or use WithoutData() to keep no data", bytes))
 }
 
-// WithDecoder has f turn the data that is stored in a node into what the cache holds as its Data: for
+// WithDecoder makes the cache call f to turn the stored data of a node into the Data in the cache: for
 // compressed or encrypted nodes. f runs on the cache's goroutine, for one node at a time; it must not block
-// and must not use the cache. It may keep or return data itself. When it fails, the node is [Failed], and the
-// cache goes on holding what it had for it. [WithDataLimit] bounds what f makes. Default: data as it is.
+// and must not use the cache. It may keep or return data itself. When f fails, the node is [Failed], and the
+// cache keeps the last version that it had. [WithDataLimit] limits what f returns. Default: data are kept as
+// they are stored.
 func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 	return option(checked(f != nil, func(c *config) {
 		c.decode = func(path string, data []byte, _ int) ([]byte, error) { return f(path, data) }
 	}, "WithDecoder: the function is nil; leave the option out"))
 }
 
-// WithCompressedData is a [WithDecoder] for data that was compressed as Curator does by default, by gzip: see
-// [framework.Gzip]. Empty data stay empty. A node that cannot be decompressed, or would be more than 8 MiB,
-// is [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge); one for which there is no room with
-// [ErrDataLimit]. Without this option a cache holds data as they are stored, also for a client with
-// framework.WithCompression. For another codec: WithDecoder(codec.Decompress).
+// WithCompressedData is a [WithDecoder] for data compressed with gzip, Curator's default: see
+// [framework.Gzip]. Empty data stay empty. A node that cannot be decompressed, or would exceed 8 MiB, is
+// [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge). A node for which there is no room is
+// Failed with [ErrDataLimit]. Without this option a cache keeps data as they are stored, even if the client
+// has framework.WithCompression. For another codec use WithDecoder(codec.Decompress).
 func WithCompressedData() Option {
 	return option(func(c *config) error { c.decode = gunzip; return nil })
 }
 
-// WithRootCreated creates the root, and missing nodes above it, as containers whenever the root is missing,
-// also when it has been reaped. Default: the cache waits for the root to appear, and never writes.
+// WithRootCreated makes the cache create the root and its missing ancestors, as containers, whenever the root
+// is missing, also after the server has removed it. Default: the cache waits for the root to appear, and
+// never writes.
 func WithRootCreated() Option {
 	return option(func(c *config) error { c.createRoot = true; return nil })
 }
 
-// WithOneShotWatches uses one-shot watches although the server has better ones: two watches and two reads per
-// node, but after a reconnect in the same session only what has changed is read. This pays for few nodes, or
-// large ones, over a bad connection. Default: a persistent recursive watch if the server has it.
+// WithOneShotWatches makes the cache use one-shot watches even if the server has persistent recursive
+// watches. That takes two watches and two reads per node, but after a reconnect in the same session only
+// changed nodes are read. It pays for few nodes, or large nodes, over a bad connection. Default: a persistent
+// recursive watch if the server has it.
 func WithOneShotWatches() Option {
 	return option(func(c *config) error { c.oneShot = true; return nil })
 }
 
-// WithMaxDepth limits how deep the cache reaches: 0 is the root alone, 1 its children. Default: no limit.
+// WithMaxDepth limits how deep the cache reaches: 0 is the root alone, 1 the root and its children. Default:
+// no limit.
 func WithMaxDepth(depth int) TreeOption {
 	return treeOption(checked(depth >= 0, func(c *config) { c.maxDepth = depth },
 		"WithMaxDepth(%d): 0 is the root alone; leave the option out for no limit", depth))
 }
 
-// WithFilter leaves out the nodes for which accept says false, and all nodes below them. accept is asked for
-// every node below the root, on the cache's goroutine: it must not block, must not use the cache, and must
-// give the same answer for a path each time. Default: all nodes are in. Corresponds to acceptChild of
+// WithFilter leaves out the nodes for which accept returns false, and all nodes below them. accept is called
+// for every node below the root, on the cache's goroutine: it must not block, must not use the cache, and
+// must always return the same for a path. Default: no node is left out. Corresponds to acceptChild of
 // Curator's TreeCacheSelector.
 func WithFilter(accept func(path string) bool) TreeOption {
 	return treeOption(checked(accept != nil, func(c *config) { c.accept = accept },
 		"WithFilter: the function is nil; leave the option out"))
 }
 
-// WithTraversal leaves out the children of the nodes for which traverse says false, but not those nodes.
-// traverse is bound by the rules of [WithFilter]. Default: no node is cut off from its children. Corresponds
-// to traverseChildren of Curator's TreeCacheSelector.
+// WithTraversal leaves out everything below the nodes for which traverse returns false, but not those nodes
+// themselves. The rules of [WithFilter] apply to traverse. Default: nothing is left out. Corresponds to
+// traverseChildren of Curator's TreeCacheSelector.
 func WithTraversal(traverse func(path string) bool) TreeOption {
 	return treeOption(checked(traverse != nil, func(c *config) { c.traverse = traverse },
 		"WithTraversal: the function is nil; leave the option out"))
 }
 
 // ErrDataLimit says that there is no room for a node's data: see [WithDataLimit].
-var ErrDataLimit = errors.New("no room for the node's data: the cache holds as much as WithDataLimit allows")
+var ErrDataLimit = errors.New("no room for the node's data within the limit of WithDataLimit")
 
-// unpackedLimit is how much one node may become with WithCompressedData.
+// unpackedLimit is the largest size of one node's decompressed data with WithCompressedData.
 const unpackedLimit = 8 << 20
 
-// gunzip stops unpacking where there is no room for more.
+// gunzip decompresses data, and stops when there is no room for more.
 func gunzip(path string, data []byte, room int) ([]byte, error) {
 	if len(data) == 0 {
 		return data, nil
 	}
 	plain, err := framework.Gzip{Limit: max(1, min(room, unpackedLimit))}.Decompress(path, data)
 	if room < unpackedLimit && errors.Is(err, framework.ErrDecompressedTooLarge) {
-		// Without figures: an error that differs each time would be reported each time.
+		// Without figures: an error with a different text each time would be reported each time.
 		err = fmt.Errorf("%w: %w", ErrDataLimit, framework.ErrDecompressedTooLarge)
 	}
 	return plain, err
 }
 
-// decode turns what is stored in a node into what the cache holds, if there is room for it.
+// decode turns the stored data of a node into the data for the cache, if there is room for them.
 func (e *engine) decode(n *node, data []byte) ([]byte, error) {
 	if e.cfg.noData {
 		return nil, nil
@@ -200,7 +204,7 @@ func (e *engine) decode(n *node, data []byte) ([]byte, error) {
 		data = decoded
 	}
 	if len(data) > room {
-		return nil, fmt.Errorf("%w: %d bytes", ErrDataLimit, len(data))
+		return nil, fmt.Errorf("%w: the node has %d bytes", ErrDataLimit, len(data))
 	}
 	return data, nil
 }

@@ -9,41 +9,40 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// persistentWay watches with one persistent recursive watch, and reads by MultiRead (requests.go). The
-// server does not say what this watch has missed, so after a reconnect the cache asks whether anything has
-// happened.
+// persistentWay uses one persistent recursive watch, and reads by MultiRead (requests.go). The server does
+// not tell this watch what it has missed, so after a reconnect the cache asks whether anything has changed.
 type persistentWay struct {
 	e      *engine
 	unread unread
 
 	watch     *framework.Watch
 	armed     bool      // the server has confirmed the watch
-	missed    bool      // the watch could not be set at once: load when it is
-	losses    int       // connections lost in a row over setting it
-	zxid      int64     // the server's, with the last answer before which there was no gap; 0 if unknown
-	gapOpen   bool      // there was a gap, and the server has been asked for its zxid
-	questions int       // how often it has been
-	againAt   time.Time // set the watch, or ask, again
-	suspect   *identity // the root, when the server said that it has changed
+	missed    bool      // the watch could not be set at once: load when it is set
+	losses    int       // connections lost in a row while setting the watch
+	zxid      int64     // the server's zxid, of the last answer before which nothing was missed; 0 if unknown
+	gapOpen   bool      // events may have been missed, and the server has been asked for its zxid
+	questions int       // how often the server has been asked
+	againAt   time.Time // when to set the watch, or to ask, again
+	suspect   *identity // the root's identity when the server reported a change of the root
 }
 
-// unread counts the events that wait for the cache's goroutine, which may be in the user's decoder. Anyone
-// who may write where the cache looks could make it any number.
+// unread counts the events that wait for the cache's goroutine, which may be in the user's decoder. Without a
+// limit, anybody with permission to write below the root could make them any number.
 type unread struct {
 	events, bytes atomic.Int64
-	missed        atomic.Bool // there were more, and a load is posted that makes up for them
+	missed        atomic.Bool // further events were dropped, and a load is posted that makes up for them
 }
 
-// identity is what changes with every change of a node.
+// identity changes with every change of a node.
 type identity struct{ czxid, mzxid int64 }
 
-// mostWatchLosses connections lost in a row over setting the watch are no accident. The MultiRead, which is
-// sent together with the watch, is given up first: see mostReadLosses.
+// mostWatchLosses is how many connections lost in a row while setting the watch can be chance. The MultiRead
+// that is sent together with the watch is given up first: see mostReadLosses.
 const mostWatchLosses = 10
 
 func (w *persistentWay) forget(*node)    {}
 func (w *persistentWay) tidy()           {}
-func (w *persistentWay) reconnected()    {} // the watch tells of it, by EventReset
+func (w *persistentWay) reconnected()    {} // the watch reports it, as EventReset
 func (w *persistentWay) asking() bool    { return w.gapOpen }
 func (w *persistentWay) caughtUp() bool  { return w.armed && !w.gapOpen }
 func (w *persistentWay) next() time.Time { return w.againAt }
@@ -62,7 +61,7 @@ func (w *persistentWay) timeHasCome(now time.Time) {
 	}
 }
 
-// begin sets the watch. It need not be waited for: what is read after it is covered.
+// begin sets the watch. The reads need not wait for it: the server sets it before it executes them.
 func (w *persistentWay) begin() {
 	e := w.e
 	e.view.Watches().Add().WithMode(framework.PersistentRecursiveWatch).Watching(w.hear).
@@ -80,12 +79,12 @@ func (w *persistentWay) begun(watch *framework.Watch, err error) {
 			w.compare()
 		}
 	case errors.Is(err, framework.ErrUnimplemented):
-		w.fallBack("it has no persistent watches", true)
+		w.fallBack("the server has no persistent watches", true)
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed), w.e.ctx.Err() != nil:
-	case errors.Is(err, framework.ErrAuthFailed): // which is ErrNotConnected, too, but comes at once
+	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes at once
 		w.missed, w.againAt = true, time.Now().Add(retryFirst)
 	case lost && w.losses == mostWatchLosses:
-		w.fallBack("it closes the connection when it is to set a persistent watch", false)
+		w.fallBack("the server closes the connection when asked for a persistent watch", false)
 	case lost, errors.Is(err, framework.ErrNotConnected):
 		if lost {
 			w.losses++
@@ -98,11 +97,11 @@ func (w *persistentWay) begun(watch *framework.Watch, err error) {
 	}
 }
 
-// fallBack goes on with one-shot watches, for good if it is certain that the server needs them, and otherwise
+// fallBack continues with one-shot watches: for good if it is certain that the server needs them, otherwise
 // for this session.
 func (w *persistentWay) fallBack(why string, certain bool) {
 	e := w.e
-	e.log().Warn("cache: using one-shot watches, since the server cannot be relied on: "+why, "path", e.cfg.root)
+	e.log().Warn("cache: using one-shot watches: "+why, "path", e.cfg.root)
 	w.stop()
 	e.cfg.oneShot = certain
 	e.begin(newOneShotWay(e))
@@ -113,14 +112,14 @@ func (w *persistentWay) stop() {
 	w.watch = nil
 }
 
-// compare has everything read or compared: events may have been missed.
+// compare makes the cache read or compare everything, because events may have been missed.
 func (w *persistentWay) compare() {
 	w.gapOpen, w.suspect = false, nil
 	w.e.load()
 }
 
-// hear takes an event of the watch, on the goroutine of the callbacks. Events for which there is no room are
-// made up for by one load.
+// hear is the callback of the watch; it runs on the callbacks' goroutine. If there is no room for events, one
+// load makes up for them.
 func (w *persistentWay) hear(ev framework.Event) {
 	u, bytes := &w.unread, int64(len(ev.Path))
 	if u.events.Load() < framework.WatchBacklog && u.bytes.Load()+bytes <= framework.WatchBacklogBytes {
@@ -154,7 +153,7 @@ func (w *persistentWay) notice(ev framework.Event) {
 	}
 }
 
-// touched: a node was created or its data was set.
+// touched handles the creation of a node or a change of its data.
 func (w *persistentWay) touched(path string, created bool) {
 	e := w.e
 	n := e.store.find(path)
@@ -168,20 +167,20 @@ func (w *persistentWay) touched(path string, created bool) {
 	}
 	parent := e.store.find(zkpath.Parent(path))
 	if parent == nil || !e.descends(parent) {
-		return // it will be found when its parent is listed, or does not belong here
+		return // a later list of its parent will contain it, or it does not belong here
 	}
 	if parent.flags&listFlying != 0 {
 		parent.flags |= listAgain
 	}
 	if n != nil {
 		e.want(n)
-		if created { // after a deletion that is not read yet: the parent's Stat has changed once more
+		if created { // after a deletion not read yet: the parent's Stat has changed once more
 			e.scheduleStat(parent, true)
 		}
 		return
 	}
 	if zkpath.Validate(path, false) != nil {
-		return // there is no such node, whatever the server says: it could never be read
+		return // no such node can exist, whatever the server says: it could never be read
 	}
 	if name := zkpath.Base(path); e.accepts(parent, name) {
 		e.want(e.store.insert(parent, name))
@@ -189,8 +188,8 @@ func (w *persistentWay) touched(path string, created bool) {
 	e.parentChanged(parent, e.store.seen(parent))
 }
 
-// deleted: a node is gone, if it is not there again: one transaction can delete a node and create it, or
-// another, and the server tells of that piece by piece. So a deletion is read like any other change.
+// deleted handles the deletion of a node. The node may exist again: one transaction can delete a node and
+// create it anew, and the server reports that piece by piece. So the node is read, as after any other change.
 func (w *persistentWay) deleted(path string) {
 	e := w.e
 	n := e.store.find(path)
@@ -205,9 +204,9 @@ func (w *persistentWay) deleted(path string) {
 	}
 }
 
-// doubt notes what the root was when the server said that it has changed. If the next read finds it
-// unchanged, the server has reported the path of the watch instead of that of the node. Right paths in other
-// events prove nothing: they may be those of somebody else's one-shot watches.
+// doubt notes the root's identity when the server has reported a change of the root. If the next read finds
+// the root unchanged, the server has reported the path of the watch instead of the changed node's. Right
+// paths in other events prove nothing: those events may belong to somebody else's one-shot watches.
 func (w *persistentWay) doubt() {
 	top := w.e.store.top
 	if top.live && top.flags&(wanted|flying|unproven) == 0 && !w.gapOpen && w.suspect == nil {
@@ -221,12 +220,12 @@ func (w *persistentWay) rootRead(r *framework.ReadResult, old bool) bool {
 	if suspect == nil || old || r.Err != nil || *suspect != (identity{r.Stat.Czxid, r.Stat.Mzxid}) {
 		return true
 	}
-	w.fallBack("it reports the path of the watch instead of that of the node", true)
+	w.fallBack("the server's events name the path of the watch instead of the node", true)
 	return false
 }
 
-// children: leaves are not listed, nor is a node whose children are known. While it is open whether events
-// were missed, a Stat that has moved on may hide one.
+// children lists the children if they may have changed. Leaves are not listed, nor are nodes whose children
+// are known. While events may have been missed, a newer Stat may hide such a change.
 func (w *persistentWay) children(n *node, stat *framework.Stat, same bool) {
 	proven := n.flags&unproven == 0 && w.caughtUp()
 	switch {
@@ -238,8 +237,8 @@ func (w *persistentWay) children(n *node, stat *framework.Stat, same bool) {
 	}
 }
 
-// gap is a reconnect: events may have been missed. If the server has executed nothing since its last answer,
-// there were none.
+// gap handles a reconnect: events may have been missed. If the server has executed nothing since its last
+// answer, none were.
 func (w *persistentWay) gap() {
 	w.e.sync.set(false)
 	w.suspect, w.e.showing.since = nil, time.Time{}
@@ -251,7 +250,7 @@ func (w *persistentWay) gap() {
 	w.askZxid()
 }
 
-// askZxid asks for the server's zxid. The answer to an earlier question, which may come late, says nothing
+// askZxid asks for the server's zxid. The answer to an earlier question may arrive late and says nothing
 // about the last gap.
 func (w *persistentWay) askZxid() {
 	w.questions++
@@ -263,8 +262,8 @@ func (w *persistentWay) askZxid() {
 		})
 }
 
-// gotZxid is the answer. If there is none, the question is asked again: the connection may be there all the
-// time, and the question not have had its turn. A reconnect meanwhile is a gap with a question of its own.
+// gotZxid handles the answer to askZxid. If there is none, it asks again: the connection may never have been
+// lost, while the question was not sent in time. A reconnect meanwhile is a gap with a question of its own.
 func (w *persistentWay) gotZxid(question int, zxid int64, err error) {
 	switch {
 	case question != w.questions || !w.gapOpen:

@@ -87,10 +87,10 @@ type item struct {
 	data  []byte
 	stat  framework.Stat
 	depth int32
-	shown bool // the others are only there to name what is below them
+	shown bool // false: the node only gives nodes below it their path
 }
 
-// snapshot copies the nodes from n down: each before its children, siblings by name. mu is held.
+// snapshot copies the nodes from n down: each node before its children, siblings by name. mu is held.
 func (s *store) snapshot(n *node) []item {
 	items := make([]item, 0, s.live+1)
 	var add func(n *node, depth int32)
@@ -98,7 +98,9 @@ func (s *store) snapshot(n *node) []item {
 		if !n.live && len(n.offspring()) == 0 {
 			return
 		}
-		items = append(items, item{name: n.name(), data: n.data(), stat: n.stat(), depth: depth, shown: s.seen(n)})
+		items = append(items, item{
+			name: n.name(), data: n.data(), stat: n.stat(), depth: depth, shown: s.seen(n),
+		})
 		for _, k := range n.offspring() {
 			add(k, depth+1)
 		}
@@ -107,14 +109,15 @@ func (s *store) snapshot(n *node) []item {
 	return items
 }
 
-// cursor goes through a snapshot once.
+// cursor iterates over a snapshot once.
 type cursor struct {
 	items []item   // a snapshot
-	paths []string // of the nodes above the next, by depth: at first that of the snapshot's first item
+	paths []string // by depth, of the nodes above the next one; at first of the snapshot's first item
 	nodes []*Node  // instead of items
 }
 
-// next returns nil at the end. Paths are only made here: there may be many, and few readers read to the end.
+// next returns the next node; nil at the end. It makes the paths only now: there may be many, and few readers
+// read to the end.
 func (c *cursor) next() *Node {
 	if len(c.nodes) > 0 {
 		n := c.nodes[0]

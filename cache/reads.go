@@ -7,21 +7,21 @@ import (
 type flags uint16
 
 const (
-	wanted     flags = 1 << iota // its data is to be read: it stands in the queue
-	lookOnly                     // … but only to see whether it has changed
-	flying                       // a read of its data is under way
-	again                        // … and its answer may be older than what was heard since
-	listWanted                   // its children are to be listed: it stands in the queue
-	listFlying                   // a listing is under way
-	listAgain                    // … and its answer may be older than what was heard since
-	listed                       // its children were listed; what happened to them since has been heard of
-	unproven                     // … unless it was missed: there was a gap since the node was read
-	doubted                      // it may be another node of that name, and no read since has told
-	proving                      // … and a read that will tell is under way
-	counting                     // the load waits for it
-	gone                         // it has left the tree
+	wanted     flags = 1 << iota // the data are to be read: a read is in the queue
+	lookOnly                     // … but only to see whether the node has changed
+	flying                       // a read of the data is under way
+	again                        // … and its answer may be older than a later event
+	listWanted                   // the children are to be listed: a list is in the queue
+	listFlying                   // a list is under way
+	listAgain                    // … and its answer may be older than a later event
+	listed                       // the children were listed, and events have reported their changes since
+	unproven                     // … unless events were missed after the node was read
+	doubted                      // another node may have this name now, and no read since has shown which
+	proving                      // … and a read that will show it is under way
+	counting                     // the load waits for the node
+	gone                         // the node has left the tree
 
-	// busy says that something is to be read of the node, or under way.
+	// busy says that a read of the node is in the queue or under way.
 	busy = wanted | flying | listWanted | listFlying
 )
 
@@ -33,40 +33,40 @@ const (
 	readStat // exists
 )
 
-// op is a read: in the queue or under way.
+// op is a read, in the queue or under way.
 type op struct {
 	n    *node
 	kind kind
 }
 
 const (
-	// window bounds the weights of the requests under way.
+	// window limits the sum of the weights of the requests under way.
 	window = 256
-	// enough nodes tell how large they are.
+	// enough is how many nodes show how large nodes are on average.
 	enough = 8
 
 	pauseFirst, pauseMost = 100 * time.Millisecond, 5 * time.Second
 )
 
-// reads is what is to be read, and what is under way.
+// reads are the pending reads and the reads under way.
 type reads struct {
 	queue   fifo[op]
-	weight  int   // of what is under way
-	awaited int   // nodes that the load, or the comparison after a gap, waits for
+	weight  int   // of the reads under way
+	awaited int   // how many nodes the load, or the comparison after a gap, waits for
 	sizes   sizes // of requests
-	halted  bool  // the session is over: its end is about to be heard of
+	halted  bool  // the session is over; the notice of its end is still to come
 
 	pausedUntil time.Time
 	pause       time.Duration
 }
 
-// newReads begins with a guess that is not small: the first answers must not be huge.
+// newReads begins with a large guess of a node's size: the first answers must not be huge.
 func newReads() reads {
 	return reads{sizes: sizes{nodesPerRead: maxNodesPerRead, average: 16 << 10}, pause: pauseFirst}
 }
 
-// rest makes a pause, longer with each until there is an answer. What fails during one was under way before
-// it.
+// rest makes a pause. Each pause is longer, until there is an answer. Requests that fail during a pause were
+// under way before it.
 func (r *reads) rest() {
 	if r.pausedUntil.IsZero() {
 		r.pausedUntil = time.Now().Add(r.pause)
@@ -74,7 +74,7 @@ func (r *reads) rest() {
 	}
 }
 
-// window is how much may be under way: little until it is known how large nodes are.
+// window returns how much may be under way: little until it is known how large nodes are.
 func (r *reads) window() int {
 	if r.sizes.gauged {
 		return window
@@ -82,7 +82,7 @@ func (r *reads) window() int {
 	return manyWeight
 }
 
-// expect is how many bytes a node's data will be, perhaps.
+// expect returns how many bytes a node's data probably have.
 func (r *reads) expect(n *node) int {
 	if n.live {
 		return int(n.length)
@@ -90,7 +90,7 @@ func (r *reads) expect(n *node) int {
 	return r.sizes.average
 }
 
-// delivered learns from an answer, with the data of so many nodes.
+// delivered learns from an answer how large nodes are; it had the data of this many nodes.
 func (r *reads) delivered(nodes, bytes int) {
 	r.pause = pauseFirst
 	if s := &r.sizes; nodes > 0 {
@@ -101,7 +101,7 @@ func (r *reads) delivered(nodes, bytes int) {
 	}
 }
 
-// reset forgets what is under way: the answers will be ignored.
+// reset forgets the requests under way: their answers will be ignored.
 func (r *reads) reset() {
 	r.queue, r.weight, r.halted, r.pausedUntil, r.sizes.losses = fifo[op]{}, 0, false, time.Time{}, 0
 	if r.sizes.guessed {
@@ -109,7 +109,7 @@ func (r *reads) reset() {
 	}
 }
 
-// want has a node's data read, from now on.
+// want makes the cache read a node's data. An answer to an earlier request is not enough.
 func (e *engine) want(n *node) {
 	switch {
 	case n.flags&gone != 0:
@@ -123,13 +123,13 @@ func (e *engine) want(n *node) {
 	}
 }
 
-// wantOther is want for what may be another node of that name.
+// wantOther is want for a name that another node may have now.
 func (e *engine) wantOther(n *node) {
 	n.flags |= doubted
 	e.want(n)
 }
 
-// look has a node looked at, to see whether it has changed.
+// look makes the cache check whether a node has changed.
 func (e *engine) look(n *node) {
 	if n.flags&(gone|wanted|flying) == 0 {
 		n.flags |= lookOnly
@@ -137,8 +137,8 @@ func (e *engine) look(n *node) {
 	e.want(n)
 }
 
-// wantList has a node's children listed, from now on. Until the list is there, an equal Stat does not prove
-// that they are known.
+// wantList makes the cache list a node's children. An answer to an earlier request is not enough. Until there
+// is a list, an equal Stat does not prove that the children are known.
 func (e *engine) wantList(n *node) {
 	n.flags &^= listed
 	switch {
@@ -151,8 +151,8 @@ func (e *engine) wantList(n *node) {
 	}
 }
 
-// take takes the next read from the queue, with its flags turned to flying. A look at a node with statFrom
-// bytes of data or more is a readStat.
+// take takes the next read from the queue, and sets its flags to flying. If the read is only a look and the
+// node has statFrom bytes of data or more, it becomes a readStat.
 func (e *engine) take(statFrom int32) (op, bool) {
 	for {
 		o, ok := e.reads.queue.pop()
@@ -176,7 +176,7 @@ func (e *engine) take(statFrom int32) (op, bool) {
 	}
 }
 
-// back puts a read that has failed into the queue again.
+// back puts a failed read into the queue again.
 func (e *engine) back(o op) {
 	n := o.n
 	switch {
@@ -201,18 +201,18 @@ func (e *engine) reread(o op) {
 	}
 }
 
-// staleAfter is how long a node's Stat may stay behind when children have gone, so that many of them cost one
-// read.
+// staleAfter is how long a node's Stat may be out of date after children were deleted, so that many deletions
+// cost one read.
 const staleAfter = time.Second
 
-// staleStats are the nodes whose Stat is to be read again soon, because children have come or gone.
+// staleStats are the nodes whose Stat is to be read again soon, because children were created or deleted.
 type staleStats struct {
-	nodes map[*node]bool // true: the read that is under way may not show it
+	nodes map[*node]bool // true: a read that is under way may not show the change
 	at    time.Time
 }
 
-// parentChanged has the Stat of a node, one of whose children has changed, read again: together with the
-// child if soon, and otherwise within staleAfter.
+// parentChanged makes the cache read the Stat of a node again whose list of children has changed: with soon,
+// together with the child, otherwise within staleAfter.
 func (e *engine) parentChanged(n *node, soon bool) {
 	if soon && n.flags&(wanted|flying) == 0 && n.live {
 		e.look(n)
@@ -221,8 +221,8 @@ func (e *engine) parentChanged(n *node, soon bool) {
 	}
 }
 
-// scheduleStat has a node's Stat read again within staleAfter. What was heard, rather than read, the answer
-// to a read that is under way may not show.
+// scheduleStat makes the cache read a node's Stat again within staleAfter. heard says that an event, not a
+// read, has shown the change: then a read that is under way may not show it.
 func (e *engine) scheduleStat(n *node, heard bool) {
 	if s := &e.stale; n.live && e.store.seen(n) && e.descends(n) {
 		s.nodes[n] = s.nodes[n] || heard && n.flags&flying != 0

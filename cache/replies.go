@@ -9,8 +9,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// got takes the answer to one read. If more was heard of the node since it was asked for, that stands in the
-// queue now: got returns how many reads that are, 0 or 1.
+// got handles the answer to one read. If events have arrived since the request was sent, the read is in the
+// queue again: got returns how many reads that are, 0 or 1.
 func (e *engine) got(o op, r *framework.ReadResult) (anew int) {
 	n := o.n
 	if n.flags&gone != 0 {
@@ -29,13 +29,13 @@ func (e *engine) got(o op, r *framework.ReadResult) (anew int) {
 
 func (e *engine) gotNode(o op, r *framework.ReadResult) (anew int) {
 	n, stat, err := o.n, &r.Stat, r.Err
-	old := n.flags&again != 0 // the answer may be from before what was heard since
+	old := n.flags&again != 0 // the answer may be older than a later event
 	n.flags &^= flying | again | proving
 	switch {
 	case n == e.store.top && !e.way.rootRead(r, old):
-		return 0 // everything is read anew
+		return 0 // everything is read again
 	case err == nil && e.parentUncertain(n):
-		n.flags |= doubted // this read has not told, or what is below would count
+		n.flags |= doubted // this read has not shown it, or nodes below would count
 		e.reread(o)
 		return 0
 	case err == nil && o.kind == readStat && !e.knows(n, stat):
@@ -60,8 +60,8 @@ func (e *engine) gotNode(o op, r *framework.ReadResult) (anew int) {
 	return e.reads.queue.len() - before
 }
 
-// parentUncertain says that it is not known yet whether the node above is the one that n belongs to. That
-// is read first.
+// parentUncertain reports whether the parent's name may belong to another node by now, so that n may not be
+// its child. Then the parent is read first.
 func (e *engine) parentUncertain(n *node) bool {
 	p := n.up
 	if p == nil {
@@ -87,8 +87,8 @@ func (e *engine) knows(n *node, stat *framework.Stat) bool {
 
 func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 	if n.live && !sameNode(n.stat(), *stat) {
-		// Another node of that name. What was below the old one was gone before it; what is below the new one
-		// may have been heard of already.
+		// Another node has the name now. What was below the old node was deleted before it; nodes below the
+		// new one may have been reported already.
 		unsure := len(n.offspring()) > 0 && e.descends(n)
 		e.store.empty(n)
 		if n.flags &^= listed | unproven; unsure {
@@ -116,15 +116,16 @@ func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 	n.flags &^= unproven
 }
 
-// childless says that the node is ephemeral: it has no children and gets none.
+// childless reports whether the node is ephemeral: then it never has children.
 func childless(stat *framework.Stat) bool {
 	const container, ttl = -1 << 63, 0xff
-	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != container && uint64(stat.EphemeralOwner)>>56 != ttl
+	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != container &&
+		uint64(stat.EphemeralOwner)>>56 != ttl
 }
 
-// unreadable notes that a node cannot be read, for now. Newer servers send no events of a node to a client
-// that may not READ it, and the one-shot watches that would have told are used up. So when it can be read
-// again, nothing that was known before counts.
+// unreadable notes that a node cannot be read for now. Newer servers send no events of a node to a client
+// without permission to READ it, and the one-shot watches for those events are used up. So when the node can
+// be read again, nothing that was known before counts.
 func (e *engine) unreadable(n *node, err error) {
 	if errors.Is(err, framework.ErrNoAuth) {
 		n.flags &^= listed
@@ -145,14 +146,14 @@ func (e *engine) absent(n *node) {
 	}
 	n.flags &^= listed | unproven
 	if e.cfg.createRoot {
-		e.createRoot() // if that does not work, it still counts as failed
+		e.createRoot() // if that fails, the root still counts as failed
 	} else {
 		e.recovered(n)
 	}
 }
 
-// absentThen takes a node away that was not there when it was read, but may have been created since. It
-// returns the one in its place.
+// absentThen removes a node that did not exist when it was read, but may have been created since. It returns
+// the node that replaces it.
 func (e *engine) absentThen(n *node) *node {
 	parent, name, counts := n.up, n.name(), n.flags&counting != 0
 	e.absent(n)
@@ -163,18 +164,18 @@ func (e *engine) absentThen(n *node) *node {
 	return n
 }
 
-// createRoot makes the root, on another goroutine. The watch tells when it is there.
+// createRoot creates the root, on another goroutine. The watch reports when the root exists.
 func (e *engine) createRoot() {
 	w, view := e.way, e.view
 	e.wg.Go(func() {
 		if err := view.CreateContainers(e.ctx, e.cfg.root); err != nil {
-			e.postFor(w, func() { e.fail(e.store.top, fmt.Errorf("create the root: %w", err), true) })
+			e.postFor(w, func() { e.fail(e.store.top, fmt.Errorf("cannot create the root: %w", err), true) })
 		}
 	})
 }
 
 func (e *engine) gotList(n *node, names []string, err error) {
-	old := n.flags&listAgain != 0 // the answer may be from before what was heard since
+	old := n.flags&listAgain != 0 // the answer may be older than a later event
 	n.flags &^= listFlying | listAgain
 	switch {
 	case err == nil:
@@ -186,7 +187,7 @@ func (e *engine) gotList(n *node, names []string, err error) {
 			e.want(k)
 		}
 	case errors.Is(err, framework.ErrNoNode):
-		e.want(n) // it will be found gone
+		e.want(n) // the read will find that it is gone
 	default:
 		e.unreadable(n, err)
 	}
@@ -195,8 +196,8 @@ func (e *engine) gotList(n *node, names []string, err error) {
 	}
 }
 
-// accepted returns the names that belong to the cache, sorted. What is no name, but a path, would be a node
-// in two places.
+// accepted returns the names that belong to the cache, sorted. It leaves out names that are paths: such a
+// node would be in two places.
 func (e *engine) accepted(n *node, names []string) []string {
 	if !e.descends(n) {
 		return nil

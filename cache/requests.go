@@ -63,19 +63,19 @@ func (e *engine) gotOne(o op, r *framework.ReadResult) {
 	}
 }
 
-// undelivered puts reads back that came to nothing, for a reason that is not theirs.
+// undelivered puts reads back into the queue that failed for a reason that is not in the nodes.
 func (e *engine) undelivered(ops []op, many bool, err error) {
 	r := &e.reads
 	switch {
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed), e.ctx.Err() != nil:
 		r.halted = true
-	case errors.Is(err, framework.ErrAuthFailed): // which is ErrNotConnected, too, but comes at once
+	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes at once
 		r.rest()
 	case errors.Is(err, framework.ErrNotConnected):
-		// They wait for the next connection in the client's queue.
+		// The reads wait for the next connection in the client's queue.
 	case errors.Is(err, framework.ErrConnectionLoss):
-		// So do they. If it was the size of the answer that broke the connection, the next will be smaller;
-		// and there are servers that break it at any MultiRead.
+		// Here, too. If the size of the answer broke the connection, the next answer will be smaller. Some
+		// servers break the connection at any MultiRead.
 		if s := &r.sizes; many {
 			s.nodesPerRead = max(1, s.nodesPerRead/2)
 			if s.losses++; s.losses == mostReadLosses {
@@ -85,11 +85,11 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 	case framework.Retryable(err):
 		r.rest()
 	case errors.Is(err, framework.ErrUnimplemented) && !r.sizes.single:
-		e.log().Info("cache: the server has no multiRead: reading one by one")
+		e.log().Info("cache: the server has no multiRead; reading nodes one by one")
 		r.sizes.single = true
-	case len(ops) > 1: // too large, perhaps
+	case len(ops) > 1: // the answer may be too large
 		r.sizes.nodesPerRead = max(1, len(ops)/2)
-	default: // it would not get better by asking again at once
+	default: // to ask again at once would not help
 		for _, o := range ops {
 			e.got(o, &framework.ReadResult{Err: err})
 		}
@@ -101,29 +101,30 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 }
 
 const (
-	// maxNodesPerRead and replyTarget bound a MultiRead, by its reads and by the bytes that are expected of the
-	// answer; requestLimit bounds it by its own bytes.
+	// maxNodesPerRead and replyTarget limit a MultiRead, by its reads and by the expected bytes of the
+	// answer. requestLimit limits the bytes of the request.
 	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
 	manyWeight                                 = 32 // how much of the window a MultiRead takes
-	// From bigData on a node is compared by its Stat, in a request of its own, rather than by reading it.
+	// From bigData on, a node is compared by its Stat, in a request of its own, instead of being read.
 	bigData = 4 << 10
-	// What answers contain besides data, roughly.
+	// Roughly what answers contain besides data.
 	statBytes, nameBytes = 96, 24
-	// This many connections lost in a row over a MultiRead are no accident.
+	// mostReadLosses is how many connections lost in a row during a MultiRead can be chance.
 	mostReadLosses = 5
 )
 
-// sizes is how much is read by one request.
+// sizes says how much is read by one request.
 type sizes struct {
 	single       bool // nodes are read one by one: the server has no MultiRead
 	guessed      bool // single is a guess, for this session
-	losses       int  // connections lost in a row over a MultiRead
-	nodesPerRead int  // reads in a request, at present
-	average      int  // bytes of a node's data, of late
-	gauged       bool // average is more than a guess
+	losses       int  // connections lost in a row during a MultiRead
+	nodesPerRead int  // how many reads a request has at present
+	average      int  // recent average of the bytes of a node's data
+	gauged       bool // average is measured, not guessed
 }
 
-// pump: when the cache is in sync, reads that come up while a request is under way go together in the next.
+// pump sends pending reads. When the cache is in sync, reads that are queued while a request is under way go
+// together in the next request.
 func (w *persistentWay) pump() {
 	e, r := w.e, &w.e.reads
 	if w.gapOpen || e.sync.is() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
@@ -133,7 +134,7 @@ func (w *persistentWay) pump() {
 	}
 }
 
-// send sends a request. It returns false when there is nothing to be read.
+// send sends one request with pending reads. It returns false when none can be sent.
 func (w *persistentWay) send() bool {
 	e, r := w.e, &w.e.reads
 	var ops, singles []op
@@ -149,7 +150,7 @@ func (w *persistentWay) send() bool {
 			if singles = append(singles, o); len(ops) == 0 {
 				break
 			}
-			continue // what is above it in the tree goes first
+			continue // nodes above it are read first
 		}
 		ops = append(ops, o)
 		path := e.store.path(o.n)
@@ -195,7 +196,7 @@ func (w *persistentWay) gotMany(ops []op, result framework.MultiReadResult, err 
 	anew := 0
 	for i, o := range ops {
 		if anew += e.got(o, &result.Results[i]); e.way != w {
-			return // everything is read anew
+			return // everything is read again
 		}
 	}
 	e.answered(anew)

@@ -7,18 +7,18 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// The server tells of a transaction piece by piece: first that a node is gone, then that another was created;
-// what it holds has to be read. Shown one by one these make states that the tree never had. So the store
-// records what changes, readers go on seeing what was before, and the engine publishes the record when it
-// knows all that had happened until some moment.
+// The server reports a transaction piece by piece: first that one node is gone, then that another was
+// created; the data have to be read. Shown one by one, these would be states that the tree never had. So the
+// store records the changes while readers go on seeing the earlier state. The engine publishes the record
+// when it knows everything that had happened until some moment.
 
-// before returns what readers see at path if that is not what the tree has. mu is held.
+// before returns the node that readers see at path, if that is not the node in the tree. mu is held.
 func (s *store) before(path string) (n *Node, changed bool) {
 	d := s.draft.nodes[path]
 	return d.old, d.tells()
 }
 
-// shown returns what readers see, as a walk. mu is held.
+// shown returns the nodes that readers see, in the order of a walk. mu is held.
 func (s *store) shown() *cursor {
 	c := &cursor{items: s.snapshot(s.top), paths: []string{s.root}}
 	if len(s.draft.nodes) == 0 {
@@ -34,7 +34,7 @@ func (s *store) shown() *cursor {
 	return &cursor{nodes: nodes}
 }
 
-// before returns the nodes that were there, of the paths that which accepts.
+// before returns the nodes that readers still see, at the paths that which accepts.
 func (d *deltas) before(which func(path string) bool) (nodes []*Node) {
 	for path, n := range d.nodes {
 		if n.old != nil && which(path) {
@@ -44,7 +44,7 @@ func (d *deltas) before(which func(path string) bool) (nodes []*Node) {
 	return nodes
 }
 
-// hidden is by how many nodes readers see more than the tree has.
+// hidden returns how many nodes more readers see than the tree has.
 func (d *deltas) hidden() (n int) {
 	for _, d := range d.nodes {
 		if d.old != nil {
@@ -57,19 +57,19 @@ func (d *deltas) hidden() (n int) {
 	return n
 }
 
-// recording says whether changes are kept for publish. When some are, all are. mu is held.
+// recording says whether changes are kept for publish. Once a change is kept, all later ones are. mu is held.
 func (s *store) recording() bool { return s.strict || len(s.subs) > 0 || len(s.draft.nodes) > 0 }
 
-// record has changes recorded also if there are no subscribers, or not.
+// record says whether changes are recorded even if there are no subscribers.
 func (s *store) record(strict bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.strict = strict
 }
 
-// publish shows readers and subscribers what the tree has.
+// publish shows readers and subscribers the current tree.
 func (s *store) publish() {
-	events := s.draft.events() // takes its time: not under the lock
+	events := s.draft.events() // takes long: not under the lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draft = deltas{}
@@ -79,41 +79,41 @@ func (s *store) publish() {
 }
 
 const (
-	// keepMost is how long changes are kept back. If they come too fast for a moment at which all is known,
-	// they are shown as they are read until there is one.
+	// keepMost is how long changes are withheld. If they come too fast for a moment at which everything is
+	// known, they are shown as they are read until there is such a moment.
 	keepMost = time.Second
-	tellMost = time.Second // how long changes wait for the word of the reconnect that revealed them
+	tellMost = time.Second // how long changes wait until the reconnect that revealed them is reported
 )
 
-// showing is what readers and subscribers are shown, and what is kept back from them.
+// showing says what is shown to readers and subscribers, and what is withheld.
 type showing struct {
 	loose  bool      // changes are shown as they are read
-	since  time.Time // since when some are kept back
+	since  time.Time // since when some changes are withheld
 	told   told
-	tellAt time.Time // show what came by then, also if its connection was not reported
+	tellAt time.Time // when to show changes even if their connection was not reported
 }
 
-// exact says that the tree in memory is what the tree was when the last answer was given: everything that the
-// server had reported by then has been read. What it has reported since stands in the queue: anew of the
-// nodes in that answer.
+// exact says that the tree in memory is the tree as it was when the last answer was given: everything that
+// the server had reported by then has been read. Only reads for later reports are in the queue: anew of them
+// for nodes in that answer.
 func (e *engine) exact(anew int) bool {
 	r := &e.reads
 	return e.current() && !r.halted && r.weight == 0 && r.queue.len() == anew
 }
 
-// current says that all that is there, or was there before a gap, has been read.
+// current says that everything that exists, or existed before a gap, has been read.
 func (e *engine) current() bool {
 	return e.session != nil && e.way.caughtUp() && e.reads.awaited == 0
 }
 
-// idle says that nothing more comes by itself. What was there before a gap may not all be known: the watch
-// may not be set yet.
+// idle says that no request is pending or under way. The cache may still not know everything from before a
+// gap: the watch may not be set yet.
 func (e *engine) idle() bool {
 	r := &e.reads
 	return e.session != nil && !e.way.asking() && !r.halted && r.weight == 0 && r.queue.len() == 0
 }
 
-// answered shows what an answer has made complete.
+// answered shows the changes that an answer has completed.
 func (e *engine) answered(anew int) {
 	s := &e.showing
 	switch {
@@ -124,8 +124,8 @@ func (e *engine) answered(anew int) {
 	}
 }
 
-// show publishes what is kept back, if subscribers know of the connection that it came by; loose if it is not
-// all that there is.
+// show publishes the withheld changes, if subscribers know of the connection that revealed them. loose says
+// that some changes are still missing.
 func (e *engine) show(loose bool) {
 	s := &e.showing
 	if len(e.store.draft.nodes) > 0 {
@@ -144,8 +144,8 @@ func (e *engine) show(loose bool) {
 	}
 }
 
-// told counts of how many connections of a session, by its epoch, subscribers have been told: the changes of
-// the connection come another way than the events.
+// told is how many connections of a session, numbered by its epoch, have been reported to subscribers:
+// changes of the connection do not come in one stream with the watch's events.
 type told struct {
 	epoch       int64
 	connections uint64
@@ -166,8 +166,8 @@ func (t *told) hear(state framework.StateChange) {
 	t.connections++
 }
 
-// begin takes a session. The cache's first may have had connections before, and the word of the last may be
-// on its way.
+// begin starts with a session. The cache's first session may have had connections before, and the report of
+// the last may still be on its way.
 func (t *told) begin(s *framework.Session) {
 	if t.begun {
 		return
@@ -179,5 +179,5 @@ func (t *told) begin(s *framework.Session) {
 	}
 }
 
-// all takes it that subscribers know.
+// all assumes that subscribers know of all connections.
 func (t *told) all(s *framework.Session) { t.epoch, t.connections = s.Epoch(), s.Connections() }

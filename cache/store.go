@@ -8,26 +8,26 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// store is the copy, and its subscribers. Only the engine's goroutine changes it, holding mu; it may read
-// without.
+// store contains the copy of the tree, and its subscribers. Only the engine's goroutine changes it, holding
+// mu; that goroutine may read without mu.
 type store struct {
 	root     string // the path of top
-	hideRoot bool   // top is not for readers
+	hideRoot bool   // readers do not see top
 
 	mu          sync.RWMutex
-	top         *node // always there, live or not
+	top         *node // never nil; live or not
 	live        int   // nodes that readers see; guarded by mu
 	subs        map[*subscription]struct{}
-	connection  framework.StateChange // the last; guarded by mu
+	connection  framework.StateChange // the last state; guarded by mu
 	initialized bool                  // guarded by mu
-	ended       error                 // why nothing changes any more; guarded by mu
+	ended       error                 // why the cache has ended; guarded by mu
 	failures    map[*node]failure     // the nodes that cannot be read, and why; guarded by mu
 
-	// What has changed since publish. Readers see what was before, unless nothing is recorded.
+	// Changes since publish. Readers see the state before them, unless nothing is recorded.
 	draft  deltas // guarded by mu
-	strict bool   // record also if there are no subscribers; guarded by mu
+	strict bool   // record even if there are no subscribers; guarded by mu
 
-	bytes int         // of data held; of the engine's goroutine
+	bytes int         // of data in the cache; of the engine's goroutine
 	known int         // nodes in the tree, live or not; of the engine's goroutine
 	gone  func(*node) // called for each node that leaves the tree, with mu held
 }
@@ -51,7 +51,7 @@ func (s *store) below(path string) (rest string, ok bool) {
 	return strings.CutPrefix(rest, "/")
 }
 
-// find returns the node of a path, live or not, or nil.
+// find returns the node at a path, live or not; nil if there is none.
 func (s *store) find(path string) *node {
 	rest, ok := s.below(path)
 	if !ok {
@@ -94,7 +94,7 @@ func (s *store) path(n *node) string {
 	return string(b)
 }
 
-// seen says whether readers see the node.
+// seen reports whether readers see the node.
 func (s *store) seen(n *node) bool { return n.live && !(s.hideRoot && n.up == nil) }
 
 func (s *store) view(n *node) *Node {
@@ -111,7 +111,7 @@ func walk(n *node, f func(*node)) {
 	}
 }
 
-// insert puts a node that has been heard of below n, where there is none of that name.
+// insert adds a node below n, under a name that n's children do not have.
 func (s *store) insert(n *node, name string) *node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *store) insert(n *node, name string) *node {
 	return k
 }
 
-// merge makes the children of n those of names (sorted, without duplicates), and returns the new ones.
+// merge makes names (sorted, without duplicates) the names of n's children, and returns the new nodes.
 func (s *store) merge(n *node, names []string) (added []*node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +150,8 @@ func (s *store) merge(n *node, names []string) (added []*node) {
 	return added
 }
 
-// put is what a read has found: the node is there, with this data, which is new. If the node was there
-// before, it is the same one.
+// put stores the result of a read: the node exists, and data are new. If the node was live before, it is the
+// same node.
 func (s *store) put(n *node, data []byte, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,14 +177,14 @@ func (s *store) put(n *node, data []byte, stat framework.Stat) {
 	}
 }
 
-// putStat is what a look has found: the same node with the same data.
+// putStat stores the result of a look: the same node with the same data.
 func (s *store) putStat(n *node, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.setStat(stat)
 }
 
-// remove takes a node below the root, and all below it, out of the copy.
+// remove removes a node below the root, and everything below that node, from the tree.
 func (s *store) remove(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,7 @@ func (s *store) remove(n *node) {
 	}
 }
 
-// empty reports a node, and all below, as deleted; it stays in the tree, not live.
+// empty reports a node and everything below it as deleted. The node itself stays in the tree, not live.
 func (s *store) empty(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *store) setData(n *node, data []byte) {
 	n.text = pack(n.name(), data)
 }
 
-// drop is fade, and forgets the node. mu is held.
+// drop does what fade does, and forgets the node. mu is held.
 func (s *store) drop(n *node) {
 	s.fade(n)
 	s.bytes -= len(n.data())
@@ -224,7 +224,7 @@ func (s *store) drop(n *node) {
 	s.gone(n)
 }
 
-// fade reports a subtree as deleted, the deepest first, and drops what is below n. mu is held.
+// fade reports a subtree as deleted, the deepest nodes first, and drops the nodes below n. mu is held.
 func (s *store) fade(n *node) {
 	kids := n.offspring()
 	n.setKids(nil)
@@ -246,7 +246,7 @@ func (s *store) note(ev Event) {
 	s.draft.add(ev)
 }
 
-// tell hands an event to the subscribers. mu is held.
+// tell gives an event to the subscribers. mu is held.
 func (s *store) tell(ev Event) {
 	for sub := range s.subs {
 		sub.put(ev)
@@ -260,7 +260,7 @@ func (s *store) connected(state framework.StateChange) {
 	s.tell(Event{Type: ConnectionChanged, State: state})
 }
 
-// loaded reports, the first time, that everything has been read.
+// loaded reports Initialized the first time that everything has been read.
 func (s *store) loaded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +285,7 @@ func (s *store) recovered(n *node) {
 	delete(s.failures, n)
 }
 
-// forgetFailure takes back what is still to be told of a node that could not be read and is gone. mu is held.
+// forgetFailure drops pending reports that a node cannot be read, because the node is gone. mu is held.
 func (s *store) forgetFailure(path string) {
 	s.draft.forgetFailure(path)
 	for sub := range s.subs {
@@ -302,7 +302,7 @@ func (s *store) end(err error) {
 	}
 }
 
-// subscribe registers a subscriber that begins with what is there now.
+// subscribe registers a subscriber whose stream begins with the current nodes.
 func (s *store) subscribe(limit int) *subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +316,7 @@ func (s *store) subscribe(limit int) *subscription {
 	}
 	sub.snapshot = s.shown()
 	for _, f := range s.failing() {
-		if s.draft.nodes[f.path].err == nil { // else it is about to be told
+		if s.draft.nodes[f.path].err == nil { // otherwise the draft will report it
 			sub.put(Event{Type: Failed, Path: f.path, Err: f.err})
 		}
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// subscription is one stream of events. It begins with what was there when it was made; what has happened
-// since waits in a queue, and beyond the limit of that as deltas. A slow reader delays nobody, and costs
-// no more memory than that.
+// subscription is one stream of events. It begins with the nodes that existed when it was made. Later events
+// wait in a queue; beyond the queue's limit they are merged into deltas. A slow reader delays nobody, and
+// costs no more memory than that.
 type subscription struct {
-	limit int           // of queue, in events; bufferBytes is that in bytes
-	more  chan struct{} // 1 slot: there may be something to take
+	limit int           // of queue, in events; bufferBytes is the limit in bytes
+	more  chan struct{} // 1 slot: there may be something to receive
 
 	// Of the reader only, and before the queue:
 	batch    []Event
@@ -22,16 +22,16 @@ type subscription struct {
 
 	mu    sync.Mutex
 	queue fifo[Event] // guarded by mu
-	bytes int         // what waits in queue, about; guarded by mu
-	rest  *deltas     // what has happened after what is in queue; guarded by mu
+	bytes int         // about the size of the events in queue; guarded by mu
+	rest  *deltas     // the changes after those in queue; guarded by mu
 	over  error       // guarded by mu
 }
 
-// bufferBytes is how much may wait for a subscriber before events are merged: a few events with much data are
-// as much as many with little.
+// bufferBytes is how many bytes of events can wait for a subscriber before they are merged: a few events with
+// much data count as much as many with little.
 const bufferBytes = 16 << 20
 
-// weight is how much memory an event keeps from being freed, about.
+// weight returns about how much memory an event keeps from being freed.
 func weight(ev Event) int {
 	bytes := len(ev.Path)
 	for _, n := range []*Node{ev.Old, ev.New} {
@@ -42,7 +42,7 @@ func weight(ev Event) int {
 	return bytes
 }
 
-// room says whether there is room for an event. The first one always has it.
+// room reports whether there is room for an event. For the first there always is.
 func (s *subscription) room(bytes int) bool {
 	n := s.queue.len()
 	return n == 0 || n < s.limit && s.bytes+bytes <= bufferBytes
@@ -52,7 +52,7 @@ func newSubscription(limit int) *subscription {
 	return &subscription{limit: limit, more: make(chan struct{}, 1)}
 }
 
-// put never waits.
+// put queues an event. It never waits.
 func (s *subscription) put(ev Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +75,8 @@ func (s *subscription) wake() {
 	}
 }
 
-// forgetFailure is for a node that is gone: that it cannot be read need not be told any more. Of nodes that
-// never could be read nothing else would, however many there were.
+// forgetFailure drops the report that a node cannot be read, because the node is gone. Otherwise the reports
+// of nodes that could never be read would pile up without limit.
 func (s *subscription) forgetFailure(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,9 +98,9 @@ func (s *subscription) next() (ev Event, ok bool, over error) {
 			return ev, false, over
 		}
 		if len(s.batch) > 0 {
-			ev, s.batch[0] = s.batch[0], Event{} // let go of what it points to
+			ev, s.batch[0] = s.batch[0], Event{} // so that what it points to can be freed
 			if s.batch = s.batch[1:]; len(s.batch) == 0 {
-				s.batch = nil // and of what held them
+				s.batch = nil // and the array that contained them
 			}
 			return ev, true, nil
 		}
@@ -114,7 +114,7 @@ func (s *subscription) next() (ev Event, ok bool, over error) {
 		if rest == nil {
 			return ev, ok, nil
 		}
-		s.batch = rest.events() // takes its time: not under the lock
+		s.batch = rest.events() // takes long: not under the lock
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *subscription) ended() error {
 	return s.over
 }
 
-// pop takes the first event of the queue, or, when that is empty, the deltas after it.
+// pop returns the first event of the queue or, when the queue is empty, the deltas after it.
 func (s *subscription) pop() (ev Event, ok bool, rest *deltas) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

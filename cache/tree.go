@@ -8,11 +8,11 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// node is a node of the copy. Nodes that have been heard of and not been read yet are in the tree, too, but
-// not live: readers do not see them.
+// node is a node of the copy. Nodes that are known but have not been read yet are in the tree, too, but not
+// live: readers do not see them.
 //
-// There may be hundreds of thousands, so that its size matters: 64 bytes, and one string. What most nodes do
-// not have, since they are leaves that were created and left alone, is in edit and family.
+// There may be hundreds of thousands of nodes, so their size matters: 64 bytes, and one string. Most nodes
+// are leaves that never changed after their creation; edit and family contain what only other nodes need.
 type node struct {
 	text         string // name and data in one: see pack. Never changed, only replaced
 	up           *node
@@ -29,14 +29,14 @@ type edit struct {
 	version, aversion int32
 }
 
-// family is what a Stat tells of children and of the owner, and the children.
+// family contains the children, and what a Stat says about children and owner.
 type family struct {
 	kids               []*node // sorted by name
 	pzxid, owner       int64
 	cversion, children int32
 }
 
-// longName leads a name that is longer than a byte can tell; four bytes with its length follow.
+// longName marks a name that is too long for a length in one byte; four bytes with its length follow.
 const longName = 255
 
 func pack(name string, data []byte) string {
@@ -53,7 +53,7 @@ func pack(name string, data []byte) string {
 }
 
 func (n *node) split() (name, data string) {
-	if n.text == "" { // the root, before it was read
+	if n.text == "" { // the root, before its first read
 		return "", ""
 	}
 	size, rest := int(n.text[0]), n.text[1:]
@@ -102,10 +102,11 @@ func (n *node) setStat(s framework.Stat) {
 	n.setFamily(n.offspring(), s)
 }
 
-// setFamily takes what a Stat tells of children, and the children. The czxid is set already.
+// setFamily stores the children, and what a Stat says about them. The czxid is set already.
 func (n *node) setFamily(kids []*node, s framework.Stat) {
 	switch {
-	case len(kids) == 0 && s.Pzxid == n.czxid && s.EphemeralOwner == 0 && s.Cversion == 0 && s.NumChildren == 0:
+	case len(kids) == 0 && s.Pzxid == n.czxid && s.EphemeralOwner == 0 && s.Cversion == 0 &&
+		s.NumChildren == 0:
 		n.family = nil
 		return
 	case n.family == nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// Source is a cache that [NewTyped] can decode: *Cache, *PathChildren, *Single.
+// Source is a cache that [NewTyped] can decode: *Cache, *PathChildren or *Single.
 type Source interface {
 	lookup(key string) (Node, bool)
 	entries() iter.Seq2[string, Node]
@@ -21,8 +21,8 @@ func (c *common) entries() iter.Seq2[string, Node]       { return c.made().store
 func (c *PathChildren) lookup(name string) (Node, bool)  { return c.Get(name) }
 func (c *PathChildren) entries() iter.Seq2[string, Node] { return c.All() }
 
-// Typed is a view of a cache with decoded data. It has no state of its own: data is decoded when it is asked
-// for. Safe for concurrent use if its codec is. Corresponds to Curator's CachedModeledFramework.
+// Typed is a view of a cache with decoded data. It has no state of its own: it decodes data when they are
+// read. Safe for concurrent use if its codec is. Corresponds to Curator's CachedModeledFramework.
 type Typed[T any] struct {
 	source Source
 	decode func([]byte) (T, error)
@@ -38,12 +38,12 @@ type Entry[T any] struct {
 // TypedEvent is an event with its nodes decoded.
 type TypedEvent[T any] struct {
 	Event
-	// Old and New are those of the Event, decoded.
+	// Old and New are Event.Old and Event.New, decoded.
 	Old, New *Entry[T]
 }
 
-// NewTyped makes a view of a cache through a codec, such as [JSON]. Data that cannot be decoded shows as an
-// entry with Err; it never ends anything.
+// NewTyped makes a view of a cache through a codec, such as [JSON]. Data that cannot be decoded appear as an
+// entry with Err; they never end a stream or an iteration.
 func NewTyped[T any](source Source, decode func([]byte) (T, error)) *Typed[T] {
 	return &Typed[T]{source, decode}
 }
@@ -54,7 +54,7 @@ func JSON[T any](data []byte) (v T, err error) {
 	return v, err
 }
 
-// Get returns what the cache's Get does, decoded: by path, or by name for a PathChildren.
+// Get is the cache's Get, decoded: by path, or by name for a PathChildren.
 func (t *Typed[T]) Get(key string) (Entry[T], bool) {
 	n, ok := t.source.lookup(key)
 	if !ok {
@@ -63,7 +63,7 @@ func (t *Typed[T]) Get(key string) (Entry[T], bool) {
 	return t.entry(n), true
 }
 
-// All returns what the cache's All does, decoded.
+// All is the cache's All, decoded.
 func (t *Typed[T]) All() iter.Seq2[string, Entry[T]] {
 	return func(yield func(string, Entry[T]) bool) {
 		for key, n := range t.source.entries() {
@@ -74,7 +74,7 @@ func (t *Typed[T]) All() iter.Seq2[string, Entry[T]] {
 	}
 }
 
-// Events returns what the cache's Events does, decoded.
+// Events is the cache's Events, decoded.
 func (t *Typed[T]) Events(ctx context.Context) iter.Seq2[TypedEvent[T], error] {
 	return func(yield func(TypedEvent[T], error) bool) {
 		for ev, err := range t.source.Events(ctx) {

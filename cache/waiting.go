@@ -9,13 +9,13 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// syncState is whether the cache is in sync, and how far it is.
+// syncState says whether the cache is in sync, and how far its load is.
 type syncState struct {
 	mu      sync.Mutex
 	at      Progress    // guarded by mu
 	root    error       // why the root cannot be read; guarded by mu
-	over    error       // why nothing changes any more; guarded by mu
-	changed flow.Signal // of at.Synced or over; guarded by mu
+	over    error       // why the cache has ended; guarded by mu
+	changed flow.Signal // at.Synced or over has changed; guarded by mu
 }
 
 func (s *syncState) progress() Progress {
@@ -35,8 +35,8 @@ func (s *syncState) set(synced bool) {
 	}
 }
 
-// progressed notes how many nodes are known, how many of them are waited for, and whether the root cannot be
-// read.
+// progressed notes how many nodes are known, how many of them the load still waits for, and whether the root
+// cannot be read.
 func (s *syncState) progressed(known, awaited int, root failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// Client is a connection to a ZooKeeper ensemble that outlives connections and sessions. Make one per
-// process with [New] and share it. Safe for concurrent use. Views of it ([Client.UsingNamespace],
-// [Session.Client]) share everything with it, Close included. Corresponds to Curator's CuratorFramework.
+// Client is a ZooKeeper client that outlives connections and sessions. Make one client per process with [New]
+// and share it. Safe for concurrent use. Views of it ([Client.UsingNamespace], [Session.Client]) share
+// everything with it, Close included. Corresponds to Curator's CuratorFramework.
 type Client struct {
 	core *core
 	view view
@@ -40,8 +40,8 @@ type core struct {
 	clear   atomic.Bool // the log has said that credentials go over the network unencrypted
 }
 
-// New makes a client of the servers in connect, which is "host1:2181,host2:2181/chroot". The port may be
-// left out for 2181. With a chroot every path is below it; the chroot has to exist, nothing makes it
+// New makes a client of the servers in connect, which is "host1:2181,host2:2181/chroot". The port may be left
+// out if it is 2181. With a chroot every path is below it; the client does not create the chroot
 // (ErrNoChroot).
 //
 // New checks its arguments (ErrInvalidConnectString, ErrInvalidOption, ErrInvalidPath), begins to connect
@@ -86,12 +86,12 @@ func (c *Client) State() StateChange {
 	return now
 }
 
-// StateChanges returns a channel of all state changes from now on, in order and without loss, beginning
-// with the current state if there has been a connection. The channel is closed when ctx ends or the client
-// is closed; what has not been received by then is dropped. A slow subscriber delays nobody else. With a
-// nil ctx the channel is closed from the start.
+// StateChanges returns a channel of all state changes from now on, in order and without loss. It begins with
+// the current state if there has been a connection. The channel is closed when ctx ends or the client is
+// closed; changes that have not been received by then are dropped. A slow subscriber delays nobody else. With
+// a nil ctx the channel is closed from the start.
 //
-// When a state is received its consequences have happened already: at [Lost] every hold of that epoch has
+// When a state is received its consequences have already happened: at [Lost] every hold of that epoch has
 // ended.
 func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
 	if ctx == nil || c.none() {
@@ -102,10 +102,10 @@ func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
 	return c.core.board.subscribe(ctx)
 }
 
-// WaitConnected returns nil as soon as the client is connected, to a member with a quorum unless
-// [WithReadOnly]. Otherwise it returns ErrClosed when the client is closed, ErrSessionLost on a session's
-// view when that session is over, and, when ctx ends first, an error that matches ErrNotConnected and
-// ctx.Err() and says which servers were tried and what went wrong. Corresponds to Curator's
+// WaitConnected returns nil as soon as the client is connected: to a server with a quorum or, with
+// [WithReadOnly], to any server. It returns ErrClosed when the client is closed, and on a session's view
+// ErrSessionLost when that session is over. If ctx ends first, the error matches ErrNotConnected and
+// ctx.Err(), and says which servers were tried and what went wrong. Corresponds to Curator's
 // blockUntilConnected.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	if c.none() {
@@ -139,13 +139,12 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 	}
 }
 
-// Conn returns a go-zookeeper connection that shares the current session, for code written for that
-// library. The first call makes it; a client that is never asked for one has none. Do not close it: that
-// ends the session.
+// Conn returns a go-zookeeper connection that shares the current session, for code written for that library.
+// The first call makes the connection. Do not close it: that ends the session.
 //
-// It belongs to one epoch and is dead when that is over; then ask again. While there is no connection its
-// calls wait, and fail with zk.ErrNoServer within three seconds. If the session ends while they wait, those
-// calls, and Close of the client, may take up to a second longer.
+// The connection belongs to one epoch and is dead when that is over; then call Conn again. While the client
+// is not connected, calls on the connection wait, and fail with zk.ErrNoServer within three seconds. If the
+// session ends while they wait, those calls, and Close of the client, may take up to a second longer.
 func (c *Client) Conn() *zk.Conn {
 	if c.none() {
 		return nil
@@ -153,10 +152,10 @@ func (c *Client) Conn() *zk.Conn {
 	return c.epochView().wire.Conn()
 }
 
-// UsingRetry returns a view of the client whose operations are repeated as policy says instead of
-// [WithRetry]'s: for a call that must answer soon, or one that may take its time. Recipes made with the
-// view use it, too. retry.RetryNTimes{} repeats nothing; nil is the client's own policy. The view shares
-// everything with the client and needs no closing.
+// UsingRetry returns a view of the client whose operations are repeated as policy says, instead of the policy
+// of [WithRetry]: for a call that must answer soon, or a call that may take long. Recipes made with the view
+// use the policy, too. retry.RetryNTimes{} turns retries off; nil is the client's own policy. The view shares
+// everything with the client and need not be closed.
 //
 //	data, err := client.UsingRetry(retry.RetryNTimes{}).GetData().ForPath(ctx, path)
 func (c *Client) UsingRetry(policy retry.Policy) *Client {
@@ -168,15 +167,15 @@ func (c *Client) UsingRetry(policy retry.Policy) *Client {
 	return &Client{core: c.core, view: v}
 }
 
-// Retryable says whether an operation's error is about the way to the server and not about the operation,
-// so that a retry policy may be asked: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved,
-// ErrOperationTimeout, ErrThrottled. Whether a repeat does harm is for the caller to know.
+// Retryable reports whether err is a failure of the way to the server and not of the operation, so that a
+// retry policy may be asked: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout,
+// ErrThrottled. The caller has to know whether a repeat does harm.
 func Retryable(err error) bool { return transient(err) }
 
 // WhileConnected makes a retry policy, for [WithRetry] and [Client.UsingRetry], that repeats nothing while
-// the client has no connection: an operation that fails then returns its error at once, ErrConnectionLoss
-// or ErrNotConnected. While there is a connection it is policy; nil repeats nothing. How long an operation
-// waits for a connection is [WithConnectionTimeout]. Curator has no such policy.
+// the client has no connection: an operation that fails then returns its error at once, ErrConnectionLoss or
+// ErrNotConnected. While there is a connection, policy decides; a nil policy repeats nothing.
+// [WithConnectionTimeout] says how long an operation waits for a connection. Curator has no such policy.
 func WhileConnected(policy retry.Policy) retry.Policy { return whileConnected{policy} }
 
 type whileConnected struct{ retry.Policy }
@@ -189,12 +188,13 @@ func (p whileConnected) NewBackOff() backoff.BackOff {
 	return p.Policy.NewBackOff()
 }
 
-// whileConnected returns op with errors that are final while there is no connection.
+// whileConnected wraps op: while there is no connection, its errors are final.
 func (c *Client) whileConnected(op func(ctx context.Context) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		err := op(ctx)
 		var marked *backoff.PermanentError // a second mark would stay on the error
-		if err != nil && !errors.As(err, &marked) && ctx.Err() == nil && !c.core.epochLast().wire.Connected() {
+		if err != nil && !errors.As(err, &marked) && ctx.Err() == nil &&
+			!c.core.epochLast().wire.Connected() {
 			return retry.Permanent(err)
 		}
 		return err
@@ -208,15 +208,15 @@ func (c *Client) ready(err error) <-chan struct{} {
 		!errors.Is(err, ErrNotConnected) {
 		return nil
 	}
-	back := c.core.nextConnection() // before the look, so that none is missed
+	back := c.core.nextConnection() // before the connection is checked, so that none is missed
 	if c.core.epochLast().wire.Connected() {
 		return closedChannel
 	}
 	return back
 }
 
-// ErrUnacknowledged says that the server did not confirm the end of the session: its ephemeral nodes may
-// stay until the session timeout.
+// ErrUnacknowledged says that the server did not confirm the end of the session: the session's ephemeral
+// nodes may stay until the session timeout.
 var ErrUnacknowledged = named("session close not acknowledged by the server")
 
 type end struct {
@@ -236,18 +236,23 @@ func (c *Client) Close() error {
 	return c.CloseContext(ctx)
 }
 
-// CloseContext ends the client. All holds end with ErrClosed, clean-ups that are pending are tried for half
-// of the time, the session is closed at the server, operations under way fail with ErrClosed, and
-// subscriptions and watches end. When it returns every goroutine of the client has ended; if ctx has ended
-// first, what is left winds down in the background.
+// CloseContext ends the client:
 //
-// The client's ephemeral nodes are gone when the error is nil. ErrUnacknowledged says that the server did
-// not confirm that: they may stay until the session timeout, also those of a session that was lost before
-// and could not be closed since. A client that has never been connected returns it, too, if a server may
-// have opened a session without the client's hearing of it. Close waits for the answer to a handshake under
-// way, and closes the session that it opens.
+//   - All holds end with ErrClosed, before anything else.
+//   - Pending clean-ups are tried for half of the time.
+//   - The session is closed at the server. Operations under way fail with ErrClosed.
+//   - Subscriptions and watches end.
 //
-// Closing again waits for the first call, as long as ctx allows, and returns its error.
+// When CloseContext returns, every goroutine of the client has ended. If ctx ends first, the remaining
+// goroutines wind down in the background.
+//
+// If the error is nil, the client's ephemeral nodes are gone. ErrUnacknowledged says that the server did not
+// confirm that: the nodes may stay until the session timeout. This also goes for the nodes of an earlier
+// session that was lost and could not be closed since. A client that has never been connected returns
+// ErrUnacknowledged, too, if a server may have opened a session without the client's knowledge. CloseContext
+// waits for the answer to a handshake under way, and closes the session that the handshake opens.
+//
+// Another call waits for the first one, as long as ctx allows, and returns its error.
 func (c *Client) CloseContext(ctx context.Context) error {
 	if c.none() {
 		return ErrNoClient
@@ -270,7 +275,7 @@ func (c *Client) CloseContext(ctx context.Context) error {
 }
 
 func (c *core) close(ctx context.Context) error {
-	// First all holds end: what follows may give what is held to somebody else.
+	// First all holds end: what follows may pass their locks on to somebody else.
 	done := make(chan struct{})
 	c.manager.inbox.Put(func() {
 		c.manager.apply(input{kind: inClose}, "", nil, nil)
@@ -278,7 +283,7 @@ func (c *core) close(ctx context.Context) error {
 	})
 	select {
 	case <-done:
-	case <-ctx.Done(): // the manager waits for a session that is busy
+	case <-ctx.Done(): // the manager waits for a busy session
 	}
 	e := c.shut()
 	e.endHolds(ErrClosed)
@@ -300,18 +305,18 @@ func (c *core) close(ctx context.Context) error {
 	defer c.ops.lines.flush(ctx)
 	switch {
 	case err == nil:
-		c.log.Info("closed", "epoch", e.n)
+		c.log.Info("client closed", "epoch", e.n)
 		return nil
 	case errors.Is(err, wire.ErrUnacknowledged):
 		err = known(ErrUnacknowledged, err)
 	default:
 		err = fmt.Errorf("close: %w", err)
 	}
-	c.log.Warn("closed", "epoch", e.n, "err", err)
+	c.log.Warn("client closed", "epoch", e.n, "err", err)
 	return err
 }
 
-// firstHalf bounds work that must leave as much time for the rest.
+// firstHalf limits work to half of ctx's time, so that the rest has as much.
 func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, bounded := ctx.Deadline()
 	if !bounded {
@@ -323,7 +328,7 @@ func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
 // closeGrace is how long goroutines may take to end after the context of CloseContext has ended.
 const closeGrace = 50 * time.Millisecond
 
-// within returns what comes out of idle until closeGrace after the end of ctx.
+// within returns what idle sends, but waits no longer than closeGrace after the end of ctx.
 func within(ctx context.Context, idle <-chan error) error {
 	select {
 	case err := <-idle:
@@ -336,6 +341,7 @@ func within(ctx context.Context, idle <-chan error) error {
 	case err := <-idle:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("%w, and some goroutines have not ended yet: %w", wire.ErrUnacknowledged, ctx.Err())
+		return fmt.Errorf("%w; some goroutines of the client are still running: %w",
+			wire.ErrUnacknowledged, ctx.Err())
 	}
 }

@@ -95,7 +95,7 @@ func TestArgumentsThatAreMistakes(t *testing.T) {
 		strings.Repeat("x", 200_000):           "200000 bytes",
 		"host:" + strings.Repeat("9", 200_000): "not a port",
 		strings.Repeat("a,", 100_000):          "",
-		strings.Repeat("a;", 100_000):          "separate servers by commas",
+		strings.Repeat("a;", 100_000):          "servers are not separated by commas",
 	} {
 		_, err := New(connect)
 		if err == nil {

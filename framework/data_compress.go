@@ -10,32 +10,33 @@ import (
 )
 
 var (
-	// ErrDecompress says that a node's data are not what the compression provider writes: not compressed,
-	// damaged, or larger than it allows.
+	// ErrDecompress says that a node's data are not what the compression provider writes: they are not
+	// compressed, are damaged, or are larger than the provider allows.
 	ErrDecompress = named("data cannot be decompressed")
-	// ErrDecompressedTooLarge says that decompressed data would be larger than the provider allows, or than
-	// the call has left: see [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress, too.
+	// ErrDecompressedTooLarge says that the decompressed data would be larger than the provider allows, or
+	// than the limit for one call allows: see [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress,
+	// too.
 	ErrDecompressedTooLarge = named("decompressed data would be larger than the limit", ErrDecompress)
 )
 
 // CompressionProvider compresses and decompresses the data of nodes, see [WithCompressionProvider]. path is
 // the full path, chroot and namespace included. Its methods may be called from several goroutines at once,
-// and must not keep or change data. What they return belongs to the caller. They should not block: callers
-// wait for them, and so do the other results of operations in the background that have to be decompressed.
-// An error of Decompress that does not match ErrDecompress is wrapped into one. Corresponds to Curator's
-// CompressionProvider.
+// and must not keep or change data. The slices that they return belong to the caller. They should not block:
+// callers wait for them, and so do the other results of background operations that have to be decompressed.
+// An error of Decompress that does not match ErrDecompress is wrapped into one that does. Corresponds to
+// Curator's CompressionProvider.
 type CompressionProvider interface {
 	Compress(path string, data []byte) ([]byte, error)
 	Decompress(path string, data []byte) ([]byte, error)
 }
 
-// Gzip is the default [CompressionProvider]. It writes what Curator's GzipCompressionProvider writes, but
-// for choices that are free to any deflater, and reads what that reads: one gzip member with nothing after
-// it. The zero value is ready for use.
+// Gzip is the default [CompressionProvider]. It writes the same format as Curator's GzipCompressionProvider
+// (the bytes may differ where any compressor is free to choose), and reads what that reads: one gzip member
+// with nothing after it. The zero value is ready for use.
 type Gzip struct {
-	// Limit is how many bytes Decompress returns at most; more is ErrDecompressedTooLarge. A node of a
-	// megabyte may expand to a gigabyte, and whoever may write it need not be a friend. Default (0 or less): 8
-	// MiB. What one call decompresses in total is limited by [WithDecompressedLimit].
+	// Limit is how many bytes Decompress returns at most; more is ErrDecompressedTooLarge. A compressed
+	// megabyte may expand to a gigabyte, and everybody with permission to write the node can put one there. 0
+	// or less means the default of 8 MiB. [WithDecompressedLimit] limits the total of one call.
 	Limit int
 }
 
@@ -44,29 +45,30 @@ const (
 	defaultDecompressedLimit = 64 << 20
 )
 
-// WithCompression has every operation compress the data that it writes and decompress the data that it
-// reads, unless its builder says Uncompressed or Undecompressed. It includes the data of recipes, so all
-// who share their nodes must agree, except about nodes whose data a recipe has no use for. Missing parents
-// are made without data, and empty data are read as they are. Default: only where a builder says Compressed
-// or Decompressed. Corresponds to Curator's enableCompression.
+// WithCompression makes every operation compress the data that it writes and decompress the data that it
+// reads, unless its builder says Uncompressed or Undecompressed. That includes the data of recipes, so all
+// clients that share their nodes must agree on it, except for nodes whose data a recipe does not use. Missing
+// parents are created without data, and empty data are read as they are. Default: data are compressed only
+// where a builder says Compressed or Decompressed. Corresponds to Curator's enableCompression.
 func WithCompression() Option { return func(o *options) error { o.compressed = true; return nil } }
 
-// WithCompressionProvider says how data are compressed and decompressed where that is asked for. Default:
-// [Gzip]. Corresponds to Curator's compressionProvider.
+// WithCompressionProvider sets how data are compressed and decompressed. Default: [Gzip]. Corresponds to
+// Curator's compressionProvider.
 func WithCompressionProvider(p CompressionProvider) Option {
 	return checked(p != nil, func(o *options) { o.compression = p },
 		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
 }
 
-// WithDecompressedLimit bounds how many bytes of decompressed data one call returns, in total over its
-// nodes: a [Client.MultiRead], or a read of one node. A node for which no room is left fails by itself with
+// WithDecompressedLimit limits how many bytes of decompressed data one call returns: a [Client.MultiRead], in
+// total over its nodes, or a read of one node. A read for which no room is left fails by itself with
 // ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. A [Client.Walk]
-// decompresses one node at a time and keeps none, so there it bounds each node. [Gzip] stops decompressing
-// at the limit. Another [CompressionProvider] runs to its end, and what is too large is thrown away.
-// Default 64 MiB.
+// decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops
+// decompressing at the limit. Another [CompressionProvider] runs to its end, and a result that is too large
+// is dropped. Default 64 MiB.
 func WithDecompressedLimit(bytes int) Option {
 	return checked(bytes > 0, func(o *options) { o.decompressed = bytes },
-		"WithDecompressedLimit", "%d; give a positive number of bytes, or leave the option out", bytes)
+		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
+		bytes)
 }
 
 // emptyGzip is what Java writes for no data.
@@ -115,9 +117,9 @@ func (g Gzip) Decompress(_ string, data []byte) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrDecompress, notEOF(err))
 	case len(out) > limit:
-		return nil, fmt.Errorf("%w: %d bytes", ErrDecompressedTooLarge, limit)
+		return nil, fmt.Errorf("%w of %d bytes", ErrDecompressedTooLarge, limit)
 	case in.Len() > 0:
-		return nil, fmt.Errorf("%w: %d bytes after the end", ErrDecompress, in.Len())
+		return nil, fmt.Errorf("%w: %d bytes follow the end of the compressed data", ErrDecompress, in.Len())
 	}
 	return out, nil
 }
@@ -130,8 +132,8 @@ func notEOF(err error) error {
 	return err
 }
 
-// packing says whether an operation compresses or decompresses data: as the client does by default, or as
-// the builder says.
+// packing says whether an operation compresses or decompresses data: as the client does by default, or as its
+// builder says.
 type packing int8
 
 const (
@@ -163,7 +165,7 @@ func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
 	return packed, nil
 }
 
-// incoming returns a node's data, decompressed if they should be. No data are never compressed.
+// incoming returns a node's data, decompressed if they should be. Empty data are never compressed.
 func (c *Client) incoming(full string, data []byte, p packing) ([]byte, error) {
 	return c.incomingUpTo(full, data, p, c.core.cfg.decompressed)
 }
@@ -189,7 +191,7 @@ func unpack(p CompressionProvider, full string, data []byte, limit int) ([]byte,
 	}
 	plain, err := p.Decompress(full, data)
 	if err == nil && len(plain) > limit {
-		return nil, fmt.Errorf("%w: %d bytes, with room for %d", ErrDecompressedTooLarge, len(plain), limit)
+		return nil, fmt.Errorf("%w of %d bytes: they have %d", ErrDecompressedTooLarge, limit, len(plain))
 	}
 	return plain, err
 }

@@ -4,15 +4,15 @@
 // # A client, its sessions and its states
 //
 // [New] makes a [Client], which connects by itself and goes on until [Client.Close]. It always has exactly
-// one session, numbered by an epoch; when one is lost the next is begun, and what was submitted in one is
-// executed in it or fails. [Client.StateChanges] reports the changes:
+// one session, numbered by an epoch. When a session is lost, the client begins the next; an operation
+// submitted in one session is executed in that session or fails. [Client.StateChanges] reports the changes:
 //
 //	Connected ── Suspended ── Reconnected (same epoch)
 //	                 └─ Lost ── Reconnected (next epoch)
 //
-// For correctness use contexts rather than states: that of a [Session] ends with it, and that of a [Hold]
-// ends before the servers can give to somebody else what it stands for, also when this process was paused or
-// cut off. [Client.Safety] says by which rule; see [Rule].
+// For correctness use contexts rather than states. The context of a [Session] ends with the session. The
+// context of a [Hold] (a lock, a lease, a term of leadership) ends before the servers can give the lock to
+// somebody else, even if this process was paused or cut off. [Client.Safety] says by which rule; see [Rule].
 //
 // # Operations
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// sentinel is an exported error. It also matches go-zookeeper's error of the same meaning, so that code
-// written for go-zookeeper keeps its checks.
+// sentinel is an exported error. It also matches the go-zookeeper error of the same meaning, so that code
+// written for go-zookeeper keeps working.
 type sentinel struct {
 	text string
 	also []error
@@ -34,7 +34,7 @@ func (s *sentinel) Is(target error) bool {
 
 func named(text string, also ...error) error { return &sentinel{text, also} }
 
-// knownError matches name, and has the text of err, which says so already.
+// knownError matches name and has the text of err, which already contains what name says.
 type knownError struct{ name, err error }
 
 func known(name, err error) error { return &knownError{name, err} }
@@ -42,7 +42,7 @@ func known(name, err error) error { return &knownError{name, err} }
 func (e *knownError) Error() string   { return e.err.Error() }
 func (e *knownError) Unwrap() []error { return []error{e.name, e.err} }
 
-// Answers of the server to one operation. It was not executed.
+// Answers of the server to one operation. The operation was not executed.
 var (
 	// ErrNoNode says that the node, or for a create its parent, does not exist.
 	ErrNoNode = named("node does not exist", zk.ErrNoNode)
@@ -57,49 +57,54 @@ var (
 	// ErrInvalidACL says that the server does not accept the ACL.
 	ErrInvalidACL = named("invalid ACL", zk.ErrInvalidACL)
 	// ErrNoChildrenForEphemerals says that the parent is ephemeral.
-	ErrNoChildrenForEphemerals = named("ephemeral nodes may not have children", zk.ErrNoChildrenForEphemerals)
+	ErrNoChildrenForEphemerals = named("ephemeral nodes cannot have children", zk.ErrNoChildrenForEphemerals)
 	// ErrBadArguments says that the arguments contradict each other, or that the server refuses them.
 	ErrBadArguments = named("bad arguments", zk.ErrBadArguments)
 	// ErrQuotaExceeded says that an enforced quota would be exceeded.
 	ErrQuotaExceeded = named("quota exceeded")
-	// ErrThrottled says that the server was too busy and refused the operation. The retry policy is asked.
+	// ErrThrottled says that the server was too busy and refused the operation. The retry policy decides
+	// whether to try again.
 	ErrThrottled = named("throttled by the server")
-	// ErrUnimplemented says that the server does not know the operation. It closes the connection, too.
+	// ErrUnimplemented says that the server does not know the operation. The server also closes the
+	// connection.
 	ErrUnimplemented = named("operation not supported by the server")
-	// ErrNotReadOnly says that the connected member has no quorum and serves only reads. Together with
-	// ErrNotConnected it says that the last member asked has no quorum and opens no sessions for readers
+	// ErrNotReadOnly says that the connected server has no quorum and serves only reads. If the error also
+	// matches ErrNotConnected, the last server tried has no quorum and does not open read-only sessions
 	// either, see WithReadOnly.
-	ErrNotReadOnly = named("the member serves reads only")
-	// ErrSessionMoved says that the session is attached to another member now. The retry policy is asked.
+	ErrNotReadOnly = named("the server has no quorum and serves reads only")
+	// ErrSessionMoved says that the session is attached to another server now. The retry policy decides
+	// whether to try again.
 	ErrSessionMoved = named("session moved to another member", zk.ErrSessionMoved)
-	// ErrAuthFailed says that the server refused a credential. While every server does, operations fail with
-	// it at once, not executed, and the retry policy is not asked. The client keeps trying to connect.
+	// ErrAuthFailed says that the server refused a credential. While every server refuses, operations fail
+	// with this error at once: they are not executed, and the retry policy is not asked. The client keeps
+	// trying to connect.
 	ErrAuthFailed = named("authentication failed", zk.ErrAuthFailed)
 	// ErrOperationTimeout says that the server gave up on the operation; the outcome is unknown. The retry
-	// policy is asked.
+	// policy decides whether to try again.
 	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)
 	// ErrReconfigDisabled says that the ensemble does not allow reconfiguration.
 	ErrReconfigDisabled = named("reconfiguration is disabled", zk.ErrReconfigDisabled)
 	// ErrReconfigInProgress says that another reconfiguration is under way.
 	ErrReconfigInProgress = named("another reconfiguration is in progress")
-	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date for
-	// a quorum.
-	ErrNewConfigNoQuorum = named("no quorum of the new configuration is connected and up to date")
+	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date
+	// for a quorum.
+	ErrNewConfigNoQuorum = named("too few members of the new configuration are connected and up to date " +
+		"for a quorum")
 )
 
 // What happens between the client and the server.
 var (
-	// ErrOutcomeUnknown is matched by every error of an operation that may or may not have been executed. An
-	// operation whose error does not match it had no effect; exceptions are operations of several steps, whose
-	// documentation says so. A read never matches it: it has no effect in any case.
+	// ErrOutcomeUnknown is matched by every error after which an operation may or may not have been executed.
+	// If an operation's error does not match it, the operation had no effect, except for operations of
+	// several steps, whose documentation says so. The error of a read never matches it.
 	ErrOutcomeUnknown = named("the operation may or may not have been executed")
-	// ErrConnectionLoss says that the connection was lost after the request was sent and before its reply
-	// came: the outcome is unknown, unless it was a read.
+	// ErrConnectionLoss says that the connection was lost after the request was sent and before the reply
+	// arrived: the outcome is unknown, unless the request was a read.
 	ErrConnectionLoss = named("connection lost before the reply came: the operation may or may not have been "+
 		"executed",
 		zk.ErrConnectionClosed, ErrOutcomeUnknown)
-	// ErrNotConnected says that there was no connection for the request within the connection timeout. It was
-	// not executed.
+	// ErrNotConnected says that there was no connection for the request within the connection timeout. The
+	// request was not executed.
 	ErrNotConnected = named("not connected within the connection timeout: the operation was not executed",
 		zk.ErrNoServer)
 	// ErrSessionLost says that the session has ended, or, for operations of a session's view, that another
@@ -107,44 +112,49 @@ var (
 	ErrSessionLost = named("session lost", zk.ErrSessionExpired)
 	// ErrClosed says that the client was closed.
 	ErrClosed = named("client closed", zk.ErrClosing)
-	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless
-	// configured, see [WithMaxFrame]). It was not sent. If the error matches ErrOutcomeUnknown, too, it was
-	// sent, and the server has closed the connection, which is how it refuses a request above its own limit;
-	// then the retry policy is not asked.
+	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB
+	// unless configured, see [WithMaxFrame]). The request was not sent, unless the error also matches
+	// ErrOutcomeUnknown. Then it was sent, and the server closed the connection, which is how a server
+	// refuses a request above its own limit; in that case the retry policy is not asked.
 	ErrTooLarge = named("request larger than the server's packet limit: it was not sent")
-	// ErrReplyTooLarge says that the answer is larger than [WithMaxReply] allows: ask for less, or allow more.
-	// The connection goes on, and the retry policy is not asked. A write may have been executed; then it
-	// matches ErrOutcomeUnknown, too.
+	// ErrReplyTooLarge says that the answer is larger than [WithMaxReply] allows: ask for less, or raise the
+	// limit. The connection goes on, and the retry policy is not asked. A write may have been executed; then
+	// the error also matches ErrOutcomeUnknown.
 	ErrReplyTooLarge = named("answer larger than the client allows")
 	// ErrInvalidPath says that the path cannot be that of a node. The message says why.
 	ErrInvalidPath = named("invalid path")
-	// ErrMalformedReply says that an answer could not be decoded. It is also matched by the reason for the
-	// loss of a connection ([StateReport].Err, [Health].Trouble) over which came what no server sends: an
-	// answer to nothing, an event for an invalid path, a count beyond the frame.
+	// ErrMalformedReply says that an answer could not be decoded. The client also closes a connection over
+	// which it received what no server sends: an answer without a request, an event for an invalid path, a
+	// count beyond the frame. The reason for that loss ([StateReport].Err, [Health].Trouble) matches this
+	// error, too.
 	ErrMalformedReply = named("malformed reply", ErrOutcomeUnknown)
-	// ErrNilContext says that a nil context was passed. Pass context.Background() for one without an end.
-	ErrNilContext = named("nil context: pass context.Background() for one without an end")
-	// ErrNoClient says that the client is nil or the zero Client, or that a builder, a recipe or another value
-	// was not made with a client. Every function that can return an error returns it then, at once; the others
-	// do nothing and return zero values.
-	ErrNoClient = named("the client is nil, or was not made: make one with framework.New, and everything "+
-		"else from it", ErrBadArguments)
-	// ErrCleanupFull says that too many clean-ups are waiting for a connection to take another one. It is
-	// joined with the error of a guaranteed delete or a protected create, whose node may stay then.
-	ErrCleanupFull = named("too many clean-ups pending: this one will not be repeated")
+	// ErrNilContext says that a nil context was passed. For a context without an end pass
+	// context.Background().
+	ErrNilContext = named("nil context: pass context.Background() for a context that never ends")
+	// ErrNoClient says that the client is nil or the zero Client, or that a builder, a recipe or another
+	// value was not made with a client. Every function that can return an error then returns this error at
+	// once; the others do nothing and return zero values.
+	ErrNoClient = named("the client is nil or the zero Client: make a client with framework.New, and "+
+		"builders and recipes with that client", ErrBadArguments)
+	// ErrCleanupFull says that too many clean-ups are waiting for a connection, so this clean-up was dropped.
+	// It is joined with the error of a guaranteed delete or a protected create, whose node may therefore
+	// stay.
+	ErrCleanupFull = named("too many clean-ups are pending: the client will not try again to delete this " +
+		"node")
 )
 
 // Why a hold, or a watch, has ended.
 var (
-	// ErrSuspended says that the connection was lost, for holds with the loss policy SuspendedIsLoss.
+	// ErrSuspended says that the connection was lost. It ends holds whose loss policy is SuspendedIsLoss.
 	ErrSuspended = named("connection suspended")
 	// ErrNodeDeleted says that somebody else deleted the node of the hold.
 	ErrNodeDeleted = named("node deleted")
-	// ErrReleased says that the holder has released it.
+	// ErrReleased says that the holder has released the hold.
 	ErrReleased = named("released")
 )
 
-// OpError is the error of every operation: which one, on which path, and why. Find the reason with errors.Is.
+// OpError is the error of every operation: it names the operation, its path and the reason. Find the reason
+// with errors.Is.
 type OpError struct {
 	// Op is the operation: "create", "delete", "exists", "getData", "transaction", …
 	Op string
@@ -153,8 +163,8 @@ type OpError struct {
 	Err  error
 }
 
-// Error returns a printable text: other characters, in names that others have chosen or in what a server
-// says, are escaped as in Go's string literals. Path itself is not changed.
+// Error returns a printable text. Unprintable characters, in names that others have chosen or in what a
+// server says, are escaped as in Go's string literals. Path itself is not changed.
 func (e *OpError) Error() string {
 	if e.Path == "" {
 		return e.Op + ": " + plain.Lines(e.Err.Error())
@@ -175,10 +185,10 @@ func opError(op, path string, err error) error {
 	return &OpError{op, path, err}
 }
 
-// ServerError is an answer of the server for which this package has no error.
+// ServerError is an error code of the server for which this package has no error.
 type ServerError struct{ Code int32 }
 
-func (e *ServerError) Error() string { return "the server says " + jute.CodeName(e.Code) }
+func (e *ServerError) Error() string { return "the server reports: " + jute.CodeName(e.Code) }
 
 var codeErrors = map[int32]error{
 	jute.CodeNoNode:                   ErrNoNode,
@@ -219,7 +229,7 @@ func codeError(code int32) error {
 
 var errReadLost = named("connection lost before the reply came", ErrConnectionLoss, zk.ErrConnectionClosed)
 
-// errUnwelcome says that waiting for a connection is useless.
+// errUnwelcome says that it is useless to wait for a connection.
 var errUnwelcome = named("no server accepts the client's credentials: the operation was not executed",
 	ErrAuthFailed, ErrNotConnected)
 
@@ -236,10 +246,10 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	var why error
 	switch {
 	case errors.Is(r.Err, wire.ErrTooLarge):
-		return known(ErrTooLarge, fmt.Errorf("%w; split it, or set jute.maxbuffer at the servers and "+
-			"WithMaxFrame here", r.Err))
+		return known(ErrTooLarge, fmt.Errorf("%w; split it, or raise jute.maxbuffer at the servers "+
+			"and WithMaxFrame here", r.Err))
 	case errors.Is(r.Err, wire.ErrReplyTooLarge):
-		err := known(ErrReplyTooLarge, fmt.Errorf("%w; ask for less, or allow more by WithMaxReply", r.Err))
+		err := known(ErrReplyTooLarge, fmt.Errorf("%w; ask for less, or raise WithMaxReply", r.Err))
 		if errors.Is(loss, ErrOutcomeUnknown) {
 			err = fmt.Errorf("%w: %w", err, ErrOutcomeUnknown)
 		}
@@ -272,15 +282,15 @@ func leftBy(ctx context.Context) error {
 	return fmt.Errorf("%w: the operation was not executed", flow.Ended(ctx))
 }
 
-// leftWaitingFor is leftBy for a request that has been sent.
+// leftWaitingFor is leftBy for a request that has been sent, so that the outcome may be unknown.
 func leftWaitingFor(ctx context.Context, write bool) error {
 	if write {
-		return fmt.Errorf("%w before the reply came: %w", flow.Ended(ctx), ErrOutcomeUnknown)
+		return fmt.Errorf("gave up waiting for the reply: %w: %w", flow.Ended(ctx), ErrOutcomeUnknown)
 	}
-	return fmt.Errorf("%w before the reply came", flow.Ended(ctx))
+	return fmt.Errorf("gave up waiting for the reply: %w", flow.Ended(ctx))
 }
 
-// checkContext refuses a context in which an operation cannot begin.
+// checkContext returns an error if no operation can begin with ctx: it is nil or has ended.
 func checkContext(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
@@ -291,7 +301,7 @@ func checkContext(ctx context.Context) error {
 	return nil
 }
 
-// missingParent returns ErrNoNode with the parent's path.
+// missingParent returns an ErrNoNode that names the missing parent of path.
 func missingParent(path string, err error) error {
 	if path == "/" {
 		return err
@@ -315,8 +325,9 @@ func badArguments(format string, args ...any) error {
 const defaultMaxFrame = 0xfffff
 
 // cutOffError says that the server has closed the connection while a large request was under way. That is how
-// it refuses a request above its limit, but it may have had other reasons. So the request is repeated, once.
-// If the same happens again, or the request is larger than what servers take by default, that is final.
+// a server refuses a request above its limit, but it may have had other reasons. So the request is repeated
+// once. The error is final if the same happens again, or if the request is larger than what servers accept by
+// default.
 type cutOffError struct {
 	size  int
 	final bool
@@ -327,11 +338,12 @@ var errCutOff = named("cut off")
 
 func (e *cutOffError) Error() string {
 	if e.final {
-		return fmt.Sprintf("the server closes the connection on this request of %d bytes: "+
-			"most likely it is larger than its jute.maxbuffer (%d unless configured), "+
-			"which WithMaxFrame has to agree with; whether it was executed is not known", e.size, defaultMaxFrame)
+		return fmt.Sprintf("the server closed the connection on this request of %d bytes: most likely the "+
+			"request is larger than the server's jute.maxbuffer (%d unless configured), to which "+
+			"WithMaxFrame should be equal; it is unknown whether the request was executed",
+			e.size, defaultMaxFrame)
 	}
-	return fmt.Sprintf("%v; it has %d bytes, which may be more than the server's jute.maxbuffer",
+	return fmt.Sprintf("%v; the request has %d bytes, which may be more than the server's jute.maxbuffer",
 		ErrConnectionLoss, e.size)
 }
 

@@ -95,11 +95,11 @@ func answering(t *testing.T, text string) net.Listener {
 // What listens there and is no ZooKeeper is called by its name.
 func TestStrangersAreNamed(t *testing.T) {
 	for text, words := range map[string][]string{
-		"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n": {"a web server answers"},
+		"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n": {"a web server answered"},
 		"\x15\x03\x01\x00\x02\x02\x46":                          {"TLS", "secureClientPort"},
 		"SSH-2.0-OpenSSH_9.2\r\n":                               {`begins with "SSH-"`},
 		"\xff\xff\xff\xff\x00":                                  {"begins with ff ff ff ff"},
-		"": {"closes the connection without an answer",
+		"": {"closed the connection without an answer",
 			"secureClientPort", "WithTLS"},
 	} {
 		err := troubleWith(t, answering(t, text).Addr().String())
@@ -111,7 +111,7 @@ func TestStrangersAreNamed(t *testing.T) {
 	patient := httptest.NewServer(http.NotFoundHandler()) // it waits for the end of a line
 	defer patient.Close()
 	assert.ErrorContains(t, troubleWith(t, patient.Listener.Addr().String()),
-		"no answer from the server: is it one of ZooKeeper?")
+		"no answer from the server: is it a ZooKeeper server?")
 
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -132,11 +132,11 @@ func TestARefusedIdentityIsNamed(t *testing.T) {
 		want string
 	}{
 		{zktest.Config{}, WithAuth("nosuchscheme", []byte("token:hush")),
-			`the server refuses the credential of scheme "nosuchscheme"`},
+			`the server refused the credential of scheme "nosuchscheme"`},
 		{zktest.Config{SASLUsers: map[string]string{"alice": "right"}}, WithSASLDigest("alice", "hush"),
-			`the server refuses the login of user "alice" by DIGEST-MD5`},
+			`the server refused the login of user "alice" by DIGEST-MD5`},
 		{zktest.Config{SASLUsers: map[string]string{"alice": "right"}, RequireSASL: true},
-			WithAuth("digest", []byte("bob:hush")), "wants its clients to authenticate"},
+			WithAuth("digest", []byte("bob:hush")), "requires its clients to authenticate"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.RunT(t, tc.cfg)

@@ -75,7 +75,7 @@ func ExampleClient_Restore() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, framework.ErrInvalidDump))
 	// Output:
-	// restore /config: invalid dump: line 2: the stream ends before the dump does
+	// restore /config: invalid dump: line 2: the input ends before the dump is complete
 	// true
 }
 
@@ -188,7 +188,7 @@ func ExampleClient_SetServers() {
 	fmt.Println(client.SetServers("zk1;zk2"))
 	// Output:
 	// [zk1:2181 zk2:2182 zk3:2181]
-	// invalid connect string "zk1;zk2": separate servers by commas: "zk1,zk2"
+	// invalid connect string "zk1;zk2": servers are not separated by commas; write "zk1,zk2"
 }
 
 func ExampleClient_GetConfig() {

@@ -1,7 +1,7 @@
 // This file has what is exported for recipes and caches, those of this module and your own. Programs that
-// only use recipes need none of it. To write a recipe take a [Session], do everything through its
-// [Session.Client], so that nothing begun in one session is finished in another, hold what was granted with
-// [Session.Hold], and repeat with [Client.Retry].
+// only use recipes need none of it. To write a recipe, take a [Session] and do everything through its
+// [Session.Client], so that nothing that begins in one session ends in another. Call [Session.Hold] for what
+// was granted, and repeat operations with [Client.Retry].
 
 package framework
 
@@ -18,11 +18,11 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// ForRecipes returns a view whose callbacks, those of [Pending.Then] and of Watching, run on a goroutine of
-// their own: one after the other, in the order in which operations are answered and watches fire. All
-// recipes and caches of the client share that goroutine, so callbacks must neither block nor call a
-// function of the user's. The events of the view's persistent watches have no [WatchBacklog], since nothing
-// waits there. For authors of recipes.
+// ForRecipes returns a view whose callbacks, those of [Pending.Then] and of Watching, run on another
+// goroutine than the user's callbacks: one after the other, in the order in which operations are answered and
+// watches fire. All recipes and caches of the client share that goroutine, so their callbacks must neither
+// block nor call a function of the user's. The events of the view's persistent watches are not limited by
+// [WatchBacklog], since nothing waits there. For authors of recipes.
 func (c *Client) ForRecipes() *Client {
 	if c.none() {
 		return &Client{}
@@ -32,7 +32,7 @@ func (c *Client) ForRecipes() *Client {
 	return &Client{core: c.core, view: v}
 }
 
-// desk is where the view's operations come back to.
+// desk returns where the results of the view's operations are handled.
 func (c *Client) desk() *desk {
 	switch {
 	case c.none():
@@ -43,9 +43,9 @@ func (c *Client) desk() *desk {
 	return &c.core.ops.desk
 }
 
-// SessionSoon is like [Client.Session], but gives up: it waits for the connection timeout, and again as
-// often as the retry policy says. Then the error is ErrNotConnected. While every server refuses the
-// client's credentials it is ErrAuthFailed, at once. For authors of recipes.
+// SessionSoon is like [Client.Session], but gives up: it waits for the connection timeout, as often as the
+// retry policy says. Then the error is ErrNotConnected. While every server refuses the client's credentials,
+// it fails with ErrAuthFailed at once. For authors of recipes.
 func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	if c.none() {
 		return nil, ErrNoClient
@@ -55,14 +55,15 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	}
 	if e, err := c.epochOf(); err == nil {
 		if s, _ = c.sessionOf(e); s != nil {
-			return s, nil // as usual
+			return s, nil // the usual case
 		}
 	}
 	err = c.Retry(ctx, func(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
 		defer cancel()
 		if s, err = c.session(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
-			return c.core.explain(ErrNotConnected) // the deadline was not the caller's: the error must not match it
+			// The deadline was not the caller's: the error must not match it.
+			return c.core.explain(ErrNotConnected)
 		}
 		return err
 	})
@@ -73,15 +74,15 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 }
 
 // As returns the session with the namespace and the retry policy of c, which is a view of the same client:
-// for a recipe that goes on under what another view has acquired. For authors of recipes.
+// for a recipe that continues, with one view, what another view has acquired. For authors of recipes.
 func (s *Session) As(c *Client) *Session {
 	v := c.view
 	v.epoch = s.e
 	return &Session{s.e, &Client{core: s.c.core, view: v}}
 }
 
-// Connections returns how many connections the session has had. It grows before the first event or result
-// of a new connection is delivered: while it is the same there was no reconnect. For authors of recipes.
+// Connections returns how many connections the session has had. It grows before the first event or result of
+// a new connection is delivered: while the number is the same there was no reconnect. For authors of recipes.
 func (s *Session) Connections() uint64 {
 	if s.none() {
 		return 0
@@ -106,9 +107,9 @@ func (s *Session) JoinWatch(path string) *Watch {
 	return w
 }
 
-// Ended returns a function that says whether the session is over. It keeps neither the session nor its
-// client alive, looks at no clock and touches no channel, so that the garbage collector's clean-ups can use
-// it. For authors of recipes.
+// Ended returns a function that reports whether the session is over. The function keeps neither the session
+// nor its client alive, reads no clock and uses no channel, so that clean-ups of the garbage collector can
+// call it. For authors of recipes.
 func (s *Session) Ended() func() bool {
 	if s.none() {
 		return func() bool { return true }
@@ -126,9 +127,14 @@ func (s *Session) Ended() func() bool {
 }
 
 // Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that are
-// repeated as one. It differs in three ways. By default it repeats what [Retryable] says. After the loss of a
-// connection the first retry does not wait for the policy's time, but for the next connection. And when the
-// client closes no wait goes on: op is called once more, to return ErrClosed. For authors of recipes.
+// repeated together. It differs from retry.Do in three ways:
+//
+//   - By default it repeats op after errors that are [Retryable].
+//   - After the loss of a connection, the first retry waits for the next connection instead of the policy's
+//     time.
+//   - When the client closes, no wait goes on: op is called once more, to return ErrClosed.
+//
+// For authors of recipes.
 func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
 	switch {
 	case c.none():
@@ -136,7 +142,7 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	case ctx == nil:
 		return ErrNilContext
 	case op == nil:
-		return badArguments("Retry without a function")
+		return badArguments("the function given to Retry is nil")
 	}
 	policy := c.view.retry
 	if policy == nil {
@@ -167,8 +173,8 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Spawn runs f on a goroutine that Close waits for: for what a recipe has to finish after its caller has
-// gone. When the client closes f's context ends, operations and pauses fail with ErrClosed, and f has to
+// Spawn runs f on a goroutine that Close waits for: for work that a recipe has to finish after its caller has
+// gone. When the client closes, f's context ends, operations and pauses fail with ErrClosed, and f has to
 // return. A panic in f ends the process. For authors of recipes.
 func (c *Client) Spawn(f func(ctx context.Context)) {
 	if f == nil || c.none() {
@@ -185,18 +191,17 @@ func (c *Client) Later(f func()) {
 	}
 }
 
-// Err returns why no operation of this client can ever succeed again, and nil while one may: ErrClosed,
-// for the view of a [Session] also ErrSessionLost, and ErrNoClient if there is no client. A recipe that
-// sits out the loss of a session asks it, because a view pinned to a lost session can never succeed again.
-// For authors of recipes.
+// Err returns why no operation of this client can ever succeed again; nil while one still can. It returns
+// ErrClosed, for the view of a [Session] also ErrSessionLost, and ErrNoClient if there is no client. A recipe
+// that waits for the next session after a loss has to call it, because a view of a lost session can never
+// succeed again. For authors of recipes.
 func (c *Client) Err() error {
 	_, err := c.epochOf()
 	return err
 }
 
-// Left returns the error of a wait that the end of ctx has ended. It matches ctx.Err(), context.Cause(ctx),
-// and last, which is what went wrong last and may be nil. If there is no connection it says why. For
-// authors of recipes.
+// Left returns the error of a wait that ended with ctx. It matches ctx.Err(), context.Cause(ctx), and last,
+// the last failure, which may be nil. If there is no connection, the error says why. For authors of recipes.
 func (c *Client) Left(ctx context.Context, last error) error {
 	err := flow.Ended(ctx)
 	if last != nil {
@@ -208,8 +213,8 @@ func (c *Client) Left(ctx context.Context, last error) error {
 	return c.core.explain(err)
 }
 
-// Place returns a comparable value that stands for the node at path: the same one for all views of this
-// client, whatever their namespace. It tells a recipe whether what a context carries is its own. For
+// Place returns a comparable value for the node at path. The value is the same for all views of this client,
+// whatever their namespace. With it a recipe finds out whether a hold that a context carries is its own. For
 // authors of recipes.
 func (c *Client) Place(path string) any {
 	if c.none() {
@@ -227,10 +232,10 @@ type place struct {
 	path string
 }
 
-// Hooks returns the hooks of [WithHooks] as one value, through which a recipe tells what it does. Acquire,
+// Hooks returns the hooks of [WithHooks] as one value; a recipe calls them to report what it does. Acquire,
 // Wait and NodeData are never nil, and neither are the functions and the context that they return. Queue is
-// nil if there are no hooks: then nothing needs to be found out for it, nor for Wait. All others are nil:
-// the client tells those itself. For authors of recipes.
+// nil if there are no hooks: then the recipe need not find out what Queue and Wait report. All other fields
+// are nil: the client itself calls those hooks. For authors of recipes.
 func (c *Client) Hooks() Hooks {
 	if c.none() {
 		return noHooks
@@ -238,7 +243,7 @@ func (c *Client) Hooks() Hooks {
 	return c.core.cfg.told
 }
 
-// Logger returns a logger that writes to that of [WithLogger]. It waits for nothing: lines are queued. For
+// Logger returns a logger that writes to the logger of [WithLogger]. It never waits: lines are queued. For
 // authors of recipes.
 func (c *Client) Logger() *slog.Logger {
 	if c.none() {
@@ -247,8 +252,8 @@ func (c *Client) Logger() *slog.Logger {
 	return c.core.ops.log
 }
 
-// CleanupLogger is Logger for the garbage collector's clean-ups: it keeps no part of the client alive. Its
-// lines are queued apart from those of Logger. For authors of recipes.
+// CleanupLogger is Logger for clean-ups of the garbage collector: it keeps no part of the client alive. Its
+// lines have a queue of their own. For authors of recipes.
 func (c *Client) CleanupLogger() *slog.Logger {
 	if c.none() {
 		return slog.New(slog.DiscardHandler)
@@ -256,22 +261,24 @@ func (c *Client) CleanupLogger() *slog.Logger {
 	return c.core.ops.apart
 }
 
-// ContenderDataLimit is how many bytes of data a recipe takes from another participant's node, compressed
-// or not: 64 KiB. Participants put names and addresses there. They must not be able to fill the memory of
-// those who ask who is there.
+// ContenderDataLimit is how many bytes of data a recipe reads from another participant's node, compressed or
+// not: 64 KiB. Participants put names and addresses there. They must not be able to fill the memory of
+// clients that list the participants.
 const ContenderDataLimit = 64 << 10
 
 // ErrDataTooLarge says that a participant's data are larger than ContenderDataLimit, or that the data of all
-// participants in one answer are larger than the answer may be. The participant is in line all the same.
+// participants in one answer are larger than the answer may be. The participant is in the queue all the same.
 var ErrDataTooLarge = named("a participant's data are too large to be read")
 
-// Unpacked returns data of another participant's node, read Undecompressed, as this client would read them:
-// with [WithCompression] unpacked if they can be, otherwise as they are, since others may not compress.
-// More than [ContenderDataLimit], packed or unpacked, is ErrDataTooLarge and no data; if unpacked also
-// ErrDecompressedTooLarge. For authors of recipes.
+// Unpacked returns data of another participant's node, read Undecompressed, as this client would read them.
+// With [WithCompression] that is decompressed if possible; otherwise as they are, since other clients may not
+// compress. If the data are larger than [ContenderDataLimit], compressed or decompressed, it returns no data
+// and ErrDataTooLarge; if only decompressed, the error also matches ErrDecompressedTooLarge. For authors of
+// recipes.
 func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
 	if len(data) > ContenderDataLimit {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", ErrDataTooLarge, len(data), ContenderDataLimit)
+		return nil, fmt.Errorf("%w: they have %d bytes, and the limit is %d",
+			ErrDataTooLarge, len(data), ContenderDataLimit)
 	}
 	full, err := c.fullPath(path)
 	if err != nil {

@@ -11,32 +11,32 @@ import (
 
 // Health is the state of a client at one moment, for probes, logs and gauges.
 type Health struct {
-	// StateChange is what was announced last, NeverConnected before the first connection. Since is when that
-	// was.
+	// StateChange is the last announced state, NeverConnected before the first connection. Since is when it
+	// was announced.
 	StateChange
 	Since time.Time
-	// Away is when the last connection to a member with a quorum was lost, or when the client began if there
-	// was none yet. Zero while there is one.
+	// Away is when the last connection to a server with a quorum was lost, or when the client was made if
+	// there was none yet. It is zero while there is such a connection.
 	Away time.Time
 	// Server is the connected server, "" if there is none.
 	Server string
-	// Trouble is why the last attempt to connect failed or the last connection was lost; nil with a connection.
+	// Trouble is why the last attempt to connect failed or the last connection was lost; nil while connected.
 	Trouble error
-	// Safety has the rule in force, the remaining validity and the number of holds.
+	// Safety contains the rule in force, the remaining validity and the number of holds.
 	Safety Safety
-	// Queued counts the requests that wait for a connection or for room in the window, InFlight those that
-	// wait for an answer.
+	// Queued counts the requests that wait for a connection or for room in the window, InFlight the requests
+	// that wait for an answer.
 	Queued, InFlight int
 	// Cleanups counts the nodes that the client still has to remove, see [Client.PendingCleanups].
 	Cleanups int
-	// Connections counts the connections of the session.
+	// Connections counts the connections that the session has had.
 	Connections uint64
 	// Closed says that Close has begun.
 	Closed bool
 }
 
-// Health returns the state of the client. It sends nothing and never waits. For a session's view the
-// requests and Safety are those of that session.
+// Health returns the state of the client. It sends nothing and never waits. On a session's view, the requests
+// and Safety are those of that session.
 func (c *Client) Health() Health {
 	if c.none() {
 		return Health{}
@@ -61,13 +61,13 @@ func (c *Client) Health() Health {
 // ErrNotReadOnly (connected to a member without a quorum), ErrSuspended, ErrSessionLost or ErrNotConnected
 // (never connected), says how long the connection has been away, and contains Trouble, such as ErrAuthFailed.
 //
-// That nothing can be held with the session timeout granted is no error here, because most clients hold
-// nothing: see Safety.Refused.
+// If the granted session timeout is too short to hold anything, that is no error here, because most clients
+// hold nothing: see Safety.Refused.
 func (h Health) Err() error { return h.Check(0) }
 
 // Check is Err, but returns nil while the connection has been away for at most tolerance. The time counts
-// from the loss of the connection, also if the session was lost since. A readiness probe that tolerates the
-// session timeout does not flap when a server restarts or the leader changes.
+// from the loss of the connection, even if the session was lost since. So a readiness probe whose tolerance
+// is the session timeout does not flap when a server restarts or the leader changes.
 func (h Health) Check(tolerance time.Duration) error {
 	switch {
 	case h.Closed:
@@ -88,12 +88,13 @@ func (h Health) Check(tolerance time.Duration) error {
 	case tolerance > 0 && age <= tolerance:
 		return nil
 	case h.Trouble != nil && !errors.Is(why, h.Trouble):
-		return fmt.Errorf("%w, for %v: %w", why, age.Round(time.Millisecond), h.Trouble)
+		return fmt.Errorf("%w; no connection to a quorum for %v: %w",
+			why, age.Round(time.Millisecond), h.Trouble)
 	}
-	return fmt.Errorf("%w, for %v", why, age.Round(time.Millisecond))
+	return fmt.Errorf("%w; no connection to a quorum for %v", why, age.Round(time.Millisecond))
 }
 
-// String is for people. Its form may change.
+// String returns a text for people. Its form may change.
 func (h Health) String() string {
 	var s strings.Builder
 	fmt.Fprint(&s, h.StateChange)

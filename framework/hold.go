@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// LossPolicy says whether a hold outlives a suspended connection. Corresponds to Curator's
+// LossPolicy says whether a [Hold] outlives a suspended connection. Corresponds to Curator's
 // ConnectionStateErrorPolicy.
 type LossPolicy int8
 
@@ -20,76 +20,78 @@ const (
 	// SuspendedIsLoss ends the hold as soon as the connection is lost (Curator's
 	// StandardConnectionStateErrorPolicy).
 	SuspendedIsLoss LossPolicy = iota
-	// SessionOnly lets it live as long as the session certainly does (Curator's
+	// SessionOnly keeps the hold as long as the session certainly lives (Curator's
 	// SessionConnectionStateErrorPolicy). That is safe here: the client's own clock ends the hold before the
-	// servers can give it to somebody else.
+	// servers can give the lock to somebody else.
 	SessionOnly
 )
 
 func (p LossPolicy) String() string { return nameOf("LossPolicy", p, "SuspendedIsLoss", "SessionOnly") }
 
-// HoldOptions says what is held.
+// HoldOptions describes a [Hold].
 type HoldOptions struct {
-	// Path is the ephemeral node of this session that stands for the right. Without it there is no hold.
+	// Path is the ephemeral node of this session that stands for the lock, lease or leadership. The hold ends
+	// when this node is gone.
 	Path string
-	// Recipe is the kind of right, for [Hooks]. Default none.
+	// Recipe is the kind of lock, for [Hooks]. Default: empty.
 	Recipe string
-	// Czxid is the zxid of the node's creation: another node of the same name is not it. Default 0: that of the
-	// first look at it.
+	// Czxid is the zxid of the node's creation. A node with the same name and another czxid is another node.
+	// Default 0: the czxid found when the client first reads the node.
 	Czxid int64
-	// Loss is the policy. Default SuspendedIsLoss.
+	// Loss says whether the hold outlives a suspended connection. Default SuspendedIsLoss.
 	Loss LossPolicy
-	// Values gives the hold's context its values. Its end does not end the hold. Default none.
+	// Values gives the hold's context its values. The end of Values does not end the hold. Default: no
+	// values.
 	Values context.Context
-	// OwnWatchAfter is after how long the hold begins to watch its node. Default 0: 50 ms, so that short holds
-	// cost nothing. Negative: at once, and without a request if this session has a watch on the node already.
-	// Only if the node was read since that watch was set.
+	// OwnWatchAfter is the age at which the hold begins to watch its node. Default 0 means 50 ms, so that
+	// short holds cost nothing. A negative value means at once; it sends no request if this session has a
+	// watch on the node already. Use a negative value only if the node was read since that watch was set.
 	OwnWatchAfter time.Duration
 }
 
-// Hold is a right that one session has: a lock, a lease, a term of leadership. It ends once, for one reason,
-// and never comes back. Safe for concurrent use.
+// Hold is a lock, a lease or a term of leadership that one session has. It ends once, for one reason, and
+// never comes back. Safe for concurrent use.
 //
-// It ends, at the latest, before the servers can expire the session: see [Rule]. That does not cover an
-// administrator who deletes the node, or closes the session: this is known when the event arrives, or on the
-// next connection.
+// It ends, at the latest, before the servers can expire the session: see [Rule]. Two cases are not covered:
+// an administrator deletes the node, or closes the session. Then the hold ends when the event arrives, or on
+// the next connection.
 type Hold struct {
 	e     *epoch
 	path  string // full
 	loss  LossPolicy
 	ctx   *holdContext
 	fail  context.CancelCauseFunc
-	told  func(error) // the hook's word of its end, nil if there is none; set once, as timer
-	timer *time.Timer // of the next look at the own node; set once, before the hold is known to anybody
+	told  func(error) // reports the end to the hooks; nil if there are none; set once, like timer
+	timer *time.Timer // when to look at the own node next; set once, before the hold is returned
 
 	mu       sync.Mutex
 	cause    error // set once
 	czxid    int64
 	watch    *wire.Watch // the own-node watch that is armed or on its way
-	unlisted bool        // the heartbeat may not check the node
+	unlisted bool        // the session has no permission to check the node in a heartbeat
 }
 
-// Context ends with the hold; context.Cause says why: ErrSuspended, ErrSessionLost, ErrNodeDeleted,
-// ErrReleased, ErrClosed, ErrTimeoutTooShort, or what End was given. Its values are those of
-// HoldOptions.Values, and it has no deadline.
+// Context returns a context that ends with the hold. context.Cause says why: ErrSuspended, ErrSessionLost,
+// ErrNodeDeleted, ErrReleased, ErrClosed, ErrTimeoutTooShort, or the cause given to End. Its values are those
+// of HoldOptions.Values, and it has no deadline.
 //
-// Its Err looks at the clock, too: after a pause of the process, or of the machine, it is not nil even if
-// Done has not been closed yet. (The Err of contexts derived with context.WithCancel and the like does not
-// look; it follows Done.)
+// Its Err also looks at the clock: after a pause of the process, or of the machine, Err is not nil even if
+// Done has not been closed yet. (Contexts derived with context.WithCancel and the like do not look at the
+// clock; their Err follows Done.)
 func (h *Hold) Context() context.Context {
 	if h.e == nil {
-		return overContext // nobody has made it
+		return overContext // the zero value
 	}
 	return h.ctx
 }
 
-// Hold makes a hold of a right that the node at opt.Path stands for. The caller has found out, in this
-// session, that the right is its own.
+// Hold returns a [Hold] on the lock, lease or leadership that the node at opt.Path stands for. The caller
+// must have found out, in this session, that it is granted.
 //
-// It waits, as long as ctx allows, for what the rule in force needs: once per session for the answer whether
-// the server stands alone, and under [RuleHeartbeat] for up to three committed writes, over lost connections
-// and refusals that pass. Otherwise it returns at once and sends nothing. The end of ctx does not end the
-// hold.
+// Hold waits, as long as ctx allows, for what the rule in force needs: the answer whether the server is
+// standalone, and under [RuleHeartbeat] up to three committed writes, repeated after lost connections and
+// passing refusals. If nothing is missing, it returns at once and sends nothing. The end of ctx does not end
+// the hold.
 //
 // Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted,
 // ErrTimeoutTooShort, ErrInvalidPath, ErrNilContext, and ctx's.
@@ -112,7 +114,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		if h == nil {
 			h = newHold(s.e, full, opt)
 		}
-		return s.e.register(h) // the hook may have taken its time
+		return s.e.register(h) // newHold called the hook, which may have taken long
 	})
 	switch {
 	case err != nil:
@@ -128,8 +130,8 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	return h, nil
 }
 
-// Valid says whether the right is certain now. It computes that from the clock and does not block. When it is
-// false, the context has ended.
+// Valid says whether the hold is certain now. It computes that from the clock and does not block. When it
+// returns false, the hold's context has ended.
 func (h *Hold) Valid() bool {
 	if h.e == nil {
 		return false
@@ -138,7 +140,7 @@ func (h *Hold) Valid() bool {
 	cause := h.cause
 	h.mu.Unlock()
 	if cause != nil {
-		h.fail(cause) // whoever ended it may not have come to that yet
+		h.fail(cause) // the goroutine that set the cause may not have called fail yet
 		return false
 	}
 	v := h.e.wire.Validity()
@@ -149,8 +151,8 @@ func (h *Hold) Valid() bool {
 	return false
 }
 
-// Remaining returns how long the hold stays valid if no answer comes any more; 0 when it has ended. While the
-// connection works it is renewed all the time.
+// Remaining returns how long the hold stays valid if no further answer arrives; 0 when the hold has ended.
+// While the connection works, answers renew this time continuously.
 func (h *Hold) Remaining() time.Duration {
 	if !h.Valid() {
 		return 0
@@ -164,7 +166,7 @@ func (h *Hold) why() error {
 	return h.cause
 }
 
-// holdContext is a cancelable context whose Err looks at the clock.
+// holdContext is a cancelable context whose Err also looks at the clock.
 type holdContext struct {
 	context.Context
 	h *Hold
@@ -179,7 +181,8 @@ func (c *holdContext) Err() error {
 	return c.Context.Err()
 }
 
-// certain returns nil if a hold would be certain now, and errUncertain if it has to be called again.
+// certain returns nil if a hold made now would be certain, and errUncertain if certain has to be called
+// again.
 func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error {
 	p, err := e.ready(ctx, loss)
 	if err == nil && p.every > 0 {
@@ -194,17 +197,18 @@ func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error
 	case v.Lapsed():
 		return e.endCause()
 	}
-	return errUncertain // the rule or the connection has changed, or it was certain for a moment only
+	return errUncertain // the rule or the connection has changed, or the certainty was over at once
 }
 
-// errUncertain says that a hold is not certain any more, in a session that goes on.
-var errUncertain = fmt.Errorf("%w: by the time a hold is made it is not certain any more", ErrTimeoutTooShort)
+// errUncertain says that a hold is not certain any more although the session goes on.
+var errUncertain = fmt.Errorf("%w: before the grant was complete, the client was no longer certain of its "+
+	"session", ErrTimeoutTooShort)
 
-// certainRounds bounds how often a hold is made certain: one that never stays certain until it is made would
-// keep its caller, and the servers, busy for ever.
+// certainRounds bounds how often Hold makes sure that a hold is certain. A hold that is never certain long
+// enough to be registered would keep its caller, and the servers, busy for ever.
 const certainRounds = 8
 
-// inRounds calls try again while it returns errUncertain.
+// inRounds repeats try while it returns errUncertain, up to certainRounds times.
 func inRounds(try func() error) (err error) {
 	for n := 0; n == 0 || n < certainRounds && err == errUncertain; n++ {
 		err = try()
@@ -212,7 +216,7 @@ func inRounds(try func() error) (err error) {
 	return err
 }
 
-// ready waits until the rule is known, and returns it if it allows a hold.
+// ready waits until the rule in force is known. It returns the rule's plan if that allows a hold.
 func (e *epoch) ready(ctx context.Context, loss LossPolicy) (p plan, err error) {
 	for {
 		e.mu.Lock()
@@ -236,8 +240,8 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) (p plan, err error) 
 	}
 }
 
-// register makes the hold the epoch's, unless it is too late. It looks at the clock last: a hook may have
-// taken its time since the hold was certain.
+// register adds the hold to the epoch's holds, unless the hold is not certain any more. It looks at the clock
+// last: the hook may have taken long since certain returned.
 func (e *epoch) register(h *Hold) error {
 	v := e.wire.Validity()
 	counted, late := v.Hold(), errUncertain
@@ -262,7 +266,7 @@ func (e *epoch) register(h *Hold) error {
 		}
 		return err
 	}
-	switch p, known := e.plan(); { // a later change of the rule finds the hold
+	switch p, known := e.plan(); { // a later change of the rule finds h in e.holds
 	case p.refused != nil && known:
 		endAll(p.refused, h)
 	case p.every > 0:
@@ -281,7 +285,9 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 		values = context.WithoutCancel(opt.Values)
 	}
 	if observer := e.core.cfg.observer; len(observer) > 0 {
-		info := HoldInfo{Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID()}
+		info := HoldInfo{
+			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID(),
+		}
 		values, h.told = observer.hold(values, info)
 	}
 	inner, cancel := context.WithCancelCause(values)
@@ -291,11 +297,11 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 	return h
 }
 
-// committed returns when the session lives by the rule in force. Under the heartbeat rule that takes two
-// committed writes, recent enough to last until the heartbeats have begun. Those that are missing are made,
-// one after the other. One whose reply was lost is made again on the next connection: it changes nothing. As
-// with the heartbeats, a server that refuses for a passing reason is asked again, and if the node may not be
-// checked the root is.
+// committed waits until the session's time satisfies the rule in force. Under the heartbeat rule that takes
+// two committed writes, recent enough to last until the heartbeats have begun. committed makes the missing
+// writes, one after the other. It repeats a write whose reply was lost on the next connection: the write
+// changes nothing. Like the heartbeats, it asks again after a passing refusal, and checks the root if the
+// session has no permission to check the node.
 func (e *epoch) committed(ctx context.Context, path string) error {
 	for made, refused := 0, 0; made < settleWrites; made++ {
 		e.mu.Lock()
@@ -303,13 +309,15 @@ func (e *epoch) committed(ctx context.Context, path string) error {
 		e.mu.Unlock()
 		p, _ := e.plan()
 		if over != nil {
-			return over // the session has ended, or the client is closing, and pauses with it
+			return over // the session has ended; or the client is closing, and pause does not wait any more
 		}
 		left := e.wire.Validity().Remaining()
 		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
 			return nil
 		}
-		call := &wire.Call{Op: jute.OpMulti, Body: checks(path), Urgent: true, Patience: e.core.cfg.connectTimeout}
+		call := &wire.Call{
+			Op: jute.OpMulti, Body: checks(path), Urgent: true, Patience: e.core.cfg.connectTimeout,
+		}
 		r, _, err := await(ctx, e, call, nil)
 		if err == nil && r.Err != nil && e.isOver(r.Err) {
 			err = e.endCause()

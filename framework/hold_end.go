@@ -9,46 +9,48 @@ import (
 
 // A hold ends once, by the first of these causes that reaches end:
 //
-//   - The session ends (endCause). Its time comes first: the session layer makes it final before anything
-//     else hears of the end. Then, in whatever order, Valid sees it (and so do Remaining, the context's Err,
-//     and every other cause, which first asks Valid), and lapsed is called, which takes no lock that others
-//     hold for long. Only then come the manager's endHolds, the end of the watch on the own node, and Lost.
-//   - The connection is lost, with SuspendedIsLoss (suspend): ErrSuspended, before Suspended is announced.
-//   - The own node is gone, or another one has its name, by an event, by a look at it, or by a heartbeat
-//     (lose): ErrNodeDeleted.
+//   - The session ends (endCause). The session layer makes the end of the session's time final before
+//     anything else learns of it. Next, in any order: Valid sees it (Remaining, the context's Err and every
+//     other cause ask Valid first), and lapsed is called, which takes no lock that others hold for long. Only
+//     then come the manager's endHolds, the end of the watch on the own node, and Lost.
+//   - The connection is lost and the policy is SuspendedIsLoss (suspend): ErrSuspended, before Suspended is
+//     announced.
+//   - The own node is gone, or another node has its name; an event, a read of the node or a heartbeat shows
+//     that (lose): ErrNodeDeleted.
 //   - The rule in force allows no holds (tell, register): ErrTimeoutTooShort.
 //   - The client closes (endHolds): ErrClosed, before the session is closed.
 //   - The holder ends it (End).
 
-// endHolds ends what is held and refuses new holds.
+// endHolds ends all holds of the epoch and refuses new ones.
 func (e *epoch) endHolds(why error) {
 	e.change(func() { e.over = why })
 	endAll(why, e.held()...)
 }
 
-// lapsed ends what is held as soon as nothing is certain any more, whoever else has to hear of it first. It
-// waits for nobody.
+// lapsed ends all holds of the epoch as soon as no hold is certain any more. It waits for nobody, whoever
+// else has to learn of the session's end.
 func (e *epoch) lapsed() {
-	if holds := e.held(); len(holds) > 0 { // else it may have no session yet
+	if holds := e.held(); len(holds) > 0 { // else the epoch may have no session yet
 		endAll(e.endCause(), holds...)
 	}
 }
 
-// suspend ends what does not outlive the connection.
+// suspend ends the holds that do not outlive the connection.
 func (e *epoch) suspend() {
 	e.change(func() { e.suspended = true })
 	var lost []*Hold
 	for _, h := range e.held() {
-		if h.loss == SuspendedIsLoss && h.Valid() { // else it has ended with the session
+		if h.loss == SuspendedIsLoss && h.Valid() { // an invalid hold has ended with the session
 			lost = append(lost, h)
 		}
 	}
 	endAll(ErrSuspended, lost...)
 }
 
-// End ends the hold. Only the first call has an effect, and its cause is that of the context; nil means
-// ErrReleased. It returns at once. The watch on the node goes with the node, or, where that stays, a second
-// later. End it before its node is deleted: somebody else may have the right as soon as the node is gone.
+// End ends the hold. Only the first call has an effect, and its cause becomes that of the context; nil means
+// ErrReleased. End returns at once. The watch on the node is used up when the node is deleted; if the node
+// stays, the client removes the watch. Call End before the node is deleted: somebody else may get the lock as
+// soon as the node is gone.
 func (h *Hold) End(cause error) {
 	if h.e == nil {
 		return
@@ -64,8 +66,8 @@ func (h *Hold) End(cause error) {
 	}
 }
 
-// lose ends the hold for a reason of its own, unless it has ended with its session before. After a pause of
-// the process the consequences of the session's end, such as a deleted node, may be read before anybody has
+// lose ends the hold for cause, unless the hold has ended with its session already. After a pause of the
+// process, the client may read consequences of the session's end, such as a deleted node, before anything has
 // looked at the clock.
 func (h *Hold) lose(cause error) {
 	if h.Valid() {
@@ -73,8 +75,8 @@ func (h *Hold) lose(cause error) {
 	}
 }
 
-// endAll is End for the client itself: hooks are told on their own goroutine. All the holds end before it
-// does what may have to wait.
+// endAll is End for the client itself: the hooks run on their own goroutine. It ends all the holds before it
+// does anything that may wait.
 func endAll(cause error, holds ...*Hold) {
 	var ended []*Hold
 	for _, h := range holds {
@@ -90,13 +92,13 @@ func endAll(cause error, holds ...*Hold) {
 	}
 }
 
-// end is true for the first caller. It waits for no lock that is held for longer than it takes to look at the
-// holds and at the clock; above all not for that of the session's state.
+// end returns true to the first caller. It waits only for locks that are held no longer than it takes to look
+// at the holds and at the clock; above all, not for the lock of the session's state.
 func (h *Hold) end(cause error) bool {
 	h.mu.Lock()
 	if first := h.cause; first != nil {
 		h.mu.Unlock()
-		h.fail(first) // the goroutine that has set it may not have come to that yet
+		h.fail(first) // the goroutine that set the cause may not have called fail yet
 		return false
 	}
 	h.cause = cause
@@ -113,8 +115,8 @@ func (h *Hold) end(cause error) bool {
 	return true
 }
 
-// tidy is what is left to do after end. In a session that is over it waits for nothing: the watch goes with
-// that.
+// tidy removes the watch after end. In a session that is over it does nothing: the watch ends with the
+// session.
 func (h *Hold) tidy() {
 	h.mu.Lock()
 	watch := h.watch
@@ -124,8 +126,8 @@ func (h *Hold) tidy() {
 	}
 }
 
-// unwatch takes the watch of a hold that has ended off the node. After a release the node is usually deleted
-// next, which uses the watch up.
+// unwatch removes the watch of a hold that has ended. After a release it waits a while, because the node is
+// usually deleted next, which uses up the watch.
 func (h *Hold) unwatch(watch *wire.Watch) {
 	if h.why() == ErrReleased {
 		h.timer.Reset(watchLeft)
@@ -143,7 +145,7 @@ const (
 	watchLeft = time.Second
 )
 
-// due is called by the timer: to look at the own node, or, after the end, to remove the watch.
+// due is called by the timer. It looks at the own node, or, after the hold's end, removes the watch.
 func (h *Hold) due() {
 	h.mu.Lock()
 	ended, watch := h.cause != nil, h.watch
@@ -156,8 +158,8 @@ func (h *Hold) due() {
 	}
 }
 
-// watchNode looks at the own node and arms a watch on it; with join, an existing watch of this session is
-// enough.
+// watchNode reads the own node and arms a watch on it. With join, it sends nothing if this session has a
+// watch on the node already.
 func (h *Hold) watchNode(join bool) {
 	w := &wire.Watch{Kind: wire.Data, Path: h.path}
 	w.Fn = func(ev wire.WatchEvent) { h.fired(w, ev) }
@@ -170,17 +172,18 @@ func (h *Hold) watchNode(join bool) {
 	h.mu.Unlock()
 	if !join || !h.e.wire.Join(w) {
 		h.e.wire.Submit(&wire.Call{
-			Op: jute.OpExists, Body: jute.Marshal(&jute.PathWatchRequest{Path: h.path, Watch: true}), Watch: w,
+			Op: jute.OpExists, Watch: w,
+			Body: jute.Marshal(&jute.PathWatchRequest{Path: h.path, Watch: true}),
 			Done: func(r wire.Reply) { h.seen(w, r) },
 		})
 	}
 	if h.why() != nil {
-		h.unwatch(w) // it ended before there was anything to remove
+		h.unwatch(w) // the hold ended before there was a watch to remove
 	}
 }
 
-// fired handles an event of the own node. Whatever it is, the node has to be looked at again: another one may
-// be in its place.
+// fired handles an event of the watch on the own node. After a change the node is read again: another node
+// may have its name.
 func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
 	if !h.disarmed(w) {
 		return
@@ -195,19 +198,19 @@ func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
 	}
 }
 
-// seen handles what the own node looks like.
+// seen handles the answer to watchNode's read.
 func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 	var node jute.StatResponse
 	switch err := replyError(r); {
 	case r.Err != nil && h.e.isOver(r.Err):
 		h.lose(h.e.endCause())
 	case r.Err != nil:
-		h.watchNode(false) // waits for the next connection
+		h.watchNode(false) // is sent on the next connection
 	case r.Code == jute.CodeNoNode:
 		h.lose(ErrNodeDeleted)
 		h.e.wire.Unwatch(w) // armed for the next node of this name
 	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
-		id := h.e.wire.ID() // not inside: see end
+		id := h.e.wire.ID() // not while mu is held: see end
 		h.mu.Lock()
 		if h.czxid == 0 {
 			h.czxid = node.Stat.Czxid
@@ -218,11 +221,12 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 			h.lose(ErrNodeDeleted)
 		}
 	case r.Code == jute.CodeNoAuth:
-		h.e.core.log.Warn("a hold may not look at its own node: its deletion will not be noticed",
+		h.e.core.log.Warn("no permission to read the node of our own lock, lease or leadership: its "+
+			"deletion will not be noticed",
 			"epoch", h.e.n, "path", h.path)
 		h.disarmed(w)
 	default:
-		h.e.core.log.Warn("cannot look at the node of a hold; trying again",
+		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
 			"epoch", h.e.n, "path", h.path, "err", err)
 		h.disarmed(w)
 		h.timer.Reset(lookAgain)
@@ -232,7 +236,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 	}
 }
 
-// disarmed notes that a watch is not on the node any more; false if it is not the hold's.
+// disarmed notes that w is not on the node any more; false if w is not the hold's current watch.
 func (h *Hold) disarmed(w *wire.Watch) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,28 +7,28 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// The heartbeat rule: while something is held, a transaction that checks the nodes of the holds goes to the
-// quorum every T/6. It proves that the session lives (the session layer counts committed writes by itself),
-// and it fails when a node is gone.
+// The heartbeat rule: while something is held, the client sends a transaction that checks the nodes of the
+// holds through the quorum every T/6. The transaction proves that the session lives (the session layer counts
+// committed writes by itself), and it fails when a node is gone.
 
 const (
-	// beatNodes and beatBytes bound one heartbeat transaction; further nodes go into another.
+	// beatNodes and beatBytes bound one heartbeat transaction; further nodes go into another transaction.
 	beatNodes = 128
 	beatBytes = 64 << 10
-	// settleWrites is how many writes a new hold waits for at most: two, and one more if an older write came in
-	// between.
+	// settleWrites is how many writes a new hold waits for at most: two, and one more if an older write was
+	// committed in between.
 	settleWrites = 3
 )
 
-// startBeating begins the heartbeats if there is need and they are not going on. The first is due one
-// interval after the last committed write, which may be a while ago: the hold counts from there.
+// startBeating begins the heartbeats if they are needed and not running. The first is due one interval after
+// the last committed write, which may be a while ago: the hold's time counts from that write.
 func (m *manager) startBeating() {
 	if e := m.core.epochLast(); !m.beating {
 		m.beatAfter(e, e.wire.Validity().SinceCommit())
 	}
 }
 
-// beatAfter sets the time of the next heartbeat, if there is need. ago is the time since the last one.
+// beatAfter sets the time of the next heartbeat if one is needed. ago is the time since the last heartbeat.
 func (m *manager) beatAfter(e *epoch, ago time.Duration) {
 	if p, _ := e.plan(); p.every > 0 && len(e.held()) > 0 {
 		m.beating = true
@@ -41,7 +41,7 @@ func (m *manager) stopBeating() {
 	m.beat.Stop()
 }
 
-// heartbeat sends one now, and sets the time of the next.
+// heartbeat sends a heartbeat now and sets the time of the next.
 func (m *manager) heartbeat() {
 	e := m.core.epochLast()
 	m.stopBeating()
@@ -53,8 +53,8 @@ func (m *manager) heartbeat() {
 	}
 }
 
-// batches divides the holds among transactions. A hold whose node may not be checked is left out; if there is
-// no other, the batch is empty, which checks the root.
+// batches divides the holds among transactions. It leaves out a hold whose node the session has no permission
+// to check. If no other hold is left, it returns one empty batch, for which check checks the root.
 func batches(holds []*Hold) (out [][]*Hold) {
 	var batch []*Hold
 	size := 0
@@ -76,7 +76,7 @@ func batches(holds []*Hold) (out [][]*Hold) {
 	return out
 }
 
-// checks returns the body of a transaction that fails unless all the nodes exist.
+// checks returns the body of a transaction that fails unless all the nodes at paths exist.
 func checks(paths ...string) []byte {
 	req := &jute.MultiRequest{}
 	for _, p := range paths {
@@ -109,7 +109,8 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 	})
 }
 
-// failure returns which check of a transaction failed and how; CodeOK if none did, or if there is no answer.
+// failure returns which check of a transaction failed, and its code; CodeOK if none did or there is no
+// answer.
 func failure(r wire.Reply) (index int, code int32) {
 	if r.Err != nil {
 		return 0, jute.CodeOK
@@ -117,7 +118,7 @@ func failure(r wire.Reply) (index int, code int32) {
 	res := jute.MultiResponse{Asked: beatNodes}
 	if jute.Unmarshal(r.Body, &res) == nil {
 		for i, one := range res.Results {
-			// Those before the failed one have code 0, those after it RuntimeInconsistency.
+			// Checks before the failed one have code 0, checks after it RuntimeInconsistency.
 			if one.Op == jute.OpError && one.Err != jute.CodeOK && one.Err != jute.CodeRuntimeInconsistency {
 				return i, one.Err
 			}
@@ -126,11 +127,12 @@ func failure(r wire.Reply) (index int, code int32) {
 	return -1, r.Code
 }
 
-// failed ends the hold whose node is gone and sends the others again: a transaction that fails is no
-// heartbeat.
+// failed handles a heartbeat whose check at index failed. It ends the hold if its node is gone, then checks
+// the other nodes again: a transaction that fails is no heartbeat.
 func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
-		m.core.log.Warn("heartbeat refused", "epoch", e.n, "err", codeError(code))
+		m.core.log.Warn("the server refused a heartbeat; the session lapses unless a later one succeeds",
+			"epoch", e.n, "err", codeError(code))
 		return
 	}
 	h := batch[index]
@@ -138,13 +140,14 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	case jute.CodeNoNode:
 		h.lose(ErrNodeDeleted)
 	case jute.CodeNoAuth:
-		m.core.log.Warn("the heartbeat may not check the node of a hold: "+
-			"its deletion will only be noticed by a watch", "epoch", e.n, "path", h.path)
+		m.core.log.Warn("no permission to check the node of our own lock, lease or leadership in "+
+			"heartbeats: only a watch will notice its deletion", "epoch", e.n, "path", h.path)
 		h.mu.Lock()
 		h.unlisted = true
 		h.mu.Unlock()
 	default:
-		m.core.log.Warn("heartbeat refused", "epoch", e.n, "path", h.path, "err", codeError(code))
+		m.core.log.Warn("the server refused a heartbeat; the session lapses unless a later one succeeds",
+			"epoch", e.n, "path", h.path, "err", codeError(code))
 		return
 	}
 	rest := append(append([]*Hold{}, batch[:index]...), batch[index+1:]...)

@@ -11,64 +11,68 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// ErrTimeoutTooShort says that nothing can be held safely with the session timeout that the server granted.
-// The message says which options decide it.
-var ErrTimeoutTooShort = named("session timeout too short to hold anything safely")
+// ErrTimeoutTooShort says that the session timeout that the server granted is too short to hold anything
+// safely. The message names the options that decide this.
+var ErrTimeoutTooShort = named("session timeout too short to hold locks, leases or leadership safely")
 
-// Rule is how the client makes sure that a hold ends here before the servers can give it to somebody else.
+// Rule is how the client makes sure that a [Hold] ends here before the servers can give the lock to somebody
+// else.
 //
-// Every hold ends at the latest one session timeout T after the last request was sent that the server
-// answered. For a standalone server that is exact. A member of an ensemble goes on answering for up to D
-// after it has lost touch with the others, while those may already have expired the session; hence one of two
-// rules.
+// Every hold ends at the latest one session timeout T after the client sent the last request that the server
+// answered. For a standalone server that is exact. A member of an ensemble may go on answering for up to D
+// after it has lost touch with the others, while those may already have expired the session. Hence there are
+// two rules.
 type Rule int8
 
 const (
-	// RuleAuto is RuleBound for a standalone server and where T is at least 2·D, otherwise RuleHeartbeat.
+	// RuleAuto chooses RuleBound for a standalone server and where T is at least 2·D, otherwise
+	// RuleHeartbeat.
 	RuleAuto Rule = iota
-	// RuleBound takes D off T (see [WithStaleServerBound]), and pings and changes servers at the pace of T - D.
+	// RuleBound subtracts D from T (see [WithStaleServerBound]): holds end D earlier, and the client pings
+	// and changes servers at the pace of T - D.
 	RuleBound
-	// RuleHeartbeat counts only writes that a quorum has committed: while something is held, one small
-	// transaction every T/6 (for each 128 holds). It also notices the deletion of the node that stands for the
-	// hold when its watch is lost. It is for a T that is short compared with D.
+	// RuleHeartbeat counts only writes that a quorum has committed. While something is held, the client sends
+	// a small transaction every T/6 (one for each 128 holds). It also notices that a hold's node was deleted
+	// when the watch on that node is lost. Meant for a T that is short compared with D.
 	RuleHeartbeat
 )
 
 func (r Rule) String() string { return nameOf("Rule", r, "auto", "bound", "heartbeat") }
 
-// Safety is how the current session's holds are kept safe.
+// Safety describes how the current session's holds are kept safe.
 type Safety struct {
 	Epoch int64
-	// Rule is the rule in force, never RuleAuto. After a reconnect it stays what it was until the server has
-	// said whether it stands alone. That is the first question to it; until it is answered no answer prolongs a
-	// hold more than a member's would.
+	// Rule is the rule in force, never RuleAuto. After a reconnect the rule stays the same until the new
+	// server has said whether it is standalone; the client asks that first. Until then no answer prolongs a
+	// hold more than the answer of an ensemble's member would.
 	Rule Rule
-	// SessionTimeout is T: what the server granted, or what was asked for as long as there is no session.
+	// SessionTimeout is T: the timeout that the server granted or, while there is no session, the timeout
+	// that the client asks for.
 	SessionTimeout time.Duration
-	// Known says that the server has been asked whether it stands alone; until then it is taken for a member of
-	// an ensemble.
+	// Known says that a server of this session has said whether it is standalone. Until then the client takes
+	// the server for a member of an ensemble.
 	Known bool
-	// Standalone says that it does; then Bound is 0.
+	// Standalone says that the server is standalone; then Bound is 0.
 	Standalone bool
-	// Bound is D, Margin the time taken off on top.
+	// Bound is D. Margin is the safety margin, which is also subtracted from T.
 	Bound, Margin time.Duration
-	// Heartbeat is the interval of RuleHeartbeat, 0 under RuleBound.
+	// Heartbeat is the interval of the heartbeats under RuleHeartbeat, 0 under RuleBound.
 	Heartbeat time.Duration
-	// Remaining is how long a hold stays valid if no answer comes any more; 0 if none could be valid. Under
+	// Remaining is how long a hold stays valid if no further answer arrives; 0 if none could be valid. Under
 	// RuleHeartbeat it is 0 while nothing is held: the heartbeats begin with the first hold.
 	Remaining time.Duration
-	// Holds is how many there are.
+	// Holds is the number of current holds.
 	Holds int
-	// Refused is why nothing can be held, ErrTimeoutTooShort, or nil.
+	// Refused is why nothing can be held (it matches ErrTimeoutTooShort); nil if holds are possible.
 	Refused error
 }
 
-// plan is a rule worked out for a session timeout and what is known of the server. It is not kept: the rule
-// in force is that of [wire.Validity].
+// plan is a rule worked out for a session timeout and what is known of the server. Plans are not stored: the
+// rule in force is that of [wire.Validity].
 type plan struct {
 	rule    wire.Rule
 	every   time.Duration // of heartbeats; 0 under the bound rule
-	covers  time.Duration // how long a hold lives from a heartbeat, counted from the one before
+	covers  time.Duration // how long a hold lives after a heartbeat, counted from the previous heartbeat
 	refused error
 }
 
@@ -80,7 +84,9 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 	if standalone {
 		bound = 0
 	}
-	p := plan{rule: wire.Rule{Kind: wire.RuleBound, Bound: bound, Tick: o.tickFor(timeout), Jitter: timeout / 8}}
+	p := plan{rule: wire.Rule{
+		Kind: wire.RuleBound, Bound: bound, Tick: o.tickFor(timeout), Jitter: timeout / 8,
+	}}
 	if o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound {
 		p.rule.Kind, p.every = wire.RuleHeartbeat, timeout/heartbeats
 	}
@@ -89,9 +95,9 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 	const advice = "the server granted %v; raise WithSessionTimeout (and maxSessionTimeout at the servers)"
 	switch {
 	case p.rule.Kind == wire.RuleHeartbeat:
-		// A hold counts from the last but one heartbeat: two intervals, and half of one for the answer. The longest
-		// gap between two packets is an interval, too. The rest is for pauses of a leader; a short timeout leaves
-		// less.
+		// A hold's time counts from the last heartbeat but one: two intervals, and half an interval for the
+		// answer. The longest gap between two packets is an interval, too. The rest is for pauses of a
+		// leader; a short timeout leaves less for them.
 		need := p.every*2 + p.every/2
 		left := timeout - p.rule.Tick/2 - timeout/heartbeats - margin - need
 		least := timeout / leastJitter
@@ -99,16 +105,17 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 		p.covers = need + left - p.rule.Jitter
 		if left < least {
 			tick := max(p.rule.Tick+2*(left-least), 0).Truncate(time.Millisecond)
-			p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or say WithServerTick(%v), or less, "+
-				"if that is the servers' tickTime (it is taken for %v)",
+			p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or give WithServerTick(%v) or less, "+
+				"if that is the servers' tickTime (now assumed: %v)",
 				ErrTimeoutTooShort, timeout, o.shortest(), tick, p.rule.Tick)
 			if o.margin > 0 {
-				p.refused = fmt.Errorf("%w, or lower WithSafetyMargin (%v)", p.refused, margin)
+				p.refused = fmt.Errorf("%w; or lower WithSafetyMargin (now %v)", p.refused, margin)
 			}
 		}
 	case timeout-bound-margin < (timeout-bound)/2 || timeout <= bound:
-		p.refused = fmt.Errorf("%w: "+advice+", to %v or more, or lower WithStaleServerBound (%v) "+
-			"if the servers' syncLimit × tickTime allows it, or WithSafetyMargin (%v), or choose RuleHeartbeat",
+		p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or lower WithStaleServerBound (now %v), if "+
+			"the servers' syncLimit × tickTime allows that; or lower WithSafetyMargin (now %v); or choose "+
+			"RuleHeartbeat",
 			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute, wire.RuleBound)), bound, margin)
 	}
 	return p
@@ -121,9 +128,9 @@ const leastJitter = 24
 // usualTick is the servers' tickTime unless they are configured otherwise.
 const usualTick = 2 * time.Second
 
-// tickFor is the servers' tickTime: what the client was told, or else the usual one. No other evidence for a
-// shorter tick counts: if it misled, holds would end too late. But a server that grants more than it was
-// asked for shows its shortest timeout, which is two ticks unless set otherwise: that is evidence for a
+// tickFor returns the servers' tickTime: the value of WithServerTick, or else the usual one. It never guesses
+// a shorter tick: a wrong guess would let holds end too late. But a server that grants more than it was asked
+// for shows its shortest timeout, which is two ticks unless configured otherwise: that is evidence for a
 // longer tick.
 func (o *options) tickFor(timeout time.Duration) time.Duration {
 	switch {
@@ -135,15 +142,15 @@ func (o *options) tickFor(timeout time.Duration) time.Duration {
 	return usualTick
 }
 
-// shortest is a session timeout that is enough for the heartbeat rule, rounded up. With the default margin a
-// slightly shorter one may do.
+// shortest returns a session timeout that is enough for the heartbeat rule, rounded up. With the default
+// margin a slightly shorter timeout may be enough.
 func (o *options) shortest() time.Duration {
 	tick := max(o.tick, 0)
 	if tick == 0 {
 		tick = usualTick
 	}
-	// 3/8 of it are left after a sixth (the longest gap), two and a half intervals, and the least jitter. A
-	// fortieth is the default margin.
+	// Of the timeout, 3/8 are left after a sixth (the longest gap), two and a half intervals, and the least
+	// jitter. The default margin is a fortieth.
 	if o.margin >= 0 {
 		return roundUp((tick/2 + o.margin) * 8 / 3)
 	}
@@ -155,9 +162,9 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + unit).Truncate(unit)
 }
 
-// marginOf is the safety margin for a session timeout: under the bound rule it is all the time in which a
-// holder that has lost something can stop. The heartbeat rule also takes off T/8 for a leader's pause, and
-// has little to spare.
+// marginOf returns the safety margin for a session timeout. Under the bound rule the margin is all the time
+// that a holder has to stop after a loss. The heartbeat rule also subtracts T/8 for a leader's pause, and has
+// little time to spare.
 func (o *options) marginOf(timeout time.Duration, kind wire.RuleKind) time.Duration {
 	switch {
 	case o.margin >= 0:
@@ -168,8 +175,9 @@ func (o *options) marginOf(timeout time.Duration, kind wire.RuleKind) time.Durat
 	return min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond)
 }
 
-// grace is how long the holders of a lost session have to stop before what may be left of it is closed. If a
-// server has called it expired, hardly anything is left: others have the locks already.
+// grace returns how long the holders of a lost session have to stop before the client closes what may be left
+// of that session. If a server has called the session expired, hardly anything is left: others have the locks
+// already.
 func (o *options) grace(timeout time.Duration, why error) time.Duration {
 	switch {
 	case o.fenceGrace >= 0:
@@ -180,13 +188,13 @@ func (o *options) grace(timeout time.Duration, why error) time.Duration {
 	return notice(timeout)
 }
 
-// notice is how long a holder that has lost something has to stop before anybody else can have it, unless the
+// notice returns how long a holder has to stop after a loss before anybody else can have the lock, unless the
 // options say otherwise.
 func notice(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, 10*time.Millisecond), time.Second)
 }
 
-// kind is the plan's rule as users know it.
+// kind returns the plan's rule as an exported [Rule].
 func (p plan) kind() Rule {
 	if p.rule.Kind == wire.RuleHeartbeat {
 		return RuleHeartbeat
@@ -194,16 +202,16 @@ func (p plan) kind() Rule {
 	return RuleBound
 }
 
-// plan is the rule in force, worked out. known says that the server of this connection has said what it is;
-// until then a plan that refuses holds may change in a moment.
+// plan returns the plan of the rule in force. known says that the server of this connection has said whether
+// it is standalone; until then a plan that refuses holds may change in a moment.
 func (e *epoch) plan() (p plan, known bool) {
 	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
-	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted; asked for, before there is a session
+	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or asked for while there is no session
 	return cfg.decide(timeout, standing.Alone && standing.Asked), standing.Asked
 }
 
 // Safety returns how the current session's holds are kept safe, for logs, metrics and readiness checks. After
-// Close it is about the last session.
+// Close it describes the last session.
 func (c *Client) Safety() Safety {
 	if c.none() {
 		return Safety{}
@@ -223,11 +231,11 @@ func (c *Client) Safety() Safety {
 // Which rule keeps holds safe depends on whether the server stands alone. The manager asks it once per
 // connection, by reading configPath.
 
-// configPath is the node in which an ensemble lists its members. It stands outside every chroot.
+// configPath is the node in which an ensemble lists its members. It is outside every chroot.
 const configPath = "/zookeeper/config"
 
-// probe asks whether the server stands alone, once per connection: ahead of all that waits for that
-// connection.
+// probe asks the server whether it is standalone, once per connection. The question goes ahead of everything
+// else that waits for the connection.
 func (m *manager) probe(e *epoch) {
 	m.ask.Stop()
 	if e.probing || e.ctx.Err() != nil {
@@ -237,14 +245,15 @@ func (m *manager) probe(e *epoch) {
 	call := readCall(jute.OpGetData, configPath)
 	call.Urgent = true
 	call.Done = func(r wire.Reply) {
-		// The answer is judged here: it must not be taken for the next connection's.
+		// The answer is judged here and not later: it must not be taken for an answer on the next connection.
 		again := r.Err == nil && e.wire.Validity().Answered(standsAlone(r))
 		m.inbox.Put(func() { m.probed(e, r.Err, again) })
 	}
 	e.wire.Submit(call)
 }
 
-// probed goes on after an answer, or a loss of it. A refusal that passes is asked again, after a pause.
+// probed continues after the answer to probe, or its loss. After a passing refusal it asks again, after a
+// pause.
 func (m *manager) probed(e *epoch, err error, again bool) {
 	e.probing = false
 	switch {
@@ -260,17 +269,17 @@ func (m *manager) probed(e *epoch, err error, again bool) {
 		e.refusals = 0
 		m.tell(e)
 	}
-	e.change(func() {}) // wakes those who wait until the rule is known
+	e.change(func() {}) // wakes the callers that wait until the rule is known
 	m.stopBeating()
 	m.startBeating() // now, unless a hold has just written what it needs
 }
 
-// refusalPause is how long to wait after the nth refusal in a row that passes.
+// refusalPause returns how long to wait after the nth passing refusal in a row.
 func (c *core) refusalPause(n int) time.Duration {
 	return c.chance.UpTo(min(10*time.Millisecond<<min(n, 10), time.Second))
 }
 
-// tell says which rule is in force now, and ends what cannot be held under it.
+// tell logs the rule in force if it has changed, and ends the holds if the rule does not allow any.
 func (m *manager) tell(e *epoch) {
 	p, known := e.plan()
 	if !known {
@@ -286,14 +295,14 @@ func (m *manager) tell(e *epoch) {
 	log := m.core.log.With("epoch", e.n, "rule", p.kind().String(), "timeout", e.wire.Timeout(),
 		"bound", p.rule.Bound, "margin", p.rule.Margin, "heartbeat", p.every)
 	if p.refused != nil {
-		log.Warn("nothing can be held", "err", p.refused)
+		log.Warn("locks, leases and leadership cannot be held now", "err", p.refused)
 	} else {
-		log.Info("safety rule")
+		log.Info("safety rule in force")
 	}
 }
 
-// standsAlone reads the answer to a getData of configPath. A server that does not show the node, or has none,
-// is taken for a member; one that cannot answer right now is asked again.
+// standsAlone reads the answer to a getData of configPath. A server that has no such node, or does not show
+// it, is taken for a member of an ensemble. A server that cannot answer right now is asked again.
 func standsAlone(r wire.Reply) wire.Verdict {
 	if r.Err != nil || transient(codeError(r.Code)) {
 		return wire.Later

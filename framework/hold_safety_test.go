@@ -78,7 +78,7 @@ func TestTooShortSaysWhatIsEnough(t *testing.T) {
 		}
 		return o.decide(timeout, false).refused
 	}
-	numbers := regexp.MustCompile(`to (\S+) or more, or say WithServerTick\((\S+)\)`)
+	numbers := regexp.MustCompile(`to (\S+) or more; or give WithServerTick\((\S+)\)`)
 	for _, tick := range []time.Duration{
 		20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 10 * time.Second,
 	} {

@@ -5,139 +5,146 @@ import (
 	"time"
 )
 
-// Hooks tell an observer what a client does, for traces and metrics. Any of them may be nil, and costs
-// nothing then. Give them to [WithHooks]. The modules contrib/otel and contrib/prometheus are adapters.
-// What can be asked at any time has no hook: see [Client.Health].
+// Hooks are functions that a client calls to report what it does, for traces and metrics. A nil function is
+// not called and costs nothing. Install them with [WithHooks]. The modules contrib/otel and
+// contrib/prometheus are ready-made adapters. What can be read at any time has no hook: see [Client.Health].
 //
-// State, RoundTrip and the loss of a hold are told one after the other, on a goroutine for that alone. All
-// others are called synchronously, on the caller's goroutine or on one of the client's own. No lock is
-// held, and several may be called at once.
+// State, RoundTrip and the loss of a hold are reported one after the other, on one goroutine that only runs
+// hooks. All other hooks run synchronously, on the caller's goroutine or on one of the client's own. The
+// client holds no lock during a call, and several hooks may run at once.
 //
-// Hooks should not block, nor wait for the client. A hook that blocks delays the caller, the hooks after
-// it, and the operations in the background that end after the one it is told of. It delays neither a
-// session nor what is held.
+// Hooks should neither block nor wait for the client. A hook that blocks delays the caller, the hooks after
+// it, and the background operations that end after the reported operation. It delays neither a session nor a
+// hold.
 //
-// A function that a hook returns is called exactly once, possibly on another goroutine. It may be nil.
+// A function that a hook returns is called exactly once, possibly on another goroutine. The hook may return
+// nil instead.
 //
-// A panic in a hook ends the process, unless a caller recovers on whose goroutine it is; then what was
-// begun is undone, and what was to be released is released. The same goes for runtime.Goexit (t.FailNow),
-// which on the client's own goroutines ends only that call.
+// A panic in a hook ends the process, unless it happens on the goroutine of a caller that recovers. Then the
+// client undoes the operation that had begun, or completes the release. A call of runtime.Goexit (t.FailNow)
+// on a caller's goroutine has the same effect; on the client's own goroutines it ends only that hook.
 type Hooks struct {
-	// Operation is called when an operation of a builder begins, in the foreground or in the background, and
-	// what it returns when the operation has ended. All tries are one operation. Not told are operations that
-	// are refused for their arguments, and the many requests of helpers over whole subtrees.
+	// Operation is called when a builder's operation begins, in the foreground or in the background. The
+	// function that it returns is called when the operation has ended. All tries count as one operation. Two
+	// things are not reported: operations refused for their arguments, and the many requests of helpers that
+	// work on whole subtrees.
 	Operation func(ctx context.Context, op Operation) func(OperationEnd)
-	// Acquire is called when a recipe begins to acquire something. What it returns is called with nil when the
-	// recipe has acquired it, or with the error when it gives up. The context returned is ctx or derived from
-	// it; the acquisition goes on in it, and the hold's context has its values. Nil means ctx.
+	// Acquire is called when a recipe begins to acquire a lock, a lease or leadership. The function that it
+	// returns is called with nil when the recipe has succeeded, or with the error when the recipe gives up.
+	// The context that it returns must be ctx or derived from ctx: the acquisition continues in that context,
+	// and the hold's context has its values. A nil context means ctx.
 	Acquire func(ctx context.Context, a Acquisition) (context.Context, func(error))
-	// Queue is called each time a recipe has listed the line that it stands in: once, and again whenever an
-	// event alone does not tell whose turn it is.
+	// Queue is called each time a recipe has listed the queue in which its node waits: once at first, and
+	// again whenever an event alone does not tell whose turn it is.
 	Queue func(q Queue)
-	// Wait is called when a recipe begins to wait for a predecessor. What it returns is called with nil when a
-	// predecessor has left, or with the error that ended the wait. ctx is that of Acquire.
+	// Wait is called when a recipe begins to wait for the node ahead of its own. The function that it returns
+	// is called with nil when a node ahead has left the queue, or with the error that ended the wait. ctx is
+	// the context that Acquire returned.
 	Wait func(ctx context.Context, q Queue) func(error)
-	// Hold is called when a hold begins. What it returns is called after the hold's context has ended, with
-	// its cause. The context returned is ctx or derived from it; the hold's context has its values. Nil means
-	// ctx. A hold may end, with ErrSuspended for example, before anybody has seen it.
+	// Hold is called when a [Hold] begins. The function that it returns is called after the hold's context
+	// has ended, with the cause. The context that Hold returns must be ctx or derived from ctx: the hold's
+	// context has its values. A nil context means ctx. A hold may end, with ErrSuspended for example, before
+	// the recipe has returned it.
 	Hold func(ctx context.Context, h HoldInfo) (context.Context, func(cause error))
-	// State is called with each state change, in order, after the function of [OnStateChange].
+	// State is called with each state change, in order, after the function given to [OnStateChange].
 	State func(s StateReport)
 	// RoundTrip is called with the time that a ping or a heartbeat took.
 	RoundTrip func(r RoundTrip)
-	// NodeData, if it does not return nil, is the data of the node with which a recipe stands in line, instead
-	// of the client's default data. It is asked only where the recipe has no use for the data itself and no
-	// option gives any; never for a semaphore's lease, nor for a read lock under its own write lock. Everybody
-	// who may read the node can read it.
+	// NodeData returns the data of the node with which a recipe joins the queue. If it returns nil, the
+	// client's default data are used. It is called only where the recipe has no use for the data itself and
+	// no option gives any: never for a semaphore's lease, nor for a read lock under its own write lock.
+	// Everybody with permission to read the node can read the data.
 	NodeData func(ctx context.Context, a Acquisition) []byte
 }
 
-// Operation is an operation that begins.
+// Operation describes an operation that begins.
 type Operation struct {
 	// Name is the operation's name, as in [OpError].
 	Name string
-	// Path is as the caller gave it. Of several paths it is the first.
+	// Path is the path as the caller gave it; of several paths, the first.
 	Path string
-	// Background says that no caller waits for it.
+	// Background says that no caller waits for the operation.
 	Background bool
 }
 
-// OperationEnd is how an operation ended.
+// OperationEnd describes how an operation ended.
 type OperationEnd struct {
-	// Err is what the caller gets.
+	// Err is the error that the caller gets.
 	Err error
-	// Attempts is how often it was tried; 0 if the client was closed or the context had ended.
+	// Attempts is how often the operation was tried; 0 if the client was closed or the context had ended.
 	Attempts int
-	// Epoch is the session of the last try.
+	// Epoch is the number of the session in which the last try ran.
 	Epoch int64
 }
 
-// Acquisition is what a recipe begins to acquire.
+// Acquisition describes what a recipe begins to acquire.
 type Acquisition struct {
 	// Recipe is "mutex", "read-lock", "write-lock", "semaphore", "latch", "selector", …
 	Recipe string
-	// Path is that of the lock, the election, …
+	// Path is the path of the lock, the election, …
 	Path string
 }
 
-// Queue is a line as one who stands in it has seen it.
+// Queue is the state of a recipe's queue, as the owner of one of its nodes has seen it.
 type Queue struct {
-	// Recipe is the recipe of the one in line, Path the line's directory, Node the name of the own node.
+	// Recipe is the owner's recipe, Path the parent of the queue's nodes, Node the name of the owner's node.
 	Recipe, Path, Node string
-	// Length is how many stand in line or hold, Ahead how many of them go first; 0 when it is this one's turn.
-	// A semaphore's first in line waits for leases with 0 ahead.
+	// Length is how many nodes wait or hold. Ahead is how many of them go first; 0 when it is the owner's
+	// turn. The first waiter of a semaphore may wait for a lease with 0 ahead.
 	Length, Ahead int
-	// Behind is the name of the predecessor's node, "" if there is none. The others are known to Wait, if the
-	// waiter watches that node (of a mutex with long holds it may be the one before), and may read it: its
-	// session, its czxid, which is its fencing token when it holds, and its data, unless they are larger than
-	// [ContenderDataLimit]. The data are a claim: their owner chose them.
+	// Behind is the name of the node directly ahead, "" if there is none. The next three fields are set only
+	// for Wait, only if the waiter watches that node (a mutex with long holds may watch the one before), and
+	// only if the session has permission to read it: the session that owns it; its czxid, which is its
+	// fencing token if it holds; and its data, unless they are larger than [ContenderDataLimit]. The
+	// data prove nothing: their owner chose them.
 	Behind        string
 	BehindSession int64
 	BehindToken   int64
 	BehindData    []byte
-	// Foreign counts the children of the directory that are no contenders.
+	// Foreign counts the children of Path that do not belong to the queue.
 	Foreign int
-	// SequenceLeft is how many more nodes can be made in the directory before it has to be deleted.
+	// SequenceLeft is how many more sequential nodes can be made below Path before Path has to be deleted.
 	SequenceLeft int64
 }
 
-// HoldInfo is what is held.
+// HoldInfo describes a [Hold].
 type HoldInfo struct {
-	// Recipe is that of [HoldOptions], Path that of the node.
+	// Recipe is the one in [HoldOptions], Path the path of the hold's node.
 	Recipe, Path string
-	// Token is the fencing token, which is the node's czxid; 0 if it is not known yet.
+	// Token is the fencing token, which is the node's czxid; 0 if not known yet.
 	Token int64
-	// Epoch and SessionID are those of the session to which the node belongs.
+	// Epoch and SessionID identify the session to which the node belongs.
 	Epoch, SessionID int64
 }
 
 // StateReport is a state change and its reason.
 type StateReport struct {
 	StateChange
-	// Server is the server that it is about.
+	// Server is the address of the server that the change is about.
 	Server string
 	// Reason is one word for why the connection or the session was lost: "expired" (the server says so),
-	// "lapsed" (no answer in time), "silent" (the server sent nothing), "stuck" (it forgot a request),
-	// "protocol" (it broke the protocol), "unlisted" (it is no longer on the list), "quorum" (another server
-	// has it), "unauthenticated", "closed" (by the server), "network". Otherwise it is empty.
+	// "lapsed" (no answer in time), "silent" (the server sent nothing), "stuck" (the server forgot a
+	// request), "protocol" (the server broke the protocol), "unlisted" (the server is no longer on the list),
+	// "quorum" (the client changes to a server that has a quorum), "unauthenticated", "closed" (by the
+	// server), "network". Otherwise it is empty.
 	Reason string
-	// Err is the reason in full.
+	// Err is the full reason.
 	Err error
 }
 
 // RoundTrip is the time between a ping or a heartbeat and its answer.
 type RoundTrip struct {
-	// Kind is "ping", which goes to the connected server when no request does, or "heartbeat", which goes
-	// through the quorum while something is held under [RuleHeartbeat].
+	// Kind is "ping" or "heartbeat". A ping goes to the connected server when no request does. A heartbeat
+	// goes through the quorum while something is held under [RuleHeartbeat].
 	Kind string
 	Took time.Duration
 }
 
-// observer tells every one of the client's hooks. The zero value tells nobody: then what would only be told
-// need not be found out.
+// observer calls the functions of all the client's [Hooks]. The zero value calls none; what only hooks need
+// is then not computed.
 type observer []Hooks
 
-// asOne returns what recipes tell, see [Client.Hooks].
+// asOne returns the combined hooks that recipes call, see [Client.Hooks].
 func (o observer) asOne() Hooks {
 	if len(o) == 0 {
 		return noHooks
@@ -145,7 +152,7 @@ func (o observer) asOne() Hooks {
 	return Hooks{Acquire: o.acquire, Queue: o.queue, Wait: o.wait, NodeData: o.nodeData}
 }
 
-// noHooks are those of a client that has none, see [Client.Hooks].
+// noHooks is what asOne returns for a client without hooks.
 var noHooks = Hooks{
 	Acquire:  func(ctx context.Context, _ Acquisition) (context.Context, func(error)) { return ctx, unheard },
 	Wait:     func(context.Context, Queue) func(error) { return unheard },
@@ -199,10 +206,11 @@ func (o observer) hold(ctx context.Context, info HoldInfo) (context.Context, fun
 	return nested(ctx, o, info, func(h Hooks) begins[HoldInfo] { return h.Hold })
 }
 
-// begins is a hook of something that has a context and an end.
+// begins is the type of a hook for something that has a context and an end.
 type begins[T any] = func(context.Context, T) (context.Context, func(error))
 
-// nested tells the hooks that something begins, each in the context of the one before.
+// nested calls one hook of each of the client's [Hooks], each with the context that the previous hook
+// returned.
 func nested[T any](ctx context.Context, o observer, what T, hook func(Hooks) begins[T]) (
 	context.Context, func(error)) {
 	var ends []func(error)
@@ -244,8 +252,8 @@ func unheard(error) {}
 
 func unseen(OperationEnd) {}
 
-// allOf makes one function that calls several, the last one first, or returns none. (none is a parameter
-// because a generic function in its place would be allocated.)
+// allOf returns one function that calls all of ends, the last one first. If ends is empty, it returns none.
+// (none is a parameter because a generic function in its place would be allocated.)
 func allOf[T any](ends []func(T), none func(T)) func(T) {
 	switch len(ends) {
 	case 0:
@@ -260,7 +268,7 @@ func allOf[T any](ends []func(T), none func(T)) func(T) {
 	}
 }
 
-// pong returns what is told the round trips of pings; nil without hooks.
+// pong returns the function that reports the round trips of pings; nil without hooks.
 func (c *core) pong() func(time.Duration) {
 	if len(c.cfg.observer) == 0 {
 		return nil

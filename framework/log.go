@@ -11,18 +11,18 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// maxLines bounds the log lines that wait for the user's handler. Further ones are dropped and counted.
+// maxLines limits the log lines that wait for the user's handler. Further lines are dropped and counted.
 const maxLines = 1024
 
-// lines are the log lines on their way to the user's handler. It may block or end its goroutine, so it has
-// one of its own.
+// lines are the log lines on their way to the user's handler. The handler may block or end its goroutine, so
+// it has one of its own.
 type lines struct {
 	queue            serial
 	waiting, dropped atomic.Int64
 }
 
-// logger returns a logger that writes to handler and waits for nothing. Only the handler can tell whether a
-// line is wanted, and it is asked later.
+// logger returns a logger that writes to handler and never waits. Only the handler can tell whether a line is
+// wanted, and it is asked later.
 func (l *lines) logger(handler slog.Handler) *slog.Logger {
 	if handler == slog.DiscardHandler {
 		return slog.New(handler)
@@ -30,7 +30,7 @@ func (l *lines) logger(handler slog.Handler) *slog.Logger {
 	return slog.New(lineHandler{l, func() slog.Handler { return handler }})
 }
 
-// flush returns when the lines before it are written, or shortly after the end of ctx.
+// flush returns when all earlier lines are written, or shortly after the end of ctx.
 func (l *lines) flush(ctx context.Context) {
 	written := make(chan error, 1)
 	l.queue.put(func() { written <- nil })
@@ -39,7 +39,7 @@ func (l *lines) flush(ctx context.Context) {
 
 type lineHandler struct {
 	*lines
-	to func() slog.Handler // runs where the handler does
+	to func() slog.Handler // runs on the handler's goroutine
 }
 
 // Enabled implements [slog.Handler].
@@ -58,7 +58,8 @@ func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
 		defer h.waiting.Add(-1)
 		to := h.to()
 		if missing > 0 {
-			slog.New(to).Warn("lines of the log are missing here: the log handler takes too long", "lines", missing)
+			slog.New(to).Warn("log lines are missing here, because the log handler is too slow",
+				"lines", missing)
 		}
 		if to.Enabled(ctx, r.Level) {
 			_ = to.Handle(ctx, r)
@@ -81,7 +82,7 @@ func (h lineHandler) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// plainHandler gives a user's handler only printable text, in messages and in the values of attributes,
+// plainHandler passes only printable text to a user's handler, in messages and in the values of attributes,
 // because others choose the names of nodes and what servers say. Errors stay errors.
 type plainHandler struct{ to slog.Handler }
 
@@ -154,8 +155,7 @@ func (o *options) presented() []wire.Credential {
 	return out
 }
 
-// Format prints that it is a client and nothing of it, whatever the verb: fmt would read what other
-// goroutines write.
+// Format prints a fixed text, whatever the verb: fmt would read fields that other goroutines write.
 func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper client}") }
 
 // Format prints the session's epoch, whatever the verb.

@@ -68,7 +68,7 @@ func TestCloseAndTheLog(t *testing.T) {
 		connected(t, c)
 		require.NoError(t, c.Close())
 		lines := written()
-		assert.Contains(t, lines[len(lines)-1], "msg=closed")
+		assert.Contains(t, lines[len(lines)-1], `msg="client closed"`)
 
 		g := newGate()
 		c = dial(t, srv, WithLogger(slog.New(gatedHandler{log.Handler(), g})), WithClosingTimeout(time.Second))

@@ -207,7 +207,7 @@ func (outside) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 
 
 // Who sends a password over the network in clear is told once.
 func TestCredentialsInClearAreTold(t *testing.T) {
-	const message = "the credentials of WithAuth go to the servers in clear"
+	const message = "sending the credentials of WithAuth, passwords included, unencrypted"
 	digest := WithAuth("digest", []byte("user:hush"))
 	for name, test := range map[string]struct {
 		away bool

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// trouble is the last failure to connect, for the errors of callers that wait in vain.
+// trouble is the last failure to connect, for the errors of callers that wait without success.
 type trouble struct {
 	mu     sync.Mutex
 	server string
@@ -41,8 +41,8 @@ func (t *trouble) last() error {
 	return &attemptError{fmt.Errorf("%s: %w", t.server, t.err)}
 }
 
-// attemptError is why an attempt to connect has failed. The attempt has a time limit of its own, which must
-// not be mistaken for the deadline of a context: it does not match the context errors.
+// attemptError is why an attempt to connect has failed. The attempt has its own time limit, which must not be
+// mistaken for the deadline of a caller's context: so attemptError does not match the context errors.
 type attemptError struct{ err error }
 
 func (e *attemptError) Error() string {
@@ -55,11 +55,11 @@ func (e *attemptError) Is(target error) bool {
 
 func (e *attemptError) As(target any) bool { return errors.As(e.err, target) }
 
-// awayError is err, and why there was no connection.
+// awayError is err together with the reason why there was no connection.
 type awayError struct {
 	err     error
 	servers string
-	last    error // nil if no attempt has come to its end yet
+	last    error // nil if no attempt has ended yet
 }
 
 func (e *awayError) Error() string {
@@ -76,7 +76,8 @@ func (e *awayError) Unwrap() []error {
 	return []error{e.err, e.last}
 }
 
-// explain adds to the error of a wait, for a connection or until a context ended, why there is no connection.
+// explain adds to the error of a wait why there is no connection. The wait was for a connection, or until a
+// context ended.
 func (c *core) explain(err error) error {
 	var told *awayError
 	switch {
@@ -93,7 +94,7 @@ func (c *core) explain(err error) error {
 	return &awayError{err, listed(c.serverList(), ", "), last}
 }
 
-// notConnected returns the error of a wait for a connection that the end of ctx has ended.
+// notConnected returns the error of a wait for a connection that ended with ctx.
 func (c *core) notConnected(ctx context.Context) error {
 	why := errNotNow
 	switch now, _ := c.board.look(); now.State {
@@ -108,7 +109,7 @@ func (c *core) notConnected(ctx context.Context) error {
 var (
 	errNotYet = named("not connected yet", ErrNotConnected)
 	errNotNow = named("not connected at present", ErrNotConnected)
-	// errNoQuorum is for callers that cannot use a member that serves reads only.
+	// errNoQuorum is for callers that cannot use a server that serves reads only.
 	errNoQuorum = named("not connected to a member with a quorum", ErrNotConnected)
 )
 
@@ -116,18 +117,19 @@ var (
 // change of the reason, and then reminders at growing intervals, for logs that were rotated. It belongs to
 // the manager's goroutine and looks at no clock.
 type outage struct {
-	since    time.Time         // of the loss, or of the first failure; zero with a connection
-	attempts int               // failed so far
-	reasons  map[string]string // the last one of each server
-	changes  int               // told since the last reminder
+	since    time.Time         // of the loss, or of the first failed attempt; zero while connected
+	attempts int               // how many have failed so far
+	reasons  map[string]string // the last reason of each server
+	changes  int               // how many were logged since the last reminder
 	remind   time.Time         // the next reminder
-	pause    time.Duration     // and how long after that the one after it
+	pause    time.Duration     // from that reminder to the next
 }
 
 const (
-	// remindFirst and remindMost bound the pauses between two reminders.
+	// remindFirst and remindMost are the shortest and the longest pause between two reminders.
 	remindFirst, remindMost = time.Minute, 16 * time.Minute
-	// mostChanges is how many changes are told between two reminders: the reason may change with every attempt.
+	// mostChanges is how many changes are logged between two reminders: the reason may change with every
+	// attempt.
 	mostChanges = 10
 )
 
@@ -137,7 +139,7 @@ func (o *outage) begins(now time.Time) {
 	}
 }
 
-// failed notes an attempt that has failed, and says whether to tell of it.
+// failed notes a failed attempt to connect, and returns whether to log it.
 func (o *outage) failed(now time.Time, server, reason string) bool {
 	o.begins(now)
 	o.attempts++
@@ -161,8 +163,8 @@ func (o *outage) failed(now time.Time, server, reason string) bool {
 	return true
 }
 
-// changed says whether a server's reason is news. A server that was not asked before has no news if another
-// has given the same reason.
+// changed reports whether a server's reason is news. The reason of a server asked for the first time is no
+// news if another server has given the same reason.
 func (o *outage) changed(server, reason string) bool {
 	if before, known := o.reasons[server]; known {
 		return before != reason
@@ -170,7 +172,8 @@ func (o *outage) changed(server, reason string) bool {
 	return !slices.Contains(slices.Collect(maps.Values(o.reasons)), reason)
 }
 
-// ends notes a connection and returns how long there was none; 0 if none was lost or tried in vain.
+// ends notes a connection and returns how long there was none; 0 if no connection was lost and no attempt
+// failed.
 func (o *outage) ends(now time.Time) (away time.Duration) {
 	if !o.since.IsZero() {
 		away = now.Sub(o.since)
@@ -179,10 +182,11 @@ func (o *outage) ends(now time.Time) (away time.Duration) {
 	return away
 }
 
-// numbers match what differs between attempts and servers for the same reason: addresses, ports, times, ids.
+// numbers matches the parts of an error that differ between attempts and servers although the reason is the
+// same: addresses, ports, times, ids.
 var numbers = regexp.MustCompile(`[0-9][0-9A-Za-zµ.:]*`)
 
-// reasonOf returns the part of an error that is the same for the same reason.
+// reasonOf returns the part of an error that is the same whenever the reason is the same.
 func reasonOf(server string, err error) string {
 	if err == nil {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/internal/apart"
 )
 
-// dialer returns the dialer of one epoch: no attempt before notBefore, TLS if asked for.
+// dialer returns the dialer of one epoch. It makes no attempt before notBefore, and uses TLS if configured.
 func (c *core) dialer(notBefore time.Time) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err := sleepUntil(ctx, notBefore); err != nil {
@@ -34,15 +34,15 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 			return nil, err
 		}
 		if open && len(c.cfg.credentials) > 0 && c.clear.CompareAndSwap(false, true) {
-			c.log.Warn("the credentials of WithAuth go to the servers in clear, passwords included: use WithTLS or "+
-				"WithTLSFiles", "server", addr)
+			c.log.Warn("sending the credentials of WithAuth, passwords included, unencrypted: use WithTLS "+
+				"or WithTLSFiles", "server", addr)
 		}
 		return conn, nil
 	}
 }
 
-// overheard says whether a connection leaves the machine unencrypted, as far as can be told of a user's
-// dialer.
+// overheard reports whether a connection leaves the machine unencrypted, as far as that can be told of a
+// user's dialer.
 func overheard(conn net.Conn) bool {
 	if _, encrypted := conn.(*tls.Conn); encrypted {
 		return false
@@ -66,8 +66,8 @@ func (o *options) connect(ctx context.Context, network, addr string, log *slog.L
 	return conn, nil
 }
 
-// errTooEarly marks an attempt that was not made because it is not time yet. It is no trouble.
-var errTooEarly = errors.New("waiting for the end of the session before")
+// errTooEarly marks an attempt that was not made because its time has not come. It is not a failure.
+var errTooEarly = errors.New("not connecting until the previous session has ended")
 
 func sleepUntil(ctx context.Context, t time.Time) error {
 	wait := time.Until(t)
@@ -84,7 +84,7 @@ func sleepUntil(ctx context.Context, t time.Time) error {
 	}
 }
 
-// encrypt shakes hands, and closes conn when that fails.
+// encrypt makes the TLS handshake, and closes conn when that fails.
 func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
 	if cfg.ServerName == "" {
 		cfg = cfg.Clone()
@@ -105,34 +105,34 @@ func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (
 	return secure, nil
 }
 
-// TLSFiles are PEM files for encrypted connections. They are read again for each new connection, so renewed
-// certificates need no restart. Connections that exist keep what they began with.
+// TLSFiles names PEM files for encrypted connections. The files are read again for each new connection, so
+// renewed certificates need no restart. Existing connections keep the certificates with which they were made.
 type TLSFiles struct {
-	// CA holds the certificates of the authorities that may have signed the servers' certificates. Empty: the
-	// system's.
+	// CA is the file with the certificates of the authorities that may have signed the servers' certificates.
+	// Empty means the system's authorities.
 	CA string
 	// Cert and Key are the client's own certificate, followed by its intermediates, and its private key, for
 	// servers that ask for them (ssl.clientAuth=need, the default of ZooKeeper's secureClientPort). Give both
 	// or none. They may be the same file.
 	Cert, Key string
-	// ServerName is the name that the server's certificate must be for. Empty: the host connected to, as the
-	// connect string names it.
+	// ServerName is the name that the server's certificate must be for. Empty means the host in the connect
+	// string.
 	ServerName string
 }
 
-// WithTLSFiles encrypts every connection by certificates in files. [New] reads them, and fails with
+// WithTLSFiles encrypts every connection with certificates from files. [New] reads the files, and fails with
 // ErrInvalidOption and the reason (such as fs.ErrNotExist) if they cannot be used. They are read again for
-// each connection. Files that cannot be used then, because they are half written for example, are logged as
-// a warning, and the last good ones are used.
+// each connection. If they cannot be used then, because one is half written for example, the client logs a
+// warning and uses the last good files.
 //
-// Other settings can be given by [WithTLS], in either order. What the files say replaces its ServerName,
-// RootCAs and Certificates. Its InsecureSkipVerify contradicts a CA or ServerName given here, and New
-// refuses it (ErrInvalidOption) unless VerifyConnection or VerifyPeerCertificate is set; then only that
-// function verifies. Default: no TLS.
+// Other settings can be given with [WithTLS], in either order. The files replace its ServerName, RootCAs and
+// Certificates. Its InsecureSkipVerify contradicts a CA or ServerName given here: New refuses that
+// (ErrInvalidOption), unless VerifyConnection or VerifyPeerCertificate is set; then only that function
+// verifies. Default: no TLS.
 //
-// Why a connection is refused is found in the errors of callers that wait for it: [ErrTLS], and by
-// errors.As x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError. The server
-// gives the reason for its own refusal in a few words only.
+// Why a connection was refused is in the errors of callers that wait for a connection: they match [ErrTLS]
+// and, with errors.As, x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError. A
+// server that refuses the client gives its reason in a few words only.
 func WithTLSFiles(files TLSFiles) Option {
 	return func(o *options) error {
 		f := &tlsFiles{TLSFiles: files}
@@ -193,19 +193,19 @@ func (f *tlsFiles) parse(ca, cert, key []byte) (*parsed, error) {
 	if f.CA != "" {
 		p.roots = x509.NewCertPool()
 		if !p.roots.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("CA %s: no certificate in PEM form in it", f.CA)
+			return nil, fmt.Errorf("CA %s contains no certificate in PEM form", f.CA)
 		}
 	}
 	switch {
 	case f.Cert == "" && f.Key == "":
 	case f.Key == "":
-		return nil, fmt.Errorf("certificate %s without a Key", f.Cert)
+		return nil, fmt.Errorf("Cert %s is given without a Key; give both or neither", f.Cert)
 	case f.Cert == "":
-		return nil, fmt.Errorf("key %s without a Cert", f.Key)
+		return nil, fmt.Errorf("Key %s is given without a Cert; give both or neither", f.Key)
 	default:
 		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
-			return nil, fmt.Errorf("certificate %s, key %s: %w", f.Cert, f.Key, err)
+			return nil, fmt.Errorf("cannot use certificate %s with key %s: %w", f.Cert, f.Key, err)
 		}
 		p.own = []tls.Certificate{pair}
 	}
@@ -216,7 +216,7 @@ func (f *tlsFiles) parse(ca, cert, key []byte) (*parsed, error) {
 func (f *tlsFiles) config(base *tls.Config, log *slog.Logger) *tls.Config {
 	p, err := f.load()
 	if err != nil {
-		log.Warn("the TLS files cannot be used; going on with what they were", "err", err)
+		log.Warn("cannot load the TLS files; still using what was loaded before", "err", err)
 	}
 	cfg := &tls.Config{}
 	if base != nil {
@@ -239,8 +239,8 @@ func (o *options) check() error {
 	insecure := o.tls != nil && o.tls.InsecureSkipVerify &&
 		o.tls.VerifyConnection == nil && o.tls.VerifyPeerCertificate == nil
 	if insecure && o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "") {
-		return invalid("WithTLSFiles", "it says whom to believe (CA, ServerName), and the InsecureSkipVerify of "+
-			"WithTLS believes everybody; leave one of them out, or set VerifyConnection")
+		return invalid("WithTLSFiles", "CA and ServerName have no effect, because InsecureSkipVerify of "+
+			"WithTLS accepts every certificate; leave out one or the other, or set VerifyConnection")
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func (o *options) tlsNow(log *slog.Logger) *tls.Config {
 // ErrTLS says that no encrypted connection could be made: one side does not trust, or does not understand,
 // the other. It is found in the errors of callers that wait for a connection. So is, by errors.As, the reason
 // from package crypto/x509, or, for what the server objected to, a *net.OpError whose Op is "remote error".
-var ErrTLS = named("no encrypted connection")
+var ErrTLS = named("cannot make an encrypted connection")
 
 // tlsTrouble returns TLS errors as ErrTLS, with a hint at what to look at, and other errors as they are.
 func tlsTrouble(err error) error {
@@ -272,22 +272,22 @@ func tlsTrouble(err error) error {
 	case err == nil || errors.Is(err, ErrTLS):
 		return err
 	case errors.As(err, &authority):
-		hint = "the CA given here has not signed the server's certificate"
+		hint = "the server's certificate is not signed by a CA that this client trusts"
 	case errors.As(err, &host):
-		hint = "the server's certificate is for another name: connect by that, or set ServerName"
+		hint = "the server's certificate is for another name: connect by that name, or set ServerName"
 	case errors.As(err, &invalid):
 		if hint = "the server's certificate, or the CA's, cannot be used"; invalid.Reason == x509.Expired {
 			hint = "the server's certificate has expired or is not valid yet"
 		}
 	case errors.As(err, &record):
-		hint = "that is no TLS: is it the server's secureClientPort?"
+		hint = "the server's answer is not TLS: is this port its secureClientPort?"
 	case errors.As(err, &alert) && alert.Op == "remote error":
-		hint = "the server refuses: it wants a certificate of the client's own, that its trust store accepts, " +
-			"or other versions or ciphers of TLS"
+		hint = "the server refused: it may require a client certificate that its trust store accepts, " +
+			"or other TLS versions or ciphers"
 	case errors.Is(err, errHandshake) && !errors.Is(err, context.DeadlineExceeded) &&
 		!errors.Is(err, context.Canceled):
-		if hint = "is it the server's secureClientPort?"; errors.Is(err, io.EOF) {
-			hint = "the server closes the connection: is it its secureClientPort?"
+		if hint = "is this port the server's secureClientPort?"; errors.Is(err, io.EOF) {
+			hint = "the server closed the connection: is this port its secureClientPort?"
 		}
 	default:
 		return err

@@ -15,37 +15,37 @@ import (
 	"github.com/go-curator/curator/internal/apart"
 )
 
-// ErrInvalidEnsembleConfig says that the ensemble's configuration cannot be what members write about
-// themselves, so that no client follows it. The message says why: more than 1000 members or 1 MiB, or a
-// member whose client address is none. An address is an IP address without a zone or a name of letters,
-// digits, "-", "_" and ".", at most 253 bytes long, with a port from 1 to 65535.
+// ErrInvalidEnsembleConfig says that the ensemble's configuration cannot be one that its members have
+// written, so the client does not follow it. The message says why: more than 1000 members or 1 MiB, or a
+// member whose client address is not an address. An address is an IP address without a zone or a name of
+// letters, digits, "-", "_" and ".", at most 253 bytes long, with a port from 1 to 65535.
 var ErrInvalidEnsembleConfig = named("invalid ensemble configuration")
 
 const (
-	// maxMembers is the most members of a configuration. Ensembles have a handful, and some dozens of observers.
+	// maxMembers is the most members of a configuration. Ensembles have a handful, some dozens of observers.
 	maxMembers = 1000
-	// maxConfig is its largest size in bytes. By default no more fits into a node.
+	// maxConfig is the largest size of a configuration in bytes. By default no more fits into a node.
 	maxConfig = 1 << 20
 )
 
-// EnsembleConfig is what the members of an ensemble have agreed on about themselves.
+// EnsembleConfig is the configuration on which the members of an ensemble have agreed.
 type EnsembleConfig struct {
 	// Version identifies the configuration, for [ReconfigBuilder.FromConfig].
 	Version int64
 	// Members are in the order of their ids, at most 1000. A standalone server has none.
 	Members []EnsembleMember
-	// Data is the configuration as the server keeps it: a line per member, weights and groups, if any, and the
-	// version.
+	// Data is the configuration as the server keeps it: one line per member, weights and groups if any, and
+	// the version.
 	Data []byte
 
 	fault error // see Validate
 }
 
-// Validate returns why no client can follow the configuration, see [WithEnsembleTracking]:
-// ErrInvalidEnsembleConfig with the first reason, or nil. A member without a client address is valid.
+// Validate returns nil if a client can follow the configuration (see [WithEnsembleTracking]), otherwise
+// ErrInvalidEnsembleConfig with the first reason. A member without a client address is valid.
 func (c EnsembleConfig) Validate() error { return c.fault }
 
-// wrong notes what is wrong. The first reason counts.
+// wrong notes a mistake in the configuration. Only the first is kept.
 func (c *EnsembleConfig) wrong(format string, args ...any) {
 	if c.fault == nil {
 		c.fault = fmt.Errorf("%w: %s", ErrInvalidEnsembleConfig, fmt.Sprintf(format, args...))
@@ -55,19 +55,20 @@ func (c *EnsembleConfig) wrong(format string, args ...any) {
 // EnsembleMember is a line "server.ID=…" of a configuration.
 type EnsembleMember struct {
 	ID int64
-	// Host is how the other members reach it, without the ports: the first address, if it has several. Empty
-	// if it is neither a name nor an IP address.
+	// Host is the host at which the other members reach this member, without the ports; the first if there
+	// are several. It is empty if it is neither a name nor an IP address.
 	Host string
-	// Observer says that it has no vote. Clients use it all the same.
+	// Observer says that the member has no vote. Clients use it all the same.
 	Observer bool
-	// ClientAddress is where it serves clients, as host:port, with Host for a wildcard. Empty if the line has
-	// none, or nothing that can be an address.
+	// ClientAddress is where the member serves clients, as host:port. Host stands in for a wildcard. It is
+	// empty if the line has no client address, or nothing that can be an address.
 	ClientAddress string
-	// Spec is what follows the "=".
+	// Spec is the text after the "=".
 	Spec string
 }
 
-// ClientAddresses returns where clients can connect, observers included, sorted and without repetition.
+// ClientAddresses returns the client addresses of all members, observers included, sorted and without
+// repetition.
 func (c EnsembleConfig) ClientAddresses() []string {
 	var addresses []string
 	for _, m := range c.Members {
@@ -79,12 +80,12 @@ func (c EnsembleConfig) ClientAddresses() []string {
 	return slices.Compact(addresses)
 }
 
-// parseEnsembleConfig reads what it understands, as members do with lines of later versions, and notes what
-// cannot be right.
+// parseEnsembleConfig reads the lines that it understands, ignores others as members do with lines of later
+// versions, and notes what cannot be right.
 func parseEnsembleConfig(data []byte) EnsembleConfig {
 	c := EnsembleConfig{Data: data}
 	if len(data) > maxConfig {
-		c.wrong("%d bytes; the most are %d", len(data), maxConfig)
+		c.wrong("it has %d bytes, and the limit is %d", len(data), maxConfig)
 		return c
 	}
 	for line := range strings.Lines(string(data)) {
@@ -106,7 +107,7 @@ func parseEnsembleConfig(data []byte) EnsembleConfig {
 
 func (c *EnsembleConfig) add(id int64, spec string) {
 	if len(c.Members) == maxMembers {
-		c.wrong("more than %d members", maxMembers)
+		c.wrong("it has more than %d members", maxMembers)
 		return
 	}
 	m, why := parseMember(id, spec)
@@ -116,8 +117,8 @@ func (c *EnsembleConfig) add(id int64, spec string) {
 	c.Members = append(c.Members, m)
 }
 
-// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]". why says why the
-// client address is none, if there is one.
+// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]". If there is a client
+// address that is invalid, why says so.
 func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	m = EnsembleMember{ID: id, Spec: spec}
 	peers, client, _ := strings.Cut(spec, ";")
@@ -145,12 +146,12 @@ func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	}
 	if host == "" || isWildcard(host) {
 		if host = first; isWildcard(host) {
-			return m, fmt.Sprintf("%q is nobody's address", shortened(host))
+			return m, fmt.Sprintf("%q is a wildcard, not an address to connect to", shortened(host))
 		}
 	}
 	name, ok := hostName(host)
 	if !ok {
-		return m, fmt.Sprintf("%q is not a host", shortened(host))
+		return m, fmt.Sprintf("%q is not a host name", shortened(host))
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
@@ -160,16 +161,16 @@ func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	return m, ""
 }
 
-// isWildcard says whether a host is the address that stands for all of a machine's. A client that connects to
-// it connects to its own machine.
+// isWildcard reports whether a host stands for all addresses of a machine. A client that connects to it
+// reaches its own machine.
 func isWildcard(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.Unmap().IsUnspecified()
 }
 
-// hostName returns a host in the form in which it is connected to and compared: an IP address in its usual
-// form, a name in lower case. ok is false for anything else, an address with a zone included, because a
-// zone means something on one machine only.
+// hostName returns a host in the form used for connecting and comparing: an IP address in its usual form, a
+// name in lower case. ok is false for anything else. An address with a zone is refused because a zone means
+// something on one machine only.
 func hostName(s string) (name string, ok bool) {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		return addr.Unmap().String(), addr.Zone() == ""
@@ -188,39 +189,39 @@ func notInNames(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
 
-// WithEnsembleTracking has the client follow the servers' own list of members ([Client.GetConfig]), now and
-// whenever it changes, instead of the list given to [New] or [Client.SetServers], which serves to find the
-// first of them. Of each member the client address is used, or, if that is a wildcard, the host by which
-// the members know it. So the members must list addresses that clients can reach; behind a proxy, a load
-// balancer or a container's network they often do not.
+// WithEnsembleTracking makes the client follow the ensemble's own list of members ([Client.GetConfig]), now
+// and whenever it changes. The list given to [New] or [Client.SetServers] then only serves to find a first
+// member. The client connects to each member's client address or, if that is a wildcard, to the host at which
+// the other members reach it. So the members must list addresses that clients can reach; behind a proxy, a
+// load balancer or a container's network they often do not.
 //
-// When no member of the ensemble's list can be reached the given list is asked as well, for as long as
-// there is no connection. (Of a long list 16 random members are asked first.) A list without any address is
-// ignored, as is that of a standalone server, which has none. A list that cannot be right
-// ([EnsembleConfig.Validate]) is not followed: the client keeps the one it has and logs a warning.
+// When no member of the ensemble's list can be reached, the client also tries the given list, as long as
+// there is no connection. (Of a long ensemble list 16 random members are tried first.) A list without any
+// address is ignored, and so is that of a standalone server, which has none. A list that cannot be right
+// ([EnsembleConfig.Validate]) is not followed: the client keeps its present list and logs a warning.
 //
-// Whoever may write /zookeeper/config decides where the client goes, with its session and its credentials.
-// So, unless [WithEnsembleHosts] says otherwise, only those members are followed whose host is in the given
-// list, in the same words and on any port. All are followed if each has to prove by TLS that it belongs to
-// the ensemble: by a certificate of an authority that [WithTLSFiles] or the RootCAs of [WithTLS] name, or
-// for the one ServerName that is set there. The system's authorities are not enough, because they certify
-// anybody's name. Members that are left out are logged as a warning, once for each change.
+// Anybody with permission to write /zookeeper/config decides where the client goes, with its session and its
+// credentials. So, unless [WithEnsembleHosts] says otherwise, the client follows only members whose host is
+// in the given list, spelt the same, on any port. It follows all members if each has to prove by TLS that it
+// belongs to the ensemble: with a certificate of an authority that [WithTLSFiles] or the RootCAs of [WithTLS]
+// name, or for the one ServerName that is set there. The system's authorities are not enough, because they
+// certify anybody's name. Members that are left out are logged as a warning, once for each change.
 //
 // Default: off. (Curator's ensembleTracker is on, and connects to whatever the node says.)
 func WithEnsembleTracking() Option { return func(o *options) error { o.tracking = true; return nil } }
 
-// WithEnsembleHosts says to which hosts that are not in the list given to [New] or [Client.SetServers] the
-// client may be connected when [WithEnsembleTracking] finds them in the ensemble's configuration. With it
-// new servers join without a restart of the clients, if their names or addresses tell that they are yours.
+// WithEnsembleHosts allows the client to connect to hosts that [WithEnsembleTracking] finds in the ensemble's
+// configuration although they are not in the list given to [New] or [Client.SetServers]. So new servers can
+// join without a restart of the clients, if their names or addresses show that they are yours.
 //
 //	framework.WithEnsembleHosts(func(host string) bool { return strings.HasSuffix(host, ".zk.internal") })
 //
-// The function is asked with or without TLS, with a name in lower case or an IP address in its usual form,
-// without brackets and port. It is called on a goroutine of its own, should not block, and may be called
-// again for the same host. It has no effect without WithEnsembleTracking. Default: see there.
+// allow is called with or without TLS, with a name in lower case or an IP address in its usual form, without
+// brackets and port. It is called on a goroutine of its own, should not block, and may be called again for
+// the same host. It has no effect without WithEnsembleTracking, whose documentation describes the default.
 func WithEnsembleHosts(allow func(host string) bool) Option {
 	return checked(allow != nil, func(o *options) { o.joinable = allow },
-		"WithEnsembleHosts", "the function is nil; leave the option out for the hosts that New is given")
+		"WithEnsembleHosts", "the function is nil; leave the option out to allow only the hosts given to New")
 }
 
 // trackPause is the least time between two reads of the configuration, however often a server reports a
@@ -238,7 +239,7 @@ func (c *core) track() {
 		case <-ctx.Done():
 		}
 	})
-	client := &Client{core: c} // the ensemble's node is above every chroot
+	client := &Client{core: c} // the configuration node is above every chroot
 	var told complaint
 	for {
 		s, err := client.Session(ctx)
@@ -248,7 +249,7 @@ func (c *core) track() {
 		config, watch, err := s.Client().GetConfig().WithWatch().ForEnsemble(ctx)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
-				if !transient(err) { // else the connection's own log lines say it
+				if !transient(err) { // else the log lines of the connection say it
 					c.log.Warn("cannot read the ensemble's configuration", "err", err)
 				}
 				c.pause(ctx, c.cfg.connectTimeout)
@@ -268,7 +269,7 @@ func (c *core) track() {
 	}
 }
 
-// complaint is what is wrong with a configuration. The same complaint is logged once.
+// complaint describes what is wrong with a configuration. The same complaint is logged only once.
 type complaint struct {
 	version          int64
 	refused, leftOut string
@@ -277,17 +278,17 @@ type complaint struct {
 func (c *core) complain(of complaint) {
 	switch {
 	case of.refused != "":
-		c.log.Warn("the ensemble's configuration is not followed",
+		c.log.Warn("ignoring an invalid ensemble configuration; keeping the list of servers",
 			"version", fmt.Sprintf("%x", of.version), "err", of.refused)
 	case of.leftOut != "":
-		c.log.Warn("hosts of the ensemble's configuration are left out: this client was not given them, see "+
+		c.log.Warn("ignoring hosts of the ensemble's configuration that this client was not given; see "+
 			"WithEnsembleHosts",
 			"version", fmt.Sprintf("%x", of.version), "hosts", of.leftOut)
 	}
 }
 
-// follow takes the addresses of a configuration that the client may be connected to. If there are none the
-// list stays as it is.
+// follow takes over the addresses of a configuration to which the client is allowed to connect. If there are
+// none the list stays as it is.
 func (c *core) follow(config EnsembleConfig) complaint {
 	if err := config.Validate(); err != nil {
 		return complaint{config.Version, err.Error(), ""}
@@ -302,7 +303,7 @@ func (c *core) follow(config EnsembleConfig) complaint {
 		}
 	}
 	if len(list) > 0 && !slices.Equal(slices.Sorted(slices.Values(c.serverList())), list) {
-		_ = c.changeServers(func(s *servers) { s.tracked = list }) // after ErrClosed nobody needs to know
+		_ = c.changeServers(func(s *servers) { s.tracked = list }) // after ErrClosed there is nothing to do
 	}
 	if len(strangers) > 0 {
 		return complaint{config.Version, "", listed(strangers, ",")}
@@ -310,7 +311,8 @@ func (c *core) follow(config EnsembleConfig) complaint {
 	return complaint{}
 }
 
-// trusted returns a function that says whether the client may be connected to a host of the ensemble's list.
+// trusted returns a function that reports whether the client is allowed to connect to a host of the
+// ensemble's list.
 func (c *core) trusted() func(host string) bool {
 	c.servers.mu.Lock()
 	given := c.servers.given
@@ -333,9 +335,9 @@ func (c *core) trusted() func(host string) bool {
 	}
 }
 
-// provesServers says whether a server proves that it is the user's before the client tells it anything. A
-// certificate of a public authority does not: it proves only that its holder owns the name that he has put
-// into the configuration himself.
+// provesServers reports whether a server has to prove that it is the user's before the client sends it
+// anything. A certificate of a public authority is no proof: anybody can get one for a name of his own, and
+// write that name into the configuration.
 func (o *options) provesServers() bool {
 	private := o.tls != nil && (o.tls.RootCAs != nil || o.tls.ServerName != "") ||
 		o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "")

@@ -95,8 +95,8 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"server.1=a:1:2;b c:1":          `"b c" is not a host`,
 		"server.1=a:1:2;[::1%25eth0]:1": "is not a host", "server.1=a:1:2;[b]:1": "is not an address",
 		"server.1=a\x1b:1:2;1":      `"a\x1b" is not a host`,
-		"server.1=0.0.0.0:1:2;1":    `"0.0.0.0" is nobody's address`,
-		"server.1=[::]:1:2;[::0]:1": `"::" is nobody's address`,
+		"server.1=0.0.0.0:1:2;1":    `"0.0.0.0" is a wildcard, not an address to connect to`,
+		"server.1=[::]:1:2;[::0]:1": `"::" is a wildcard, not an address to connect to`,
 		"server.1=:1:2;1":           `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) +
 			"y:1": "is not a host", strings.Repeat("x", maxConfig+1): "bytes",
 		strings.Repeat("server.1=a:1:2\n", maxMembers+1): "more than 1000 members",

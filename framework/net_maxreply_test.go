@@ -29,7 +29,7 @@ func TestAnAnswerAboveTheLimitFailsItsOperationOnly(t *testing.T) {
 		_, err := c.MultiRead().ForReads(ctx, reads...)
 		require.ErrorIs(t, err, ErrReplyTooLarge)
 		assert.ErrorContains(t, err, "WithMaxReply")
-		assert.ErrorContains(t, err, "at most 1052671")
+		assert.ErrorContains(t, err, "the limit is 1052671")
 		assert.NotErrorIs(t, err, ErrConnectionLoss)
 		assert.NotErrorIs(t, err, ErrOutcomeUnknown, "it was a read")
 		assert.Equal(t, 1, srv.Counts()["multiRead"], "the retry policy is not asked")

@@ -18,34 +18,35 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// SASLMechanism is a way to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]. Implement it for
-// others, such as GSSAPI (Kerberos), and give it to [WithSASL]. Its methods may be called from several
-// goroutines at once.
+// SASLMechanism is a way to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]. Implement
+// SASLMechanism for others, such as GSSAPI (Kerberos), and give it to [WithSASL]. Its methods may be called
+// from several goroutines at once.
 type SASLMechanism interface {
-	// Name is the mechanism's registered name, for logs and errors. [New] asks for it, once. (The server's
-	// configuration decides which mechanism is used, and the client must know.)
+	// Name returns the mechanism's registered name, for logs and errors. [New] calls it once. (The server's
+	// configuration decides which mechanism is used, and the client must know it.)
 	Name() string
-	// Start begins a login to the server on host, as the connect string names it. It may block, for a ticket
-	// for example, but must end with ctx, which also ends when the time to make the connection is over.
+	// Start begins a login to the server on host, as the connect string names that host. It may block, for a
+	// ticket for example, but must return when ctx ends, also because the time to make the connection is
+	// over.
 	Start(ctx context.Context, host string) (SASLLogin, error)
 }
 
 // SASLLogin is one login under way. One goroutine uses it.
 type SASLLogin interface {
-	// Step answers the server's challenge. The first call has none (nil), because the client speaks first; its
-	// response is empty (not nil) if the mechanism has nothing to say yet. A server without a last word sends
-	// nil, too.
+	// Step answers the server's challenge. In the first call challenge is nil, because the client speaks
+	// first. If the mechanism has nothing to say yet, its response to that is empty (not nil). If the server
+	// ends the login without a last message, challenge is nil, too.
 	//
-	// done says that the mechanism is satisfied; a nil response then sends nothing more. An error refuses the
-	// server. It is found with [ErrAuthFailed] in the errors of callers that wait for a connection, and must
-	// not contain secrets.
+	// done says that the mechanism is satisfied; then nothing is sent if response is nil. With an error the
+	// client refuses the server. Callers that wait for a connection find that error together with
+	// [ErrAuthFailed], so it must not contain secrets.
 	Step(challenge []byte) (response []byte, done bool, err error)
 }
 
-// WithSASL has every connection log in by SASL before anything else, also before the credentials of
-// [WithAuth] are presented and watches are set again. A refused login ends the attempt. The next attempt
-// follows after a pause that grows to 5 s on average; meanwhile the client is not connected, and callers
-// that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see
+// WithSASL makes every connection log in by SASL before anything else, also before the client presents the
+// credentials of [WithAuth] and sets watches again. A refused login ends the attempt to connect. The next
+// attempt follows after a pause that grows to 5 s on average. Until then the client is not connected, and
+// callers that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see
 // [SASLIdentity]. Default: no login.
 func WithSASL(m SASLMechanism) Option {
 	// Name is called here and not while a connection waits for it.
@@ -53,10 +54,11 @@ func WithSASL(m SASLMechanism) Option {
 		"WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
 }
 
-// WithSASLDigest has every connection log in by SASL's DIGEST-MD5 (RFC 2831) as a user of the section
-// "Server" in the servers' JAAS configuration: the counterpart of a section "Client" with DigestLoginModule
-// in Java. The password does not cross the network, and the server proves that it knows it, too. What
-// follows the login is neither encrypted nor signed; for that there is [WithTLS]. See [WithSASL].
+// WithSASLDigest makes every connection log in by SASL's DIGEST-MD5 (RFC 2831), as a user of the section
+// "Server" in the servers' JAAS configuration. It is the counterpart of a section "Client" with
+// DigestLoginModule in Java. The password does not cross the network, and the server proves that it knows the
+// password, too. What follows the login is neither encrypted nor signed; use [WithTLS] for that. See
+// [WithSASL].
 func WithSASLDigest(user, password string) Option {
 	m := &digestMD5{user: user, password: secret(password)}
 	return checked(user != "", func(o *options) {
@@ -64,7 +66,7 @@ func WithSASLDigest(user, password string) Option {
 	}, "WithSASLDigest", "the user is empty")
 }
 
-// loginName says who logs in, for errors.
+// loginName names the user that logs in, for errors.
 func (o *options) loginName() string {
 	if d, ok := o.sasl.(*digestMD5); ok {
 		return fmt.Sprintf("user %q by %s", d.user, o.saslName)
@@ -75,7 +77,7 @@ func (o *options) loginName() string {
 	return ""
 }
 
-// login is the mechanism as the wire calls it; nil if there is none.
+// login returns the mechanism as the function that the session layer calls; nil if there is none.
 func (o *options) login() func(context.Context, string) (wire.LoginStep, error) {
 	if o.sasl == nil {
 		return nil
@@ -89,7 +91,7 @@ func (o *options) login() func(context.Context, string) (wire.LoginStep, error) 
 		err = apart.ErrNoReturn
 		apart.Call(func() { login, err = o.sasl.Start(ctx, host) })
 		if err == nil && login == nil {
-			err = fmt.Errorf("Start returned nothing")
+			err = fmt.Errorf("Start returned neither a login nor an error")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.saslName, err)
@@ -118,9 +120,9 @@ const digestURI = "zookeeper/zk-sasl-md5"
 const maxChallenge = 2048
 
 var (
-	errNoLogin = errors.New("the server offers no SASL login (has its JVM a JAAS section Server, and the " +
-		"SASLAuthenticationProvider?)")
-	errImpostor  = errors.New("the server does not prove that it knows the password")
+	errNoLogin = errors.New("the server offers no SASL login (does its JVM have a JAAS section named " +
+		"Server, and is the SASLAuthenticationProvider configured?)")
+	errImpostor  = errors.New("the server did not prove that it knows the password")
 	errChallenge = errors.New("malformed challenge")
 )
 
@@ -132,7 +134,7 @@ func (m *digestMD5) Start(context.Context, string) (SASLLogin, error) {
 	return &digestLogin{digestMD5: m, cnonce: base64.StdEncoding.EncodeToString(nonce[:])}, nil
 }
 
-// digestLogin is one login. The server begins it with a challenge, so the client's first response is empty.
+// digestLogin is one login. The server sends a challenge first, so the client's first response is empty.
 type digestLogin struct {
 	*digestMD5
 	cnonce string
@@ -164,11 +166,13 @@ func (l *digestLogin) respond(challenge []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case d["nonce"] == "":
-		return nil, fmt.Errorf("%w: no nonce", errChallenge)
+		return nil, fmt.Errorf("%w: it contains no nonce", errChallenge)
 	case !strings.EqualFold(d["algorithm"], "md5-sess"):
-		return nil, fmt.Errorf("%w: algorithm %q instead of md5-sess", errChallenge, d["algorithm"])
+		return nil, fmt.Errorf("%w: it names the algorithm %q instead of md5-sess",
+			errChallenge, d["algorithm"])
 	case !offers(d["qop"], "auth"):
-		return nil, fmt.Errorf("the server demands a protection other than auth, of %q: use TLS instead", d["qop"])
+		return nil, fmt.Errorf("the server demands the protection %q, and this client offers only auth: "+
+			"use TLS for protection", d["qop"])
 	}
 	user, password := l.user, string(l.password)
 	realm, named := d["realm"]
@@ -176,7 +180,7 @@ func (l *digestLogin) respond(challenge []byte) ([]byte, error) {
 	unicode := strings.EqualFold(d["charset"], "utf-8")
 	if !unicode {
 		if !isLatin(user) || !isLatin(password) {
-			return nil, errors.New("the server does not know UTF-8, and the user or the password needs it")
+			return nil, errors.New("the user or the password needs UTF-8, which the server does not support")
 		}
 		user, password = latin(user), latin(password)
 		hashed = func(s string) string { return s }
@@ -245,7 +249,7 @@ func quoted(s string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, 
 // server may offer several realms.
 func directives(challenge []byte) (map[string]string, error) {
 	if len(challenge) > maxChallenge {
-		return nil, fmt.Errorf("%w: %d bytes", errChallenge, len(challenge))
+		return nil, fmt.Errorf("%w: it has %d bytes", errChallenge, len(challenge))
 	}
 	found := map[string]string{}
 	rest := string(challenge)
@@ -257,12 +261,13 @@ func directives(challenge []byte) (map[string]string, error) {
 		key, value, ok := strings.Cut(rest, "=")
 		if key = strings.ToLower(strings.TrimRight(key, " \t")); !ok || key == "" ||
 			strings.ContainsAny(key, `,"`) {
-			return nil, fmt.Errorf("%w: a directive without a value", errChallenge)
+			return nil, fmt.Errorf("%w: it contains a directive without a value", errChallenge)
 		}
 		value = strings.TrimLeft(value, " \t")
 		if strings.HasPrefix(value, `"`) {
 			if value, rest, ok = unquote(value[1:]); !ok {
-				return nil, fmt.Errorf("%w: %s is not ended", errChallenge, plain.Text(key))
+				return nil, fmt.Errorf("%w: the value of %s has no closing quote",
+					errChallenge, plain.Text(key))
 			}
 		} else if end := strings.IndexByte(value, ','); end >= 0 {
 			value, rest = strings.TrimRight(value[:end], " \t"), value[end:]

@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidConnectString says that the list of servers given to [New] cannot be read. The message says
-// what to write instead.
+// ErrInvalidConnectString says that the list of servers given to [New] cannot be read. The message says what
+// to write instead.
 var ErrInvalidConnectString = named("invalid connect string")
 
 const defaultPort = "2181"
@@ -41,7 +41,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// shown is a connect string for errors, without what is before an "@", which may be a password.
+// shown returns a connect string for errors, without what is before an "@", which may be a password.
 func shown(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		s = "[redacted]" + s[i:]
@@ -49,12 +49,12 @@ func shown(s string) string {
 	return shortened(s)
 }
 
-// parseConnectString is readConnectString, but its error repeats no password that somebody has written
-// before a host.
+// parseConnectString is readConnectString, but its error contains no password that somebody has written in
+// front of a host.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
 	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
-		err = fmt.Errorf("%w %q: a host name has no '@', and what stands in front of it is not repeated here; "+
-			"user and password go into WithAuth or WithSASLDigest", ErrInvalidConnectString, shown(s))
+		err = fmt.Errorf("%w %q: a host name cannot contain '@' (the text before the '@' is not shown); "+
+			"give user and password by WithAuth or WithSASLDigest", ErrInvalidConnectString, shown(s))
 	}
 	return servers, chroot, err
 }
@@ -69,7 +69,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 		return nil, "", bad("it is not UTF-8")
 	}
 	if strings.TrimSpace(s) == "" {
-		return nil, "", bad("there is no server in it; " +
+		return nil, "", bad("it names no server; " +
 			`write "host:2181", or "host1:2181,host2:2181,host3:2181/chroot"`)
 	}
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
@@ -79,7 +79,8 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		list, chroot = s[:i], strings.TrimSpace(s[i:])
 		if strings.Contains(chroot, ",") {
-			return nil, "", bad("the chroot belongs after the last server, once for all of them: " +
+			return nil, "", bad("it names several chroots; write one for all servers, after the last " +
+				"server: " +
 				`"host1:2181,host2:2181/chroot"`)
 		}
 		if chroot != "/" && chroot != "//" {
@@ -96,7 +97,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	for n, entry := range strings.Split(list, ",") {
 		entry = strings.TrimSpace(entry)
 		if several := withCommas(entry); several != "" {
-			return nil, "", bad("separate servers by commas: %q", shortened(several))
+			return nil, "", bad("servers are not separated by commas; write %q", shortened(several))
 		}
 		if entry == "" {
 			return nil, "", bad("server %d is empty; remove the comma, or write a host there", n+1)
@@ -106,7 +107,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 			return nil, "", bad("server %q: %s", shortened(entry), why)
 		}
 		if seen[server] {
-			return nil, "", bad("server %s is there twice; name each once", server)
+			return nil, "", bad("server %s is listed twice; list each server once", server)
 		}
 		seen[server] = true
 		servers = append(servers, server)
@@ -114,8 +115,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	return servers, chroot, nil
 }
 
-// withCommas returns an entry that is several servers, separated by something else, with commas; "" for any
-// other.
+// withCommas returns an entry that contains several servers with commas between them; "" for any other entry.
 func withCommas(entry string) string {
 	several := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || r == ';' })
 	for _, server := range several {
@@ -126,7 +126,7 @@ func withCommas(entry string) string {
 	return strings.Join(several, ",")
 }
 
-// parseServer returns host:port, or why the entry is none.
+// parseServer returns the server of an entry as host:port, or why the entry is not a server.
 func parseServer(entry string) (server, why string) {
 	host, port := entry, defaultPort
 	switch {
@@ -142,11 +142,13 @@ func parseServer(entry string) (server, why string) {
 			}
 			port = rest[1:]
 		}
-		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
+		addr, err := netip.ParseAddr(host)
+		if err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
 			return "", "there is no IPv6 address between the brackets"
 		}
 	case strings.Count(entry, ":") > 1:
-		return "", `write an IPv6 address in brackets: "[::1]:2181"; and separate servers by commas`
+		return "",
+			`it has several colons; write an IPv6 address in brackets: "[::1]:2181"; separate servers by commas`
 	case strings.Contains(entry, ":"):
 		host, port, _ = strings.Cut(entry, ":")
 	}
@@ -154,13 +156,13 @@ func parseServer(entry string) (server, why string) {
 		return "", `the host is missing; write "host:2181"`
 	}
 	if len(host) > maxHost {
-		return "", fmt.Sprintf("a host name of %d bytes; the longest are %d", len(host), maxHost)
+		return "", fmt.Sprintf("the host name has %d bytes; the limit is %d", len(host), maxHost)
 	}
 	if i := strings.IndexFunc(host, func(r rune) bool {
 		return notPrinted(r) || strings.ContainsRune(" @;[]", r)
 	}); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(host[i:])
-		return "", fmt.Sprintf("a host name has no %q; separate servers by commas", r)
+		return "", fmt.Sprintf("a host name cannot contain %q; separate servers by commas", r)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
@@ -172,14 +174,14 @@ func parseServer(entry string) (server, why string) {
 
 func notPrinted(r rune) bool { return !unicode.IsPrint(r) }
 
-// servers is where the client is to be connected. Lists are replaced, never changed.
+// servers is the list of servers to connect to. Lists are replaced, never changed.
 type servers struct {
 	mu      sync.Mutex
 	given   []string // by the user; guarded by mu
 	tracked []string // by the ensemble, nil unless it is followed; guarded by mu
 }
 
-// now returns the servers to connect to, and those that are asked as well when none of them can be reached.
+// now returns the servers to connect to, and further servers to try when none of the first can be reached.
 func (s *servers) now() (list, further []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,9 +191,9 @@ func (s *servers) now() (list, further []string) {
 	return s.given, nil
 }
 
-// Servers returns the servers that the client is to be connected to, as host:port: those that it was given,
-// or, with [WithEnsembleTracking], those of the ensemble that it follows. When none of the latter can be
-// reached it asks the given ones as well.
+// Servers returns the servers to which the client connects, as host:port: those that it was given or, with
+// [WithEnsembleTracking], those of the ensemble that it follows. When no server of the ensemble's list can be
+// reached it also tries the given servers.
 func (c *Client) Servers() []string {
 	if c.none() {
 		return nil
@@ -199,15 +201,15 @@ func (c *Client) Servers() []string {
 	return slices.Clone(c.core.serverList())
 }
 
-// SetServers changes the list of servers of a running client. It takes what [New] takes:
-// "host1:2181,host2:2181". A chroot may be left out, but not be another one (ErrInvalidConnectString). If
-// the client is connected to a server that is not on the new list it moves to one that is, as after a lost
-// connection: the states are Suspended and Reconnected, and the session and its holds go on. ErrClosed
-// after Close. It does not block.
+// SetServers changes the list of servers of a running client. It takes the same string as [New]:
+// "host1:2181,host2:2181". The chroot may be left out, but must not be another one (ErrInvalidConnectString).
+// If the connected server is not on the new list, the client moves to a server that is, as after a lost
+// connection: the states are Suspended and Reconnected, and the session and its holds go on. SetServers does
+// not block. After Close it returns ErrClosed.
 //
-// The servers must belong to the same ensemble. Call it from whatever knows the list, such as a file or a
-// discovery service. With [WithEnsembleTracking] the ensemble's own list replaces it with the next change
-// of the ensemble. Corresponds to Curator's EnsembleProvider.setConnectionString.
+// The servers must belong to the same ensemble. Call SetServers from whatever knows the list, such as a file
+// or a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the
+// ensemble's next change. Corresponds to Curator's EnsembleProvider.setConnectionString.
 func (c *Client) SetServers(connect string) error {
 	if c.none() {
 		return ErrNoClient
@@ -235,11 +237,11 @@ func (c *core) changeServers(change func(*servers)) error {
 	c.servers.mu.Lock()
 	change(&c.servers)
 	c.servers.mu.Unlock()
-	// An epoch that begins after this look takes the lists as they are now.
+	// An epoch that begins after this line uses the lists as they are now.
 	e := c.epochLast()
 	list, further := c.servers.now()
 	e.wire.SetServers(list, further)
-	c.log.Info("servers", "list", listed(list, ","))
+	c.log.Info("the list of servers changed", "list", listed(list, ","))
 	return nil
 }
 

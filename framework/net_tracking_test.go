@@ -95,12 +95,12 @@ func TestTrackingDoesNotDialStrangersInClear(t *testing.T) {
 		for _, addr := range d.seen() {
 			assert.Contains(t, []string{own, host + ":2182"}, addr)
 		}
-		assert.Equal(t, 3, said.count("left out"), "once for each change")
+		assert.Equal(t, 3, said.count("ignoring hosts"), "once for each change")
 		for _, s := range srv.Sessions() {
 			srv.Expire(s.ID)
 		}
 		time.Sleep(time.Minute)
-		assert.Equal(t, 3, said.count("left out"), "not again in the next session")
+		assert.Equal(t, 3, said.count("ignoring hosts"), "not again in the next session")
 	}, WithAuth("digest", []byte("user:hush")))
 }
 
@@ -158,7 +158,7 @@ func TestTrackingRefusesWhatIsNoConfiguration(t *testing.T) {
 			n++
 			configure(t, srv, n, clients...)
 			assert.Equal(t, []string{srv.Addr()}, c.Servers(), name)
-			assert.Equal(t, n, said.count("not followed"), "%s: once for each change", name)
+			assert.Equal(t, n, said.count("ignoring an invalid"), "%s: once for each change", name)
 		}
 		// More than a request of ours could carry: by a server that says anything.
 		var b strings.Builder
@@ -169,7 +169,7 @@ func TestTrackingRefusesWhatIsNoConfiguration(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.NoError(t, srv.Set("/zookeeper/config", []byte("server.1="+strings.Repeat("h", 1<<20)+":1:2;2181")))
 		time.Sleep(10 * time.Second)
-		assert.Equal(t, n+2, said.count("not followed"))
+		assert.Equal(t, n+2, said.count("ignoring an invalid"))
 		assert.Equal(t, []string{srv.Addr()}, c.Servers())
 		for _, addr := range d.seen() {
 			assert.Equal(t, srv.Addr(), addr)
@@ -269,12 +269,12 @@ func TestTrackingReadsOnceInAWhile(t *testing.T) {
 					synctest.Wait()
 					time.Sleep(10 * time.Millisecond)
 				}
-				assert.LessOrEqual(t, said.count("servers")+said.count("not followed"), 2)
+				assert.LessOrEqual(t, said.count("servers changed")+said.count("ignoring an invalid"), 2)
 				time.Sleep(2 * trackPause)
 				if name == "followed" {
 					assert.Equal(t, []string{own + ":3099"}, c.Servers(), "the last one counts")
 				} else {
-					assert.Equal(t, 2, said.count("not followed"))
+					assert.Equal(t, 2, said.count("ignoring an invalid"))
 				}
 			})
 		})

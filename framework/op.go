@@ -9,78 +9,78 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// operation is what one operation of a caller is: what it asks, how the answer is read, and what follows from
-// an error. ForPath makes a new one each time; a run executes it.
+// operation describes an operation of a caller: its request, how the answer is read, and what follows from an
+// error. ForPath makes a new operation each time; a run executes it.
 type operation[T any] struct {
 	c *Client
 	opKind
 	path   string // as given
-	fault  error  // a mistake in the input: nothing is sent
-	parent string // of a create: the full path of the node that has to exist
+	fault  error  // a mistake in the arguments: nothing is sent
+	parent string // for a create: the full path of the node that has to exist
 
-	// request makes the request of a try; each try needs a new one.
+	// request makes the request of a try; each try needs a new request.
 	request func(e *epoch) *wire.Call
-	// decode reads the answer, of that zxid. In the background it runs where answers and pings are read: it must
-	// not block or take long. With lengthy it runs elsewhere.
+	// decode reads the answer, which has this zxid. In the background it runs on the goroutine that reads
+	// answers and pings: it must not block or take long. If lengthy is set it runs elsewhere.
 	decode  func(zxid int64, body []byte) (T, error)
 	lengthy bool
-	// empty, if set, is the result where the server says ErrNoNode.
+	// empty, if set, is the result when the server answers ErrNoNode.
 	empty *T
-	// watch, if set, is armed by the request, and taken back when that fails.
+	// watch, if set, is armed by the request, and disarmed when the request fails.
 	watch *Watch
 
 	// after, if set, returns the step that may help after an error, or nil. It must not block; the step may.
 	after func(err error) step[T]
 
 	doubt inDoubt
-	// ambiguous are the errors which, in a repeat after an unknown outcome, may come from the success of the
-	// earlier try.
+	// ambiguous lists the errors that a repeat after an unknown outcome may get because the earlier try
+	// succeeded.
 	ambiguous []error
-	// debt, if set, is what the client may owe the tree when the operation has failed, or its caller has left.
+	// debt, if set, cleans up what the operation may leave in the tree when it fails or its caller leaves.
 	debt debt[T]
 }
 
-// opKind is what operations of one name have in common.
+// opKind is what all operations of one name have in common.
 type opKind struct {
 	name  string // for OpError
-	write bool   // it changes the tree: an unknown outcome matters
-	root  bool   // on the root of a namespace, it makes that where it is missing
+	write bool   // the operation changes the tree: an unknown outcome matters
+	root  bool   // on the root of a namespace, the operation creates a missing root
 }
 
-// step goes on after an error. again sends the request once more; otherwise the step's result is that of the
-// try.
+// step continues after an error. With again, the request is sent once more; otherwise the result of the step
+// is that of the try.
 type step[T any] func(ctx context.Context, r *run[T]) (v T, again bool, err error)
 
 // inDoubt says what an operation does after a try with an unknown outcome.
 type inDoubt int8
 
 const (
-	// doubtRepeats sends the request again, since a repeat does no harm.
+	// doubtRepeats sends the request again: a repeat does no harm.
 	doubtRepeats inDoubt = iota
-	// doubtEnds gives up, since a repeat could take effect a second time.
+	// doubtEnds gives up: a repeat could take effect a second time.
 	doubtEnds
-	// doubtCompares repeats, and after an ambiguous error looks whether the tree is as the earlier try would
+	// doubtCompares repeats. After an ambiguous error it looks whether the tree is as the earlier try would
 	// have left it.
 	doubtCompares
-	// doubtSearches first looks for what the earlier try may have made, which is the debt's affair.
+	// doubtSearches first looks for what the earlier try may have made, with debt.recover.
 	doubtSearches
 )
 
-// debt looks after what an operation may leave in the tree. It never blocks, except in recover.
+// debt keeps track of what an operation may leave in the tree. Its methods never block, except recover.
 type debt[T any] interface {
-	// recover finds out, before another try, what became of one with an unknown outcome. done: it was executed,
-	// v is the result. Only for doubtSearches.
+	// recover finds out, before another try, whether an earlier try with an unknown outcome was executed. If
+	// so, done is true and v is the result. Only for doubtSearches.
 	recover(ctx context.Context, r *run[T]) (v T, done bool, err error)
-	// answered is told how a request came out for which the caller has waited.
+	// answered gets the outcome of a request for which the caller has waited.
 	answered(err error)
-	// late gets the answer that came after the caller had left.
+	// late gets an answer that came after the caller had left.
 	late(reply wire.Reply)
-	// failed is told that the operation has ended with an error, unless late is still to come. It returns the
-	// error to report.
+	// failed is called when the operation has ended with an error, unless late is still to come. It returns
+	// the error for the caller.
 	failed(err error) error
 }
 
-// when and then are the two halves of a transition, in tables of state machines.
+// when and then are the two halves of a transition in the tables of the state machines.
 type when[S, E any] struct {
 	state S
 	event E
@@ -91,17 +91,17 @@ type then[S, A any] struct {
 	action A
 }
 
-// rounds bounds how often an operation of several steps begins again because others undo its steps.
+// rounds limits how often an operation of several steps starts again because others undo its steps.
 const rounds = 16
 
-// class is what an error says about another try.
+// class says what an error means for another try.
 type class int8
 
 const (
-	classRefused class = iota // by the server, or by a mistake: the same would come again
+	classRefused class = iota // by the server, or for a mistake: another try would fail in the same way
 	classFinal                // the client is closed, or nobody can tell what a try has done
 	classSession              // the session has ended: another try runs in the next one
-	classWay                  // it is about the way to the server
+	classWay                  // the way to the server has failed, not the operation
 )
 
 func classOf(err error) class {
@@ -116,13 +116,13 @@ func classOf(err error) class {
 	return classRefused
 }
 
-// situation is all that decides what an operation does about an error.
+// situation is all on which it depends what an operation does about an error.
 type situation struct {
 	class      class
 	helps      bool    // there is a step for this error
 	steps      int     // taken in this try
 	policy     inDoubt // of the operation
-	unknown    bool    // a try may have been executed
+	unknown    bool    // an earlier try may have been executed
 	pinned     bool    // the operation belongs to its session
 	background bool
 	tries      int // so far
@@ -137,7 +137,7 @@ const (
 	tryAgain                 // in the foreground when the retry policy says, in the background at once
 )
 
-// decide is a pure function. The background has one try, and a second one only to find out about the first.
+// decide is a pure function. The background makes one try, and a second try only to find out about the first.
 func (s situation) decide() decision {
 	switch {
 	case s.helps && s.steps < rounds:
@@ -154,17 +154,17 @@ func (s situation) decide() decision {
 	return giveUp
 }
 
-// transient says that an error is about the way to the server and not about the operation.
+// transient reports whether err is a failure of the way to the server, not of the operation.
 func transient(err error) bool {
 	return !isAny(err, errUnwelcome, errCutOff) &&
 		isAny(err, ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled)
 }
 
-// unfinished says that an operation has failed without having been refused.
+// unfinished reports whether err ended an operation without a refusal.
 func unfinished(err error) bool {
 	return err != nil && !errors.Is(err, errAmbiguous) &&
-		(transient(err) || isAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly, errUnwelcome,
-			apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded))
+		(transient(err) || isAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly,
+			errUnwelcome, apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded))
 }
 
 func isAny(err error, targets ...error) bool {
@@ -176,20 +176,21 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
-// errAmbiguous marks an error that a repeat met after an unknown outcome. It comes with ErrConnectionLoss.
+// errAmbiguous marks the error of a repeat that failed after an unknown outcome. Such an error also matches
+// ErrConnectionLoss.
 var errAmbiguous = named("ambiguous")
 
 type ambiguousError struct{ met, refusal error }
 
 func (e *ambiguousError) Error() string {
-	return fmt.Sprintf("connection lost before the reply came, and the repeat met %q: "+
-		"the first try may have been executed", e.met)
+	return fmt.Sprintf("connection lost before the reply came, and the repeated request failed with %q: "+
+		"perhaps the first one was executed", e.met)
 }
 
 func (e *ambiguousError) Is(target error) bool { return target == errAmbiguous }
 func (e *ambiguousError) Unwrap() error        { return ErrConnectionLoss }
 
-// refusalOf returns the refusal that a repeat has met after an unknown outcome, or nil.
+// refusalOf returns the refusal that a repeat got after an unknown outcome, or nil.
 func refusalOf(err error) error {
 	var a *ambiguousError
 	if errors.As(err, &a) {

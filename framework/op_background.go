@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// Background is a builder whose terminal queues the request and does not wait. B is the builder, T its
-// result.
+// Background is a builder whose ForPath queues the request and does not wait. B is the foreground builder, T
+// its result.
 type Background[B interface {
 	operation(path string) *operation[T]
 }, T any] struct{ b B }
@@ -26,7 +26,7 @@ type BackgroundWithData[B interface {
 	operation(path string, data []byte) *operation[T]
 }, T any] struct{ b B }
 
-// ForPath queues the request. data must not be changed until it is done.
+// ForPath queues the request. data must not be changed until the [Pending] is done.
 func (b BackgroundWithData[B, T]) ForPath(ctx context.Context, path string, data []byte) *Pending[T] {
 	return background(ctx, b.b.operation(path, data))
 }
@@ -73,7 +73,7 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 			r.arrived(ctx, p, reply)
 			return
 		}
-		// This is where answers and pings are read, while hooks and providers take what time they like.
+		// This goroutine reads answers and pings, while hooks and providers may take long.
 		p.keep()
 		p.desk.results.put(func() {
 			defer p.pass()
@@ -84,7 +84,7 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	e.wire.Submit(call)
 	if ctx.Done() != nil {
 		p.watch(context.AfterFunc(ctx, func() {
-			if !e.wire.Cancel(call, context.Cause(ctx)) { // else Done has the answer
+			if !e.wire.Cancel(call, context.Cause(ctx)) { // else Done gets the answer
 				r.leave(ctx, p)
 			}
 		}))
@@ -108,7 +108,7 @@ func (r *run[T]) leftError(ctx context.Context) error {
 	return opError(r.name, r.path, r.c.core.explain(leftWaitingFor(ctx, r.write)))
 }
 
-// arrived goes on with the answer to the first request, unless the context has ended before.
+// arrived continues with the answer to the first request, unless the context has ended before.
 func (r *run[T]) arrived(ctx context.Context, p *Pending[T], reply wire.Reply) {
 	if !p.claimed.CompareAndSwap(false, true) {
 		r.watch.disarm()
@@ -133,7 +133,7 @@ func (r *run[T]) arrived(ctx context.Context, p *Pending[T], reply wire.Reply) {
 	})
 }
 
-// carryOn takes the steps that follow from the first answer, on a goroutine for that.
+// carryOn takes the steps that follow from the first answer. It runs on a goroutine of its own.
 func (r *run[T]) carryOn(ctx context.Context, p *Pending[T], v T, err error) {
 	r.settle(p, func() (T, error, bool) {
 		v, err := r.goOn(ctx, v, err)
@@ -148,8 +148,8 @@ func (r *run[T]) carryOn(ctx context.Context, p *Pending[T], v T, err error) {
 	})
 }
 
-// settle completes p as decide says, if it is settled then, and also if a function of the user's does not
-// return.
+// settle completes p with the result of decide if that is settled. If decide does not return, because a
+// function of the user's does not, it completes p with apart.ErrNoReturn.
 func (r *run[T]) settle(p *Pending[T], decide func() (v T, err error, settled bool)) {
 	v, err, settled, returned := *new(T), error(nil), true, false
 	defer func() {
@@ -172,44 +172,44 @@ func (r *run[T]) complete(p *Pending[T], v T, err error) {
 	}
 }
 
-// Pending is the result of an operation in the background, now or later. Its methods may be called from any
-// goroutine, any number of times.
+// Pending is the result of a background operation, which may be still to come. Its methods may be called from
+// any goroutine, any number of times.
 //
-// The request is queued before the ForPath that returned the Pending did: the server executes the requests
-// that one goroutine queues in their order. (When an operation takes further steps, because a parent is
-// missing or a node has children, those come after whatever was queued meanwhile.) There is one attempt: a
-// lost connection is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not asked.
-// Protected creates, guaranteed deletes and Idempotent operations are looked after all the same.
+// The request is queued before ForPath returns the Pending: the server executes the requests that one
+// goroutine queues in their order. (If an operation takes further steps, because a parent is missing or a
+// node has children, those come after whatever was queued meanwhile.) There is one attempt: a lost connection
+// is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not asked. Protected creates,
+// guaranteed deletes and Idempotent operations keep their promises all the same.
 //
 // The context given to ForPath bounds the operation: when it ends, so does the operation, as in the
 // foreground.
 //
-// Answers that have to be unpacked, and operations whose end hooks are told, are handled one after the other
-// on a goroutine for that alone. A compression provider or a hook that takes its time delays those after it;
-// it delays no other result, and not the session.
-// Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
+// Two kinds of answers are handled one after the other, on a goroutine of their own: those that have to be
+// decompressed, and those whose end is reported to [Hooks]. A slow compression provider or hook delays the
+// next of them, but no other result and not the session. Corresponds to Curator's inBackground,
+// BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
 	desk *desk
 	done chan struct{}
 	run  interface{ leftError(context.Context) error } // nil if nothing was sent
 
-	claimed atomic.Bool // by the goroutine that decides the result
+	claimed atomic.Bool // set by the goroutine that decides the result
 
 	mu    sync.Mutex
 	then  []func(T, error) // guarded by mu
-	kept  bool             // they have a place among the callbacks; guarded by mu
+	kept  bool             // the functions in then have a place among the callbacks; guarded by mu
 	place int              // guarded by mu
 	ended bool             // guarded by mu
 	stop  func() bool      // stops watching the context; guarded by mu
 
 	v   T     // immutable once done is closed
-	err error // as v
+	err error // like v
 }
 
-// Done is closed when the result is there.
+// Done returns a channel that is closed when the result is there.
 func (p *Pending[T]) Done() <-chan struct{} { return p.done }
 
-// Wait waits for the result, or for the end of ctx, which ends the waiting and not the operation.
+// Wait waits for the result. The end of ctx ends the wait, not the operation.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	switch {
@@ -230,10 +230,12 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	return p.v, p.err
 }
 
-// Then has f called with the result, once, on the goroutine of the client's callbacks: one after the other,
-// in the order in which operations are answered and watches fire, also where a result takes a while to be
-// unpacked. f may use the client, but not close it. It should not block, since it delays the other callbacks
-// (and nothing else). Callbacks whose operations have ended run before Close returns. A panic in f ends the
+// Then makes the client call f with the result, once, on the goroutine of its callbacks. Callbacks run one
+// after the other, in the order in which operations are answered and watches fire, even if a result takes a
+// while to decompress.
+//
+// f may use the client, but must not close it. f should not block, since it delays the other callbacks (and
+// nothing else). Callbacks of operations that have ended run before Close returns. A panic in f ends the
 // process; runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
 	if f == nil || p.done == nil {
@@ -256,7 +258,7 @@ func (p *Pending[T]) complete(v T, err error) {
 	p.ended = true
 	then, stop := p.then, p.stop
 	p.then, p.stop = nil, nil
-	// Under the lock, so that a later Then is called later; put and fill do not block.
+	// Under the lock, so that the f of a later Then is called later; put and fill do not block.
 	calls := make([]func(), 0, len(then))
 	for _, f := range then {
 		calls = append(calls, func() { f(v, err) })
@@ -275,7 +277,7 @@ func (p *Pending[T]) complete(v T, err error) {
 	}
 }
 
-// keep takes the callbacks' place in the order at the time of the answer: the result may take a while.
+// keep reserves the callbacks' place in the order when the answer arrives: the result may take a while.
 func (p *Pending[T]) keep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,7 +286,7 @@ func (p *Pending[T]) keep() {
 	}
 }
 
-// pass gives the place up, if there is no result yet.
+// pass gives up the reserved place if there is no result yet.
 func (p *Pending[T]) pass() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -294,7 +296,7 @@ func (p *Pending[T]) pass() {
 	}
 }
 
-// watch keeps the function that stops watching the context.
+// watch stores the function that stops watching the context.
 func (p *Pending[T]) watch(stop func() bool) {
 	p.mu.Lock()
 	ended := p.ended

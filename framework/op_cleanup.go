@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxCleanups bounds the memory of clean-ups, maxCleaners their goroutines.
+	// maxCleanups limits the memory of clean-ups, maxCleaners their goroutines.
 	maxCleanups = 1 << 16
 	maxCleaners = 32
 
@@ -19,15 +19,15 @@ const (
 	maxCleanupPause = 10 * time.Second
 )
 
-// cleanup is something to be removed: a node, or, with a guid, the protected node of a create whose outcome
-// is unknown.
+// cleanup describes a node to be removed. With a guid it is the protected node of a create whose outcome is
+// unknown.
 type cleanup struct {
 	path     string // full path of the node; with a guid, of the parent
 	version  int32
 	children bool
 	guid     string
-	origin   *epoch // with a guid: where the create ran
-	bound    *epoch // the epoch with which the node goes; nil if it stays
+	origin   *epoch // with a guid: the epoch in which the create ran
+	bound    *epoch // the epoch whose end deletes the node; nil if the node is not ephemeral
 }
 
 type job struct {
@@ -36,10 +36,10 @@ type job struct {
 	lost  time.Time // when origin was first seen to be over
 }
 
-// cleanups remove what callers have left behind (promise P3): guaranteed deletes that failed, and the nodes
-// of protected creates that nobody waits for any more. They never use a caller's context. While there is no
-// connection their requests wait in the session's queue, so that they are among the first on the next one;
-// failures are repeated with a growing pause.
+// cleanups removes nodes that callers have left behind: those of guaranteed deletes that failed, and those of
+// protected creates that nobody waits for any more. It never uses a caller's context. While there is no
+// connection its requests wait in the session's queue, so that they are among the first on the next
+// connection. Failures are repeated with a growing pause.
 type cleanups struct {
 	workers *workers
 	current func() *epoch
@@ -48,16 +48,16 @@ type cleanups struct {
 
 	mu      sync.Mutex           // guards the fields below
 	pending map[cleanup]struct{} // queued and running
-	awaited int                  // answers that may become clean-ups: their callers have left
+	awaited int                  // answers still to come that may become clean-ups: their callers have left
 	ready   []*job
-	later   map[*job]*time.Timer // which become ready by themselves
-	running int                  // goroutines
-	idle    chan struct{}        // closed when nothing is pending or awaited; nil if nobody waits for that
+	later   map[*job]*time.Timer // jobs that their timers will make ready
+	running int                  // how many goroutines there are
+	idle    chan struct{}        // closed when nothing is pending or awaited; nil if nothing waits for that
 }
 
-// PendingCleanups returns how many removals the client still owes, or may owe: guaranteed deletes that
-// failed, and protected creates whose caller has left, also while their answers are still to come. For
-// metrics.
+// PendingCleanups returns how many nodes the client still has to remove, or may have to: those of guaranteed
+// deletes that failed, and those of protected creates whose caller has left, also while the answer is still
+// to come. For metrics.
 func (c *Client) PendingCleanups() int {
 	if c.none() {
 		return 0
@@ -83,10 +83,10 @@ func (q *cleanups) rest() {
 	}
 }
 
-// add takes a clean-up; ErrCleanupFull if there are too many. It does not block.
+// add queues a clean-up. It returns ErrCleanupFull if there are too many. It does not block.
 func (q *cleanups) add(t cleanup) error {
 	if q.workers.ctx.Err() != nil {
-		return nil // closed: there is nobody left to do it
+		return nil // closed: there is no goroutine left to do it
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +94,8 @@ func (q *cleanups) add(t cleanup) error {
 		return nil
 	}
 	if len(q.pending) >= maxCleanups {
-		q.log.Warn("too many clean-ups pending, one is dropped", "path", t.path)
+		q.log.Warn("too many clean-ups are pending; giving up on this one, so its node may stay",
+			"path", t.path)
 		return ErrCleanupFull
 	}
 	q.pending[t] = struct{}{}
@@ -102,7 +103,7 @@ func (q *cleanups) add(t cleanup) error {
 	return nil
 }
 
-// more takes jobs that are due, and starts another goroutine if there may be one. mu is held.
+// more queues jobs that are due, and starts another goroutine if that is allowed. mu is held.
 func (q *cleanups) more(due ...*job) {
 	q.ready = append(q.ready, due...)
 	if q.running < maxCleaners && q.workers.ctx.Err() == nil {
@@ -139,7 +140,7 @@ func (q *cleanups) work() {
 	q.running--
 }
 
-// close lets go of the jobs that wait.
+// close drops the jobs that wait for their timers.
 func (q *cleanups) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -149,7 +150,7 @@ func (q *cleanups) close() {
 	}
 }
 
-// run tries a job once, and says whether and when to try again.
+// run tries a job once, and returns whether to try again, and after which pause.
 func (q *cleanups) run(ctx context.Context, b *job) (pause time.Duration, again bool) {
 	e := b.bound
 	if e == nil {
@@ -174,7 +175,8 @@ func (q *cleanups) run(ctx context.Context, b *job) (pause time.Duration, again 
 		b.tries++
 		return q.chance.UpTo(pause), true
 	case removalWarn:
-		q.log.Warn("clean-up refused, the node stays", "path", b.path, "guid", b.guid, "err", err)
+		q.log.Warn("the server refused to delete a node that is no longer needed; the node stays",
+			"path", b.path, "guid", b.guid, "err", err)
 	}
 	return 0, false
 }
@@ -191,9 +193,9 @@ func (q *cleanups) remove(ctx context.Context, e *epoch, t cleanup) (err error) 
 	return err
 }
 
-// search removes the node of a create with an unknown outcome. A list without it is the end in the epoch of
-// the create. In a later one the request may still be under way to a member of the ensemble, until that
-// session is certainly gone.
+// search removes the node of a create with an unknown outcome. In the epoch of the create, a list without the
+// node ends the job. In a later epoch the create may still be under way to a member of the ensemble; then
+// search is repeated once that session is certainly gone.
 func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (time.Duration, bool, error) {
 	if b.lost.IsZero() && b.origin.ctx.Err() != nil {
 		b.lost = time.Now()
@@ -215,8 +217,8 @@ func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (time.Duration,
 	return left, left > 0, nil
 }
 
-// drain waits until nothing is pending, or ctx ends, or there is no connection, or no session any more, with
-// which anything could be done.
+// drain waits until nothing is pending. It returns early if ctx ends, or if there is no connection or no
+// longer a session through which anything could be done.
 func (q *cleanups) drain(ctx context.Context) {
 	e := q.current()
 	if e == nil || !e.wire.Connected() {

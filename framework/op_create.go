@@ -17,19 +17,19 @@ type CreateMode int32
 const (
 	// Persistent nodes stay until they are deleted. Default.
 	Persistent = CreateMode(jute.ModePersistent)
-	// Ephemeral nodes go with the session. They have no children.
+	// Ephemeral nodes are deleted when their session ends. They have no children.
 	Ephemeral = CreateMode(jute.ModeEphemeral)
-	// PersistentSequential nodes get a number of ten digits after their name, which grows from node to node
-	// below one parent.
+	// PersistentSequential nodes get a number of ten digits after their name. The number grows from node to
+	// node below one parent.
 	PersistentSequential = CreateMode(jute.ModePersistentSequential)
-	// EphemeralSequential is both.
+	// EphemeralSequential nodes are ephemeral and get such a number.
 	EphemeralSequential = CreateMode(jute.ModeEphemeralSequential)
-	// Container nodes are removed by the server some time after their last child has gone.
+	// Container nodes are deleted by the server some time after their last child is gone.
 	Container = CreateMode(jute.ModeContainer)
-	// PersistentTTL nodes are removed by the server when they have no children and were not changed for a time,
-	// see WithTTL. The server must have been started with zookeeper.extendedTypesEnabled.
+	// PersistentTTL nodes are deleted by the server when they have no children and were not changed for a
+	// time, see WithTTL. The server must have been started with zookeeper.extendedTypesEnabled.
 	PersistentTTL = CreateMode(jute.ModePersistentTTL)
-	// PersistentSequentialTTL is both.
+	// PersistentSequentialTTL nodes are PersistentTTL nodes that get a number as well.
 	PersistentSequentialTTL = CreateMode(jute.ModePersistentSequentialTTL)
 )
 
@@ -47,7 +47,7 @@ func (m CreateMode) sequential() bool {
 
 // CreateResult is what Create returns in the background.
 type CreateResult struct {
-	// Path is that of the node made: with the protection prefix and the sequence number.
+	// Path is the path of the new node, with the protection prefix and the sequence number.
 	Path string
 	Stat Stat
 }
@@ -66,98 +66,102 @@ type CreateBuilder struct {
 	stat       *Stat
 }
 
-// Create begins to create a node, a persistent one unless told otherwise. Corresponds to Curator's create.
+// Create begins to create a node. Corresponds to Curator's create.
 func (c *Client) Create() CreateBuilder { return CreateBuilder{c: c, orSetVer: -1} }
 
-// WithMode says what kind of node.
+// WithMode sets the kind of node. Default [Persistent].
 func (b CreateBuilder) WithMode(mode CreateMode) CreateBuilder { b.node.mode = mode; return b }
 
-// WithTTL says how long a node of a TTL mode lives after its last change. Whole milliseconds.
+// WithTTL says how long a node of a TTL mode lives after its last change, in whole milliseconds.
 func (b CreateBuilder) WithTTL(ttl time.Duration) CreateBuilder { b.node.ttl = ttl; return b }
 
-// WithACL gives the node's ACL. Default: what the client's ACL provider says.
+// WithACL sets the node's ACL. Default: the ACL from the client's ACL provider.
 func (b CreateBuilder) WithACL(acl ...ACL) CreateBuilder {
 	b.node.acl = append([]ACL{}, acl...)
 	return b
 }
 
-// ApplyToParents gives the ACL of WithACL to parents that are created, too.
+// ApplyToParents also gives the ACL of WithACL to the parents that this operation creates.
 func (b CreateBuilder) ApplyToParents() CreateBuilder { b.toParents = true; return b }
 
-// CreatingParentsIfNeeded makes missing parents, as persistent nodes without data. The node is tried first:
-// if the parents exist it costs nothing.
+// CreatingParentsIfNeeded creates missing parents, as persistent nodes without data. The node itself is tried
+// first, so if the parents exist this costs nothing.
 func (b CreateBuilder) CreatingParentsIfNeeded() CreateBuilder {
 	b.parents, b.parentMode = true, Persistent
 	return b
 }
 
-// CreatingParentContainersIfNeeded makes missing parents, as containers: the server removes them when their
-// last child has gone. If it does so between the making of the parent and that of the node, the parents are
-// made again, up to a limit.
+// CreatingParentContainersIfNeeded creates missing parents as containers: the server deletes them after their
+// last child is gone. If the server does so before the node is created, the parents are created again, up to
+// a limit.
 func (b CreateBuilder) CreatingParentContainersIfNeeded() CreateBuilder {
 	b.parents, b.parentMode = true, Container
 	return b
 }
 
-// WithProtection puts "_c_", a new UUID and "-" in front of the node's name. With that a create whose reply
-// is lost is found again: it is neither made twice nor left behind. If the caller's context has ended
-// meanwhile, or the operation has finally failed, the client removes the node in the background, for as long
-// as it takes. Corresponds to Curator's withProtection, to the letter of the name.
+// WithProtection puts "_c_", a new UUID and "-" in front of the node's name. If the reply to the create is
+// lost, the client finds the node by that name, so it is neither created twice nor left behind. If the
+// caller's context has ended by then, or the operation has finally failed, the client removes the node in the
+// background, for as long as it takes. Corresponds to Curator's withProtection; the names have exactly the
+// same form.
 func (b CreateBuilder) WithProtection() CreateBuilder { b.protection = true; return b }
 
-// OrSetData sets the data of a node that exists already, instead of failing with ErrNodeExists.
+// OrSetData sets the data if the node exists already, instead of failing with ErrNodeExists.
 func (b CreateBuilder) OrSetData() CreateBuilder { return b.OrSetDataVersion(-1) }
 
-// OrSetDataVersion is OrSetData for a node of this version only; ErrBadVersion otherwise. -1 is any version,
-// less is ErrBadArguments.
+// OrSetDataVersion is OrSetData, but fails with ErrBadVersion unless the existing node has this version. -1
+// means any version, less is ErrBadArguments.
 func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 	b.orSet, b.orSetVer = true, version
 	return b
 }
 
-// Idempotent forgives what an earlier try of this same call may have done. When a try's reply was lost and
-// the repeat meets ErrNodeExists, the node is read. If it is as that try would have left it (new since the
-// call began, version 0, the same data, of this session if the mode is Ephemeral), that is the result.
-// Otherwise the error is the one of an unknown outcome, as without Idempotent. A node that was there before
-// is ErrNodeExists, whatever is in it: of several clients that create one node, one succeeds. (Somebody else
-// may create the very same node while the reply is lost, or so shortly before the call that this client had
-// not heard of it. To tell that apart, put the client's name into the data, or use WithProtection.) It needs
-// the right to read the node.
+// Idempotent lets a repeat succeed because of an earlier try of this same call. When a try's reply was lost
+// and the repeat fails with ErrNodeExists, the client reads the node. If the node is as that try would have
+// left it (new since the call began, version 0, the same data, of this session if the mode is Ephemeral), the
+// call succeeds. Otherwise it fails with the error of an unknown outcome, as without Idempotent.
 //
-// With OrSetDataVersion it is the setting that is idempotent, as with SetData. A sequential create needs
-// WithProtection instead, which makes any create idempotent within its session.
-// Curator's idempotent takes any node with the same data for success, whoever made it and when.
+// A node that existed before the call is ErrNodeExists, whatever its data: of several clients that create one
+// node, one succeeds. There is an exception: somebody else may create exactly the same node while the reply
+// is lost, or so shortly before the call that this client had not learned of it. To tell the nodes apart, put
+// the client's name into the data, or use WithProtection. Idempotent needs permission to read the node.
+//
+// With OrSetDataVersion it is the set that is idempotent, as with SetData. A sequential create needs
+// WithProtection instead, which makes any create idempotent within its session. Curator's idempotent accepts
+// any node with the same data, whoever created it and when.
 func (b CreateBuilder) Idempotent() CreateBuilder { b.again = true; return b }
 
-// Compressed packs the data with the client's compression provider, gzip unless told otherwise.
+// Compressed compresses the data with the client's compression provider, by default gzip.
 func (b CreateBuilder) Compressed() CreateBuilder { b.node.pack = packYes; return b }
 
-// Uncompressed writes the data as they are, also with [WithCompression].
+// Uncompressed writes the data as they are, also if the client has [WithCompression].
 func (b CreateBuilder) Uncompressed() CreateBuilder { b.node.pack = packNo; return b }
 
-// StoringStatIn has the node's Stat written to stat when the operation succeeds.
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
 func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; return b }
 
-// ForPath creates the node and returns its path, which differs from the one given with protection and in
-// sequential modes. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is
+// ForPath creates the node and returns its path. With protection and in sequential modes that is not the
+// given path. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is
 // missing; ErrNoChildrenForEphemerals; and those of every operation.
 //
-// It is repeated as the retry policy says. What happens after an unknown outcome (a connection lost before
-// the reply) depends:
-//   - With protection the node is looked for. In the same session the answer is certain; an ephemeral node of
-//     a session that was lost meanwhile is not ours any more, and a new one is made.
+// The create is repeated as the retry policy says. What happens after an unknown outcome (the connection was
+// lost before the reply) depends on the builder:
+//
+//   - With protection the client looks for the node. In the same session the answer is certain. An ephemeral
+//     node of a session that was lost meanwhile does not count, and a new node is created.
 //   - Without protection a sequential create is not repeated, because nothing could tell the second node from
 //     the first: the error is ErrConnectionLoss, and there may be a node.
-//   - Any other is repeated, since there cannot be two of one name. When the repeat meets ErrNodeExists, that
-//     may be our own node or somebody else's: the error is ErrConnectionLoss, too. (Curator says NodeExists.)
-//     With OrSetData it is just set, with Idempotent it is read first.
+//   - Any other create is repeated, since there cannot be two nodes of one name. If the repeat fails with
+//     ErrNodeExists, the node may be our own or somebody else's: the error is ErrConnectionLoss, too.
+//     (Curator says NodeExists.) With OrSetData the data are just set; with Idempotent the node is read
+//     first.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
 	r, err := foreground(ctx, b.operation(path, data))
 	return r.Path, err
 }
 
-// InBackground makes the terminal return at once. A protected create whose reply is lost is looked for when
-// the same session is connected again, and made once more if it is not there.
+// InBackground makes ForPath return at once. If the reply to a protected create is lost, the client looks for
+// the node when the same session is connected again, and creates it once more if it is not there.
 func (b CreateBuilder) InBackground() BackgroundWithData[CreateBuilder, CreateResult] {
 	return BackgroundWithData[CreateBuilder, CreateResult]{b}
 }
@@ -170,9 +174,10 @@ func (b CreateBuilder) fault(path string) error {
 	case b.toParents && b.node.acl == nil:
 		return badArguments("ApplyToParents needs WithACL")
 	case b.orSet && b.orSetVer < -1:
-		return badArguments("OrSetDataVersion(%d): a version counts from 0; -1 is any", b.orSetVer)
+		return badArguments("OrSetDataVersion(%d): give a version from 0, or -1 for any version", b.orSetVer)
 	case b.protection && strings.HasSuffix(path, "/"):
-		return badArguments("WithProtection needs a name to put its prefix in front of")
+		return badArguments("WithProtection needs a path that ends with a name, since it puts a prefix " +
+			"before the name")
 	case b.again && b.node.mode.sequential() && !b.protection:
 		return badArguments("Idempotent cannot tell sequential nodes apart; use WithProtection")
 	}
@@ -196,7 +201,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	o.request = func(*epoch) *wire.Call { return cr.request(full) }
 	o.decode, o.after = cr.decode, cr.after
 	switch {
-	case full == b.c.view.chroot: // there or not, it is not made
+	case full == b.c.view.chroot: // the chroot is never created, whether or not it exists
 		o.parent, o.write = full, false
 		o.request = func(*epoch) *wire.Call { return readCall(jute.OpExists, full) }
 		o.decode = func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
@@ -222,7 +227,7 @@ type creation struct {
 	data         []byte
 }
 
-// request makes the request to create the node at path, which is full but for the protection.
+// request makes the request to create the node at path: the full path, with the protection prefix if any.
 func (cr *creation) request(path string) *wire.Call {
 	op := cr.node.request(cr.c, path, cr.data)
 	return newCall(op.Op, op.Request)
@@ -243,7 +248,8 @@ func (cr *creation) result(full string, stat Stat) CreateResult {
 	return CreateResult{cr.c.userPath(full), stat}
 }
 
-// after says what helps: to make parents, to set the data of a node that exists, to look whose node it is.
+// after returns the step that helps after err: to create parents, to set the data of a node that exists, or
+// to look whose node it is.
 func (cr *creation) after(err error) step[CreateResult] {
 	switch {
 	case errors.Is(err, ErrNodeExists) && cr.orSet:
@@ -265,8 +271,8 @@ func (cr *creation) after(err error) step[CreateResult] {
 	return nil
 }
 
-// mkdirs makes the parents, or the namespace's root if it is that which was missing. again is false if
-// nothing was.
+// mkdirs creates the parents, or only the namespace's root if that was missing. again is false if nothing was
+// missing.
 func (cr *creation) mkdirs(ctx context.Context, e *epoch) (again bool, err error) {
 	c := cr.c
 	if !cr.parents {
@@ -286,8 +292,8 @@ func (cr *creation) mkdirs(ctx context.Context, e *epoch) (again bool, err error
 	return err == nil, err
 }
 
-// set is what OrSetData does with a node that exists. An unknown outcome of it is one of the whole create,
-// whatever comes of later tries.
+// set does what OrSetData asks for with a node that exists. If its outcome is unknown, so is that of the
+// whole create, whatever the result of later tries.
 func (cr *creation) set(ctx context.Context, r *run[CreateResult]) (v CreateResult, again bool, err error) {
 	var res jute.StatResponse
 	err = ask(ctx, r.e, cr.c.expiring(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)
@@ -323,7 +329,7 @@ func (cr *creation) compare(
 	return v, there, err
 }
 
-// made says whether a node's Stat is that of one which this create may have made in the session of r.
+// made reports whether a node with this Stat may have been made by this create, in the session of r.
 func (cr *creation) made(stat Stat, r *run[CreateResult]) bool {
 	owner := int64(0)
 	if cr.node.mode.ephemeral() {
@@ -335,11 +341,11 @@ func (cr *creation) made(stat Stat, r *run[CreateResult]) bool {
 // maxTTL is the longest time that fits into the server's encoding of TTL nodes.
 const maxTTL = 0xffffffffff * time.Millisecond
 
-// node is what creates inside and outside of transactions have in common.
+// node is what creates in and outside of transactions have in common.
 type node struct {
 	mode CreateMode
 	ttl  time.Duration
-	acl  []ACL // nil: what the provider says
+	acl  []ACL // nil: as the provider says
 	pack packing
 }
 
@@ -351,16 +357,16 @@ func (n node) fault() error {
 	case hasTTL && (n.ttl < time.Millisecond || n.ttl > maxTTL):
 		return badArguments("mode %v needs WithTTL with a time from 1ms to %v, not %v", n.mode, maxTTL, n.ttl)
 	case n.ttl%time.Millisecond != 0:
-		return badArguments("WithTTL of %v: servers count whole milliseconds", n.ttl)
+		return badArguments("WithTTL(%v) is not a whole number of milliseconds", n.ttl)
 	case !hasTTL && n.ttl != 0:
 		return badArguments("WithTTL needs the mode PersistentTTL or PersistentSequentialTTL, not %v", n.mode)
 	case n.acl != nil && len(n.acl) == 0:
-		return badArguments("WithACL without an ACL: a node without one does not exist")
+		return badArguments("WithACL needs at least one entry: ZooKeeper allows no empty ACL")
 	}
 	return nil
 }
 
-// request returns the operation and its record. Plain modes use create2, whose answer has the Stat.
+// request returns the operation code and its record. Plain modes use create2, whose answer has the Stat.
 func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
 	req := jute.CreateRequest{Path: full, Data: data, ACL: c.aclOf(n.acl, full), Flags: int32(n.mode)}
 	switch n.mode {
@@ -373,7 +379,7 @@ func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
 	return jute.MultiOp{Op: jute.OpCreate2, Request: &req}
 }
 
-// aclOf returns the ACL of a new node: acl, or if that is nil what the provider says.
+// aclOf returns the ACL of a new node: acl or, if that is nil, the provider's.
 func (c *Client) aclOf(acl []ACL, full string) []jute.ACL {
 	if provider := c.core.cfg.aclProvider; acl == nil && provider != nil {
 		acl = provider(full)

@@ -11,18 +11,18 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// nodeState is what is known of the node of a protected create.
+// nodeState is what the client knows of the node of a protected create.
 type nodeState int8
 
 const (
-	nodeAbsent          nodeState = iota // nothing is under way that could make it
+	nodeAbsent          nodeState = iota // no request is under way that could make the node
 	nodeSent                             // the create is under way
 	nodeUnknown                          // the create's outcome is unknown
-	nodeSought                           // it is looked for, in the session of the create
-	nodeSoughtElsewhere                  // it is looked for, in a later session
-	nodeTaken                            // it is the caller's
+	nodeSought                           // the client looks for the node, in the session of the create
+	nodeSoughtElsewhere                  // the client looks for the node, in a later session
+	nodeTaken                            // the node is the caller's
 	nodeUnwanted                         // the create is under way, and its caller has left
-	nodeOver                             // nobody wants it any more
+	nodeOver                             // nobody wants the node any more
 )
 
 type nodeEvent int8
@@ -30,11 +30,11 @@ type nodeEvent int8
 const (
 	createSent    nodeEvent = iota
 	createDone              // answered: the node was made
-	createRefused           // answered: it was not
+	createRefused           // answered: the node was not made
 	createLost              // the outcome is unknown
 	tryHere                 // another try, in the session of the last one
 	tryElsewhere            // another try, in a later session
-	tryAfterEnd             // another try, in a later session: an ephemeral node goes with the session before
+	tryAfterEnd             // as tryElsewhere, but the node is ephemeral and goes with the earlier session
 	nodeFound
 	nodeNotFound
 	searchFailed
@@ -47,13 +47,13 @@ type nodeAction int8
 const (
 	nodeNoAction    nodeAction = iota
 	nodeSearch                 // look for the node
-	nodeRename                 // go on with another name: the node of this one is not ours
-	nodeLeaveRename            // the same, and let the clean-ups look for the node of this name
+	nodeRename                 // continue under another name: a node of the old name is not ours
+	nodeLeaveRename            // the same, and let the clean-ups look for the node of the old name
 	nodeLeaveSearch            // let the clean-ups look for the node
 	nodeLeave                  // let the clean-ups remove the node
 )
 
-// nodeMoves are the transitions of a protected create. What is not there changes nothing.
+// nodeMoves are the transitions of a protected create. An event without an entry changes nothing.
 var nodeMoves = map[when[nodeState, nodeEvent]]then[nodeState, nodeAction]{
 	{nodeAbsent, createSent}:            {nodeSent, nodeNoAction},
 	{nodeAbsent, createFailed}:          {nodeOver, nodeNoAction},
@@ -61,16 +61,16 @@ var nodeMoves = map[when[nodeState, nodeEvent]]then[nodeState, nodeAction]{
 	{nodeSent, createRefused}:           {nodeAbsent, nodeNoAction},
 	{nodeSent, createLost}:              {nodeUnknown, nodeNoAction},
 	{nodeSent, callerLeft}:              {nodeUnwanted, nodeNoAction},
-	{nodeSent, createFailed}:            {nodeOver, nodeNoAction}, // the request was taken back
+	{nodeSent, createFailed}:            {nodeOver, nodeNoAction}, // the request was cancelled unsent
 	{nodeUnknown, tryHere}:              {nodeSought, nodeSearch},
 	{nodeUnknown, tryElsewhere}:         {nodeSoughtElsewhere, nodeSearch},
-	{nodeUnknown, tryAfterEnd}:          {nodeAbsent, nodeRename}, // there or not, it is not ours: CURATOR-604
+	{nodeUnknown, tryAfterEnd}:          {nodeAbsent, nodeRename}, // not our node: CURATOR-604
 	{nodeUnknown, createFailed}:         {nodeOver, nodeLeaveSearch},
 	{nodeSought, nodeFound}:             {nodeTaken, nodeNoAction},
 	{nodeSought, nodeNotFound}:          {nodeAbsent, nodeNoAction},
 	{nodeSought, searchFailed}:          {nodeUnknown, nodeNoAction},
 	{nodeSoughtElsewhere, nodeFound}:    {nodeTaken, nodeNoAction},
-	{nodeSoughtElsewhere, nodeNotFound}: {nodeAbsent, nodeLeaveRename}, // a late request may still make it
+	{nodeSoughtElsewhere, nodeNotFound}: {nodeAbsent, nodeLeaveRename}, // the old request may still make it
 	{nodeSoughtElsewhere, searchFailed}: {nodeUnknown, nodeNoAction},
 	{nodeUnwanted, createDone}:          {nodeOver, nodeLeave},
 	{nodeUnwanted, createRefused}:       {nodeOver, nodeNoAction},
@@ -84,14 +84,14 @@ func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
 	return s, nodeNoAction
 }
 
-// protected is a create that finds its node again, and removes it when nobody wants it any more. It is the
-// debt of its operation.
+// protected is a create that finds its node again after a lost reply, and removes the node when nobody wants
+// it any more. It is the debt of its operation.
 type protected struct {
 	*creation
 	guid  string
 	state nodeState
-	epoch *epoch // of the last request
-	made  string // the path of the node, when its caller has left
+	epoch *epoch // the epoch of the last request
+	made  string // the node's path, if its caller has left
 }
 
 func (p *protected) request(e *epoch) *wire.Call {
@@ -102,8 +102,8 @@ func (p *protected) request(e *epoch) *wire.Call {
 	return call
 }
 
-// apply follows an event and carries out what it leads to, except for the search, which it returns. full is
-// ErrCleanupFull if a clean-up was refused.
+// apply makes the transition for ev and carries out its action, except for nodeSearch, which is left to the
+// caller. full is ErrCleanupFull if a clean-up was refused.
 func (p *protected) apply(ev nodeEvent) (action nodeAction, full error) {
 	if p.state, action = p.state.next(ev); action == nodeNoAction {
 		return action, nil
@@ -143,7 +143,7 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 	case err != nil:
 		p.apply(searchFailed)
 		if !errors.Is(err, ErrOutcomeUnknown) { // what was unknown still is
-			err = fmt.Errorf("%w (looking for the node: %w)", ErrConnectionLoss, err)
+			err = fmt.Errorf("%w (looking for the node failed: %w)", ErrConnectionLoss, err)
 		}
 		return v, false, err
 	case path == "":
@@ -154,7 +154,7 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 	return p.result(path, stat), true, nil
 }
 
-// find returns the node that an earlier request has made; no path if there is none.
+// find returns the node that an earlier request has made; an empty path if there is none.
 func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat, err error) {
 	found, err := search(ctx, e, p.parent, p.guid, p.c.expiring)
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 	for _, path := range found {
 		var res jute.StatResponse
 		switch err := ask(ctx, e, p.c.expiring(readCall(jute.OpExists, path)), &res); {
-		case errors.Is(err, ErrNoNode): // it was made, and somebody has deleted it since
+		case errors.Is(err, ErrNoNode): // the node was made, and somebody has deleted it since
 		case err != nil:
 			return "", stat, err
 		case p.node.mode.ephemeral() && res.Stat.EphemeralOwner != e.wire.ID():
@@ -191,7 +191,7 @@ func (p *protected) late(reply wire.Reply) {
 	err := replied(reply, &res)
 	p.apply(callerLeft)
 	p.made = res.Path
-	p.answered(err) // nobody is left to be told that there are too many clean-ups
+	p.answered(err) // no caller is left to get ErrCleanupFull
 }
 
 func (p *protected) failed(err error) error {
@@ -202,12 +202,12 @@ func (p *protected) failed(err error) error {
 }
 
 // search looks for a protected node below parent in one flight: a committed write of our own, then the list.
-// After the write a list without the node is conclusive: whatever this session has sent before is decided by
-// then, and visible. The server's answer to the write does not matter, only that it went through the
-// ensemble; a failed check does too.
+// Because of the write a list without the node is conclusive: by then every request that this session has
+// sent before has been decided, and its effect is visible. It matters only that the write went through the
+// ensemble, not how the server answers it: a failed check is enough.
 //
-// It returns the nodes' full paths, in the list's order. There is more than one only if a repeat was made
-// when it should not have been.
+// search returns the full paths of the nodes, in the list's order. There are several only if a create was
+// repeated that should not have been.
 func search(ctx context.Context, e *epoch, parent, guid string, expire expiry) ([]string, error) {
 	write := &wire.Call{Op: jute.OpMulti, Body: checks(parent)}
 	replies, err := awaitAll(ctx, e, expire(write), expire(readCall(jute.OpGetChildren2, parent)))

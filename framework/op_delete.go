@@ -25,47 +25,49 @@ type DeleteBuilder struct {
 // Delete begins to delete a node. Corresponds to Curator's delete.
 func (c *Client) Delete() DeleteBuilder { return DeleteBuilder{c: c, version: -1} }
 
-// WithVersion has the operation fail with ErrBadVersion unless the node has this version. Default -1: any. A
-// node that was deleted and made anew starts at version 0 again.
+// WithVersion makes the operation fail with ErrBadVersion unless the node has this version. Default -1: any
+// version. A node that was deleted and created anew starts at version 0 again.
 func (b DeleteBuilder) WithVersion(version int32) DeleteBuilder { b.version = version; return b }
 
-// DeletingChildrenIfNeeded deletes what is below, depth first, when the node turns out to have children. That
-// is not atomic: others may see a part of it gone. What they add meanwhile is deleted, too, up to a limit
-// (then ErrNotEmpty). The version is that of the node itself.
+// DeletingChildrenIfNeeded deletes everything below the node, depth first, if the node turns out to have
+// children. That is not atomic: others may see part of the tree gone. Nodes that others add meanwhile are
+// deleted, too, up to a limit (then the error is ErrNotEmpty). The version applies to the node itself only.
 func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.children = true; return b }
 
-// Quietly takes a node that is not there for success.
+// Quietly makes the operation succeed if the node does not exist.
 func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
 
-// Idempotent forgives what an earlier try of this same call may have done: when a try's reply was lost and
-// the repeat meets ErrNoNode, that is success. A node that was not there in the first place is ErrNoNode: of
-// several clients that delete one node, one succeeds. (While the reply is lost, somebody else may delete it.)
-// Curator's idempotent is its quietly, which is Quietly here.
+// Idempotent lets a repeat succeed because of an earlier try of this same call: if a try's reply was lost and
+// the repeat fails with ErrNoNode, the call succeeds. A node that did not exist in the first place is
+// ErrNoNode: of several clients that delete one node, one succeeds. (There is an exception: somebody else may
+// delete the node while the reply is lost.) Curator's idempotent is the same as its quietly, which is Quietly
+// here.
 func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 
-// Guaranteed has the client go on with the delete in the background when ForPath fails for a lost connection,
-// or because its context ended (even before it began), until it is done or the server refuses. The error is
-// returned all the same. The whole request is kept, version and children included. (Curator forgets both.)
+// Guaranteed makes the client go on with the delete in the background if ForPath fails because the connection
+// was lost or its context ended (even before it began). The client tries until the node is deleted or the
+// server refuses. ForPath returns the error all the same. The background delete keeps the version and
+// DeletingChildrenIfNeeded. (Curator forgets both.)
 //
-// Through the view of a session (Session.Client) it is kept for as long as that session lives. That is right
-// for the session's ephemeral nodes, since a later session's node of the same name is not meant. Otherwise it
-// is kept until the client is closed. Corresponds to Curator's guaranteed.
+// Through the view of a session (Session.Client) the client tries only as long as that session lives. That is
+// right for the session's ephemeral nodes: a later session's node of the same name must stay. Otherwise the
+// client tries until it is closed. Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
 // ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation;
-// ErrBadArguments for "/", with a chroot, too. (The root of a namespace can be deleted.)
+// ErrBadArguments for "/", also with a chroot. (The root of a namespace can be deleted.)
 //
-// It is repeated as the retry policy says. When a repeat after an unknown outcome meets ErrNoNode,
+// The delete is repeated as the retry policy says. If a repeat after an unknown outcome fails with ErrNoNode,
 // ErrBadVersion or ErrNotEmpty, the node may have been deleted by the first try or by somebody else, and
 // nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says NoNode.) With Idempotent,
-// ErrNoNode is then success; with Quietly, a node that is not there is success in any case. A repeat without
-// a version may delete a node that somebody made anew in between.
+// ErrNoNode is then success; with Quietly, a missing node is success in any case. A repeat without a version
+// may delete a node that somebody created anew in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := foreground(ctx, b.operation(path))
 	return err
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForPath return at once.
 func (b DeleteBuilder) InBackground() Background[DeleteBuilder, struct{}] {
 	return Background[DeleteBuilder, struct{}]{b}
 }
@@ -84,7 +86,9 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 		after: func(err error) step[struct{}] {
 			switch {
 			case b.again && errors.Is(refusalOf(err), ErrNoNode):
-				return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) { return v, false, nil }
+				return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
+					return v, false, nil
+				}
 			case b.children && errors.Is(err, ErrNotEmpty):
 				return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, err error) {
 					err = deleteChildren(ctx, r.e, full, c.expiring)
@@ -107,10 +111,11 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	return o
 }
 
-// errDeleteRoot says that "/" was to be deleted, which a chroot does not make another node.
+// errDeleteRoot says that "/" cannot be deleted. With a chroot "/" is refused, too.
 var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 
-// deleteChildren deletes everything below a node that is there now. What others delete meanwhile is no error.
+// deleteChildren deletes everything that is below a node now. Nodes that others delete meanwhile are no
+// error.
 func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) error {
 	var list jute.Children2Response
 	if err := ask(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
@@ -149,14 +154,14 @@ func unlessNoNode(err error) error {
 	return err
 }
 
-// removalState is how far a node's removal is that the client does not give up: a guaranteed delete, and
-// every clean-up.
+// removalState is the state of a removal that the client does not give up: a guaranteed delete, or a
+// clean-up.
 type removalState int8
 
 const (
-	removalTried   removalState = iota // the caller's operation goes on
+	removalTried   removalState = iota // the caller waits for the operation
 	removalAwaited                     // the request is under way, and its caller has left
-	removalOwed                        // it is a clean-up
+	removalOwed                        // the removal is a clean-up
 	removalOver
 )
 
@@ -175,12 +180,12 @@ type removalAction int8
 
 const (
 	removalNoAction removalAction = iota
-	removalHandOver               // make it a clean-up
+	removalHandOver               // make the removal a clean-up
 	removalRetry                  // try again after a pause
-	removalWarn                   // say that the node stays
+	removalWarn                   // log that the node stays
 )
 
-// removalMoves are the transitions of a removal. Those that are not there end it.
+// removalMoves are the transitions of a removal. An event without an entry ends the removal.
 var removalMoves = map[when[removalState, removalEvent]]then[removalState, removalAction]{
 	{removalTried, removalLeft}:         {removalAwaited, removalNoAction},
 	{removalTried, removalUnfinished}:   {removalOwed, removalHandOver},
@@ -198,7 +203,7 @@ func (s removalState) next(ev removalEvent) (removalState, removalAction) {
 	return move.state, move.action
 }
 
-// removalEventOf is the event of an operation's error.
+// removalEventOf returns the event for an operation's error.
 func removalEventOf(err error) removalEvent {
 	switch {
 	case unlessNoNode(err) == nil:
@@ -237,7 +242,7 @@ func (g *guaranteed) late(reply wire.Reply) {
 		ev = removalBlocked
 	}
 	g.apply(removalLeft)
-	g.apply(ev) // nobody is left to be told that there are too many clean-ups
+	g.apply(ev) // no caller is left to get ErrCleanupFull
 }
 
 func (g *guaranteed) failed(err error) error {

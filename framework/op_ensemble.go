@@ -14,7 +14,7 @@ import (
 type ConfigResult struct {
 	Config EnsembleConfig
 	Stat   Stat
-	// Watch is set when one was asked for.
+	// Watch is the watch if one was asked for, otherwise nil.
 	Watch *Watch
 }
 
@@ -29,23 +29,23 @@ type GetConfigBuilder struct {
 // Corresponds to Curator's getConfig.
 func (c *Client) GetConfig() GetConfigBuilder { return GetConfigBuilder{c: c} }
 
-// StoringStatIn has the Stat of the node with the configuration written to stat when the operation succeeds.
+// StoringStatIn makes the operation write the Stat of the configuration node to stat when it succeeds.
 func (b GetConfigBuilder) StoringStatIn(stat *Stat) GetConfigBuilder { b.stat = stat; return b }
 
-// WithWatch has the terminal return a watch for the next change. Its event's path is /zookeeper/config.
+// WithWatch makes ForEnsemble also return a watch for the next change. Its event's path is /zookeeper/config.
 func (b GetConfigBuilder) WithWatch() WatchedGetConfig {
 	b.watching = watching{wanted: true}
 	return WatchedGetConfig{b}
 }
 
-// ForEnsemble returns the configuration that the connected member knows. A standalone server has one
-// without members.
+// ForEnsemble returns the configuration that the connected server knows. That of a standalone server has no
+// members.
 func (b GetConfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, error) {
 	r, err := foreground(ctx, b.operation())
 	return r.Config, err
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForEnsemble return at once.
 func (b GetConfigBuilder) InBackground() BackgroundForEnsemble[GetConfigBuilder, ConfigResult] {
 	return BackgroundForEnsemble[GetConfigBuilder, ConfigResult]{b}
 }
@@ -101,7 +101,7 @@ type ReconfigBuilder struct {
 // /zookeeper/config, which by default only the super user has. Corresponds to Curator's reconfig.
 func (c *Client) Reconfig() ReconfigBuilder { return ReconfigBuilder{c: c, version: -1} }
 
-// Joining adds members, or changes those that have the id already:
+// Joining adds members, or changes existing members with the same id:
 // "server.4=host:2888:3888:participant;2181". An observer has the role "observer".
 func (b ReconfigBuilder) Joining(servers ...string) ReconfigBuilder {
 	b.joining = slices.Concat(b.joining, servers)
@@ -114,31 +114,31 @@ func (b ReconfigBuilder) Leaving(ids ...string) ReconfigBuilder {
 	return b
 }
 
-// WithNewMembers names all the members, in the form of Joining. It excludes Joining and Leaving.
+// WithNewMembers names all the members, in the form of Joining. It excludes the use of Joining and Leaving.
 func (b ReconfigBuilder) WithNewMembers(servers ...string) ReconfigBuilder {
 	b.members = slices.Concat(b.members, servers)
 	return b
 }
 
-// FromConfig has the operation fail with ErrBadVersion unless the configuration has this version
-// (EnsembleConfig.Version). Default -1: any.
+// FromConfig makes the operation fail with ErrBadVersion unless the configuration has this version
+// (EnsembleConfig.Version). Default -1: any version.
 func (b ReconfigBuilder) FromConfig(version int64) ReconfigBuilder { b.version = version; return b }
 
-// StoringStatIn has the Stat of the node with the configuration written to stat when the operation succeeds.
+// StoringStatIn makes the operation write the Stat of the configuration node to stat when it succeeds.
 func (b ReconfigBuilder) StoringStatIn(stat *Stat) ReconfigBuilder { b.stat = stat; return b }
 
 // ForEnsemble changes the members and returns the new configuration. Errors: ErrReconfigDisabled,
 // ErrNoAuth, ErrBadVersion, ErrReconfigInProgress, ErrNewConfigNoQuorum, ErrBadArguments, ErrUnimplemented
 // (a standalone server), and those of every operation.
 //
-// It is repeated as the retry policy says when it was certainly not executed. After an unknown outcome it
-// is not: ask GetConfig.
+// The operation is repeated as the retry policy says if it was certainly not executed. After an unknown
+// outcome it is not repeated: call GetConfig to see what became of it.
 func (b ReconfigBuilder) ForEnsemble(ctx context.Context) (EnsembleConfig, error) {
 	r, err := foreground(ctx, b.operation())
 	return r.Config, err
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForEnsemble return at once.
 func (b ReconfigBuilder) InBackground() BackgroundForEnsemble[ReconfigBuilder, ConfigResult] {
 	return BackgroundForEnsemble[ReconfigBuilder, ConfigResult]{b}
 }
@@ -157,7 +157,8 @@ func (b ReconfigBuilder) operation() *operation[ConfigResult] {
 func (b ReconfigBuilder) fault() error {
 	switch {
 	case len(b.members) > 0 && len(b.joining)+len(b.leaving) > 0:
-		return badArguments("WithNewMembers names all the members: Joining and Leaving have no place beside it")
+		return badArguments("WithNewMembers names all members, so it cannot be combined with Joining or " +
+			"Leaving")
 	case len(b.members)+len(b.joining)+len(b.leaving) == 0:
 		return badArguments("Reconfig needs Joining, Leaving or WithNewMembers")
 	}
@@ -175,7 +176,7 @@ func (b ReconfigBuilder) fault() error {
 	return nil
 }
 
-// reconfigRequest has null for the form that is not used.
+// reconfigRequest sends null for each list that is empty.
 type reconfigRequest struct {
 	joining, leaving, members []string
 	version                   int64

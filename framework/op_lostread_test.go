@@ -64,7 +64,7 @@ func TestAReadHasNoUnknownOutcome(t *testing.T) {
 			assert.ErrorIs(t, err, context.Canceled, name)
 			assert.NotErrorIs(t, err, ErrOutcomeUnknown, name)
 			assert.NotContains(t, err.Error(), "may or may not", name)
-			assert.ErrorContains(t, err, "before the reply came", name)
+			assert.ErrorContains(t, err, "waiting for the reply", name)
 			if name == "wait" {
 				continue
 			}

@@ -10,22 +10,22 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// parents says what missing ancestors are made of. They are empty, as Curator's.
+// parents says how missing ancestors are created. They have no data, as in Curator.
 type parents struct {
 	mode CreateMode // Persistent or Container
 	acl  []ACL      // nil: what the client's options say
 }
 
-// CreateContainers makes the node at path and those missing above it, as containers: nodes that the server
-// removes when their last child has gone. Nodes that exist already stay what they are. It is repeated as the
-// retry policy says, which does no harm. Corresponds to Curator's createContainers and EnsureContainers.
+// CreateContainers creates the node at path and its missing ancestors, as containers: the server deletes them
+// after their last child is gone. Nodes that exist already stay what they are. It is repeated as the retry
+// policy says, which does no harm. Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
 	return c.ensure(ctx, "createContainers", path, parents{mode: Container})
 }
 
-// Ensure makes the node at path and those missing above it, as persistent nodes without data. Nodes that
-// exist already stay what they are. The usual case, that all of them exist, costs one request. It is repeated
-// as the retry policy says, which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
+// Ensure creates the node at path and its missing ancestors, as persistent nodes without data. Nodes that
+// exist already stay what they are. If all of them exist, the usual case, it costs one request. It is
+// repeated as the retry policy says, which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
 func (c *Client) Ensure(ctx context.Context, path string) error {
 	return c.ensure(ctx, "ensure", path, parents{mode: Persistent})
 }
@@ -36,7 +36,7 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 		c: c, opKind: opKind{name: name, write: true}, path: path, fault: err, decode: nothing,
 		request: func(*epoch) *wire.Call {
 			if full == c.view.chroot {
-				return readCall(jute.OpExists, full) // there or not, it is not made
+				return readCall(jute.OpExists, full) // the chroot is never created, whether or not it exists
 			}
 			return c.mkdir(full, p, true)
 		},
@@ -55,17 +55,17 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 	return err
 }
 
-// mkdirs makes the node at the full path and what is missing above. It goes up to the deepest ancestor that
-// exists, and makes what is below that in one flight, so it needs no right on ancestors that exist. made says
-// whether the node itself was made, and not found. It is called for a path that was found missing. If the way
-// up reaches the chroot, that is missing, and it is not made.
+// mkdirs creates the node at the full path and its missing ancestors; the caller has found that one is
+// missing. It goes up to the deepest ancestor that exists, and creates all nodes below that in one flight, so
+// it needs no permission on the ancestors further up. made says that mkdirs created the node itself, and did
+// not find it. If the chroot is missing, it is not created, and mkdirs fails.
 func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (made bool, err error) {
 	for range rounds {
-		var below []string // missing ones, deepest first
+		var below []string // missing nodes, deepest first
 		at := path
 		for {
 			if chroot := c.view.chroot; chroot != "" && !strings.HasPrefix(at, chroot+"/") {
-				return false, c.noChroot() // nothing is ever made outside
+				return false, c.noChroot() // nothing is ever created outside the chroot
 			}
 			if at == "/" {
 				break // always there
@@ -102,17 +102,18 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 		if !errors.Is(err, ErrNoNode) {
 			return made, err
 		}
-		// Somebody, perhaps the server's reaper, has removed what was just made: once more.
+		// Somebody, perhaps the server's reaper, has removed what was just created: start again.
 	}
 	return false, err
 }
 
-// mkdir makes one directory. nearest says that it is the one asked for, and not one above it.
+// mkdir returns the request for one node. nearest says that the node is the requested one, not an ancestor of
+// it.
 func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
 	acl := p.acl
 	if cfg := &c.core.cfg; acl == nil && cfg.directoryACL != nil {
 		acl = cfg.aboveACL
-		if nearest || path == c.view.prefix { // the root of a namespace is a directory as well
+		if nearest || path == c.view.prefix { // the root of a namespace gets directoryACL as well
 			acl = cfg.directoryACL
 		}
 	}

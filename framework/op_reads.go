@@ -12,14 +12,14 @@ import (
 type Stat struct {
 	// Czxid and Mzxid are the transactions that created and last changed the node.
 	Czxid, Mzxid int64
-	// Ctime and Mtime are their times by the server's clock, in milliseconds since 1970.
+	// Ctime and Mtime are the times of these transactions by the server's clock, in milliseconds since 1970.
 	Ctime, Mtime int64
 	// Version counts changes of the data, Cversion of the list of children, Aversion of the ACL.
 	Version, Cversion, Aversion int32
-	// EphemeralOwner is the session of an ephemeral node, and 0 for any other: servers do not tell containers
-	// and TTL nodes from persistent ones.
+	// EphemeralOwner is the session of an ephemeral node, and 0 for any other node: servers show containers
+	// and TTL nodes like persistent nodes.
 	EphemeralOwner int64
-	// DataLength is the length of the data in bytes.
+	// DataLength is the length of the data in bytes, NumChildren the number of children.
 	DataLength, NumChildren int32
 	// Pzxid is the transaction that last changed the list of children.
 	Pzxid int64
@@ -40,9 +40,9 @@ func statDecoder(_ int64, body []byte) (Stat, error) {
 
 // ExistsResult is what CheckExists returns in the background.
 type ExistsResult struct {
-	// Stat is nil when there is no node.
+	// Stat is nil when the node does not exist.
 	Stat *Stat
-	// Watch is set when one was asked for.
+	// Watch is the watch if one was asked for, otherwise nil.
 	Watch *Watch
 }
 
@@ -55,24 +55,24 @@ type ExistsBuilder struct {
 // CheckExists begins to look whether a node exists. Corresponds to Curator's checkExists.
 func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
 
-// Watching has f called once, with the creation, the next change or the deletion of the node, or the end of
-// the session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for
-// a watch that can be stopped.
+// Watching makes the client call f once: when the node is created, changed or deleted, or when the session
+// ends. See [Pending.Then] for where f runs and in which order. f is not called when the read fails. Use
+// WithWatch for a watch that can be stopped.
 func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder { b.watching = watched(f); return b }
 
-// WithWatch has the terminal return a watch for the creation, the next change or the deletion of the node.
+// WithWatch makes ForPath also return a watch for the creation, the next change or the deletion of the node.
 func (b ExistsBuilder) WithWatch() Watched[ExistsBuilder, ExistsResult, *Stat] {
 	b.watching = watching{wanted: true}
 	return Watched[ExistsBuilder, ExistsResult, *Stat]{b}
 }
 
-// ForPath returns the node's Stat, nil if there is no node.
+// ForPath returns the node's Stat, nil if the node does not exist.
 func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) {
 	r, err := foreground(ctx, b.operation(path))
 	return r.Stat, err
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForPath return at once.
 func (b ExistsBuilder) InBackground() Background[ExistsBuilder, ExistsResult] {
 	return Background[ExistsBuilder, ExistsResult]{b}
 }
@@ -101,7 +101,7 @@ func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 type DataResult struct {
 	Data []byte
 	Stat Stat
-	// Watch is set when one was asked for.
+	// Watch is the watch if one was asked for, otherwise nil.
 	Watch *Watch
 }
 
@@ -116,35 +116,34 @@ type GetDataBuilder struct {
 // GetData begins to read a node's data. Corresponds to Curator's getData.
 func (c *Client) GetData() GetDataBuilder { return GetDataBuilder{c: c} }
 
-// StoringStatIn has the node's Stat written to stat when the operation succeeds.
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
 func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.stat = stat; return b }
 
-// Decompressed unpacks the data with the client's compression provider, gzip unless told otherwise;
-// ErrDecompress if that cannot be done. Empty data stay empty, since parents that were made on the way are
-// never packed.
+// Decompressed decompresses the data with the client's compression provider, by default gzip; ErrDecompress
+// if that fails. Empty data stay empty, because parents that were created on the way are never compressed.
 func (b GetDataBuilder) Decompressed() GetDataBuilder { b.pack = packYes; return b }
 
-// Undecompressed returns the data as they are, also with [WithCompression].
+// Undecompressed returns the data as they are, also if the client has [WithCompression].
 func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = packNo; return b }
 
-// Watching has f called once, with the next change or the deletion of the node, or the end of the session;
-// see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a watch that
-// can be stopped.
+// Watching makes the client call f once: when the node is changed or deleted, or when the session ends. See
+// [Pending.Then] for where f runs and in which order. f is not called when the read fails. Use WithWatch for
+// a watch that can be stopped.
 func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder { b.watching = watched(f); return b }
 
-// WithWatch has the terminal return a watch for the next change or the deletion of the node.
+// WithWatch makes ForPath also return a watch for the next change or the deletion of the node.
 func (b GetDataBuilder) WithWatch() Watched[GetDataBuilder, DataResult, []byte] {
 	b.watching = watching{wanted: true}
 	return Watched[GetDataBuilder, DataResult, []byte]{b}
 }
 
-// ForPath returns the node's data; ErrNoNode if there is no node.
+// ForPath returns the node's data; ErrNoNode if the node does not exist.
 func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error) {
 	r, err := foreground(ctx, b.operation(path))
 	return r.Data, err
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForPath return at once.
 func (b GetDataBuilder) InBackground() Background[GetDataBuilder, DataResult] {
 	return Background[GetDataBuilder, DataResult]{b}
 }
@@ -178,10 +177,10 @@ func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 
 // ChildrenResult is what GetChildren returns in the background.
 type ChildrenResult struct {
-	// Names are those of the children, in no particular order.
+	// Names are the names of the children, in no particular order.
 	Names []string
 	Stat  Stat
-	// Watch is set when one was asked for.
+	// Watch is the watch if one was asked for, otherwise nil.
 	Watch *Watch
 }
 
@@ -195,31 +194,31 @@ type GetChildrenBuilder struct {
 // GetChildren begins to list a node's children. Corresponds to Curator's getChildren.
 func (c *Client) GetChildren() GetChildrenBuilder { return GetChildrenBuilder{c: c} }
 
-// StoringStatIn has the node's Stat written to stat when the operation succeeds.
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
 func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.stat = stat; return b }
 
-// Watching has f called once, when a child comes or goes, or with the deletion of the node or the end of the
-// session; see [Pending.Then] for where and when. It is not called when the read fails. Use WithWatch for a
-// watch that can be stopped.
+// Watching makes the client call f once: when a child is created or deleted, or the node is deleted, or the
+// session ends. See [Pending.Then] for where f runs and in which order. f is not called when the read fails.
+// Use WithWatch for a watch that can be stopped.
 func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
 	b.watching = watched(f)
 	return b
 }
 
-// WithWatch has the terminal return a watch for the next child that comes or goes and the deletion of the
-// node.
+// WithWatch makes ForPath also return a watch for the next creation or deletion of a child, and the deletion
+// of the node.
 func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResult, []string] {
 	b.watching = watching{wanted: true}
 	return Watched[GetChildrenBuilder, ChildrenResult, []string]{b}
 }
 
-// ForPath returns the names of the children, in no particular order; ErrNoNode if there is no node.
+// ForPath returns the names of the children, in no particular order; ErrNoNode if the node does not exist.
 func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string, error) {
 	r, err := foreground(ctx, b.operation(path))
 	return r.Names, err
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForPath return at once.
 func (b GetChildrenBuilder) InBackground() Background[GetChildrenBuilder, ChildrenResult] {
 	return Background[GetChildrenBuilder, ChildrenResult]{b}
 }
@@ -247,39 +246,39 @@ func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	return o
 }
 
-// Watched is a read with WithWatch, which comes last before the terminal. B is the builder, T its result in
-// the background, V what it reads.
+// Watched is a read with a watch; WithWatch returns it. B is the read's builder, T its result in the
+// background, V the value that it reads.
 type Watched[B interface {
 	operation(path string) *operation[T]
 	parts(T) (V, *Watch)
 }, T, V any] struct{ b B }
 
 // ForPath returns what the read returns without a watch, and the watch; neither if there is an error.
-// CheckExists sets the watch whether or not there is a node.
+// CheckExists sets the watch whether or not the node exists.
 func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, error) {
 	r, err := foreground(ctx, b.b.operation(path))
 	v, w := b.b.parts(r)
 	return v, w, err
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForPath return at once.
 func (b Watched[B, T, V]) InBackground() Background[B, T] { return Background[B, T]{b.b} }
 
-// SyncBuilder lets the connected member catch up with the leader.
+// SyncBuilder lets the connected server catch up with the leader.
 type SyncBuilder struct{ c *Client }
 
-// Sync begins a sync. Reads of this client that follow see everything that was written before the sync was.
-// (The exception is a member whose leader has been deposed and does not know it yet. Only a write of one's
+// Sync begins a sync. Later reads of this client see everything that was written before the sync. (The
+// exception is a server whose leader has been deposed and does not know it yet. Only a write of the client's
 // own rules that out.) Corresponds to Curator's sync, which only exists in the background.
 func (c *Client) Sync() SyncBuilder { return SyncBuilder{c} }
 
-// ForPath waits until the member has caught up. Today's servers ignore the path.
+// ForPath waits until the connected server has caught up. Today's servers ignore the path.
 func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := foreground(ctx, b.operation(path))
 	return err
 }
 
-// InBackground makes the terminal return at once: a read queued after it sees what the sync has brought.
+// InBackground makes ForPath return at once: a read queued after the sync sees what the sync has brought.
 func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 	return Background[SyncBuilder, struct{}]{b}
 }

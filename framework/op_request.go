@@ -12,23 +12,23 @@ import (
 
 // latecomer gets the answer to a request whose caller has left.
 type latecomer interface {
-	// expect adds to the number of answers that may become clean-ups.
+	// expect adds to the number of awaited answers that may become clean-ups.
 	expect(more int)
-	// late takes the answer, which was expected. It must not block.
+	// late takes an answer that expect has counted. It must not block.
 	late(reply wire.Reply)
 }
 
-// waiting is a request that somebody waits for, until he leaves.
+// waiting is a request whose caller waits for the answer, until the caller leaves.
 type waiting struct {
 	answer chan wire.Reply
 
 	mu   sync.Mutex
 	done bool      // guarded by mu
 	left bool      // guarded by mu
-	late latecomer // nil if nobody wants the answer then; guarded by mu
+	late latecomer // gets the answer after left; may be nil; guarded by mu
 }
 
-// arrived is the request's Done.
+// arrived is the request's Done function.
 func (w *waiting) arrived(r wire.Reply) {
 	w.mu.Lock()
 	w.done = true
@@ -42,7 +42,8 @@ func (w *waiting) arrived(r wire.Reply) {
 	}
 }
 
-// leave is false when the answer has come already.
+// leave gives up waiting; late, unless nil, will get the answer. It returns false if the answer has come
+// already.
 func (w *waiting) leave(late latecomer) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,8 +57,8 @@ func (w *waiting) leave(late latecomer) bool {
 	return true
 }
 
-// await sends a request and waits for the answer. If ctx ends first, it also says whether the request was
-// sent: then late, which may be nil, gets the answer.
+// await sends a request and waits for the answer. If ctx ends first, it returns an error, and whether the
+// request was sent: if so, late gets the answer, unless late is nil.
 func await(ctx context.Context, e *epoch, call *wire.Call, late latecomer) (wire.Reply, bool, error) {
 	w := waiting{answer: make(chan wire.Reply, 1)}
 	call.Done = w.arrived
@@ -81,7 +82,8 @@ func (w *waiting) wait(ctx context.Context, e *epoch, call *wire.Call, late late
 	return r, true, leftWaitingFor(ctx, changesTree(call))
 }
 
-// awaitAll sends requests together, on one connection if that lives, and waits for all the answers.
+// awaitAll sends requests together, over one connection if that lives long enough, and waits for all the
+// answers.
 func awaitAll(ctx context.Context, e *epoch, calls ...*wire.Call) ([]wire.Reply, error) {
 	all := make([]waiting, len(calls))
 	for i, call := range calls {
@@ -94,7 +96,7 @@ func awaitAll(ctx context.Context, e *epoch, calls ...*wire.Call) ([]wire.Reply,
 	for i, call := range calls {
 		r, _, err := all[i].wait(ctx, e, call, nil)
 		if err != nil && failed == nil {
-			failed = err // and on to the others, to cancel them
+			failed = err // continue with the other calls, to cancel them
 		}
 		replies[i] = r
 	}
@@ -130,10 +132,10 @@ func decode(body []byte, record jute.Decodable) error {
 
 func nothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
 
-// expiry says how long a request waits for a connection: expiring or patient.
+// expiry is a function that sets how long a request waits for a connection: expiring or patient.
 type expiry = func(*wire.Call) *wire.Call
 
-// expiring bounds how long a request waits for a connection.
+// expiring limits the wait for a connection to the connection timeout.
 func (c *Client) expiring(call *wire.Call) *wire.Call {
 	call.Patience = c.core.cfg.connectTimeout
 	return call
@@ -144,8 +146,8 @@ func patient(call *wire.Call) *wire.Call { return call }
 
 func changesTree(call *wire.Call) bool {
 	switch call.Op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
-		jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
+		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
 		return true
 	}
 	return false
@@ -155,7 +157,7 @@ func newCall(op int32, request jute.Record) *wire.Call {
 	return &wire.Call{Op: op, Body: jute.Marshal(request)}
 }
 
-// readCall makes an exists, getData or getChildren2.
+// readCall makes an exists, getData or getChildren2 request.
 func readCall(op int32, full string) *wire.Call {
 	return newCall(op, &jute.PathWatchRequest{Path: full})
 }
@@ -168,7 +170,7 @@ func deleteCall(full string, version int32) *wire.Call {
 	return newCall(jute.OpDelete, &jute.PathVersionRequest{Path: full, Version: version})
 }
 
-// repeat runs f as the retry policy says, in whatever session is the current one.
+// repeat runs f as the retry policy says, each time in the then current session.
 func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoch) error) error {
 	if err := checkContext(ctx); err != nil {
 		return err

@@ -11,24 +11,24 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// run is an operation that is being executed. The foreground executes it on the caller's goroutine and
-// repeats it as the retry policy says. The background queues the first request and returns; only if the
-// answer is not the end of it does a goroutine of the client's carry on.
+// run is the execution of an operation. The foreground executes it on the caller's goroutine and repeats it
+// as the retry policy says. The background queues the first request and returns. Only if the answer does not
+// settle the operation does a goroutine of the client's continue.
 type run[T any] struct {
 	*operation[T]
 	background bool
-	end        func(OperationEnd) // tells the hooks; nil if there are none
-	told       bool               // it has been called, and may not have returned
-	e          *epoch             // of the current try
+	end        func(OperationEnd) // reports the end to the hooks; nil if there are none
+	told       bool               // end has been called, and may not have returned
+	e          *epoch             // the epoch of the current try
 	tries      int
-	before     int64  // of doubtCompares: the highest zxid known before the first request, -1 before that
-	unknown    *epoch // in which a try had an unknown outcome; nil if there is none
-	cut        bool   // the server has closed the connection on the request
+	before     int64  // for doubtCompares: the highest zxid known before the first request; -1 until set
+	unknown    *epoch // the epoch in which a try had an unknown outcome; nil if none had
+	cut        bool   // the server has closed the connection because of the request
 	left       bool   // the caller left while the request was under way: the debt gets the answer
-	v          T      // of the last try in the foreground
+	v          T      // the result of the last try in the foreground
 }
 
-// begin makes the run of an operation; nil, with the error, if nothing can be sent.
+// begin makes the run of an operation. If nothing can be sent, it returns an error instead.
 func begin[T any](ctx context.Context, o *operation[T], background bool) (*run[T], error) {
 	if ctx == nil {
 		o.fault = ErrNilContext
@@ -70,7 +70,7 @@ func foreground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
 	return r.v, err
 }
 
-// observe tells the hooks that the operation begins, and whether ctx lets it.
+// observe reports the beginning of the operation to the hooks. It returns an error if ctx has ended.
 func (r *run[T]) observe(ctx context.Context) error {
 	if observer := r.c.core.cfg.observer; len(observer) > 0 {
 		op := Operation{Name: r.name, Path: r.path, Background: r.background}
@@ -79,7 +79,7 @@ func (r *run[T]) observe(ctx context.Context) error {
 	return checkContext(ctx)
 }
 
-// enter begins another try: in the session that is the current one now.
+// enter begins another try, in the now current session.
 func (r *run[T]) enter() error {
 	e, err := r.c.epochOf()
 	if err == nil {
@@ -110,7 +110,7 @@ func (r *run[T]) goOn(ctx context.Context, v T, err error) (T, error) {
 		}
 		next, again, failed := step(ctx, r)
 		switch {
-		case failed != nil && errors.Is(failed, err): // it was no help
+		case failed != nil && errors.Is(failed, err): // the step did not help
 			return v, failed
 		case failed != nil || !again:
 			return next, failed
@@ -165,7 +165,8 @@ func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
 	return v, err
 }
 
-// doubted notes what an error leaves unknown, and marks one that may come from the success of an earlier try.
+// doubted notes that an outcome is unknown, and marks an error that may be due to the success of an earlier
+// try.
 func (r *run[T]) doubted(v T, err error) (T, error) {
 	var cut *cutOffError
 	if errors.As(err, &cut) {
@@ -200,7 +201,7 @@ func (r *run[T]) stepAfter(err error) step[T] {
 	return r.after(err)
 }
 
-// decide says what follows from an error, for which there may be a step.
+// decide says what follows from err; step is the step for it, or nil.
 func (r *run[T]) decide(err error, step step[T], steps int) decision {
 	return situation{
 		class: classOf(err), helps: step != nil, steps: steps, policy: r.doubt,
@@ -208,7 +209,7 @@ func (r *run[T]) decide(err error, step step[T], steps int) decision {
 	}.decide()
 }
 
-// fail is the last step of an operation that ends with an error.
+// fail makes the final error of an operation that ends with err.
 func (r *run[T]) fail(err error) error {
 	err = r.c.core.explain(err)
 	if r.parent != "" {
@@ -220,7 +221,7 @@ func (r *run[T]) fail(err error) error {
 		err = missingParent(r.path, err)
 	}
 	if r.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
-		err = fmt.Errorf("%w; an earlier try: %w", err, ErrConnectionLoss)
+		err = fmt.Errorf("%w; an earlier try ended with: %w", err, ErrConnectionLoss)
 	}
 	if r.debt != nil && !r.left {
 		err = r.debt.failed(err)
@@ -228,8 +229,8 @@ func (r *run[T]) fail(err error) error {
 	return opError(r.name, r.path, err)
 }
 
-// abort ends an operation because a function of the user's has ended its goroutine. It reports nothing if the
-// end of the operation was being reported.
+// abort ends an operation after a function of the user's has ended its goroutine. It does not report the end
+// if the end was just being reported.
 func (r *run[T]) abort() {
 	r.watch.disarm()
 	if !r.told {
@@ -237,7 +238,7 @@ func (r *run[T]) abort() {
 	}
 }
 
-// done tells the hooks how the operation has ended.
+// done reports the end of the operation to the hooks.
 func (r *run[T]) done(err error) {
 	if r.end == nil {
 		return

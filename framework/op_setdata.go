@@ -21,37 +21,41 @@ type SetDataBuilder struct {
 // SetData begins to replace a node's data. Corresponds to Curator's setData.
 func (c *Client) SetData() SetDataBuilder { return SetDataBuilder{c: c, version: -1} }
 
-// WithVersion has the operation fail with ErrBadVersion unless the node has this version. Default -1: any.
+// WithVersion makes the operation fail with ErrBadVersion unless the node has this version. Default -1: any
+// version.
 func (b SetDataBuilder) WithVersion(version int32) SetDataBuilder { b.version = version; return b }
 
-// Compressed packs the data with the client's compression provider, gzip unless told otherwise.
+// Compressed compresses the data with the client's compression provider, by default gzip.
 func (b SetDataBuilder) Compressed() SetDataBuilder { b.pack = packYes; return b }
 
-// Uncompressed writes the data as they are, also with [WithCompression].
+// Uncompressed writes the data as they are, also if the client has [WithCompression].
 func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return b }
 
-// Idempotent forgives what an earlier try of this same call may have done. When a try's reply was lost and
-// the repeat meets ErrBadVersion, the node is read. If it has the version after the one given, with just
-// these data, written since the call began, that is the result. Otherwise the error is the one of an unknown
-// outcome, as without Idempotent. A version that was not the node's from the beginning is ErrBadVersion,
-// whatever the data: of several clients that set one version, one succeeds. (Somebody else may write the very
-// same while the reply is lost, or so shortly before the call that this client had not heard of it. To tell
-// that apart, put the client's name into the data.) It needs the right to read the node. Without a version
-// there is nothing to forgive.
-// Curator's idempotent takes the next version with the same data for success, whoever wrote them and when.
+// Idempotent lets a repeat succeed because of an earlier try of this same call. When a try's reply was lost
+// and the repeat fails with ErrBadVersion, the client reads the node. If the node has the next version after
+// the given one, with exactly these data, written since the call began, the call succeeds. Otherwise it fails
+// with the error of an unknown outcome, as without Idempotent.
+//
+// If the node did not have the given version in the first place, the error is ErrBadVersion, whatever the
+// data: of several clients that set one version, one succeeds. There is an exception: somebody else may write
+// exactly the same data while the reply is lost, or so shortly before the call that this client had not
+// learned of it. To tell the writes apart, put the client's name into the data.
+//
+// Idempotent needs permission to read the node. Without a version it has no effect. Curator's idempotent
+// accepts the next version with the same data, whoever wrote them and when.
 func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 
 // ForPath replaces the data and returns the node's new Stat. Nil data means the client's default data.
 //
-// After an unknown outcome it is repeated as the retry policy says. With a version it cannot take effect
-// twice. When the repeat meets ErrBadVersion, that may be the success of the first try: without Idempotent
+// After an unknown outcome the write is repeated as the retry policy says. With a version it cannot take
+// effect twice. If the repeat fails with ErrBadVersion, the first try may have succeeded: without Idempotent
 // the error is then ErrConnectionLoss (outcome unknown) and not ErrBadVersion. Without a version a repeat may
 // overwrite what somebody else has written in between.
 func (b SetDataBuilder) ForPath(ctx context.Context, path string, data []byte) (Stat, error) {
 	return foreground(ctx, b.operation(path, data))
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForPath return at once.
 func (b SetDataBuilder) InBackground() BackgroundWithData[SetDataBuilder, Stat] {
 	return BackgroundWithData[SetDataBuilder, Stat]{b}
 }
@@ -85,8 +89,8 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	return o
 }
 
-// compare reads a node after an ambiguous error. The error is nil if the node has the data, and its Stat is
-// ours; there says whether there is a node.
+// compare reads a node after the ambiguous error met. It returns no error if the node has the data and ours
+// accepts its Stat. there is false if the node does not exist.
 func (c *Client) compare(
 	ctx context.Context, e *epoch, full string, data []byte, met error, ours func(Stat) bool,
 ) (stat Stat, there bool, _ error) {
@@ -94,7 +98,7 @@ func (c *Client) compare(
 	err := ask(ctx, e, c.expiring(readCall(jute.OpGetData, full)), &res)
 	switch {
 	case errors.Is(err, ErrNoNode):
-		return stat, false, met // it may have been our own
+		return stat, false, met // the missing node may have been our own
 	case err != nil:
 		return stat, true, notSeen(met, err)
 	case bytes.Equal(res.Data, data) && ours(Stat(res.Stat)):
@@ -103,11 +107,11 @@ func (c *Client) compare(
 	return stat, true, met
 }
 
-// notSeen is the error of reading, after an unknown outcome, what became of the try: met, if the read was
-// refused, since then no more is known than before.
+// notSeen returns the error when the read that was to settle an unknown outcome has failed with err. If the
+// read was refused, the error contains met, since the outcome is as unknown as before.
 func notSeen(met, err error) error {
 	if unfinished(err) || errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}
-	return fmt.Errorf("%w; looking at what is there: %w", met, err)
+	return fmt.Errorf("%w; cannot read the node to see whether the write was executed: %w", met, err)
 }

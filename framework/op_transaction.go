@@ -15,24 +15,24 @@ import (
 type TransactionResult struct {
 	// Op is "create", "delete", "setData" or "check".
 	Op string
-	// Path is that of the operation's node; after a sequential create it has the number.
+	// Path is the path of the operation's node; after a sequential create it has the number.
 	Path string
-	// Stat is that of the node changed by setData, or of a container or TTL node created. Servers give none for
-	// other creates.
+	// Stat is the Stat of a node changed by setData, or of a container or TTL node created. For other creates
+	// servers return none.
 	Stat Stat
-	// Err is why this operation failed, in a transaction that failed; nil for those before the failed one,
+	// Err is why this operation made the transaction fail. It is nil for the operations before that, and
 	// ErrNotAttempted for those after it.
 	Err error
 }
 
-// ErrNotAttempted is the error of the operations that come after the one by which a transaction failed.
-var ErrNotAttempted = named("not attempted: an operation before it failed")
+// ErrNotAttempted is the error of the operations after the operation that made a transaction fail.
+var ErrNotAttempted = named("not attempted: an earlier operation of the transaction failed")
 
-// TransactionError says by which operation a transaction failed. Find it with errors.As.
+// TransactionError says which operation made a transaction fail. Find it with errors.As.
 type TransactionError struct {
-	// Index counts from 0, in the order in which the operations were given.
+	// Index is the operation's place, from 0, in the order in which the operations were given.
 	Index int
-	// Op is that operation: "create", "delete", "setData" or "check".
+	// Op is "create", "delete", "setData" or "check".
 	Op  string
 	Err error
 }
@@ -44,18 +44,19 @@ func (e *TransactionError) Error() string {
 func (e *TransactionError) Unwrap() error { return e.Err }
 
 // Transaction executes the operations as one: all of them or none, and nobody sees a part. It returns their
-// results in order. A missing root of a namespace is made first, by itself, as for a single operation.
+// results in order. A missing root of a namespace is created first, outside the transaction, as for a single
+// operation.
 //
-// If an operation is refused, the error is an *OpError with its path. It contains a [*TransactionError] with
-// its index and matches the reason, ErrBadVersion for example. The results then say for each operation what
-// happened. Any other error comes without results.
+// If the server refuses an operation, the error is an *OpError with that operation's path. It contains a
+// [*TransactionError] with the operation's index, and matches the reason, ErrBadVersion for example. The
+// results then say for each operation what happened. Any other error comes without results.
 //
-// It is repeated as the retry policy says if it was certainly not executed. After an unknown outcome it is
-// not repeated, since a repeat could fail because of its own success: the error is ErrConnectionLoss.
-// [Client.IdempotentTransaction] is repeated.
+// The transaction is repeated as the retry policy says if it was certainly not executed. After an unknown
+// outcome it is not repeated, since a repeat could fail because the first try succeeded: the error is
+// ErrConnectionLoss. [Client.IdempotentTransaction] is repeated then, too.
 //
 // The whole request must fit into the server's packet limit, otherwise the error is ErrTooLarge. Without
-// operations it is ErrBadArguments. Corresponds to Curator's transaction().forOperations.
+// operations the error is ErrBadArguments. Corresponds to Curator's transaction().forOperations.
 func (c *Client) Transaction(ctx context.Context, ops ...TransactionOp) ([]TransactionResult, error) {
 	return foreground(ctx, newTransaction(c, ops))
 }
@@ -65,7 +66,7 @@ func (c *Client) TransactionInBackground(ctx context.Context, ops ...Transaction
 	return background(ctx, newTransaction(c, ops))
 }
 
-// txResults is how a transaction's result is called here.
+// txResults is a short name for the result of a transaction.
 type txResults = []TransactionResult
 
 type transaction []TransactionOp
@@ -77,7 +78,7 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 		decode: t.decode, after: t.makeRoot,
 	}
 	if len(ops) == 0 {
-		o.fault = badArguments("a transaction without operations")
+		o.fault = badArguments("a transaction needs at least one operation")
 		return o
 	}
 	o.path = ops[0].path
@@ -96,8 +97,8 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	return o
 }
 
-// makeRoot returns the step after a refusal because a namespace's root is missing: of an operation that would
-// make the root by itself.
+// makeRoot returns the step that creates a missing root of a namespace. It returns nil unless the root is why
+// the transaction was refused, and the refused operation would create the root outside a transaction.
 func (t transaction) makeRoot(err error) step[txResults] {
 	op := t.refusedBy(err)
 	if op == nil || !errors.Is(err, ErrNoNode) || op.c.view.namespace == "" ||
@@ -110,14 +111,15 @@ func (t transaction) makeRoot(err error) step[txResults] {
 		switch {
 		case failed != nil:
 			return none, false, failed
-		case made, op.full == prefix, zkpath.Parent(op.full) == prefix: // somebody else may have made it meanwhile
+		case made, op.full == prefix, zkpath.Parent(op.full) == prefix:
+			// Somebody else may have created the root meanwhile.
 			return none, true, nil
 		}
 		return none, false, err
 	}
 }
 
-// refusedBy returns the operation by which a transaction was refused, or nil.
+// refusedBy returns the operation that made the transaction fail, or nil.
 func (t transaction) refusedBy(err error) *TransactionOp {
 	var refused *TransactionError
 	if !errors.As(err, &refused) {
@@ -126,8 +128,8 @@ func (t transaction) refusedBy(err error) *TransactionOp {
 	return &t[refused.Index]
 }
 
-// decode returns the results, also those of a transaction that was refused: the reply's header says success
-// then, too.
+// decode returns the results, also those of a refused transaction: its reply has a header that says success,
+// too.
 func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
 	res := jute.MultiResponse{Asked: len(t)}
 	if err := decode(body, &res); err != nil {
@@ -178,8 +180,8 @@ type TransactionOp struct {
 // TransactionOps makes operations for a transaction.
 type TransactionOps struct{ c *Client }
 
-// TransactionOp begins an operation of a transaction. Paths are those of this view, whichever view executes
-// it. Corresponds to Curator's transactionOp.
+// TransactionOp begins an operation of a transaction. Its path belongs to this view, whichever view executes
+// the transaction. Corresponds to Curator's transactionOp.
 func (c *Client) TransactionOp() TransactionOps { return TransactionOps{c} }
 
 // Create begins a create.
@@ -191,31 +193,31 @@ func (t TransactionOps) Delete() TransactionDelete { return TransactionDelete{c:
 // SetData begins a change of data.
 func (t TransactionOps) SetData() TransactionSetData { return TransactionSetData{c: t.c, version: -1} }
 
-// Check begins a condition.
+// Check begins a condition on a node.
 func (t TransactionOps) Check() TransactionCheck { return TransactionCheck{c: t.c, version: -1} }
 
-// TransactionCreate creates a node in a transaction. There is no protection there, and no parents are made.
+// TransactionCreate creates a node in a transaction. It has no protection and creates no parents.
 type TransactionCreate struct {
 	c    *Client
 	node node
 }
 
-// WithMode says what kind of node.
+// WithMode sets the kind of node. Default [Persistent].
 func (b TransactionCreate) WithMode(mode CreateMode) TransactionCreate { b.node.mode = mode; return b }
 
-// WithTTL says how long a node of a TTL mode lives after its last change.
+// WithTTL says how long a node of a TTL mode lives after its last change, in whole milliseconds.
 func (b TransactionCreate) WithTTL(ttl time.Duration) TransactionCreate { b.node.ttl = ttl; return b }
 
-// WithACL gives the node's ACL. Default: what the client's ACL provider says.
+// WithACL sets the node's ACL. Default: the ACL from the client's ACL provider.
 func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
 	b.node.acl = append([]ACL{}, acl...)
 	return b
 }
 
-// Compressed packs the data with the client's compression provider.
+// Compressed compresses the data with the client's compression provider.
 func (b TransactionCreate) Compressed() TransactionCreate { b.node.pack = packYes; return b }
 
-// Uncompressed writes the data as they are, also with [WithCompression].
+// Uncompressed writes the data as they are, also if the client has [WithCompression].
 func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = packNo; return b }
 
 // ForPath makes the operation. Nil data means the client's default data.
@@ -225,7 +227,8 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 		err = b.node.fault()
 	}
 	if err == nil && full == b.c.view.chroot {
-		err = badArguments("the chroot is not made by who uses it: create %s without a chroot", full)
+		err = badArguments("a client cannot create its own chroot: create %s with a client that has no "+
+			"chroot", full)
 	}
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.node.pack)
@@ -243,7 +246,8 @@ type TransactionDelete struct {
 	version int32
 }
 
-// WithVersion demands a version of the node. Default -1: any.
+// WithVersion makes the transaction fail with ErrBadVersion unless the node has this version. Default -1: any
+// version.
 func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
 	b.version = version
 	return b
@@ -272,16 +276,17 @@ type TransactionSetData struct {
 	pack    packing
 }
 
-// WithVersion demands a version of the node. Default -1: any.
+// WithVersion makes the transaction fail with ErrBadVersion unless the node has this version. Default -1: any
+// version.
 func (b TransactionSetData) WithVersion(version int32) TransactionSetData {
 	b.version = version
 	return b
 }
 
-// Compressed packs the data with the client's compression provider.
+// Compressed compresses the data with the client's compression provider.
 func (b TransactionSetData) Compressed() TransactionSetData { b.pack = packYes; return b }
 
-// Uncompressed writes the data as they are, also with [WithCompression].
+// Uncompressed writes the data as they are, also if the client has [WithCompression].
 func (b TransactionSetData) Uncompressed() TransactionSetData { b.pack = packNo; return b }
 
 // ForPath makes the operation. Nil data means the client's default data.
@@ -295,13 +300,14 @@ func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 }
 
 // TransactionCheck is a condition in a transaction: the node exists, with the version if one is given. It
-// needs the right to read the node.
+// needs permission to read the node.
 type TransactionCheck struct {
 	c       *Client
 	version int32
 }
 
-// WithVersion demands a version of the node. Default -1: any.
+// WithVersion makes the transaction fail with ErrBadVersion unless the node has this version. Default -1: any
+// version.
 func (b TransactionCheck) WithVersion(version int32) TransactionCheck { b.version = version; return b }
 
 // ForPath makes the operation.

@@ -9,20 +9,24 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// IdempotentTransaction is Transaction, but repeated after an unknown outcome, too. It forgives what an
-// earlier try of this same call may have done. When a try's reply was lost and the repeat is refused, the
-// nodes are read. If they are as that try would have left them, all changed by one transaction since the call
-// began, that is the result. Otherwise the error is the one of an unknown outcome, as with Transaction. A
-// refusal before any reply was lost is a refusal, whatever the nodes contain. (Somebody else may do the very
-// same while the reply is lost, or so shortly before the call that this client had not heard of it. To tell
-// that apart, put the client's name into the data of one of the nodes.)
+// IdempotentTransaction is [Client.Transaction], but is also repeated after an unknown outcome. When a try's
+// reply was lost and the repeat is refused, the client reads the nodes. If they are as that try would have
+// left them, all changed by one transaction since the call began, the call succeeds. Otherwise it fails with
+// the error of an unknown outcome, as Transaction does. A refusal before any reply was lost is returned,
+// whatever the nodes contain.
 //
-// A repeat must not take effect after a first try that did. So something in the transaction has to refuse it:
-// the create of a node that stays, the delete of one that is not made anew, or a version. Otherwise the error
-// is ErrBadArguments, as for sequential creates, whose nodes could not be told apart. (A delete without a
-// version may meet a node that somebody else has made anew in between.) It needs the right to read the nodes.
-// The Stat of a result that was found by reading is that of the node after the whole transaction.
-// Curator has no such operation.
+// There is an exception: somebody else may do exactly the same while the reply is lost, or so shortly before
+// the call that this client had not learned of it. To tell the transactions apart, put the client's name into
+// the data of one of the nodes.
+//
+// A repeat must not take effect after a first try that did. So something in the transaction has to make the
+// server refuse the repeat: the create of a node that stays, the delete of a node that is not created anew,
+// or a version. Otherwise the error is ErrBadArguments. (A delete without a version may meet a node that
+// somebody else has created anew in between.) Sequential creates are ErrBadArguments, too, because their
+// nodes could not be told apart.
+//
+// The client needs permission to read the nodes. If a result was found by reading, its Stat is that of the
+// node after the whole transaction. Curator has no such operation.
 func (c *Client) IdempotentTransaction(
 	ctx context.Context, ops ...TransactionOp,
 ) ([]TransactionResult, error) {
@@ -65,19 +69,19 @@ func (t transaction) found(nodes map[string]seen) []TransactionResult {
 	return results
 }
 
-// mark is how a transaction leaves a node.
+// mark is the state in which a transaction leaves a node.
 type mark struct {
 	made, gone bool
 	ephemeral  bool
-	set        bool // made counts, too
+	set        bool // the data were written, also by a create
 	data       []byte
 	version    int32 // -1: not known
 }
 
-// marks are how a transaction leaves its nodes, by their full paths.
+// marks are the states in which a transaction leaves its nodes, by their full paths.
 type marks map[string]mark
 
-// marksOf returns the marks of operations, or why they cannot be repeated.
+// marksOf returns the marks of operations, or the reason why the operations cannot be repeated.
 func marksOf(ops []TransactionOp) (marks, error) {
 	left, first := marks{}, map[string]TransactionOp{}
 	for _, op := range ops {
@@ -112,21 +116,23 @@ func marksOf(ops []TransactionOp) (marks, error) {
 			}
 		}
 		if mode.sequential() {
-			return nil, badArguments("an idempotent transaction cannot tell sequential nodes apart")
+			return nil, badArguments("an idempotent transaction cannot create sequential nodes: it could " +
+				"not tell them apart")
 		}
 		left[op.full] = m
 	}
 	for path, op := range first {
-		// An ephemeral node may go with its session before the repeat, which is then not refused.
+		// An ephemeral node may go with its session before the repeat; then the server does not refuse the
+		// repeat.
 		if m := left[path]; m.refuses(op) && !m.ephemeral {
 			return left, nil
 		}
 	}
-	return nil, badArguments("nothing in the transaction would refuse a repeat: " +
-		"give a version, or make a node that stays")
+	return nil, badArguments("no operation of the transaction would fail if it were executed twice: " +
+		"give a version, or create a node that is not ephemeral")
 }
 
-// refuses says whether the node, left like this, makes the server refuse the operation.
+// refuses reports whether a node left in this state makes the server refuse op.
 func (m mark) refuses(op TransactionOp) bool {
 	version := int32(-1)
 	switch req := op.op.Request.(type) {
@@ -174,9 +180,9 @@ func (c *Client) look(ctx context.Context, e *epoch, left marks) (map[string]see
 	return found, nil
 }
 
-// by says whether the nodes found are as the transaction has left them, if it began when the highest zxid
-// known was before. What it has written has one zxid, that of the transaction. If it has only deleted, the
-// nodes must be gone.
+// by reports whether the nodes found are as the transaction has left them. before is the highest zxid known
+// when the call began. All nodes that the transaction has written have the same zxid. If it has only deleted
+// nodes, they must be gone.
 func (left marks) by(found map[string]seen, before, session int64) bool {
 	zxid := int64(0)
 	for path, m := range left {

@@ -12,23 +12,24 @@ import (
 // ops is what the operations of all views of a client share: the goroutines of the callbacks, the clean-ups,
 // and the count of the goroutines that work for operations. The core closes it after its last session.
 type ops struct {
-	log      *slog.Logger // of lines
-	apart    *slog.Logger // has lines of its own, and nothing of the client
+	log      *slog.Logger // writes to lines
+	apart    *slog.Logger // has its own lines, and refers to nothing of the client
 	workers  workers
-	desk     desk   // of the user's operations
-	own      desk   // of those of recipes and caches, which never wait for one of the user's
+	desk     desk   // for the user's operations
+	own      desk   // for operations of recipes and caches, which never wait for one of the user's
 	hooks    serial // calls hooks on behalf of goroutines that must not wait
 	lines    lines
 	cleanups cleanups
 }
 
-// desk is where the answers of operations in the background are handled.
+// desk handles the answers of operations in the background.
 type desk struct {
-	results   serial // what is left to do with an answer, where that is more than to decode it
-	callbacks serial // of Then and Watching
+	results   serial // the work left after an answer, if that is more than to decode it
+	callbacks serial // the functions given to Then and Watching
 }
 
-// newOps is called by New before the first session. current returns the current epoch, or the last one.
+// newOps is called by New before the first session. current returns the current epoch; the last one after
+// Close.
 func newOps(current func() *epoch, handler slog.Handler, chance *chance.Source) *ops {
 	o, apart := &ops{}, &lines{queue: serial{spawn: func(f func()) { go f() }}}
 	o.log, o.apart = o.lines.logger(handler), apart.logger(handler)
@@ -39,13 +40,14 @@ func newOps(current func() *epoch, handler slog.Handler, chance *chance.Source) 
 		s.spawn = o.workers.spawn
 	}
 	q := &o.cleanups
-	q.workers, q.current, q.log, q.chance, q.pending = &o.workers, current, o.log, chance, map[cleanup]struct{}{}
+	q.workers, q.current, q.log, q.chance = &o.workers, current, o.log, chance
+	q.pending = map[cleanup]struct{}{}
 	q.later = map[*job]*time.Timer{}
 	return o
 }
 
-// workers counts goroutines so that close can wait for them. Unlike a WaitGroup it may be asked for more
-// while it is waited for.
+// workers counts goroutines so that close can wait for them. Unlike a WaitGroup it allows new goroutines
+// while close waits.
 type workers struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
@@ -55,8 +57,8 @@ type workers struct {
 	idle chan struct{} // nil before close, and closed when the last goroutine has ended; guarded by mu
 }
 
-// spawn runs f on a goroutine of its own. After close nobody waits for it any more: then it runs callbacks of
-// operations on a closed client.
+// spawn runs f on a new goroutine. After close nobody waits for f any more: by then f can only run callbacks
+// of operations on a closed client.
 func (w *workers) spawn(f func()) {
 	w.mu.Lock()
 	counted := w.idle == nil || w.n > 0
@@ -81,7 +83,7 @@ func (w *workers) done() {
 }
 
 // close returns when every goroutine has ended, and with them the last callback. The core calls it when the
-// sessions have ended, so that every operation has its answer.
+// sessions have ended and every operation has its answer.
 func (w *workers) close() {
 	w.mu.Lock()
 	if w.idle == nil {
@@ -96,9 +98,9 @@ func (w *workers) close() {
 	<-idle
 }
 
-// serial runs functions one after the other, in the order in which they were put in, on a goroutine that
-// lives as long as there are any. Putting in never waits, and never runs a function. A function that ends the
-// goroutine (runtime.Goexit) ends only itself: another goroutine goes on after it.
+// serial runs functions one after the other, in the order in which they were put, on a goroutine that lives
+// as long as there are any. put never waits, and never runs a function itself. A function that ends the
+// goroutine (runtime.Goexit) ends only itself: another goroutine continues with the next function.
 type serial struct {
 	spawn func(func())
 
@@ -108,20 +110,20 @@ type serial struct {
 	running bool    // guarded by mu
 }
 
-// batch is what was put in at once, or a place that is kept for later.
+// batch is the functions of one put, or a place reserved for later.
 type batch struct {
 	calls []func()
 	kept  bool
 }
 
-// put takes one function or more.
+// put queues one function or more.
 func (s *serial) put(calls ...func()) {
 	s.mu.Lock()
 	s.queue = append(s.queue, batch{calls: calls})
 	s.goOn()
 }
 
-// keep takes a place in the queue, for fill. What is put in from now on runs after it.
+// keep reserves a place in the queue, for fill. Functions put from now on run after those of that place.
 func (s *serial) keep() (place int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,14 +131,14 @@ func (s *serial) keep() (place int) {
 	return s.taken + len(s.queue) - 1
 }
 
-// fill puts functions, or none, into a place that was kept, once.
+// fill puts functions, or none, into a reserved place. It is called once for each place.
 func (s *serial) fill(place int, calls ...func()) {
 	s.mu.Lock()
 	s.queue[place-s.taken] = batch{calls: calls}
 	s.goOn()
 }
 
-// goOn starts the goroutine if there is something to run and it does not run yet. It unlocks mu.
+// goOn starts the goroutine if there is something to run and no goroutine runs yet. It unlocks mu.
 func (s *serial) goOn() {
 	start := !s.running && !s.queue[0].kept
 	s.running = s.running || start
@@ -159,8 +161,8 @@ func (s *serial) run() {
 	done = true
 }
 
-// next takes the next function out. It is nil, and nothing runs any more, if there is none, or the first
-// place is kept.
+// next takes the next function off the queue. If there is none, or the first place is reserved, it returns
+// nil, and the goroutine counts as ended.
 func (s *serial) next() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

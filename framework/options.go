@@ -16,16 +16,16 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// ErrInvalidOption says that an option of [New] has a value that cannot work. The message says what to
-// write instead.
+// ErrInvalidOption says that an option of [New] has a value that cannot work. The message says which value to
+// give instead.
 var ErrInvalidOption = named("invalid option")
 
 // Option changes what [New] makes. Leave an option out to get its default.
 //
-// New refuses with ErrInvalidOption: nil options, nil functions and values, empty names and lists, and
-// times and sizes that are not positive. Where zero has a meaning the option says so; a negative one has
-// none. The last of several calls of an option counts, unless the option says that it can be given several
-// times. What is passed to an option is copied.
+// New refuses with ErrInvalidOption: nil options, nil functions and values, empty names and lists, and times
+// and sizes that are not positive. Zero is allowed only where the option says what it means; negative values
+// never are. If an option is given several times the last one counts, unless the option says otherwise.
+// Options copy their arguments.
 type Option func(*options) error
 
 // options is the configuration of a client. It does not change once New has returned.
@@ -45,24 +45,24 @@ type timeouts struct {
 	sessionTimeout time.Duration
 	timeoutAsked   bool          // sessionTimeout is not the default
 	connectTimeout time.Duration // how long an operation waits for a connection
-	dialTimeout    time.Duration // 0: by the session timeout
+	dialTimeout    time.Duration // 0: derived from the session timeout
 	closeTimeout   time.Duration
 }
 
 type access struct {
 	credentials  []*wire.Credential // pointers, because fmt prints unexported fields without asking them
 	sasl         SASLMechanism      // nil: no login
-	saslName     string             // of sasl
+	saslName     string             // the name of sasl
 	aclProvider  ACLProvider        // nil: open
-	directoryACL []ACL              // of a missing parent right above the node; nil: as aclProvider says
-	aboveACL     []ACL              // of missing parents above that one
+	directoryACL []ACL              // for a missing parent directly above the node; nil: as aclProvider says
+	aboveACL     []ACL              // for missing parents further up
 }
 
 type contents struct {
-	defaultData  []byte // never nil: null data are another thing on the wire, which readers do not expect
+	defaultData  []byte // never nil: on the wire null data differ from empty data, which readers expect
 	compression  CompressionProvider
 	compressed   bool // by default
-	decompressed int  // bytes, in one call
+	decompressed int  // limit for one call, in bytes
 }
 
 type network struct {
@@ -85,15 +85,15 @@ type caution struct {
 	rule       Rule
 	bound      time.Duration // D
 	tick       time.Duration
-	margin     time.Duration // negative: by the session timeout and the rule
-	fenceGrace time.Duration // negative: by the session timeout
+	margin     time.Duration // negative: derived from the session timeout and the rule
+	fenceGrace time.Duration // negative: derived from the session timeout
 }
 
 type telling struct {
 	logger   *slog.Logger
 	onState  func(StateChange)
 	observer observer
-	told     Hooks // observer, for recipes
+	told     Hooks // the functions of observer that recipes call
 }
 
 func defaultOptions() options {
@@ -128,7 +128,7 @@ func invalid(option, format string, args ...any) error {
 	return fmt.Errorf("%w %s: %s", ErrInvalidOption, option, fmt.Sprintf(format, args...))
 }
 
-// checked makes the option that sets something if ok, and otherwise fails with the text.
+// checked returns an option that calls set if ok, and otherwise fails with the text.
 func checked(ok bool, set func(*options), option, format string, args ...any) Option {
 	return func(o *options) error {
 		if !ok {
@@ -141,23 +141,24 @@ func checked(ok bool, set func(*options), option, format string, args ...any) Op
 
 func positive(d time.Duration, option string, field func(*options) *time.Duration) Option {
 	return checked(d > 0, func(o *options) { *field(o) = d }, option,
-		"%v; give a positive time, or leave the option out", d)
+		"%v is not a positive time; leave the option out for the default", d)
 }
 
 // WithSessionTimeout asks for a session timeout: how long the server keeps the session, its ephemeral nodes
-// and its locks after the last ping or request. The server grants what its limits allow, which by default
-// is 2 to 20 ticks of 2 s: 4 to 40 s. Default 60 s.
+// and its locks after the last ping or request. The server grants a value within its limits, which by default
+// are 2 and 20 ticks of 2 s: 4 to 40 s. Default 60 s.
 func WithSessionTimeout(d time.Duration) Option {
 	return checked(d >= time.Millisecond && d <= math.MaxInt32*time.Millisecond,
 		func(o *options) { o.sessionTimeout, o.timeoutAsked = d, true },
-		"WithSessionTimeout", "%v; give a positive time that the server is likely to grant, such as 10*time.Second",
+		"WithSessionTimeout", "%v is out of range; give a time that the server is likely to grant, such as "+
+			"10*time.Second",
 		d)
 }
 
-// WithConnectionTimeout says how long an operation waits for a connection before it fails with
-// ErrNotConnected and the retry policy is asked. The time counts from the operation's beginning, or from
-// the loss of the connection if that is later. Waiting in the queue of a busy connection does not count; it
-// ends with the operation's context or the session. Default 15 s.
+// WithConnectionTimeout says how long an operation waits for a connection. Then it fails with
+// ErrNotConnected, and the retry policy says whether to try again. The time counts from the operation's
+// beginning, or from the loss of the connection if that is later. Waiting in the queue of a busy connection
+// does not count; that wait ends with the operation's context or the session. Default 15 s.
 func WithConnectionTimeout(d time.Duration) Option {
 	return positive(d, "WithConnectionTimeout", func(o *options) *time.Duration { return &o.connectTimeout })
 }
@@ -173,14 +174,14 @@ func (o *options) dialLimit() time.Duration {
 	return cmp.Or(o.dialTimeout, min(o.sessionTimeout/3, 5*time.Second))
 }
 
-// WithClosingTimeout bounds [Client.Close]. Default 5 s.
+// WithClosingTimeout says how long [Client.Close] may take. Default 5 s.
 func WithClosingTimeout(d time.Duration) Option {
 	return positive(d, "WithClosingTimeout", func(o *options) *time.Duration { return &o.closeTimeout })
 }
 
-// WithRetry says when a failed operation is tried again. Give retry.RetryNTimes{} to repeat nothing.
-// Default: retry.ExponentialBackoff{Base: time.Second, Retries: 3}, which Curator's examples use (Curator
-// has no default).
+// WithRetry says when a failed operation is tried again. Give retry.RetryNTimes{} to turn retries off.
+// Default: retry.ExponentialBackoff{Base: time.Second, Retries: 3}, which Curator's examples use (Curator has
+// no default).
 func WithRetry(p retry.Policy) Option {
 	return checked(p != nil, func(o *options) { o.retry = p },
 		"WithRetry", "the policy is nil; give retry.RetryNTimes{} to repeat nothing")
@@ -190,70 +191,74 @@ func WithRetry(p retry.Policy) Option {
 // leading slash; "" is no namespace. Default "".
 func WithNamespace(ns string) Option { return func(o *options) error { o.namespace = ns; return nil } }
 
-// WithMaxFrame is the servers' jute.maxbuffer in bytes. Larger requests fail with ErrTooLarge before they
-// are sent, where the server would close the connection. Default 1048575.
+// WithMaxFrame tells the client the servers' jute.maxbuffer, in bytes. A larger request fails with
+// ErrTooLarge and is not sent: the server would close the connection. Default 1048575.
 func WithMaxFrame(bytes int) Option {
 	return checked(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxFrame = bytes },
-		"WithMaxFrame", "%d bytes; give the servers' jute.maxbuffer, which is 1048575 unless configured", bytes)
+		"WithMaxFrame", "%d bytes is out of range; give the servers' jute.maxbuffer, which is 1048575 "+
+			"unless configured", bytes)
 }
 
-// WithMaxReply bounds, in bytes, the answer to one request. ZooKeeper has no limit of its own. In memory an
-// answer takes up to five times its size, when it is a list of very short names. An operation with a larger
-// answer fails with ErrReplyTooLarge and is not repeated: ask for less, with fewer reads in a
-// [Client.MultiRead] for example, or raise the limit. A directory with that many children should be split.
+// WithMaxReply limits the answer to one request, in bytes. ZooKeeper has no limit of its own. In memory an
+// answer takes up to five times its size (a list of very short names does). If the answer is larger, the
+// operation fails with ErrReplyTooLarge and is not repeated: ask for less, with fewer reads in a
+// [Client.MultiRead] for example, or raise the limit. A node with too many children to list should be split.
 //
-// The client reads past a larger answer, so the connection, the session and all holds go on; but an answer
-// that takes most of the session timeout to arrive costs the connection. Default 32 MiB, which is the names
-// of half a million children. The limit is never less than [WithMaxFrame]: what can be written can be read.
+// The client skips the rest of a larger answer, so the connection, the session and all holds go on. But an
+// answer that takes most of the session timeout to arrive costs the connection. Default 32 MiB, which is the
+// names of half a million children. The limit is never less than [WithMaxFrame]: what can be written can be
+// read.
 func WithMaxReply(bytes int) Option {
 	return checked(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxReply = bytes },
-		"WithMaxReply", "%d bytes; give what the largest list or node may have, or leave the option out for 32 MiB",
+		"WithMaxReply", "%d bytes is out of range; give the size of the largest answer, or leave the "+
+			"option out for 32 MiB",
 		bytes)
 }
 
-// WithWindow bounds how many requests are in flight at once. A request of more than 16 KiB counts as
-// several. Further requests wait in the client, in order. The client begins with 32, and has fewer in
-// flight when they delay answers by more than about a twenty-fourth of the session timeout.
+// WithWindow limits how many requests are in flight at once. A request of more than 16 KiB counts as several.
+// Further requests wait in the client, in order. The client begins with 32, and keeps fewer in flight when
+// they delay answers by more than about a twenty-fourth of the session timeout.
 //
-// So a program that sends many or large requests does not delay what keeps the session and its holds alive:
-// pings, the writes by which [RuleHeartbeat] proves a hold, and the question whether the server stands
-// alone go ahead of all that waits. Everything else keeps its order, clean-ups and releases included: what
-// a program has sent under a lock is done before the lock is passed on. Default 1000, the server's own
-// limit for all its clients together.
+// So a program that sends many or large requests does not delay what keeps the session and its holds alive.
+// Three kinds of requests go ahead of all that wait: pings, the writes of [RuleHeartbeat], and the question
+// whether the server is standalone. All other requests keep their order, clean-ups and releases included:
+// what a program has sent under a lock is executed before the lock is released. Default 1000, the server's
+// own limit for all its clients together.
 func WithWindow(requests int) Option {
 	return checked(requests >= 1, func(o *options) { o.window = requests },
-		"WithWindow", "%d; at least one request must be allowed", requests)
+		"WithWindow", "%d requests are too few; at least one must be allowed", requests)
 }
 
-// WithDefaultData is what nodes contain that are made without data, recipes' nodes included, except a
-// latch's and those of revocable locks. Missing parents are empty, as in Curator. nil is no data. Default:
-// no data. (Curator writes the host's IP address.)
+// WithDefaultData sets the data of nodes that are created without data. That includes the nodes of recipes,
+// except a latch's and those of revocable locks. Missing parents are created empty, as in Curator. nil means
+// no data. Default: no data. (Curator writes the host's IP address.)
 func WithDefaultData(data []byte) Option {
 	return func(o *options) error { o.defaultData = append([]byte{}, data...); return nil }
 }
 
-// WithLogger says where to log what happens to connections and sessions, with the keys server, session (in
-// hex), epoch and err. Passwords and credentials are never logged. What is not printable in names that
-// others have chosen is escaped. Default: nowhere.
+// WithLogger sets the logger for what happens to connections and sessions. The keys are server, session (in
+// hex), epoch and err. Passwords and credentials are never logged. Unprintable characters in names that
+// others have chosen are escaped. Default: nothing is logged.
 //
-// The lines of the client, its recipes and its caches wait for the handler in order, on a goroutine for
-// that alone, so a handler that blocks delays nobody else. Up to 1024 lines wait. Further ones are dropped,
-// and a line says how many. Close waits for the lines before it, as long as its context allows.
+// The lines of the client, its recipes and its caches are queued for the handler in order, and handled on a
+// goroutine of their own, so a handler that blocks delays nobody else. Up to 1024 lines are queued. Further
+// lines are dropped, and a line says how many. Close waits for the earlier lines, as long as its context
+// allows.
 func WithLogger(l *slog.Logger) Option {
 	return checked(l != nil, func(o *options) { o.logger = slog.New(plainHandler{l.Handler()}) },
 		"WithLogger", "the logger is nil; leave the option out to log nothing, or give slog.Default()")
 }
 
-// OnStateChange has f called with every state change, in order, for logs and metrics. It shares a goroutine
-// with [Hooks]: it should not block, and must not close the client. A panic ends the process. To react to
-// changes use [Client.StateChanges] or a context. Default: none.
+// OnStateChange makes the client call f with every state change, in order, for logs and metrics. f shares a
+// goroutine with the [Hooks]: it should not block, and must not close the client. A panic in f ends the
+// process. To react to changes use [Client.StateChanges] or a context. Default: none.
 func OnStateChange(f func(StateChange)) Option {
 	return checked(f != nil, func(o *options) { o.onState = f }, "OnStateChange",
 		"the function is nil; leave the option out")
 }
 
-// WithHooks tells an observer what the client does. It can be given several times, and each observer is
-// told. Default: none.
+// WithHooks makes the client call the functions of h. It can be given several times; then all are called.
+// Default: none.
 func WithHooks(h Hooks) Option {
 	return func(o *options) error { o.observer = append(o.observer, h); return nil }
 }
@@ -261,41 +266,43 @@ func WithHooks(h Hooks) Option {
 // Dialer opens a network connection. It must end when ctx does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// WithDialer says how a network connection is opened. TLS, if asked for, is
-// put on top. Default: TCP with keepalive; the name is resolved anew for each attempt.
+// WithDialer sets the function that opens network connections. TLS, if configured, runs over them. Default:
+// TCP with keepalive; each attempt resolves the name anew.
 func WithDialer(dial Dialer) Option {
 	return checked(dial != nil, func(o *options) { o.dial = dial },
 		"WithDialer", "the dialer is nil; leave the option out for TCP")
 }
 
-// WithTLS encrypts every connection. Client certificates go in here. An empty ServerName becomes the host
-// of the server dialed. Default: no TLS.
+// WithTLS encrypts every connection. cfg also holds the client certificates. If its ServerName is empty, the
+// host of the dialed server is used. Default: no TLS.
 func WithTLS(cfg *tls.Config) Option {
 	return checked(cfg != nil, func(o *options) { o.tls = cfg.Clone() },
 		"WithTLS", "the configuration is nil; give &tls.Config{} for the system's certificates, or leave the "+
 			"option out")
 }
 
-// WithReadOnly lets the client use members that have lost their quorum. They serve reads, possibly old
-// ones, but none older than what this client has seen. Writes fail with [ErrNotReadOnly] there, a recipe
-// cannot join a line, and nothing can be held (see [Session.WaitQuorum]). The client keeps looking for a
-// member with a quorum. See [ReadOnly]. Default: off.
+// WithReadOnly lets the client use servers that have lost their quorum. They serve reads, possibly old ones,
+// but none older than what this client has seen. On such a server writes fail with [ErrNotReadOnly], a recipe
+// cannot join a queue, and nothing can be held (see [Session.WaitQuorum]). The client keeps looking for a
+// server with a quorum. See [ReadOnly]. Default: off.
 //
-// The servers must allow it, by readonlymode.enabled as a system property and, in 3.8, by
-// localSessionsEnabled=true in their configuration, because a session that a member opens without a quorum
-// is local to it. Without the latter the client stays unconnected there, with ErrNotReadOnly.
+// The servers must allow it: by the system property readonlymode.enabled and, in 3.8, by
+// localSessionsEnabled=true in their configuration, because a session that a server opens without a quorum is
+// local to that server. Without localSessionsEnabled the client cannot connect there and reports
+// ErrNotReadOnly.
 func WithReadOnly() Option { return func(o *options) error { o.readOnly = true; return nil } }
 
-// WithReconnectJitter bounds the random pause between the loss of the connection and the search for another
-// server. It keeps the clients of a large fleet from arriving at the same instant when a server fails or
-// the leader changes. There is no pause when the list has one server, and none that would cost the session.
-// 0 is no pause. Default 100 ms.
+// WithReconnectJitter limits the random pause between the loss of the connection and the search for another
+// server. The pause keeps the clients of a large fleet from arriving at the same instant when a server fails
+// or the leader changes. There is no pause when the list has one server, and none that would cost the
+// session. 0 means no pause. Default 100 ms.
 //
-// Each further round through the list waits longer, at random, too: from about 50 ms up to 1 s, half as much
-// more or less, and up to 5 s after a round in which a server answered and refused or dropped the connection.
+// Before each further round through the list there is a longer pause, also random: from about 50 ms up to 1
+// s, half as much more or less, and up to 5 s after a round in which a server answered and refused or dropped
+// the connection.
 func WithReconnectJitter(longest time.Duration) Option {
 	return checked(longest >= 0, func(o *options) { o.spread = longest }, "WithReconnectJitter",
-		"%v; give 0 or more", longest)
+		"%v is negative; give 0 or more", longest)
 }
 
 // WithAuth adds a credential that every connection presents before anything else: WithAuth("digest",
@@ -308,25 +315,26 @@ func WithAuth(scheme string, auth []byte) Option {
 	case scheme == "":
 		why = `the scheme is empty; the usual one is "digest", with []byte("user:password")`
 	case scheme == "digest" && !bytes.ContainsRune(auth, ':'):
-		why = `a digest credential is []byte("user:password"); there is no colon`
+		why = `the credential has no colon; a digest credential is []byte("user:password")`
 	}
 	return checked(why == "", func(o *options) {
-		o.credentials = append(o.credentials, &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)})
+		credential := &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)}
+		o.credentials = append(o.credentials, credential)
 	}, "WithAuth", "%s", why)
 }
 
-// WithACLProvider says which ACL a new node gets unless the operation names one. The last of this,
-// [WithDefaultACL] and [WithContenders] counts. Default: [OpenACL] for all.
+// WithACLProvider says which ACL a new node gets if the operation names none. [WithDefaultACL] and
+// [WithContenders] also set this; the last of the three counts. Default: [OpenACL] for all nodes.
 func WithACLProvider(p ACLProvider) Option {
 	return checked(p != nil, func(o *options) { o.aclProvider, o.directoryACL, o.aboveACL = p, nil, nil },
 		"WithACLProvider", "the provider is nil; leave the option out for the open ACL")
 }
 
-// WithDefaultACL is [WithACLProvider] with one answer for all nodes.
+// WithDefaultACL is [WithACLProvider] with the same ACL for all nodes.
 func WithDefaultACL(acl ...ACL) Option {
 	acl = slices.Clone(acl)
 	return checked(len(acl) > 0, func(o *options) { _ = WithACLProvider(func(string) []ACL { return acl })(o) },
-		"WithDefaultACL", "no ACL; leave the option out for the open one, or give CreatorACL()...")
+		"WithDefaultACL", "the ACL is empty; leave the option out for the open ACL, or give CreatorACL()...")
 }
 
 // WithRule chooses how holds are kept safe, see [Rule]. Default [RuleAuto].
@@ -335,42 +343,48 @@ func WithRule(r Rule) Option {
 		"WithRule", "there is no %v; choose RuleAuto, RuleBound or RuleHeartbeat", r)
 }
 
-// WithStaleServerBound is D: how long a member of an ensemble may go on answering its clients after it has
-// lost its leader, or the leader its quorum. It is (syncLimit + 1.5) × tickTime of the servers, and half a
-// tick more for each observer in between. A standalone server is recognised and needs no bound. 0 is a bound
-// of zero. Default 13 s, for syncLimit=5 and tickTime=2000; for the Docker image (syncLimit=2) 7 s is enough.
+// WithStaleServerBound sets D: how long a member of an ensemble may go on answering its clients after it has
+// lost its leader, or the leader its quorum. D is (syncLimit + 1.5) × tickTime of the servers, and half a
+// tick more for each observer in between. The client recognises a standalone server, which needs no bound. 0
+// means that members stop answering at once. Default 13 s, for syncLimit=5 and tickTime=2000; for the Docker
+// image (syncLimit=2) 7 s is enough.
 func WithStaleServerBound(d time.Duration) Option {
 	return checked(d >= 0, func(o *options) { o.bound = d },
-		"WithStaleServerBound", "%v; give (syncLimit + 1.5) × tickTime of the servers", d)
+		"WithStaleServerBound", "%v is negative; give (syncLimit + 1.5) × tickTime of the servers", d)
 }
 
-// WithServerTick is the servers' tickTime, used by [RuleHeartbeat]. Default 2 s, ZooKeeper's default, for
-// which session timeouts from 2.9 s are long enough; more if the server grants a longer timeout than it was
-// asked for. Shorter timeouts need this option, because a client cannot find out that the tick is shorter.
-// Never give less than the servers' tick.
+// WithServerTick tells the client the servers' tickTime, which [RuleHeartbeat] uses. Default 2 s, ZooKeeper's
+// default, or more if the server grants a longer timeout than the client asked for. With 2 s, session
+// timeouts from 2.9 s are long enough. Shorter timeouts need this option, because a client cannot find out
+// that the tick is shorter. Never give less than the servers' tickTime.
 func WithServerTick(d time.Duration) Option {
 	return positive(d, "WithServerTick", func(o *options) *time.Duration { return &o.tick })
 }
 
-// WithSafetyMargin is taken off the time for which a hold is valid: for the scheduling of this process, for
-// the difference between two clocks' rates, and as time for the work under the hold to stop before the
-// servers can give it to somebody else. See [WithFenceGrace] for what the client itself does then. 0 is no
-// margin. Default: a tenth of the session timeout, at least 10 ms and at most 1 s; under [RuleHeartbeat] a
-// fortieth, at most 250 ms, since that rule takes off another eighth, all of which a leader's pause may use
+// WithSafetyMargin shortens the time for which a hold is valid. The margin covers the scheduling of this
+// process and the difference between two clocks' rates. It also gives the work under the hold time to stop
+// before the servers can give the lock to somebody else. (What the client itself does then is a matter of
+// [WithFenceGrace].) 0 means no margin.
+//
+// Default: a tenth of the session timeout, at least 10 ms and at most 1 s. Under [RuleHeartbeat] it is a
+// fortieth, at most 250 ms, since that rule subtracts another eighth, all of which a leader's pause may use
 // up.
 func WithSafetyMargin(d time.Duration) Option {
 	return checked(d >= 0, func(o *options) { o.margin = d }, "WithSafetyMargin",
-		"%v; give the time that a goroutine may have to wait for a processor, or leave the option out", d)
+		"%v is negative; give the longest time that a goroutine waits for a processor, or leave the option "+
+			"out", d)
 }
 
-// WithFenceGrace is a pause between the loss of a session and the beginning of the next one. With the next
-// one the client closes what may be left of the old session at the server, over a second connection. That
-// hands its locks over sooner. The pause gives those who held them time to stop, so that the client itself
-// lets nobody else have a lock earlier. Until it is over there is no connection. 0 is no pause.
+// WithFenceGrace sets the pause between the loss of a session and the beginning of the next session. When the
+// next session begins, the client closes what may be left of the old session at the server, over a second
+// connection. So the locks of the old session are passed on sooner. The pause gives their holders time to
+// stop before the client itself lets somebody else have them. Until the pause is over there is no connection.
+// 0 means no pause.
 //
-// Default: a tenth of the session timeout, at least 10 ms and at most 1 s; a quarter of that after a
-// session that a server has called expired, when others have had the locks for a while. How much time there
-// is if the servers expire the session first is [WithSafetyMargin].
+// Default: a tenth of the session timeout, at least 10 ms and at most 1 s; a quarter of that after a session
+// that a server has called expired, when others have had the locks for a while. [WithSafetyMargin] sets how
+// much time holders have if the servers expire the session first.
 func WithFenceGrace(d time.Duration) Option {
-	return checked(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v; give 0 or more", d)
+	return checked(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v is negative; give "+
+		"0 or more", d)
 }

@@ -41,8 +41,8 @@ func TestInvalidOptions(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalidOption, name)
 	}
 	_, err := New("zk", WithSessionTimeout(0))
-	assert.EqualError(t, err, "invalid option WithSessionTimeout: 0s; give a positive time that the server "+
-		"is likely to grant, such as 10*time.Second")
+	assert.EqualError(t, err, "invalid option WithSessionTimeout: 0s is out of range; give a time that "+
+		"the server is likely to grant, such as 10*time.Second")
 	_, err = New("zk", WithNamespace("a//b"))
 	assert.ErrorIs(t, err, ErrInvalidPath)
 	_, err = New("")

@@ -9,17 +9,17 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// Session is one ZooKeeper session of a client: an epoch. Every ephemeral node belongs to one. Safe for
-// concurrent use.
+// Session is one ZooKeeper session of a client; the client numbers its sessions by epoch. Every ephemeral
+// node belongs to one session. Safe for concurrent use.
 //
-// Recipes take a Session, do their work through its [Session.Client], and hold what they were granted with
-// [Session.Hold]. So nothing that was begun in one session is finished in another.
+// Recipes take a Session, work through its [Session.Client], and call [Session.Hold] for what they are
+// granted. So nothing that begins in one session ends in another.
 type Session struct {
 	e *epoch
 	c *Client
 }
 
-// none says that this is a nil pointer or the zero value.
+// none reports whether s is a nil pointer or the zero value.
 func (s *Session) none() bool { return s == nil || s.e == nil }
 
 // overContext is the context of zero values.
@@ -29,7 +29,7 @@ var overContext = func() context.Context {
 	return ctx
 }()
 
-// Epoch returns the number of the session in the client's life, from 1.
+// Epoch returns the number of this session among the client's sessions, counted from 1.
 func (s *Session) Epoch() int64 {
 	if s.none() {
 		return 0
@@ -61,8 +61,8 @@ func (s *Session) Client() *Client {
 	return s.c
 }
 
-// Context ends with the session; its cause is ErrSessionLost or ErrClosed. It outlives a suspended
-// connection.
+// Context returns a context that ends with the session; its cause is ErrSessionLost or ErrClosed. A suspended
+// connection does not end it.
 func (s *Session) Context() context.Context {
 	if s.none() {
 		return overContext
@@ -73,9 +73,10 @@ func (s *Session) Context() context.Context {
 // Done is closed when the session is over.
 func (s *Session) Done() <-chan struct{} { return s.Context().Done() }
 
-// WaitQuorum returns nil as soon as the session is connected to a member with a quorum, also with
-// [WithReadOnly]: only then can anything be written or held. ErrSessionLost or ErrClosed when the session is
-// over; when ctx ends first, an error that matches ErrNotConnected and ctx.Err().
+// WaitQuorum returns nil as soon as the session is connected to a server with a quorum; only then can
+// anything be written or held. (With [WithReadOnly] the client also connects to servers without a quorum.) It
+// returns ErrSessionLost or ErrClosed when the session is over. When ctx ends first, the error matches
+// ErrNotConnected and ctx.Err().
 func (s *Session) WaitQuorum(ctx context.Context) error {
 	if s.none() {
 		return ErrNoClient
@@ -102,12 +103,12 @@ func (s *Session) WaitQuorum(ctx context.Context) error {
 	}
 }
 
-// Session returns the current session. If there is none yet, or the last one was lost, it waits for one as
-// long as ctx allows. A session whose connection is suspended counts. On a session's view it returns that
+// Session returns the current session, also while its connection is suspended. If there is no session yet, or
+// the last was lost, it waits for the next session as long as ctx allows. On a session's view it returns that
 // session, or ErrSessionLost.
 func (c *Client) Session(ctx context.Context) (*Session, error) { return c.session(ctx, false) }
 
-// session is Session. With hopeful it also gives up when every server refuses the client's credentials.
+// session implements Session. With hopeful it also fails when every server refuses the client's credentials.
 func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
 	if c.none() {
 		return nil, ErrNoClient
@@ -136,8 +137,8 @@ func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
 	}
 }
 
-// sessionOf returns the session of an epoch as this view sees it; nil, and what to wait for, while no member
-// with a quorum has confirmed it.
+// sessionOf returns the session of an epoch for this view. While no server with a quorum has confirmed the
+// session, it returns nil and a channel that is closed when the epoch changes.
 func (c *Client) sessionOf(e *epoch) (s *Session, changed <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,22 +150,22 @@ func (c *Client) sessionOf(e *epoch) (s *Session, changed <-chan struct{}) {
 	return &Session{e, &Client{core: c.core, view: v}}, nil
 }
 
-// InSession runs f in one session: what f does with the view of the [Session] that it is given is executed in
-// that session or fails with ErrSessionLost, and never goes on in the next one. f's context ends with the
-// session, with the cause ErrSessionLost or ErrClosed, and with ctx.
+// InSession runs f in one session. What f does through the client of its [Session] is executed in that
+// session or fails with ErrSessionLost; nothing continues in the next session. f's context ends with ctx and
+// with the session, in that case with the cause ErrSessionLost or ErrClosed.
 //
-// It waits for a session as [Client.SessionSoon] does. It returns nil if f did and the session was still
-// alive then. If it was not, the error matches ErrSessionLost, whatever f returned: ephemeral nodes that f
-// made are gone, or about to be. Any other error is f's own.
+// InSession waits for a session as [Client.SessionSoon] does. If the session is alive when f returns, it
+// returns f's error. If the session has ended, it returns an error that matches ErrSessionLost (ErrClosed if
+// the client was closed), whatever f returned: ephemeral nodes that f made are gone, or about to be.
 //
-// If ctx ends in between, f has to remove what it has made, with a context that has not ended: an ephemeral
+// If ctx ends meanwhile, f has to remove what it has made, with a context that has not ended: an ephemeral
 // node stays as long as the session.
 //
-// That is Curator's SessionFailRetryLoop with Mode.FAIL. For Mode.RETRY, which runs all of it again in the
-// next session, put it into a retry.Do that repeats ErrSessionLost; see the example.
+// This is Curator's SessionFailRetryLoop with Mode.FAIL. For Mode.RETRY, which runs everything again in the
+// next session, call InSession in a retry.Do that repeats ErrSessionLost; see the example.
 func (c *Client) InSession(ctx context.Context, f func(ctx context.Context, s *Session) error) error {
 	if f == nil {
-		return badArguments("InSession without a function")
+		return badArguments("the function given to InSession is nil")
 	}
 	s, err := c.SessionSoon(ctx)
 	if err != nil {

@@ -21,18 +21,18 @@ type epoch struct {
 
 	// Of the manager's goroutine:
 	probing  bool      // a read of configPath is under way
-	refusals int       // how many in a row were refused for a reason that passes
+	refusals int       // how many reads of configPath in a row were refused for a passing reason
 	told     wire.Rule // the rule that was logged last
 
 	mu        sync.Mutex  // never held while wire is called
-	changed   flow.Signal // something below
+	changed   flow.Signal // a field below has changed
 	attached  bool        // a member with a quorum has confirmed the session
-	suspended bool        // and now none is connected
+	suspended bool        // and now no such member is connected
 	over      error       // why nothing can be held any more
 	holds     map[*Hold]struct{}
 }
 
-// change runs f with the lock held and wakes those who wait for a change.
+// change runs f with the lock held and wakes the goroutines that wait for a change.
 func (e *epoch) change(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,9 +40,9 @@ func (e *epoch) change(f func()) {
 	e.changed.Fire()
 }
 
-// connected says whether the session has a connection to a member with a quorum. The epoch knows of a loss
-// before it is announced: whoever learns of it by the end of a hold must not be told that the client is
-// connected.
+// connected says whether the session has a connection to a member with a quorum. The epoch notes a loss
+// before the loss is announced: code that learns of it from the end of a hold must not be told that the
+// client is connected.
 func (e *epoch) connected() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,8 +64,8 @@ func (e *epoch) isOver(err error) bool {
 	return e.ctx.Err() != nil || errors.Is(err, wire.ErrSessionLost) || errors.Is(err, wire.ErrClosed)
 }
 
-// endCause is why everything that belongs to the session ends: ErrClosed, or ErrSessionLost with the reason.
-// All that ends with a session ends with this cause.
+// endCause returns why the session ends: ErrClosed, or ErrSessionLost with the reason. Everything that ends
+// with a session ends with this cause.
 func (e *epoch) endCause() error {
 	if cause := context.Cause(e.ctx); cause != nil {
 		return cause
@@ -80,13 +80,13 @@ func (e *epoch) endCause() error {
 	}
 }
 
-// epochs is which epoch is the current one, and whether the client is closing.
+// epochs keeps the current epoch, and whether the client is closing.
 type epochs struct {
 	wg     sync.WaitGroup // every goroutine of the core
 	closed chan struct{}  // closed when Close begins
 
 	mu      sync.Mutex
-	current *epoch      // the last one, never nil; guarded by mu
+	current *epoch      // the last epoch, never nil; guarded by mu
 	closing bool        // guarded by mu
 	moved   flow.Signal // current is replaced, or the client is closing; guarded by mu
 	back    flow.Signal // there is a new connection; guarded by mu
@@ -104,8 +104,8 @@ func (s *epochs) spawn(f func()) bool {
 	return true
 }
 
-// epochNow returns the current epoch, nil when the client is closed. After a loss the lost epoch stays the
-// current one until the next has begun.
+// epochNow returns the current epoch; nil when the client is closed. A lost epoch stays the current one until
+// the next has begun.
 func (s *epochs) epochNow() *epoch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,14 +115,14 @@ func (s *epochs) epochNow() *epoch {
 	return s.current
 }
 
-// epochLast is epochNow, but returns the last epoch also after Close.
+// epochLast is epochNow, but after Close it returns the last epoch.
 func (s *epochs) epochLast() *epoch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-// setEpoch makes e the current epoch; false when the client is closed.
+// setEpoch makes e the current epoch. It returns false when the client is closed.
 func (s *epochs) setEpoch(e *epoch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *epochs) setEpoch(e *epoch) bool {
 	return true
 }
 
-// shut refuses new goroutines and epochs, and returns the last epoch.
+// shut makes spawn and setEpoch refuse, and returns the last epoch.
 func (s *epochs) shut() *epoch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ func (s *epochs) movedOn(e *epoch) <-chan struct{} {
 	return s.moved.C()
 }
 
-// nextConnection returns a channel that is closed with the next connection of any epoch.
+// nextConnection returns a channel that is closed at the next connection, of whatever epoch.
 func (s *epochs) nextConnection() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *epochs) isBack() {
 	s.back.Fire()
 }
 
-// epochView returns the epoch of the view, or the current one; the last one after Close.
+// epochView returns the view's epoch or, without one, the current epoch; the last epoch after Close.
 func (c *Client) epochView() *epoch {
 	if e := c.view.epoch; e != nil {
 		return e
@@ -194,5 +194,5 @@ func (c *Client) epochOf() (*epoch, error) {
 	return e, nil
 }
 
-// none says that this is no client but a nil pointer, or the zero value.
+// none reports whether c is a nil pointer or the zero value.
 func (c *Client) none() bool { return c == nil || c.core == nil }

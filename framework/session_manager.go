@@ -12,8 +12,9 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// manager is the goroutine that owns the epochs. Events from everywhere are put into its inbox as functions.
-// It asks the state machine what they mean and does that. It never waits for anything but the next function.
+// manager is the goroutine that owns the epochs. All events are put into its inbox as functions. It asks the
+// state machine what an event means, and carries that out. It never waits for anything but its inbox and its
+// timers.
 type manager struct {
 	core  *core
 	inbox *flow.Queue[func()]
@@ -25,7 +26,7 @@ type manager struct {
 	ask     *time.Timer // when to ask the server again whether it stands alone
 	stopped bool
 	opened  time.Time // when the last session was begun
-	short   int       // how many in a row were begun soon after the one before
+	short   int       // how many sessions in a row were begun soon after the previous one
 	outage  outage
 	granted time.Duration // the session timeout of the last connection
 }
@@ -38,7 +39,7 @@ func newManager(c *core) *manager {
 	return m
 }
 
-// run ends with stop.
+// run returns after stop.
 func (m *manager) run() {
 	defer m.beat.Stop()
 	defer m.ask.Stop()
@@ -58,8 +59,8 @@ func (m *manager) run() {
 
 func (m *manager) stop() { m.inbox.Put(func() { m.stopped = true }) }
 
-// apply applies one input to the state machine and carries out its effects. server is the one that the input
-// is about, why the cause of a loss; fences are the sessions to be closed before the next one is announced.
+// apply gives one input to the state machine and carries out the effects. server is the server that the input
+// is about, why the cause of a loss, fences the sessions to be closed before the next session is announced.
 func (m *manager) apply(in input, server string, why error, fences []wire.Fence) {
 	var todo []effect
 	m.state, todo = m.state.next(in)
@@ -91,12 +92,15 @@ func (m *manager) announce(change StateChange, server string, why error) {
 		c.ops.hooks.put(func() { f(change) })
 	}
 	if len(c.cfg.observer) > 0 {
-		report := StateReport{StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why)}
+		report := StateReport{
+			StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why),
+		}
 		c.ops.hooks.put(func() { c.cfg.observer.state(report) })
 	}
 }
 
-// lose ends the epoch, first its holds and then its context, and lets what remains of its session wind down in the background.
+// lose ends the epoch: first its holds, then its context. What remains of its session is wound down in the
+// background.
 func (m *manager) lose(e *epoch, why error) {
 	e.endHolds(why)
 	e.cancel(why)
@@ -107,7 +111,7 @@ func (m *manager) lose(e *epoch, why error) {
 	})
 }
 
-// open begins the epoch n after old, which is nil for the first.
+// open begins epoch n. old is the previous epoch, nil for the first.
 func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	c := m.core
 	e := &epoch{n: n, core: c, holds: map[*Hold]struct{}{}, suspended: true}
@@ -118,7 +122,9 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		Auth:   wire.Auth{Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName()},
 		Limits: wire.Limits{MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window},
 		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
-		RuleFor: func(timeout time.Duration, alone bool) wire.Rule { return c.cfg.decide(timeout, alone).rule },
+		RuleFor: func(timeout time.Duration, alone bool) wire.Rule {
+			return c.cfg.decide(timeout, alone).rule
+		},
 		Hooks: wire.Hooks{
 			OnEvent: func(ev wire.Event) { m.inbox.Put(func() { m.session(e, ev) }) },
 			OnLapse: func(error) { e.lapsed() }, OnPong: c.pong(),
@@ -128,7 +134,7 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	if old != nil {
 		cfg.LastZxid = old.wire.MaxZxid()
 		notBefore = time.Now().Add(m.reopenDelay())
-		if len(fences) > 0 { // else nobody can be in the way
+		if len(fences) > 0 { // else no old session can be in the way
 			notBefore = notBefore.Add(c.cfg.grace(old.wire.Timeout(), old.wire.Err()))
 		}
 	}
@@ -145,13 +151,13 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		session.Wait()
 		return nil
 	}
-	session.SetServers(c.servers.now()) // it may have changed before this was the current epoch
+	session.SetServers(c.servers.now()) // the list may have changed before e was the current epoch
 	m.probe(e)
 	return nil
 }
 
-// reopenDelay is how long to wait before the next session is asked for: zero unless sessions end in quick
-// succession, as at a server that calls each of them expired.
+// reopenDelay returns how long to wait before the client asks for the next session. It is zero unless
+// sessions end in quick succession, as at a server that calls each of them expired.
 func (m *manager) reopenDelay() time.Duration {
 	now := time.Now()
 	if m.short++; now.Sub(m.opened) > shortLived {
@@ -163,7 +169,7 @@ func (m *manager) reopenDelay() time.Duration {
 	return m.core.chance.UpTo(min(10*time.Millisecond<<min(m.short, 10), 5*time.Second))
 }
 
-// shortLived is a session that ends so soon after the one before.
+// shortLived: a session that begins within this time after the previous one counts for reopenDelay.
 const shortLived = 10 * time.Second
 
 func (m *manager) session(e *epoch, ev wire.Event) {
@@ -180,11 +186,11 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		if ev.ReadOnly {
 			in.kind = inReadOnly
 		}
-		held := len(e.held()) > 0 // a hold made from now on has written what it needs
+		held := len(e.held()) > 0 // a hold made from now on has already written what it needs
 		m.apply(in, ev.Server, nil, nil)
 		c.isBack()
 		if standing := e.wire.Validity().Standing(); held && standing.Known && !standing.Alone {
-			m.heartbeat() // else it is known in a moment whether there is need
+			m.heartbeat() // else the answer to probe tells soon whether a heartbeat is needed
 		}
 	case wire.Disconnected:
 		ev.Err = refusal(c.readable(ev.Err))
@@ -196,7 +202,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		m.probe(e)
 	case wire.AuthFailed:
 		ev.Err = refusal(ev.Err)
-		m.tellFailure(log, slog.LevelError, "not authenticated", ev)
+		m.tellFailure(log, slog.LevelError, "authentication failed", ev)
 		e.change(func() {}) // wakes those who do not wait while every server refuses
 	case wire.Failed:
 		if !errors.Is(ev.Err, errTooEarly) {
@@ -204,7 +210,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 			m.tellFailure(log, slog.LevelWarn, "cannot connect", ev)
 		}
 	case wire.Regressed:
-		log.Warn("every server is behind what this client has seen: their data was wiped or restored; " +
+		log.Warn("every server has older data than this client has seen: the data was wiped or restored; " +
 			"fencing tokens may be smaller from now on")
 	case wire.Lost:
 		m.lost(log, e, ev)
@@ -214,21 +220,24 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 	why := e.endCause()
 	if m.state.closed {
-		e.cancel(why) // nobody needs to wait for it any more
+		e.cancel(why) // nobody needs to wait for the session any more
 		return
 	}
 	log.Warn("session lost", "err", ev.Err)
 	fences := e.wire.Unfenced()
 	if e.wire.Agreed() {
-		// No request of it is under way after twice its timeout: the last that a server may have seen, and that
-		// server's own clock.
+		// No request of the session is under way any more after twice its timeout: once for the last request
+		// that a server may have seen, once for that server's own clock.
 		left, grace := 2*e.wire.Timeout(), m.core.cfg.grace(e.wire.Timeout(), ev.Err)
 		if errors.Is(ev.Err, wire.ErrExpired) {
-			// A leader says so before the others have agreed; but it does not lead for long without them.
+			// A leader may call a session expired before the others have agreed, but it does not lead for
+			// long without them.
 			left = min(left, m.core.cfg.bound)
 		}
 		id, password := e.wire.Identity()
-		fences = append(fences, wire.Fence{SessionID: id, Password: password, Until: time.Now().Add(left + grace)})
+		fences = append(fences, wire.Fence{
+			SessionID: id, Password: password, Until: time.Now().Add(left + grace),
+		})
 	}
 	m.apply(input{inLost, e.n}, ev.Server, why, fences)
 }
@@ -247,8 +256,8 @@ func (m *manager) connected(log *slog.Logger, ev wire.Event) {
 	m.granted = ev.Timeout
 }
 
-// tellFailure tells of an attempt to connect that has failed, if that is news. The session itself has told of
-// each at DEBUG.
+// tellFailure logs a failed attempt to connect, if the failure is news. The session itself logs every attempt
+// at DEBUG.
 func (m *manager) tellFailure(log *slog.Logger, level slog.Level, what string, ev wire.Event) {
 	m.core.trouble.note(ev.Server, ev.Err)
 	now := time.Now()
@@ -258,7 +267,7 @@ func (m *manager) tellFailure(log *slog.Logger, level slog.Level, what string, e
 	}
 }
 
-// refusal gives a server's refusal its public name.
+// refusal wraps a server's refusal in its exported error.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, wire.ErrAuthFailed):
@@ -271,10 +280,11 @@ func refusal(err error) error {
 	return err
 }
 
-// readable says of an error of a connection what to look at.
+// readable adds to a connection's error what the operator should look at.
 func (c *core) readable(err error) error {
 	if errors.Is(err, wire.ErrHungUp) && c.cfg.tls == nil && c.cfg.tlsFiles == nil {
-		return fmt.Errorf("%w (is it not serving yet, or the secureClientPort, which needs WithTLS?)", err)
+		return fmt.Errorf("%w (perhaps the server is not serving yet, or its secureClientPort was given, "+
+			"which needs WithTLS)", err)
 	}
 	return tlsTrouble(err)
 }

@@ -212,7 +212,7 @@ func TestACleanCloseIsNoWarning(t *testing.T) {
 		lines := take()
 		assert.Empty(t, containing(lines, "level=WARN"))
 		assert.Empty(t, containing(lines, "session lost"))
-		assert.Len(t, containing(lines, "level=INFO", "msg=closed"), 1)
+		assert.Len(t, containing(lines, "level=INFO", `msg="client closed"`), 1)
 	})
 }
 

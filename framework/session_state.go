@@ -9,25 +9,25 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// State is what a client's connection is like. Corresponds to Curator's ConnectionState.
+// State is the state of a client's connection. Corresponds to Curator's ConnectionState.
 type State int8
 
 const (
 	// NeverConnected is the state of a client that has not reached a server yet. It is never announced.
 	NeverConnected State = iota
-	// Connected is announced once in a client's life: for its first connection to a member with a quorum.
+	// Connected is announced once in a client's life: for its first connection to a server with a quorum.
 	Connected
 	// Suspended says that the connection is lost. The session may survive; leaders and lock holders should
 	// pause.
 	Suspended
-	// Reconnected says that there is a connection again: to the same session, or, if the epoch has grown, to a
-	// new one.
+	// Reconnected says that the client is connected again: to the same session or, if the epoch has grown, to
+	// a new session.
 	Reconnected
-	// Lost says that the session is over: its ephemeral nodes and watches are gone, or about to be. No hold of
-	// that epoch is valid any more.
+	// Lost says that the session is over: its ephemeral nodes and watches are gone, or about to be. No hold
+	// of that epoch is valid any more.
 	Lost
-	// ReadOnly says that the connected member has no quorum: it serves reads, which may be old. Only with
-	// [WithReadOnly].
+	// ReadOnly says that the connected server has no quorum: it serves reads, which may be old. This state
+	// occurs only with [WithReadOnly].
 	ReadOnly
 )
 
@@ -35,7 +35,7 @@ func (s State) String() string {
 	return nameOf("State", s, "NeverConnected", "Connected", "Suspended", "Reconnected", "Lost", "ReadOnly")
 }
 
-// nameOf returns the name of a value of an enumeration that begins with 0.
+// nameOf returns the name of a value of an enumeration that starts at 0.
 func nameOf[T ~int8 | ~int32](kind string, v T, names ...string) string {
 	if v < 0 || int(v) >= len(names) {
 		return fmt.Sprintf("%s(%d)", kind, int(v))
@@ -46,18 +46,18 @@ func nameOf[T ~int8 | ~int32](kind string, v T, names ...string) string {
 // IsConnected says whether a server can be reached in this state: Connected, Reconnected and ReadOnly.
 func (s State) IsConnected() bool { return s == Connected || s == Reconnected || s == ReadOnly }
 
-// StateChange is a state and the session that it is about.
+// StateChange is a state, and the session in which it began.
 type StateChange struct {
 	State State
-	// Epoch counts the client's sessions from 1. When it has grown, the ephemeral nodes of the session before
-	// are gone.
+	// Epoch counts the client's sessions from 1. When it has grown, the ephemeral nodes of the previous
+	// session are gone.
 	Epoch int64
 }
 
 func (c StateChange) String() string { return fmt.Sprintf("%v in epoch %d", c.State, c.Epoch) }
 
-// machine is the connection-state machine as a value. It does nothing itself: next says what is to be done,
-// in order.
+// machine is the connection-state machine as a value. It has no side effects: next returns what is to be
+// done, in order.
 type machine struct {
 	epoch   int64       // the live epoch, from 1
 	last    StateChange // what was announced last
@@ -75,7 +75,7 @@ const (
 	inClose
 )
 
-// input is an event of the session of an epoch; the epoch of inClose does not matter.
+// input is an event in the session of an epoch. For inClose the epoch is ignored.
 type input struct {
 	kind  inputKind
 	epoch int64
@@ -100,11 +100,11 @@ const (
 
 type effect struct {
 	kind   effectKind
-	change StateChange // of doAnnounce; for the others only Epoch is set
+	change StateChange // what doAnnounce announces; the other kinds set only Epoch
 }
 
 // next is the transition function. The order of its effects is a promise: everything that belongs to a
-// session ends before its loss is announced, and by then the next session exists.
+// session ends before Lost is announced, and by then the next session exists.
 func (m machine) next(in input) (machine, []effect) {
 	if m.closed {
 		return m, nil
@@ -114,7 +114,7 @@ func (m machine) next(in input) (machine, []effect) {
 		return m, []effect{{doClose, StateChange{Epoch: m.epoch}}}
 	}
 	if in.epoch != m.epoch {
-		return m, nil // of an earlier session
+		return m, nil // an event of an earlier session
 	}
 	var todo []effect
 	do := func(kind effectKind) { todo = append(todo, effect{kind, StateChange{Epoch: m.epoch}}) }
@@ -155,18 +155,18 @@ func (m machine) next(in input) (machine, []effect) {
 	return m, todo
 }
 
-// board has the state of the client and sends every change to every subscriber, in order and without loss:
-// each has a queue of its own.
+// board keeps the client's state and sends every change to every subscriber, in order and without loss: each
+// subscriber has its own queue.
 type board struct {
-	spawn func(func()) bool // a goroutine that Close waits for; false after Close has begun
-	done  <-chan struct{}   // the client is closed
+	spawn func(func()) bool // starts a goroutine that Close waits for; false after Close has begun
+	done  <-chan struct{}   // closed with the client
 
 	mu      sync.Mutex
 	now     StateChange
-	since   time.Time // of now
-	away    time.Time // the end of the last connection to a quorum; zero with one
+	since   time.Time // when now began
+	away    time.Time // when the last connection to a quorum ended; zero while there is one
 	changed flow.Signal
-	subs    map[*flow.Queue[StateChange]]struct{} // of the subscribers
+	subs    map[*flow.Queue[StateChange]]struct{} // one queue for each subscriber
 }
 
 func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
@@ -175,7 +175,7 @@ func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
 		subs: map[*flow.Queue[StateChange]]struct{}{}}
 }
 
-// announce never waits.
+// announce sets the state and queues the change for every subscriber. It never waits.
 func (b *board) announce(change StateChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,15 +191,15 @@ func (b *board) announce(change StateChange) {
 	}
 }
 
-// age returns the state, when it began, and since when there is no connection to a member with a quorum:
-// since New if there has been none.
+// age returns the state, when it began, and since when there has been no connection to a server with a
+// quorum: since New if there never was one, zero while there is one.
 func (b *board) age() (now StateChange, since, away time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.now, b.since, b.away
 }
 
-// look returns the state and a channel that is closed when it is no longer the current one.
+// look returns the state, and a channel that is closed when the state changes.
 func (b *board) look() (StateChange, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

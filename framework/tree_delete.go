@@ -10,15 +10,16 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Helpers over whole subtrees send their requests in flights: many at once, then a wait for all the answers.
-// A flight that is interrupted by a lost connection is repeated whole, so all of it must be harmless when it
-// is done twice.
+// Helpers for whole subtrees send their requests in flights: many at once, then they wait for all the
+// answers. A flight that is interrupted by a lost connection is repeated as a whole, so everything in it must
+// be harmless when done twice.
 const (
 	flightSize  = 512
-	flightBytes = 8 << 20 // of data in one flight, about: their size is known when they have been read
+	flightBytes = 8 << 20 // of data in one flight, about: the sizes are known only after reading
 )
 
-// flight sends what calls makes, and repeats that as the retry policy says until there is an answer to each.
+// flight sends the calls that calls makes. It repeats them all, as the retry policy says, until each has an
+// answer.
 func (c *Client) flight(ctx context.Context, calls func() []*wire.Call) (replies []wire.Reply, err error) {
 	err = c.repeat(ctx, func(ctx context.Context, e *epoch) error {
 		frames := calls()
@@ -40,7 +41,7 @@ func (c *Client) flight(ctx context.Context, calls func() []*wire.Call) (replies
 	return replies, err
 }
 
-// flightOf is a flight of one call for each value.
+// flightOf sends a flight of one call for each value.
 func flightOf[T any](ctx context.Context, c *Client, each []T, call func(T) *wire.Call) ([]wire.Reply,
 	error) {
 	return c.flight(ctx, func() []*wire.Call { return callsOf(each, call) })
@@ -54,8 +55,8 @@ func callsOf[T any](each []T, call func(T) *wire.Call) []*wire.Call {
 	return calls
 }
 
-// lists lists nodes in one flight, and calls each with the names of a node's children, or why there are none.
-// An error of each ends it.
+// lists lists nodes in one flight. For each node it calls each with the names of the children, or with the
+// error of the list. An error returned by each ends it.
 func (c *Client) lists(ctx context.Context, dirs []string,
 	each func(i int, names []string, err error) error) error {
 	replies, err := flightOf(ctx, c, dirs, func(dir string) *wire.Call {
@@ -69,15 +70,14 @@ func (c *Client) lists(ctx context.Context, dirs []string,
 	return err
 }
 
-// DeleteRecursively deletes a node and everything below it. It succeeds, too, if there is no such node. It
-// is not atomic: others see it partly deleted. What others delete meanwhile is no error; what they add
-// meanwhile is deleted, too, up to a limit (then ErrNotEmpty). It is repeated as the retry policy says,
-// flight by flight, and may be called again after any error. Any other refusal, such as ErrNoAuth, ends it,
-// with a part deleted.
+// DeleteRecursively deletes a node and everything below it. It also succeeds if the node does not exist. It
+// is not atomic: others may see the tree partly deleted. Nodes that others delete meanwhile are no error.
+// Nodes that others add meanwhile are deleted, too, up to a limit (then the error is ErrNotEmpty). Each
+// flight of requests is repeated as the retry policy says. Any other refusal, such as ErrNoAuth, ends the
+// call with part of the tree deleted. After any error it may be called again.
 //
-// It sends hundreds of deletes at a time: one request for a node without children, three for any other. It
-// keeps the paths of the nodes with children in memory. The root of the whole tree is ErrBadArguments, and
-// so is the chroot.
+// It sends hundreds of deletes at a time: one request for a node without children, three for any other node.
+// It keeps the paths of the nodes with children in memory. To delete "/", or the chroot, is ErrBadArguments.
 //
 // To delete a node with a version, or in the background, use [Client.Delete] with DeletingChildrenIfNeeded.
 // Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to ZKUtil.deleteRecursive.
@@ -99,7 +99,7 @@ func (c *Client) DeleteRecursively(ctx context.Context, path string) error {
 	return opError("deleteRecursively", path, err)
 }
 
-// deleteBelow deletes what is below a node now, except what others add meanwhile.
+// deleteBelow deletes everything that is below a node now; nodes that others add meanwhile may stay.
 func (c *Client) deleteBelow(ctx context.Context, full string) error {
 	all := []string{full} // nodes with children, parents first
 	for next := 0; next < len(all); {
@@ -126,7 +126,8 @@ func (c *Client) deleteBelow(ctx context.Context, full string) error {
 	return err
 }
 
-// deleteFlights deletes nodes in flights, in order, and returns those that have children.
+// deleteFlights deletes nodes in flights, in order, and returns the nodes that it could not delete because
+// they have children.
 func (c *Client) deleteFlights(ctx context.Context, paths []string) (left []string, err error) {
 	for flight := range slices.Chunk(paths, flightSize) {
 		replies, err := flightOf(ctx, c, flight, func(path string) *wire.Call { return deleteCall(path, -1) })

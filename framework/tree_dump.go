@@ -33,13 +33,13 @@ func (l dumpLine) kinds() (n int) {
 type dumpHeader struct {
 	Version int    `json:"version"`
 	Root    string `json:"root"`
-	ACL     bool   `json:"acl"` // the nodes have theirs
+	ACL     bool   `json:"acl"` // the nodes have their ACLs
 }
 
 type dumpNode struct {
 	Path string `json:"path"` // relative to the root, which is "/"
 	Data []byte `json:"data,omitempty"`
-	// ACL is left out only if the header says so of all.
+	// ACL is left out only if the header says that no node has one.
 	ACL []dumpACL `json:"acl,omitempty"`
 	// For people who read the dump.
 	Version  int32 `json:"version"`
@@ -66,14 +66,14 @@ type dumpEnd struct {
 
 const dumpVersion = 1
 
-// Progress is how far a dump or a restore has come.
+// Progress says how far a dump or a restore has come.
 type Progress struct {
-	// Nodes counts the nodes that were written to the stream or to the tree, Bytes is the length of their data.
+	// Nodes counts the nodes written to the stream or to the tree. Bytes is the total length of their data.
 	Nodes, Bytes int64
 	// Ephemerals counts the nodes that were left out because they belong to a session.
 	Ephemerals int64
-	// Existing counts the nodes of a restore that existed already. After a lost connection some that it has
-	// made itself may be among them.
+	// Existing counts the nodes of a restore that existed already. After a lost connection, nodes that the
+	// restore itself has created may be among them.
 	Existing int64
 }
 
@@ -87,11 +87,11 @@ type DumpBuilder struct {
 // Dump begins to write a subtree to a stream, for [Client.Restore]. Curator has no such operation.
 func (c *Client) Dump() DumpBuilder { return DumpBuilder{c: c} }
 
-// WithoutACL leaves the ACLs out, which saves a request for each node. Restored nodes then get what the
-// restoring client's ACL provider says.
+// WithoutACL leaves the ACLs out, which saves a request for each node. Restored nodes then get their ACLs
+// from the restoring client's ACL provider.
 func (b DumpBuilder) WithoutACL() DumpBuilder { b.noACL = true; return b }
 
-// WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
+// WithProgress makes ForPath call f now and then, on its own goroutine; ForPath waits for f.
 func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f; return b }
 
 // ForPath writes the node and everything below it to w, in the order of [Client.Walk], and returns what it
@@ -99,17 +99,19 @@ func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f
 //
 //   - Data are written as they are stored, compressed or not.
 //   - Ephemeral nodes are left out. A line for each says so, and Progress counts them.
-//   - /zookeeper, where the servers keep their own nodes, is left out unless path is there itself. Restore
-//     does not write there.
+//   - /zookeeper, where the servers keep their own nodes, is left out unless path is /zookeeper or below.
+//     Restore does not write there.
 //   - Versions and times are written for information only. A restored node begins at version 0. A restored
-//     parent numbers its next sequential child by the children it has had since, so that number may be
-//     smaller than those in restored names.
-//   - Servers do not tell that a node is a container or has a TTL. It becomes a persistent one.
+//     parent numbers its next sequential child by the children that it has had since the restore, so that
+//     number may be smaller than those in restored names.
+//   - Servers do not tell that a node is a container or has a TTL. Such a node is restored as a persistent
+//     node.
 //
-// It is no snapshot: what changes meanwhile is seen before or after the change. The retry policy is asked
-// about each flight of requests. A dump that ends with an error is not whole, and Restore will say so. A
-// node that may not be read is ErrNoAuth, and so is one whose ACL the server hides from clients without
-// PermAdmin; with WithoutACL reading is enough. An error of w ends it.
+// The dump is no snapshot: a node that changes meanwhile is read before or after its change. The retry policy
+// is asked about each flight of requests. A dump that ends with an error is incomplete, and Restore will say
+// so. The error is ErrNoAuth if the client has no permission to read a node, or if the server hides a node's
+// ACL because the client has no PermAdmin; with WithoutACL permission to read is enough. An error of w ends
+// the dump.
 //
 // The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump. Data are
 // in base64, and left out if there are none. Every node has its ACL, or, WithoutACL, none has:
@@ -185,7 +187,7 @@ func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
 	node := &dumpNode{Path: path, Data: n.Data, Version: s.Version, Cversion: s.Cversion, Ctime: s.Ctime,
 		Mtime: s.Mtime}
 	for _, a := range n.acl {
-		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") { // how the server hides a digest
+		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") { // so the server hides a digest
 			return line, fmt.Errorf("%w: its ACL is shown only to clients with PermAdmin; see WithoutACL", ErrNoAuth)
 		}
 		node.ACL = append(node.ACL, dumpACL(a))
@@ -204,7 +206,7 @@ type dumpReader struct {
 	skipped int64
 }
 
-// newDumpReader returns a reader of lines with nodes that fit into a frame.
+// newDumpReader returns a reader of dump lines whose nodes fit into a frame.
 func newDumpReader(r io.Reader, maxFrame int) *dumpReader {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), 2*maxFrame+1<<20)
@@ -220,17 +222,17 @@ func (d *dumpReader) line() (line dumpLine, err error) {
 	if !d.lines.Scan() {
 		switch err := d.lines.Err(); {
 		case errors.Is(err, bufio.ErrTooLong):
-			return line, d.invalid("longer than any node can be")
+			return line, d.invalid("the line is too long for any node")
 		case err != nil:
 			return line, err
 		}
-		return line, d.invalid("the stream ends before the dump does")
+		return line, d.invalid("the input ends before the dump is complete")
 	}
 	if err := json.Unmarshal(d.lines.Bytes(), &line); err != nil {
 		return line, d.invalid("%v", err)
 	}
 	if n := line.kinds(); n > 1 {
-		return line, d.invalid("%d things in one line", n)
+		return line, d.invalid("the line contains %d records instead of one", n)
 	}
 	return line, nil
 }
@@ -241,15 +243,16 @@ func (d *dumpReader) header() error {
 	case err != nil:
 		return err
 	case line.Header == nil:
-		return d.invalid("no header")
+		return d.invalid("the header is missing")
 	case line.Header.Version != dumpVersion:
-		return d.invalid("a dump of version %d, this program reads version %d", line.Header.Version, dumpVersion)
+		return d.invalid("the dump has version %d, and this program reads version %d",
+			line.Header.Version, dumpVersion)
 	}
 	d.acl = line.Header.ACL
 	return nil
 }
 
-// next returns the next node, nil at the end.
+// next returns the next node; nil at the end of the dump.
 func (d *dumpReader) next() (*dumpNode, error) {
 	for {
 		line, err := d.line()
@@ -274,7 +277,7 @@ func (d *dumpReader) next() (*dumpNode, error) {
 			}
 			return nil, nil
 		default:
-			return nil, d.invalid("neither a node nor the end")
+			return nil, d.invalid("the line is neither a node nor the end of the dump")
 		}
 	}
 }

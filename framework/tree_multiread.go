@@ -29,13 +29,13 @@ func (r Read) name() string {
 
 // ReadResult is the outcome of one read.
 type ReadResult struct {
-	// Path is that of the read, as it was given.
+	// Path is the path of the read, as it was given.
 	Path string
-	// Data and Stat are those of the node, for ReadData.
+	// Data and Stat are the data and the Stat of the node, for ReadData.
 	Data []byte
 	Stat Stat
-	// Children are the names of the children, in no particular order, for ReadChildren. Servers give no Stat
-	// with them here.
+	// Children are the names of the children, in no particular order, for ReadChildren. Servers send no Stat
+	// with them in a MultiRead.
 	Children []string
 	// Err is why this read failed: an *OpError that matches ErrNoNode or ErrNoAuth. The other reads are not
 	// affected.
@@ -47,7 +47,7 @@ type MultiReadResult struct {
 	// Results are in the order of the reads.
 	Results []ReadResult
 	// Zxid is the last transaction that the connected server had executed when it answered. If a later answer
-	// has the same one, nothing in the whole tree has changed in between.
+	// has the same Zxid, nothing in the whole tree has changed in between.
 	Zxid int64
 }
 
@@ -57,33 +57,36 @@ type MultiReadBuilder struct {
 	pack packing
 }
 
-// MultiRead begins to read many nodes in one request, which is cheaper than as many requests for the network
-// and for the server. Each read succeeds or fails by itself. They are not a snapshot: others may write
-// between them. They cannot set watches. Unlike other operations it does not make the root of the namespace.
+// MultiRead begins to read many nodes in one request, which costs the network and the server less than a
+// request for each. Each read succeeds or fails by itself. The reads are not a snapshot: others may write
+// between them. They cannot set watches. Unlike other operations, MultiRead does not create the root of the
+// namespace.
 //
 // It needs ZooKeeper 3.6: an older server closes the connection, once, and the error is ErrUnimplemented. The
 // request must fit into the server's packet limit (else ErrTooLarge), and the answer into WithMaxReply (else
-// ErrReplyTooLarge): if you do not know the sizes ask for few nodes at a time. Curator has no such operation.
+// ErrReplyTooLarge): if you do not know the sizes of the nodes, read few at a time. Curator has no such
+// operation.
 func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 
-// Decompressed is that of GetDataBuilder. A read whose data cannot be decompressed fails by itself, and so
-// does one for which [WithDecompressedLimit], which counts for all reads together, leaves no room.
+// Decompressed decompresses the data, as in [GetDataBuilder]. A read whose data cannot be decompressed fails
+// by itself. So does a read for which [WithDecompressedLimit], which counts all reads together, leaves no
+// room.
 func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = packYes; return b }
 
-// Undecompressed is that of GetDataBuilder.
+// Undecompressed returns the data as they are, as in [GetDataBuilder].
 func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = packNo; return b }
 
-// ForReads executes the reads and returns their results in order. The error is about the whole; see each
-// result's Err for that of a read. No reads at all are ErrBadArguments.
+// ForReads executes the reads and returns their results in order. The returned error is about the request as
+// a whole; the error of a single read is in its result's Err. Without reads the error is ErrBadArguments.
 func (b MultiReadBuilder) ForReads(ctx context.Context, reads ...Read) ([]ReadResult, error) {
 	r, err := foreground(ctx, b.operation(reads))
 	return r.Results, err
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForReads return at once.
 func (b MultiReadBuilder) InBackground() MultiReadBackground { return MultiReadBackground{b} }
 
-// MultiReadBackground is a MultiReadBuilder whose terminal does not wait.
+// MultiReadBackground is a MultiReadBuilder whose ForReads does not wait.
 type MultiReadBackground struct{ b MultiReadBuilder }
 
 // ForReads queues the request.
@@ -94,7 +97,7 @@ func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pendi
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	o := &operation[MultiReadResult]{c: b.c, opKind: opKind{name: "multiRead"}, lengthy: b.c.packs(b.pack)}
 	if len(reads) == 0 {
-		o.fault = badArguments("a multiRead without reads")
+		o.fault = badArguments("a multiRead needs at least one read")
 		return o
 	}
 	o.path = reads[0].path
@@ -124,7 +127,7 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	return o
 }
 
-// unpack decompresses what there is room for. A read without room fails by itself.
+// unpack decompresses the results for which the limit leaves room. A read without room fails by itself.
 func (b MultiReadBuilder) unpack(results []ReadResult) {
 	left := b.c.core.cfg.decompressed
 	for i := range results {

@@ -12,53 +12,56 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidDump says that a stream is not a dump, or not a whole one. The message says in which line.
+// ErrInvalidDump says that a stream is not a dump, or is not complete. The message says in which line.
 var ErrInvalidDump = named("invalid dump")
 
 // ErrSystemPath says that a restore would write to /zookeeper or below, where the servers keep their
-// configuration and the quotas. It was not sent. The error of such a target matches it, and so does, with
-// [ErrInvalidDump], that of a dump that would put a node there.
+// configuration and the quotas. Nothing was written there. It is the error of a restore whose target is
+// there; for a dump with a node that would lie there, the error matches [ErrInvalidDump], too.
 var ErrSystemPath = named("/zookeeper belongs to the servers: nothing is restored there")
 
-// RestoreBuilder makes the nodes of a dump. It is a value: each method returns a changed copy.
+// RestoreBuilder creates the nodes of a dump. It is a value: each method returns a changed copy.
 type RestoreBuilder struct {
 	c         *Client
 	overwrite bool
 	progress  func(Progress)
 }
 
-// Restore begins to make the nodes of a dump, see [Client.Dump]. Curator has no such operation.
+// Restore begins to create the nodes of a dump, see [Client.Dump]. Curator has no such operation.
 func (c *Client) Restore() RestoreBuilder { return RestoreBuilder{c: c} }
 
 // Overwriting sets the data and, if the dump has them, the ACLs of nodes that exist already. Nodes that are
 // not in the dump stay in any case.
 func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; return b }
 
-// WithProgress has f called now and then, on the goroutine of the terminal, which waits for it.
+// WithProgress makes ForPath call f now and then, on its own goroutine; ForPath waits for f.
 func (b RestoreBuilder) WithProgress(f func(Progress)) RestoreBuilder { b.progress = f; return b }
 
-// restoreNodes and restoreBytes bound one transaction.
+// restoreNodes and restoreBytes limit one transaction.
 const (
 	restoreNodes = 500
 	restoreBytes = 256 << 10
 )
 
-// ForPath makes the dump's root at path, which may differ from where it was dumped, and everything below.
-// Missing parents of path are made as with Ensure. It returns what it has made.
+// ForPath creates the dump's root at path, which may differ from where it was dumped, and everything below
+// it. Missing parents of path are created as with Ensure. ForPath returns what it has created.
 //
-// A node that exists already with the data of the dump counts as restored; its ACL is not looked at. One
+// A node that exists already with the data of the dump counts as restored; its ACL is not compared. A node
 // with other data is ErrNodeExists, unless Overwriting. So a restore that was cut short can be run again.
 //
-// Nodes are made hundreds at a time, in transactions as long as none of them exists, and one by one after a
-// lost connection, about which the retry policy is asked. It is not atomic: when it ends with an error a
-// part is there. The stream is read as the restore goes on, so damage (ErrInvalidDump) may be found late.
-// ctx cannot interrupt a Read of r.
+// Nodes are created hundreds at a time, in transactions, as long as none of them exists. After a lost
+// connection, about which the retry policy is asked, they are created one by one. The restore is not atomic:
+// when it ends with an error, part of the nodes exist. The stream is read as the restore goes on, so damage
+// (ErrInvalidDump) may be found late. ctx cannot interrupt a Read of r.
 //
-// A dump is not trusted. ErrInvalidDump is also a node without an ACL although the header says that the
-// nodes have theirs (everybody could change it), a line longer than two frames (see [WithMaxFrame]) and a
-// mebibyte, and a node that would come to lie in /zookeeper, which is [ErrSystemPath], too. In memory are
-// one line and a transaction of at most 500 nodes and 256 KiB. A dump can make nodes below path, with any
-// data and ACLs, and nothing else.
+// A dump is not trusted. It can create nodes below path, with any data and ACLs, and nothing else. These are
+// ErrInvalidDump, too:
+//
+//   - A node without an ACL although the header says that the nodes have ACLs: everybody could change it.
+//   - A line longer than two frames (see [WithMaxFrame]) and a mebibyte.
+//   - A node that would lie in /zookeeper, which is [ErrSystemPath], too.
+//
+// The restore keeps one line and a transaction of at most 500 nodes and 256 KiB in memory.
 func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (Progress, error) {
 	var p Progress
 	full, err := b.c.fullPath(path)
@@ -140,7 +143,7 @@ func (b RestoreBuilder) request(root string, node *dumpNode, in *dumpReader) (*j
 		return nil, known(ErrSystemPath, in.invalid("%s belongs to the servers: nothing is restored there",
 			req.Path))
 	case in.acl && len(node.ACL) == 0:
-		return nil, in.invalid("%s has no ACL, though the header says that the nodes have theirs", node.Path)
+		return nil, in.invalid("%s has no ACL, though the header says that the dump contains ACLs", node.Path)
 	case !in.acl:
 		req.ACL = b.c.aclOf(nil, req.Path)
 	default:
@@ -154,7 +157,7 @@ func (b RestoreBuilder) request(root string, node *dumpNode, in *dumpReader) (*j
 	return req, nil
 }
 
-// sizeOf is at least the length of a request in a transaction.
+// sizeOf returns an upper bound for the length of a request in a transaction.
 func sizeOf(req *jute.CreateRequest) int {
 	const fixed, fixedACL = 32, 12
 	n := fixed + len(req.Path) + len(req.Data)
@@ -164,7 +167,7 @@ func sizeOf(req *jute.CreateRequest) int {
 	return n
 }
 
-// above makes the missing parents of the root. A chroot has to exist.
+// above creates the missing parents of the root. It does not create a chroot.
 func (b RestoreBuilder) above(ctx context.Context, e *epoch, root string) error {
 	chroot, parent := b.c.view.chroot, zkpath.Parent(root)
 	switch {
@@ -187,7 +190,7 @@ func relocated(root, path string) string {
 	return root + path
 }
 
-// put makes nodes, parents first.
+// put creates nodes, parents first.
 func (b RestoreBuilder) put(ctx context.Context, nodes []*jute.CreateRequest, withACL bool) (existing int,
 	err error) {
 	singly := len(nodes) == 1
@@ -203,7 +206,8 @@ func (b RestoreBuilder) put(ctx context.Context, nodes []*jute.CreateRequest, wi
 	return existing, err
 }
 
-// atOnce makes nodes in one transaction. singly says that they must be made one by one, because some exist.
+// atOnce creates nodes in one transaction. singly says that they must be created one by one, because some
+// exist.
 func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.CreateRequest) (singly bool,
 	err error) {
 	var req jute.MultiRequest
@@ -215,7 +219,7 @@ func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.Crea
 		return errors.Is(err, ErrOutcomeUnknown), err
 	}
 	for i, one := range res.Results {
-		// Those before the failed one have code 0.
+		// Results before the failed one have code 0.
 		switch {
 		case one.Op != jute.OpError || one.Err == jute.CodeOK:
 		case one.Err == jute.CodeNodeExists:
@@ -228,7 +232,7 @@ func (b RestoreBuilder) atOnce(ctx context.Context, e *epoch, nodes []*jute.Crea
 	return false, nil
 }
 
-// one makes nodes one by one, in one flight.
+// one creates nodes one by one, in one flight.
 func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateRequest,
 	withACL bool) (existing int, err error) {
 	var calls []*wire.Call
@@ -256,7 +260,7 @@ func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateR
 	return len(there), b.existing(ctx, e, there, withACL)
 }
 
-// existing compares nodes that exist already with the dump, or overwrites them if asked.
+// existing compares nodes that exist already with the dump, or overwrites them if asked to.
 func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.CreateRequest,
 	withACL bool) error {
 	var calls []*wire.Call
@@ -285,7 +289,7 @@ func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.Cr
 		var res jute.GetDataResponse
 		if err == nil && !b.overwrite {
 			if err = decode(r.Body, &res); err == nil && !bytes.Equal(res.Data, n.Data) {
-				err = fmt.Errorf("%w, with other data; see Overwriting", ErrNodeExists)
+				err = fmt.Errorf("%w: its data differ from the dump's; see Overwriting", ErrNodeExists)
 			}
 		}
 		if err != nil {

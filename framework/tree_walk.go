@@ -15,7 +15,7 @@ import (
 // WalkedNode is a node that a walk has read.
 type WalkedNode struct {
 	Path string
-	// Data are nil with WithoutData.
+	// Data is nil with WithoutData.
 	Data []byte
 	Stat Stat
 }
@@ -26,37 +26,37 @@ type WalkBuilder struct {
 	what walking
 }
 
-// walking says what of a subtree is read.
+// walking says what is read of a subtree.
 type walking struct {
 	depth  int  // levels below the first node; negative: all
 	bare   bool // without data
 	raw    bool // data as they are stored
 	acl    bool
-	system bool // without /zookeeper
+	system bool // leave /zookeeper out
 }
 
 // Walk begins to read a subtree. Curator has no such operation.
 func (c *Client) Walk() WalkBuilder { return WalkBuilder{c: c, what: walking{depth: -1}} }
 
-// WithoutData reads no data.
+// WithoutData makes the walk read no data.
 func (b WalkBuilder) WithoutData() WalkBuilder { b.what.bare = true; return b }
 
-// MaxDepth ends the walk so many levels below the node it begins at; 0 is that node alone. Default, and
-// negative: no end.
+// MaxDepth ends the walk this many levels below its first node; 0 reads only that node. Default: no limit, as
+// with a negative number.
 func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; return b }
 
 // ForPath walks through the subtree: the node itself first, parents before their children, level by level,
-// siblings in the order of their names. While the loop's body waits it asks for hundreds of nodes at a time,
-// with few requests: one for 64 nodes (MultiRead; one for each node before ZooKeeper 3.6, or WithoutData),
-// and one more for each node that has children. Nothing goes on between two flights of requests, and leaving
-// the loop leaves nothing behind. In memory are one flight and the paths of one level.
+// siblings in the order of their names. Before it yields nodes to the loop it reads hundreds at a time, with
+// few requests: one for 64 nodes (MultiRead; one for each node before ZooKeeper 3.6, or WithoutData), and one
+// more for each node that has children. Between two flights of requests nothing runs, and leaving the loop
+// leaves nothing behind. The walk keeps one flight and the paths of one level in memory.
 //
-// It is no snapshot: each node is read at a moment of its own. Nodes that come or go meanwhile may be seen
-// or not. Without changes each is seen once.
+// The walk is no snapshot: each node is read at its own moment. Nodes that are created or deleted meanwhile
+// may be seen or not. Without changes each node is seen once.
 //
-// A node that may not be read, or whose data cannot be decompressed ([WithCompression]), comes with an error
-// that matches ErrNoAuth or ErrDecompress, and the walk goes on, without what is below it if it may not be
-// read. Any other error is the last thing of the loop: ErrNoNode if there is no node at path, that of ctx,
+// A node that the client has no permission to read, or whose data cannot be decompressed ([WithCompression]),
+// comes with an error that matches ErrNoAuth or ErrDecompress. The walk goes on, but not below a node that it
+// cannot read. Any other error ends the loop: ErrNoNode if the node at path does not exist, the error of ctx,
 // and those of every operation when the retry policy, which is asked about each flight, has given up.
 //
 //	for node, err := range client.Walk().ForPath(ctx, "/config") {
@@ -94,7 +94,7 @@ type walked struct {
 	err   error // of this node only: ErrNoAuth, or from decompressing its data
 }
 
-// walk reads a subtree, flight by flight, until each returns false.
+// walk reads a subtree, flight by flight, until it has read all or each returns false.
 func (c *Client) walk(ctx context.Context, full string, what walking, each func([]walked) bool) error {
 	size := flightSize
 	for queue := []walked{{full: full}}; len(queue) > 0; {
@@ -125,7 +125,7 @@ func (c *Client) walk(ctx context.Context, full string, what walking, each func(
 
 const multiReadSize = 64
 
-// readNodes reads nodes in one flight. Those that are gone are left out.
+// readNodes reads nodes in one flight. It leaves out nodes that no longer exist.
 func (c *Client) readNodes(ctx context.Context, flight []walked, what walking) (nodes []walked, bytes int,
 	err error) {
 	read := slices.Clone(flight)
@@ -171,7 +171,8 @@ func readCalls(nodes []walked, what walking, multi bool) (calls []*wire.Call) {
 		for some := range slices.Chunk(nodes, multiReadSize) {
 			var req jute.MultiRequest
 			for _, n := range some {
-				req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpGetData, Request: &jute.PathWatchRequest{Path: n.full}})
+				read := &jute.PathWatchRequest{Path: n.full}
+				req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpGetData, Request: read})
 			}
 			calls = append(calls, newCall(jute.OpMultiRead, &req))
 		}
@@ -182,7 +183,7 @@ func readCalls(nodes []walked, what walking, multi bool) (calls []*wire.Call) {
 	return callsOf(nodes, func(n walked) *wire.Call { return readCall(jute.OpGetData, n.full) })
 }
 
-// fill puts the replies, to readCalls and then about the ACLs, into the nodes.
+// fill puts the replies into the nodes: first those to readCalls, then those about the ACLs.
 func fill(nodes []walked, replies []wire.Reply, what walking, multi bool) error {
 	if multi {
 		for some := range slices.Chunk(nodes, multiReadSize) {
@@ -219,7 +220,8 @@ func fillTogether(nodes []walked, r wire.Reply) error {
 	}
 	results, err := new(Client).readResults(reads, r.Body)
 	for i := range results {
-		nodes[i].Data, nodes[i].Stat, nodes[i].err = results[i].Data, results[i].Stat, errors.Unwrap(results[i].Err)
+		nodes[i].Data, nodes[i].Stat = results[i].Data, results[i].Stat
+		nodes[i].err = errors.Unwrap(results[i].Err)
 	}
 	return err
 }
@@ -267,5 +269,5 @@ func (c *Client) listNodes(ctx context.Context, nodes []walked, what walking) (b
 
 const systemPath = "/zookeeper"
 
-// isSystem says whether a full path is there or below.
+// isSystem reports whether a full path is /zookeeper or below it.
 func isSystem(full string) bool { return full == systemPath || strings.HasPrefix(full, systemPath+"/") }

@@ -280,7 +280,8 @@ func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 		_ = c.CloseContext(bounded)
 		for _, where := range []string{"operation", "operation ended", "hold", "hold ended", "state", "round trip",
 			"OnStateChange", "dialer", "login", "codec", "ACL provider",
-			"log: a session before this one is not closed; it is left to expire", "log: session lost",
+			"log: cannot close an earlier session of this client; its nodes stay until it expires",
+			"log: session lost",
 			"log: disconnected"} {
 			assert.Positive(t, a.asked(where), "%s was never called", where)
 		}

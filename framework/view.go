@@ -14,9 +14,9 @@ import (
 
 // view is how a *Client sees the tree: below which node, and in which epoch.
 type view struct {
-	chroot    string       // of the connect string: "" or "/app"; others make and delete it
+	chroot    string       // of the connect string: "" or "/app"; others create and delete it
 	namespace string       // "" or "/ns"
-	prefix    string       // chroot and namespace: what comes before every path
+	prefix    string       // chroot and namespace: the prefix of every path
 	fault     error        // the namespace is not valid: every operation fails with it
 	epoch     *epoch       // nil unless pinned
 	retry     retry.Policy // nil: the client's
@@ -43,7 +43,7 @@ func (v view) within(namespace string) view {
 		return v
 	}
 	if strings.HasPrefix(namespace, "/") {
-		v.fault = fmt.Errorf("%w: the namespace %q: write it without the leading slash", ErrInvalidPath,
+		v.fault = fmt.Errorf("%w: the namespace %q begins with a slash; write it without", ErrInvalidPath,
 			shortened(namespace))
 		return v
 	}
@@ -56,14 +56,14 @@ func (v view) within(namespace string) view {
 	return v
 }
 
-// UsingNamespace returns a view of the client in which every path stands below the node named ns: paths
-// given are below it, paths returned and those of events are relative to it. ns may have several levels
-// ("team/app"); "" is the view without a namespace (the chroot of the connect string stays). It replaces
-// the receiver's namespace and does not nest. The view shares everything with the client and needs no
-// closing. An invalid ns makes every operation of the view fail with ErrInvalidPath.
+// UsingNamespace returns a view of the client in which every path is below the node named ns: given paths are
+// below that node, and returned paths and those of events are relative to it. ns may have several levels
+// ("team/app"). "" gives the view without a namespace; the chroot of the connect string stays. ns replaces
+// the receiver's namespace and does not nest below it. The view shares everything with the client and need
+// not be closed. An invalid ns makes every operation of the view fail with ErrInvalidPath.
 //
-// The namespace's root node is made, as a container, when an operation first fails because it is missing.
-// Corresponds to Curator's usingNamespace.
+// The namespace's root node is created, as a container, when an operation first fails because the root is
+// missing. Corresponds to Curator's usingNamespace.
 func (c *Client) UsingNamespace(ns string) *Client {
 	if c.none() {
 		return &Client{}
@@ -79,7 +79,7 @@ func (c *Client) Namespace() string {
 	return strings.TrimPrefix(c.view.namespace, "/")
 }
 
-// fullPath validates a caller's path and returns the one that the server knows.
+// fullPath validates a caller's path and returns the path that the server knows.
 func (c *Client) fullPath(path string) (string, error) { return c.fullPathOf(path, false) }
 
 // fullPathOf is fullPath; with sequential the path may end with "/".
@@ -113,8 +113,8 @@ func (c *Client) userPath(full string) string {
 	return full
 }
 
-// root makes the namespace's root node, which may have been removed since the last time. made is false if
-// it exists or there is no namespace.
+// root creates the namespace's root node, which may have been deleted since it was last created. made is
+// false if the root exists or there is no namespace.
 func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
 	if c.view.namespace == "" {
 		return false, nil
@@ -123,19 +123,20 @@ func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
 }
 
 // ErrNoChroot says that the chroot, the path after the servers in the connect string, does not exist. It
-// matches ErrNoNode, too. A client never makes its chroot, because a misspelt one would split what two
-// programs mean to share. Make it once, by a client without a chroot, by hand, or with the deployment.
+// matches ErrNoNode, too. A client never creates its chroot: with a misspelt chroot, two programs that mean
+// to share a tree would silently use two. Create the chroot once, with a client without a chroot, by hand, or
+// in the deployment.
 var ErrNoChroot = named("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
 
 func (c *Client) noChroot() error {
 	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, c.view.chroot)
 }
 
-// absent names the chroot in an error that says that a node does not exist. missing is the full path of
-// that node, or "" if it is not known. A node further down may be missing for any reason; then the chroot
-// is only mentioned.
+// absent adds the chroot to err if err says that a node does not exist. missing is the full path of that
+// node, or "" if it is not known. A node further down may be missing for any reason; then the chroot is only
+// mentioned.
 func (c *Client) absent(err error, missing string) error {
-	_, said := err.(*OpError) // one of several steps has said it already
+	_, said := err.(*OpError) // an earlier step of several has said it already
 	switch {
 	case said || c.none() || c.view.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
 		return err

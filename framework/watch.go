@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// EventType is what a watch has seen.
+// EventType is the kind of change that a watch has seen.
 type EventType int8
 
 const (
@@ -21,13 +21,13 @@ const (
 	EventNodeDataChanged
 	// EventNodeChildrenChanged says that a child was created or deleted.
 	EventNodeChildrenChanged
-	// EventReset says, to persistent watches, that changes may not have been reported: because the connection
-	// was lost and is back, or because more than [WatchBacklog] events were waiting to be received. It stands
-	// for all of them. Events before it happened before them; events after it happened later, or are reported
-	// again. Read again everything that the watch is for. Path is that of the watch.
+	// EventReset says, only to persistent watches, that changes may not have been reported: the connection
+	// was lost and is back, or more than [WatchBacklog] events were waiting to be received. It stands for all
+	// those changes. Events before it report earlier changes; events after it report later changes, or repeat
+	// some. Read again everything that the watch covers. Path is the path of the watch.
 	EventReset
-	// EventEnd is the last event of a watch whose session has ended. Err says how. To go on watching set a new
-	// watch.
+	// EventEnd is the last event of a watch whose session has ended. Err says why. To go on watching set a
+	// new watch.
 	EventEnd
 )
 
@@ -36,26 +36,26 @@ func (t EventType) String() string {
 		"NodeChildrenChanged", "Reset", "End")
 }
 
-// Event says that something has changed, not what it is now: read again.
+// Event says that something has changed, not what it is now: read the node again.
 type Event struct {
 	Type EventType
-	// Path is the node's, relative to the view's namespace and the chroot.
+	// Path is the path of the changed node, relative to the view's namespace and the chroot.
 	Path string
 	// Err is set with EventEnd: ErrSessionLost or ErrClosed.
 	Err error
 }
 
-// Watch is a watch that has been set. It survives reconnects within its session: a one-shot watch fires
-// after the reconnect if the change has happened meanwhile. The event of a change is delivered before the
-// answer to any read of this client that shows the change.
+// Watch is a watch that has been set. It survives reconnects within its session: a one-shot watch fires after
+// the reconnect if the change happened in the meantime. The event of a change is delivered before the answer
+// to any read of this client that shows the change.
 //
 // C and Stop are safe for concurrent use.
 type Watch struct {
 	// C delivers the events in order. It is closed after the first event (one-shot), after EventEnd
-	// (persistent), or by Stop. Events wait for the receiver: up to [WatchBacklog] of a persistent watch in
-	// memory, and then one EventReset, last in the queue, that stands for the rest. A slow receiver delays
-	// nobody else. Close of the client closes C and drops what has not been received. C is nil if the watch
-	// has a callback, for which as many events wait.
+	// (persistent), or by Stop. Events wait in memory for the receiver, for a persistent watch up to
+	// [WatchBacklog] of them. Then one EventReset, last in the queue, stands for the rest. A slow receiver
+	// delays nobody else. Close of the client closes C and drops what has not been received. C is nil if the
+	// watch has a callback, for which the same number of events wait.
 	C <-chan Event
 
 	c       *Client
@@ -65,17 +65,17 @@ type Watch struct {
 	stopped chan struct{} // closed by Stop
 
 	mu      sync.Mutex
-	e       *epoch      // of armed; guarded by mu
+	e       *epoch      // the epoch of armed; guarded by mu
 	armed   *wire.Watch // guarded by mu
-	ch      chan Event  // closed with over and an empty queue
-	queue   []Event     // what had no room in ch; guarded by mu
-	backlog backlog     // of queue, or of what waits for fn; guarded by mu
+	ch      chan Event  // closed when over is set and queue is empty
+	queue   []Event     // events for which ch had no room; guarded by mu
+	backlog backlog     // counts the events of queue, or those that wait for fn; guarded by mu
 	pumping bool        // a goroutine empties queue and alone sends to ch; guarded by mu
-	over    bool        // nothing comes any more; guarded by mu
-	closed  bool        // ch is; guarded by mu
+	over    bool        // no more events come; guarded by mu
+	closed  bool        // ch is closed; guarded by mu
 }
 
-// watching is the watch that a builder is to set.
+// watching says which watch a builder sets, if any.
 type watching struct {
 	wanted bool
 	fn     func(Event)
@@ -83,7 +83,8 @@ type watching struct {
 
 func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} }
 
-// start makes the watch of one operation. One without has a nil Watch, whose disarm does nothing.
+// start makes the watch of one operation. (An operation without a watch has a nil *Watch, whose disarm does
+// nothing.)
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	w := &Watch{c: c, kind: kind, full: full, fn: s.fn, stopped: make(chan struct{})}
 	w.backlog.unbounded = s.fn != nil && !c.none() && c.view.own
@@ -121,11 +122,11 @@ func (w *Watch) disarm() {
 }
 
 // Stop ends the watch, and removes it from the server if no other watch needs it there. C is closed, and
-// what has not been received is lost. Stop waits neither for the server nor for a callback that is running.
-// Stopping again, or after the end, does nothing.
+// events that have not been received are lost. Stop waits neither for the server nor for a running callback.
+// Another Stop, or a Stop after the end, does nothing.
 func (w *Watch) Stop() {
 	if w == nil || w.stopped == nil {
-		return // nobody has set it
+		return // the zero value
 	}
 	w.mu.Lock()
 	select {
@@ -143,7 +144,7 @@ func (w *Watch) Stop() {
 	w.disarm()
 }
 
-// finish closes C once. mu is held.
+// finish closes ch once. mu is held.
 func (w *Watch) finish() {
 	if w.ch != nil && !w.closed {
 		w.closed = true
@@ -183,7 +184,7 @@ func (w *Watch) deliver(from *wire.Watch, we wire.WatchEvent) {
 	}
 }
 
-// callLater has the callback called. mu is held.
+// callLater queues a call of the callback. mu is held.
 func (w *Watch) callLater(ev Event) {
 	ev, ok := w.backlog.admit(ev, w.c.userPath(w.full))
 	if !ok {
@@ -237,7 +238,7 @@ var eventTypes = map[int32]EventType{
 	wire.EventEnd:                 EventEnd,
 }
 
-// event translates; false for what is not reported.
+// event translates an event of the session layer. ok is false if the event is not reported.
 func (w *Watch) event(we wire.WatchEvent) (ev Event, ok bool) {
 	if ev.Type, ok = eventTypes[we.Type]; ev.Type != EventEnd {
 		ev.Path = w.c.userPath(we.Path)
@@ -250,18 +251,18 @@ func (w *Watch) event(we wire.WatchEvent) (ev Event, ok bool) {
 	return ev, true
 }
 
-// WatchMode is the reach of a persistent watch.
+// WatchMode says which nodes a persistent watch covers.
 type WatchMode int8
 
 const (
-	// PersistentRecursiveWatch reports the creation, change and deletion of the node and of every node below.
-	// Default, as in Curator.
+	// PersistentRecursiveWatch reports the creation, change and deletion of the node and of every node below
+	// it. Default, as in Curator.
 	PersistentRecursiveWatch WatchMode = iota
 	// PersistentWatch reports every event of the node and of its list of children.
 	PersistentWatch
 )
 
-// WatchesBuilder sets persistent watches. They need ZooKeeper 3.6.
+// WatchesBuilder sets persistent watches, which need ZooKeeper 3.6.
 type WatchesBuilder struct{ c *Client }
 
 // Watches begins to set a persistent watch. Corresponds to Curator's watchers().
@@ -277,22 +278,22 @@ type AddWatchBuilder struct {
 	fn   func(Event)
 }
 
-// WithMode gives the watch's reach.
+// WithMode sets which nodes the watch covers. Default PersistentRecursiveWatch.
 func (b AddWatchBuilder) WithMode(mode WatchMode) AddWatchBuilder { b.mode = mode; return b }
 
-// Watching has f called with each event, in order, instead of sending them to C; see [Pending.Then] for
-// where. The Watch serves to stop it.
+// Watching makes the client call f with each event, in order, instead of sending the events to C; see
+// [Pending.Then] for where f runs. The Watch then only serves to stop it.
 func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; return b }
 
-// ForPath sets a watch on the node, which need not exist. It reports events in order until Stop, or until
-// the end of the session, which is EventEnd. After each reconnect it reports EventReset, because servers do
-// not tell persistent watches what they have missed, and also when more than [WatchBacklog] events wait to
-// be received. ErrUnimplemented before ZooKeeper 3.6.
+// ForPath sets a watch on the node, which need not exist. The watch reports events in order until Stop, or
+// until the session ends, which it reports as EventEnd. It reports EventReset after each reconnect, because
+// servers do not tell persistent watches what they have missed, and when more than [WatchBacklog] events wait
+// to be received. The error is ErrUnimplemented before ZooKeeper 3.6.
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
 	return foreground(ctx, b.operation(path))
 }
 
-// InBackground makes the terminal return at once.
+// InBackground makes ForPath return at once.
 func (b AddWatchBuilder) InBackground() Background[AddWatchBuilder, *Watch] {
 	return Background[AddWatchBuilder, *Watch]{b}
 }
@@ -318,26 +319,26 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 }
 
 const (
-	// WatchBacklog is how many events of one persistent watch wait to be received: 16384. Further ones become
-	// one EventReset.
+	// WatchBacklog is how many events of one persistent watch can wait to be received: 16384. Further events
+	// become one EventReset.
 	WatchBacklog = 16 << 10
-	// WatchBacklogBytes is how many bytes the paths of those events have at most, in total: 4 MiB.
+	// WatchBacklogBytes is how many bytes the paths of those events can have in total: 4 MiB.
 	WatchBacklogBytes = 4 << 20
 )
 
-// backlog counts the events of a watch that have not been received, because whoever may write where the
-// watch looks decides how many there are. The EventReset that stands for the rest is the last one that
-// waits, except for EventEnd. Until it is received nothing comes after it, since its receiver reads
+// backlog limits the events of a watch that have not been received. Without it, anybody with permission to
+// write below the watched path could fill the memory. The EventReset that stands for the rest is the last
+// waiting event, except for EventEnd. Until it is received no other event is added, since its receiver reads
 // everything again.
 type backlog struct {
-	unbounded     bool // the receiver never waits for anything
+	unbounded     bool // no limit, because the receiver never waits
 	events, bytes int
-	resets        int  // EventResets among them
-	covered       bool // the last EventReset stands for all that comes
+	resets        int  // how many of them are EventReset
+	covered       bool // the last EventReset stands for all further events
 }
 
-// admit returns the event to put into the queue, which may be an EventReset in its place, or false if the
-// last EventReset stands for it already. root is the watch's path.
+// admit returns the event to put into the queue, possibly an EventReset in its place. It returns false if the
+// last EventReset already stands for the event. root is the watch's path.
 func (b *backlog) admit(ev Event, root string) (Event, bool) {
 	switch {
 	case b.unbounded:
@@ -357,7 +358,7 @@ func (b *backlog) admit(ev Event, root string) (Event, bool) {
 	return ev, true
 }
 
-// received notes that the first event was received.
+// received notes that the first waiting event was received.
 func (b *backlog) received(ev Event) {
 	if b.unbounded {
 		return

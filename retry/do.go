@@ -82,7 +82,8 @@ func Permanent(err error) error { return backoff.Permanent(err) }
 func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, opts ...Option) error {
 	switch {
 	case ctx == nil:
-		return fmt.Errorf("%w: nil context; pass context.Background() if there is no other", ErrBadArguments)
+		return fmt.Errorf("%w: nil context; pass context.Background() for a context that never ends",
+			ErrBadArguments)
 	case op == nil:
 		return fmt.Errorf("%w: the function is nil", ErrBadArguments)
 	case slices.ContainsFunc(opts, func(opt Option) bool { return opt == nil }):

@@ -145,7 +145,7 @@ func (c *conn) send(frame []byte) {
 // changes.)
 func (c *conn) drown(unsent int) {
 	c.drowned = true
-	c.s.warn("too much waits for a client that does not read, closing the connection",
+	c.s.warn("closing the connection: its client does not read the answers",
 		"conn", c.id, "bytes", unsent)
 	_ = c.nc.SetWriteDeadline(time.Now())
 }
@@ -364,7 +364,7 @@ func (c *conn) readFrame(r *bufio.Reader, buf *[]byte, first bool) (frame []byte
 	}
 	n := int(int32(binary.BigEndian.Uint32(head[:])))
 	if n < 0 || n > c.s.cfg.MaxFrame {
-		c.s.cfg.Logger.Warn("frame length out of range, closing the connection", "conn", c.id, "length", n)
+		c.s.cfg.Logger.Warn("closing the connection: frame length out of range", "conn", c.id, "length", n)
 		return nil, "", io.ErrUnexpectedEOF
 	}
 	frame, err = fill(r, (*buf)[:0], n)

@@ -176,7 +176,8 @@ func (e *Ensemble) AwaitSettled(ctx context.Context) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("zktest: the ensemble has not settled: %w", ctx.Err())
+			return fmt.Errorf("zktest: no leader that every running member follows and is level with: %w",
+				ctx.Err())
 		}
 	}
 }

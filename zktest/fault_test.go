@@ -295,6 +295,25 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// A paused server does nothing, also not what a fault had parked and releases meanwhile.
+func TestReleasedInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t)
+		c := newRaw(t, s, 40*time.Second)
+		hold := s.Inject(Fault{Op: "create", Action: Hold})
+		c.send(jute.OpCreate, mk("/a", 0))
+		<-hold.Struck()
+		s.Pause()
+		hold.Release()
+		synctest.Wait()
+		assert.False(t, s.Exists("/a"))
+		s.Resume()
+		_, err := c.recv()
+		require.NoError(t, err)
+		assert.True(t, s.Exists("/a"))
+	})
+}
+
 func TestInjectRefusesNonsense(t *testing.T) {
 	s := RunT(t)
 	assert.Panics(t, func() { s.Inject(Fault{Op: "creat", Action: Hold}) })

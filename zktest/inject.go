@@ -161,16 +161,27 @@ func (s *Server) strike(i *Injection, c *conn) strike {
 	case HalfHandshake:
 		st.half = true
 	case Hold:
+		s.park(i.released, c)
+		st.stop = c.closed
+	}
+	return st
+}
+
+// park gives up the lock until a request is released and the server is not paused, or its connection ends.
+func (s *Server) park(released <-chan struct{}, c *conn) {
+	for {
 		s.mu.Unlock()
 		select {
-		case <-i.released:
+		case <-released:
 		case <-c.done:
 		case <-s.quit:
 		}
 		s.mu.Lock()
-		st.stop = c.closed
+		if !s.paused || c.closed || s.closed {
+			return
+		}
+		released = s.gate
 	}
-	return st
 }
 
 // begin and finish enclose the execution of the request.

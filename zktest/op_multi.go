@@ -145,7 +145,7 @@ func (s *Server) multiRead(r *request) (jute.Record, Error) {
 		}
 		response.Results = append(response.Results, part)
 		if size += len(part.Data) + lengthOf(part.Children); size > drownLimit {
-			s.warn("the answer to a multiRead would be too long, closing the connection", "conn", r.conn.id)
+			s.warn("closing the connection: the answer to a multiRead would be too long", "conn", r.conn.id)
 			r.conn.end(true)
 			return nil, ErrMarshalling
 		}

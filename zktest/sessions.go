@@ -143,7 +143,7 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 	ahead := false
 	defer func() {
 		if ahead { // no logging under the lock
-			s.cfg.Logger.Info("the client has seen a later zxid, closing the connection",
+			s.cfg.Logger.Info("closing the connection: the client has seen a later zxid than this server",
 				"conn", c.id, "seen", req.LastZxidSeen)
 		}
 	}()

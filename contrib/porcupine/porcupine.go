@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNotLinearizable is what [Check] finds: no order of the operations makes sense.
-var ErrNotLinearizable = errors.New("porcupine: the history makes no sense")
+var ErrNotLinearizable = errors.New("porcupine: the history is not linearizable")
 
 // limit bounds a check. Histories of one run are short.
 const limit = time.Minute
@@ -42,15 +42,15 @@ func Check(model checker.Model) func([]chaos.Op) error {
 		case checker.Ok:
 			return nil
 		case checker.Unknown:
-			return fmt.Errorf("porcupine: %d operations were not checked within %v", len(ops), limit)
+			return fmt.Errorf("porcupine: checking %d operations took longer than %v", len(ops), limit)
 		}
 		dir, err := os.MkdirTemp("", "chaos-history-")
 		if err != nil {
-			return fmt.Errorf("%w (no picture: %v)", ErrNotLinearizable, err)
+			return fmt.Errorf("%w (cannot write the picture: %v)", ErrNotLinearizable, err)
 		}
 		picture := filepath.Join(dir, "history.html")
 		if err := checker.VisualizePath(model, info, picture); err != nil {
-			return fmt.Errorf("%w (no picture: %v)", ErrNotLinearizable, err)
+			return fmt.Errorf("%w (cannot write the picture: %v)", ErrNotLinearizable, err)
 		}
 		return fmt.Errorf("%w: see %s", ErrNotLinearizable, picture)
 	}

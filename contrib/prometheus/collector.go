@@ -222,7 +222,7 @@ var gauges = []struct {
 		func(h health) float64 { return h.Safety.Bound.Seconds() }},
 	{desc("validity_remaining_seconds", "How long holds are still certain if no further answer comes."),
 		func(h health) float64 { return h.Safety.Remaining.Seconds() }},
-	{desc("holding_refused", "1 if the session timeout is too short to hold anything safely."),
+	{desc("holding_refused", "1 if the session timeout is too short to hold locks or leases safely."),
 		func(h health) float64 { return one(h.Safety.Refused != nil) }},
 	{desc("holds", "Locks, leases and terms that are held."),
 		func(h health) float64 { return float64(h.Safety.Holds) }},

@@ -4,6 +4,7 @@ import (
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/counter"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/rwlock"
@@ -65,6 +66,29 @@ var _ = []any{
 	cache.WithRootCreated,
 	cache.WithTraversal,
 	cache.WithoutData,
+
+	counter.Bytes,
+	new(counter.Count),
+	(*counter.Count).CompareAndSet,
+	(*counter.Count).CreateIfMissing,
+	(*counter.Count).Follow,
+	(*counter.Count).Set,
+	(*counter.Count).Update,
+	(*counter.Count).Watch,
+	new(counter.IDs),
+	new(counter.Integer),
+	new(counter.Long),
+	(*counter.Long).Add,
+	counter.NewCount,
+	counter.NewIDs,
+	counter.NewInteger,
+	counter.NewLong,
+	counter.NewValue[int32],
+	new(counter.Number[int64]),
+	new(counter.Seen[int32]),
+	new(counter.Value[int32]),
+	(*counter.Value[int32]).Follow,
+	counter.WithLock,
 
 	new(framework.ACLProvider),
 	new(framework.ACLResult),
@@ -322,18 +346,12 @@ var _ = []any{
 	(*rwlock.RWLock).WriteLock,
 	rwlock.Revoke,
 
-	new(semaphore.Count),
-	(*semaphore.Count).CompareAndSet,
-	(*semaphore.Count).Set,
-	(*semaphore.Count).Watch,
-	new(semaphore.CountValue),
 	new(semaphore.Lease),
 	(*semaphore.Lease).Data,
 	(*semaphore.Lease).Nodes,
 	(*semaphore.Lease).Release,
 	new(semaphore.Mutex),
 	semaphore.New,
-	semaphore.NewCount,
 	semaphore.NewMutex,
 	new(semaphore.Semaphore),
 	(*semaphore.Semaphore).Acquire,

@@ -144,7 +144,7 @@ func (d *demo) cleanUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := d.operator.Delete().DeletingChildrenIfNeeded().Quietly().ForPath(ctx, d.path); err != nil {
-		fmt.Fprintf(d.out, "what the demonstration has written stays: %v\n", err)
+		fmt.Fprintf(d.out, "cannot delete what the demonstration wrote: %v\n", err)
 	}
 }
 

@@ -58,9 +58,9 @@ func parse(args []string, out io.Writer) (settings, error) {
 	}
 	switch {
 	case flags.NArg() > 0:
-		return s, fmt.Errorf("there are only flags, no arguments such as %q; see -help", flags.Arg(0))
+		return s, fmt.Errorf("unexpected argument %q: there are only flags; see -help", flags.Arg(0))
 	case s.watch && s.servers == "":
-		return s, errors.New("-watch without -servers: nobody would change anything")
+		return s, errors.New("-watch needs -servers: nobody else can change the in-process ZooKeeper")
 	}
 	return s, nil
 }

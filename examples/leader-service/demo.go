@@ -59,7 +59,7 @@ func demonstrate(ctx context.Context, s settings, out io.Writer) error {
 	}
 	left, err := server.Children(s.path + "/election")
 	if err != nil || len(left) > 0 {
-		return fmt.Errorf("left behind: %v %w", left, err)
+		return fmt.Errorf("nodes left behind: %v; error of the listing: %v", left, err)
 	}
 	fmt.Fprintf(out, "\nleader-service: %d copies led one after the other, and nothing is left behind\n",
 		copies)
@@ -85,7 +85,8 @@ func (d *demo) play(ctx context.Context) error {
 			}
 			d.say("%s was asked to work: %s, where it redirects to", p.name, answer)
 			if answer != "done by "+d.leader.address {
-				return fmt.Errorf("%s leads, at %s", d.leader.name, d.leader.address)
+				return fmt.Errorf("the work was not done by the leader, %s at %s",
+					d.leader.name, d.leader.address)
 			}
 		}
 	}
@@ -102,7 +103,7 @@ func (d *demo) play(ctx context.Context) error {
 	}
 	d.say("handed over in %v", at.Sub(asked).Round(time.Millisecond))
 	if took := at.Sub(asked); took > demoTimeout/2 {
-		return fmt.Errorf("a graceful hand-over took %v", took)
+		return fmt.Errorf("a graceful hand-over took too long: %v", took)
 	}
 	if former.end(); former.err != nil {
 		return fmt.Errorf("%s: %w", former.name, former.err)

@@ -67,7 +67,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("there are only flags, no arguments such as %q; see -help", flags.Arg(0))
+		return s, fmt.Errorf("unexpected argument %q: there are only flags; see -help", flags.Arg(0))
 	}
 	return s, nil
 }

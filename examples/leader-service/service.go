@@ -108,7 +108,7 @@ func (c *service) add(ctx context.Context, term *leader.Term, counter string) er
 		}
 		n, err := strconv.Atoi(string(data))
 		if err != nil {
-			return fmt.Errorf("%s is no number: %q", path, data)
+			return fmt.Errorf("the counter at %s is not a number: %q", path, data)
 		}
 		next := strconv.AppendInt(nil, int64(n)+1, 10)
 		set := c.client.TransactionOp().SetData().WithVersion(stat.Version).ForPath(path, next)

@@ -15,7 +15,7 @@ type cable struct {
 	conn   net.Conn // the last one made, guarded by mu
 }
 
-var errUnplugged = errors.New("unplugged")
+var errUnplugged = errors.New("the network cable is unplugged")
 
 // dial is a framework.Dialer.
 func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -57,7 +57,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	}
 	switch {
 	case flags.NArg() > 0:
-		return s, fmt.Errorf("there are only flags, no arguments such as %q; see -help", flags.Arg(0))
+		return s, fmt.Errorf("unexpected argument %q: there are only flags; see -help", flags.Arg(0))
 	case s.workers < 1:
 		return s, fmt.Errorf("-workers %d: at least one is needed, and two to see a hand-over", s.workers)
 	case s.rounds < 1:

@@ -16,7 +16,7 @@
 // CURATOR_TEST_ARTIFACTS, or else in a new one below the system's temporary directory; the failure names it.
 // CURATOR_TEST_HISTORIES says how long to record (default 30s), CURATOR_TEST_SEED is the seed of the faults.
 //
-// The histories of simulated schedules (internal/sim) go through the same models; CURATOR_TEST_SIMULATED says
+// The histories of simulated schedules (the directory simulation) go through the same models; CURATOR_TEST_SIMULATED says
 // how many schedules.
 //
 // Two deliberate faults show that the models find violations: a counter that does not compare, and a lock

@@ -1,73 +1,107 @@
 package histories
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/integration/internal/kit"
-	"github.com/go-curator/curator/internal/sim"
+	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// simulated are the models of what the simulation records.
-var simulated = map[string]func(op sim.Op) any{
+// simulated is an operation as the simulation writes it: chaos's Op, with an input of its own.
+type simulated struct {
+	Input struct {
+		Client     int
+		Kind       string // begins and ends to hold; sets, or has not, or perhaps has
+		Token      int64
+		From, Made int
+	}
+	Called, Returned time.Duration
+}
+
+// models are those of what the simulation records.
+var models = map[string]func(o simulated) any{
 	"mutex": tenureOf, "latch": tenureOf, "selector": tenureOf, "counter": stepOf,
 }
 
-func tenureOf(op sim.Op) any {
-	return tenure{begins: op.Kind == sim.Begins, who: op.Client, token: op.Token}
+func tenureOf(o simulated) any {
+	return tenure{begins: o.Input.Kind == "begins", who: o.Input.Client, token: o.Input.Token}
 }
 
-func stepOf(op sim.Op) any {
+func stepOf(o simulated) any {
 	// The value is the version: the simulation sees to that itself.
-	s := step{version: op.From, value: op.From, written: op.From + 1, became: op.Made}
-	switch op.Kind {
-	case sim.SetsNot:
+	in := o.Input
+	s := step{version: in.From, value: in.From, written: in.From + 1, became: in.Made}
+	switch in.Kind {
+	case "not":
 		s.outcome = refused
-	case sim.SetsMaybe:
+	case "maybe":
 		s.outcome = unknown
 	}
 	return s
 }
 
-// simulate plays a plan and returns the histories of what was done in it.
-func simulate(t *testing.T, plan *sim.Plan) map[string]*history {
+// simulate plays seeds and returns the histories of what was done, by name.
+func simulate(t *testing.T, from uint64, count int, works ...string) map[string]*history {
 	t.Helper()
-	plan.Recording = true
-	var r *sim.Result
-	synctest.Test(t, func(*testing.T) { r = sim.Run(plan) })
-	require.Empty(t, r.Violations, "%v", plan)
+	dir := t.TempDir()
+	cmd := exec.Command("go", "test", "./zktest/simulation", "-count=1", "-timeout=1h", "-run=^TestSim$", "-args",
+		"-works="+strings.Join(works, ","), "-histories="+dir,
+		fmt.Sprintf("-chaos.from=%d", from), fmt.Sprintf("-chaos.count=%d", count))
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	require.NoError(t, err)
 	histories := map[string]*history{}
-	made := map[int]bool{} // versions of the counter whose maker is known
-	for _, op := range r.History {
-		made[op.Made] = made[op.Made] || op.Kind == sim.Sets
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json") // seed-thing
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var ops []simulated
+		require.NoError(t, json.Unmarshal(data, &ops))
+		histories[name] = historyOf("seed-"+name, thingOf(name), ops)
 	}
-	for _, op := range r.History {
-		if op.Kind == sim.SetsMaybe && made[op.Made] {
+	return histories
+}
+
+func thingOf(name string) string { return name[strings.IndexByte(name, '-')+1:] }
+
+func historyOf(name, thing string, ops []simulated) *history {
+	model := exclusive
+	if thing == "counter" {
+		model = counting
+	}
+	h := begin(name, model, clock{})
+	made := map[int]bool{} // versions of the counter whose maker is known
+	for _, o := range ops {
+		made[o.Input.Made] = made[o.Input.Made] || o.Input.Kind == "sets"
+	}
+	for _, o := range ops {
+		if o.Input.Kind == "maybe" && made[o.Input.Made] {
 			// it was not done, and an operation that was not done makes sense at any time; porcupine would try them
 			// all
 			continue
 		}
-		h := histories[op.Thing]
-		if h == nil {
-			model := exclusive
-			if op.Thing == "counter" {
-				model = counting
-			}
-			h = begin("seed-"+strconv.FormatUint(plan.Seed, 10)+"-"+op.Thing, model, clock{})
-			histories[op.Thing] = h
-		}
-		back := int64(op.Back)
-		if op.Back == sim.Never {
+		back := int64(o.Returned)
+		if o.Returned == chaos.Never {
 			back = never
 		}
-		h.add(op.Client, int64(op.Called), simulated[op.Thing](op), nil, back)
+		h.add(o.Input.Client, int64(o.Called), models[thing](o), nil, back)
 	}
-	return histories
+	return h
 }
 
 // What the simulation's clients do through its faults, in virtual time, makes sense as well.
@@ -79,30 +113,29 @@ func TestSimulatedHistories(t *testing.T) {
 		return strconv.ParseUint(s, 10, 64)
 	}, 1)
 	start, operations := time.Now(), map[string]int{}
-	for i := range uint64(seeds) {
-		for thing, h := range simulate(t, sim.NewPlan(from+i, "mutex", "latch", "selector", "counter")) {
-			h.check(t, nil)
-			operations[thing] += len(h.ops)
-		}
+	for name, h := range simulate(t, from, seeds, "mutex", "latch", "selector", "counter") {
+		h.check(t, nil)
+		operations[thingOf(name)] += len(h.ops)
 	}
 	for thing, n := range operations {
 		require.Greater(t, n, 5*seeds, "%s: that is too little to prove anything", thing)
 		kit.Cell(t, "Histories that make sense (operations), simulated", thing, "operations", !t.Failed(), n)
 	}
-	require.Len(t, operations, len(simulated))
+	require.Len(t, operations, len(models))
 	kit.Figure(t, "histories of %d simulated schedules, from seed %d: %v operations, made and checked in %v",
 		seeds, from, operations, time.Since(start).Round(time.Millisecond))
 }
 
 // A success that nobody has had, or a hold that begins in the middle of another, is found.
 func TestSimulatedHistoriesCanBeWrong(t *testing.T) {
-	seed := uint64(1)
 	// an administrator who takes locks away leaves histories without them
-	for sim.NewPlan(seed, "mutex", "counter").Meddling {
+	histories, seed := simulate(t, 1, 10, "mutex", "counter"), 1
+	for histories[fmt.Sprintf("%d-mutex", seed)] == nil {
 		seed++
+		require.LessOrEqual(t, seed, 10)
 	}
-	histories := simulate(t, sim.NewPlan(seed, "mutex", "counter"))
-	counter, lock := histories["counter"], histories["mutex"]
+	counter, lock := histories[fmt.Sprintf("%d-counter", seed)], histories[fmt.Sprintf("%d-mutex", seed)]
+	require.NotNil(t, counter)
 	counter.check(t, nil)
 	lock.check(t, nil)
 	for i, op := range counter.ops {
@@ -120,4 +153,13 @@ func TestSimulatedHistoriesCanBeWrong(t *testing.T) {
 		}
 	}
 	flagged(t, lock)
+}
+
+// Every operation of which nobody knows the outcome stays possible for ever.
+func TestAnUnknownOutcomeStaysPossible(t *testing.T) {
+	var o simulated
+	o.Input.Kind, o.Called, o.Returned = "maybe", time.Second, chaos.Never
+	h := historyOf("unknown", "counter", []simulated{o})
+	require.Len(t, h.ops, 1)
+	assert.Equal(t, int64(never), h.ops[0].Return)
 }

@@ -32,6 +32,7 @@ public final class Peer {
         new ReadWriteCommands(peer, peer.connection);
         new RevocationCommands(peer, peer.connection);
         new SemaphoreCommands(peer, peer.connection);
+        new CounterCommands(peer, peer.connection);
         new LeaderCommands(peer, peer.connection);
         new BarrierCommands(peer, peer.connection);
         new CompressCommands(peer, peer.connection);

@@ -4,8 +4,8 @@ package apart
 import "errors"
 
 // ErrNoReturn says that a user's function panicked or ended its goroutine.
-var ErrNoReturn = errors.New("a function that was given to the client did not return " +
-	"(a panic, or runtime.Goexit as by t.FailNow)")
+var ErrNoReturn = errors.New("a function given to the client did not return: it panicked, " +
+	"or called runtime.Goexit (as t.FailNow does)")
 
 // Call calls f on a goroutine of its own and waits for it. If f calls runtime.Goexit, as t.FailNow does, only
 // that goroutine ends, and Call returns false. A panic in f ends the process, as on every goroutine that is

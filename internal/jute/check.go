@@ -14,7 +14,7 @@ func CheckReply(op int32, asked []int32, body []byte) error {
 	case op == OpMulti, op == OpMultiRead:
 		d.skipResults(asked)
 	case !d.skip(op):
-		return fmt.Errorf("jute: a reply to operation %d", op)
+		return fmt.Errorf("jute: a reply to the unknown operation %d", op)
 	}
 	return d.err
 }
@@ -112,10 +112,10 @@ func (d *Coder) skipResults(asked []int32) {
 		case d.err != nil:
 			return
 		case h.Done && n < len(asked):
-			d.fail(fmt.Errorf("%w: %d results of %d", ErrLength, n, len(asked)))
+			d.fail(fmt.Errorf("%w: %d results for %d operations", ErrLength, n, len(asked)))
 			return
 		case h.Done && errs && !failed:
-			d.fail(fmt.Errorf("%w: error without a code", errStrange))
+			d.fail(fmt.Errorf("%w: there are errors, but none has a code", errStrange))
 			return
 		case h.Done:
 			return
@@ -123,7 +123,7 @@ func (d *Coder) skipResults(asked []int32) {
 			d.fail(tooManyResults(n))
 			return
 		case h.Type != OpError && kind(h.Type) != kind(asked[n]):
-			d.fail(fmt.Errorf("%w: of type %d for operation %d", errStrange, h.Type, asked[n]))
+			d.fail(fmt.Errorf("%w: type %d for operation %d", errStrange, h.Type, asked[n]))
 			return
 		}
 		switch h.Type {

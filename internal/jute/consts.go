@@ -101,8 +101,8 @@ const (
 var codeNames = map[int32]string{
 	CodeOK: "success", CodeSystemError: "a system error", CodeRuntimeInconsistency: "a runtime inconsistency",
 	CodeDataInconsistency: "a data inconsistency", CodeConnectionLoss: "connection loss",
-	CodeMarshallingError: "a request that it cannot read",
-	CodeUnimplemented:    "an operation that it does not know", CodeOperationTimeout: "operation timed out",
+	CodeMarshallingError: "unreadable request",
+	CodeUnimplemented:    "unknown operation", CodeOperationTimeout: "operation timed out",
 	CodeBadArguments: "bad arguments", CodeNewConfigNoQuorum: "no quorum of the new configuration",
 	CodeReconfigInProgress: "a reconfiguration in progress", CodeUnknownSession: "unknown session",
 	CodeAPIError: "an API error", CodeNoNode: "no node", CodeNoAuth: "no permission",
@@ -110,7 +110,7 @@ var codeNames = map[int32]string{
 	CodeNodeExists: "node exists", CodeNotEmpty: "not empty", CodeSessionExpired: "session expired",
 	CodeInvalidCallback: "invalid callback", CodeInvalidACL: "invalid ACL",
 	CodeAuthFailed: "authentication failed", CodeSessionMoved: "session moved",
-	CodeNotReadOnly:             "a member that serves reads only",
+	CodeNotReadOnly:             "no quorum, serving reads only",
 	CodeEphemeralOnLocalSession: "an ephemeral node in a local session", CodeNoWatcher: "no such watch",
 	CodeRequestTimeout: "request timed out", CodeReconfigDisabled: "reconfiguration disabled",
 	CodeSessionClosedRequireSASL: "authentication required", CodeQuotaExceeded: "quota exceeded",
@@ -122,7 +122,7 @@ func CodeName(code int32) string {
 	if name, known := codeNames[code]; known {
 		return name
 	}
-	return fmt.Sprintf("an error unknown here, %d", code)
+	return fmt.Sprintf("an error that this client does not know (%d)", code)
 }
 
 // Create modes, as the flags field of a create request carries them.

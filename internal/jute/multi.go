@@ -41,7 +41,7 @@ func (r *MultiRequest) Fields(c *Coder) {
 		if c.reading {
 			op := MultiOp{h.Type, requestOf(h.Type)}
 			if op.Request == nil {
-				c.fail(fmt.Errorf("jute: operation %d inside a multi", h.Type))
+				c.fail(fmt.Errorf("jute: operation %d cannot be part of a multi", h.Type))
 				return
 			}
 			r.Ops = append(r.Ops, op)
@@ -92,9 +92,9 @@ const resultSize = 9
 
 func tooManyResults(most int) error { return fmt.Errorf("%w: more than %d results", ErrLength, most) }
 
-var errStrange = errors.New("jute: strange result inside a multi's reply")
+var errStrange = errors.New("jute: unexpected result in the reply to a multi")
 
-func strangeResult(op int32) error { return fmt.Errorf("%w: of type %d", errStrange, op) }
+func strangeResult(op int32) error { return fmt.Errorf("%w: type %d", errStrange, op) }
 
 func (r *MultiResponse) Fields(c *Coder) {
 	if c.reading {

@@ -24,7 +24,7 @@ var (
 	// ErrTooLarge says that a request is larger than the server's packet limit; it was not sent.
 	ErrTooLarge = errors.New("request larger than the packet limit")
 	// ErrProtocol says that a server sent something that the protocol does not allow. It ends the connection.
-	ErrProtocol = errors.New("the server does not keep to the protocol")
+	ErrProtocol = errors.New("the server violates ZooKeeper's protocol")
 	// ErrReplyTooLarge says that an answer is larger than MaxReply. It was skipped, and the connection goes on;
 	// the server may have executed the request.
 	ErrReplyTooLarge = errors.New("answer larger than allowed")
@@ -34,10 +34,10 @@ var (
 		"session close not acknowledged: ephemeral nodes may stay until the session timeout")
 	// ErrNotReadOnly says that a member without a quorum opens no sessions, not even read-only ones.
 	ErrNotReadOnly = errors.New(
-		"the member has lost its quorum and opens no session; " +
-			"for read-only ones it needs localSessionsEnabled=true")
+		"the server has lost its quorum and opens no sessions; " +
+			"to open read-only sessions it needs localSessionsEnabled=true")
 	// ErrHungUp says that a server closed the connection instead of answering the handshake.
-	ErrHungUp = errors.New("the server closes the connection without an answer")
+	ErrHungUp = errors.New("the server closed the connection without an answer")
 	// ErrAuthFailed says that the server refused a credential.
 	ErrAuthFailed = errors.New("authentication failed")
 )

@@ -156,7 +156,8 @@ func (s *Session) refuse(c *Call) error {
 	case s.admission.refused != nil && c.Patience > 0:
 		return fmt.Errorf("%w: %w", ErrNotSent, s.admission.refused)
 	case len(c.Body)+8 > s.cfg.MaxFrame:
-		return fmt.Errorf("%w: %w: %d bytes, at most %d", ErrNotSent, ErrTooLarge, len(c.Body)+8, s.cfg.MaxFrame)
+		return fmt.Errorf("%w: %w: it has %d bytes, and the limit is %d",
+			ErrNotSent, ErrTooLarge, len(c.Body)+8, s.cfg.MaxFrame)
 	}
 	return nil
 }
@@ -256,7 +257,8 @@ func (s *Session) complete(l *link, c *Call, in incoming, t *todo) {
 	}
 	r := Reply{Zxid: in.head.Zxid, Code: code, Body: in.body, Sent: c.sent.t, Link: l.n}
 	if in.skipped > 0 {
-		r.Err = fmt.Errorf("%w: %d bytes, at most %d", ErrReplyTooLarge, in.skipped, s.cfg.MaxReply)
+		r.Err = fmt.Errorf("%w: it has %d bytes, and the limit is %d",
+			ErrReplyTooLarge, in.skipped, s.cfg.MaxReply)
 	}
 	if c.Watch != nil {
 		if in.skipped > 0 {

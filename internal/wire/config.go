@@ -85,7 +85,7 @@ func (cfg *Config) complete() error {
 		return errors.New("wire: no servers")
 	}
 	if cfg.Timeout < time.Millisecond || cfg.Timeout > math.MaxInt32*time.Millisecond {
-		return fmt.Errorf("wire: session timeout %v", cfg.Timeout)
+		return fmt.Errorf("wire: session timeout %v is out of range", cfg.Timeout)
 	}
 	cfg.MaxFrame = cmp.Or(cfg.MaxFrame, 0xfffff)
 	cfg.longestPath = max(maxPath, cfg.MaxFrame)

@@ -11,21 +11,21 @@ import (
 )
 
 // errNotZooKeeper says that something else listens where a server is expected.
-var errNotZooKeeper = errors.New("that is not ZooKeeper's protocol")
+var errNotZooKeeper = errors.New("the answer is not in ZooKeeper's protocol")
 
 // notZooKeeper says what it is, by the first bytes of its answer, which would be the length of a frame.
 func notZooKeeper(head [4]byte, limit int) error {
 	text := string(head[:])
 	switch {
 	case text == "HTTP":
-		return fmt.Errorf("%w: a web server answers: is it the port of the AdminServer, or a proxy's?",
+		return fmt.Errorf("%w: a web server answered: is this the port of the AdminServer, or of a proxy?",
 			errNotZooKeeper)
 	case (head[0] == 0x15 || head[0] == 0x16) && head[1] == 3: // an alert, or a handshake
-		return fmt.Errorf("%w: the server speaks TLS: is it its secureClientPort?", errNotZooKeeper)
+		return fmt.Errorf("%w: the server speaks TLS: is this its secureClientPort?", errNotZooKeeper)
 	case !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }):
-		return fmt.Errorf("%w: the answer begins with %q", errNotZooKeeper, text)
+		return fmt.Errorf("%w: it begins with %q", errNotZooKeeper, text)
 	}
-	return fmt.Errorf("%w: the answer begins with % x, which would be a frame of more than %d bytes",
+	return fmt.Errorf("%w: it begins with % x, which would mean a frame of more than %d bytes",
 		errNotZooKeeper, head, limit)
 }
 

@@ -88,7 +88,8 @@ func (s *Session) fence(server string) error {
 		}
 		stop, abandoned := s.fences.tried(f, s.closeOld(s.ctx, f, server))
 		if abandoned != nil {
-			s.cfg.Logger.Warn("a session before this one is not closed; it is left to expire",
+			s.cfg.Logger.Warn("cannot close an earlier session of this client; its nodes stay until it "+
+				"expires",
 				"old", fmt.Sprintf("%#x", f.SessionID), "err", abandoned)
 		}
 		if stop != nil {
@@ -146,10 +147,10 @@ func (s *Session) closeOld(ctx context.Context, f Fence, server string) error {
 	case h.Err == jute.CodeSessionClosedRequireSASL:
 		err = errLoginRequired
 	case h.Err != jute.CodeOK && h.Err != jute.CodeSessionExpired:
-		err = fmt.Errorf("the server says %s", jute.CodeName(h.Err))
+		err = fmt.Errorf("the server reports: %s", jute.CodeName(h.Err))
 	}
 	if err != nil {
-		return fmt.Errorf("old session not closed: %w", err)
+		return fmt.Errorf("the earlier session was not closed: %w", err)
 	}
 	return nil
 }

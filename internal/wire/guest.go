@@ -82,7 +82,7 @@ func (s *Session) newGuest() *guest {
 	return g
 }
 
-var errConnClosed = errors.New("the library's connection was closed")
+var errConnClosed = errors.New("go-zookeeper's connection was closed")
 
 // dial is the library's dialer: it waits for a link.
 func (g *guest) dial(_, server string, _ time.Duration) (net.Conn, error) {
@@ -111,7 +111,7 @@ func (g *guest) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	}
 }
 
-var errElsewhere = errors.New("the connection is to another server")
+var errElsewhere = errors.New("the session is connected to another server")
 
 // take gives the library the live link. It gives none if the library has had that link before, for then it is
 // about to end. The library learns the server's name by Next only.

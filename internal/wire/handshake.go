@@ -99,7 +99,7 @@ func (a *attempt) exchange(req *jute.ConnectRequest, more ...byte) (resp jute.Co
 	case hungUp(err):
 		err = fmt.Errorf("%w: %w", ErrHungUp, err)
 	case timedOut(err):
-		err = fmt.Errorf("%w: is it one of ZooKeeper? (%w)", errSilent, err)
+		err = fmt.Errorf("%w: is it a ZooKeeper server? (%w)", errSilent, err)
 	case err == nil:
 		err = declined(body)
 	}
@@ -129,7 +129,7 @@ func declined(body []byte) error {
 	if h.Err == jute.CodeNotReadOnly {
 		return ErrNotReadOnly
 	}
-	return fmt.Errorf("%w: code %d", errRefused, h.Err)
+	return fmt.Errorf("%w: error code %d", errRefused, h.Err)
 }
 
 // replyHeaderSize is the size of a reply without a body.
@@ -198,7 +198,7 @@ func (a *attempt) handshake() (*link, error) {
 	}
 	if resp.SessionID == 0 || resp.Timeout <= 0 {
 		if req.SessionID == 0 {
-			return nil, fmt.Errorf("%w: no session given", errRefused)
+			return nil, fmt.Errorf("%w: the server opened no session", errRefused)
 		}
 		if resp.ReadOnly && s.Agreed() { // it may have missed that the session was opened
 			return nil, fmt.Errorf("%w: a member without a quorum does not know the session", errRefused)
@@ -217,11 +217,12 @@ func (a *attempt) handshake() (*link, error) {
 func implausible(req *jute.ConnectRequest, resp *jute.ConnectResponse, timeout time.Duration) error {
 	switch {
 	case req.SessionID != 0 && resp.SessionID != req.SessionID:
-		return fmt.Errorf("%w: session %#x instead of %#x", errRefused, resp.SessionID, req.SessionID)
+		return fmt.Errorf("%w: the server confirmed session %#x instead of %#x",
+			errRefused, resp.SessionID, req.SessionID)
 	case resp.ReadOnly && !req.ReadOnly:
-		return fmt.Errorf("%w: a member without a quorum, which was not asked for", errRefused)
+		return fmt.Errorf("%w: the server has no quorum, and no read-only session was asked for", errRefused)
 	case timeout < minTimeout:
-		return fmt.Errorf("%w: a session timeout of %v", errRefused, timeout)
+		return fmt.Errorf("%w: the server granted the impossible session timeout %v", errRefused, timeout)
 	}
 	return nil
 }

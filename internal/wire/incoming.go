@@ -33,12 +33,12 @@ const (
 
 // Reasons to end a connection, all of them ErrProtocol.
 var (
-	errUnasked  = fmt.Errorf("%w: an answer to nothing that was asked", ErrProtocol)
-	errOversize = fmt.Errorf("%w: a frame larger than it can be", ErrProtocol)
-	errNoPath   = fmt.Errorf("%w: an event for what is no path", ErrProtocol)
+	errUnasked  = fmt.Errorf("%w: an answer to no request of this client", ErrProtocol)
+	errOversize = fmt.Errorf("%w: a frame larger than any valid answer", ErrProtocol)
+	errNoPath   = fmt.Errorf("%w: an event with an invalid path", ErrProtocol)
 )
 
-var errSwamped = errors.New("the library does not keep up with the watch events")
+var errSwamped = errors.New("go-zookeeper does not keep up with the watch events")
 
 // incoming is a frame that comes after the handshake.
 type incoming struct {
@@ -59,7 +59,7 @@ func (l *link) receive() (in incoming, err error) {
 		return in, notZooKeeper([4]byte(b), l.s.cfg.MaxReply)
 	}
 	if size < replyHeaderSize {
-		return in, fmt.Errorf("%w: a frame of %d bytes", ErrProtocol, size)
+		return in, fmt.Errorf("%w: a frame of %d bytes is too short", ErrProtocol, size)
 	}
 	if b, err = l.in.Peek(4 + replyHeaderSize); err == nil {
 		err = jute.Unmarshal(b[4:], &in.head)
@@ -82,7 +82,7 @@ func (l *link) receive() (in incoming, err error) {
 		in.skipped = size
 		_, err = l.in.Discard(size - replyHeaderSize)
 	default:
-		err = fmt.Errorf("%w: %d bytes, at most %d", errOversize, size, most)
+		err = fmt.Errorf("%w: it has %d bytes, and the limit is %d", errOversize, size, most)
 	}
 	return in, err
 }
@@ -131,7 +131,7 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 func (cfg *Config) checkPath(path string) error {
 	switch {
 	case len(path) > cfg.longestPath:
-		return fmt.Errorf("%w: it has %d bytes, at most %d", errNoPath, len(path), cfg.longestPath)
+		return fmt.Errorf("%w: it has %d bytes, and the limit is %d", errNoPath, len(path), cfg.longestPath)
 	case path == "/":
 		return nil
 	case path == "" || path[0] != '/' || path[len(path)-1] == '/' || strings.Contains(path, "//") ||

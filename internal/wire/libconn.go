@@ -169,7 +169,8 @@ func (c *libConn) connect(l *link, frame []byte) error {
 		return err
 	}
 	if id := c.s.ID(); l != nil && r.SessionID != 0 && r.SessionID != id {
-		err := fmt.Errorf("wire: connect request for session %#x on a connection of session %#x", r.SessionID, id)
+		err := fmt.Errorf("wire: go-zookeeper asked for session %#x on a connection of session %#x",
+			r.SessionID, id)
 		l.close(err)
 		return err
 	}
@@ -320,7 +321,7 @@ func (l *link) answerLibrary(in incoming) error {
 		in.body = nil // it does not look at it
 	default:
 		if err := jute.CheckReply(q.op, q.ops, in.body); err != nil {
-			return fmt.Errorf("%w: the answer to %s: %w", ErrProtocol, jute.OpName(q.op), err)
+			return fmt.Errorf("%w: cannot decode the answer to %s: %w", ErrProtocol, jute.OpName(q.op), err)
 		}
 	}
 	lib.deliver(&in.head, rawRecord(in.body))

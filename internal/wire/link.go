@@ -14,15 +14,15 @@ import (
 )
 
 var (
-	errLibraryClosed = errors.New("connection given up by the library")
+	errLibraryClosed = errors.New("go-zookeeper closed its connection")
 	errSilent        = errors.New("no answer from the server")
-	errTrickle       = errors.New("no whole answer from the server")
-	errStuck         = errors.New("a request was never answered")
-	errSkipped       = errors.New("a request was skipped by the server")
-	errRefused       = errors.New("handshake refused")
-	errBehind        = errors.New("the servers are behind what this process has seen")
-	errNotListed     = errors.New("the server is not on the list any more")
-	errTooOld        = errors.New("the server cannot arm persistent watches again")
+	errTrickle       = errors.New("no complete answer from the server")
+	errStuck         = errors.New("the server never answered a request")
+	errSkipped       = errors.New("the server skipped a request")
+	errRefused       = errors.New("handshake failed")
+	errBehind        = errors.New("the servers have older data than this process has seen")
+	errNotListed     = errors.New("the server is no longer on the list of servers")
+	errTooOld        = errors.New("the server cannot re-arm persistent watches")
 )
 
 // drainTime is how long a connection is read from after a write to it has failed.
@@ -177,7 +177,7 @@ func (l *link) handle(in incoming) (err error) {
 func (l *link) event(in incoming) error {
 	var ev jute.WatcherEvent
 	if err := jute.Unmarshal(in.body, &ev); err != nil {
-		return fmt.Errorf("%w: an event: %w", ErrProtocol, err)
+		return fmt.Errorf("%w: cannot decode an event: %w", ErrProtocol, err)
 	}
 	if err := l.s.cfg.checkPath(ev.Path); err != nil {
 		return err

@@ -24,7 +24,7 @@ const (
 )
 
 var errLoginRequired = fmt.Errorf(
-	"%w: the server wants its clients to authenticate themselves", ErrAuthFailed)
+	"%w: the server requires its clients to authenticate", ErrAuthFailed)
 
 // token is the only field of both SASL records; it is only written.
 type token []byte
@@ -84,9 +84,9 @@ func (s *Session) credentials() (frames []byte) {
 // authRefusal is a server's refusal of what was presented. context, if not empty, says in which step.
 func authRefusal(context, what string, code int32) error {
 	if code == jute.CodeAuthFailed {
-		return fmt.Errorf("%w: %sthe server refuses %s", ErrAuthFailed, context, what)
+		return fmt.Errorf("%w: %sthe server refused %s", ErrAuthFailed, context, what)
 	}
-	return fmt.Errorf("%w: %sthe server refuses %s: %s", ErrAuthFailed, context, what, jute.CodeName(code))
+	return fmt.Errorf("%w: %sthe server refused %s: %s", ErrAuthFailed, context, what, jute.CodeName(code))
 }
 
 // login logs in by SASL, if that is configured.
@@ -117,10 +117,11 @@ func (a *attempt) login() error {
 		case done:
 			return nil
 		case response == nil:
-			return fmt.Errorf("%w: SASL: the mechanism has nothing to say", ErrAuthFailed)
+			return fmt.Errorf("%w: SASL: the mechanism returned no token, though the login is not done",
+				ErrAuthFailed)
 		}
 	}
-	return fmt.Errorf("%w: SASL: no end after %d steps", ErrAuthFailed, maxSteps)
+	return fmt.Errorf("%w: SASL: the login is not done after %d steps", ErrAuthFailed, maxSteps)
 }
 
 // present sends a token and returns the server's, nil for none.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var errQuorumFound = errors.New("another member has a quorum")
+var errQuorumFound = errors.New("leaving a server without a quorum for one that has a quorum")
 
 const (
 	// seekFrom and seekUpTo bound the pauses between two attempts to find a member with a quorum.

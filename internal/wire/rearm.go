@@ -24,7 +24,7 @@ func (l *link) prime() {
 			switch {
 			case r.Err != nil:
 			case r.Code != jute.CodeOK:
-				l.close(fmt.Errorf("wire: watches not armed again: %s", jute.CodeName(r.Code)))
+				l.close(fmt.Errorf("wire: the server did not re-arm the watches: %s", jute.CodeName(r.Code)))
 			default:
 				s.locked(func() (t todo) {
 					if i == len(calls)-1 {

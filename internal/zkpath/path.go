@@ -39,7 +39,7 @@ func Validate(path string, sequential bool) error {
 	case path == "/":
 		return nil
 	case path[len(path)-1] == '/' && !sequential:
-		return fault(`it must not end with "/" (only the path of a sequential node may)`)
+		return fault(`it must not end with "/" (only the path of a sequential node can)`)
 	}
 	at, rest := 1, path[1:]
 	for {

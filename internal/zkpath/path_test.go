@@ -85,7 +85,7 @@ func TestErrorSaysWhatIsWrongAndWhere(t *testing.T) {
 	for path, want := range map[string]string{
 		"":          `invalid path "": it is empty; the root is "/"`,
 		"a":         `invalid path "a": it must start with "/"`,
-		"/a/":       `invalid path "/a/": it must not end with "/" (only the path of a sequential node may)`,
+		"/a/":       `invalid path "/a/": it must not end with "/" (only the path of a sequential node can)`,
 		"/a//b":     `invalid path "/a//b": there is an empty name at byte 3; write one "/" instead of two`,
 		"/ab/../c":  `invalid path "/ab/../c": the name ".." at byte 4 is reserved; write the path without it`,
 		"/a/b\tc":   `invalid path "/a/b\tc": ZooKeeper does not allow the character U+0009 (at byte 4)`,

@@ -146,7 +146,8 @@ func (d *Double) closeForAbandoned(ctx context.Context) {
 			continue
 		}
 		if err != nil && !errors.Is(err, framework.ErrClosed) {
-			d.client.Logger().Warn("the double barrier cannot be closed", "path", d.path, "err", err)
+			d.client.Logger().Warn("cannot close the double barrier for members that gave up",
+				"path", d.path, "err", err)
 		}
 		abandoned, failures = nil, 0
 	}

@@ -47,7 +47,8 @@ func WithNodeData(data []byte) Option {
 func NewDouble(client *framework.Client, path string, memberQty int, opts ...Option) *Double {
 	d := &Double{client: client, path: path, qty: memberQty}
 	if d.err = queue.Configure(client, path, d, opts); d.err == nil && memberQty < 1 {
-		d.err = fmt.Errorf("%w: a barrier for %d members; give 1 or more", framework.ErrBadArguments, memberQty)
+		d.err = fmt.Errorf("%w: a double barrier for %d members; at least 1 is needed",
+			framework.ErrBadArguments, memberQty)
 	}
 	return d
 }

@@ -65,12 +65,14 @@ func (c *candidate) join(ctx context.Context) (*Term, error) {
 }
 
 func (c *candidate) began(t *Term) {
-	c.line.Client.Logger().Info("leading", "path", c.line.Dir, "node", t.Node(), "token", t.FencingToken())
+	c.line.Client.Logger().Info("became the leader",
+		"path", c.line.Dir, "node", t.Node(), "token", t.FencingToken())
 	c.change(func() { c.term, c.place, c.joinErr = t, nil, nil })
 }
 
 func (c *candidate) ended(t *Term) {
-	c.line.Client.Logger().Info("not leading any more", "path", c.line.Dir, "node", t.Node(), "cause", t.cause())
+	c.line.Client.Logger().Info("no longer the leader",
+		"path", c.line.Dir, "node", t.Node(), "cause", t.cause())
 	c.clearTerm()
 }
 

@@ -68,7 +68,7 @@ func (h Health) Check(tolerance time.Duration) error {
 	return fmt.Errorf("not taking part in the election: %w", h.Err)
 }
 
-var errJoining = errors.New("joining the election")
+var errJoining = errors.New("still joining the election")
 
 // Health says how the participant is doing, without asking the servers.
 func (c *candidate) Health() Health {

@@ -114,7 +114,7 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 			return nil, l.wrap("await", idle)
 		case ctx.Err() != nil:
 			if joinErr != nil {
-				joinErr = fmt.Errorf("it cannot join: %w", joinErr)
+				joinErr = fmt.Errorf("cannot join the election: %w", joinErr)
 			}
 			return nil, l.wrap("await", l.line.Client.Left(ctx, joinErr))
 		case term != nil && term.Valid():

@@ -43,7 +43,8 @@ func NewSelector(
 	case lead == nil:
 		s.err = fmt.Errorf("%w: the function is nil", framework.ErrBadArguments)
 	case cfg.listener != nil:
-		s.err = fmt.Errorf("%w WithListener: it is for a Latch; the function of a Selector is its listener",
+		s.err = fmt.Errorf("%w WithListener: the option is only for a Latch; a Selector calls its function "+
+			"instead",
 			framework.ErrInvalidOption)
 	}
 	s.init(cmp.Or(s.err, errNotRunning))
@@ -135,7 +136,8 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 		case !again:
 			return errors.Join(err, ended)
 		case err != nil && !errors.Is(err, context.Canceled):
-			s.line.Client.Logger().Warn("the function failed after its term had ended",
+			s.line.Client.Logger().Warn("the selector's function returned an error after its leadership "+
+				"had ended",
 				"path", s.line.Dir, "err", err, "cause", ended)
 		}
 	}

@@ -48,7 +48,7 @@ func TestForeignChildrenDoNotBlock(t *testing.T) {
 			release(t, lock)
 			release(t, next.End().OK())
 		}
-		require.Equal(t, 1, strings.Count(log.String(), "no contender"), "one warning for the path")
+		require.Equal(t, 1, strings.Count(log.String(), "not a contender"), "one warning for the path")
 		require.Contains(t, log.String(), "child=0", "about the one that matters")
 	})
 }

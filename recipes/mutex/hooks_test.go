@@ -116,7 +116,7 @@ func TestHooksSeeAContendedLock(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		got = w.read()
 		assert.Equal(t, "one: waited: context deadline exceeded", got[len(got)-2])
-		assert.Contains(t, got[len(got)-1], "one: acquired: context deadline exceeded; it was waiting behind")
+		assert.Contains(t, got[len(got)-1], "one: acquired: context deadline exceeded; waiting behind node")
 
 		_, err = one.TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)

@@ -65,11 +65,11 @@ type Multi struct {
 func NewMulti(parts ...Part) *Multi {
 	m := &Multi{parts: append([]Part{}, parts...)}
 	if len(parts) == 0 {
-		m.err = fmt.Errorf("%w: there is nothing to lock; name the parts", framework.ErrBadArguments)
+		m.err = fmt.Errorf("%w: a multi-lock needs at least one part", framework.ErrBadArguments)
 	}
 	for i, part := range parts {
 		if part.acquire == nil && m.err == nil {
-			m.err = fmt.Errorf("%w: part %d of %d is not one; make it with mutex.Of",
+			m.err = fmt.Errorf("%w: part %d of %d was not made with mutex.Of",
 				framework.ErrBadArguments, i+1, len(parts))
 		}
 	}
@@ -111,7 +111,7 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquire
 	}()
 	for i, part := range m.parts {
 		if err := l.add(ctx, how(part)); err != nil {
-			return nil, fmt.Errorf("multi-lock: %s %d of %d: %w", verb, i+1, len(m.parts), err)
+			return nil, fmt.Errorf("multi-lock: %s part %d of %d: %w", verb, i+1, len(m.parts), err)
 		}
 	}
 	complete = true

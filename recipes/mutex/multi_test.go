@@ -305,7 +305,7 @@ func TestMultisMistakes(t *testing.T) {
 			ctx  context.Context
 			says string
 		}{
-			{mutex.NewMulti(), background, "name the parts"},
+			{mutex.NewMulti(), background, "at least one part"},
 			{mutex.NewMulti(mutex.Of(x.a), mutex.Part{}), background, "part 2 of 2"},
 			{mutex.NewMulti(mutex.Of(x.a), mutex.Of(mutex.New(nil, path))), background, "framework.New"},
 			{x.all, none, "nil context"},

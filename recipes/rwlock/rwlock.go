@@ -26,9 +26,9 @@ var (
 	// the answer, possibly just before the call. It is the same value in all recipes.
 	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrUpgrade refuses the write lock when the context that was passed holds the read lock.
-	ErrUpgrade = errors.New("a read lock is not upgraded, since two readers that both wanted that would wait " +
-		"for each other for ever: release the read lock, and acquire with a context that is not of it; or take " +
-		"the write lock from the beginning, and downgrade")
+	ErrUpgrade = errors.New("a read lock cannot be upgraded: two readers that both tried would wait for " +
+		"each other forever; release the read lock and acquire with a context that does not come from it, " +
+		"or take the write lock first and downgrade")
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
 	// These are the causes when the session is lost, or may have expired; when somebody has deleted the lock's

@@ -122,7 +122,7 @@ func TestTryAcquire(t *testing.T) {
 		waiter := waiting(t, background, b, 2)
 		_, err = a.TryAcquire(background, 1)
 		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
-		require.ErrorContains(t, err, "in line")
+		require.ErrorContains(t, err, "in the queue")
 		release(t, two)
 		release(t, got(t, waiter))
 		clean(t, s)
@@ -437,8 +437,8 @@ func TestNotAcquiredInAMulti(t *testing.T) {
 		_, err := mutex.NewMulti(mutex.Of(mutex.New(b, "/locks/one")), mutex.Of(semaphore.NewMutex(b, path))).
 			TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
-		require.ErrorContains(t, err, "try to acquire 2 of 2: semaphore mutex /limits/exports: try to acquire: "+
-			"not acquired: 1 wanted, 1 of 1 taken")
+		require.ErrorContains(t, err, "try to acquire part 2 of 2: semaphore mutex /limits/exports: "+
+			"try to acquire: not acquired: 1 wanted, 1 of 1 taken")
 		waiter := waiting(t, background, semaphore.New(a, path, 1), 1)
 		_, err = mutex.NewMulti(mutex.Of(semaphore.NewMutex(b, path))).TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)

@@ -1,208 +1,17 @@
 package semaphore_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
 
 const countPath = "/limits/exports-max"
-
-func TestCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		count := semaphore.NewCount(c, countPath)
-		_, err := count.Get(background)
-		require.ErrorIs(t, err, framework.ErrNoNode)
-
-		// The bytes are those of Curator's SharedCount.
-		for n, data := range map[int32]string{7: "\x00\x00\x00\x07", -2: "\xff\xff\xff\xfe",
-			1 << 30: "\x40\x00\x00\x00"} {
-			require.NoError(t, count.Set(background, n))
-			node := s.Tree()[countPath]
-			require.Equal(t, data, string(node.Data))
-			require.Equal(t, zktest.Persistent, node.Mode)
-			seen, err := count.Get(background)
-			require.NoError(t, err)
-			require.Equal(t, semaphore.CountValue{N: n, Version: node.Stat.Version, Mzxid: node.Stat.Mzxid,
-				Changed: time.UnixMilli(node.Stat.Mtime)}, seen)
-		}
-		require.Equal(t, zktest.Container, s.Tree()["/limits"].Mode)
-
-		seen, err := count.Get(background)
-		require.NoError(t, err)
-		now, err := count.CompareAndSet(background, seen, 5)
-		require.NoError(t, err)
-		require.Equal(t, seen.Version+1, now.Version)
-		again, err := count.Get(background)
-		require.NoError(t, err)
-		require.Equal(t, again, now)
-		_, err = count.CompareAndSet(background, seen, 6)
-		require.ErrorIs(t, err, framework.ErrBadVersion)
-		_, err = count.CompareAndSet(background, semaphore.CountValue{Version: -1}, 6)
-		require.ErrorIs(t, err, framework.ErrBadArguments)
-
-		for _, data := range []string{"", "7", "\x00\x00\x01"} {
-			require.NoError(t, s.Set(countPath, []byte(data)))
-			_, err = count.Get(background)
-			require.ErrorIs(t, err, semaphore.ErrBadCount)
-			_, err = semaphore.New(c, path, 1, semaphore.WithSharedCount(countPath)).Acquire(background, 1)
-			require.ErrorIs(t, err, semaphore.ErrBadCount)
-		}
-		require.NoError(t, s.Set(countPath, []byte("\x00\x00\x00\x03rest")))
-		seen, err = count.Get(background)
-		require.NoError(t, err)
-		require.EqualValues(t, 3, seen.N, "as Curator reads it")
-
-		_, err = semaphore.NewCount(c, "n").Get(background)
-		require.ErrorIs(t, err, framework.ErrInvalidPath)
-		require.Error(t, semaphore.NewCount(nil, countPath).Set(background, 1))
-		clean(t, s)
-	})
-}
-
-// What was seen is a number of one node. One that was deleted and made anew since is another, whatever its
-// version; and what was never seen is none.
-func TestCountIsNotOverwritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		count := semaphore.NewCount(newClient(t, s), countPath)
-		first, err := count.CreateIfMissing(background, 5)
-		require.NoError(t, err)
-		require.EqualValues(t, 5, first.N)
-		require.Zero(t, first.Version)
-
-		require.NoError(t, s.Delete(countPath))
-		_, err = count.CompareAndSet(background, first, 6)
-		require.ErrorIs(t, err, framework.ErrNoNode)
-		require.NoError(t, s.Create(countPath, []byte{0, 0, 0, 9}))
-		_, err = count.CompareAndSet(background, first, 6)
-		require.ErrorIs(t, err, framework.ErrBadVersion)
-		_, err = count.CompareAndSet(background, semaphore.CountValue{}, 6)
-		require.ErrorIs(t, err, framework.ErrBadVersion)
-		_, err = count.CompareAndSet(background, semaphore.CountValue{N: 9}, 6)
-		require.ErrorIs(t, err, framework.ErrBadVersion)
-
-		now, err := count.CreateIfMissing(background, 6)
-		require.NoError(t, err)
-		require.EqualValues(t, 9, now.N, "it is not missing")
-		s.ResetCounts()
-		now, err = count.CompareAndSet(background, now, 10)
-		require.NoError(t, err)
-		require.EqualValues(t, 10, now.N)
-		recipetest.Counts(t, s, "compare and set", map[string]int{"sync": 1, "exists": 1, "setData": 1})
-
-		var none context.Context
-		_, err = count.CreateIfMissing(none, 1)
-		require.ErrorIs(t, err, framework.ErrNilContext)
-		_, err = count.CompareAndSet(none, now, 1)
-		require.ErrorIs(t, err, framework.ErrNilContext)
-		require.NoError(t, s.Set(countPath, []byte("x")))
-		_, err = count.CreateIfMissing(background, 1)
-		require.ErrorIs(t, err, semaphore.ErrBadCount)
-	})
-}
-
-// Many want to be the first. All get the number of the one that was, also when the reply to the create is
-// lost.
-func TestCountIsCreatedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		got := make(chan int32, 10)
-		s.Inject(zktest.Fault{Op: "create2", PathPrefix: countPath, Action: zktest.LoseReply, Times: 2})
-		for i := range cap(got) {
-			count := semaphore.NewCount(newClient(t, s), countPath)
-			go func() {
-				v, err := count.CreateIfMissing(background, int32(i+1))
-				assert.NoError(t, err)
-				got <- v.N
-			}()
-		}
-		first := <-got
-		for range cap(got) - 1 {
-			require.Equal(t, first, <-got)
-		}
-		require.Equal(t, []byte{0, 0, 0, byte(first)}, s.Tree()[countPath].Data)
-	})
-}
-
-func TestCountWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		count := semaphore.NewCount(c, countPath)
-		set := semaphore.NewCount(newClient(t, s), countPath)
-		type step struct {
-			n   int32
-			err error
-		}
-		steps := make(chan step, 10)
-		ctx, cancel := context.WithCancel(background)
-		go func() {
-			defer close(steps)
-			for v, err := range count.Watch(ctx) {
-				steps <- step{v.N, err}
-			}
-		}()
-		require.True(t, pending(steps), "there is no node yet")
-		require.NoError(t, set.Set(background, 1))
-		require.Equal(t, step{1, nil}, <-steps)
-		require.NoError(t, set.Set(background, 2))
-		require.Equal(t, step{2, nil}, <-steps)
-		require.NoError(t, s.Delete(countPath))
-		require.True(t, pending(steps))
-		require.NoError(t, set.Set(background, 2))
-		require.Equal(t, step{2, nil}, <-steps, "made anew is a change")
-
-		require.NoError(t, s.Set(countPath, []byte("x")))
-		require.ErrorIs(t, (<-steps).err, semaphore.ErrBadCount)
-		require.NoError(t, set.Set(background, 3))
-		require.Equal(t, step{3, nil}, <-steps)
-
-		s.Cut(0)
-		time.Sleep(5 * time.Second)
-		require.True(t, pending(steps), "a reconnect is no change")
-		s.Expire(session(t, c))
-		time.Sleep(5 * time.Second)
-		require.True(t, pending(steps), "a new session neither")
-		s.Stop()
-		time.Sleep(10 * time.Minute)
-		require.NoError(t, s.Start())
-		require.NoError(t, s.Set(countPath, []byte{0, 0, 0, 4}))
-		require.Equal(t, step{4, nil}, <-steps)
-
-		require.Len(t, s.Watches(), 1)
-		cancel()
-		last := <-steps
-		require.ErrorIs(t, last.err, context.Canceled)
-		_, more := <-steps
-		require.False(t, more)
-		synctest.Wait()
-		require.Empty(t, s.Watches())
-
-		for v, err := range count.Watch(background) {
-			require.NoError(t, err)
-			require.EqualValues(t, 4, v.N)
-			break
-		}
-		synctest.Wait()
-		require.Empty(t, s.Watches(), "leaving the loop removes the watch")
-		var none context.Context
-		for _, err := range count.Watch(none) {
-			require.ErrorIs(t, err, framework.ErrNilContext)
-		}
-	})
-}
 
 func TestSharedCountIsMadeWhenMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -291,6 +100,20 @@ func TestSharedCountShrinksAtTheMomentOfTheGrant(t *testing.T) {
 	})
 }
 
+func TestSharedCountIsNoNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		require.NoError(t, semaphore.NewCount(c, countPath).Set(background, 1))
+		for _, data := range []string{"", "7", "\x00\x00\x01"} {
+			require.NoError(t, s.Set(countPath, []byte(data)))
+			_, err := semaphore.New(c, path, 1, semaphore.WithSharedCount(countPath)).Acquire(background, 1)
+			require.ErrorIs(t, err, semaphore.ErrBadCount)
+		}
+		clean(t, s)
+	})
+}
+
 func TestSharedCountTurnsBadWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -301,56 +124,4 @@ func TestSharedCountTurnsBadWhileWaiting(t *testing.T) {
 		require.ErrorIs(t, waiter.End().Err, semaphore.ErrBadCount)
 		clean(t, s)
 	})
-}
-
-// A server that drops events for want of rights, as newer ones do, drops the one that matters. The count is
-// looked at again after a session timeout or so, with one read, and that is all that goes on while nothing
-// happens.
-func TestCountWatchWithoutTheEvent(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39, zktest.V38} {
-		synctest.Test(t, func(t *testing.T) {
-			s := zktest.RunT(t, zktest.Config{Profile: profile})
-			count := semaphore.NewCount(newClient(t, s), countPath)
-			require.NoError(t, count.Set(background, 1))
-			ctx, cancel := context.WithCancel(background)
-			seen, done := make(chan int32, 10), make(chan error, 1)
-			go func() {
-				for v, err := range count.Watch(ctx) {
-					if err != nil {
-						done <- err
-						return
-					}
-					seen <- v.N
-				}
-			}()
-			require.EqualValues(t, 1, <-seen)
-			acl := s.Tree()[countPath].ACL
-			s.Delay(0, time.Millisecond) // an event that 3.8 does send comes when the rights are back
-			for n := range int32(3) {    // it is armed again, too
-				require.NoError(t, s.SetACL(countPath, zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}))
-				require.NoError(t, s.Set(countPath, []byte{0, 0, 0, byte(n) + 2}))
-				require.NoError(t, s.SetACL(countPath, acl...))
-				select {
-				case got := <-seen:
-					require.Equal(t, n+2, got)
-				case <-time.After(13 * time.Second):
-					require.Fail(t, "not seen after 5/4 of the session timeout")
-				}
-			}
-			s.Delay(0, 0)
-			require.NoError(t, s.Set(countPath, []byte{0, 0, 0, 9}))
-			require.False(t, pending(seen), "an event that comes is not waited for")
-			<-seen
-			s.ResetCounts()
-			time.Sleep(time.Minute)
-			require.True(t, pending(seen))
-			counts := s.Counts()
-			require.InDelta(t, 6, counts["getData"], 2)
-			require.Equal(t, counts["getData"], sum(counts), "%v", counts)
-			require.Len(t, s.Watches(), 1)
-			cancel()
-			require.ErrorIs(t, <-done, context.Canceled)
-			clean(t, s)
-		})
-	}
 }

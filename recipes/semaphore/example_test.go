@@ -121,37 +121,6 @@ func ExampleWithSharedCount() {
 	// 3 of 3 <nil>
 }
 
-func ExampleCount_Watch() {
-	server, client := connect()
-	defer server.Close()
-	defer client.Close()
-	ctx := context.Background()
-
-	count := semaphore.NewCount(client, "/limits/exports-max")
-	if err := count.Set(ctx, 1); err != nil {
-		fmt.Println(err)
-		return
-	}
-	for v, err := range count.Watch(ctx) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println("leases:", v.N)
-		if v.N == 3 {
-			return
-		}
-		if _, err := count.CompareAndSet(ctx, v, v.N+1); err != nil {
-			fmt.Println(err)
-			return
-		}
-	}
-	// Output:
-	// leases: 1
-	// leases: 2
-	// leases: 3
-}
-
 func ExampleNewMutex() {
 	server, client := connect()
 	defer server.Close()

@@ -119,7 +119,7 @@ func TestForeignChildrenTakeNoLease(t *testing.T) {
 		waiter.Waits()
 		release(t, lease)
 		release(t, got(t, waiter))
-		require.Equal(t, 1, strings.Count(log.String(), "is no lease"), "one warning for the path")
+		require.Equal(t, 1, strings.Count(log.String(), "is not a lease"), "one warning for the path")
 		require.Contains(t, log.String(), "path="+leases)
 	})
 }

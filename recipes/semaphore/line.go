@@ -23,7 +23,8 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 			return lease, nil
 		}
 		if errors.Is(err, errStepBack) {
-			s.client.Logger().Info("giving way to somebody in line that holds leases already",
+			s.client.Logger().Info("rejoining the queue at the end, to let a client pass that already "+
+				"holds leases",
 				"path", s.path, "wanted", n)
 			patience = patience.longer()
 			attempts++
@@ -76,7 +77,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 		waited(err)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil, fmt.Errorf("%w; first in line, %v", err, short)
+				return nil, fmt.Errorf("%w; first in the queue: %v", err, short)
 			}
 			return nil, err
 		}
@@ -148,10 +149,10 @@ func (s *Semaphore) change(
 // ours from its turn for ever.
 
 // errStepBack says that the first in line gives way.
-var errStepBack = errors.New("stepping back for somebody in line that holds leases already")
+var errStepBack = errors.New("giving way to a client in the queue that already holds leases")
 
 // errLineGone says that somebody has deleted the line's directory, and so the place of the first.
-var errLineGone = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)
+var errLineGone = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
 
 const (
 	// firstPatience is how long nothing must have changed before the first in line gives way for the first time.

@@ -19,13 +19,14 @@ func WithSharedCount(path string) Option {
 	return func(s *Semaphore) error {
 		switch {
 		case s.what != semaphoreWhat:
-			return fmt.Errorf("%w WithSharedCount: a mutex has one lease", framework.ErrInvalidOption)
+			return fmt.Errorf("%w WithSharedCount: a semaphore mutex always has one lease",
+				framework.ErrInvalidOption)
 		case s.max < 0 || s.max > math.MaxInt32:
-			return fmt.Errorf("%w: max %d; a shared count begins with 0 to %d",
+			return fmt.Errorf("%w: max %d is out of range; a shared count begins with 0 to %d",
 				framework.ErrBadArguments, s.max, math.MaxInt32)
 		}
 		s.count = NewCount(s.client, path)
-		return s.count.err
+		return queue.Check(s.client, path)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/counter"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -29,10 +30,10 @@ var (
 	// same value in all recipes.
 	ErrNotAcquired = queue.ErrNotAcquired
 	// ErrTooMany refuses a number of leases that there will never be.
-	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or make the semaphore larger, " +
-		"for everybody who uses it")
-	// ErrBadCount says that the node of a shared count does not contain a number.
-	ErrBadCount = errors.New("the shared count is not a number of 4 bytes: set it with Count.Set")
+	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or raise the maximum in " +
+		"every client of the semaphore")
+	// ErrBadCount says that the node of a shared count does not contain a number: [counter.ErrBadValue].
+	ErrBadCount = counter.ErrBadValue
 	// ErrReleased is what a second Release returns, and the cause of the context of a lease that was released.
 	ErrReleased = framework.ErrReleased
 	// These are the causes when the session is lost, or may have expired; when somebody has deleted a node of the
@@ -83,7 +84,7 @@ func (s *Semaphore) configure(opts []Option) error {
 		return err
 	}
 	if s.count == nil && s.max < 1 {
-		return fmt.Errorf("%w: max %d; a semaphore has at least one lease, or a WithSharedCount",
+		return fmt.Errorf("%w: max %d; a semaphore needs at least one lease, or WithSharedCount",
 			framework.ErrBadArguments, s.max)
 	}
 	recipe := strings.ReplaceAll(s.what, " ", "-")
@@ -148,7 +149,7 @@ func (s *Semaphore) acquire(
 	case n < 1:
 		err = fmt.Errorf("%w: %d leases; acquire at least one", framework.ErrBadArguments, n)
 	case s.count == nil && n > s.max:
-		err = fmt.Errorf("%w (%d of %d)", ErrTooMany, n, s.max)
+		err = fmt.Errorf("%w (%d wanted, the maximum is %d)", ErrTooMany, n, s.max)
 	default:
 		var lease *Lease
 		what := framework.Acquisition{Recipe: s.leases.Recipe, Path: s.path}

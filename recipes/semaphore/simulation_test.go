@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// internal/sim has semaphores of a fixed size. Here are the two things that it does not have: clients that
+// The simulation has semaphores of a fixed size. Here are the two things that it does not have: clients that
 // take leases in Curator's way, and a count that changes.
 
 // ledger checks all leases of a simulation: never more than max live ones.

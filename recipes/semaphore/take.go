@@ -14,7 +14,7 @@ import (
 )
 
 // errLeaseGone says that somebody has deleted a lease's node before it was known to be a lease.
-var errLeaseGone = fmt.Errorf("while the lease was taken: %w", framework.ErrNodeDeleted)
+var errLeaseGone = fmt.Errorf("while the lease was being acquired: %w", framework.ErrNodeDeleted)
 
 // try takes n leases if nobody is in line and they are free; else ErrNotAcquired. Two flights: the first only
 // reads. It does without the line's lock, since [snapshot.judge] is safe without: who loses a race has taken
@@ -41,7 +41,7 @@ func (s *Semaphore) precheck(ctx context.Context, view *framework.Client, n int)
 		return err
 	}
 	if first := s.line.Order.FirstBlocker(line.Names); first != "" {
-		return fmt.Errorf("%w: somebody is in line (%s)", ErrNotAcquired, plain.Text(first))
+		return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(first))
 	}
 	return seen.room(n)
 }
@@ -60,7 +60,7 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 	}
 	p.leases = children.ForPath(ctx, s.leases.Dir)
 	if s.count != nil {
-		p.count = data.ForPath(ctx, s.count.path)
+		p.count = data.ForPath(ctx, s.count.Path())
 	}
 	return p
 }
@@ -75,7 +75,7 @@ func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
 		seen.watches[1] = node.Watch
 		if err = cmp.Or(err, countErr); err == nil {
 			var n int32
-			n, err = decode(node.Data)
+			n, err = s.count.Decode(node.Data)
 			seen.max = max(int(n), 0)
 		}
 	}
@@ -84,8 +84,8 @@ func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
 		return snapshot{}, err
 	}
 	if name := seen.foreign(); name != "" && s.warnedForeign.CompareAndSwap(false, true) {
-		s.client.Logger().Warn("a child of this directory is no lease; it is ignored here, but takes a lease away "+
-			"from Curator for Java: delete it", "path", s.leases.Dir, "child", name)
+		s.client.Logger().Warn("a child of this path is not a lease; this client ignores it, but Java "+
+			"Curator's clients count it as a lease: delete it", "path", s.leases.Dir, "child", name)
 	}
 	return seen, nil
 }
@@ -97,7 +97,7 @@ func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool
 		if s.count == nil || !errors.Is(err, framework.ErrNoNode) {
 			return seen, err
 		}
-		if err := s.count.make(ctx, view, int32(s.max)); err != nil {
+		if _, err := NewCount(view, s.count.Path()).CreateIfMissing(ctx, int32(s.max)); err != nil {
 			return snapshot{}, fmt.Errorf("the shared count is missing: %w", err)
 		}
 	}
@@ -187,7 +187,8 @@ func (s *Semaphore) settle(
 					return nil, err
 				}
 			case full:
-				return nil, fmt.Errorf("%w: %d wanted, others were faster", ErrNotAcquired, len(nodes))
+				return nil, fmt.Errorf("%w: %d wanted, but other clients were faster",
+					ErrNotAcquired, len(nodes))
 			case exhausted:
 				return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(names[len(names)-1]))
 			case missing:

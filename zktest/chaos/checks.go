@@ -14,6 +14,7 @@ type when int
 const (
 	always when = iota + 1
 	eventually
+	atRest
 )
 
 type check struct {
@@ -39,6 +40,12 @@ func (w *World) Eventually(name string, f func() error) {
 	w.checks = append(w.checks, check{name, eventually, f})
 }
 
+// AtRest names something that holds when the faults are over and all that was to come true has, while the
+// processes still run: before they are asked to stop f is called, once. It may sleep.
+func (w *World) AtRest(name string, f func() error) {
+	w.checks = append(w.checks, check{name, atRest, f})
+}
+
 // Finally names something that holds in the end, when all processes have stopped and their sessions are over.
 func (w *World) Finally(name string, f func() error) {
 	w.results = append(w.results, func() {
@@ -61,7 +68,7 @@ func (w *World) look(kinds ...when) (late []failure) {
 			err := c.f()
 			switch {
 			case err == nil:
-			case kind == always:
+			case kind == always || kind == atRest:
 				w.Violate(c.name, "%v", err)
 				c.f = nil // once is enough
 			default:
@@ -99,7 +106,11 @@ func (w *World) progress(name string, each bool) *Progress {
 			if m.made[s.name] < calm {
 				late++
 				if each {
-					return fmt.Errorf("no progress by %s, the last at %v", s.name, m.made[s.name].Round(time.Millisecond))
+					return fmt.Errorf(
+						"no progress by %s, the last at %v",
+						s.name,
+						m.made[s.name].Round(time.Millisecond),
+					)
 				}
 			}
 		}

@@ -33,11 +33,17 @@ type Config struct {
 	Every time.Duration
 	// Latency is the longest time that a [Store] takes for a write. Default 50 ms.
 	Latency time.Duration
+	// Plan changes a plan that was drawn from its seed, before it is played: it may add faults, and put into
+	// [Plan.Own] what else the seed decides for the scenario.
+	Plan func(*Plan)
 	// Server changes the members' configuration, which the plan has made, before they start.
-	Server func(*zktest.Config)
+	Server func(*Plan, *zktest.Config)
 	// Custom are further kinds of faults, by name. A function injects its fault into the world and returns
 	// what undoes it, or nil. Name them in Faults as well.
 	Custom map[Kind]func(*World, Fault) (undo func())
+	// Shrink is how long a failing plan may be made shorter, by the wall clock. Default a minute; less than
+	// nothing leaves it as it is.
+	Shrink time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -56,6 +62,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Trouble <= 0 {
 		c.Trouble = 2 * time.Minute
+	}
+	if c.Shrink == 0 {
+		c.Shrink = time.Minute
 	}
 	if c.Latency <= 0 {
 		c.Latency = 50 * time.Millisecond

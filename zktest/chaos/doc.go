@@ -41,8 +41,9 @@
 // [World.Exclusive] and [World.Shared]: no two hold what one may hold, nobody acts under a right that is lost
 // or has passed to another, tokens grow. [World.Store]: a store that refuses old tokens, as the one behind a
 // service should; it has to refuse nobody who holds the right. [World.Progress]: it goes on after the faults.
-// [World.Always], [World.Eventually], [World.Finally]: functions of your own. [World.History]: what was done,
-// for a checker such as porcupine. Beside these, always: nothing is left, and all members have the same data.
+// [World.Always], [World.Eventually], [World.AtRest], [World.Finally]: functions of your own.
+// [World.History]: what was done, for a checker such as porcupine. Beside these, always: nothing is left, and
+// all members have the same data.
 //
 // # When a run fails
 //

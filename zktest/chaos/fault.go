@@ -13,31 +13,52 @@ type Kind string
 // Kinds of faults. Those of a process strike its network or itself, those of a member a server or the network
 // between servers.
 const (
-	Cut          Kind = "cut"           // a process's connections are closed
-	Silence      Kind = "silence"       // nothing arrives from a process, or at it, for a while
-	Away         Kind = "away"          // the same both ways, and for so long that its session may end
-	Slow         Kind = "slow"          // answers for a process come late
+	Cut     Kind = "cut"     // a process's connections are closed
+	Silence Kind = "silence" // nothing arrives from a process, or at it, for a while
+	Away    Kind = "away"    // the same both ways, and for so long that its session may end
+	Slow    Kind = "slow"    // answers for a process come late
+	// Stall: nothing arrives on a process's present connections for a while. New ones work, and what was sent on
+	// the old ones arrives late.
+	Stall Kind = "stall"
+	// Ghosts: nor do new ones work, and what was sent arrives by Delay later than the process's return.
+	Ghosts       Kind = "ghosts"
 	Strike       Kind = "strike"        // requests of a process, or of all, or their answers, are lost, parked, refused
 	Kill         Kind = "kill"          // a process ends without a word, and starts again later
 	Restart      Kind = "restart"       // a process is asked to stop, and starts again
-	PauseProcess Kind = "pause process" // nothing leaves or reaches a process; then it goes on. Not in [Usual].
+	PauseProcess Kind = "pause process" // nothing leaves or reaches a process; then it goes on. Not in Usual
 	ClockStep    Kind = "clock step"    // a process's wall clock ([Process.Now]) is set
 	StopMember   Kind = "stop member"   // a server stops, and starts again
 	PauseMember  Kind = "pause member"  // a server hangs
 	StopLeader   Kind = "stop leader"   // the same for whoever leads
 	PauseLeader  Kind = "pause leader"
-	Partition    Kind = "partition" // a member and some others cannot reach each other
-	OneWay       Kind = "one way"   // nothing that a member sends arrives at another
-	Reset        Kind = "reset"     // a member's connections to others break
-	Lag          Kind = "lag"       // a member shows old data
+	Partition    Kind = "partition"   // a member and some others cannot reach each other
+	OneWay       Kind = "one way"     // nothing that a member sends arrives at another
+	Reset        Kind = "reset"       // a member's connections to others break
+	DeafLeader   Kind = "deaf leader" // nothing that a member sends arrives at whoever leads
+	Lag          Kind = "lag"         // a member shows old data
 	PeerDelay    Kind = "peer delay"
-	Shrink       Kind = "shrink timeouts" // servers grant half the session timeout to those that connect
-	SkewServer   Kind = "skew server"     // a server's clock jumps ahead: sessions end early. Not in [Usual].
+	// WipeMember: a server loses its data and gets it back from the others. All else that is wrong with servers is
+	// healed for that.
+	WipeMember Kind = "wipe member"
 )
 
-// Usual are the faults that a correct service survives without a fenced store: all but [PauseProcess], whose
-// victim may write what it had checked before, and [SkewServer], which ends sessions that their clients
-// rightly believe to live.
+// Kinds of changes that operators make to servers, also by mistake. None is in [Usual].
+const (
+	// Shrink: servers grant half the session timeout to those that connect. With All all have to.
+	Shrink Kind = "shrink timeouts"
+	// Grow: servers that said that they stand alone say that they are an ensemble. With All all connect anew.
+	Grow Kind = "grow"
+	// ReplaceMember: a server leaves the configuration, and comes back without its data.
+	ReplaceMember Kind = "replace member"
+	SkewServer    Kind = "skew server" // a server's clock jumps ahead by Delay, for good: sessions end early
+	Expire        Kind = "expire"      // somebody ends a process's session
+	DeleteNode    Kind = "delete node" // somebody deletes ephemeral nodes, with All at the head of a line
+)
+
+// Usual are faults that a correct service survives without a fenced store. [PauseProcess] is not among them:
+// its victim may write what it had checked before. Nor are [SkewServer], [Expire] and [DeleteNode], which take
+// from clients what they rightly believe to have: see [World.Removed]. [Stall], [Ghosts], [DeafLeader],
+// [WipeMember], [ReplaceMember], [Shrink] and [Grow] are there to be added.
 func Usual() []Kind {
 	return []Kind{
 		Cut,
@@ -87,7 +108,7 @@ type Fault struct {
 // ofProcess says whether a kind strikes a process.
 func (k Kind) ofProcess() bool {
 	switch k {
-	case Cut, Silence, Away, Slow, Strike, Kill, Restart, PauseProcess, ClockStep:
+	case Cut, Silence, Away, Slow, Stall, Ghosts, Strike, Kill, Restart, PauseProcess, ClockStep, Expire:
 		return true
 	}
 	return false
@@ -96,7 +117,7 @@ func (k Kind) ofProcess() bool {
 // ofPeers says whether a kind needs several members.
 func (k Kind) ofPeers() bool {
 	switch k {
-	case Partition, OneWay, Reset, Lag, PeerDelay:
+	case Partition, OneWay, DeafLeader, Reset, Lag, PeerDelay, WipeMember, ReplaceMember, Grow:
 		return true
 	}
 	return false
@@ -125,8 +146,24 @@ func (f Fault) String() string {
 			s += ": by " + f.Delay.Round(time.Millisecond).String()
 		}
 		return s
-	case Silence:
-		return fmt.Sprintf("%v: silence, process %d, %s, for %v", at, f.Process, direction(f.Dir), lasts)
+	case Silence, Stall, Ghosts:
+		s := fmt.Sprintf("%v: %s, process %d, %s, for %v", at, f.Kind, f.Process, direction(f.Dir), lasts)
+		if f.Kind == Ghosts {
+			s += ", and " + f.Delay.Round(time.Millisecond).String()
+		}
+		return s
+	case DeleteNode:
+		which := fmt.Sprintf("%d of them, from no. %d backwards", 1+f.After, f.Times)
+		if f.All {
+			which = "at the head"
+		}
+		return fmt.Sprintf("%v: delete nodes, %s", at, which)
+	case Expire:
+		return fmt.Sprintf("%v: expire, process %d", at, f.Process)
+	case SkewServer:
+		return fmt.Sprintf("%v: skew server, member %d, by %v", at, f.Member, f.Delay)
+	case Grow:
+		return fmt.Sprintf("%v: grow", at)
 	case Slow:
 		return fmt.Sprintf(
 			"%v: slow, process %d, by %v, for %v",

@@ -67,6 +67,15 @@ func (h *History) Add(p *Process, called time.Duration, input, output any) {
 	if p.killed() {
 		op.Output, op.Returned = nil, Never
 	}
+	h.add(op)
+}
+
+// Unknown notes an operation that was called at some time, and whose outcome nobody will know.
+func (h *History) Unknown(p *Process, called time.Duration, input any) {
+	h.add(&Op{Process: p.Name(), Input: input, Called: called, Returned: Never})
+}
+
+func (h *History) add(op *Op) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, op)

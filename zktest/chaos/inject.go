@@ -22,8 +22,7 @@ func (w *World) inject(f Fault) (undo func()) {
 	case StopMember:
 		return w.halt(member)
 	case PauseMember:
-		member.Pause()
-		return member.Resume
+		return w.ops.pause(n)
 	case StopLeader, PauseLeader:
 		l := e.Leader()
 		if l < 0 {
@@ -32,8 +31,7 @@ func (w *World) inject(f Fault) (undo func()) {
 		if f.Kind == StopLeader {
 			return w.halt(e.Member(l))
 		}
-		e.Member(l).Pause()
-		return e.Member(l).Resume
+		return w.ops.pause(l)
 	case Partition:
 		others := []int{other}
 		for i := range e.Size() {
@@ -59,29 +57,30 @@ func (w *World) inject(f Fault) (undo func()) {
 	case PeerDelay:
 		e.SetPeerDelay(f.Delay)
 		return func() { e.SetPeerDelay(w.plan.PeerDelay) }
-	case Shrink:
-		for _, m := range e.Members() {
-			m.LimitSessions(w.plan.SessionTimeout / 2)
-		}
-		return func() {
-			for _, m := range e.Members() {
-				m.LimitSessions(max(20*w.plan.TickTime, w.plan.SessionTimeout))
+	case DeafLeader:
+		if l := e.Leader(); l >= 0 {
+			if l == n {
+				n = (n + 1) % e.Size()
 			}
+			e.CutLink(n, l)
+			return func() { e.HealLink(n, l) }
 		}
-	case SkewServer:
-		member.SkewClock(w.plan.SessionTimeout)
+	case WipeMember:
+		w.ops.wipe(n)
 	default:
-		w.Violate("plan", "there is no kind of fault %q", f.Kind)
+		return w.ops.inject(f)
 	}
 	return nil
 }
 
 func (w *World) halt(m *zktest.Server) (undo func()) {
 	m.Stop()
-	return func() {
-		if err := m.Start(); err != nil {
-			w.Violate("servers", "do not start: %v", err)
-		}
+	return func() { w.starts(m) }
+}
+
+func (w *World) starts(m *zktest.Server) {
+	if err := m.Start(); err != nil {
+		w.Violate("servers", "do not start: %v", err)
 	}
 }
 
@@ -95,6 +94,18 @@ func (s *Replica) inject(f Fault) (undo func()) {
 			dir = zktest.Both
 		}
 		return s.block(dir)
+	case Stall:
+		return s.stall(f.Dir)
+	case Ghosts:
+		late, back := s.stall(f.Dir), s.isolate()
+		return func() {
+			back()
+			s.w.later(f.Delay, late)
+		}
+	case Expire:
+		for _, id := range s.host.Sessions() {
+			s.w.ops.expire(id)
+		}
 	case Slow:
 		s.host.Delay(f.Delay)
 		return func() { s.host.Delay(0) }
@@ -112,6 +123,21 @@ func (s *Replica) inject(f Fault) (undo func()) {
 		s.clock += f.Delay
 	}
 	return nil
+}
+
+// stall keeps back what the present connections carry in a direction, until arrive is called. By then their
+// client may have given them up.
+func (s *Replica) stall(dir zktest.Direction) (arrive func()) {
+	sessions := s.host.Sessions()
+	each := func(do func(*zktest.Server, int64)) {
+		for _, m := range s.w.ens.Members() {
+			for _, id := range sessions {
+				do(m, id)
+			}
+		}
+	}
+	each(func(m *zktest.Server, id int64) { m.BlackHole(id, dir) })
+	return func() { each((*zktest.Server).HealSession) }
 }
 
 // strike injects into the members: a session may move.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,21 +19,31 @@ type Plan struct {
 	TickTime       time.Duration  `json:"tickTime"`
 	SyncLimit      int            `json:"syncLimit"`
 	SessionTimeout time.Duration  `json:"sessionTimeout"`
-	Election       time.Duration  `json:"election"`
-	Lag            time.Duration  `json:"lag"`
-	PeerDelay      time.Duration  `json:"peerDelay"`
-	Pace           time.Duration  `json:"pace"`
-	Trouble        time.Duration  `json:"trouble"` // how long faults happen
-	Patience       time.Duration  `json:"patience"`
-	Latency        time.Duration  `json:"latency"`
-	Replicas       int            `json:"replicas,omitempty"` // only so many of the scenario's start; 0: all
-	Faults         []Fault        `json:"faults"`
+	Pauses
+	Trouble  time.Duration   `json:"trouble"` // how long faults happen
+	Patience time.Duration   `json:"patience"`
+	Latency  time.Duration   `json:"latency"`
+	Replicas int             `json:"replicas,omitempty"` // only so many of the scenario's start; 0: all
+	Own      json.RawMessage `json:"own,omitempty"`      // the scenario's: see Config.Plan
+	Faults   []Fault         `json:"faults"`
+}
+
+// Pauses are the times that the servers take, whatever is wrong.
+type Pauses struct {
+	Election  time.Duration `json:"election"`
+	Lag       time.Duration `json:"lag"`       // of a member behind the leader
+	PeerDelay time.Duration `json:"peerDelay"` // of a message between members
+	Pace      time.Duration `json:"pace"`      // between two messages to a client
 }
 
 func (p *Plan) String() string {
+	own := ""
+	if len(p.Own) > 0 {
+		own = fmt.Sprintf("; %s", p.Own)
+	}
 	return fmt.Sprintf(
 		"seed %d: ZooKeeper %v, %d members (tick %v, syncLimit %d, election %v, lag %v, peer delay %v, pace %v), "+
-			"session timeout %v, %d faults in %v",
+			"session timeout %v, %d faults in %v%s",
 		p.Seed,
 		p.Profile,
 		p.Members,
@@ -45,11 +56,20 @@ func (p *Plan) String() string {
 		p.SessionTimeout,
 		len(p.Faults),
 		p.Trouble,
+		own,
 	)
 }
 
 // draw makes the plan of a seed.
 func draw(seed uint64, c Config) *Plan {
+	p := drawn(seed, c)
+	if c.Plan != nil {
+		c.Plan(p)
+	}
+	return p
+}
+
+func drawn(seed uint64, c Config) *Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := &Plan{
 		Seed:           seed,
@@ -159,11 +179,15 @@ func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
 	}
 	switch kind {
 	case Away:
-		if f.Lasts *= 3; r.IntN(2) == 0 { // for its client the session is over, but for the servers perhaps not yet
+		if f.Lasts *= 3; r.IntN(
+			2,
+		) == 0 { // for its client the session is over, but for the servers perhaps not yet
 			f.Lasts = p.SessionTimeout*2/3 + below(r, p.SessionTimeout/3+p.TickTime).Round(time.Millisecond)
 		}
 	case ClockStep:
 		f.Delay = pick(r, -time.Hour, -time.Minute, -time.Second, time.Second, time.Minute, time.Hour)
+	case SkewServer:
+		f.Delay = p.SessionTimeout
 	case PeerDelay:
 		f.Delay /= 10
 	case Strike:
@@ -208,7 +232,8 @@ func (p *Plan) server() zktest.Config {
 		),
 		MaxSessionTimeout: max(20*p.TickTime, p.SessionTimeout),
 	}
-	if p.Members == 1 { // it says that it stands alone
+	// They say that they stand alone.
+	if p.Members == 1 || slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Grow }) {
 		cfg.EnsembleConfig = "version=0"
 	}
 	return cfg

@@ -46,6 +46,8 @@ type Replica struct {
 	blocks []zktest.Direction // of its network, by faults that may overlap
 	clock  time.Duration      // how far its wall clock is ahead
 	quiet  bool               // it is between a kill and its next start
+	away   int                // faults that keep it from connecting,
+	back   chan struct{}      // and what is closed when there are none any more
 }
 
 // Start adds a process to the service. Its function runs until it returns by itself, which it must, within
@@ -209,6 +211,38 @@ func (s *Replica) block(dir zktest.Direction) (open func()) {
 	}
 }
 
+// isolate makes new connections wait until back is called.
+func (s *Replica) isolate() (back func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away++; s.away == 1 {
+		s.back = make(chan struct{})
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.away--; s.away == 0 {
+			close(s.back)
+		}
+	}
+}
+
+// present waits until the process may connect.
+func (s *Replica) present(ctx context.Context) error {
+	s.mu.Lock()
+	away, back := s.away > 0, s.back
+	s.mu.Unlock()
+	if !away {
+		return nil
+	}
+	select {
+	case <-back:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // setBlocked makes the host's network what the blocks say. mu is held: it is the last word that counts.
 func (s *Replica) setBlocked() {
 	var all zktest.Direction
@@ -247,6 +281,9 @@ func (p *Process) Context() context.Context { return p.ctx }
 func (p *Process) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if p.killed() {
 		return nil, ErrKilled
+	}
+	if err := p.slot.present(ctx); err != nil {
+		return nil, err
 	}
 	return p.slot.host.Dial(ctx, network, addr)
 }

@@ -18,10 +18,11 @@ func (h *hunt) report(failed *Result) *Failure {
 	play := func(p *Plan) *Result { return w.play(h.t, p) }
 	again := replays(failed.Plan, play)
 	best, tries := failed, 0
-	if !failed.circles { // that would take long
-		best, tries = shrink(failed, again.failed == again.n, play)
+	short := again
+	if !failed.circles && h.cfg.Shrink > 0 { // the former would take long
+		best, tries = shrink(failed, again.failed == again.n, h.cfg.Shrink, play)
+		short = replays(best.Plan, play)
 	}
-	short := replays(best.Plan, play)
 	var b strings.Builder
 	v := best.Violations[0]
 	fmt.Fprintf(&b, "chaos: VIOLATION: %v\n", v)
@@ -52,16 +53,25 @@ func (h *hunt) report(failed *Result) *Failure {
 		fmt.Fprintf(&b, "its files cannot be kept: %v\n", err)
 	} else {
 		fmt.Fprintf(&b, "kept in %s: plan.json, story.txt, trace.txt (the servers'), sequence.mmd (Mermaid)\n", dir)
-		fmt.Fprintf(&b, "again: go test -run '^%s$' -args -chaos.plan=%s\n", h.t.Name(),
-			filepath.Join(dir, "plan.json"))
+		fmt.Fprintf(&b, "again: go test -run '^%s$' -args -chaos.plan=%s%s\n", h.t.Name(),
+			filepath.Join(dir, "plan.json"), ownFlags())
 	}
 	fmt.Fprintf(
 		&b,
-		"the seed as it was found: go test -run '^%s$' -args -chaos.seed=%d\n",
+		"the seed as it was found: go test -run '^%s$' -args -chaos.seed=%d%s\n",
 		h.t.Name(),
 		failed.Plan.Seed,
+		ownFlags(),
 	)
-	return &Failure{Violation: v, Plan: best.Plan, Report: b.String()}
+	return &Failure{Violation: v, Plan: best.Plan, Report: b.String(), Runs: h.runs, Replayed: again.failed}
+}
+
+// ownFlags are the test's own, for a command.
+func ownFlags() (s string) {
+	for _, arg := range ownArgs() {
+		s += " " + arg
+	}
+	return s
 }
 
 // replayed says how often a plan has failed again.

@@ -13,14 +13,17 @@ import (
 // under a right that was lost or has passed on, and tokens that do not grow. Its methods are safe for
 // concurrent use.
 type Right struct {
-	w     *World
-	name  string
-	limit int
+	w       *World
+	name    string
+	limit   int
+	byClock bool
 
 	mu     sync.Mutex
 	held   []*Grant // by all that believe to have it
 	newest int      // number of the last grant
-	token  int64    // the largest
+	alone  int64    // the largest token of one that does not share
+	token  int64    // of all
+	node   string   // of that
 	wants  map[*Process]int
 	last   map[*Replica]time.Duration // when each got or gave it last
 }
@@ -41,15 +44,41 @@ func (w *World) Shared(name string, limit int) *Right {
 	return r
 }
 
-// Grant is what a process believes: that it has the right.
+// ByClock says that holders know of a loss by their clocks: a paused one counts as any other. It returns the
+// right.
+func (r *Right) ByClock() *Right {
+	r.byClock = true
+	return r
+}
+
+// Claim is what a process believes: that it has the right, or a part of it.
+type Claim struct {
+	// Token is the fencing token; 0: there is none. Tokens have to grow, and one that shares may have that of
+	// its writer.
+	Token int64
+	// Until ends with the right, as a lock's Context() does; nil: the service says Done.
+	Until context.Context
+	// Shared rights exclude only those that are not: readers.
+	Shared bool
+	// Leases is how many of the right's limit are taken; 0: one.
+	Leases int
+	// Owner: claims of one owner do not exclude one another, as a writer's that becomes a reader. "" is nobody.
+	Owner string
+	// Session and Nodes are what it rests on. A claim may outlive their removal by a fault for a while
+	// ([World.Removed], [World.Notice]), and the claims of one node are one.
+	Session int64
+	Nodes   []string
+}
+
+// Grant is a claim that a process has made.
 type Grant struct {
+	Claim
 	right  *Right
 	who    *Process
 	number int
-	token  int64
 	since  time.Duration
-	ctx    context.Context // ends with the right; nil: the service says Done
-	lost   time.Duration   // when ctx had ended; guarded by the right's lock, like the following
+	lost   time.Duration // when Until had ended; guarded by the right's lock, like the following
+	gives  bool          // its end is no loss
 	done   bool
 	given  time.Duration // when it was done
 	passed bool          // somebody else has got it since
@@ -80,56 +109,114 @@ func (r *Right) Granted(p *Process, until ...context.Context) *Grant {
 // GrantedWith is Granted with the right's fencing token: tokens have to grow. For a [Store] the token is what
 // it compares.
 func (r *Right) GrantedWith(p *Process, token int64, until ...context.Context) *Grant {
-	p.gate()
-	g := &Grant{right: r, who: p, token: token}
+	c := Claim{Token: token}
+	if len(until) > 0 {
+		c.Until = until[0]
+	}
+	return r.Claimed(p, c)
+}
+
+// Claimed is Granted for rights that are shared, have parts, or may be taken away by faults.
+func (r *Right) Claimed(p *Process, c Claim) *Grant {
+	if !r.byClock {
+		p.gate()
+	}
+	g := &Grant{Claim: c, right: r, who: p}
 	if p.killed() {
 		g.done = true
 		return g
 	}
-	if len(until) > 0 {
-		g.ctx = until[0]
-	}
 	r.mu.Lock()
-	var beside []*Grant
-	for _, other := range r.held {
-		if other.believes() && !other.who.pausedNow() {
-			beside = append(beside, other)
-		}
-		other.passed = other.passed || r.limit == 1
-	}
+	wrong := r.judge(g)
 	r.newest++
-	now := r.w.Elapsed()
-	g.number, g.since = r.newest, now
+	g.number, g.since = r.newest, r.w.Elapsed()
 	r.held = append(r.held, g)
-	r.last[p.slot] = now
-	before := r.token
-	r.token = max(r.token, token)
+	r.last[p.slot] = g.since
 	r.mu.Unlock()
 
 	p.Logf("GRANTED %s%s", r.name, g.tokenText())
-	if len(beside) >= r.limit {
-		r.w.Violate(r.name, "%v has it, and so %s", p, believers(beside))
+	for _, text := range wrong {
+		r.w.Violate(r.name, "%v %s", p, text)
 	}
-	if token != 0 && token <= before && r.limit == 1 {
-		r.w.Violate(r.name, "%v has it with token %d, and there was %d before", p, token, before)
-	}
-	if g.ctx != nil {
-		context.AfterFunc(g.ctx, func() {
+	if g.Until != nil {
+		context.AfterFunc(g.Until, func() {
 			r.mu.Lock()
 			g.lost = r.w.Elapsed()
-			known := g.done
+			known := g.done || g.gives
 			r.mu.Unlock()
 			if !known {
-				p.Logf("LOST %s: %v", r.name, context.Cause(g.ctx))
+				p.Logf("LOST %s: %v", r.name, context.Cause(g.Until))
 			}
 		})
 	}
 	return g
 }
 
+// judge says what is wrong with a new grant beside the others. The right's lock is held.
+func (r *Right) judge(g *Grant) (wrong []string) {
+	var beside []*Grant
+	leases := max(g.Leases, 1)
+	pardoned := g.pardoned()
+	if g.Until != nil && g.Until.Err() != nil {
+		return nil // it may be lost again already
+	}
+	for _, other := range r.held {
+		if g.one(other) || r.limit == 1 && g.Shared && other.Shared {
+			continue
+		}
+		other.passed = other.passed || r.limit == 1
+		if other.believes() && (r.byClock || !other.who.pausedNow()) && !pardoned && !other.pardoned() {
+			beside, leases = append(beside, other), leases+max(other.Leases, 1)
+		}
+	}
+	r.held = slices.DeleteFunc(r.held, func(other *Grant) bool { return other.Until != nil && !other.believes() })
+	if leases > r.limit && len(beside) > 0 || max(g.Leases, 1) > r.limit {
+		wrong = append(wrong, fmt.Sprintf("has it, and so %s", believers(beside)))
+	}
+	removal, removed := r.w.Removed(g.Session, g.Nodes...)
+	if removed && removal.Sure && !removal.Head && !g.Shared && r.limit == 1 {
+		wrong = append(wrong, fmt.Sprintf(
+			"has it, although its node was deleted while another was ahead, at %v",
+			removal.At.Round(time.Millisecond),
+		))
+	}
+	if g.Token == 0 || r.limit > 1 || removed {
+		return wrong
+	}
+	again := g.Token == r.token && r.node != "" && slices.Contains(g.Nodes, r.node)
+	switch {
+	case g.Shared && g.Token < r.alone:
+		wrong = append(wrong, fmt.Sprintf("has it with token %d, and there was %d before", g.Token, r.alone))
+	case !g.Shared && g.Token <= r.token && !again:
+		wrong = append(wrong, fmt.Sprintf("has it with token %d, and there was %d before", g.Token, r.token))
+	}
+	if g.Token >= r.token {
+		r.token, r.node = g.Token, ""
+		if len(g.Nodes) > 0 {
+			r.node = g.Nodes[0]
+		}
+	}
+	if !g.Shared {
+		r.alone = max(r.alone, g.Token)
+	}
+	return wrong
+}
+
+// one says whether two grants are of one owner, or are one hold reported twice.
+func (g *Grant) one(other *Grant) bool {
+	return g.Owner != "" && g.Owner == other.Owner ||
+		slices.ContainsFunc(g.Nodes, func(node string) bool { return slices.Contains(other.Nodes, node) })
+}
+
+// pardoned says whether the holder need not know yet that a fault has taken the right away.
+func (g *Grant) pardoned() bool {
+	removal, removed := g.right.w.Removed(g.Session, g.Nodes...)
+	return removed && (!removal.Sure || g.right.w.Elapsed()-removal.At <= g.right.w.Notice())
+}
+
 // believes says whether the process lives and still takes the right for its own. The right's lock is held.
 func (g *Grant) believes() bool {
-	return !g.done && (g.ctx == nil || g.ctx.Err() == nil) && !g.who.killed() && !g.who.over()
+	return !g.done && (g.Until == nil || g.Until.Err() == nil) && !g.who.killed() && !g.who.over()
 }
 
 func (p *Process) pausedNow() bool {
@@ -149,10 +236,10 @@ func (p *Process) over() bool {
 }
 
 func (g *Grant) tokenText() string {
-	if g.token == 0 {
+	if g.Token == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" with token %d", g.token)
+	return fmt.Sprintf(" with token %d", g.Token)
 }
 
 func believers(grants []*Grant) string {
@@ -176,7 +263,7 @@ func (g *Grant) Use(format string, args ...any) {
 	}
 	r := g.right
 	r.mu.Lock()
-	ended, lost := g.ctx != nil && g.ctx.Err() != nil && g.lost != 0 && r.w.Elapsed() > g.lost, g.lost
+	ended, lost := g.Until != nil && g.Until.Err() != nil && g.lost != 0 && r.w.Elapsed() > g.lost, g.lost
 	passed, done := g.passed, g.done && r.w.Elapsed() > g.given
 	r.mu.Unlock()
 	switch {
@@ -188,7 +275,7 @@ func (g *Grant) Use(format string, args ...any) {
 			what,
 			(r.w.Elapsed() - g.given).Round(time.Millisecond),
 		)
-	case passed:
+	case passed && !g.pardoned():
 		r.w.Violate(r.name, "%v does %q, and the right has passed to another since", g.who, what)
 	case ended:
 		r.w.Violate(
@@ -209,6 +296,14 @@ func (g *Grant) act(what string) bool {
 	}
 	g.who.Logf("under %s%s: %s", g.right.name, g.tokenText(), what)
 	return true
+}
+
+// Returning says that the process begins to give the right back: its context ends by that, which is no loss. It
+// has the right until then.
+func (g *Grant) Returning() {
+	g.right.mu.Lock()
+	defer g.right.mu.Unlock()
+	g.gives = true
 }
 
 // Done says that the process has given the right back, or takes it for lost.
@@ -233,7 +328,10 @@ func (r *Right) beliefs() (all []string) {
 	for _, g := range r.held {
 		if g.believes() {
 			since := g.since.Round(time.Millisecond)
-			all = append(all, fmt.Sprintf("%v believes to have %s%s, since %v", g.who, r.name, g.tokenText(), since))
+			all = append(
+				all,
+				fmt.Sprintf("%v believes to have %s%s, since %v", g.who, r.name, g.tokenText(), since),
+			)
 		}
 	}
 	return all

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +29,7 @@ var (
 
 // standstill is how long a run may take by the wall clock: one in which somebody tries again without a pause
 // never ends.
-var standstill = 2 * time.Minute
+var standstill = 3 * time.Minute
 
 // Result is what came of a run.
 type Result struct {
@@ -37,6 +39,7 @@ type Result struct {
 	Trace      []string       `json:"trace,omitempty"` // the servers'
 	Actors     []string       `json:"actors,omitempty"`
 	Coverage   map[string]int `json:"coverage,omitempty"`
+	Counts     map[string]int `json:"counts,omitempty"` // see World.Count
 	Replicas   int            `json:"replicas"`
 	Took       time.Duration  `json:"took"`            // virtual
 	Unfit      bool           `json:"unfit,omitempty"` // its goroutines are still there
@@ -75,6 +78,8 @@ type Failure struct {
 	Violation Violation
 	Plan      *Plan
 	Report    string // what Test prints
+	Runs      uint64 // how many schedules were played until it was found
+	Replayed  int    // in how many of ten replays it failed again, as it was found
 }
 
 // Find is [Test] for a service that has a mistake: it returns the first schedule that fails, and nil if there
@@ -100,7 +105,7 @@ func newHunt(t *testing.T, scenario func(w *World), cfg []Config) *hunt {
 		work(t, c, scenario)
 		t.SkipNow() // what comes after it is the parent's
 	}
-	return &hunt{t: t, cfg: c, covered: coverage{}, started: time.Now()}
+	return &hunt{t: t, cfg: c, covered: coverage{}, counts: coverage{}, started: time.Now()}
 }
 
 // hunt looks for a schedule that fails.
@@ -115,6 +120,7 @@ type hunt struct {
 	runs    uint64
 	virtual time.Duration
 	covered coverage
+	counts  coverage
 	failed  *Result
 }
 
@@ -131,7 +137,8 @@ func (h *hunt) search() *Result {
 	more := func() (seed uint64, ok bool) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.failed != nil || count > 0 && h.next >= from+count || limit > 0 && time.Since(h.started) > limit {
+		if h.failed != nil || count > 0 && h.next >= from+count ||
+			limit > 0 && time.Since(h.started) > limit {
 			return 0, false
 		}
 		h.next++
@@ -169,6 +176,7 @@ func (h *hunt) took(r *Result) {
 	h.runs++
 	h.virtual += r.Took
 	h.covered.add(r.Coverage)
+	h.counts.add(r.Counts)
 	// The lowest seed counts: what several workers find does not depend on which is first.
 	if len(r.Violations) > 0 && (h.failed == nil || r.Plan.Seed < h.failed.Plan.Seed) {
 		h.failed = r
@@ -179,8 +187,12 @@ func (h *hunt) summary() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	took := time.Since(h.started)
+	counts := ""
+	for _, what := range slices.Sorted(maps.Keys(h.counts)) {
+		counts += fmt.Sprintf(", %d %s", h.counts[what], what)
+	}
 	return fmt.Sprintf(
-		"%s: %d schedules (seeds %d to %d) in %v, %.1f/s, %.1f virtual hours",
+		"%s: %d schedules (seeds %d to %d) in %v, %.1f/s, %.1f virtual hours%s",
 		h.t.Name(),
 		h.runs,
 		h.from,
@@ -188,6 +200,7 @@ func (h *hunt) summary() string {
 		took.Round(time.Second/10),
 		float64(h.runs)/took.Seconds(),
 		h.virtual.Hours(),
+		counts,
 	)
 }
 

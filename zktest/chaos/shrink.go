@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// shrinkFor bounds how long a failing plan is made shorter, by the wall clock.
-const shrinkFor = time.Minute
-
 // shrinker makes a failing plan shorter.
 type shrinker struct {
 	play  func(*Plan) *Result
@@ -19,13 +16,13 @@ type shrinker struct {
 	best  *Result
 }
 
-// shrink leaves out what the failure does not need: faults, processes, servers, the exactness of times.
+// shrink leaves out, for as long as it may take by the wall clock, what the failure does not need: faults, processes, servers, the exactness of times.
 // What it returns fails with the same violated check.
-func shrink(failed *Result, sure bool, play func(*Plan) *Result) (*Result, int) {
+func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Result) (*Result, int) {
 	s := &shrinker{
 		play:  play,
 		check: failed.Violations[0].Check,
-		until: time.Now().Add(shrinkFor),
+		until: time.Now().Add(limit),
 		best:  failed,
 		sure:  sure,
 	}

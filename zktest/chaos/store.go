@@ -43,19 +43,19 @@ func (s *Store) Write(g *Grant, value string) error {
 	way := s.w.plan.Latency * time.Duration((g.number*7+len(value))%10) / 10
 	time.Sleep(way)
 	s.mu.Lock()
-	fenced := g.token < s.token
-	if s.token = max(s.token, g.token); !fenced {
-		s.entries = append(s.entries, Entry{s.w.Elapsed(), g.who.Name(), g.token, value})
+	fenced := g.Token < s.token
+	if s.token = max(s.token, g.Token); !fenced {
+		s.entries = append(s.entries, Entry{s.w.Elapsed(), g.who.Name(), g.Token, value})
 	}
 	s.mu.Unlock()
 	g.right.mu.Lock()
-	mine := !g.passed && g.believes()
+	mine := !g.passed && g.believes() && !g.pardoned()
 	g.right.mu.Unlock()
 	if !fenced {
 		return nil
 	}
 	if mine && g.right.limit == 1 {
-		s.w.Violate(s.name, "refuses %v, which has %s, its token %d", g.who, g.right.name, g.token)
+		s.w.Violate(s.name, "refuses %v, which has %s, its token %d", g.who, g.right.name, g.Token)
 	}
 	g.who.Logf("%s has refused: %s", s.name, what)
 	return ErrFenced

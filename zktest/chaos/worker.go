@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -65,7 +66,10 @@ func play(t *testing.T, p *Plan, cfg Config, scenario func(*World)) (r *Result) 
 			if r == nil {
 				panic(left)
 			}
-			r.Violations = append(r.Violations, Violation{Check: "goroutines", At: r.Took, Text: fmt.Sprint(left)})
+			r.Violations = append(
+				r.Violations,
+				Violation{Check: "goroutines", At: r.Took, Text: fmt.Sprint(left)},
+			)
 			r.Unfit = true
 		}
 	}()
@@ -113,7 +117,10 @@ func (w *worker) play(t *testing.T, p *Plan) *Result {
 		if err != nil {
 			ended := !circles.Stop()
 			if ended {
-				err = fmt.Errorf("it has not ended within %v: somebody tries again without a pause", standstill)
+				err = fmt.Errorf(
+					"it has not ended within %v: somebody tries again without a pause",
+					standstill,
+				)
 			}
 			r := w.dead(p, err)
 			r.circles = ended
@@ -144,13 +151,7 @@ func (w *worker) start(t *testing.T) (err error) {
 		names = append(names, "^"+regexp.QuoteMeta(part)+"$")
 	}
 	args := []string{"-test.run=" + strings.Join(names, "/"), "-test.timeout=0", "-test.count=1"}
-	for _, arg := range os.Args[1:] { // flags of the test's own
-		if !strings.HasPrefix(arg, "-test.") && !strings.HasPrefix(arg, "-chaos.") &&
-			!strings.HasPrefix(arg, "--chaos.") {
-			args = append(args, arg)
-		}
-	}
-	w.cmd = exec.Command(os.Args[0], args...)
+	w.cmd = exec.Command(os.Args[0], append(args, ownArgs()...)...)
 	// One processor, and a garbage collector that seldom takes turns: a seed's run is nearly the same each time.
 	w.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=1", "GOGC=1600")
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
@@ -163,6 +164,16 @@ func (w *worker) start(t *testing.T) (err error) {
 	w.out, w.log = bufio.NewReaderSize(out, 1<<16), &tail{}
 	w.cmd.Stderr = w.log
 	return w.cmd.Start()
+}
+
+// ownArgs are the flags of the test's own.
+func ownArgs() (args []string) {
+	flag.Visit(func(f *flag.Flag) {
+		if !strings.HasPrefix(f.Name, "test.") && !strings.HasPrefix(f.Name, "chaos.") {
+			args = append(args, fmt.Sprintf("-%s=%v", f.Name, f.Value))
+		}
+	})
+	return args
 }
 
 // close ends the process.

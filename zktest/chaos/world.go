@@ -23,21 +23,31 @@ type World struct {
 	// abandon takes the result of a run whose bubble cannot end, and does not return.
 	abandon func(*Result)
 	ens     *zktest.Ensemble
+	ops     *operator
+	named
+	driver
 
-	// Filled by the scenario, before the run.
+	calmed   chan struct{}  // closed when the faults are over
+	starting sync.WaitGroup // of processes that start again
+
+	notes
+}
+
+// named is what the scenario has named, before the run.
+type named struct {
 	slots   []*Replica
 	rights  []*Right
 	checks  []check
 	results []func() // what is looked at in the end, by the driver
 	scripts []func()
+}
 
-	calmed   chan struct{}  // closed when the faults are over
-	starting sync.WaitGroup // of processes that start again
-	coverage map[string]int // of the driver
-
+// notes are what has happened.
+type notes struct {
 	mu       sync.Mutex // guards what follows
 	story    []Line
 	violated []Violation
+	counts   map[string]int
 }
 
 // Line is a line of a run's story.
@@ -93,6 +103,14 @@ func (w *World) Script(f func()) { w.scripts = append(w.scripts, f) }
 // Logf adds a line to the run's story.
 func (w *World) Logf(format string, args ...any) { w.tell("scenario", format, args...) }
 
+// Count adds to a figure, which the runner sums up over all schedules and reports: a run in which nothing
+// happened has proven little.
+func (w *World) Count(what string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what] += n
+}
+
 func (w *World) tell(actor, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +146,10 @@ func (w *World) ephemerals() (nodes []string) {
 	}
 	tree := w.ens.Member(w.ens.Leader()).Tree()
 	paths := slices.Collect(maps.Keys(tree))
-	slices.SortFunc(paths, func(a, b string) int { return cmp.Compare(tree[a].Stat.Czxid, tree[b].Stat.Czxid) })
+	slices.SortFunc(
+		paths,
+		func(a, b string) int { return cmp.Compare(tree[a].Stat.Czxid, tree[b].Stat.Czxid) },
+	)
 	for _, path := range paths {
 		node := tree[path]
 		if node.Mode != zktest.Ephemeral {
@@ -138,7 +159,10 @@ func (w *World) ephemerals() (nodes []string) {
 			return append(nodes, "… and more")
 		}
 		since := time.UnixMilli(node.Stat.Ctime).Sub(w.began).Round(time.Millisecond)
-		nodes = append(nodes, fmt.Sprintf("%s, since %v, of %s", path, since, w.owner(node.Stat.EphemeralOwner)))
+		nodes = append(
+			nodes,
+			fmt.Sprintf("%s, since %v, of %s", path, since, w.owner(node.Stat.EphemeralOwner)),
+		)
 	}
 	return nodes
 }
@@ -178,16 +202,17 @@ func guarded(f func()) {
 // run plays a plan. It is called in a bubble.
 func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *Result {
 	w := &World{
-		plan:     plan,
-		cfg:      cfg,
-		abandon:  abandon,
-		began:    time.Now(),
-		calmed:   make(chan struct{}),
-		coverage: map[string]int{},
+		plan:    plan,
+		cfg:     cfg,
+		abandon: abandon,
+		began:   time.Now(),
+		calmed:  make(chan struct{}),
+		driver:  driver{coverage: map[string]int{}},
+		notes:   notes{counts: map[string]int{}},
 	}
 	server := plan.server()
 	if cfg.Server != nil {
-		cfg.Server(&server)
+		cfg.Server(plan, &server)
 	}
 	ens, err := zktest.NewEnsemble(plan.Members, server)
 	if err != nil {
@@ -195,6 +220,7 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 		return w.result(nil)
 	}
 	w.ens = ens
+	w.ops = newOperator(w)
 	defer ens.Close()
 	guarded(func() { scenario(w) })
 	if plan.Replicas > 0 && plan.Replicas < len(w.slots) {
@@ -213,6 +239,7 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 	close(w.calmed)
 	w.tell("faults", "are over")
 	w.settle()
+	w.look(atRest)
 	w.stopAll()
 	time.Sleep(3*plan.SessionTimeout + plan.stale()) // sessions that were left end
 	synctest.Wait()
@@ -220,94 +247,13 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 	for _, look := range w.results {
 		look()
 	}
-	return w.result(ens.Trace())
-}
-
-// torment plays the plan's faults, and looks at what must always hold after each, and each second.
-func (w *World) torment() {
-	type act struct {
-		at time.Duration
-		do func()
-	}
-	var acts []act
-	for _, f := range w.plan.Faults {
-		acts = append(acts, act{f.At, func() {
-			w.tell("faults", "%v", f)
-			w.cover(f)
-			if undo := w.inject(f); undo != nil {
-				acts = append(acts, act{max(f.At+f.Lasts, w.Elapsed()), func() {
-					w.tell("faults", "end of: %v", f)
-					undo()
-				}})
-			}
-		}})
-	}
-	end := max(w.plan.Trouble, w.plan.end())
-	for {
-		slices.SortStableFunc(acts, func(a, b act) int { return int(min(max(a.at-b.at, -1), 1)) })
-		if len(acts) == 0 && w.Elapsed() >= end {
-			break
-		}
-		next := w.Elapsed().Truncate(time.Second) + time.Second
-		if len(acts) > 0 {
-			next = min(next, acts[0].at)
-		}
-		time.Sleep(next - w.Elapsed())
-		if len(acts) > 0 && acts[0].at <= w.Elapsed() {
-			a := acts[0]
-			acts = acts[1:]
-			a.do()
-		}
-		w.look(always)
-	}
-}
-
-// heal undoes what can be undone, and waits for the processes that start again.
-func (w *World) heal() {
-	if err := w.ens.Heal(); err != nil {
-		w.Violate("servers", "do not heal: %v", err)
-	}
-	w.starting.Wait()
-}
-
-// settle waits until all that has to come true after the faults is true, as long as patience allows.
-func (w *World) settle() {
-	limit := w.Elapsed() + w.plan.Patience
-	for {
-		late := w.look(always, eventually)
-		if len(late) == 0 {
-			return
-		}
-		if w.Elapsed() >= limit {
-			for _, c := range late {
-				w.Violate(c.name, "not within %v after the last fault: %v", w.plan.Patience, c.err)
-			}
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// stopAll asks all processes to stop, and waits for them.
-func (w *World) stopAll() {
-	for _, s := range w.slots {
-		s.now().end(ErrStopped)
-	}
-	limit := time.After(w.plan.Patience)
-	for _, s := range w.slots {
-		select {
-		case <-s.now().done:
-		case <-limit:
-			w.stuck(s.now())
-		}
-	}
-	synctest.Wait()
+	return w.result(ens.Trace)
 }
 
 // stuck ends a run with a process that does not stop, whose goroutines cannot be ended.
 func (w *World) stuck(p *Process) {
 	w.Violate("stop", "%v has not stopped within %v after its context's end", p, w.plan.Patience)
-	r := w.result(w.ens.Trace())
+	r := w.result(w.ens.Trace)
 	r.Unfit = true
 	w.abandon(r)
 }
@@ -353,7 +299,8 @@ func (w *World) nothingLeft() {
 // differ finds a node in which two trees differ.
 func differ(a, b map[string]zktest.Node) (path string, differ bool) {
 	for path, node := range a {
-		if other, there := b[path]; !there || string(node.Data) != string(other.Data) || node.Stat != other.Stat {
+		if other, there := b[path]; !there || string(node.Data) != string(other.Data) ||
+			node.Stat != other.Stat {
 			return path, true
 		}
 	}
@@ -366,22 +313,27 @@ func differ(a, b map[string]zktest.Node) (path string, differ bool) {
 }
 
 // result is what came of the run.
-func (w *World) result(trace []string) *Result {
+func (w *World) result(trace func() []string) *Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &Result{
 		Plan:       w.plan,
 		Violations: w.violated,
 		Story:      w.story,
-		Trace:      trace,
 		Coverage:   w.coverage,
+		Counts:     w.counts,
 		Took:       w.Elapsed(),
 		Replicas:   len(w.slots),
+	}
+	if len(w.violated) > 0 && trace != nil {
+		r.Trace = trace()
 	}
 	for _, s := range w.slots {
 		r.Actors = append(r.Actors, s.name)
 		if len(w.violated) > 0 {
-			r.Story = append(s.seen(), r.Story...) // ahead of what their answers bring about at the same instant
+			r.Story = append(
+				s.seen(),
+				r.Story...) // ahead of what their answers bring about at the same instant
 		}
 	}
 	slices.SortStableFunc(r.Story, func(a, b Line) int { return cmp.Compare(a.At, b.At) })

@@ -295,7 +295,7 @@ func TestWhatAWorldTells(t *testing.T) {
 		w.Start("p", func(p *chaos.Process) {
 			assert.Equal(w, "p-0", p.Name())
 			p.Logf("%d", p.Rand().IntN(100))
-			step := p.Now().Sub(time.Now())
+			step := time.Until(p.Now())
 			assert.Contains(w, []time.Duration{0, step.Round(time.Second)}, step)
 			<-p.Context().Done()
 			assert.Contains(w, []error{chaos.ErrKilled, chaos.ErrStopped}, context.Cause(p.Context()))

@@ -21,7 +21,7 @@ func Check(client *framework.Client, path string) error {
 		return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
 	}
 	if path == "/" && client.Namespace() == "" {
-		return fmt.Errorf("%w %q: a recipe needs a node of its own, and the root belongs to all; name one below it",
+		return fmt.Errorf("%w %q: a recipe needs a node of its own, not the root; give a path below the root",
 			framework.ErrInvalidPath, path)
 	}
 	return nil

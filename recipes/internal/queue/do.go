@@ -11,8 +11,8 @@ import (
 
 // ErrNotReleased says that the server refuses to delete the node of something whose work is done: it stays
 // taken until its session ends. It says nothing bad about the work.
-var ErrNotReleased = errors.New("the work was done, but the server refuses to take back what it was done " +
-	"under, which stays taken until the session ends")
+var ErrNotReleased = errors.New("the work was done, but the server refused to release the lock, lease or " +
+	"leadership, which stays taken until the session ends")
 
 // releaseWait is how long Do waits for the server to confirm the release. The client goes on with it after
 // that.
@@ -47,7 +47,8 @@ func Do[H Held](
 		refused := ReleaseAfterWork(ctx, held.Release)
 		switch {
 		case lost != nil:
-			err = errors.Join(err, wrap("do", fmt.Errorf("lost before the function returned: %w", lost)))
+			err = errors.Join(err, wrap("do", fmt.Errorf("the lock or lease was lost before the function "+
+				"returned: %w", lost)))
 		case refused != nil:
 			err = errors.Join(err, wrap("do", refused))
 		}

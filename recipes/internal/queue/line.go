@@ -17,16 +17,17 @@ import (
 var ErrNotAcquired = errors.New("not acquired")
 
 // ErrSequenceExhausted says that the sequence numbers of a directory are used up.
-var ErrSequenceExhausted = errors.New("the sequence numbers of the directory are used up: ZooKeeper would " +
-	"hand out ties, and the order would mean nothing; when nobody uses the directory, delete it, and the " +
+var ErrSequenceExhausted = errors.New("the sequence numbers of the parent node are used up: further nodes " +
+	"would get equal numbers and have no order; delete the parent node while nobody uses it, and the " +
 	"numbers begin again at 0")
 
 // ErrSelfWait refuses to wait for what the caller itself holds.
-var ErrSelfWait = errors.New("it would wait for itself, since the context is that of what has to be " +
-	"released first: release that before, or acquire with a context that is not of it")
+var ErrSelfWait = errors.New("the call would wait for itself: its context comes from a lock, lease or " +
+	"leadership that must be released first; release that, or acquire with a context that does not come " +
+	"from it")
 
 // errNodeLost says that somebody else has deleted the own node while it stood in line.
-var errNodeLost = fmt.Errorf("while it stood in line: %w", framework.ErrNodeDeleted)
+var errNodeLost = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
 
 // Line is one kind of contender for one directory: what its nodes are called, and what it waits for. The
 // fields are set before the first use and not changed. Its methods are safe for concurrent use; each call has
@@ -168,7 +169,7 @@ func (l *Line) precheck(ctx context.Context, session *framework.Session) error {
 }
 
 func notAcquired(ahead string) error {
-	return fmt.Errorf("%w: somebody else is ahead (%s)", ErrNotAcquired, plain.Text(ahead))
+	return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(ahead))
 }
 
 // warn logs once what is unusual about the directory.
@@ -177,14 +178,14 @@ func (l *Line) warn(own string, d Decision) {
 	if d.Foreign != "" && l.warnedForeign.CompareAndSwap(false, true) {
 		attrs := []any{slog.String("path", l.Dir), slog.String("child", d.Foreign)}
 		if d.ForeignAhead {
-			log.Warn("a child of this directory is no contender; it is ignored here, but contenders with Curator for "+
-				"Java wait for it: delete it", attrs...)
+			log.Warn("a child of this path is not a contender; this client ignores it, but Java Curator's "+
+				"clients wait for it: delete it", attrs...)
 		} else {
-			log.Warn("a child of this directory is no contender; it is ignored", attrs...)
+			log.Warn("a child of this path is not a contender; this client ignores it", attrs...)
 		}
 	}
 	if number, ok := l.Order.Number(own); ok && number >= 1<<30 && l.warnedNumbers.CompareAndSwap(false, true) {
-		log.Warn("half of the directory's sequence numbers are used up; they begin again when it is deleted while "+
-			"nobody uses it", "path", l.Dir, "left", Limit-number)
+		log.Warn("half of the sequence numbers of this path are used up; delete its node while nobody uses "+
+			"it, and the numbers begin again at 0", "path", l.Dir, "left", Limit-number)
 	}
 }

@@ -76,7 +76,8 @@ func (l *Line) read(
 			p = Known(l.Client, p, node.Data, node.Stat)
 			if len(p.Data) > left {
 				p.Data = nil
-				p.DataErr = fmt.Errorf("%w: %d bytes for all participants together", framework.ErrDataTooLarge, dataLimit)
+				p.DataErr = fmt.Errorf("%w: the limit for all participants together is %d bytes",
+					framework.ErrDataTooLarge, dataLimit)
 			}
 			left -= len(p.Data)
 		case errors.Is(err, framework.ErrReplyTooLarge):

@@ -141,7 +141,8 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 				return nil
 			}
 			if err != nil && ctx.Err() != nil {
-				return fmt.Errorf("%w; it was waiting behind %s, with %d ahead", err, plain.Text(d.Predecessor), d.Ahead)
+				return fmt.Errorf("%w; waiting behind node %s, with %d ahead in the queue",
+					err, plain.Text(d.Predecessor), d.Ahead)
 			}
 			if err != nil {
 				return err

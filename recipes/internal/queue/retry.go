@@ -95,7 +95,7 @@ func (a *Attempts) Again(
 	if over := client.Err(); over != nil { // the view of a session has no next one
 		return over
 	}
-	client.Logger().Info("place in line lost; going to the end of it", "path", path, "err", err)
+	client.Logger().Info("lost the place in the queue; rejoining at the end", "path", path, "err", err)
 	if lasted > settled {
 		*a = 0
 	}

@@ -69,7 +69,8 @@ func (r *revocation) seen(node framework.DataResult, err error) {
 		r.unpack(node.Data)
 	case errors.Is(err, framework.ErrNoAuth):
 		log := r.grant.Session.Client().Logger()
-		log.Warn("a lock may not read its own node: nobody can ask for it to be given up", "path", r.grant.Path)
+		log.Warn("no permission to read the lock's own node: requests to revoke the lock will not be noticed",
+			"path", r.grant.Path)
 	default:
 		time.AfterFunc(readAgain, func() {
 			if !r.done() {

@@ -166,7 +166,8 @@ func (l *look) seen() (again bool, err error) {
 	if err != nil || there.Stat != nil {
 		return false, nil
 	}
-	l.p.Client.Logger().Warn("the node ahead went away without an event", "path", l.ahead)
+	l.p.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; going on without the event",
+		"path", l.ahead)
 	return true, nil
 }
 
@@ -223,7 +224,8 @@ func (p *place) watch(
 		return ahead{events: node.Watch.C, node: node, stop: stop}, true, nil
 	case errors.Is(nextErr, framework.ErrNoAuth), errors.Is(nextErr, framework.ErrReplyTooLarge):
 		// The list that follows arms a watch on the directory, from which one sees that the node has gone.
-		p.Client.Logger().Warn("cannot read the node ahead: watching the directory instead",
+		p.Client.Logger().Warn("cannot read the node ahead in the queue; watching the parent's children "+
+			"instead",
 			"path", zkpath.Join(p.Dir, predecessor), "err", nextErr)
 		p.unreadable = predecessor
 		return a, false, nil

@@ -122,7 +122,8 @@ func parse(args []string, output io.Writer) (settings, error) {
 		return s, fmt.Errorf("%w: %w", errFlags, noUser)
 	}
 	if n := flags.NArg(); n > 0 { // the arguments are not repeated: they may be the rest of a password
-		return s, fmt.Errorf("zktestd takes flags only, and the last %d arguments are none: see -help", n)
+		return s, fmt.Errorf("zktestd takes only flags, but the last %d arguments are not flags: see -help",
+			n)
 	}
 	return s, nil
 }
@@ -134,7 +135,7 @@ func profile(p *zktest.Profile, name string) error {
 			return nil
 		}
 	}
-	return errors.New("use 3.5, 3.8, 3.8.4 or 3.9")
+	return errors.New("unknown version; use 3.5, 3.8, 3.8.4 or 3.9")
 }
 
 // servers is a server or an ensemble.

@@ -1,0 +1,412 @@
+package counter_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/counter"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/zktest"
+)
+
+// The plain use, its bytes and its requests.
+func TestAdd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		n := counter.NewLong(c, path)
+		require.NoError(t, s.Create("/counters", nil))
+		synctest.Wait()
+		s.ResetCounts()
+		require.EqualValues(t, 300, add(t, n, 300))
+		counts(t, s, "the first in a life", map[string]int{"getData": 2, "create2": 1, "multi": 1})
+		require.EqualValues(t, 301, add(t, n, 1))
+		require.EqualValues(t, 299, add(t, n, -2))
+		counts(t, s, "two more", map[string]int{"multi": 2})
+		node := s.Tree()[path]
+		require.Equal(t, "\x00\x00\x00\x00\x00\x00\x01\x2b", string(node.Data))
+		require.Equal(t, zktest.Persistent, node.Mode)
+		require.Len(t, marks(t, s), 1)
+
+		time.Sleep(15 * time.Second)
+		require.Empty(t, marks(t, s), "a number at rest has no children")
+		counts(t, s, "at rest", map[string]int{"delete": 1})
+		require.EqualValues(t, 300, add(t, n, 1))
+		counts(t, s, "after a rest", map[string]int{"getData": 1, "multi": 1})
+
+		other := counter.NewLong(newClient(t, s), path)
+		synctest.Wait()
+		s.ResetCounts()
+		require.EqualValues(t, 310, add(t, other, 10))
+		counts(t, s, "another process", map[string]int{"getData": 1, "multi": 1})
+		require.EqualValues(t, 311, add(t, n, 1))
+		counts(t, s, "overtaken", map[string]int{"getData": 1, "multi": 2})
+		tidy(t, s, c)
+	})
+}
+
+func TestInteger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		n := counter.NewInteger(newClient(t, s), path)
+		require.NoError(t, n.Set(background, math.MaxInt32-1))
+		sum, err := n.Add(background, 1)
+		require.NoError(t, err)
+		require.EqualValues(t, math.MaxInt32, sum)
+		_, err = n.Add(background, 1)
+		require.ErrorIs(t, err, counter.ErrOverflow)
+		sum, err = n.Add(background, math.MinInt32)
+		require.NoError(t, err)
+		require.EqualValues(t, -1, sum)
+		_, err = n.Add(background, math.MinInt32)
+		require.ErrorIs(t, err, counter.ErrOverflow)
+		require.Equal(t, "\xff\xff\xff\xff", string(s.Tree()[path].Data))
+
+		require.NoError(t, s.Set(path, nil))
+		seen, err := n.Get(background)
+		require.NoError(t, err)
+		require.Zero(t, seen.N, "no data are 0, as for Curator")
+		sum, err = n.Add(background, 2)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, sum)
+	})
+}
+
+// What is added at the same time is added in one write; each Add has its own sum, in the order of the calls.
+func TestAddersAreCombined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		n := counter.NewLong(newClient(t, s), path)
+		add(t, n, 0)
+		hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		first := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) }).Waits()
+		<-hold.Struck()
+		s.ResetCounts()
+		var more []*recipetest.Call[int64]
+		for i := range 8 {
+			delta := 1 + int64(i%2)
+			call := recipetest.Begin(t, func() (int64, error) { return n.Add(background, delta) })
+			more = append(more, call.Waits())
+		}
+		big := recipetest.Begin(t, func() (int64, error) { return n.Add(background, math.MaxInt64) }).Waits()
+		hold.Release()
+		require.EqualValues(t, 1, first.OK())
+		want := int64(1)
+		for i, call := range more {
+			want += 1 + int64(i%2)
+			require.Equal(t, want, call.OK())
+		}
+		_, err := big.Returned()
+		require.ErrorIs(t, err, counter.ErrOverflow, "and the others are not affected")
+		counts(t, s, "eight adders", map[string]int{"multi": 1})
+		require.EqualValues(t, 13, at(t, s))
+	})
+}
+
+// An Add that gives up before its delta is in a write has added nothing, and says so; one that gives up later
+// says that it does not know. Nobody else is affected.
+func TestAddGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		n := counter.NewLong(c, path)
+		add(t, n, 0)
+		stop := errors.New("stop")
+		ctx, cancel := context.WithCancelCause(background)
+		hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		written := recipetest.Begin(t, func() (int64, error) { return n.Add(ctx, 1) }).Waits()
+		<-hold.Struck()
+		waiting := recipetest.Begin(t, func() (int64, error) { return n.Add(ctx, 10) }).Waits()
+		stays := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 100) }).Waits()
+		cancel(stop)
+		_, err := written.Returned()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, stop)
+		require.ErrorIs(t, err, framework.ErrOutcomeUnknown)
+		_, err = waiting.Returned()
+		require.ErrorIs(t, err, stop)
+		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+		stays.Waits()
+		hold.Release()
+		require.EqualValues(t, 101, stays.OK())
+		require.EqualValues(t, 101, at(t, s))
+		tidy(t, s, c)
+	})
+}
+
+// A delta whose caller has left is not tried again when the write that it was in was refused.
+func TestAddGivesUpAndSomebodyElseIsFaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		n := counter.NewLong(c, path)
+		add(t, n, 0)
+		first := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		before := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1000) }).Waits()
+		<-first.Struck()
+		ctx, cancel := context.WithCancel(background)
+		leaves := recipetest.Begin(t, func() (int64, error) { return n.Add(ctx, 1) }).Waits()
+		stays := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 10) }).Waits()
+		second := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		first.Release()
+		before.OK()
+		<-second.Struck() // both are in it
+		cancel()
+		require.ErrorIs(t, leaves.End().Err, framework.ErrOutcomeUnknown)
+		require.NoError(t, s.Set(path, []byte("\x00\x00\x00\x00\x00\x00\x00\x64")))
+		second.Release()
+		require.EqualValues(t, 110, stays.End().OK())
+		require.EqualValues(t, 110, at(t, s))
+		tidy(t, s, c)
+	})
+}
+
+// When all have given up the write ends, too, and the next is not confused by what may have become of it.
+func TestAllAddersGiveUp(t *testing.T) {
+	for _, executed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c := newClient(t, s)
+			n := counter.NewLong(c, path)
+			add(t, n, 0)
+			want, action := int64(5), zktest.DropRequest
+			if executed {
+				want, action = 6, zktest.HoldReply
+			}
+			fault := s.Inject(zktest.Fault{Op: "multi", Action: action})
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			defer cancel()
+			began := time.Now()
+			_, err := n.Add(ctx, 1)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, framework.ErrOutcomeUnknown)
+			require.Equal(t, time.Second, time.Since(began))
+			synctest.Wait() // the writer, too, has given up
+			if executed {
+				fault.Release()
+			}
+			// Its own first try is lost unexecuted, and must not be taken for the one before.
+			s.Inject(zktest.Fault{Op: "multi", Action: zktest.CutBefore})
+			require.Equal(t, want, add(t, n, 5))
+			require.Equal(t, want, at(t, s))
+			tidy(t, s, c)
+		})
+	}
+}
+
+func TestAddRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		n := counter.NewLong(c, path)
+		for _, data := range []string{"7", "\x00\x00\x00\x01"} {
+			require.NoError(t, n.Set(background, 1))
+			require.NoError(t, s.Set(path, []byte(data)))
+			_, err := n.Add(background, 1)
+			require.ErrorIs(t, err, counter.ErrBadValue)
+			require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+			require.Equal(t, data, string(s.Tree()[path].Data), "not overwritten")
+		}
+		require.NoError(t, s.Set(path, []byte("\x00\x00\x00\x00\x00\x00\x00\x05rest")))
+		require.EqualValues(t, 6, add(t, n, 1), "as Curator reads it")
+		require.EqualValues(t, 6, at(t, s))
+
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		_, err := n.Add(background, 1)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+
+		var none context.Context
+		_, err = n.Add(none, 1)
+		require.ErrorIs(t, err, framework.ErrNilContext)
+		ended, cancel := context.WithCancel(background)
+		cancel()
+		_, err = n.Add(ended, 1)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+		for _, wrong := range []*counter.Long{nil, {}, counter.NewLong(nil, path)} {
+			_, err = wrong.Add(background, 1)
+			require.ErrorIs(t, err, framework.ErrNoClient)
+		}
+		_, err = counter.NewLong(c, "/").Add(background, 1)
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+		_, err = counter.NewLong(c, path, nil).Add(background, 1)
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		_, err = counter.NewLong(c, path, counter.WithLock("x")).Add(background, 1)
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+	})
+}
+
+// A chroot that is missing is no number that was deleted: nothing is tried for ever.
+func TestAddWithoutTheChroot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, err := framework.New(s.Addr()+"/none", framework.WithDialer(s.Dial))
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = counter.NewLong(c, path).Add(background, 1)
+		require.ErrorIs(t, err, framework.ErrNoChroot)
+	})
+}
+
+func TestAddWhenTheClientCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		n := counter.NewLong(c, path)
+		add(t, n, 1)
+		hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		written := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) }).Waits()
+		<-hold.Struck()
+		waiting := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) }).Waits()
+		closed := recipetest.Begin(t, func() (int, error) { return 0, c.Close() })
+		err := written.End().Err
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.ErrorIs(t, err, framework.ErrOutcomeUnknown)
+		require.NotErrorIs(t, err, context.Canceled)
+		err = waiting.End().Err
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+		require.NotErrorIs(t, err, context.Canceled)
+		hold.Release()
+		closed.End()
+		_, err = n.Add(background, 1)
+		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// A number that is deleted begins again at 0. A version that happens to be the same does not deceive.
+func TestAddAfterTheNumberWasDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		n := counter.NewLong(c, path)
+		require.EqualValues(t, 7, add(t, n, 7)) // version 1
+		require.NoError(t, s.DeleteAll(path))
+		require.EqualValues(t, 2, add(t, n, 2))
+		require.NoError(t, s.DeleteAll(path))
+		require.NoError(t, s.Create(path, nil))
+		require.NoError(t, s.Set(path, []byte("\x00\x00\x00\x00\x00\x00\x00\x64"))) // version 1, too
+		require.EqualValues(t, 101, add(t, n, 1))
+
+		require.NoError(t, s.Delete(path+"/"+marks(t, s)[0]))
+		require.EqualValues(t, 102, add(t, n, 1), "somebody else has deleted the mark")
+		require.NoError(t, s.Set(path+"/"+marks(t, s)[0], []byte("x")))
+		require.EqualValues(t, 103, add(t, n, 1), "or written into it")
+		tidy(t, s, c)
+	})
+}
+
+// A hook that ends its goroutine ends the Adds whose write that was, and nothing else.
+func TestAddAndAHookThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		armed := false
+		c := newClient(t, s, framework.WithHooks(framework.Hooks{
+			Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+				if armed && op.Name == "transaction" {
+					armed = false
+					runtime.Goexit()
+				}
+				return nil
+			},
+		}))
+		n := counter.NewLong(c, path)
+		add(t, n, 1)
+		armed = true
+		_, err := n.Add(background, 1)
+		require.Error(t, err)
+		before := at(t, s)
+		require.Equal(t, before+1, add(t, n, 1))
+	})
+}
+
+// crowd adds each times each one after the other with every adder of every number, and returns how long that
+// took and how many requests there were.
+func crowd(t *testing.T, s *zktest.Server, numbers []*counter.Long, adders, each int) (time.Duration, int) {
+	t.Helper()
+	s.ResetCounts()
+	began := time.Now()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	sums := map[int64]bool{}
+	for _, n := range numbers {
+		for range adders {
+			wg.Go(func() {
+				last := int64(0)
+				for range each {
+					sum, err := n.Add(background, 1)
+					if !assert.NoError(t, err) {
+						return
+					}
+					assert.Greater(t, sum, last)
+					last = sum
+					mu.Lock()
+					assert.False(t, sums[sum], "%d twice", sum)
+					sums[sum] = true
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	took := time.Since(began)
+	require.EqualValues(t, len(numbers)*adders*each, at(t, s))
+	return took, recipetest.Sum(s.Counts())
+}
+
+// The requests of an add and what it takes, in units of a round trip. Without the combining, and with
+// everybody trying all the time, eight contenders would need 16 requests for an add.
+func TestTraffic(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		processes, adders    int
+		lock                 bool
+		requests, roundTrips float64 // per add, at most
+	}{
+		{"one adder", 1, 1, false, 1.1, 1.1},
+		{"eight adders of a process", 1, 8, false, 0.4, 0.4},
+		{"two processes", 2, 1, false, 2.5, 2},
+		{"eight processes", 8, 1, false, 2.5, 1.6},
+		{"eight processes with eight adders", 8, 8, false, 0.6, 0.5},
+		{"eight processes with a lock", 8, 1, true, 2.5, 1.6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const lag = 2 * time.Millisecond
+				const each = 200
+				s := zktest.RunT(t)
+				var numbers []*counter.Long
+				for range c.processes {
+					var opts []counter.Option
+					if c.lock {
+						opts = append(opts, counter.WithLock("/counters/orders-lock"))
+					}
+					numbers = append(numbers, counter.NewLong(newClient(t, s), path, opts...))
+				}
+				require.NoError(t, numbers[0].Set(background, 0))
+				s.Delay(0, lag)
+				took, sent := crowd(t, s, numbers, c.adders, each)
+				adds := float64(c.processes * c.adders * each)
+				requests, trips := float64(sent)/adds, float64(took)/float64(lag)/adds
+				t.Logf("%s: %.2f requests and %.2f round trips per add", c.name, requests, trips)
+				require.LessOrEqual(t, requests, c.requests)
+				require.LessOrEqual(t, trips, c.roundTrips)
+				if c.lock {
+					time.Sleep(11 * time.Second)
+					recipetest.Clean(t, s, "/counters/orders-lock", path)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,221 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/apart"
+)
+
+// current is what the number is, as far as the writer knows, and the mark that stood when it learned that.
+type current[T Integral] struct {
+	n    T
+	stat framework.Stat
+	mark *mark
+}
+
+// join has the writer add for a, and starts it if there is none. It exists only while somebody waits.
+func (n *Number[T]) join(a *adder[T]) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waiting = append(n.waiting, a)
+	n.callers++
+	if !n.running {
+		n.running = true
+		n.reg.client.Spawn(n.write)
+	}
+}
+
+// quit is called when a's context has ended. It returns nil if a was done all the same.
+func (n *Number[T]) quit(ctx context.Context, a *adder[T]) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-a.done:
+		return nil
+	default:
+	}
+	a.left = true
+	if n.callers--; n.callers == 0 && n.stop != nil {
+		n.stop()
+	}
+	err := n.reg.client.Left(ctx, nil)
+	if a.taken {
+		return fmt.Errorf("%w while it was being written: %w", err, framework.ErrOutcomeUnknown)
+	}
+	n.waiting = slices.DeleteFunc(n.waiting, func(other *adder[T]) bool { return a == other })
+	return fmt.Errorf("%w: nothing was added", err)
+}
+
+// write is the writer: it writes until nobody waits.
+func (n *Number[T]) write(ctx context.Context) {
+	ended := false
+	defer func() {
+		if !ended {
+			n.abort()
+		}
+	}()
+	for n.next(ctx) {
+	}
+	ended = true
+}
+
+// next does a round with a context that ends when all callers have left. It returns false if nobody waits:
+// then there is no writer any more.
+func (n *Number[T]) next(ctx context.Context) bool {
+	n.mu.Lock()
+	if len(n.waiting) == 0 {
+		goOn := n.turns.locked()
+		n.running = goOn
+		n.mu.Unlock()
+		if goOn {
+			n.turns.unlock(ctx)
+		}
+		return goOn
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n.stop = cancel
+	n.mu.Unlock()
+	n.round(ctx)
+	return true
+}
+
+// round waits for its turn and then writes what is waiting.
+func (n *Number[T]) round(ctx context.Context) {
+	err := n.turns.wait(ctx)
+	if ctx.Err() != nil && n.reg.client.Err() == nil {
+		return // all have left; others may have come
+	}
+	n.take()
+	var again bool
+	began := time.Now()
+	if err == nil {
+		again, err = n.add(ctx)
+	}
+	if over := n.reg.client.Err(); err != nil && over != nil && ctx.Err() != nil {
+		err, again = closed(over, err), false
+	}
+	switch {
+	case again:
+		n.turns.lost()
+		n.putBack()
+		return
+	case err == nil:
+		n.turns.won(time.Since(began), n.known.stat.NumChildren > 1)
+	}
+	n.finish(err)
+	// Those who have heard may have more to add: let them come before the next round begins.
+	runtime.Gosched()
+}
+
+// closed is the error of adders whose client is over. The context that has ended is not theirs.
+func closed(over, err error) error {
+	if errors.Is(err, framework.ErrOutcomeUnknown) {
+		return fmt.Errorf("%w: %w", over, framework.ErrOutcomeUnknown)
+	}
+	return over
+}
+
+// add writes the sum of the batch. again says that it was not executed, because somebody else was faster. A
+// delta that does not fit fails by itself, the others count.
+func (n *Number[T]) add(ctx context.Context) (again bool, _ error) {
+	if err := n.reg.enter(ctx); err != nil {
+		return false, err
+	}
+	defer n.reg.leave()
+	now, err := n.now(ctx)
+	if err != nil {
+		return false, err
+	}
+	sum, some := now.n, false
+	for _, a := range n.batch {
+		next := sum + a.delta
+		if a.err = nil; a.delta != 0 && (next > sum) != (a.delta > 0) {
+			a.err = ErrOverflow
+			continue
+		}
+		a.sum, sum, some = next, next, true
+	}
+	if !some {
+		return false, nil
+	}
+	data, err := n.encode(sum)
+	if err != nil {
+		return false, err
+	}
+	n.known = current[T]{}
+	stat, err := n.reg.swap(ctx, now.stat, data)
+	if err == nil && n.reg.mark.standing() && stat.Mzxid != 0 {
+		n.known = current[T]{sum, stat, n.reg.mark}
+	}
+	return !errors.Is(err, framework.ErrOutcomeUnknown) &&
+		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode)), err
+}
+
+// now returns the number: the one of the last write while the mark of that stands, so that the next write
+// itself finds out whether it is still so. Otherwise it reads.
+func (n *Number[T]) now(ctx context.Context) (current[T], error) {
+	if n.known.mark != nil && n.known.mark == n.reg.mark && n.known.mark.standing() {
+		return n.known, nil
+	}
+	zero, err := n.encode(0)
+	if err != nil {
+		return current[T]{}, err
+	}
+	c, err := n.reg.readOrMake(ctx, zero)
+	seen, err := n.seen(c, err)
+	return current[T]{n: seen.N, stat: c.stat}, err
+}
+
+// take takes what is waiting into a write.
+func (n *Number[T]) take() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.batch, n.waiting = n.waiting, nil
+	for _, a := range n.batch {
+		a.taken = true
+	}
+}
+
+// putBack is take undone, for a write that was not executed. Those who have left have heard that it might be.
+func (n *Number[T]) putBack() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	again := slices.DeleteFunc(n.batch, func(a *adder[T]) bool { return a.left })
+	for _, a := range again {
+		a.taken = false
+	}
+	n.waiting, n.batch = append(again, n.waiting...), nil
+}
+
+// finish tells those in the batch what came out; err is for all of them.
+func (n *Number[T]) finish(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told(n.batch, err)
+	n.batch, n.callers = nil, len(n.waiting)
+}
+
+func (n *Number[T]) told(batch []*adder[T], err error) {
+	for _, a := range batch {
+		if err != nil {
+			a.sum, a.err = 0, err
+		}
+		close(a.done)
+	}
+}
+
+// abort is called when a hook has ended the writer's goroutine.
+func (n *Number[T]) abort() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told(n.batch, fmt.Errorf("%w: %w", apart.ErrNoReturn, framework.ErrOutcomeUnknown))
+	n.told(n.waiting, apart.ErrNoReturn)
+	n.batch, n.waiting, n.callers, n.running = nil, nil, 0, false
+}

@@ -1,0 +1,57 @@
+package counter
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// IDs hands out numbers that nobody else gets, from blocks that it takes of a [Long]: one write for a whole
+// block. Numbers of one IDs grow; those of several are interleaved by blocks. What is left of a block when
+// the process ends is never handed out. Make one and share it. Safe for concurrent use.
+//
+// Corresponds to Curator's CachedAtomicLong, and hands out the same numbers: those from what the Long was up
+// to its new value, without that.
+type IDs struct {
+	long      *Long
+	block     int64
+	slot      chan struct{} // room for one: who may touch the rest
+	next, end int64
+}
+
+// NewIDs makes IDs that take block numbers at a time.
+func NewIDs(long *Long, block int64) *IDs {
+	return &IDs{long: long, block: block, slot: make(chan struct{}, 1)}
+}
+
+// Next returns the next number. Once per block it adds to the Long, while others wait, each until its own
+// context ends; its errors are those of [Number.Add]. After an error that matches ErrOutcomeUnknown a block
+// may be lost; no number is handed out twice.
+func (i *IDs) Next(ctx context.Context) (int64, error) {
+	if i == nil || i.long == nil {
+		return 0, wrap("", "next id", framework.ErrNoClient)
+	}
+	err := i.long.ready(ctx)
+	if err == nil && i.block < 1 {
+		err = fmt.Errorf("%w: blocks of %d numbers", framework.ErrBadArguments, i.block)
+	}
+	if err != nil {
+		return 0, i.long.wrap("next id", err)
+	}
+	select {
+	case i.slot <- struct{}{}:
+		defer func() { <-i.slot }()
+	case <-ctx.Done():
+		return 0, i.long.wrap("next id", i.long.reg.client.Left(ctx, nil))
+	}
+	if i.next == i.end {
+		end, err := i.long.Add(ctx, i.block)
+		if err != nil {
+			return 0, err
+		}
+		i.next, i.end = end-i.block, end
+	}
+	i.next++
+	return i.next - 1, nil
+}

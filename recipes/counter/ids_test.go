@@ -1,0 +1,94 @@
+package counter_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/counter"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		long := counter.NewLong(c, path)
+		require.NoError(t, long.Set(background, 100))
+		ids := counter.NewIDs(long, 3)
+		synctest.Wait()
+		s.ResetCounts()
+		for want := range int64(7) {
+			id, err := ids.Next(background)
+			require.NoError(t, err)
+			require.Equal(t, 100+want, id)
+		}
+		counts(t, s, "seven ids", map[string]int{"getData": 1, "multi": 3})
+		require.EqualValues(t, 109, at(t, s), "as Curator's CachedAtomicLong leaves it")
+
+		var none context.Context
+		_, err := ids.Next(none)
+		require.ErrorIs(t, err, framework.ErrNilContext)
+		_, err = counter.NewIDs(long, 0).Next(background)
+		require.ErrorIs(t, err, framework.ErrBadArguments)
+		for _, wrong := range []*counter.IDs{nil, {}} {
+			_, err = wrong.Next(background)
+			require.ErrorIs(t, err, framework.ErrNoClient)
+		}
+	})
+}
+
+// Several processes with several users, while replies are lost: nobody gets an id twice.
+func TestIDsAreUnique(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		s.Delay(0, time.Millisecond)
+		var mu sync.Mutex
+		seen := map[int64]bool{}
+		var wg sync.WaitGroup
+		s.Inject(zktest.Fault{Op: "multi", Action: zktest.LoseReply, Times: 5})
+		for range 3 {
+			ids := counter.NewIDs(counter.NewLong(newClient(t, s), path), 10)
+			for range 4 {
+				wg.Go(func() {
+					for range 50 {
+						id, err := ids.Next(background)
+						assert.NoError(t, err)
+						mu.Lock()
+						assert.False(t, seen[id], id)
+						seen[id] = true
+						mu.Unlock()
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.Len(t, seen, 600)
+		require.EqualValues(t, 600, at(t, s), "and none was lost")
+		tidy(t, s)
+	})
+}
+
+// Who waits while another one gets the next block may give up.
+func TestIDsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ids := counter.NewIDs(counter.NewLong(newClient(t, s), path), 10)
+		hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		first := recipetest.Begin(t, func() (int64, error) { return ids.Next(background) }).Waits()
+		ctx, cancel := context.WithCancel(background)
+		second := recipetest.Begin(t, func() (int64, error) { return ids.Next(ctx) }).Waits()
+		cancel()
+		_, err := second.Returned()
+		require.ErrorIs(t, err, context.Canceled)
+		hold.Release()
+		require.Zero(t, first.OK())
+	})
+}

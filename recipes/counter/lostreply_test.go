@@ -1,0 +1,300 @@
+package counter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/counter"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/retry"
+	"github.com/go-curator/curator/zktest"
+)
+
+// The reply to a write is lost, before or after it was executed, the first write with a mark or a later one,
+// and while the connection is away others write nothing, the very same, something else, or several times. The
+// delta is there once.
+func TestLostReply(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+		for before := range 2 {
+			for _, others := range [][]int64{nil, {1}, {7}, {1, 1}, {1, -1}, {-1, 1, 5}} {
+				for _, losses := range []int{1, 3} {
+					t.Run(fmt.Sprint(action, before, others, losses), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							s := zktest.RunT(t)
+							c := newClient(t, s)
+							n, other := counter.NewLong(c, path), counter.NewLong(newClient(t, s), path)
+							require.NoError(t, n.Set(background, 40))
+							want := int64(41)
+							for range before {
+								add(t, n, 1)
+								want++
+							}
+							id := session(t, c)
+							s.Inject(zktest.Fault{Session: id, Op: "multi", Action: action, Times: losses})
+							away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+							call := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) })
+							<-away.Struck()
+							for _, delta := range others {
+								add(t, other, delta)
+								want += delta
+							}
+							away.Release()
+							call.End()
+							require.NoError(t, call.Err)
+							require.Equal(t, want, at(t, s))
+							if action == zktest.LoseReply {
+								require.EqualValues(t, 41+before, call.Value, "before the others")
+							} else {
+								require.Equal(t, want, call.Value, "after the others")
+							}
+							require.Equal(t, want+1, add(t, n, 1), "and it goes on")
+							tidy(t, s, c)
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// The session ends with the reply, and the mark with it. What can be known without it is known, and the rest
+// is said not to be.
+func TestLostReplyAndSession(t *testing.T) {
+	const before = 40
+	for _, c := range []struct {
+		name    string
+		action  zktest.Action
+		others  []int64
+		remade  bool
+		unknown bool
+		want    int64 // what the number is after that
+	}{
+		{"not executed, nobody else", zktest.CutBefore, nil, false, false, 41},
+		{"not executed, somebody else otherwise", zktest.CutBefore, []int64{7}, false, false, 48},
+		{"not executed, somebody else the same", zktest.CutBefore, []int64{1}, false, true, 41},
+		{"not executed, others", zktest.CutBefore, []int64{7, 7}, false, true, 54},
+		{"executed, nobody else", zktest.LoseReply, nil, false, true, 41},
+		{"executed, others", zktest.LoseReply, []int64{7}, false, true, 48},
+		{"executed, made anew", zktest.LoseReply, nil, true, true, 100},
+		{"not executed, made anew", zktest.CutBefore, nil, true, true, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				client := newClient(t, s)
+				n, other := counter.NewLong(client, path), counter.NewLong(newClient(t, s), path)
+				require.NoError(t, n.Set(background, before-1))
+				add(t, n, 1)
+				id := session(t, client)
+				s.Inject(zktest.Fault{Session: id, Op: "multi", Action: c.action})
+				away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+				call := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) })
+				<-away.Struck()
+				for _, delta := range c.others {
+					add(t, other, delta)
+				}
+				if c.remade {
+					require.NoError(t, s.DeleteAll(path))
+					require.NoError(t, s.Create(path, []byte("\x00\x00\x00\x00\x00\x00\x00\x01")))
+					require.NoError(t, s.Set(path, []byte("\x00\x00\x00\x00\x00\x00\x00\x64")))
+				}
+				s.Expire(id)
+				away.Release()
+				call.End()
+				require.Equal(t, c.want, at(t, s))
+				if c.unknown {
+					require.ErrorIs(t, call.Err, framework.ErrOutcomeUnknown)
+					require.Zero(t, call.Value)
+				} else {
+					require.NoError(t, call.Err)
+					require.Equal(t, c.want, call.Value)
+				}
+				require.Equal(t, c.want+1, add(t, n, 1))
+				tidy(t, s, client)
+			})
+		})
+	}
+}
+
+// Without the right to make children there is no mark. Then a lost reply is explained if the data tell, and
+// otherwise not.
+func TestLostReplyWithoutAMark(t *testing.T) {
+	const noCreate = 31 &^ 4
+	for _, c := range []struct {
+		name    string
+		action  zktest.Action
+		others  []int64
+		unknown bool
+		want    int64
+	}{
+		{"not executed, nobody else", zktest.CutBefore, nil, false, 42},
+		{"not executed, somebody else otherwise", zktest.CutBefore, []int64{7}, false, 49},
+		{"not executed, somebody else the same", zktest.CutBefore, []int64{1}, true, 42},
+		{"executed, nobody else", zktest.LoseReply, nil, true, 42},
+		{"executed, others", zktest.LoseReply, []int64{7, 1}, true, 50},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				client := newClient(t, s)
+				n, other := counter.NewLong(client, path), counter.NewLong(newClient(t, s), path)
+				require.NoError(t, n.Set(background, 40))
+				require.NoError(t, s.SetACL(path, zktest.ACL{Perms: noCreate, Scheme: "world", ID: "anyone"}))
+				require.EqualValues(t, 41, add(t, n, 1))
+				require.Empty(t, marks(t, s))
+				s.ResetCounts()
+				id := session(t, client)
+				s.Inject(zktest.Fault{Session: id, Op: "multi", Action: c.action})
+				away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+				call := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) })
+				<-away.Struck()
+				for _, delta := range c.others {
+					add(t, other, delta)
+				}
+				away.Release()
+				call.End()
+				require.Equal(t, c.want, at(t, s))
+				if c.unknown {
+					require.ErrorIs(t, call.Err, framework.ErrOutcomeUnknown)
+				} else {
+					require.NoError(t, call.Err)
+					require.Equal(t, c.want, call.Value)
+				}
+				require.Equal(t, c.want+1, add(t, n, 1))
+
+				// When the right is there it has marks again, after a while.
+				require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+				time.Sleep(15 * time.Second)
+				add(t, n, 1)
+				require.Len(t, marks(t, s), 1)
+				tidy(t, s, client)
+			})
+		})
+	}
+}
+
+// The retry policy ends before the connection is back: then the outcome is unknown, and whatever it was the
+// next add is right.
+func TestLostReplyAndNoMoreTries(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c := newClient(t, s, framework.WithRetry(retry.RetryOneTime{Sleep: time.Millisecond}),
+				framework.WithConnectionTimeout(time.Second))
+			n := counter.NewLong(c, path)
+			add(t, n, 1)
+			s.Inject(zktest.Fault{Op: "multi", Action: action})
+			away := s.Inject(zktest.Fault{Op: "connect", Action: zktest.Hold, Times: -1})
+			call := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) }).End()
+			require.ErrorIs(t, call.Err, framework.ErrOutcomeUnknown)
+			away.Release()
+			want := int64(2)
+			if action == zktest.LoseReply {
+				want = 3
+			}
+			require.NoError(t, c.WaitConnected(background))
+			require.Equal(t, want, add(t, n, 1))
+			require.Equal(t, want, at(t, s))
+			tidy(t, s, c)
+		})
+	}
+}
+
+// While the number is made and read, replies may be lost, too.
+func TestLostReplyWhileTheNumberIsMade(t *testing.T) {
+	for _, op := range []zktest.Op{"getData", "create2", "createContainer"} {
+		for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s)
+				id := session(t, c)
+				s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: "/counters", Action: action})
+				require.EqualValues(t, 5, add(t, counter.NewLong(c, path), 5))
+				tidy(t, s, c)
+			})
+		}
+	}
+}
+
+// Many processes with many adders, while connections are cut before and after executions and some callers
+// give up: the sum is that of what was acknowledged, plus some of what is unknown; and with patient callers
+// and living sessions nothing is unknown.
+func TestAddersUnderCuts(t *testing.T) {
+	for _, hurried := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const processes, adders, each = 4, 4, 40
+			s := zktest.RunT(t)
+			s.Delay(0, time.Millisecond)
+			var mu sync.Mutex
+			acked, unknown := int64(0), int64(0)
+			sums := map[int64]bool{}
+			var clients []*framework.Client
+			var wg sync.WaitGroup
+			for p := range processes {
+				policy := retry.ExponentialBackoff{Base: time.Millisecond, Retries: 50}
+				c := newClient(t, s, framework.WithRetry(policy))
+				clients = append(clients, c)
+				n := counter.NewLong(c, path)
+				for a := range adders {
+					wg.Go(func() {
+						for i := range each {
+							ctx, cancel := background, func() {}
+							if hurried && (p+a+i)%3 == 0 {
+								limit := time.Duration(i) * 100 * time.Microsecond
+								ctx, cancel = context.WithTimeout(background, limit)
+							}
+							sum, err := n.Add(ctx, 1)
+							cancel()
+							mu.Lock()
+							switch {
+							case err == nil:
+								acked++
+								assert.False(t, sums[sum], "%d twice", sum)
+								sums[sum] = true
+							case !hurried:
+								assert.NoError(t, err)
+							case errors.Is(err, framework.ErrOutcomeUnknown):
+								unknown++
+							}
+							mu.Unlock()
+						}
+					})
+				}
+			}
+			done := make(chan struct{})
+			var faults sync.WaitGroup
+			faults.Go(func() {
+				for i := 0; ; i++ {
+					action := []zktest.Action{zktest.LoseReply, zktest.CutBefore}[i%2]
+					fault := s.Inject(zktest.Fault{Op: "multi", Action: action, After: 2 + i%7})
+					select {
+					case <-done:
+						return
+					case <-fault.Struck():
+					}
+				}
+			})
+			wg.Wait()
+			close(done)
+			faults.Wait()
+			total := at(t, s)
+			t.Logf("%d acknowledged, %d unknown, the sum is %d", acked, unknown, total)
+			require.GreaterOrEqual(t, total, acked)
+			require.LessOrEqual(t, total, acked+unknown)
+			if !hurried {
+				require.EqualValues(t, processes*adders*each, total)
+			} else {
+				require.NotZero(t, unknown)
+			}
+		})
+	}
+}

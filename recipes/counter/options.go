@@ -1,0 +1,29 @@
+package counter
+
+import (
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Option configures [NewLong] and [NewInteger].
+type Option func(*turns) error
+
+// WithLock has an Add that was overtaken twice in a row take the lock at path before it tries again: in a
+// crowd everybody's turn comes, in order, at the price of the lock's requests. The lock is that of package
+// mutex, a directory of its own. Nothing depends on it: who writes without it is noticed as before. Default:
+// no lock, random pauses.
+//
+// Corresponds to Curator's PromotedToLock.
+func WithLock(path string) Option {
+	return func(t *turns) error {
+		if err := queue.Check(t.client, path); err != nil {
+			return err
+		}
+		t.line = &queue.Line{Client: t.client, Recipe: "counter", Dir: path, Name: lockName,
+			Order: queue.Order{Names: []string{lockName}}, Loss: framework.SessionOnly}
+		return nil
+	}
+}
+
+// lockName is that of package mutex.
+const lockName = "lock-"

@@ -1,0 +1,105 @@
+package counter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// register is a node whose data are replaced as a whole: what all types of this package are made of.
+type register struct {
+	client *framework.Client
+	path   string
+	err    error // of the constructor: every method returns it
+
+	// slot has room for one: who writes with the mark, and so knows what its version means.
+	slot chan struct{}
+	mark *mark // who is in the slot
+}
+
+// content is the data of the node, and the Stat that they came with.
+type content struct {
+	data []byte
+	stat framework.Stat
+}
+
+func newRegister(client *framework.Client, path string) *register {
+	return &register{client: client, path: path, err: queue.Check(client, path), slot: make(chan struct{}, 1)}
+}
+
+// ready says whether a method may begin. The zero values of the exported types have no register.
+func (r *register) ready(ctx context.Context) error {
+	if r == nil {
+		return framework.ErrNoClient
+	}
+	return queue.Ready(ctx, r.client, r.err)
+}
+
+// enter waits for the slot.
+func (r *register) enter(ctx context.Context) error {
+	select {
+	case r.slot <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return r.client.Left(ctx, nil)
+	}
+}
+
+func (r *register) leave() { <-r.slot }
+
+func (r *register) read(ctx context.Context) (c content, err error) {
+	c.data, err = r.client.GetData().StoringStatIn(&c.stat).ForPath(ctx, r.path)
+	return c, err
+}
+
+// write replaces the data, whatever they were. A repeat writes the same.
+func (r *register) write(ctx context.Context, data []byte) error {
+	_, err := r.client.Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, r.path, data)
+	return err
+}
+
+// make makes the node if there is none, through a view of the client.
+func (r *register) make(ctx context.Context, view *framework.Client, data []byte) error {
+	// One attempt at a time, so that a repeat that meets the node of the one before takes it for done.
+	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
+	return view.Retry(ctx, func(ctx context.Context) error {
+		_, err := queue.Result(create.ForPath(ctx, r.path, data))
+		return queue.Unless(err, framework.ErrNodeExists)
+	})
+}
+
+// readOrMake reads the node, after making it if there is none.
+func (r *register) readOrMake(ctx context.Context, data []byte) (content, error) {
+	for {
+		c, err := r.read(ctx)
+		if errors.Is(err, framework.ErrNoNode) {
+			if err = r.make(ctx, r.client, data); err == nil {
+				continue
+			}
+		}
+		return c, err
+	}
+}
+
+// unchanged returns nil if the node is as it was when its last change was the transaction mzxid.
+func (r *register) unchanged(ctx context.Context, mzxid int64) error {
+	synced := r.client.Sync().InBackground().ForPath(ctx, r.path)
+	looking := r.client.CheckExists().InBackground().ForPath(ctx, r.path)
+	_, stale := queue.Result(synced)
+	now, err := queue.Result(looking)
+	switch {
+	case stale != nil:
+		return stale
+	case err != nil:
+		return err
+	case now.Stat == nil:
+		return framework.ErrNoNode
+	case now.Stat.Mzxid != mzxid:
+		return changed
+	}
+	return nil
+}
+
+var changed = errorOf("it was changed, or made anew, since it was seen", framework.ErrBadVersion)

@@ -1,0 +1,141 @@
+package counter
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/retry"
+)
+
+// swap replaces what was read by data, exactly once, and returns the Stat that the node has got. The caller
+// is in the slot.
+//
+// ErrBadVersion and ErrNoNode, not matching ErrOutcomeUnknown, say that it was not executed and never will
+// be, because the node has changed. An error that matches ErrOutcomeUnknown says that a reply was lost and
+// that nobody can tell any more: the retry policy or ctx ended first; or the session did, with the mark, and
+// the node was changed meanwhile, by this write or by another; or there can be no mark.
+func (r *register) swap(ctx context.Context, from framework.Stat, data []byte) (framework.Stat, error) {
+	if from.Version == -1 { // the version overflows to it after four thousand million changes
+		return framework.Stat{}, fmt.Errorf("%w: version -1 stands for any version; use Set",
+			framework.ErrBadArguments)
+	}
+	s := swap{r: r, from: from, data: data}
+	ended := false
+	defer func() {
+		if s.doubt || !ended { // a hook may have ended the goroutine
+			r.forget() // whether the mark has changed is not known
+		}
+	}()
+	err := r.client.Retry(ctx, s.try, retry.WithRetryable(queue.Transient(r.client)))
+	ended = true
+	if err != nil && (s.doubt || s.lost) && !errors.Is(err, framework.ErrOutcomeUnknown) {
+		err = fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
+	}
+	return s.stat, err
+}
+
+type swap struct {
+	r    *register
+	from framework.Stat
+	data []byte
+	stat framework.Stat // the result
+
+	mark  *mark // of the last try
+	doubt bool  // a try with this mark may have been executed
+	lost  bool  // one whose mark is gone may have been
+}
+
+// errMark says that somebody else has touched the mark, or deleted it, perhaps with the node.
+var errMark = errorOf("what this client keeps below the node was changed or deleted",
+	framework.ErrBadVersion)
+
+// try writes once, and finds out about the tries before.
+func (s *swap) try(ctx context.Context) error {
+	session, err := s.r.client.SessionSoon(ctx)
+	if err != nil {
+		return retry.Permanent(err) // it has been through the policy
+	}
+	m := s.r.markIn(session)
+	if s.mark != nil && s.mark != m {
+		s.lost, s.doubt = s.lost || s.doubt, false
+		if err := s.settle(ctx, session); err != nil {
+			return err
+		}
+	}
+	s.mark = m
+	for again := true; again; {
+		again, err = s.write(ctx, m)
+	}
+	return err
+}
+
+// write sends the transaction. again says that the server takes no mark, and that it is to be sent without.
+func (s *swap) write(ctx context.Context, m *mark) (again bool, _ error) {
+	results, err := m.session.Client().Transaction(ctx, m.ops(s.r.path, s.from.Version, s.data)...)
+	var refused *framework.TransactionError
+	switch {
+	case err == nil:
+		m.written()
+		s.stat, s.doubt, s.lost = results[len(results)-1].Stat, false, false
+	case !errors.As(err, &refused):
+		s.doubt = s.doubt || errors.Is(err, framework.ErrOutcomeUnknown)
+	case refused.Index == 1 || m.none:
+		if !m.none {
+			s.doubt = false // the mark was as before: no try with it was executed, and none ever will
+		}
+		if (s.lost || s.doubt) && errors.Is(err, framework.ErrBadVersion) {
+			return false, cmp.Or(s.settle(ctx, m.session), undecided)
+		}
+	case s.doubt && m.tellsOf(err):
+		m.written()
+		s.doubt, s.lost, s.stat = false, false, s.found(ctx, m)
+		return false, nil
+	case m.made && (errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrBadVersion)):
+		s.r.forget()
+		s.lost, s.doubt = s.lost || s.doubt, false
+		return false, errMark
+	case !errors.Is(err, framework.ErrNoNode): // which would be the node itself
+		s.lost, s.doubt = s.lost || s.doubt, false
+		m.none = true
+		return true, err
+	}
+	return false, err
+}
+
+// settle looks at the node when a mark cannot tell any more. It returns nil if the node is as it was. If a
+// try whose mark is gone may have been executed, it looks for what speaks against that.
+func (s *swap) settle(ctx context.Context, session *framework.Session) error {
+	var now content
+	var err error
+	now.data, err = session.Client().GetData().StoringStatIn(&now.stat).ForPath(ctx, s.r.path)
+	next := now.stat.Version == s.from.Version+1 && (s.from.Czxid == 0 || s.from.Czxid == now.stat.Czxid)
+	switch {
+	case err != nil:
+		return err
+	case now.stat.Mzxid == s.from.Mzxid:
+		return nil
+	case next && !bytes.Equal(now.data, s.data):
+		s.lost, s.doubt = false, false // the change after the one that was read is somebody else's
+	case s.lost, s.doubt:
+		return undecided
+	}
+	return changed
+}
+
+// found returns the Stat that the write has made: the mark was changed by the same transaction. What cannot
+// be learned is zero.
+func (s *swap) found(ctx context.Context, m *mark) framework.Stat {
+	stat := s.from
+	stat.Version++
+	stat.DataLength = int32(len(s.data))
+	stat.Mzxid, stat.Mtime = 0, 0
+	if same, err := m.session.Client().CheckExists().ForPath(ctx, m.path); err == nil && same != nil {
+		stat.Mzxid, stat.Mtime = same.Mzxid, same.Mtime
+	}
+	return stat
+}

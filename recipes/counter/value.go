@@ -1,0 +1,237 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Value is a value in a node that everybody may read, set and watch. Nothing is read before it is asked for.
+// Safe for concurrent use, if its codec is.
+//
+// Corresponds to Curator's SharedValue and DistributedAtomicValue with the codec [Bytes], and shares the node
+// with them: persistent, the data as the codec writes them.
+type Value[T any] struct {
+	reg   *register
+	codec Codec[T]
+}
+
+// Count is a Value that is a number of four bytes, big-endian. Corresponds to Curator's SharedCount.
+type Count = Value[int32]
+
+// Seen is what a value was at one moment.
+type Seen[T any] struct {
+	// N is the value: the number, or what the codec has read.
+	N T
+	// Version counts the changes of the node since it was made.
+	Version int32
+	// Mzxid is the transaction of the last change: it grows from change to change, also when the node is made
+	// anew.
+	Mzxid int64
+	// Changed is the time of it, by the server's clock.
+	Changed time.Time
+}
+
+// NewValue makes the value at path. It sends nothing. A mistake in the arguments (a nil client, a path that
+// cannot be one or is the root, half a codec) is reported by every method, before anything is sent.
+func NewValue[T any](client *framework.Client, path string, codec Codec[T]) *Value[T] {
+	v := &Value[T]{newRegister(client, path), codec}
+	if v.reg.err == nil && (codec.Encode == nil || codec.Decode == nil) {
+		v.reg.err = fmt.Errorf("%w: a codec needs Encode and Decode", framework.ErrBadArguments)
+	}
+	return v
+}
+
+// NewCount makes the count at path, as NewValue does. Unlike an [Integer] it does not take a node without
+// data for 0.
+func NewCount(client *framework.Client, path string) *Count { return NewValue(client, path, counts) }
+
+// Path returns the value's path.
+func (v *Value[T]) Path() string {
+	if v == nil || v.reg == nil {
+		return ""
+	}
+	return v.reg.path
+}
+
+// Get reads the value. Errors: ErrNoNode if it was never set; ErrBadValue if the node contains something
+// else; those of every operation.
+func (v *Value[T]) Get(ctx context.Context) (Seen[T], error) {
+	if err := v.ready(ctx); err != nil {
+		return Seen[T]{}, v.wrap("get", err)
+	}
+	c, err := v.reg.read(ctx)
+	seen, err := v.seen(c, err)
+	return seen, v.wrap("get", err)
+}
+
+// Set sets the value to n, whatever it was. It makes the node if there is none, and missing parents as
+// containers. Two at a time leave one of the values; [Value.CompareAndSet] and [Value.Update] are for values
+// that depend on the one before. After a lost reply it is repeated, so that what somebody else has written
+// meanwhile may be overwritten. Corresponds to Curator's setValue and forceSet.
+func (v *Value[T]) Set(ctx context.Context, n T) error {
+	err := v.ready(ctx)
+	if err == nil {
+		var data []byte
+		if data, err = v.encode(n); err == nil {
+			err = v.reg.write(ctx, data)
+		}
+	}
+	return v.wrap("set", err)
+}
+
+// CreateIfMissing makes the value's node with n in it, and missing parents as containers, if there is none;
+// one that is there is left as it is. It returns what the value is then. Of several at a time one makes it,
+// and all return that one's value. Corresponds to Curator's initialize.
+func (v *Value[T]) CreateIfMissing(ctx context.Context, n T) (seen Seen[T], _ error) {
+	err := v.ready(ctx)
+	if err == nil {
+		var data []byte
+		if data, err = v.encode(n); err == nil {
+			seen, err = v.seen(v.reg.readOrMake(ctx, data))
+		}
+	}
+	return seen, v.wrap("create if missing", err)
+}
+
+// CompareAndSet sets the value to n if nobody has changed it since it was seen, and returns what it is then.
+// ErrBadVersion otherwise, also when the node was deleted and made anew since, and for a Seen that was never
+// seen: [Value.CreateIfMissing] is for a value that is not there. ErrNoNode if it is not there any more.
+//
+// It is executed once or not at all, also when replies are lost, as the package's documentation says. If that
+// cannot be known the error matches ErrOutcomeUnknown: Get again.
+//
+// The servers compare nothing but versions, which begin anew with the node. So it looks first, with a sync in
+// the same flight, whether the node is the one that was seen. If between that and the setting somebody
+// deletes the value and makes it anew up to the same version, it is overwritten all the same: a value that is
+// used so is not to be deleted.
+func (v *Value[T]) CompareAndSet(ctx context.Context, seen Seen[T], n T) (Seen[T], error) {
+	now, err := v.compareAndSet(ctx, seen, n)
+	return now, v.wrap("compare and set", err)
+}
+
+func (v *Value[T]) compareAndSet(ctx context.Context, seen Seen[T], n T) (now Seen[T], _ error) {
+	if err := v.ready(ctx); err != nil {
+		return now, err
+	}
+	if seen.Mzxid == 0 && seen.Version != -1 {
+		return now, fmt.Errorf("%w: the value was never seen: Get it first, or CreateIfMissing",
+			framework.ErrBadVersion)
+	}
+	data, err := v.encode(n)
+	if err != nil {
+		return now, err
+	}
+	for {
+		if seen.Version != -1 {
+			unchanged := func(ctx context.Context) error { return v.reg.unchanged(ctx, seen.Mzxid) }
+			if err := v.reg.client.Retry(ctx, unchanged); err != nil {
+				return now, err
+			}
+		}
+		from := content{stat: framework.Stat{Version: seen.Version, Mzxid: seen.Mzxid}}
+		now, err = v.swap(ctx, from, n, data)
+		if !errors.Is(err, errMark) || !lostRace(err) {
+			return now, err
+		}
+	}
+}
+
+// swap replaces what was read by n, which is data.
+func (v *Value[T]) swap(ctx context.Context, from content, n T, data []byte) (now Seen[T], _ error) {
+	if err := v.reg.enter(ctx); err != nil {
+		return now, err
+	}
+	defer v.reg.leave()
+	stat, err := v.reg.swap(ctx, from.stat, data)
+	if err != nil {
+		return now, err
+	}
+	return seenAs(n, stat), nil
+}
+
+// Update reads the value, calls f with it, and sets it to what f returns, if nobody has changed it meanwhile;
+// otherwise again, after a random pause, until ctx ends. It returns what the value is then. An error of f
+// ends it, and nothing is set. f may be called several times, on the caller's goroutine, and its last result
+// is set once or not at all, as with [Value.CompareAndSet]. ErrNoNode if there is no value:
+// [Value.CreateIfMissing]. Corresponds to Curator's trySet.
+func (v *Value[T]) Update(ctx context.Context, f func(T) (T, error)) (now Seen[T], err error) {
+	if err = v.ready(ctx); err == nil && f == nil {
+		err = fmt.Errorf("%w: Update without a function", framework.ErrBadArguments)
+	}
+	for failures := 0; err == nil; failures++ {
+		if now, err = v.update(ctx, f); !lostRace(err) {
+			break
+		}
+		err = queue.Backoff(ctx, v.reg.client, failures)
+	}
+	return now, v.wrap("update", err)
+}
+
+func (v *Value[T]) update(ctx context.Context, f func(T) (T, error)) (now Seen[T], _ error) {
+	from, err := v.reg.read(ctx)
+	seen, err := v.seen(from, err)
+	if err != nil {
+		return now, err
+	}
+	n, err := f(seen.N)
+	if err != nil {
+		return now, err
+	}
+	data, err := v.encode(n)
+	if err != nil {
+		return now, err
+	}
+	return v.swap(ctx, from, n, data)
+}
+
+// lostRace says that something was not executed because somebody else was faster.
+func lostRace(err error) bool {
+	return errors.Is(err, framework.ErrBadVersion) && !errors.Is(err, framework.ErrOutcomeUnknown)
+}
+
+func (v *Value[T]) ready(ctx context.Context) error {
+	if v == nil {
+		return framework.ErrNoClient
+	}
+	return v.reg.ready(ctx)
+}
+
+func (v *Value[T]) wrap(verb string, err error) error { return wrap(v.Path(), verb, err) }
+
+func (v *Value[T]) encode(n T) ([]byte, error) {
+	data, err := v.codec.Encode(n)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", framework.ErrBadArguments, err)
+	case data == nil:
+		return []byte{}, nil // nil would be the client's default data
+	}
+	return data, nil
+}
+
+// Decode reads the data of the node as Get does, for a caller that has read the node together with others.
+func (v *Value[T]) Decode(data []byte) (T, error) {
+	seen, err := v.seen(content{data: data}, nil)
+	return seen.N, err
+}
+
+// seen decodes what was read.
+func (v *Value[T]) seen(c content, err error) (s Seen[T], _ error) {
+	if err != nil {
+		return s, err
+	}
+	n, err := v.codec.Decode(c.data)
+	if err != nil {
+		return s, fmt.Errorf("%w: %w", ErrBadValue, err)
+	}
+	return seenAs(n, c.stat), nil
+}
+
+func seenAs[T any](n T, stat framework.Stat) Seen[T] {
+	return Seen[T]{n, stat.Version, stat.Mzxid, stat.Modified()}
+}

@@ -1,0 +1,180 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Watch yields the value as it is, and again after each change, until the loop is left or ctx ends: always
+// the latest. Of changes in quick succession, or while the loop is busy, only the last may be seen; it is
+// always seen. [Value.Follow] leaves out less, and tells of the connection. It goes on through lost
+// connections and lost sessions, and while there is no node it waits for one. It runs on the caller's
+// goroutine. It costs one read per change, and one in about a session timeout to be safe from events that get
+// lost.
+//
+// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for
+// the view of a session that has ended. But a node that contains something else yields ErrBadValue, and Watch
+// goes on.
+func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[Seen[T], error] {
+	return func(yield func(Seen[T], error) bool) {
+		err := v.ready(ctx)
+		if err == nil {
+			last := int64(-1) // mzxid of what was yielded
+			err = v.watch(ctx, nil, func(c reading) bool {
+				if !c.there || c.stat.Mzxid == last {
+					return true
+				}
+				last = c.stat.Mzxid
+				seen, bad := v.seen(c.content, nil)
+				return yield(seen, v.wrap("watch", bad))
+			})
+		}
+		if err != nil {
+			yield(Seen[T]{}, v.wrap("watch", err))
+		}
+	}
+}
+
+// reading is what was read, and how far it can be trusted.
+type reading struct {
+	content
+	there, current bool
+	state          framework.StateChange
+}
+
+// watch calls show with what it reads, first and whenever there may be something new, until show returns
+// false, which is no error. states, if not nil, is called with the client's states in between.
+func (v *Value[T]) watch(
+	ctx context.Context, states func(framework.StateChange), show func(reading) bool,
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := watcher{client: v.reg.client, path: v.reg.path, told: states}
+	if states != nil {
+		w.states, w.now = w.client.StateChanges(ctx), w.client.State()
+	}
+	// The watch of the last read. It is stopped after the next one is armed, which costs no request.
+	var armed *framework.Watch
+	defer func() { armed.Stop() }()
+	for failures := 0; ; {
+		c, there, watch, err := w.read(ctx)
+		armed.Stop()
+		armed = watch
+		switch {
+		case err == nil:
+			failures = 0
+			if w.tellStates(ctx); w.outdated() {
+				continue
+			}
+			if !show(reading{c, there, w.current(), w.now}) {
+				return nil
+			}
+			if err := w.await(ctx, watch); err != nil {
+				return err
+			}
+		case ctx.Err() != nil, !queue.Transient(w.client)(err):
+			return err
+		default:
+			failures++
+			if err := queue.Backoff(ctx, w.client, failures); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// watcher reads a node and waits for a reason to read it again.
+type watcher struct {
+	client *framework.Client
+	path   string
+	states <-chan framework.StateChange // nil if nobody wants to know
+	told   func(framework.StateChange)
+
+	now   framework.StateChange // the last state told, or the one that it began with
+	fresh bool                  // no state was told since the last read began
+}
+
+// current says whether what was read last was read on the connection that there is.
+func (w *watcher) current() bool { return w.now.State.IsConnected() && w.fresh }
+
+// outdated says that it is to be read again, since there is another connection.
+func (w *watcher) outdated() bool { return w.now.State.IsConnected() && !w.fresh }
+
+// read reads the node and arms a watch, of its creation if it is not there.
+func (w *watcher) read(ctx context.Context) (c content, there bool, _ *framework.Watch, _ error) {
+	for {
+		w.fresh = true
+		data, err := result(w, ctx, w.client.GetData().WithWatch().InBackground().ForPath(ctx, w.path))
+		if !errors.Is(err, framework.ErrNoNode) {
+			return content{data.Data, data.Stat}, true, data.Watch, err
+		}
+		found, err := result(w, ctx, w.client.CheckExists().WithWatch().InBackground().ForPath(ctx, w.path))
+		if err != nil || found.Stat == nil {
+			return content{}, false, found.Watch, err
+		}
+		found.Watch.Stop() // made in between
+	}
+}
+
+// result waits for an operation that ends with ctx, and tells of the states meanwhile.
+func result[T any](w *watcher, ctx context.Context, p *framework.Pending[T]) (T, error) {
+	for {
+		select {
+		case <-p.Done():
+			return queue.Result(p)
+		case change, more := <-w.states:
+			w.tell(change, more)
+		}
+	}
+}
+
+// await waits until the node may have changed, or there is another connection.
+func (w *watcher) await(ctx context.Context, watch *framework.Watch) error {
+	every := time.NewTimer(queue.PerTimeout(w.client)())
+	defer every.Stop()
+	for !w.outdated() {
+		select {
+		case <-watch.C:
+			return nil
+		case <-every.C:
+			return nil
+		case <-ctx.Done():
+			return w.client.Left(ctx, nil)
+		case change, more := <-w.states:
+			w.tell(change, more)
+			if !more {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// tell passes a state on. When the client is closed there are no more of them.
+func (w *watcher) tell(change framework.StateChange, more bool) {
+	switch {
+	case !more:
+		w.states = nil
+	case change != w.now: // it begins with the one that there is
+		w.now, w.fresh = change, false
+		w.told(change)
+	}
+}
+
+// tellStates tells of the states that there have been, so that a value that a new connection has revealed
+// comes after the news of the connection.
+func (w *watcher) tellStates(ctx context.Context) {
+	for w.states != nil && w.now != w.client.State() {
+		select {
+		case change, more := <-w.states:
+			w.tell(change, more)
+		case <-ctx.Done():
+			return
+		}
+	}
+}

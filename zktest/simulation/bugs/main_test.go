@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Every replacement still has its place in today's code, and what comes of it can be compiled: go vet's first step.
+func TestEveryBugHasItsPlace(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, overlay("../../..", dir))
+	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "./cache/...", "./framework/...", "./recipes/...")
+	build.Dir = "../../.."
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// What mutants_test.go lists is what there is.
+func TestEveryBugIsLookedFor(t *testing.T) {
+	names := func(text, pattern string) (found []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			found = append(found, m[1])
+		}
+		slices.Sort(found)
+		return slices.Compact(found)
+	}
+	table, err := os.ReadFile("../mutants_test.go")
+	require.NoError(t, err)
+	clock, err := os.ReadFile("../../../internal/mutant/mutant.go") // asks for the name of one itself
+	require.NoError(t, err)
+	assert.Equal(t, names(string(table), `\{bug: "([^"]+)"`), names(text+string(clock), `(?:mutant\.|!)On\("([^"]+)"`))
+}
+
+func TestAReplacementWithoutItsPlaceFails(t *testing.T) {
+	source := "// A file.\npackage p\n\nfunc f() {\n\tone()\n\ttwo()\n\tone()\n}\n"
+	change := func(text string) (string, error) {
+		all, err := parse("head\n\n== p.go\n" + text)
+		require.NoError(t, err)
+		return apply(source, all)
+	}
+	changed, err := change(" func f() {\n-\tone()\n+\tthree()\n")
+	require.NoError(t, err)
+	assert.Equal(t, "// A file.\npackage p; import \"github.com/go-curator/curator/internal/mutant\"\n\nfunc f() {\n\tthree()\n\ttwo()\n\tone()\n}\n", changed)
+	_, err = change("-\tone()\n+\tthree()\n")
+	assert.ErrorContains(t, err, "found 2 times")
+	_, err = change("-\tfour()\n+\tthree()\n")
+	assert.ErrorContains(t, err, "found 0 times")
+	_, err = change("+\tthree()\n")
+	assert.ErrorContains(t, err, "nothing to replace")
+	_, err = parse("head\n\n== p.go\nthree()\n")
+	assert.ErrorContains(t, err, "begins with none")
+}

@@ -1,0 +1,370 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/zktest/chaos"
+)
+
+// hold is what all recipes grant.
+type hold interface {
+	Context() context.Context
+	Valid() bool
+	Remaining() time.Duration
+}
+
+// grant is a hold in the ledger.
+type grant struct {
+	hold
+	who     int // the client
+	claim   *chaos.Grant
+	owner   int      // rights of one owner do not exclude one another
+	path    string   // of its node
+	more    []string // and of further ones
+	session int64
+	shared  bool // a reader
+	weight  int  // how many leases
+	token   int64
+	first   time.Time // of being seen invalid
+	sure    time.Time // until when it was said to be certain
+
+	recorded bool          // in the history,
+	last     time.Duration // and when it was seen valid last
+	told     map[string]bool
+}
+
+func (g *grant) String() string {
+	return fmt.Sprintf("client %d's %s (token %d)", g.who%1000, g.path[len(root):], g.token)
+}
+
+func (g *grant) live() bool { return g.Context().Err() == nil }
+
+// same says whether two holds are of one owner, or are one hold reported twice.
+func (g *grant) same(other *grant) bool {
+	return g.owner == other.owner && g.owner != 0 || g.path == other.path
+}
+
+// ledger checks one contended thing: its holders, as a right of chaos's, and what they do under it.
+type ledger struct {
+	w        *world
+	name     string
+	right    *chaos.Right
+	exact    bool // the thing is exclusive, except among readers, and has tokens
+	recorded bool // holds go into the history: there is one at a time, with tokens that grow
+
+	mu    sync.Mutex
+	held  []*grant
+	store int64    // largest token that the fenced store has seen
+	acked []string // guarded writes that were confirmed
+}
+
+func newLedger(w *world, name string) *ledger { return ledgerOf(w, name, 1) }
+
+// ledgerOf is that of something of which there is more than one.
+func ledgerOf(w *world, name string, leases int) *ledger {
+	l := &ledger{w: w, name: name, right: w.Shared(name, leases).ByClock(), exact: leases == 1}
+	w.must(w.ens.Member(0).Create(root+"/store-"+name, nil))
+	return l
+}
+
+// wants is an actor's wait for the thing.
+func (l *ledger) wants(ctx context.Context, a *actor, what string) (done func()) {
+	timed, waits := a.timed(ctx, what), l.right.Wants(a.p)
+	return func() {
+		waits()
+		timed()
+	}
+}
+
+// oneAtATime makes holds go into the history.
+func (l *ledger) oneAtATime() *ledger {
+	l.recorded = true
+	l.w.recorded(l.name)
+	return l
+}
+
+// granted records a hold; the right reports a violation if it must not exist.
+func (l *ledger) granted(a *actor, g *grant) *grant {
+	w := l.w
+	g.who, g.session = a.who, w.witness.session(g.path)
+	claim := chaos.Claim{
+		Until:   g.Context(),
+		Shared:  g.shared,
+		Leases:  g.weight,
+		Session: g.session,
+		Nodes:   append([]string{g.path}, g.more...),
+	}
+	if g.owner != 0 {
+		claim.Owner = fmt.Sprint(g.owner)
+	}
+	if l.exact {
+		claim.Token = g.token
+	}
+	g.claim = l.right.Claimed(a.p, claim) // first of all: what others have at this instant counts
+	w.Count("grants", 1)
+	w.Logf("%s is granted to %v, remaining %v", l.name, g, g.Remaining())
+	l.silent(g)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !g.live() {
+		return g // it may be lost again already
+	}
+	l.begun(a, g)
+	l.held = append(slices.DeleteFunc(l.held, func(other *grant) bool { return !other.live() }), g)
+	if _, away := l.takenAway(g); l.exact && !away && g.token <= 0 {
+		w.violate("%s: %v has no token", l.name, g)
+	}
+	return g
+}
+
+// silent reports holds that end by the clock without the context's Done being closed, before anybody asks for
+// Valid.
+func (l *ledger) silent(g *grant) {
+	l.mu.Lock()
+	others := slices.Clone(l.held)
+	l.mu.Unlock()
+	if !l.exact {
+		return
+	}
+	time.Sleep(time.Nanosecond) // all that is due at this instant is done first
+	for _, other := range others {
+		select {
+		case <-other.Context().Done():
+			continue
+		default:
+		}
+		if other.same(g) || g.shared && other.shared || l.pardoned(other) || l.pardoned(g) || !g.live() {
+			continue
+		}
+		if !other.live() {
+			l.w.violate(
+				"%s: %v is granted, and the context of %v has not ended; only its clock says so",
+				l.name,
+				g,
+				other,
+			)
+		}
+	}
+}
+
+// kept reports a hold that was lost by the clock before the time for which it had said that it was certain
+// (unless a server grants less), or that was lost while its session goes on and its node blocks the others.
+func (l *ledger) kept(a *actor, g *grant) {
+	cause := context.Cause(g.Context())
+	if !errors.Is(cause, framework.ErrSessionLost) {
+		return
+	}
+	if errors.Is(cause, wire.ErrLapsed) && time.Now().Before(g.sure) && l.w.plan.Rule != shrinks &&
+		!l.w.plan.Shorter {
+		l.w.violate(
+			"%s: %v is lost by its clock %v before the time for which it was certain",
+			l.name,
+			g,
+			time.Until(g.sure),
+		)
+	}
+	time.Sleep(time.Nanosecond) // all that is due at this instant is done first
+	if sessionOf(a.c) == g.session {
+		l.w.violate("%s: %v is lost with its session, which lives on", l.name, g)
+	}
+}
+
+func (l *ledger) takenAway(g *grant) (r chaos.Removal, away bool) {
+	return l.w.Removed(g.session, append(g.more, g.path)...)
+}
+
+// pardoned says whether a hold need not be known to be lost: an administrator took it away, not long ago.
+func (l *ledger) pardoned(g *grant) bool {
+	r, away := l.takenAway(g)
+	return away && (!r.Sure || l.w.ago(r.At) <= l.w.slack())
+}
+
+// noticed reports a hold that was taken away long ago and is still valid.
+func (l *ledger) noticed(g *grant) {
+	if r, away := l.takenAway(g); away && r.Sure && l.w.ago(r.At) > l.w.slack() && g.live() &&
+		l.once(g, "taken") {
+		l.w.violate("%s: %v was taken away %v ago and does not know", l.name, g, l.w.ago(r.At))
+	}
+}
+
+// once says whether this is the first report of its kind about a hold.
+func (l *ledger) once(g *grant, kind string) bool {
+	if g.told[kind] {
+		return false
+	}
+	if g.told == nil {
+		g.told = map[string]bool{}
+	}
+	g.told[kind] = true
+	return true
+}
+
+// use works under the hold for a while: the fenced store must accept what a valid holder writes, and the
+// writes that the guard allows must be in the order of the tokens.
+func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp) {
+	d := below(
+		a.r,
+		pick(
+			a.r,
+			100*time.Millisecond,
+			time.Second,
+			time.Second,
+			l.w.plan.SessionTimeout,
+			3*l.w.plan.SessionTimeout+5*time.Second,
+		),
+	)
+	if l.w.plan.Meddling && a.r.IntN(4) == 0 {
+		d = 2*l.w.slack() + 2*time.Second
+	}
+	defer l.ended(a, g)
+	end := time.Now().Add(d)
+	quiet := a.r.IntN(2) == 0 // relies on the context alone
+	sharp := a.r.IntN(2) == 0 // asks the clock at the very instant at which it may end
+	for time.Now().Before(end) && !l.w.calm() && !a.dead() {
+		wait := min(below(a.r, 500*time.Millisecond), time.Until(end))
+		if left := g.Remaining(); left > 0 {
+			g.sure = time.Now().Add(left)
+			if sharp {
+				wait = min(wait, left)
+			}
+		}
+		select {
+		case <-g.Context().Done():
+			l.w.Logf("LOST %s by %v: %v", l.name, g, context.Cause(g.Context()))
+			l.kept(a, g)
+			return
+		case <-time.After(wait):
+			if sharp {
+				g.Valid()
+			}
+		}
+		if quiet {
+			continue
+		}
+		l.noticed(g)
+		l.save(g)
+		if a.r.IntN(3) == 0 {
+			l.guarded(a, g, guard()...)
+		}
+	}
+	l.noticed(g)
+	l.save(g)
+}
+
+// save writes to a store that refuses old tokens. The writer checks its hold directly before.
+func (l *ledger) save(g *grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	valid := g.Valid()
+	switch {
+	case valid && !g.first.IsZero():
+		l.w.violate("%s: %v is valid again", l.name, g)
+	case valid:
+		g.last = l.w.Elapsed()
+	case g.first.IsZero():
+		g.first = time.Now()
+	}
+	if !valid || g.shared || !l.exact {
+		return
+	}
+	if g.token < l.store && !l.pardoned(g) && l.once(g, "store") {
+		l.w.violate("%s: %v is valid, and the store has seen token %d", l.name, g, l.store)
+	}
+	l.store = max(l.store, g.token)
+}
+
+// one makes a guard of one operation a list.
+func one(guard func() framework.TransactionOp) func() []framework.TransactionOp {
+	return func() []framework.TransactionOp { return []framework.TransactionOp{guard()} }
+}
+
+// guarded writes an entry into a log, in one transaction with the guard, which a valid holder passes.
+func (l *ledger) guarded(a *actor, g *grant, guards ...framework.TransactionOp) {
+	ctx, cancel := a.within(2 * time.Second)
+	defer cancel()
+	defer a.timed(ctx, "Transaction")()
+	entry := fmt.Appendf(nil, "%d %t", g.token, g.shared)
+	appends := a.c.TransactionOp().
+		Create().
+		WithMode(framework.PersistentSequential).
+		ForPath(l.log()+"/entry-", entry)
+	results, err := a.c.Transaction(ctx, append(guards, appends)...)
+	valid := g.Valid()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch _, away := l.takenAway(g); {
+	case err == nil && len(results) == len(guards)+1:
+		l.acked = append(l.acked, results[len(guards)].Path)
+	case isErr(err, framework.ErrNoNode):
+		if valid && !away {
+			l.w.violate("%s: the guard of %v, which is valid, was refused: %v", l.name, g, err)
+		}
+	case err == nil:
+		l.w.violate("%s: a transaction of %d has %d results", l.name, len(guards)+1, len(results))
+	default:
+		a.expected(ctx, err)
+	}
+}
+
+func (l *ledger) log() string { return root + "/store-" + l.name }
+
+// settle reads the log: all confirmed entries are there, and all entries, also those whose writer never got
+// an answer, are in the order of the tokens. A late write of a former holder would come after one of its
+// successor.
+func (l *ledger) settle() {
+	leader := l.w.ens.Leader()
+	if leader < 0 {
+		return
+	}
+	member := l.w.ens.Member(leader)
+	entries, err := member.Children(l.log())
+	l.w.must(err)
+	slices.Sort(entries)
+	for _, path := range l.acked {
+		if _, there := slices.BinarySearch(entries, path[len(l.log())+1:]); !there {
+			l.w.violate("%s: a confirmed write is not there: %s", l.name, path)
+		}
+	}
+	all, writers := int64(0), int64(0)
+	for _, name := range entries {
+		data, _, err := member.Get(l.log() + "/" + name)
+		l.w.must(err)
+		var token int64
+		var shared bool
+		if _, err := fmt.Sscan(string(data), &token, &shared); err != nil {
+			l.w.violate("%s: an entry is %q: %v", l.name, data, err)
+		}
+		if !l.exact {
+			continue
+		}
+		if before := all; token < writers || !shared && token < before {
+			l.w.violate(
+				"%s: a write with token %d behind one with %d: the guard did not stop it",
+				l.name,
+				token,
+				max(writers, before),
+			)
+		}
+		if all = max(all, token); !shared {
+			writers = max(writers, token)
+		}
+	}
+}
+
+// empty reports contenders that are left.
+func (w *world) empty(dir string) {
+	l := w.ens.Leader()
+	if l < 0 || !w.ens.Member(l).Exists(dir) {
+		return
+	}
+	if left, err := w.ens.Member(l).Children(dir); err != nil || len(left) > 0 {
+		w.violate("left in %s: %v (%v)", dir, left, err)
+	}
+}

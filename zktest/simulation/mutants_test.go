@@ -1,0 +1,132 @@
+//go:build mutants
+
+package simulation_test
+
+import (
+	"cmp"
+	"flag"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/go-curator/curator/internal/mutant"
+	"github.com/go-curator/curator/zktest/chaos"
+)
+
+var (
+	mostFlag = flag.Uint64("most", 0, "how many seeds a deliberate bug may survive; 0: what its row says")
+	bugFlag  = flag.String("bugs", "", "only the deliberate bugs with this in their name")
+	shorter  = flag.Bool(
+		"shorter",
+		false,
+		"make the schedules that find them shorter, and tell their stories",
+	)
+)
+
+func setMutant(_ *testing.T, name string) { mutant.Set(name) }
+
+// TestMutants switches deliberate bugs on, one after the other: the simulation must find each within its
+// number of seeds, and nothing in the same schedule without it. A simulation that finds none proves nothing.
+func TestMutants(t *testing.T) {
+	for _, m := range mutants {
+		if !strings.Contains(m.bug, *bugFlag) {
+			continue
+		}
+		t.Run(strings.ReplaceAll(m.bug, " ", "-")+"/"+cmp.Or(m.works, "any"), func(t *testing.T) {
+			scenario, cfg := simulation(variant{works(m.works), m.crowd, m.still})
+			cfg.Count = cmp.Or(*mostFlag, m.within)
+			if testing.Short() {
+				cfg.Count *= 5 // of which chaos plays a fifth
+			}
+			if !*shorter {
+				cfg.Shrink = -1
+			}
+			var found *chaos.Failure
+			t.Run("with", func(t *testing.T) {
+				mutant.Set(m.bug)
+				defer mutant.Set("")
+				found = chaos.Find(t, scenario, cfg)
+				if !assert.NotNil(t, found, "%q survives %d schedules", m.bug, cfg.Count) {
+					return
+				}
+				if *shorter {
+					t.Log(found.Report)
+				}
+				t.Logf(
+					"found after %d schedules, by seed %d, and in %d of 10 replays of it: %v",
+					found.Runs,
+					found.Plan.Seed,
+					found.Replayed,
+					found.Violation,
+				)
+			})
+			// The plan that was found is played once. (In a child process of this part nothing was found.)
+			t.Run("without", func(t *testing.T) {
+				cfg := cfg
+				cfg.Count, cfg.Plan = 1, func(p *chaos.Plan) {
+					if found != nil {
+						*p = *found.Plan
+					}
+				}
+				if testing.Short() {
+					cfg.Count = 5
+				}
+				chaos.Test(t, scenario, cfg)
+			})
+		})
+	}
+}
+
+// mutants are the deliberate bugs, the works in which to look for them (empty: as the seeds say), and within
+// how many seeds they must be found.
+var mutants = []struct {
+	bug    string
+	works  string
+	within uint64
+	crowd  bool // many contenders in one client, and events that come one by one
+	still  bool // nothing takes time
+}{
+	{bug: "no own watch while holding", works: "mutex", within: 500},
+	{bug: "no own watch while waiting", works: "mutex", within: 1000},
+	{bug: "a member's answer is the leader's", works: "mutex", within: 500},
+	{bug: "time counted from the disconnect", works: "mutex", within: 500},
+	{bug: "the library's last zxid", works: "counter", within: 500},
+	{bug: "no epoch check", works: "", within: 500},
+	{bug: "watches before credentials", works: "", within: 500},
+	{bug: "exist watch on a present node", works: "watches", within: 1000},
+	{bug: "no list in a read-write lock", works: "rwlock", within: 500},
+	{bug: "the read node's token", works: "rwlock", within: 500},
+	{bug: "unprotected create", works: "mutex", within: 500},
+	{bug: "search without a write", works: "mutex", within: 1000},
+	{bug: "clean-up with the caller's context", works: "mutex", within: 500},
+	{bug: "deleted before it ends", works: "mutex", within: 500},
+	{bug: "no fence", works: "fluent", within: 300},
+	{bug: "repeated after an unknown outcome", works: "transactions", within: 500},
+	{bug: "refusal of a repeat believed", works: "fluent", within: 500},
+	{bug: "watches not armed again", works: "watches", within: 500},
+	{bug: "no own watch while holding", works: "latch", within: 500},
+	{bug: "extended after a lapse", works: "selector", within: 500},
+	{bug: "deleted before it ends", works: "multi", within: 500},
+	{bug: "deleted before it ends", works: "selector", within: 100, still: true},
+	{bug: "no own watch while holding", works: "semaphore", within: 500},
+	{bug: "no epoch check", works: "epochs", within: 500},
+	{bug: "search without a write", works: "protected", within: 1000},
+	{bug: "one lease too many", works: "semaphore", within: 500},
+	{bug: "a guard of another node", works: "mutex", within: 3000},
+	{bug: "request to give up not read", works: "revocation", within: 500},
+	{bug: "nothing was missed", works: "cache", within: 500},
+	{bug: "children of a parent that was not compared", works: "cache", within: 1000},
+	{bug: "whatever happens opens the barrier", works: "barrier", within: 1000},
+	{bug: "out without the others", works: "double", within: 500},
+	{bug: "a refusal that passes is an answer", works: "mutex", within: 200},
+	{bug: "a rule that changes settles nothing", works: "mutex", within: 1000},
+	{bug: "a lapse is noticed and forgotten", works: "mutex", within: 1000},
+	{bug: "the wall clock counts", works: "mutex", within: 100},
+	{bug: "heartbeats wait their turn", works: "mutex", within: 500},
+	{bug: "shortcut after a reconnect", works: "mutex", within: 300, crowd: true},
+	{bug: "the node ahead taken for the first", works: "mutex", within: 500, crowd: true},
+	{bug: "the nearest but one taken for the nearest", works: "mutex", within: 500},
+	{bug: "no way is given to parts", works: "semaphore", within: 300},
+	{bug: "a write repeated blindly after a lost reply", works: "adders", within: 300},
+}

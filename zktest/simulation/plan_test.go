@@ -1,0 +1,301 @@
+package simulation_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
+	"github.com/go-curator/curator/zktest/chaos"
+)
+
+// plan is what a seed decides before the run: chaos's plan, and the clients and what they do.
+type plan struct {
+	*chaos.Plan `json:"-"`
+	scheme
+}
+
+// scheme is what stands in chaos's plan as the simulation's own.
+type scheme struct {
+	Clients  int
+	Asked    time.Duration // timeout that clients ask for
+	Abreast  int           // contenders per client, at the works that allow several
+	Auth     bool          // servers demand authentication
+	SASL     bool          // by a SASL login
+	ReadOnly bool          // members without a quorum serve reads to the clients that allow it, which is every other
+	Private  bool          // only authenticated clients may use the nodes
+	OneShot  bool          // caches do without persistent watches
+	Loss     framework.LossPolicy
+	// Meddling plans have an administrator who deletes nodes and ends sessions. Clients cannot know that in
+	// time; see ledger.
+	Meddling bool
+	Calm     time.Duration // how long no faults happen at first, if the rule is to change; else 0
+	Rule     string        // how it changes, if it does: grows, shrinks
+	Before   string        // what else happens before the faults: busy, ghosts
+	Tracks   bool          // clients follow the servers' own list of members
+	Shorter  bool          // servers grant less for a while, in the middle of the faults
+	Java     bool          // a peer of Java's kind contends, too
+	Works    []string
+}
+
+// What changes the clients' rule for holds, and what else may happen in a time without other faults.
+const (
+	grows   = "grows"   // the servers, which have claimed to stand alone, say that they are an ensemble
+	shrinks = "shrinks" // they grant half the timeout
+	busy    = "busy"    // a client asks for very much at once, and many answers take as long as a session
+	ghosts  = "ghosts"  // all lose their sessions by the clock, and what they sent in those arrives in the next
+)
+
+// options are what a run of the simulation is told by flags, or by a row of the deliberate bugs.
+type variant struct {
+	works []string // what the clients do; none: as the seed says
+	crowd bool     // several contenders in each client, to which events come one by one
+	still bool     // much happens at one instant: one server, no faults, and only work under a hold takes time
+}
+
+// newPlan makes the plan of a seed.
+func newPlan(seed uint64, v variant) *plan {
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := &plan{Plan: &chaos.Plan{Seed: seed}}
+	p.Members = pick(r, 1, 1, 3, 3, 3, 5)
+	p.Clients = 2 + r.IntN(4)
+	if r.IntN(40) == 0 {
+		p.Clients = 10 + r.IntN(41)
+	}
+	p.TickTime = pick(r, 500*time.Millisecond, time.Second, 2*time.Second)
+	p.SyncLimit = pick(r, 2, 5)
+	p.SessionTimeout = p.TickTime * time.Duration(pick(r, 2, 3, 4, 8, 15, 20))
+	p.Trouble = time.Duration(30+r.IntN(90)) * time.Second
+	if p.SessionTimeout > 10*time.Second {
+		p.Trouble *= 2
+	}
+	if p.Members > 1 {
+		p.Lag = pick(r, 0, 0, below(r, 50*time.Millisecond), below(r, time.Second))
+		p.PeerDelay = pick(r, 0, 0, below(r, 20*time.Millisecond))
+		p.keepUp(p.SessionTimeout)
+	}
+	p.Auth = r.IntN(8) == 0
+	p.OneShot = r.IntN(4) == 0
+	p.Loss = pick(r, framework.SuspendedIsLoss, framework.SessionOnly)
+	p.Meddling = r.IntN(3) == 0
+	p.Works = v.works
+	if len(v.works) == 0 {
+		all := workNames()
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		p.Works = all[:min(1+r.IntN(3), len(all))]
+	}
+	drafts := p.faults(r)
+	r = rand.New(rand.NewPCG(seed, 1<<40)) // what follows does not change what is above
+	p.Profile = pick(r, zktest.V38, zktest.V38, zktest.V384, zktest.V39, zktest.V35)
+	p.SASL = p.Auth && r.IntN(2) == 0
+	p.ReadOnly = r.IntN(6) == 0
+	p.Pace = pick(r, 0, 0, below(r, time.Millisecond))
+	p.Abreast = pick(r, 1, 1, 2, 3)
+	if p.Clients > 6 {
+		p.Abreast = 1
+	}
+	p.Private = p.Auth && r.IntN(2) == 0
+	p.Asked = p.SessionTimeout * time.Duration(pick(r, 1, 1, 1, 3))
+	p.Election = pick(r, 400*time.Millisecond, 400*time.Millisecond, 100*time.Millisecond, 3*time.Second)
+	if r.IntN(4) == 0 && len(v.works) == 0 {
+		p.Works = append(p.Works, visits)
+	}
+	drafts = p.turns(rand.New(rand.NewPCG(seed, 1<<41)), drafts)
+	drafts = p.bursts(rand.New(rand.NewPCG(seed, 1<<42)), drafts)
+	drafts = p.ghosts(rand.New(rand.NewPCG(seed, 1<<43)), drafts)
+	drafts = p.more(rand.New(rand.NewPCG(seed, 1<<44)), drafts)
+	if v.still {
+		p.Members, p.Pauses, drafts, p.Meddling, p.Java = 1, chaos.Pauses{
+			Election: p.Election,
+		}, nil, false, false
+	}
+	if v.crowd {
+		p.Abreast, p.Pace = 3, time.Millisecond
+	}
+	p.schedule(drafts)
+	p.Patience = 3*p.ending() + mending // each actor judges its own
+	own, err := json.Marshal(p.scheme)
+	if err != nil {
+		panic(err)
+	}
+	p.Own = own
+	return p
+}
+
+// planOf is the simulation's view of a plan that is to be played.
+func planOf(c chaos.Plan) (*plan, error) {
+	p := &plan{Plan: &c}
+	err := json.Unmarshal(c.Own, &p.scheme)
+	if c.Replicas > 0 { // it has been made shorter
+		p.Clients = min(p.Clients, c.Replicas)
+	}
+	return p, err
+}
+
+// keepUp makes the servers commit fast enough for clients with that session timeout: no promise covers slower
+// servers.
+func (p *plan) keepUp(timeout time.Duration) {
+	if timeout < 2*p.bound() { // heartbeats, which have to be committed in time
+		p.Lag, p.PeerDelay = min(p.Lag, timeout/10), min(p.PeerDelay, timeout/80)
+	} else { // pings wait for writes, and a connection without an answer is given up after (T - D)/3
+		p.Lag = min(p.Lag, (timeout-p.bound())/6)
+	}
+}
+
+// turns decides whether, and by what, the clients' rule for holds changes.
+func (p *plan) turns(r *rand.Rand, faults []draft) []draft {
+	extra := p.clocks(r)
+	switch {
+	case p.ReadOnly || p.Meddling || p.Members == 1 || r.IntN(3) > 0:
+	case r.IntN(2) == 0:
+		p.Rule = grows
+	case p.SessionTimeout >= 4*p.TickTime:
+		p.Rule = shrinks
+		p.keepUp(p.SessionTimeout / 2)
+	}
+	if p.Rule != "" {
+		p.calmFor(2*p.SessionTimeout+below(r, 2*p.SessionTimeout), faults)
+		f := draft{
+			kind:   pick(r, "part", "part", "leader", "away", "oneway"),
+			client: r.IntN(p.Clients),
+			member: r.IntN(p.Members),
+			other:  r.IntN(p.Members),
+			dice:   r.IntN(1<<20) | 1,
+		}
+		f.at, f.dir, f.lasts = p.Calm+reconnecting+below(
+			r,
+			p.SessionTimeout/4,
+		), zktest.Both, p.bound()+2*p.SessionTimeout
+		extra = append(extra, draft{kind: p.Rule, at: p.Calm}, f)
+	}
+	return append(faults, extra...)
+}
+
+// calmFor puts a time without faults before the others.
+func (p *plan) calmFor(d time.Duration, faults []draft) {
+	p.Calm = d
+	p.Trouble += d
+	for i := range faults {
+		faults[i].at += d
+	}
+}
+
+// bursts makes a client that holds by heartbeats ask for very much at once while nothing is wrong: the
+// heartbeats must not wait for that. Other requests may wait for it, so there are only holds.
+func (p *plan) bursts(r *rand.Rand, faults []draft) []draft {
+	if p.Calm > 0 || p.Members == 1 || p.SessionTimeout >= 2*p.bound() || r.IntN(4) > 0 {
+		return faults
+	}
+	if !p.onlyRights() || slices.Contains(p.Works, "revocation") {
+		return faults
+	}
+	p.Before = busy
+	// A heartbeat has half the time between two, the way to the server included.
+	p.Lag, p.PeerDelay = min(p.Lag, p.SessionTimeout/40), min(p.PeerDelay, p.SessionTimeout/160)
+	p.calmFor(5*time.Second+4*p.SessionTimeout, faults)
+	return append(faults, draft{
+		kind:   "burst",
+		at:     3*time.Second + below(r, 2*p.SessionTimeout),
+		lasts:  2 * p.SessionTimeout,
+		client: r.IntN(p.Clients),
+		delay:  3 * p.SessionTimeout / 2 * window / burst,
+	})
+}
+
+// ghosts keeps every client away, while nothing else is wrong, just until it has lost its session by the
+// clock. Under the bound rule the old session lives on for a while beside the next, and what was sent in it
+// arrives then.
+func (p *plan) ghosts(r *rand.Rand, faults []draft) []draft {
+	if p.Calm > 0 || p.Members == 1 || p.SessionTimeout < 2*p.bound() || r.IntN(2) > 0 {
+		return faults
+	}
+	p.Before = ghosts
+	p.calmFor(5*time.Second+2*p.SessionTimeout, faults)
+	for i := range p.Clients {
+		faults = append(faults, draft{
+			kind:   "away",
+			at:     3*time.Second + below(r, time.Second),
+			lasts:  p.SessionTimeout - p.bound(),
+			client: i,
+			dir:    zktest.Both,
+			delay:  p.bound()/4 + below(r, p.bound()/2),
+		})
+	}
+	return faults
+}
+
+// burst is the number of requests of a burst, and window how many of them may be in flight.
+const burst, window = 600, 8
+
+// reconnecting is how long after a cut all clients that can connect have a connection again.
+const reconnecting = 50 * time.Millisecond
+
+// bound is D: how long a member may go on answering after it has lost the others.
+func (p *plan) bound() time.Duration {
+	if p.Members == 1 {
+		return 0 // it cannot lose a leader
+	}
+	return p.stale()
+}
+
+// stale is the D that clients are configured with, also those of a single server, which notice that it stands
+// alone.
+func (p *plan) stale() time.Duration { return time.Duration(p.SyncLimit)*p.TickTime + p.TickTime*3/2 }
+
+// patience is how long a client waits for a step when nothing is wrong.
+func (p *plan) patience() time.Duration { return time.Minute + 2*p.SessionTimeout }
+
+// ending is the time after the last fault within which every client must have had a turn.
+func (p *plan) ending() time.Duration {
+	return 2*time.Minute + 4*p.SessionTimeout + p.bound() + time.Duration(p.Clients*p.Abreast)*2*time.Second
+}
+
+// server completes the configuration of the members.
+func (p *plan) server(cfg *zktest.Config) {
+	cfg.ReapInterval = 5 * time.Minute
+	cfg.RequireAuth, cfg.RequireSASL = p.Auth && !p.SASL, p.SASL
+	cfg.ReadOnlyMode = p.ReadOnly
+	cfg.LocalSessions = true
+	cfg.MinSessionTimeout, cfg.MaxSessionTimeout = 0, p.SessionTimeout
+	if p.SASL {
+		cfg.SASLUsers = map[string]string{user: password}
+	}
+}
+
+const user, password = "sim", "secret"
+
+// options are those of a client.
+func (p *plan) options(client int) []framework.Option {
+	opts := []framework.Option{
+		framework.WithSessionTimeout(p.Asked),
+		framework.WithStaleServerBound(p.stale()),
+		framework.WithServerTick(p.TickTime),
+	}
+	switch {
+	case p.SASL:
+		opts = append(opts, framework.WithSASLDigest(user, password))
+	case p.Auth:
+		opts = append(opts, framework.WithAuth("digest", []byte(user+":"+password)))
+	}
+	if p.Private {
+		opts = append(opts, framework.WithDefaultACL(framework.CreatorACL()...))
+	}
+	if p.Before == busy {
+		opts = append(opts, framework.WithWindow(window))
+	}
+	if p.Tracks {
+		opts = append(opts, framework.WithEnsembleTracking())
+	}
+	if p.ReadOnly && client%2 == 0 {
+		opts = append(opts, framework.WithReadOnly())
+	}
+	return opts
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+func below(r *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(max(d, time.Millisecond))))
+}

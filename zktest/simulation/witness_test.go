@@ -1,0 +1,265 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/leader"
+)
+
+// witness checks holds by the clients' hooks, at the instant at which each begins and ends. A ledger is told
+// of a grant by its holder, a few steps later. Only the witness sees what happens between steps at one
+// virtual instant, such as an end that comes after the next hold's beginning.
+type witness struct {
+	w *world
+
+	mu    sync.Mutex
+	terms map[string]context.Context // by their nodes
+	open  map[*holding]bool
+	ids   map[string]int64 // the sessions of all holds, by their nodes
+	last  map[string]mark  // by what is held
+}
+
+// holding is a hold between its hooks.
+type holding struct {
+	framework.HoldInfo
+	thing  string // the directory of the line
+	kind   heldKind
+	turn   any // whose it is
+	began  time.Time
+	amiss  []amiss // violations, unless the hold turns out never to have been granted
+	client int
+
+	ended time.Time // zero while it has not
+	lost  bool      // it was lost, not released
+}
+
+// amiss is a hold that existed beside too many others. The hooks are told of a loss a moment later, at the
+// same virtual instant; so it is with a term, which one goroutine ends while another waits to delete its
+// node. A hold whose end was reported at the instant in question had already ended.
+type amiss struct {
+	what   string
+	at     time.Time
+	beside []*holding
+	most   int
+}
+
+// stands says whether it is true. witness.mu is held.
+func (a amiss) stands() bool {
+	n := 0
+	for _, s := range a.beside {
+		if !s.lost || !s.ended.Equal(a.at) {
+			n++
+		}
+	}
+	return n > a.most
+}
+
+// mark is the largest token of a thing, of all and of those who hold it alone.
+type mark struct{ all, alone int64 }
+
+type heldKind struct {
+	shared bool // with the like
+	leases int  // so many at a time; 0: one
+}
+
+// heldKinds are the recipes whose holds exclude others.
+var heldKinds = map[string]heldKind{
+	"mutex":      {},
+	"write-lock": {},
+	"read-lock":  {shared: true},
+	"latch":      {},
+	"selector":   {},
+	"semaphore":  {leases: leases},
+}
+
+func newWitness(w *world) *witness {
+	return &witness{
+		w:     w,
+		terms: map[string]context.Context{},
+		open:  map[*holding]bool{},
+		ids:   map[string]int64{},
+		last:  map[string]mark{},
+	}
+}
+
+// turnKey is the context key of a turn's owner.
+type turnKey struct{}
+
+// hooks are those of a client.
+func (n *witness) hooks(client int) framework.Hooks {
+	return framework.Hooks{
+		Hold: func(ctx context.Context, info framework.HoldInfo) (context.Context, func(error)) {
+			kind, known := heldKinds[info.Recipe]
+			if !known {
+				return ctx, nil
+			}
+			s := &holding{
+				HoldInfo: info,
+				thing:    path.Dir(info.Path),
+				kind:     kind,
+				turn:     ctx.Value(turnKey{}),
+				began:    time.Now(),
+				client:   client,
+			}
+			n.begins(s)
+			return ctx, func(cause error) { n.ends(s, cause) }
+		},
+		Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+			if op.Name == "delete" {
+				n.deletes(op.Path)
+			}
+			return nil
+		},
+	}
+}
+
+func (s *holding) String() string {
+	return fmt.Sprintf("client %d's %s (%s, token %d)", s.client, s.Path[len(root):], s.Recipe, s.Token)
+}
+
+// excludes says whether two holds of a thing must not exist at one time.
+func (s *holding) excludes(other *holding) bool {
+	switch {
+	case s.Path == other.Path: // one hold reported twice
+	case s.kind.leases > 0:
+	case s.kind.shared && other.kind.shared:
+	case s.kind.shared && s.turn != nil && s.turn == other.turn: // a writer that becomes a reader
+	default:
+		return true
+	}
+	return false
+}
+
+func (n *witness) begins(s *holding) {
+	pardoned := n.pardoned(s)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var beside []*holding
+	for other := range n.open {
+		if other.thing != s.thing || pardoned || n.pardoned(other) {
+			continue
+		}
+		beside = append(beside, other)
+		if s.excludes(other) {
+			s.amiss = append(
+				s.amiss,
+				amiss{fmt.Sprintf("%v begins before %v has ended", s, other), s.began, []*holding{other}, 0},
+			)
+		}
+	}
+	if s.kind.leases > 0 && len(beside) >= s.kind.leases {
+		s.amiss = append(
+			s.amiss,
+			amiss{
+				fmt.Sprintf("%d leases of %d with %v", len(beside)+1, s.kind.leases, s),
+				s.began,
+				beside,
+				s.kind.leases - 1,
+			},
+		)
+	}
+	m := n.last[s.thing]
+	if s.kind.leases == 0 && s.Token != 0 && !pardoned {
+		if s.Token < m.alone || !s.kind.shared && s.Token < m.all {
+			s.amiss = append(
+				s.amiss,
+				amiss{what: fmt.Sprintf("%v has a token behind %d", s, m.all), at: s.began, most: -1},
+			)
+		}
+		if m.all = max(m.all, s.Token); !s.kind.shared {
+			m.alone = max(m.alone, s.Token)
+		}
+		n.last[s.thing] = m
+	}
+	n.open[s], n.ids[s.Path] = true, s.SessionID
+}
+
+// session is that of a hold, by its node.
+func (n *witness) session(node string) int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	id := n.ids[node]
+	if id == 0 {
+		n.w.violate("hooks: nobody was told of a hold on %s", node)
+	}
+	return id
+}
+
+// deletes reports the deletion of the node of a live hold: the hold must have ended before, since the next
+// waiter may hold as soon as the node is gone.
+func (n *witness) deletes(node string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if term := n.terms[node]; term != nil && term.Err() == nil {
+		n.w.violate("hooks: the node of a term, %s, is deleted before the term has ended", node)
+	}
+	for s := range n.open {
+		if s.Path == node {
+			s.amiss = append(
+				s.amiss,
+				amiss{
+					fmt.Sprintf("the node of %v is deleted before that has ended", s),
+					time.Now(),
+					[]*holding{s},
+					0,
+				},
+			)
+		}
+	}
+}
+
+// leads records a term. The hooks may be told of its end only after its node's deletion, but its context ends
+// before.
+func (n *witness) leads(term *leader.Term) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.terms[term.Path()] = term.Context()
+}
+
+func (n *witness) ends(s *holding, cause error) {
+	n.mu.Lock()
+	delete(n.open, s)
+	s.ended, s.lost = time.Now(), !errors.Is(cause, framework.ErrReleased) || s.Recipe == "latch" ||
+		s.Recipe == "selector"
+	n.mu.Unlock()
+	if time.Now().Equal(s.began) && cause != framework.ErrReleased { // it was refused in the end
+		return
+	}
+	n.complain(s)
+}
+
+// settle reports holds that have not ended yet.
+func (n *witness) settle() {
+	n.mu.Lock()
+	left := make([]*holding, 0, len(n.open))
+	for s := range n.open {
+		left = append(left, s)
+	}
+	n.mu.Unlock()
+	for _, s := range left {
+		n.complain(s)
+		n.w.violate("hooks: nobody was told of the end of %v", s)
+	}
+}
+
+func (n *witness) complain(s *holding) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range s.amiss {
+		if a.stands() {
+			n.w.violate("hooks: %s, at %.6fs", a.what, n.w.at(a.at).Seconds())
+		}
+	}
+}
+
+// pardoned is as a ledger's.
+func (n *witness) pardoned(s *holding) bool {
+	r, away := n.w.Removed(s.SessionID, s.Path)
+	return away && (!r.Sure || n.w.ago(r.At) <= n.w.slack())
+}

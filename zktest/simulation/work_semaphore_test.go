@@ -1,0 +1,53 @@
+package simulation_test
+
+import (
+	"context"
+
+	"github.com/go-curator/curator/recipes/semaphore"
+)
+
+func init() { kinds["semaphore"] = newSemaphoreWork }
+
+// leases is how many the semaphore has.
+const leases = 3
+
+// semaphoreWork: one or two leases of three, or all.
+type semaphoreWork struct {
+	l    *ledger
+	path string
+}
+
+func newSemaphoreWork(w *world) workload {
+	return &semaphoreWork{ledgerOf(w, "semaphore", leases), root + "/semaphore"}
+}
+
+func (k *semaphoreWork) turn(ctx context.Context, a *actor) error {
+	s := semaphore.New(a.c, k.path, leases, semaphore.WithLossPolicy(a.w.plan.Loss))
+	get := s.Acquire
+	if a.r.IntN(5) == 0 && !a.w.calm() {
+		get = s.TryAcquire
+	}
+	done := k.l.wants(ctx, a, "Acquire")
+	most := 2
+	if a.w.plan.Java { // which holds a part while it waits for the next: whoever wants all must give way
+		most = leases
+	}
+	lease, err := get(ctx, 1+a.r.IntN(most))
+	done()
+	if err != nil {
+		return notTaken(err, semaphore.ErrNotAcquired)
+	}
+	paths := lease.Paths()
+	g := k.l.granted(
+		a,
+		&grant{hold: lease, path: paths[0], more: paths[1:], weight: lease.Count(), token: lease.ID()},
+	)
+	k.l.use(a, g, lease.Guards)
+	return release(a, k.l, g, lease.Release)
+}
+
+func (k *semaphoreWork) settle(w *world) {
+	k.l.settle()
+	w.empty(k.path + "/leases")
+	w.empty(k.path + "/locks")
+}
