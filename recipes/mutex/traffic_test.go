@@ -258,7 +258,9 @@ func TestCycles(t *testing.T) {
 
 // takeTurns has k contenders, each of its own client or all of one, take turns until the trace is full. It
 // returns how long the hand-overs took.
-func takeTurns(t *testing.T, s *zktest.Server, k int, together bool, hold time.Duration) (took []time.Duration) {
+func takeTurns(
+	t *testing.T, s *zktest.Server, k int, together bool, hold time.Duration,
+) (took []time.Duration) {
 	t.Helper()
 	clients := make([]*framework.Client, k)
 	for i := range clients {

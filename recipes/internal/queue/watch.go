@@ -166,8 +166,8 @@ func (l *look) seen() (again bool, err error) {
 	if err != nil || there.Stat != nil {
 		return false, nil
 	}
-	l.p.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; going on without the event",
-		"path", l.ahead)
+	l.p.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; "+
+		"going on without the event", "path", l.ahead)
 	return true, nil
 }
 
