@@ -14,6 +14,7 @@ import (
 	"weak"
 
 	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -87,6 +88,23 @@ func (s *Session) Connections() uint64 {
 		return 0
 	}
 	return s.e.wire.Links()
+}
+
+// JoinWatch returns one more one-shot watch of the data of the node at path, if this session has one on the
+// server already: there is no request. Else it is nil. For authors of recipes.
+func (s *Session) JoinWatch(path string) *Watch {
+	if s.none() {
+		return nil
+	}
+	full, err := s.c.fullPath(path)
+	if err != nil {
+		return nil
+	}
+	w := watching{wanted: true}.start(s.c, wire.Data, full)
+	if !s.e.wire.Join(w.arm(s.e)) {
+		return nil
+	}
+	return w
 }
 
 // Ended returns a function that reports whether the session is over. The function keeps neither the session
@@ -163,6 +181,14 @@ func (c *Client) Spawn(f func(ctx context.Context)) {
 		return
 	}
 	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
+}
+
+// Later has f called on the goroutine of the client's callbacks, as [Pending.Then] does with a result that is
+// there already. For authors of recipes.
+func (c *Client) Later(f func()) {
+	if f != nil {
+		c.desk().callbacks.put(f)
+	}
 }
 
 // Err returns why no operation of this client can ever succeed again; nil while one still can. It returns

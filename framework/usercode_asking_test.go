@@ -63,6 +63,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Namespace":       func(_ context.Context, c *Client) { c.Namespace() },
 	"Hooks":           func(_ context.Context, c *Client) { c.Hooks() },
 	"Err":             func(_ context.Context, c *Client) { _ = c.Err() },
+	"Later":           func(_ context.Context, c *Client) { c.Later(func() {}) },
 	"Pause":           func(ctx context.Context, c *Client) { c.Pause(ctx, time.Hour) },
 	"PendingCleanups": func(_ context.Context, c *Client) { c.PendingCleanups() },
 	"Reconfig":        func(ctx context.Context, c *Client) { _, _ = c.Reconfig().ForEnsemble(ctx) },
@@ -124,6 +125,7 @@ func hold1(ctx context.Context, c *Client) {
 		return
 	}
 	_, _, _, _, _ = s.Epoch(), s.ID(), s.Timeout(), s.Connections(), s.Ended()()
+	_ = s.JoinWatch("/")
 	_ = s.WaitQuorum(ctx)
 	if h, err := s.Hold(ctx, HoldOptions{Path: "/asked"}); err == nil {
 		h.Remaining()

@@ -13,7 +13,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer lock.Release(context.Background())
+//	defer lock.ReleaseInBackground()
 //	return work(lock.Context())
 //
 // # What a lock is worth

@@ -39,7 +39,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer lock.Release(context.Background())
+	defer lock.ReleaseInBackground()
 
 	// Work under the lock's context: it ends if the lock is lost.
 	fmt.Println("held:", lock.Valid(), "lost:", lock.Context().Err() != nil)

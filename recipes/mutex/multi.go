@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -231,18 +232,72 @@ func (l *MultiLock) Release(ctx context.Context) error {
 	return l.release(func(part Held) error { return part.Release(ctx) })
 }
 
-func (l *MultiLock) release(give func(Held) error) error {
+// ReleaseInBackground is Release for a caller that does not wait: the locks are given back in reverse order,
+// each as its own ReleaseInBackground does. then, if given, gets the errors of all of them, when the last one
+// is known. A part of a type without that method is released on a goroutine of its own.
+func (l *MultiLock) ReleaseInBackground(then ...func(err error)) {
+	tell := func(err error) {
+		for _, f := range then {
+			if f != nil {
+				f(err)
+			}
+		}
+	}
+	if !l.end() {
+		go tell(wrap("release", ErrReleased))
+		return
+	}
+	var (
+		mu     sync.Mutex // of parts of several clients
+		failed []error
+		left   = len(l.parts)
+	)
+	done := func(err error) {
+		mu.Lock()
+		if err != nil {
+			failed = append(failed, err)
+		}
+		left--
+		all := left == 0
+		mu.Unlock()
+		if all {
+			tell(joined(failed))
+		}
+	}
+	release(l.parts, func(part Held) error {
+		if p, ok := part.(interface{ ReleaseInBackground(then ...func(error)) }); ok {
+			p.ReleaseInBackground(done)
+		} else {
+			go func() { done(part.Release(context.Background())) }()
+		}
+		return nil
+	})
+}
+
+// end is true for the first call. It ends the context.
+func (l *MultiLock) end() bool {
 	if l.released.Swap(true) {
-		return wrap("release", ErrReleased)
+		return false
 	}
 	l.ctx.end(ErrReleased)
 	for _, unhook := range l.unhook {
 		unhook()
 	}
-	if failed := release(l.parts, give); failed != nil {
-		return fmt.Errorf("multi-lock: %w", errors.Join(failed...))
+	return true
+}
+
+func joined(failed []error) error {
+	if len(failed) == 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("multi-lock: %w", errors.Join(failed...))
+}
+
+func (l *MultiLock) release(give func(Held) error) error {
+	if !l.end() {
+		return wrap("release", ErrReleased)
+	}
+	return joined(release(l.parts, give))
 }
 
 // release releases the locks, the last one first. If give panics or ends the goroutine, the other locks are

@@ -53,6 +53,7 @@ func New(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := &Mutex{}
 	m.line.Client, m.line.Dir, m.line.Name, m.line.Recipe = client, path, lockName, "mutex"
 	m.line.Order, m.line.Loss = queue.Order{Names: []string{lockName}}, framework.SessionOnly
+	m.line.FarSighted = true
 	m.err = queue.Configure(client, path, m, opts)
 	return m
 }
@@ -216,6 +217,22 @@ func (l *Lock) Node() string { return l.handle.Grant.Name }
 // Call Release after a loss, too, since the node may still exist.
 func (l *Lock) Release(ctx context.Context) error {
 	return l.m.wrap("release", l.handle.Release(ctx))
+}
+
+// ReleaseInBackground is Release for a caller that does not wait: it returns at once, whatever the network
+// does. The context has ended then, and the delete is on its way: what this goroutine asks of the client next
+// goes after it, in the same flight. Until it is done, or the session has ended, the client goes on with it,
+// and Close waits for it as for all clean-ups. So it is what to defer:
+//
+//	defer lock.ReleaseInBackground()
+//
+// then, if given, gets the error that Release would return, on the goroutine of the client's callbacks (see
+// [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client goes on.
+// Without it only a refusal is logged.
+func (l *Lock) ReleaseInBackground(then ...func(err error)) {
+	l.handle.ReleaseInBackground(&queue.Callback{
+		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.m.wrap("release", err) },
+	})
 }
 
 // Revoke asks the participant whose node is at path to release the lock: see [Mutex.Participants] and

@@ -2,12 +2,18 @@ package mutex_test
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
 )
@@ -44,7 +50,7 @@ func TestTraffic(t *testing.T) {
 		counts(t, s, "acquire, held", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
 		ctx, cancel := context.WithCancel(background)
 		third := waiting(t, ctx, mc)
-		counts(t, s, "acquire, held and waited for", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
+		counts(t, s, "acquire, held and waited for", map[string]int{"create2": 1, "getChildren2": 1, "getData": 1})
 		cancel()
 		require.ErrorIs(t, third.End().Err, context.Canceled)
 		counts(t, s, "waiter cancelled", map[string]int{"delete": 1, "removeWatches": 1})
@@ -176,4 +182,115 @@ func TestNoHerd(t *testing.T) {
 		require.LessOrEqual(t, sum(got), 3*(waiters+1))
 		clean(t, s, path)
 	})
+}
+
+// What a cycle (acquire and release) costs with contenders that take turns, and how long the hand-over takes:
+// from the request to delete the node to the next grant. Only answers take time, a trip.
+func TestCycles(t *testing.T) {
+	const trip = time.Millisecond
+	for _, c := range []struct {
+		name     string
+		k        int
+		together bool // in one client
+		hold     time.Duration
+		requests map[string]float64 // a cycle
+		events   float64
+		handOver time.Duration
+	}{
+		{
+			"two clients", 2, false, 5 * trip,
+			map[string]float64{"create2": 1, "getChildren2": 1, "getData": 2, "delete": 1}, 2, trip,
+		},
+		{
+			"three clients", 3, false, 0,
+			map[string]float64{"create2": 1, "getChildren2": 2, "getData": 1, "delete": 1}, 1, 2 * trip,
+		},
+		{
+			"eight clients", 8, false, 0,
+			map[string]float64{"create2": 1, "getChildren2": 2, "getData": 1, "delete": 1}, 1, 2 * trip,
+		},
+		{
+			"eight clients that hold", 8, false, 5 * trip,
+			map[string]float64{"create2": 1, "getChildren2": 2, "getData": 3, "delete": 1}, 3, trip,
+		},
+		{
+			"two goroutines of a client", 2, true, 5 * trip,
+			map[string]float64{"create2": 1, "getChildren2": 1, "getData": 2, "delete": 1}, 1, trip,
+		},
+		{
+			"three goroutines of a client", 3, true, 5 * trip,
+			map[string]float64{"create2": 1, "getChildren2": 1, "getData": 2, "delete": 1}, 1, trip,
+		},
+		{
+			"eight goroutines of a client", 8, true, 0,
+			map[string]float64{"create2": 1, "getChildren2": 1, "getData": 1, "delete": 1}, 1, trip,
+		},
+		{
+			"eight goroutines of a client that hold", 8, true, 2 * trip,
+			map[string]float64{"create2": 1, "getChildren2": 1, "getData": 1, "delete": 1}, 1, trip,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				require.NoError(t, s.Create(path, nil))
+				s.Delay(0, trip)
+				took := takeTurns(t, s, c.k, c.together, c.hold)
+				slices.Sort(took)
+				require.Equal(t, c.handOver, took[len(took)/2], "hand-over")
+				trace := strings.Join(s.Trace()[500:3500], "\n") // while the line is full
+				per := func(what string) float64 {
+					return float64(strings.Count(trace, " "+what+" ")) / float64(strings.Count(trace, " delete "))
+				}
+				require.InDelta(t, c.events, per("event"), 0.05, "events")
+				sum := 0.0
+				for _, op := range []string{"create2", "getChildren2", "getData", "delete", "exists", "removeWatches"} {
+					require.InDelta(t, c.requests[op], per(op), 0.05, op)
+					sum += per(op)
+				}
+				if c.k == 2 || c.together || c.hold == 0 {
+					require.LessOrEqual(t, sum, 5.1)
+				}
+			})
+		})
+	}
+}
+
+// takeTurns has k contenders, each of its own client or all of one, take turns until the trace is full. It
+// returns how long the hand-overs took.
+func takeTurns(
+	t *testing.T, s *zktest.Server, k int, together bool, hold time.Duration,
+) (took []time.Duration) {
+	t.Helper()
+	clients := make([]*framework.Client, k)
+	for i := range clients {
+		if clients[i] = clients[0]; i == 0 || !together {
+			clients[i] = newClient(t, s)
+		}
+	}
+	var (
+		all      sync.WaitGroup
+		holders  atomic.Int32
+		released time.Time // by the last holder
+	)
+	for _, c := range clients {
+		m := mutex.New(c, path)
+		all.Go(func() {
+			for range 1500 / k {
+				lock, err := m.Acquire(background)
+				if !assert.NoError(t, err) {
+					return
+				}
+				assert.EqualValues(t, 1, holders.Add(1))
+				took = append(took, time.Since(released))
+				time.Sleep(hold)
+				holders.Add(-1)
+				released = time.Now()
+				assert.NoError(t, lock.Release(background))
+			}
+		})
+	}
+	all.Wait()
+	clean(t, s, path)
+	return took
 }

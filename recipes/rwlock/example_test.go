@@ -99,7 +99,7 @@ func ExampleRWLock_Participants() {
 			fmt.Println(err)
 			return
 		}
-		defer lock.Release(ctx)
+		defer lock.ReleaseInBackground()
 	}
 	holders, err := rw.Holders(ctx)
 	for _, p := range holders {

@@ -13,7 +13,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer lease.Release(context.Background())
+//	defer lease.ReleaseInBackground()
 //	return work(lease.Context())
 //
 // # How many

@@ -39,7 +39,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(context.Background())
+	defer lease.ReleaseInBackground()
 
 	// Work under the lease's context: it ends if a lease is lost.
 	fmt.Println("leases:", lease.Count(), "held:", lease.Valid(), "lost:", lease.Context().Err() != nil)
@@ -104,7 +104,7 @@ func ExampleWithSharedCount() {
 		fmt.Println(err)
 		return
 	}
-	defer first.Release(ctx)
+	defer first.ReleaseInBackground()
 
 	// An operator makes it three, while somebody waits for two more.
 	time.AfterFunc(10*time.Millisecond,
@@ -114,7 +114,7 @@ func ExampleWithSharedCount() {
 		fmt.Println(err)
 		return
 	}
-	defer more.Release(ctx)
+	defer more.ReleaseInBackground()
 	taken, max, err := s.Usage(ctx)
 	fmt.Println(taken, "of", max, err)
 	// Output:

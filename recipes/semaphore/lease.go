@@ -126,14 +126,7 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 	if l.released.Swap(true) {
 		return l.s.wrap("release", ErrReleased)
 	}
-	l.cleanup.Stop()
-	for _, stop := range l.unhook {
-		stop()
-	}
-	lost, why := l.lost(), ErrReleased
-	if lost != nil {
-		why = lost // a later hold may have ended when the first, whose context is the lease's, has not
-	}
+	lost, why := l.beginRelease()
 	defer func() {
 		// If a lease was lost, report that and not the deletion: nodes that remain go with the session, or
 		// the client removes them.
@@ -144,6 +137,51 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 	}()
 	queue.EndAll(l.nodes, why)
 	return nil
+}
+
+// ReleaseInBackground is Release for a caller that does not wait: it returns at once, whatever the network
+// does. The context has ended then, and the deletes are on their way: what this goroutine asks of the client
+// next goes after them, in the same flight. Until they are done, or the session has ended, the client goes on
+// with them, and Close waits for that as for all clean-ups. So it is what to defer:
+//
+//	defer lease.ReleaseInBackground()
+//
+// then, if given, gets the error that Release would return, on the goroutine of the client's callbacks (see
+// [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client goes on.
+// Without it only a refusal is logged.
+func (l *Lease) ReleaseInBackground(then ...func(err error)) {
+	told := &queue.Callback{
+		Path: l.nodes[0].Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },
+	}
+	if l.released.Swap(true) {
+		told.Later(l.view, ErrReleased)
+		return
+	}
+	lost, why := l.beginRelease()
+	defer func() { // also if a hook does not return
+		left, result := len(l.nodes), lost
+		for _, node := range l.nodes {
+			queue.Remove(l.view, node.Path).Then(func(_ struct{}, err error) { // one after the other
+				result = cmp.Or(result, err)
+				if left--; left == 0 {
+					told.Call(l.view, result)
+				}
+			})
+		}
+	}()
+	queue.EndAll(l.nodes, why)
+}
+
+// beginRelease returns how a lease was lost, if it was, and the cause with which the holds are to end.
+func (l *Lease) beginRelease() (lost, why error) {
+	l.cleanup.Stop()
+	for _, stop := range l.unhook {
+		stop()
+	}
+	if lost = l.lost(); lost != nil {
+		return lost, lost // one of them may have heard of it and the first one, whose context is the lease's, not yet
+	}
+	return nil, ErrReleased
 }
 
 func (l *Lease) remove(ctx context.Context) (first error) {

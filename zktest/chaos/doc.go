@@ -17,7 +17,7 @@
 //						held.Use("export") // what must not happen twice at a time
 //						done.Made(p)
 //						held.Done()
-//						lock.Release(context.Background())
+//						lock.ReleaseInBackground()
 //					}
 //				})
 //			}

@@ -125,6 +125,8 @@ var mutants = []struct {
 	{bug: "the wall clock counts", works: "mutex", within: 100},
 	{bug: "heartbeats wait their turn", works: "mutex", within: 500},
 	{bug: "shortcut after a reconnect", works: "mutex", within: 300, crowd: true},
+	{bug: "the node ahead taken for the first", works: "mutex", within: 500, crowd: true},
+	{bug: "the nearest but one taken for the nearest", works: "mutex", within: 500},
 	{bug: "no way is given to parts", works: "semaphore", within: 300},
 	{bug: "a write repeated blindly after a lost reply", works: "adders", within: 300},
 }

@@ -2,8 +2,10 @@ package simulation_test
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
@@ -13,14 +15,19 @@ func init() { kinds["mutex"] = newMutexWork }
 type mutexWork struct {
 	l    *ledger
 	path string
+
+	mu    sync.Mutex
+	locks map[*framework.Client]*mutex.Mutex // which remember how long holds last; guarded by mu
 }
 
 func newMutexWork(w *world) workload {
-	return &mutexWork{newLedger(w, "mutex").oneAtATime(), root + "/mutex"}
+	return &mutexWork{
+		l: newLedger(w, "mutex").oneAtATime(), path: root + "/mutex", locks: map[*framework.Client]*mutex.Mutex{},
+	}
 }
 
 func (k *mutexWork) turn(ctx context.Context, a *actor) error {
-	m := mutex.New(a.c, k.path, mutex.WithLossPolicy(a.w.plan.Loss))
+	m := k.lock(a)
 	get := m.Acquire
 	if a.r.IntN(5) == 0 && !a.w.calm() {
 		get = m.TryAcquire
@@ -34,6 +41,17 @@ func (k *mutexWork) turn(ctx context.Context, a *actor) error {
 	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken()})
 	k.l.use(a, g, one(lock.Guard))
 	return release(a, k.l, g, lock.Release)
+}
+
+func (k *mutexWork) lock(a *actor) *mutex.Mutex {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := k.locks[a.c]
+	if m == nil {
+		m = mutex.New(a.c, k.path, mutex.WithLossPolicy(a.w.plan.Loss))
+		k.locks[a.c] = m
+	}
+	return m
 }
 
 func (k *mutexWork) settle(w *world) {

@@ -45,6 +45,11 @@ type Decision struct {
 	// Sole says that the deletion of Predecessor alone makes the owner the first, without another list: it is
 	// the only child ahead in Java's order over all children, and no name in the directory is unusual.
 	Sole bool
+	// First is the first contender in line, set with Wait if the deletion of Predecessor makes the owner the
+	// first as soon as all ahead of Predecessor are gone: no child and no name in the directory is unusual.
+	First string
+	// Second is the nearest one ahead of Predecessor, set with First if there is one.
+	Second string
 	// Foreign is a child that is no contender, if there is one; one that Java counts as being ahead is
 	// preferred.
 	Foreign      string
@@ -67,8 +72,11 @@ func (o Order) Decide(own string, children []string) Decision {
 		d         Decision
 		seen      bool   // own has been met: equal keys from here on come after it
 		predKey   string // sort key of d.Predecessor
+		secondKey string // sort key of d.Second
 		javaAhead int    // children ahead for Java, which filters nothing
 		odd       bool   // a contender's name that no recipe writes
+		leastKey  string // sort key of d.First
+		tie       bool   // two contenders ahead have the same number
 	)
 	for _, name := range children {
 		if name == own {
@@ -93,8 +101,16 @@ func (o Order) Decide(own string, children []string) Decision {
 			continue
 		}
 		d.Ahead++
-		if d.Ahead == 1 || key >= predKey { // of equal keys the later listed is the nearer
+		tie = tie || key == ownKey || d.Ahead > 1 && (key == predKey || key == leastKey)
+		switch {
+		case d.Ahead == 1, key >= predKey: // of equal keys the later listed is the nearer
+			d.Second, secondKey = d.Predecessor, predKey
 			d.Predecessor, predKey = name, key
+		case d.Second == "", key >= secondKey:
+			d.Second, secondKey = name, key
+		}
+		if d.Ahead == 1 || key < leastKey {
+			d.First, leastKey = name, key
 		}
 	}
 	switch {
@@ -104,7 +120,11 @@ func (o Order) Decide(own string, children []string) Decision {
 		d.Verdict = Granted
 	default:
 		d.Verdict = Wait
-		d.Sole = javaAhead == 1 && d.Foreign == "" && !odd && len(o.Names) == 1 && o.Blockers == ""
+		usual := d.Foreign == "" && !odd && o.exclusive()
+		d.Sole = javaAhead == 1 && usual
+		if tie || !usual {
+			d.First, d.Second = "", ""
+		}
 	}
 	return d
 }
@@ -142,6 +162,9 @@ func (o Order) Contenders(children []string) []string {
 
 // Number returns the sequence number of a contender's node.
 func (o Order) Number(name string) (int64, bool) { return zkpath.Sequence(o.key(name)) }
+
+// exclusive says that every contender waits for all ahead of it.
+func (o Order) exclusive() bool { return len(o.Names) == 1 && o.Blockers == "" }
 
 func (o Order) key(name string) string {
 	for _, lockName := range o.Names {

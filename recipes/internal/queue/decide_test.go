@@ -41,12 +41,36 @@ func TestDecide(t *testing.T) {
 		{
 			"one ahead", mutexOrder, own,
 			[]string{own, node('b', "lock-", 3)},
-			queue.Decision{Verdict: queue.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, Sole: true},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, Sole: true,
+				First: node('b', "lock-", 3)},
 		},
 		{
 			"the nearest of two, whatever the UUID", mutexOrder, own,
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6)},
-			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2,
+				First: node('f', "lock-", 5), Second: node('f', "lock-", 5)},
+		},
+		{
+			"three ahead", mutexOrder, own,
+			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6), node('2', "lock-", 1)},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3,
+				First: node('2', "lock-", 1), Second: node('f', "lock-", 5)},
+		},
+		{
+			"three ahead, the nearest listed first", mutexOrder, own,
+			[]string{node('0', "lock-", 6), node('2', "lock-", 1), node('f', "lock-", 5), own},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3,
+				First: node('2', "lock-", 1), Second: node('f', "lock-", 5)},
+		},
+		{
+			"equal numbers ahead: of two that are first neither is", mutexOrder, own,
+			[]string{node('f', "lock-", 5), own, node('0', "lock-", 5), node('2', "lock-", 6)},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('2', "lock-", 6), Ahead: 3},
+		},
+		{
+			"equal numbers directly ahead", mutexOrder, own,
+			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6), node('2', "lock-", 6)},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('2', "lock-", 6), Ahead: 3},
 		},
 		{"own node not in the list", mutexOrder, own, []string{node('b', "lock-", 3)},
 			queue.Decision{Verdict: queue.Missing}},
@@ -70,7 +94,7 @@ func TestDecide(t *testing.T) {
 			"go-zookeeper's names are contenders", mutexOrder, own,
 			[]string{own, "_c_0123456789abcdef0123456789abcdef-lock-0000000002"},
 			queue.Decision{Verdict: queue.Wait, Predecessor: "_c_0123456789abcdef0123456789abcdef-lock-0000000002",
-				Ahead: 1, Sole: true},
+				Ahead: 1, Sole: true, First: "_c_0123456789abcdef0123456789abcdef-lock-0000000002"},
 		},
 		{
 			"a contender without a number: Java waits, so do we, and we look again", mutexOrder, own,

@@ -66,21 +66,33 @@ func ReleaseAfterWork(ctx context.Context, release func(context.Context) error) 
 	switch {
 	case err == nil, errors.Is(err, ErrNotReleased):
 		return err
-	case errors.Is(err, framework.ErrCleanupFull):
-	case ctx.Err() != nil, framework.Retryable(err):
+	case ctx.Err() != nil && !errors.Is(err, framework.ErrCleanupFull), !refused(err):
 		return nil
-	default:
-		for _, fine := range []error{
-			framework.ErrSessionLost, framework.ErrClosed, framework.ErrNodeDeleted, framework.ErrSuspended,
-			framework.ErrTimeoutTooShort, framework.ErrReleased, framework.ErrNotReadOnly,
-			framework.ErrNotConnected, // also with ErrAuthFailed, which is not Retryable
-		} {
-			if errors.Is(err, fine) {
-				return nil
-			}
-		}
 	}
 	return fmt.Errorf("%w: %w", ErrNotReleased, err)
+}
+
+// refused says of the error of a release that the node stays: the client does not go on with it, and the
+// session has not ended.
+func refused(err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, framework.ErrCleanupFull):
+		return true
+	case framework.Retryable(err):
+		return false
+	}
+	for _, fine := range []error{
+		framework.ErrSessionLost, framework.ErrClosed, framework.ErrNodeDeleted, framework.ErrSuspended,
+		framework.ErrTimeoutTooShort, framework.ErrReleased, framework.ErrNotReadOnly,
+		framework.ErrNotConnected, // also with ErrAuthFailed, which is not Retryable
+	} {
+		if errors.Is(err, fine) {
+			return false
+		}
+	}
+	return true
 }
 
 // WorkContext returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime"
@@ -24,6 +25,9 @@ type Grant struct {
 	Path, Name string
 	Czxid      int64
 
+	line  *Line     // learns how long it was held; nil for a grant beside another
+	since time.Time // of line
+
 	held    atomic.Bool     // Hold is set; a hook that is told of the hold has its context before that
 	revoked <-chan struct{} // set before shared
 
@@ -40,13 +44,24 @@ func (g *Grant) Release(ctx context.Context) (err error) {
 	defer func() { // also if a hook does not return
 		err = g.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, g.Path)
 	}()
-	g.Hold.End(framework.ErrReleased)
+	g.end()
 	return nil
 }
 
 // Abandon ends the hold and has the node deleted, without waiting for that.
-func (g *Grant) Abandon() {
-	defer Remove(g.Session.Client(), g.Path) // also if a hook does not return
+func (g *Grant) Abandon() { g.giveBack() }
+
+// giveBack ends the hold and queues the delete. The client goes on with it until it is done.
+func (g *Grant) giveBack() (deleted *framework.Pending[struct{}]) {
+	defer func() { deleted = Remove(g.Session.Client(), g.Path) }() // also if a hook does not return
+	g.end()
+	return nil
+}
+
+func (g *Grant) end() {
+	if g.line != nil {
+		g.line.heldFor.Store(int64(time.Since(g.since)))
+	}
 	g.Hold.End(framework.ErrReleased)
 }
 
@@ -191,24 +206,42 @@ func (h *Handle) Release(ctx context.Context) error {
 	if ctx == nil {
 		return framework.ErrNilContext
 	}
-	if h.released.Swap(true) {
-		return framework.ErrReleased
-	}
-	h.cleanup.Stop()
-	g := h.Grant
-	g.mu.Lock()
-	g.count--
-	last := g.count == 0
-	g.mu.Unlock()
+	last, err := h.giveUp()
 	if !last {
-		return nil
+		return err
 	}
 	lost := h.Lost()
-	err := g.Release(ctx)
+	err = h.Grant.Release(ctx)
 	if lost != nil {
 		return lost // what is left of the node goes with the session, or the client removes it
 	}
 	return err
+}
+
+// ReleaseInBackground is Release for a caller that does not wait: then gets its error.
+func (h *Handle) ReleaseInBackground(then *Callback) {
+	last, err := h.giveUp()
+	if !last {
+		then.Later(h.Grant.Session.Client(), err)
+		return
+	}
+	lost := h.Lost()
+	client := h.Grant.Session.Client()
+	h.Grant.giveBack().Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
+}
+
+// giveUp gives the share back. last says that it was the last one; the error is ErrReleased when it was
+// called before.
+func (h *Handle) giveUp() (last bool, err error) {
+	if h.released.Swap(true) {
+		return false, framework.ErrReleased
+	}
+	h.cleanup.Stop()
+	g := h.Grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.count--
+	return g.count == 0, nil
 }
 
 // WarnIfDropped has the log warn when held, a lock or lease whose node is at path, is garbage collected

@@ -46,11 +46,18 @@ type Line struct {
 	// Revocable has grants hear of requests to give them up. See [Line.MakeRevocable].
 	Revocable bool
 	StaleTry  bool // has TryAcquire read what the connected server knows, which may be old
+	// FarSighted has a waiter with several ahead learn that it is the next one while the one before it holds, if
+	// the holds of this Line last for longHold: for two requests and two events more.
+	FarSighted bool
 	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that waits.
 	OnWait func(Position)
 
 	warnedForeign, warnedNumbers atomic.Bool
+	heldFor                      atomic.Int64 // how long the last hold lasted, as a time.Duration
 }
+
+// longHold is how long a hold lasts in which a waiter has the time to find out that it is the next one.
+const longHold = time.Millisecond
 
 // Position is a place in line.
 type Position struct {

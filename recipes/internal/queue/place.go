@@ -20,8 +20,11 @@ type place struct {
 	name    string
 	czxid   int64
 
+	company *company // of the waiters that the list of one can tell something; nil if there is none
+
 	creating    *framework.Pending[framework.CreateResult] // the create, while it is under way
 	own         *framework.Watch                           // armed on the own node; nil if it is not
+	arming      *framework.Pending[framework.DataResult]   // the read that arms own, while it is under way
 	armFailures int                                        // in a row, to arm the watch on the node ahead
 	connections uint64                                     // of the session, before the last list was asked for
 	unreadable  string                                     // the node ahead that cannot be watched
@@ -33,11 +36,15 @@ type place struct {
 func (l *Line) queue(ctx context.Context, session *framework.Session, wait bool) (*Grant, error) {
 	p := &place{Line: l, session: session, view: session.Client().ForRecipes()}
 	granted := false
+	if wait && l.Order.exclusive() {
+		p.company = joinCompany(companyKey{l.owner(), session.ID()})
+	}
 	defer func() {
 		if !granted {
 			p.abandon()
 		}
 		p.dirWatch.Stop()
+		p.company.leave(p.name)
 	}()
 	children, err := p.enter(ctx)
 	if err != nil {
@@ -47,7 +54,7 @@ func (l *Line) queue(ctx context.Context, session *framework.Session, wait bool)
 		if err = p.turn(ctx, children, wait); err != nil {
 			return nil, err
 		}
-		grant := &Grant{Session: session, Path: p.path, Name: p.name, Czxid: p.czxid}
+		grant := &Grant{Session: session, Path: p.path, Name: p.name, Czxid: p.czxid, line: l, since: time.Now()}
 		var ownWatchAfter time.Duration
 		if p.own != nil {
 			ownWatchAfter = -1 // joins ours
@@ -90,6 +97,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 			return err
 		}
 		p.path, p.name, p.czxid = node.Path, zkpath.Base(node.Path), node.Stat.Czxid
+		p.company.waits(p.name)
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in
 		// between. Then the own node is not in it, and turn lists again.
 		if list, err := Result(listed); err == nil {
@@ -106,11 +114,12 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 		if d.Verdict != Missing {
 			p.warn(p.name, d)
 			if hooks := p.Client.Hooks(); hooks.Queue != nil {
-				hooks.Queue(p.seen(children, d, framework.DataResult{}))
+				hooks.Queue(p.seen(children, d))
 			}
 		}
 		switch d.Verdict {
 		case Granted:
+			p.company.tell(p.name)
 			return nil
 		case Refused:
 			return fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(p.name))
@@ -125,8 +134,10 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 			if p.OnWait != nil {
 				p.OnWait(Position{Node: p.name, Predecessor: d.Predecessor, Ahead: d.Ahead})
 			}
+			p.company.tell(d.First)
 			granted, err := p.await(ctx, children, d)
 			if granted {
+				p.company.tell(p.name)
 				return nil
 			}
 			if err != nil && ctx.Err() != nil {
@@ -180,13 +191,9 @@ func (p *place) abandon() {
 	}
 }
 
-// seen is what a list, and, if there was one, a read of the node ahead have shown, for the hooks.
-func (p *place) seen(children []string, d Decision, ahead framework.DataResult) framework.Queue {
-	q := framework.Queue{
-		Recipe: p.Recipe, Path: p.Dir, Node: p.name, Ahead: d.Ahead,
-		Behind: d.Predecessor, BehindSession: ahead.Stat.EphemeralOwner, BehindToken: ahead.Stat.Czxid,
-	}
-	q.BehindData, _ = p.view.Unpacked(zkpath.Join(p.Dir, d.Predecessor), ahead.Data)
+// seen is what a list has shown, for the hooks.
+func (p *place) seen(children []string, d Decision) framework.Queue {
+	q := framework.Queue{Recipe: p.Recipe, Path: p.Dir, Node: p.name, Ahead: d.Ahead, Behind: d.Predecessor}
 	for _, name := range children {
 		if p.Order.contender(name) {
 			q.Length++

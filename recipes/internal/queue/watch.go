@@ -19,48 +19,75 @@ type ahead struct {
 
 // await waits for the node ahead to go. granted says that with it the turn has come; else, without an error,
 // the list has to be read again.
+//
+// The own node is watched only when the owner is the next one in line, because the list has shown that, or
+// another waiter of the client has seen it: with more ahead there is another list before the turn.
 func (p *place) await(ctx context.Context, children []string, d Decision) (granted bool, err error) {
-	ahead, watching, err := p.watch(ctx, d.Predecessor)
+	var told func(error)
+	if hooks := p.Client.Hooks(); hooks.Queue != nil {
+		seen := p.seen(children, d) // the names are not kept while it waits
+		defer func() {
+			if told != nil {
+				told(err)
+			}
+		}()
+		begin := func(node framework.DataResult) {
+			seen.BehindSession, seen.BehindToken = node.Stat.EphemeralOwner, node.Stat.Czxid
+			seen.BehindData, _ = p.view.Unpacked(zkpath.Join(p.Dir, d.Predecessor), node.Data)
+			told = hooks.Wait(ctx, seen)
+		}
+		return p.awaitAhead(ctx, d, begin)
+	}
+	return p.awaitAhead(ctx, d, func(framework.DataResult) {})
+}
+
+// awaitAhead is await; it calls begin when the node ahead is watched.
+func (p *place) awaitAhead(
+	ctx context.Context, d Decision, begin func(ahead framework.DataResult),
+) (granted bool, err error) {
+	next, target := d.Sole, p.target(d)
+	var becomesNext <-chan struct{}
+	if d.First != "" && !next && target == d.Predecessor {
+		becomesNext = p.company.learn(d.Predecessor)
+		defer p.company.forget(d.Predecessor)
+	}
+	ahead, watching, err := p.watch(ctx, target, next)
 	if err != nil || !watching {
 		return false, err
 	}
 	defer ahead.stop()
-	if hooks := p.Client.Hooks(); hooks.Queue != nil {
-		waited := hooks.Wait(ctx, p.seen(children, d, ahead.node))
-		defer func() { waited(err) }()
+	if target != d.Predecessor {
+		begin(framework.DataResult{}) // nothing is known of the nearest one
+	} else {
+		begin(ahead.node)
 	}
-	ownEvents := Events(p.own)
+	defer p.forgetArming()
 	check := time.NewTimer(Jittered(p.session.Timeout()))
 	defer check.Stop()
-	var checked <-chan struct{}
-	var there *framework.Pending[framework.ExistsResult]
+	var looking *look
 	for {
 		select {
-		case ev := <-ownEvents:
+		case <-becomesNext:
+			next, becomesNext = true, nil
+			p.armOwn(ctx)
+		case <-done(p.arming):
+			if err := p.armed(); err != nil {
+				return false, err
+			}
+		case ev := <-Events(p.own):
 			return false, p.ownEvent(ev)
 		case ev := <-ahead.events:
 			if ev.Type == framework.EventEnd {
 				return false, ended(ev.Err)
 			}
-			select {
-			case own := <-ownEvents: // it came before, or not much later
-				return false, p.ownEvent(own)
-			default:
-			}
-			sole := d.Sole && !ahead.dir && ev.Type == framework.EventNodeDeleted
-			return sole && p.own != nil && p.connections == p.session.Connections(), nil
+			return p.isTurn(next && !ahead.dir && ev.Type == framework.EventNodeDeleted)
 		case <-check.C:
-			// Events can get lost, since servers drop those of nodes that the client may not read. It costs one read
-			// per waiter and session timeout to be safe from that.
-			there = p.view.CheckExists().InBackground().ForPath(ctx, zkpath.Join(p.Dir, d.Predecessor))
-			checked = there.Done()
-		case <-checked:
-			if there, err := Result(there); err == nil && there.Stat == nil {
-				p.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; "+
-					"going on without the event", "path", zkpath.Join(p.Dir, d.Predecessor))
-				return false, nil
+			looking = p.look(ctx, target)
+		case <-looking.done():
+			if again, err := looking.seen(); again || err != nil {
+				return false, err
 			}
-			checked = nil
+			looking = nil
 			check.Reset(Jittered(p.session.Timeout()))
 		case <-p.session.Done():
 			return false, ended(context.Cause(p.session.Context()))
@@ -68,6 +95,80 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 			return false, p.Client.Left(ctx, nil)
 		}
 	}
+}
+
+// target is the node ahead that a waiter watches: the nearest one, or, if holds are long, the nearest but
+// one. When that goes, the list shows while the nearest one holds that the waiter is the next. If the nearest
+// one is of the same client, that will tell.
+//
+// Whichever it is, it has to go before the owner's turn, so a waiter that watches it misses nothing.
+func (p *place) target(d Decision) string {
+	far := p.FarSighted && time.Duration(p.heldFor.Load()) >= longHold
+	if far && d.Second != "" && !p.company.has(d.Predecessor) {
+		return d.Second
+	}
+	return d.Predecessor
+}
+
+// isTurn says, after an event of what is watched ahead, whether the turn has come; sole says that the last
+// node ahead is gone. Then the own node must have been there since the list: there is a watch on it in the
+// same connection, or the read that arms one, and which the server has answered after the event, has found it.
+func (p *place) isTurn(sole bool) (bool, error) {
+	if sole && p.arming != nil {
+		if err := p.armed(); err != nil {
+			return false, err
+		}
+	}
+	select {
+	case own := <-Events(p.own): // it came before, or not much later
+		return false, p.ownEvent(own)
+	default:
+	}
+	return sole && p.own != nil && p.connections == p.session.Connections(), nil
+}
+
+// look is how a waiter finds out what no event has told it. Events can get lost, since servers drop those of
+// nodes that the client may not read. It costs one read per waiter and session timeout to be safe from that,
+// and one more of the own node while that is not watched.
+type look struct {
+	p          *place
+	ahead      string
+	own, there *framework.Pending[framework.ExistsResult]
+}
+
+func (p *place) look(ctx context.Context, predecessor string) *look {
+	l := &look{p: p, ahead: zkpath.Join(p.Dir, predecessor)}
+	exists := p.view.CheckExists().InBackground()
+	if p.own == nil {
+		l.own = exists.ForPath(ctx, p.path)
+	}
+	l.there = exists.ForPath(ctx, l.ahead)
+	return l
+}
+
+func (l *look) done() <-chan struct{} {
+	if l == nil {
+		return nil
+	}
+	return l.there.Done()
+}
+
+// seen says whether the list has to be read again, because the node ahead has gone. The error is errNodeLost
+// if the own node has.
+func (l *look) seen() (again bool, err error) {
+	if l.own != nil {
+		own, err := Result(l.own)
+		if err == nil && (own.Stat == nil || !l.p.isOwn(*own.Stat)) {
+			return false, errNodeLost
+		}
+	}
+	there, err := Result(l.there)
+	if err != nil || there.Stat != nil {
+		return false, nil
+	}
+	l.p.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; "+
+		"going on without the event", "path", l.ahead)
+	return true, nil
 }
 
 func ended(why error) error {
@@ -90,19 +191,22 @@ func (p *place) ownEvent(ev framework.Event) error {
 	return nil
 }
 
-// watch arms the watches of a waiter in one flight, the own node's first. watching is false when the list has
-// to be read again. The nodes' contents do not matter: anybody may have written anything, packed or not.
-func (p *place) watch(ctx context.Context, predecessor string) (a ahead, watching bool, err error) {
-	var own, next *framework.Pending[framework.DataResult]
-	if p.own == nil {
-		own = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.path)
+// watch arms the watches of a waiter in one flight: of the next one in line also that on its own node, first.
+// watching is false when the list has to be read again. The nodes' contents do not matter: anybody may have
+// written anything, packed or not.
+func (p *place) watch(
+	ctx context.Context, predecessor string, isNext bool,
+) (a ahead, watching bool, err error) {
+	if isNext && p.own == nil {
+		p.armOwn(ctx)
 	}
+	var next *framework.Pending[framework.DataResult]
 	if p.unreadable != predecessor {
 		p.unreadable = ""
 		next = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, zkpath.Join(p.Dir, predecessor))
 	}
-	if own != nil {
-		err = p.ownSeen(Result(own))
+	if p.arming != nil {
+		err = p.armed()
 	}
 	if next == nil {
 		return ahead{events: Events(p.dirWatch), dir: true, stop: func() {}}, err == nil && p.dirWatch != nil, err
@@ -112,7 +216,12 @@ func (p *place) watch(ctx context.Context, predecessor string) (a ahead, watchin
 	case err != nil:
 	case nextErr == nil:
 		p.armFailures = 0
-		return ahead{events: node.Watch.C, node: node, stop: node.Watch.Stop}, true, nil
+		p.company.watches(predecessor, node.Stat.Czxid)
+		stop := func() {
+			p.company.unwatches(predecessor)
+			node.Watch.Stop()
+		}
+		return ahead{events: node.Watch.C, node: node, stop: stop}, true, nil
 	case errors.Is(nextErr, framework.ErrNoAuth), errors.Is(nextErr, framework.ErrReplyTooLarge):
 		// The list that follows arms a watch on the directory, from which one sees that the node has gone.
 		p.Client.Logger().Warn("cannot read the node ahead in the queue; watching the parent's children "+
@@ -135,10 +244,35 @@ func (p *place) watch(ctx context.Context, predecessor string) (a ahead, watchin
 	return a, false, err
 }
 
-// ownSeen handles the answer that arms the watch on the own node.
-func (p *place) ownSeen(node framework.DataResult, err error) error {
+// armOwn begins to arm a watch on the own node. If the waiter after it has one on the server, it joins that:
+// the two are in one session.
+func (p *place) armOwn(ctx context.Context) {
+	if p.own == nil && p.company.hasWatched(p.name, p.czxid) {
+		p.own = p.session.JoinWatch(p.path)
+	}
+	if p.own == nil && p.arming == nil {
+		p.arming = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.path)
+	}
+}
+
+// forgetArming gives up what armOwn has begun and nobody has waited for.
+func (p *place) forgetArming() {
+	if p.arming != nil {
+		p.arming.Then(func(node framework.DataResult, err error) {
+			if err == nil {
+				node.Watch.Stop()
+			}
+		})
+		p.arming = nil
+	}
+}
+
+// armed waits for the answer that arms the watch on the own node.
+func (p *place) armed() error {
+	node, err := Result(p.arming)
+	p.arming = nil
 	switch {
-	case err == nil && (node.Stat.Czxid != p.czxid || node.Stat.EphemeralOwner != p.session.ID()):
+	case err == nil && !p.isOwn(node.Stat):
 		node.Watch.Stop()
 		return errNodeLost
 	case err == nil:
@@ -151,4 +285,15 @@ func (p *place) ownSeen(node framework.DataResult, err error) error {
 		return nil // without the watch there is a list before the grant
 	}
 	return err
+}
+
+func (p *place) isOwn(node framework.Stat) bool {
+	return node.Czxid == p.czxid && node.EphemeralOwner == p.session.ID()
+}
+
+func done[T any](p *framework.Pending[T]) <-chan struct{} {
+	if p == nil {
+		return nil
+	}
+	return p.Done()
 }

@@ -222,7 +222,8 @@ func TestTryAcquireBacksOut(t *testing.T) {
 	})
 }
 
-// An administrator deletes the waiter's node, again and again.
+// An administrator deletes the waiter's node, again and again. The next one in line watches it; others, and
+// readers and writers, look once in about a session timeout.
 func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		held := k.acquire(t, recipetest.Client(t, s))
@@ -231,6 +232,9 @@ func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 			line := k.standing(t, s)
 			require.Len(t, line, 1)
 			require.NoError(t, s.Delete(line[0]))
+			if k.name == "write" {
+				time.Sleep(11 * time.Second)
+			}
 			time.Sleep(2 * time.Second)
 			waiter.Waits()
 		}
