@@ -51,9 +51,16 @@ func (cs *calls) eachQueued(f func(*Call)) {
 type callList struct {
 	first, last *Call
 	n           int
+	least       time.Duration // no call in it has less Patience, unless it has none; 0 if none has any
 }
 
 func (l *callList) push(c *Call) {
+	if l.n == 0 {
+		l.least = 0
+	}
+	if c.Patience > 0 && (l.least == 0 || c.Patience < l.least) {
+		l.least = c.Patience
+	}
 	c.list, c.prev, c.next = l, l.last, nil
 	if l.last == nil {
 		l.first = c

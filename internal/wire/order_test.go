@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -176,6 +177,26 @@ func TestCallsExpireInTheQueueAlone(t *testing.T) {
 		require.NoError(t, srv.Start())
 		require.NoError(t, (<-f).Err)
 	})
+}
+
+// However many calls wait for a connection: each end of one used to look at all of them.
+func TestACallThatExpiresCostsTheSameInAFullQueue(t *testing.T) {
+	cost := func(queued int) (least time.Duration) {
+		c := open(t, func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("down") })
+		for range queued {
+			c.Submit(&Call{Op: jute.OpDelete, Patience: time.Hour})
+		}
+		least = time.Hour
+		for range 20 {
+			start := time.Now()
+			_, down := c.expireQueued()
+			least = min(least, time.Since(start))
+			require.True(t, down)
+		}
+		return least
+	}
+	few, many := cost(10), cost(100_000)
+	assert.Less(t, many, 50*few+50*time.Microsecond, "with ten calls it takes %v", few)
 }
 
 func TestAnExpiredCallTakesItsWatchAlong(t *testing.T) {

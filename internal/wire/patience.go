@@ -16,13 +16,26 @@ type patience struct {
 
 var errNoConnection = errors.New("no connection in time")
 
+// settled says that a call and those after it in its list need no look now: none of them has waited long
+// enough at that time, or ends before next. They were submitted in this order, so where all have the same
+// patience the first that goes on waiting settles the others, however many there are.
+func (p *patience) settled(c *Call, at time.Time) bool {
+	earliest := p.from(c).Add(c.list.least)
+	return c.list.least == 0 || earliest.After(at) && !p.next.IsZero() && !earliest.Before(p.next)
+}
+
+// from is when a call has begun to wait for a connection.
+func (p *patience) from(c *Call) time.Time {
+	if p.since.After(c.queued) {
+		return p.since
+	}
+	return c.queued
+}
+
 // ends is when a call that waits for a connection has waited long enough. limited is false if it has no
 // limit.
 func (p *patience) ends(c *Call) (at time.Time, limited bool) {
-	if at = c.queued; p.since.After(at) {
-		at = p.since
-	}
-	return at.Add(c.Patience), c.Patience > 0
+	return p.from(c).Add(c.Patience), c.Patience > 0
 }
 
 // add counts a call that waits. It says whether the goroutine has to look earlier because of it.
@@ -45,13 +58,20 @@ func (s *Session) expireQueued() (wait time.Duration, down bool) {
 		}
 		at := time.Now()
 		p.next = time.Time{}
-		s.calls.eachQueued(func(c *Call) {
-			if ends, limited := p.ends(c); limited && !ends.After(at) {
-				s.unqueue(c, errNoConnection, &t)
-			} else if p.add(c) {
-				wait = p.next.Sub(at)
+		for _, l := range []*callList{&s.calls.urgent, &s.calls.others} {
+			for c := l.first; c != nil && !p.settled(c, at); {
+				following := c.next
+				if ends, limited := p.ends(c); limited && !ends.After(at) {
+					s.unqueue(c, errNoConnection, &t)
+				} else {
+					p.add(c)
+				}
+				c = following
 			}
-		})
+		}
+		if !p.next.IsZero() {
+			wait = p.next.Sub(at)
+		}
 		return t
 	})
 	return wait, down
