@@ -32,17 +32,18 @@ type work struct {
 }
 
 var (
-	all  = []string{curator, ours, library, floor, piped}
-	most = []string{curator, ours, library}
-	both = []string{curator, ours}
+	all  = []string{curator, ours, unawaited, library, floor, piped}
+	most = []string{curator, ours, unawaited, library}
+	both = []string{curator, ours, unawaited}
 )
 
 const (
-	curator = "Curator"
-	ours    = "curator-go"
-	library = "go-zookeeper"
-	floor   = "floor"
-	piped   = "piped"
+	curator   = "Curator"
+	ours      = "curator-go"
+	unawaited = "unawaited"
+	library   = "go-zookeeper"
+	floor     = "floor"
+	piped     = "piped"
 )
 
 // The bounds are those of a run without faults.
@@ -89,7 +90,7 @@ func TestPeers(t *testing.T) {
 			return kit.Metric(t, node, "zk_packets_received"), kit.Metric(t, node, "zk_packets_sent")
 		}
 		peers := map[string]peer{curator: startJava(t, node.Addr())}
-		for _, name := range []string{ours, library, floor, piped} {
+		for _, name := range []string{ours, unawaited, library, floor, piped} {
 			peers[name] = startGo(t, program, name, node.Addr())
 		}
 		for i, w := range works {

@@ -167,7 +167,7 @@ type bar struct {
 }
 
 var colours = map[string]string{
-	curator: "#9aa5b1", ours: "#2563eb", library: "#d97706", floor: "#a7c7a0", piped: "#cfe3cb",
+	curator: "#9aa5b1", ours: "#2563eb", unawaited: "#60a5fa", library: "#d97706", floor: "#a7c7a0", piped: "#cfe3cb",
 }
 
 // plot draws horizontal bars in groups.

@@ -27,7 +27,8 @@ import (
 
 var (
 	peer = flag.String("peer", "curator-go",
-		"curator-go, go-zookeeper, floor (no more requests than needed) or piped (and no more waits)")
+		"curator-go, unawaited (curator-go that does not wait for releases), go-zookeeper, "+
+			"floor (no more requests than needed) or piped (and no more waits)")
 	server = flag.String("server", "", "host:port")
 )
 
@@ -42,6 +43,7 @@ type client interface {
 
 var clients = map[string]func() client{
 	"curator-go":   func() client { return &ours{} },
+	"unawaited":    func() client { return &ours{unawaited: true} },
 	"go-zookeeper": func() client { return &library{} },
 	"floor":        func() client { return &bare{} },
 	"piped":        func() client { return &bare{piped: true} },

@@ -14,8 +14,11 @@ import (
 
 const sessionTimeout = 30 * time.Second
 
-// ours is this library.
-type ours struct{ sessions []*framework.Client }
+// ours is this library; with unawaited it does not wait for the end of a release.
+type ours struct {
+	unawaited bool
+	sessions  []*framework.Client
+}
 
 func (o *ours) turns(ctx context.Context, job bench.Job) (turns []turn, err error) {
 	for range job.Sessions {
@@ -30,14 +33,14 @@ func (o *ours) turns(ctx context.Context, job bench.Job) (turns []turn, err erro
 		session := o.sessions[i%job.Sessions]
 		switch job.Work {
 		case "mutex":
-			turns = append(turns, locked(mutex.New(session, job.Path).Acquire))
+			turns = append(turns, locked(o, mutex.New(session, job.Path).Acquire))
 		case "shared":
-			turns = append(turns, locked(shared.Acquire))
+			turns = append(turns, locked(o, shared.Acquire))
 		case "semaphore-mutex":
-			turns = append(turns, locked(semaphore.NewMutex(session, job.Path).Acquire))
+			turns = append(turns, locked(o, semaphore.NewMutex(session, job.Path).Acquire))
 		case "semaphore":
 			s := semaphore.New(session, job.Path, job.Leases)
-			turns = append(turns, locked(func(ctx context.Context) (*semaphore.Lease, error) {
+			turns = append(turns, locked(o, func(ctx context.Context) (*semaphore.Lease, error) {
 				return s.Acquire(ctx, 1)
 			}))
 		default:
@@ -47,13 +50,23 @@ func (o *ours) turns(ctx context.Context, job bench.Job) (turns []turn, err erro
 	return turns, nil
 }
 
-func locked[L interface{ Release(context.Context) error }](acquire func(context.Context) (L, error)) turn {
+// hold is a lock or a lease.
+type hold interface {
+	Release(ctx context.Context) error
+	ReleaseInBackground(then ...func(error))
+}
+
+func locked[L hold](o *ours, acquire func(context.Context) (L, error)) turn {
 	return func(ctx context.Context, held func()) error {
 		lock, err := acquire(ctx)
 		if err != nil {
 			return err
 		}
 		held()
+		if o.unawaited {
+			lock.ReleaseInBackground()
+			return nil
+		}
 		return lock.Release(context.WithoutCancel(ctx))
 	}
 }
