@@ -148,7 +148,7 @@ func (e *engine) complain(path string, err error) {
 	}
 	e.log().Warn("cache: cannot read a node", "path", path, "err", err)
 	if c.n == complaintsMost {
-		e.log().Warn("cache: not logging further nodes that cannot be read for a while; see Failures",
+		e.log().Warn("cache: many nodes cannot be read; further ones are not logged for a while, see Failures",
 			"path", e.cfg.root, "while", complaintsTime)
 	}
 }

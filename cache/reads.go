@@ -48,7 +48,7 @@ const (
 	pauseFirst, pauseMost = 100 * time.Millisecond, 5 * time.Second
 )
 
-// reads are the pending reads and the reads under way.
+// reads are the reads that wait to be sent, and those that were sent and wait for their answers.
 type reads struct {
 	queue   fifo[op]
 	weight  int   // of the reads under way

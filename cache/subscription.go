@@ -146,7 +146,7 @@ func (e *engine) events(ctx context.Context) iter.Seq2[Event, error] {
 		defer e.store.unsubscribe(sub)
 		for {
 			if ctx.Err() != nil {
-				yield(Event{}, fmt.Errorf("cache %s: events: %w", e.cfg.root, e.cfg.client.Left(ctx, nil)))
+				yield(Event{}, fmt.Errorf("cache %s: the event subscription has ended: %w", e.cfg.root, e.cfg.client.Left(ctx, nil)))
 				return
 			}
 			ev, ok, over := sub.next()

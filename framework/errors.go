@@ -246,7 +246,7 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	var why error
 	switch {
 	case errors.Is(r.Err, wire.ErrTooLarge):
-		return known(ErrTooLarge, fmt.Errorf("%w; split it, or raise jute.maxbuffer at the servers "+
+		return known(ErrTooLarge, fmt.Errorf("%w; split the request, or raise jute.maxbuffer at the servers "+
 			"and WithMaxFrame here", r.Err))
 	case errors.Is(r.Err, wire.ErrReplyTooLarge):
 		err := known(ErrReplyTooLarge, fmt.Errorf("%w; ask for less, or raise WithMaxReply", r.Err))

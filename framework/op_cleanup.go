@@ -94,7 +94,8 @@ func (q *cleanups) add(t cleanup) error {
 		return nil
 	}
 	if len(q.pending) >= maxCleanups {
-		q.log.Warn("too many clean-ups are pending; giving up on this one, so its node may stay",
+		q.log.Warn("too many deletions of nodes wait to be repeated; "+
+			"not repeating this one, so its node may stay",
 			"path", t.path)
 		return ErrCleanupFull
 	}

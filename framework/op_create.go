@@ -142,7 +142,7 @@ func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; 
 
 // ForPath creates the node and returns its path. With protection and in sequential modes that is not the
 // given path. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is
-// missing; ErrNoChildrenForEphemerals; and those of every operation.
+// missing; ErrNoChildrenForEphemerals; and the errors that every operation can return.
 //
 // The create is repeated as the retry policy says. What happens after an unknown outcome (the connection was
 // lost before the reply) depends on the builder:

@@ -54,7 +54,8 @@ func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 // client tries until it is closed. Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
-// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and those of every operation;
+// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every
+// operation can return;
 // ErrBadArguments for "/", also with a chroot. (The root of a namespace can be deleted.)
 //
 // The delete is repeated as the retry policy says. If a repeat after an unknown outcome fails with ErrNoNode,

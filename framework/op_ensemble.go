@@ -129,7 +129,7 @@ func (b ReconfigBuilder) StoringStatIn(stat *Stat) ReconfigBuilder { b.stat = st
 
 // ForEnsemble changes the members and returns the new configuration. Errors: ErrReconfigDisabled,
 // ErrNoAuth, ErrBadVersion, ErrReconfigInProgress, ErrNewConfigNoQuorum, ErrBadArguments, ErrUnimplemented
-// (a standalone server), and those of every operation.
+// (a standalone server), and the errors that every operation can return.
 //
 // The operation is repeated as the retry policy says if it was certainly not executed. After an unknown
 // outcome it is not repeated: call GetConfig to see what became of it.

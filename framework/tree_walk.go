@@ -57,7 +57,8 @@ func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; r
 // A node that the client has no permission to read, or whose data cannot be decompressed ([WithCompression]),
 // comes with an error that matches ErrNoAuth or ErrDecompress. The walk goes on, but not below a node that it
 // cannot read. Any other error ends the loop: ErrNoNode if the node at path does not exist, the error of ctx,
-// and those of every operation when the retry policy, which is asked about each flight, has given up.
+// and the errors that every operation can return when the retry policy, which is asked about each flight,
+// has given up.
 //
 //	for node, err := range client.Walk().ForPath(ctx, "/config") {
 //		if err != nil { … }

@@ -33,7 +33,8 @@ func (s *Server) fourLetters(c *conn, word string) {
 	c.end(true)
 }
 
-// serving wraps a word so that a member without a leader says that it serves nobody.
+// serving wraps the answer to a four-letter word: a member without a leader answers that it is not serving
+// requests.
 func serving(word func(*Server, *strings.Builder)) func(*Server, *strings.Builder) {
 	return func(s *Server, b *strings.Builder) {
 		if s.member != nil && s.member.role == looking {

@@ -17,7 +17,8 @@ const (
 	fenceTries = 3
 )
 
-// Fence names an earlier session that must not outlive its epoch.
+// Fence is an earlier session of this client that the client has given up. The client closes it before it
+// announces the next session, so that no request and no ephemeral node of it is left.
 type Fence struct {
 	SessionID int64
 	Password  []byte

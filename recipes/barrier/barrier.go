@@ -41,7 +41,8 @@ func (b *Barrier) Path() string { return b.path }
 // created as containers. If the barrier is set already, Set returns nil.
 //
 // Set is repeated as the retry policy says. Errors: ErrNotConnected; ErrConnectionLoss if it is unknown
-// whether the barrier was set; ErrNoAuth; ErrClosed; that of ctx; and those of every operation.
+// whether the barrier was set; ErrNoAuth; ErrClosed; that of ctx; and the errors that every operation can
+// return.
 func (b *Barrier) Set(ctx context.Context) error {
 	err := queue.Ready(ctx, b.client, b.err)
 	if err == nil {

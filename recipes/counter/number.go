@@ -75,7 +75,7 @@ type adder[T Integral] struct {
 // Each delta is added once or not at all, also when replies are lost, as the package's documentation says.
 // If that cannot be known the error matches ErrOutcomeUnknown, also when ctx ends while the write is under
 // way. Other errors: ErrOverflow; ErrBadValue if the node contains something else; ErrNoAuth without READ and
-// WRITE on the node; those of every operation. None of them has added anything.
+// WRITE on the node; the errors that every operation can return. None of them has added anything.
 //
 // Corresponds to Curator's add, subtract, increment and decrement.
 func (n *Number[T]) Add(ctx context.Context, delta T) (T, error) {

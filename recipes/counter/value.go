@@ -58,8 +58,8 @@ func (v *Value[T]) Path() string {
 	return v.reg.path
 }
 
-// Get reads the value. Errors: ErrNoNode if it was never set; ErrBadValue if the node contains something
-// else; those of every operation.
+// Get reads the value. Errors: ErrNoNode if it was never set; ErrBadValue if its data cannot
+// be decoded; and the errors that every operation can return.
 func (v *Value[T]) Get(ctx context.Context) (Seen[T], error) {
 	if err := v.ready(ctx); err != nil {
 		return Seen[T]{}, v.wrap("get", err)

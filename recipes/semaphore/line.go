@@ -234,7 +234,8 @@ func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 	return all
 }
 
-// giveWay returns errStepBack if the first in the queue has to step back.
+// giveWay returns errStepBack if the caller, who is the first in the queue, must rejoin at the end: a client
+// behind it already holds leases without which the caller cannot get n.
 func (s *Semaphore) giveWay(ctx context.Context, place *queue.Grant, seen snapshot, n int) error {
 	parts, err := s.partsInLine(ctx, place.Session.Client(), seen)
 	switch {
