@@ -20,9 +20,6 @@ const (
 	settleWrites = 3
 )
 
-const heartbeatFailed = "the server answered a heartbeat with an error; the session expires unless a later " +
-	"heartbeat succeeds"
-
 // startBeating begins the heartbeats if they are needed and not running. The first is due one interval after
 // the last committed write, which may be a while ago: the hold's time counts from that write.
 func (m *manager) startBeating() {
@@ -134,7 +131,8 @@ func failure(r wire.Reply) (index int, code int32) {
 // the other nodes again: a transaction that fails is no heartbeat.
 func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
-		m.core.log.Warn(heartbeatFailed,
+		m.core.log.Warn("the server answered a heartbeat with an error; the session expires "+
+			"unless a later heartbeat succeeds",
 			"epoch", e.n, "err", codeError(code))
 		return
 	}
@@ -149,7 +147,8 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 		h.unlisted = true
 		h.mu.Unlock()
 	default:
-		m.core.log.Warn(heartbeatFailed,
+		m.core.log.Warn("the server answered a heartbeat with an error; the session expires "+
+			"unless a later heartbeat succeeds",
 			"epoch", e.n, "path", h.path, "err", codeError(code))
 		return
 	}
