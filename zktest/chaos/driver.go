@@ -24,11 +24,11 @@ type act struct {
 func (w *World) torment() {
 	for _, f := range w.plan.Faults {
 		w.acts = append(w.acts, act{f.At, func() {
-			w.tell("faults", "%v", f)
+			w.tell("faults", "%s", w.described(f))
 			w.cover(f)
 			if undo := w.inject(f); undo != nil {
 				w.later(f.Lasts, func() {
-					w.tell("faults", "end of: %v", f)
+					w.tell("faults", "end of: %s", w.described(f))
 					undo()
 				})
 			}
@@ -99,4 +99,13 @@ func (w *World) stopAll() {
 		}
 	}
 	synctest.Wait()
+}
+
+// described is a fault with the name of the process that it strikes.
+func (w *World) described(f Fault) string {
+	names := make([]string, len(w.slots))
+	for i, s := range w.slots {
+		names[i] = s.name
+	}
+	return f.among(names)
 }

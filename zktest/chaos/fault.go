@@ -123,12 +123,22 @@ func (k Kind) ofPeers() bool {
 	return false
 }
 
-func (f Fault) String() string {
+func (f Fault) String() string { return f.describe(fmt.Sprintf("process %d", f.Process)) }
+
+// among is String with the name of the process that the fault strikes.
+func (f Fault) among(names []string) string {
+	if len(names) == 0 {
+		return f.String()
+	}
+	return f.describe(names[f.Process%len(names)])
+}
+
+func (f Fault) describe(victim string) string {
 	at := f.At.Round(time.Millisecond)
 	lasts := f.Lasts.Round(time.Millisecond)
 	switch f.Kind {
 	case Strike:
-		whose, times := fmt.Sprintf("process %d's", f.Process), fmt.Sprintf("%d times", f.Times)
+		whose, times := victim+"'s", fmt.Sprintf("%d times", f.Times)
 		if f.All {
 			whose = "anybody's"
 		}
@@ -147,7 +157,7 @@ func (f Fault) String() string {
 		}
 		return s
 	case Silence, Stall, Ghosts:
-		s := fmt.Sprintf("%v: %s, process %d, %s, for %v", at, f.Kind, f.Process, direction(f.Dir), lasts)
+		s := fmt.Sprintf("%v: %s, %s, %s, for %v", at, f.Kind, victim, direction(f.Dir), lasts)
 		if f.Kind == Ghosts {
 			s += ", and " + f.Delay.Round(time.Millisecond).String()
 		}
@@ -159,30 +169,24 @@ func (f Fault) String() string {
 		}
 		return fmt.Sprintf("%v: delete nodes, %s", at, which)
 	case Expire:
-		return fmt.Sprintf("%v: expire, process %d", at, f.Process)
+		return fmt.Sprintf("%v: expire, %s", at, victim)
 	case SkewServer:
 		return fmt.Sprintf("%v: skew server, member %d, by %v", at, f.Member, f.Delay)
 	case Grow:
 		return fmt.Sprintf("%v: grow", at)
 	case Slow:
-		return fmt.Sprintf(
-			"%v: slow, process %d, by %v, for %v",
-			at,
-			f.Process,
-			f.Delay.Round(time.Millisecond),
-			lasts,
-		)
+		return fmt.Sprintf("%v: slow, %s, by %v, for %v", at, victim, f.Delay.Round(time.Millisecond), lasts)
 	case ClockStep:
-		return fmt.Sprintf("%v: process %d's wall clock is set by %v", at, f.Process, f.Delay)
+		return fmt.Sprintf("%v: %s's wall clock is set by %v", at, victim, f.Delay)
 	case Cut:
-		return fmt.Sprintf("%v: cut, process %d", at, f.Process)
+		return fmt.Sprintf("%v: cut, %s", at, victim)
 	case Partition, OneWay:
 		return fmt.Sprintf("%v: %s, member %d and %d, for %v", at, f.Kind, f.Member, f.Other, lasts)
 	case StopLeader, PauseLeader, PeerDelay, Shrink:
 		return fmt.Sprintf("%v: %s, for %v", at, f.Kind, lasts)
 	}
 	if f.Kind.ofProcess() {
-		return fmt.Sprintf("%v: %s, process %d, for %v", at, f.Kind, f.Process, lasts)
+		return fmt.Sprintf("%v: %s, %s, for %v", at, f.Kind, victim, lasts)
 	}
 	return fmt.Sprintf("%v: %s, member %d, for %v", at, f.Kind, f.Member, lasts)
 }

@@ -240,10 +240,13 @@ func (p *Plan) server() zktest.Config {
 }
 
 // schedule lists the faults, one a line.
-func (p *Plan) schedule() string {
+func (p *Plan) schedule(names []string) string {
+	if len(p.Faults) == 0 {
+		return "  no fault is needed: the servers and the network of the plan are enough\n"
+	}
 	var b strings.Builder
 	for _, f := range p.Faults {
-		fmt.Fprintf(&b, "  %v\n", f)
+		fmt.Fprintf(&b, "  %s\n", f.among(names))
 	}
 	return b.String()
 }

@@ -41,7 +41,7 @@ func (h *hunt) report(failed *Result) *Failure {
 		tries,
 		short,
 		best.Plan,
-		best.Plan.schedule(),
+		best.Plan.schedule(best.Actors),
 	)
 	if again.failed < again.n || short.failed < short.n {
 		b.WriteString(

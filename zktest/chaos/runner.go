@@ -216,7 +216,7 @@ func (h *hunt) replay(p *Plan) {
 			break
 		}
 	}
-	h.t.Logf("chaos: %v\n%s%s", p, p.schedule(), story(r))
+	h.t.Logf("chaos: %v\n%s%s", p, p.schedule(r.Actors), story(r))
 	if len(r.Violations) > 0 {
 		h.t.Errorf("chaos: %v", r.Violations[0])
 	}
