@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -459,6 +460,9 @@ func (w *world) keepsSecrets() {
 	text := w.text.String()
 	w.mu.Unlock()
 	secrets := slices.Collect(maps.Keys(w.man.passwords))
+	// A frame that the man repeats in place of a handshake may have a path where the password would be. The
+	// passwords of servers are random bytes.
+	secrets = slices.DeleteFunc(secrets, plain.Is)
 	for _, s := range append(secrets, secret) {
 		b := []byte(s)
 		if len(slices.Compact(slices.Sorted(slices.Values(b)))) < 6 {
