@@ -9,10 +9,11 @@ import (
 var (
 	// ErrNotSent says that a call was never written to a connection: it was certainly not executed.
 	ErrNotSent = errors.New("not sent")
-	// ErrConnectionLost says that the connection was lost between a call and its reply: the outcome is unknown.
+	// ErrConnectionLost says that the connection was lost between a call and its reply: the outcome is
+	// unknown.
 	ErrConnectionLost = errors.New("connection lost")
-	// ErrSessionLost says that the session ended before the call was answered. It comes joined with ErrNotSent
-	// or ErrConnectionLost.
+	// ErrSessionLost says that the session ended before the call was answered. It comes joined with
+	// ErrNotSent or ErrConnectionLost.
 	ErrSessionLost = errors.New("session lost")
 	// ErrExpired is the cause of a Lost event when the server said that the session is gone.
 	ErrExpired = errors.New("session expired by the server")
@@ -25,11 +26,11 @@ var (
 	ErrTooLarge = errors.New("request larger than the packet limit")
 	// ErrProtocol says that a server sent something that the protocol does not allow. It ends the connection.
 	ErrProtocol = errors.New("the server violates ZooKeeper's protocol")
-	// ErrReplyTooLarge says that an answer is larger than MaxReply. It was skipped, and the connection goes on;
-	// the server may have executed the request.
+	// ErrReplyTooLarge says that an answer is larger than MaxReply. It was skipped, and the connection goes
+	// on; the server may have executed the request.
 	ErrReplyTooLarge = errors.New("answer larger than allowed")
-	// ErrUnacknowledged says that a session ended without an acknowledgement: its ephemeral nodes may stay until
-	// its timeout.
+	// ErrUnacknowledged says that a session ended without an acknowledgement: its ephemeral nodes may stay
+	// until its timeout.
 	ErrUnacknowledged = errors.New(
 		"session close not acknowledged: ephemeral nodes may stay until the session timeout")
 	// ErrNotReadOnly says that a member without a quorum opens no sessions, not even read-only ones.
@@ -52,8 +53,8 @@ const (
 	Disconnected
 	// AuthFailed says that the server refused a credential, or requires one; the connection is closed.
 	AuthFailed
-	// Regressed says that every server is behind what this process has seen: their data was wiped or restored.
-	// The check is given up.
+	// Regressed says that every server is behind what this process has seen: their data was wiped or
+	// restored. The check is given up.
 	Regressed
 	// Failed says that an attempt to connect failed.
 	Failed
@@ -83,16 +84,17 @@ type Call struct {
 	Body []byte
 	// Watch is armed with this read; the watch flag in Body is set as needed.
 	Watch *Watch
-	// Patience, if set, is how long the call waits for a connection: from Submit, or from the loss of the last
-	// connection if that is later. Then it fails with ErrNotSent. While every server refuses our credentials it
-	// fails at once, with ErrAuthFailed, too. While there is a connection it waits for its turn without limit.
+	// Patience, if set, is how long the call waits for a connection: from Submit, or from the loss of the
+	// last connection if that is later. Then it fails with ErrNotSent. While every server refuses our
+	// credentials it fails at once, with ErrAuthFailed, too. While there is a connection it waits for its
+	// turn without limit.
 	Patience time.Duration
-	// Done is called exactly once, by wire's goroutines or inside Submit, Cancel, Abort; it must not block. It
-	// may call Submit.
+	// Done is called exactly once, by wire's goroutines or inside Submit, Cancel, Abort; it must not block.
+	// It may call Submit.
 	Done func(Reply)
-	// Urgent puts the call before all that are not urgent, and it does not wait for the window. It is for small
-	// and rare calls that keep the session or its holds alive. A call that arms or removes a watch must not be
-	// urgent: it has to stay in order.
+	// Urgent puts the call before all that are not urgent, and it does not wait for the window. It is for
+	// small and rare calls that keep the session or its holds alive. A call that arms or removes a watch must
+	// not be urgent: it has to stay in order.
 	Urgent bool
 
 	arms       bool // as written, it arms Watch, or lets a persistent watch serve it
@@ -111,8 +113,8 @@ type Reply struct {
 	Body []byte
 	// Err is set when there is no answer, or when it was skipped (ErrReplyTooLarge).
 	Err error
-	// Suspect is the size of the request, header included, if that may be why the server closed the connection;
-	// else 0.
+	// Suspect is the size of the request, header included, if that may be why the server closed the
+	// connection; else 0.
 	Suspect int
 	// Sent is when the request was written, zero if it was not.
 	Sent time.Time
@@ -148,8 +150,8 @@ type Watch struct {
 
 // Types of WatchEvent beyond ZooKeeper's own.
 const (
-	// EventReset tells a persistent watch that it was armed again after a gap: events may have been missed, read
-	// again.
+	// EventReset tells a persistent watch that it was armed again after a gap: events may have been missed,
+	// read again.
 	EventReset int32 = 100
 	// EventEnd is a watch's last event: the session has ended, Err says how.
 	EventEnd int32 = 101

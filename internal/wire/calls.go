@@ -234,8 +234,8 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 		case s.links.live != l:
 			return nil
 		case c == nil || c.xid != in.head.Xid:
-			// A server answers in order. If it skipped a request that arms watches again, an answer could show
-			// changes before their events.
+			// A server answers in order. If it skipped a request that arms watches again, an answer could
+			// show changes before their events.
 			err = errSkipped
 			return nil
 		}

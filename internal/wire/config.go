@@ -18,8 +18,8 @@ import (
 type Config struct {
 	// Servers are host:port names, resolved anew for every dial.
 	Servers []string
-	// Spread is the longest random pause between the loss of a connection that held and the next dial, if there
-	// is another server.
+	// Spread is the longest random pause between the loss of a connection that held and the next dial, if
+	// there is another server.
 	Spread time.Duration
 	// Dial opens a connection. TLS belongs here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -58,8 +58,8 @@ type Auth struct {
 type Limits struct {
 	// MaxFrame is the server's jute.maxbuffer; larger requests are refused before they are sent.
 	MaxFrame int
-	// MaxReply bounds answers with data or a list: a larger one is ErrReplyTooLarge. 0 for 32 MiB; it is never
-	// less than MaxFrame.
+	// MaxReply bounds answers with data or a list: a larger one is ErrReplyTooLarge. 0 for 32 MiB; it is
+	// never less than MaxFrame.
 	MaxReply int
 	// Window bounds the requests in flight; the delay of answers may make it smaller, see window.
 	Window int
@@ -71,8 +71,8 @@ type Limits struct {
 type Hooks struct {
 	// OnEvent gets the session's events in order. It must not call Abort or Close.
 	OnEvent func(Event)
-	// OnLapse, if set, is called once, with the reason, when no hold of the session is certain any more. It is
-	// independent of the Lost event, and comes before it if the time has run out. Its goroutine waits for
+	// OnLapse, if set, is called once, with the reason, when no hold of the session is certain any more. It
+	// is independent of the Lost event, and comes before it if the time has run out. Its goroutine waits for
 	// nothing but the clock. It must not call the session, except for its Validity.
 	OnLapse func(why error)
 	// OnPong, if set, is called with the time between a ping and its answer.

@@ -22,9 +22,9 @@ const (
 type Fence struct {
 	SessionID int64
 	Password  []byte
-	// Until is when no request of it can be under way any more. It may live longer: servers that start anew, or
-	// a new leader, give every session its whole timeout again. So it is closed later, too. After fenceTries
-	// failures it is left to expire, and Close tries once more.
+	// Until is when no request of it can be under way any more. It may live longer: servers that start anew,
+	// or a new leader, give every session its whole timeout again. So it is closed later, too. After
+	// fenceTries failures it is left to expire, and Close tries once more.
 	Until time.Time
 
 	tries     int
@@ -118,9 +118,9 @@ func (s *Session) closeOld(ctx context.Context, f Fence, server string) error {
 	}
 	defer a.conn.Close()
 	defer context.AfterFunc(ctx, func() { a.conn.Close() })()
-	// The request claims to have seen nothing: a member that is behind can close a session, too. All goes in one
-	// write: if the answers are lost, a request that only attached the session would have kept it alive. Only a
-	// login takes several.
+	// The request claims to have seen nothing: a member that is behind can close a session, too. All goes in
+	// one write: if the answers are lost, a request that only attached the session would have kept it alive.
+	// Only a login takes several.
 	bye := append(s.credentials(), jute.Frame(&jute.RequestHeader{Xid: askXid, Op: jute.OpCloseSession})...)
 	with := bye
 	if s.cfg.Login != nil {

@@ -37,8 +37,8 @@ func (r *registry) fired(typ int32, path, parent string) (out []delivery) {
 		if e == nil {
 			continue
 		}
-		// The server sends a recursive watch no event of a changed list: the parent of a node that was created or
-		// deleted gets it here.
+		// The server sends a recursive watch no event of a changed list: the parent of a node that was
+		// created or deleted gets it here.
 		children := WatchEvent{Type: jute.EventNodeChildrenChanged, Path: at}
 		derived := e.deep && !self && length == len(parent) && typ != jute.EventNodeDataChanged
 		if derived {

@@ -18,13 +18,14 @@ import (
 // answer is for, and how large that may be, is known before its body is read; and what goes to the library,
 // which believes every count, has passed jute.CheckReply.
 const (
-	// defaultMaxReply bounds an answer with data or a list: half a million children with names of sixty bytes.
+	// defaultMaxReply bounds an answer with data or a list: half a million children with names of sixty
+	// bytes.
 	defaultMaxReply = 32 << 20
-	// maxPlain bounds all other answers, not counting a path, and those of the handshake: a header of 16 bytes,
-	// a Stat of 68, a session's password.
+	// maxPlain bounds all other answers, not counting a path, and those of the handshake: a header of 16
+	// bytes, a Stat of 68, a session's password.
 	maxPlain = 4 << 10
-	// maxPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a request
-	// with the path in it, and a server takes requests of a MiB, its jute.maxbuffer.
+	// maxPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a
+	// request with the path in it, and a server takes requests of a MiB, its jute.maxbuffer.
 	maxPath = 1 << 20
 	// libBacklog is how many bytes the library may be behind with events. It gets them all again after a
 	// reconnect.
@@ -147,7 +148,8 @@ type meter struct {
 	conn net.Conn
 	mu   sync.Mutex
 	at   instant
-	// The frame that is coming in: since when, how many bytes were not here yet then, and how many of them are.
+	// The frame that is coming in: since when, how many bytes were not here yet then, and how many of them
+	// are.
 	begun     instant
 	want, got int
 }

@@ -261,7 +261,8 @@ func (l *link) forward(h jute.RequestHeader, frame []byte) bool {
 			l.library.watches = true
 			again = s.watches.shared(again, Data, append(r.Data, r.Exist...)...)
 			again = s.watches.shared(again, Child, r.Child...)
-			// The library's zxid may be that of a reply on this connection, and changes in the gap would be lost.
+			// The library's zxid may be that of a reply on this connection, and changes in the gap would be
+			// lost.
 			binary.BigEndian.PutUint64(frame[8:], uint64(l.since))
 		}
 	}

@@ -225,7 +225,8 @@ func (l *link) writer() {
 		if len(b) > 0 { // else the last round has written it
 			if _, err := l.conn.Write(b); err != nil {
 				l.end.broken.Store(true)
-				// The reader reads what the server has said before it closed the connection, and finds the end.
+				// The reader reads what the server has said before it closed the connection, and finds the
+				// end.
 				if l.conn.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 					l.close(err)
 				}

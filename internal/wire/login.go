@@ -18,8 +18,8 @@ const loginXid = firstXid
 const (
 	// maxSteps bounds a login with a server that never has enough.
 	maxSteps = 20
-	// maxToken bounds what the server may say at once. Kerberos has the largest tokens: Windows allows them 64
-	// KiB.
+	// maxToken bounds what the server may say at once. Kerberos has the largest tokens: Windows allows them
+	// 64 KiB.
 	maxToken = 128 << 10
 )
 

@@ -93,8 +93,8 @@ func (r *registry) rearm(seen int64, limit int) (calls []*Call, gaps []*Watch) {
 	if size > 0 {
 		calls = append(calls, &Call{Op: jute.OpSetWatches, Body: jute.Marshal(cur)})
 	}
-	// setWatches2 only where it is needed: servers before 3.6 close the connection on it. It comes last: on one
-	// path it must win.
+	// setWatches2 only where it is needed: servers before 3.6 close the connection on it. It comes last: on
+	// one path it must win.
 	for len(persistent)+len(recursive) > 0 {
 		two := &jute.SetWatches2{SetWatches: jute.SetWatches{RelativeZxid: since}}
 		two.Persistent, persistent = cutStrings(persistent, room/2)

@@ -54,11 +54,11 @@ const (
 type Standing struct {
 	// Timeout is what the last handshake granted, 0 before the first.
 	Timeout time.Duration
-	// Known says that a server of this session has said whether it stands alone; Alone is what the last of them
-	// said.
+	// Known says that a server of this session has said whether it stands alone; Alone is what the last of
+	// them said.
 	Known, Alone bool
-	// Asked says that it was the server of the last connection. Until then a server counts as a member, whatever
-	// the one before it was.
+	// Asked says that it was the server of the last connection. Until then a server counts as a member,
+	// whatever the one before it was.
 	Asked bool
 }
 

@@ -153,8 +153,8 @@ func (v *Validity) left(hold bool, at instant) time.Duration {
 		cut += v.rule.Bound
 	}
 	if !hold && cut >= v.standing.Timeout {
-		// The rule allows no hold at all: nothing is ever valid, and the session lives as long as the server may
-		// keep it.
+		// The rule allows no hold at all: nothing is ever valid, and the session lives as long as the server
+		// may keep it.
 		return v.standing.Timeout - elapsed(v.answered, at)
 	}
 	left := v.standing.Timeout - cut - elapsed(v.answered, at)

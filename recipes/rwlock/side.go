@@ -212,8 +212,8 @@ func (l *Lock) Release(ctx context.Context) error {
 	return l.s.wrap("release", l.handle.Release(ctx))
 }
 
-// ReleaseInBackground is Release for a caller that does not wait, as that of a mutex.Lock: it returns at once,
-// the client goes on until the node is deleted, and then, if given, gets the error.
+// ReleaseInBackground is Release for a caller that does not wait, as that of a mutex.Lock: it returns at
+// once, the client goes on until the node is deleted, and then, if given, gets the error.
 func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 	l.handle.ReleaseInBackground(&queue.Callback{
 		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },

@@ -34,7 +34,8 @@ var (
 		"every client of the semaphore")
 	// ErrBadCount says that the node of a shared count does not contain a number: [counter.ErrBadValue].
 	ErrBadCount = counter.ErrBadValue
-	// ErrReleased is what a second Release returns, and the cause of the context of a lease that was released.
+	// ErrReleased is what a second Release returns, and the cause of the context of a lease that was
+	// released.
 	ErrReleased = framework.ErrReleased
 	// Causes of a lost lease. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
 	// somebody else has deleted a node of the lease. ErrSuspended: the connection is lost, with the policy

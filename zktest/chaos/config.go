@@ -14,8 +14,8 @@ type Config struct {
 	Members []int
 	// Profiles are the versions of ZooKeeper to choose from. Default all.
 	Profiles []zktest.Profile
-	// SessionTimeouts are those to choose from: the scenario gives its clients [World.SessionTimeout]. Default
-	// 6, 10, 20 and 30 s.
+	// SessionTimeouts are those to choose from: the scenario gives its clients [World.SessionTimeout].
+	// Default 6, 10, 20 and 30 s.
 	SessionTimeouts []time.Duration
 	// TickTime and SyncLimit are the servers'. Default 2 s and 5 ticks, which are ZooKeeper's; a client that
 	// is told how long a member may be out of date has to be told these.

@@ -17,8 +17,8 @@ const (
 	Silence Kind = "silence" // nothing arrives from a process, or at it, for a while
 	Away    Kind = "away"    // the same both ways, and for so long that its session may end
 	Slow    Kind = "slow"    // answers for a process come late
-	// Stall: nothing arrives on a process's present connections for a while. New ones work, and what was sent on
-	// the old ones arrives late.
+	// Stall: nothing arrives on a process's present connections for a while. New ones work, and what was sent
+	// on the old ones arrives late.
 	Stall Kind = "stall"
 	// Ghosts: nor do new ones work, and what was sent arrives by Delay later than the process's return.
 	Ghosts       Kind = "ghosts"
@@ -37,8 +37,8 @@ const (
 	DeafLeader   Kind = "deaf leader" // nothing that a member sends arrives at whoever leads
 	Lag          Kind = "lag"         // a member shows old data
 	PeerDelay    Kind = "peer delay"
-	// WipeMember: a server loses its data and gets it back from the others. All else that is wrong with servers is
-	// healed for that.
+	// WipeMember: a server loses its data and gets it back from the others. All else that is wrong with
+	// servers is healed for that.
 	WipeMember Kind = "wipe member"
 )
 
@@ -56,8 +56,8 @@ const (
 )
 
 // Usual are faults that a correct service survives without a fenced store. [PauseProcess] is not among them:
-// its victim may write what it had checked before. Nor are [SkewServer], [Expire] and [DeleteNode], which take
-// from clients what they rightly believe to have: see [World.Removed]. [Stall], [Ghosts], [DeafLeader],
+// its victim may write what it had checked before. Nor are [SkewServer], [Expire] and [DeleteNode], which
+// take from clients what they rightly believe to have: see [World.Removed]. [Stall], [Ghosts], [DeafLeader],
 // [WipeMember], [ReplaceMember], [Shrink] and [Grow] are there to be added.
 func Usual() []Kind {
 	return []Kind{

@@ -59,9 +59,9 @@ func (h *History) Call(p *Process, input any) (returned func(output any)) {
 	}
 }
 
-// Add notes an operation that was called at some time (see [World.Elapsed]) and has returned now. An operation of
-// which it turns out that nothing was done need not be added. If the process was killed meanwhile, the operation's
-// outcome is unknown.
+// Add notes an operation that was called at some time (see [World.Elapsed]) and has returned now. An
+// operation of which it turns out that nothing was done need not be added. If the process was killed
+// meanwhile, the operation's outcome is unknown.
 func (h *History) Add(p *Process, called time.Duration, input, output any) {
 	op := &Op{Process: p.Name(), Input: input, Output: output, Called: called, Returned: h.w.Elapsed()}
 	if p.killed() {

@@ -67,8 +67,8 @@ func (w *World) MayHaveEnded(session int64) bool {
 	return ok
 }
 
-// Notice is the time after which the owner of what a fault has removed must know that. It may learn of it only
-// on its next connection, and until then be connected to a server that does not know it either.
+// Notice is the time after which the owner of what a fault has removed must know that. It may learn of it
+// only on its next connection, and until then be connected to a server that does not know it either.
 func (w *World) Notice() time.Duration { return w.plan.SessionTimeout + 5*time.Second + w.plan.stale() }
 
 // expire ends a session early, if there is a server that can.
@@ -115,8 +115,8 @@ func (o *operator) jump() {
 	}
 }
 
-// delete deletes ephemeral nodes, in the order of their numbers: of n nodes those from first to last, from the
-// end.
+// delete deletes ephemeral nodes, in the order of their numbers: of n nodes those from first to last, from
+// the end.
 func (o *operator) delete(which func(n int) (first, last int)) {
 	l := o.w.ens.Leader()
 	if l < 0 {

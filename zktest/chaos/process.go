@@ -31,8 +31,8 @@ type Process struct {
 	done chan struct{} // closed when its function has returned
 }
 
-// Replica is a place for a process of the service: one runs there at a time. Its methods are faults by hand, on
-// top of the plan's or instead, for a script (see [World.Script]).
+// Replica is a place for a process of the service: one runs there at a time. Its methods are faults by hand,
+// on top of the plan's or instead, for a script (see [World.Script]).
 type Replica struct {
 	w    *World
 	n    int

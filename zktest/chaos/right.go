@@ -62,7 +62,8 @@ type Claim struct {
 	Shared bool
 	// Leases is how many of the right's limit are taken; 0: one.
 	Leases int
-	// Owner: claims of one owner do not exclude one another, as a writer's that becomes a reader. "" is nobody.
+	// Owner: claims of one owner do not exclude one another, as a writer's that becomes a reader. "" is
+	// nobody.
 	Owner string
 	// Session and Nodes are what it rests on. A claim may outlive their removal by a fault for a while
 	// ([World.Removed], [World.Notice]), and the claims of one node are one.
@@ -298,8 +299,8 @@ func (g *Grant) act(what string) bool {
 	return true
 }
 
-// Returning says that the process begins to give the right back: its context ends by that, which is no loss. It
-// has the right until then.
+// Returning says that the process begins to give the right back: its context ends by that, which is no loss.
+// It has the right until then.
 func (g *Grant) Returning() {
 	g.right.mu.Lock()
 	defer g.right.mu.Unlock()

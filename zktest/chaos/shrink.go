@@ -16,8 +16,8 @@ type shrinker struct {
 	best  *Result
 }
 
-// shrink leaves out, for as long as it may take by the wall clock, what the failure does not need: faults, processes, servers, the exactness of times.
-// What it returns fails with the same violated check.
+// shrink leaves out, for as long as it may take by the wall clock, what the failure does not need: faults,
+// processes, servers, the exactness of times. What it returns fails with the same violated check.
 func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Result) (*Result, int) {
 	s := &shrinker{
 		play:  play,

@@ -152,7 +152,8 @@ func (w *worker) start(t *testing.T) (err error) {
 	}
 	args := []string{"-test.run=" + strings.Join(names, "/"), "-test.timeout=0", "-test.count=1"}
 	w.cmd = exec.Command(os.Args[0], append(args, ownArgs()...)...)
-	// One processor, and a garbage collector that seldom takes turns: a seed's run is nearly the same each time.
+	// One processor, and a garbage collector that seldom takes turns: a seed's run is nearly the same each
+	// time.
 	w.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=1", "GOGC=1600")
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return err

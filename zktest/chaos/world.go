@@ -95,9 +95,9 @@ func (w *World) Elapsed() time.Duration { return time.Since(w.began) }
 // Calm is closed when the faults are over.
 func (w *World) Calm() <-chan struct{} { return w.calmed }
 
-// Script adds faults by hand: f runs beside the plan's faults, from when the processes have been started, and the
-// faults are over when it has returned, too. It uses the methods of [Replica] and of [zktest.Ensemble], and
-// time.Sleep.
+// Script adds faults by hand: f runs beside the plan's faults, from when the processes have been started, and
+// the faults are over when it has returned, too. It uses the methods of [Replica] and of [zktest.Ensemble],
+// and time.Sleep.
 func (w *World) Script(f func()) { w.scripts = append(w.scripts, f) }
 
 // Logf adds a line to the run's story.

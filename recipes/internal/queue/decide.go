@@ -17,11 +17,11 @@ const firstKey = "0000000000"
 
 // Order says who comes before whom in a directory. Names must hold at least one name.
 type Order struct {
-	// Names are what contenders' nodes have in front of the number: "lock-" for a mutex, "latch-" for a latch,
-	// "__READ__" and "__WRIT__" for a read-write lock, in the order in which Java looks for them.
+	// Names are what contenders' nodes have in front of the number: "lock-" for a mutex, "latch-" for a
+	// latch, "__READ__" and "__WRIT__" for a read-write lock, in the order in which Java looks for them.
 	Names []string
-	// Blockers, if set, is the one of Names whose owners block: a reader waits for "__WRIT__" only. Empty: every
-	// contender ahead blocks.
+	// Blockers, if set, is the one of Names whose owners block: a reader waits for "__WRIT__" only. Empty:
+	// every contender ahead blocks.
 	Blockers string
 }
 

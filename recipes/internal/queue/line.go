@@ -46,10 +46,11 @@ type Line struct {
 	// Revocable has grants hear of requests to give them up. See [Line.MakeRevocable].
 	Revocable bool
 	StaleTry  bool // has TryAcquire read what the connected server knows, which may be old
-	// FarSighted has a waiter with several ahead learn that it is the next one while the one before it holds, if
-	// the holds of this Line last for longHold: for two requests and two events more.
+	// FarSighted has a waiter with several ahead learn that it is the next one while the one before it holds,
+	// if the holds of this Line last for longHold: for two requests and two events more.
 	FarSighted bool
-	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that waits.
+	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that
+	// waits.
 	OnWait func(Position)
 
 	warnedForeign, warnedNumbers atomic.Bool

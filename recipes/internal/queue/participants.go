@@ -14,13 +14,13 @@ type Participant struct {
 	// Name is that of the node, Path where it is.
 	Name, Path string
 	Data       []byte // what the participant has put there
-	// SessionID is the participant's session, Czxid the transaction that made the node, Since when that was, by
-	// the server's clock. They are zero when the client may not read the node.
+	// SessionID is the participant's session, Czxid the transaction that made the node, Since when that was,
+	// by the server's clock. They are zero when the client may not read the node.
 	SessionID, Czxid int64
 	Since            time.Time
 	// DataErr matches framework.ErrDataTooLarge when Data is missing because it is larger than
-	// framework.ContenderDataLimit, packed or not, or because the data of all participants together are larger
-	// than 16 MiB. The other participants are not affected.
+	// framework.ContenderDataLimit, packed or not, or because the data of all participants together are
+	// larger than 16 MiB. The other participants are not affected.
 	DataErr error
 }
 

@@ -112,7 +112,8 @@ func (p *place) target(d Decision) string {
 
 // isTurn says, after an event of what is watched ahead, whether the turn has come; sole says that the last
 // node ahead is gone. Then the own node must have been there since the list: there is a watch on it in the
-// same connection, or the read that arms one, and which the server has answered after the event, has found it.
+// same connection, or the read that arms one, and which the server has answered after the event, has found
+// it.
 func (p *place) isTurn(sole bool) (bool, error) {
 	if sole && p.arming != nil {
 		if err := p.armed(); err != nil {
@@ -232,7 +233,8 @@ func (p *place) watch(
 	case errors.Is(nextErr, framework.ErrNoNode):
 		return a, false, nil
 	case framework.Retryable(nextErr) && ctx.Err() == nil:
-		// The list waits for the connection. But this may have been an overloaded server, which answers the list.
+		// The list waits for the connection. But this may have been an overloaded server, which answers the
+		// list.
 		p.armFailures++
 		return a, false, Backoff(ctx, p.Client, p.armFailures-1)
 	default:
