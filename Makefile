@@ -1,13 +1,16 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
 export GOWORK := off
-.PHONY: help quickstart test test-short check race fuzz bench bench-peers sim sim-mutants
+.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers sim sim-mutants
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 quickstart: ## workers take turns at a lock, on the embedded server (ARGS="-servers host:port" for a real one)
 	go run ./examples/quickstart $(ARGS)
+
+curator: ## build the program curator, static, into bin/ (docs/cli.md)
+	CGO_ENABLED=0 go build -C cmd -trimpath -o ../bin/curator ./curator
 
 test: ## all tests: the library on the in-process server, then against real ZooKeeper
 	scripts/test all

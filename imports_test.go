@@ -24,7 +24,7 @@ const module = "github.com/go-curator/curator"
 
 // rules say what each part of the house may import of this module. A part is a directory with all below it; the longest that
 // matches counts, and its packages may import one another unless they stand apart. A new package needs a place in this table.
-// Tests may import what they like; integration/ and contrib/ are modules of their own.
+// Tests may import what they like; integration/, contrib/ and cmd/ are modules of their own.
 var rules = []rule{
 	{part: ".", may: nil},
 	{part: "retry", may: []string{"internal/chance", "internal/flow"}},
@@ -39,8 +39,11 @@ var rules = []rule{
 	{part: "recipes/internal/queue", may: []string{"internal/chance", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
 	{part: "recipes", may: forRecipes, apart: true},
 	{part: "recipes/counter", may: forRecipes},
+	{part: "recipes/node", may: forRecipes},
+	{part: "recipes/group", may: append([]string{"recipes/node", "cache"}, forRecipes...)},
 	{part: "recipes/semaphore", may: append([]string{"recipes/counter"}, forRecipes...)}, // its number of leases
 	{part: "cache", may: []string{"internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
+	{part: "inspect", may: []string{"framework", "internal/plain", "internal/zkpath"}},
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/plain", "internal/zkpath"}},
 	{part: "zktest/chaos", may: []string{"internal/chance", "zktest"}},

@@ -42,9 +42,6 @@ type Progress struct {
 // Get returns the node at path if the cache contains it.
 func (c *Cache) Get(path string) (Node, bool) { return c.made().store.get(path) }
 
-// Len returns how many nodes the cache contains.
-func (c *Cache) Len() int { return c.made().store.len() }
-
 // All returns all nodes by path, as they were at the moment when the iteration began. A node comes before its
 // children; siblings are sorted by name. The iteration can be repeated, each time with the nodes of that
 // moment. While it lasts it takes about 130 bytes per node, and delays nobody.
@@ -68,6 +65,9 @@ func open[C ~struct{ common }, O TreeOption](
 }
 
 func (c *common) made() *engine { return c.e.made() }
+
+// Len returns how many nodes the cache contains.
+func (c *common) Len() int { return c.made().store.len() }
 
 // WaitSynced waits until the cache has read everything that exists, and after a reconnect until it has
 // compared everything that may have changed meanwhile. It does not wait for nodes that the client has no
@@ -131,9 +131,6 @@ func (c *PathChildren) Progress() Progress { return c.made().sync.progress() }
 func (c *PathChildren) Get(name string) (Node, bool) {
 	return c.made().store.get(childPath(c.Path(), name))
 }
-
-// Len returns how many children there are.
-func (c *PathChildren) Len() int { return c.made().store.len() }
 
 // All returns the children by name, sorted, as they were at one moment: the call of the iteration.
 func (c *PathChildren) All() iter.Seq2[string, Node] { return c.made().store.children(c.Path()) }

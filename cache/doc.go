@@ -96,7 +96,8 @@
 // # Files
 //
 //	cache.go               the kinds of cache; typed.go decoded views; options.go
-//	events.go              what is reported; subscription.go to which subscriber; delta.go merged
+//	events.go              what is reported; subscription.go to which subscriber; delta.go merged; filter.go some
+//	follow.go              the list, whenever it has changed
 //	engine.go              the goroutine that owns it all: sessions, loading, time
 //	way.go                 what the two ways of watching have to say: persistent.go, oneshot.go
 //	reads.go requests.go   what is to be read, and in which requests; replies.go what the answers change

@@ -31,7 +31,7 @@ type engine struct {
 	inbox  *flow.Queue[post]
 	sync   syncState
 
-	// Of the goroutine only.
+	// Used by the cache's goroutine only:
 	batch   []post             // taken from the inbox, to be run now
 	session *framework.Session // nil between sessions
 	view    *framework.Client  // the client view of session
@@ -213,6 +213,7 @@ func (e *engine) sessionOver() {
 // load makes the cache read every node, or compare it if it was read before, and every node found below.
 func (e *engine) load() {
 	e.sync.set(false)
+	e.sync.about(e.session)
 	e.store.walk(func(n *node) {
 		n.flags |= unproven | doubted
 		if n.flags&listFlying != 0 {

@@ -171,3 +171,61 @@ func ExampleNewTyped() {
 	// mail 0 decode /limits/mail: invalid character 'o' looking for beginning of value
 	// search 100 <nil>
 }
+
+// The list that a load balancer needs: the whole of it, whenever it has changed.
+func ExampleFollow() {
+	server, client, end := setUp("/backends/a", "10.0.0.7")
+	defer end()
+	backends, err := cache.NewPathChildren(client, "/backends")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer backends.Close()
+
+	for nodes, err := range cache.Follow(context.Background(), backends) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(len(nodes), "backends")
+		if len(nodes) == 2 {
+			return
+		}
+		_ = server.Create("/backends/b", []byte("10.0.0.8"))
+	}
+	// Output:
+	// 1 backends
+	// 2 backends
+}
+
+func ExampleFilter() {
+	server, client, end := setUp("/jobs/a", "")
+	defer end()
+	jobs, err := cache.New(client, "/jobs")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer jobs.Close()
+	if err := jobs.WaitSynced(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+
+	changes := cache.Filter(jobs.Events(context.Background()), cache.OfType(cache.Created, cache.Initialized))
+	for event, err := range changes {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(event)
+		switch event.Path {
+		case "":
+			_ = server.Delete("/jobs/a")
+			_ = server.Create("/jobs/b", nil)
+		case "/jobs/b":
+			return
+		}
+	}
+	// Output:
+	// Created /jobs
+	// Created /jobs/a
+	// Initialized
+	// Created /jobs/b
+}

@@ -71,7 +71,7 @@ func (s *store) failing() []failedNode {
 
 func (e *engine) fail(n *node, err error, again bool) {
 	if old, known := e.store.failures[n]; !known || old.err.Error() != err.Error() {
-		e.complain(e.store.path(n), err)
+		e.complain(e.store.path(n), err, again)
 		e.store.failed(n, failure{err, again})
 	}
 	if again {
@@ -138,7 +138,7 @@ type complaints struct {
 
 // complain logs that a node cannot be read. At the limit it logs once that such lines are left out for a
 // while.
-func (e *engine) complain(path string, err error) {
+func (e *engine) complain(path string, err error, again bool) {
 	c := &e.retries.complaints
 	if now := time.Now(); c.n == 0 || now.Sub(c.since) >= complaintsTime {
 		*c = complaints{since: now}
@@ -146,7 +146,14 @@ func (e *engine) complain(path string, err error) {
 	if c.n++; c.n > complaintsMost {
 		return
 	}
-	e.log().Warn("cache: cannot read a node", "path", path, "err", err)
+	next := "trying again when the node changes"
+	switch {
+	case again:
+		next = "trying again soon, and once a minute"
+	case errors.Is(err, ErrDataLimit):
+		next = "trying again when there is room, or the node changes"
+	}
+	e.log().Warn("cache: cannot read a node", "path", path, "err", err, "next", next)
 	if c.n == complaintsMost {
 		e.log().Warn("cache: many nodes cannot be read; further ones are not logged for a while, see Failures",
 			"path", e.cfg.root, "while", complaintsTime)

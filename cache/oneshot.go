@@ -69,6 +69,7 @@ func (w *oneShotWay) reconnected() {
 		w.e.count(w.e.store.top)
 		w.e.want(w.e.store.top)
 	}
+	w.e.sync.about(w.e.session)
 }
 
 // rootRead notes that the watches have been told by now what they have missed. The cache is in sync when

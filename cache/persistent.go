@@ -75,6 +75,7 @@ func (w *persistentWay) begun(watch *framework.Watch, err error) {
 	switch {
 	case err == nil:
 		w.watch, w.armed = watch, true
+		w.e.sync.about(w.e.session)
 		if w.missed {
 			w.compare()
 		}
@@ -241,6 +242,7 @@ func (w *persistentWay) children(n *node, stat *framework.Stat, same bool) {
 // answer, none were.
 func (w *persistentWay) gap() {
 	w.e.sync.set(false)
+	w.e.sync.about(w.e.session)
 	w.suspect, w.e.showing.since = nil, time.Time{}
 	if w.zxid == 0 {
 		w.compare()

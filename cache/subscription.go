@@ -13,10 +13,10 @@ import (
 // wait in a queue; beyond the queue's limit they are merged into deltas. A slow reader delays nobody, and
 // costs no more memory than that.
 type subscription struct {
-	limit int           // of queue, in events; bufferBytes is the limit in bytes
+	limit int           // how many events queue may have; bufferBytes limits their bytes
 	more  chan struct{} // 1 slot: there may be something to receive
 
-	// Of the reader only, and before the queue:
+	// What the reader gets before anything of queue; used by the reader only:
 	batch    []Event
 	snapshot *cursor
 
@@ -114,7 +114,7 @@ func (s *subscription) next() (ev Event, ok bool, over error) {
 		if rest == nil {
 			return ev, ok, nil
 		}
-		s.batch = rest.events() // takes long: not under the lock
+		s.batch = rest.events() // without the lock, since it may take long
 	}
 }
 
@@ -138,32 +138,41 @@ func (s *subscription) pop() (ev Event, ok bool, rest *deltas) {
 
 func (e *engine) events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if ctx == nil {
-			yield(Event{}, framework.ErrNilContext)
+		e.stream(ctx, func() bool { return true }, yield)
+	}
+}
+
+// stream gives events to yield until that returns false, and the error with which the stream ends. Each time
+// that none is waiting it calls settled, which also ends it with false.
+func (e *engine) stream(ctx context.Context, settled func() bool, yield func(Event, error) bool) {
+	if ctx == nil {
+		yield(Event{}, framework.ErrNilContext)
+		return
+	}
+	sub := e.store.subscribe(e.cfg.buffer)
+	defer e.store.unsubscribe(sub)
+	for {
+		if ctx.Err() != nil {
+			yield(Event{}, fmt.Errorf("cache %s: the event subscription has ended: %w",
+				e.cfg.root, e.cfg.client.Left(ctx, nil)))
 			return
 		}
-		sub := e.store.subscribe(e.cfg.buffer)
-		defer e.store.unsubscribe(sub)
-		for {
-			if ctx.Err() != nil {
-				yield(Event{}, fmt.Errorf("cache %s: the event subscription has ended: %w", e.cfg.root, e.cfg.client.Left(ctx, nil)))
+		ev, ok, over := sub.next()
+		switch {
+		case over != nil:
+			yield(Event{}, over)
+			return
+		case ok:
+			if !yield(ev, nil) {
 				return
 			}
-			ev, ok, over := sub.next()
-			switch {
-			case over != nil:
-				yield(Event{}, over)
-				return
-			case ok:
-				if !yield(ev, nil) {
-					return
-				}
-				continue
-			}
-			select {
-			case <-sub.more:
-			case <-ctx.Done():
-			}
+			continue
+		case !settled():
+			return
+		}
+		select {
+		case <-sub.more:
+		case <-ctx.Done():
 		}
 	}
 }

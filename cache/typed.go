@@ -9,11 +9,15 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// Source is a cache that [NewTyped] can decode: *Cache, *PathChildren or *Single.
+// Source is any kind of cache: *Cache, *PathChildren or *Single.
 type Source interface {
 	lookup(key string) (Node, bool)
 	entries() iter.Seq2[string, Node]
+	made() *engine
+	Len() int
+	WaitSynced(ctx context.Context) error
 	Events(ctx context.Context) iter.Seq2[Event, error]
+	Close() error
 }
 
 func (c *common) lookup(path string) (Node, bool)        { return c.made().store.get(path) }
@@ -73,6 +77,15 @@ func (t *Typed[T]) All() iter.Seq2[string, Entry[T]] {
 		}
 	}
 }
+
+// Len is the cache's Len.
+func (t *Typed[T]) Len() int { return t.source.Len() }
+
+// WaitSynced is the cache's WaitSynced.
+func (t *Typed[T]) WaitSynced(ctx context.Context) error { return t.source.WaitSynced(ctx) }
+
+// Close closes the cache.
+func (t *Typed[T]) Close() error { return t.source.Close() }
 
 // Events is the cache's Events, decoded.
 func (t *Typed[T]) Events(ctx context.Context) iter.Seq2[TypedEvent[T], error] {

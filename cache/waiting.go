@@ -15,16 +15,41 @@ type syncState struct {
 	at      Progress    // guarded by mu
 	root    error       // why the root cannot be read; guarded by mu
 	over    error       // why the cache has ended; guarded by mu
-	changed flow.Signal // at.Synced or over has changed; guarded by mu
+	changed flow.Signal // what waits depend on has changed; guarded by mu
+
+	// What at.Synced is about: this session, up to so many connections. The client may have another connection,
+	// or session, of which the cache's goroutine has not heard yet. Guarded by mu.
+	session     *framework.Session
+	connections uint64
+}
+
+// about notes what at.Synced is about from now on.
+func (s *syncState) about(session *framework.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.session, s.connections = session, session.Connections()
+	s.changed.Fire()
+}
+
+// holds says whether the cache is in sync as far as the client has come. mu is held.
+func (s *syncState) holds() bool {
+	return s.at.Synced && s.session.Context().Err() == nil && s.session.Connections() == s.connections
 }
 
 func (s *syncState) progress() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.at
+	at := s.at
+	at.Synced = s.holds()
+	return at
 }
 
-func (s *syncState) is() bool { return s.progress().Synced }
+// is says whether the cache is in sync as far as its goroutine has heard.
+func (s *syncState) is() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at.Synced
+}
 
 func (s *syncState) set(synced bool) {
 	s.mu.Lock()
@@ -60,6 +85,7 @@ func (e *engine) waitSynced(ctx context.Context) error {
 	for s := &e.sync; ; {
 		s.mu.Lock()
 		at, root, over, changed := s.at, s.root, s.over, s.changed.C()
+		at.Synced = s.holds()
 		s.mu.Unlock()
 		switch {
 		case over != nil:

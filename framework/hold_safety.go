@@ -61,6 +61,10 @@ type Safety struct {
 	// Remaining is how long a hold stays valid if no further answer arrives; 0 if none could be valid. Under
 	// RuleHeartbeat it is 0 while nothing is held: the heartbeats begin with the first hold.
 	Remaining time.Duration
+	// Steady is what the Remaining of a hold does not fall below while the servers answer at once: work that
+	// is told to stop when less than that is left is never told so in vain. Slow answers take their delay off
+	// it, under RuleHeartbeat up to three times. 0 if nothing can be held.
+	Steady time.Duration
 	// Holds is the number of current holds.
 	Holds int
 	// Refused is why nothing can be held (it matches ErrTimeoutTooShort); nil if holds are possible.
@@ -116,7 +120,8 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 		p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or lower WithStaleServerBound (now %v), if "+
 			"the servers' syncLimit × tickTime allows that; or lower WithSafetyMargin (now %v); or choose "+
 			"RuleHeartbeat",
-			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute, wire.RuleBound)), bound, margin)
+			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute, wire.RuleBound)), bound,
+			margin)
 	}
 	return p
 }
@@ -194,6 +199,19 @@ func notice(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, 10*time.Millisecond), time.Second)
 }
 
+// steady is what a hold has left right before the next answer that counts. (The one before the last heartbeat
+// counts, so that two intervals have passed.)
+func (p plan) steady(timeout time.Duration) time.Duration {
+	left := timeout - p.rule.Bound - p.rule.Margin - p.rule.Ping(timeout)
+	if p.rule.Kind == wire.RuleHeartbeat {
+		left = p.covers - 2*p.every
+	}
+	if p.refused != nil {
+		return 0
+	}
+	return left
+}
+
 // kind returns the plan's rule as an exported [Rule].
 func (p plan) kind() Rule {
 	if p.rule.Kind == wire.RuleHeartbeat {
@@ -224,7 +242,7 @@ func (c *Client) Safety() Safety {
 	return Safety{
 		Epoch: e.n, Rule: p.kind(), SessionTimeout: timeout, Known: standing.Known,
 		Standalone: standing.Alone, Bound: p.rule.Bound, Margin: p.rule.Margin, Heartbeat: p.every,
-		Remaining: max(v.Remaining(), 0), Holds: len(e.held()), Refused: p.refused,
+		Remaining: max(v.Remaining(), 0), Steady: p.steady(timeout), Holds: len(e.held()), Refused: p.refused,
 	}
 }
 

@@ -156,6 +156,41 @@ func TestHoldEndsBeforeTheServerExpiresTheSession(t *testing.T) {
 	})
 }
 
+// What a hold has left goes down to about Steady while the servers answer at once, and not below.
+func TestSteady(t *testing.T) {
+	for name, tt := range map[string]struct {
+		members int
+		timeout time.Duration
+	}{
+		"standalone": {1, 4 * time.Second},
+		"heartbeat":  {3, 4 * time.Second},
+		"bound":      {3, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ensemble := zktest.RunEnsembleT(t, tt.members)
+				connect, dialer := ensemble.ConnectString(), ensemble.Dial
+				if tt.members == 1 {
+					srv := zktest.RunT(t)
+					connect, dialer = srv.Addr(), srv.Dial
+				}
+				c, err := New(connect, WithDialer(dialer), WithSessionTimeout(tt.timeout))
+				require.NoError(t, err)
+				defer c.Close()
+				h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
+				steady, least := c.Safety().Steady, time.Hour
+				require.Positive(t, steady)
+				for range 10 * tt.timeout / (10 * time.Millisecond) {
+					time.Sleep(10 * time.Millisecond)
+					least = min(least, h.Remaining())
+				}
+				assert.GreaterOrEqual(t, least, steady)
+				assert.Less(t, least, steady+steady/5)
+			})
+		})
+	}
+}
+
 func TestHoldEndsWithItsNode(t *testing.T) {
 	for name, wait := range map[string]time.Duration{
 		"watched": 100 * time.Millisecond, "young": 10 * time.Millisecond,

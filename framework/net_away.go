@@ -64,7 +64,8 @@ type awayError struct {
 
 func (e *awayError) Error() string {
 	if e.last == nil {
-		return fmt.Sprintf("%v; no connection to %s: the first attempt is under way", e.err, plain.Text(e.servers))
+		return fmt.Sprintf("%v; no connection to %s: the first attempt is under way",
+			e.err, plain.Text(e.servers))
 	}
 	return fmt.Sprintf("%v; no connection to %s; last attempt: %v", e.err, plain.Text(e.servers), e.last)
 }

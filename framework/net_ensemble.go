@@ -250,7 +250,7 @@ func (c *core) track() {
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
 				if !transient(err) { // else the log lines of the connection say it
-					c.log.Warn("cannot read the ensemble's configuration", "err", err)
+					c.log.Warn("cannot read the ensemble's configuration; trying again", "err", err)
 				}
 				c.pause(ctx, c.cfg.connectTimeout)
 			}

@@ -64,6 +64,7 @@ type CreateBuilder struct {
 	orSetVer   int32
 	again      bool
 	stat       *Stat
+	inPlaceOf  *inPlace
 }
 
 // Create begins to create a node. Corresponds to Curator's create.
@@ -180,6 +181,8 @@ func (b CreateBuilder) fault(path string) error {
 			"before the name")
 	case b.again && b.node.mode.sequential() && !b.protection:
 		return badArguments("Idempotent cannot tell sequential nodes apart; use WithProtection")
+	case b.inPlaceOf != nil:
+		return b.inPlaceOf.fault(b)
 	}
 	return nil
 }
@@ -206,7 +209,12 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 		o.request = func(*epoch) *wire.Call { return readCall(jute.OpExists, full) }
 		o.decode = func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
 	case b.protection:
-		p := &protected{creation: cr, guid: zkpath.NewGUID()}
+		p := &protected{creation: cr}
+		if b.inPlaceOf != nil {
+			p.guid = b.inPlaceOf.guid()
+		} else {
+			p.guid = zkpath.NewGUID()
+		}
 		o.request, o.doubt, o.debt = p.request, doubtSearches, p
 	case b.node.mode.sequential():
 		o.doubt = doubtEnds
@@ -230,15 +238,33 @@ type creation struct {
 // request makes the request to create the node at path: the full path, with the protection prefix if any.
 func (cr *creation) request(path string) *wire.Call {
 	op := cr.node.request(cr.c, path, cr.data)
+	if cr.inPlaceOf != nil {
+		return cr.inPlaceOf.request(op, cr.parent)
+	}
 	return newCall(op.Op, op.Request)
 }
 
 func (cr *creation) decode(_ int64, body []byte) (r CreateResult, err error) {
-	var res jute.Create2Response
-	if err := decode(body, &res); err != nil {
+	full, stat, err := cr.answer(body)
+	if err != nil {
 		return r, err
 	}
-	return cr.result(res.Path, Stat(res.Stat)), nil
+	if cr.inPlaceOf != nil {
+		*cr.inPlaceOf.parent = stat
+		stat = Stat{Czxid: stat.Mzxid, Mzxid: stat.Mzxid, Pzxid: stat.Mzxid}
+	}
+	return cr.result(full, stat), nil
+}
+
+// answer reads the answer to the request: the new node's full path, and its Stat, or with InPlaceOf that of its
+// parent.
+func (cr *creation) answer(body []byte) (full string, stat Stat, err error) {
+	if cr.inPlaceOf != nil {
+		return cr.inPlaceOf.decode(body)
+	}
+	var res jute.Create2Response
+	err = decode(body, &res)
+	return res.Path, Stat(res.Stat), err
 }
 
 func (cr *creation) result(full string, stat Stat) CreateResult {

@@ -151,6 +151,9 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 		return v, false, nil
 	}
 	p.apply(nodeFound)
+	if p.inPlaceOf != nil {
+		*p.inPlaceOf.parent = Stat{}
+	}
 	return p.result(path, stat), true, nil
 }
 
@@ -187,10 +190,11 @@ func (p *protected) answered(err error) {
 }
 
 func (p *protected) late(reply wire.Reply) {
-	var res jute.Create2Response
-	err := replied(reply, &res)
+	err := replyError(reply)
 	p.apply(callerLeft)
-	p.made = res.Path
+	if err == nil {
+		p.made, _, err = p.answer(reply.Body)
+	}
 	p.answered(err) // no caller is left to get ErrCleanupFull
 }
 

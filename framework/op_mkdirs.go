@@ -3,31 +3,50 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // parents says how missing ancestors are created. They have no data, as in Curator.
 type parents struct {
-	mode CreateMode // Persistent or Container
-	acl  []ACL      // nil: what the client's options say
+	mode  CreateMode // Persistent or Container
+	acl   []ACL      // nil: what the client's options say
+	asked int        // how many of the nodes were asked for by name: WithParentLevels does not count them
+}
+
+// WithParentLevels limits how many missing parents of a node one operation creates, recipes and the root of a
+// namespace included; 0: none. So a typing error in a path does not make a tree of its own. Beyond the limit
+// nothing is created, and the error is ErrNoNode. Nodes that [Client.Ensure] and [Client.CreateContainers]
+// are asked for are no parents. It costs one more request when parents are missing. Default: no limit.
+func WithParentLevels(levels int) Option {
+	return checked(levels >= 0, func(o *options) { o.parentLevels = &levels },
+		"WithParentLevels", "%d levels; choose 0 for none, or leave the option out for no limit", levels)
+}
+
+// WithPersistentParents makes missing parents persistent nodes where they would be containers: below recipes,
+// as roots of namespaces, with CreatingParentContainersIfNeeded and CreateContainers. The server then never
+// deletes them. Corresponds to Curator's dontUseContainerParents.
+func WithPersistentParents() Option {
+	return func(o *options) error { o.persistentParents = true; return nil }
 }
 
 // CreateContainers creates the node at path and its missing ancestors, as containers: the server deletes them
 // after their last child is gone. Nodes that exist already stay what they are. It is repeated as the retry
 // policy says, which does no harm. Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
-	return c.ensure(ctx, "createContainers", path, parents{mode: Container})
+	return c.ensure(ctx, "createContainers", path, parents{mode: Container, asked: 1})
 }
 
 // Ensure creates the node at path and its missing ancestors, as persistent nodes without data. Nodes that
 // exist already stay what they are. If all of them exist, the usual case, it costs one request. It is
 // repeated as the retry policy says, which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
 func (c *Client) Ensure(ctx context.Context, path string) error {
-	return c.ensure(ctx, "ensure", path, parents{mode: Persistent})
+	return c.ensure(ctx, "ensure", path, parents{mode: Persistent, asked: 1})
 }
 
 func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
@@ -70,6 +89,14 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 			if at == "/" {
 				break // always there
 			}
+			if c.tooDeep(len(below), p) {
+				if err = send(ctx, e, c.expiring(readCall(jute.OpExists, at))); errors.Is(err, ErrNoNode) {
+					return false, c.noParent(at, err)
+				} else if err == nil {
+					err = ErrNodeExists
+				}
+				break
+			}
 			if err = send(ctx, e, c.expiring(c.mkdir(at, p, at == path))); !errors.Is(err, ErrNoNode) {
 				break
 			}
@@ -107,6 +134,17 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 	return false, err
 }
 
+// tooDeep says that a node above so many missing ones may not be created.
+func (c *Client) tooDeep(below int, p parents) bool {
+	levels := c.core.cfg.parentLevels
+	return levels != nil && below >= *levels+p.asked
+}
+
+func (c *Client) noParent(at string, err error) error {
+	return fmt.Errorf("%w: %s is missing, and this client creates no more than %d missing parents "+
+		"(WithParentLevels): create it first", err, plain.Text(c.userPath(at)), *c.core.cfg.parentLevels)
+}
+
 // mkdir returns the request for one node. nearest says that the node is the requested one, not an ancestor of
 // it.
 func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
@@ -118,7 +156,10 @@ func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
 		}
 	}
 	op := jute.OpCreate
-	if p.mode == Container {
+	switch {
+	case p.mode == Container && c.core.cfg.persistentParents:
+		p.mode = Persistent
+	case p.mode == Container:
 		op = jute.OpCreateContainer
 	}
 	req := jute.CreateRequest{Path: path, Data: []byte{}, ACL: c.aclOf(acl, path), Flags: int32(p.mode)}

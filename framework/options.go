@@ -63,6 +63,9 @@ type contents struct {
 	compression  CompressionProvider
 	compressed   bool // by default
 	decompressed int  // limit for one call, in bytes
+
+	parentLevels      *int // nil: no limit
+	persistentParents bool
 }
 
 type network struct {

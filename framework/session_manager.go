@@ -75,7 +75,8 @@ func (m *manager) apply(in input, server string, why error, fences []wire.Fence)
 			m.lose(e, why)
 		case doOpen:
 			if err := m.open(do.change.Epoch, e, fences); err != nil {
-				m.core.log.Error("cannot open a session", "epoch", do.change.Epoch, "err", err)
+				m.core.log.Error("cannot open a session; the client stays without one",
+					"epoch", do.change.Epoch, "err", err)
 			}
 		case doAnnounce:
 			m.announce(do.change, server, why)
@@ -196,18 +197,18 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		ev.Err = refusal(c.readable(ev.Err))
 		c.trouble.note(ev.Server, ev.Err)
 		if m.outage.begins(time.Now()); !m.state.closed {
-			log.Warn("disconnected", "err", ev.Err)
+			log.Warn("disconnected; trying to reconnect", "err", ev.Err)
 		}
 		m.apply(input{inDisconnected, e.n}, ev.Server, ev.Err, nil)
 		m.probe(e)
 	case wire.AuthFailed:
 		ev.Err = refusal(ev.Err)
-		m.tellFailure(log, slog.LevelError, "authentication failed", ev)
+		m.tellFailure(log, slog.LevelError, "authentication failed; trying again", ev)
 		e.change(func() {}) // wakes those who do not wait while every server refuses
 	case wire.Failed:
 		if !errors.Is(ev.Err, errTooEarly) {
 			ev.Err = refusal(c.readable(ev.Err))
-			m.tellFailure(log, slog.LevelWarn, "cannot connect", ev)
+			m.tellFailure(log, slog.LevelWarn, "cannot connect; trying again", ev)
 		}
 	case wire.Regressed:
 		log.Warn("every server has older data than this client has seen: the data was wiped or restored; " +
@@ -223,7 +224,7 @@ func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 		e.cancel(why) // nobody needs to wait for the session any more
 		return
 	}
-	log.Warn("session lost", "err", ev.Err)
+	log.Warn("session lost, and what was held in it; opening the next one", "err", ev.Err)
 	fences := e.wire.Unfenced()
 	if e.wire.Agreed() {
 		// No request of the session is under way any more after twice its timeout: once for the last request
@@ -250,7 +251,8 @@ func (m *manager) connected(log *slog.Logger, ev wire.Event) {
 	log.Info("connected", told...)
 	asked := m.core.cfg.sessionTimeout
 	if m.core.cfg.timeoutAsked && ev.Timeout < asked && ev.Timeout != m.granted {
-		log.Warn("the server grants a shorter session timeout than asked for: its maxSessionTimeout is the limit",
+		log.Warn("the server grants a shorter session timeout than asked for: "+
+			"its maxSessionTimeout is the limit",
 			"asked", asked, "granted", ev.Timeout)
 	}
 	m.granted = ev.Timeout

@@ -18,7 +18,7 @@ const (
 	flightBytes = 8 << 20 // of data in one flight, about: the sizes are known only after reading
 )
 
-// flight sends the calls that calls makes. It repeats them all, as the retry policy says, until each has an
+// flight sends what the function calls returns. It repeats them all, as the retry policy says, until each has an
 // answer.
 func (c *Client) flight(ctx context.Context, calls func() []*wire.Call) (replies []wire.Reply, err error) {
 	err = c.repeat(ctx, func(ctx context.Context, e *epoch) error {
@@ -97,6 +97,21 @@ func (c *Client) DeleteRecursively(ctx context.Context, path string) error {
 		err = ErrNotEmpty
 	}
 	return opError("deleteRecursively", path, err)
+}
+
+// DeleteChildren deletes everything below a node, and keeps the node. It is DeleteRecursively in all else, but
+// that nodes that others add meanwhile may stay. A node that does not exist has nothing below it. To empty "/"
+// is ErrBadArguments; a chroot can be emptied. Corresponds to Curator's ZKPaths.deleteChildren without
+// deleteSelf.
+func (c *Client) DeleteChildren(ctx context.Context, path string) error {
+	full, err := c.fullPath(path)
+	if err == nil && full == "/" {
+		err = errDeleteRoot
+	}
+	if err == nil {
+		err = c.deleteBelow(ctx, full)
+	}
+	return opError("deleteChildren", path, err)
 }
 
 // deleteBelow deletes everything that is below a node now; nodes that others add meanwhile may stay.

@@ -188,7 +188,8 @@ func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
 		Mtime: s.Mtime}
 	for _, a := range n.acl {
 		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") { // so the server hides a digest
-			return line, fmt.Errorf("%w: its ACL is shown only to clients with PermAdmin; see WithoutACL", ErrNoAuth)
+			return line, fmt.Errorf("%w: its ACL is shown only to clients with PermAdmin; see WithoutACL",
+				ErrNoAuth)
 		}
 		node.ACL = append(node.ACL, dumpACL(a))
 	}

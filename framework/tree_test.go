@@ -209,6 +209,24 @@ func TestDeleteRecursively(t *testing.T) {
 	})
 }
 
+func TestDeleteOnlyTheChildren(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		require.NoError(t, c.DeleteChildren(ctx, "/none"))
+		plant(t, srv, "/keep", "/r/a/b/c", "/r/d")
+		require.NoError(t, c.DeleteChildren(ctx, "/r"))
+		require.NoError(t, c.DeleteChildren(ctx, "/r"))
+		assert.Empty(t, srv.Diff(map[string]string{"/keep": "/keep", "/r": ""}))
+		assert.ErrorIs(t, c.DeleteChildren(ctx, "/"), ErrBadArguments)
+		assert.ErrorIs(t, c.DeleteChildren(ctx, "r"), ErrInvalidPath)
+		plant(t, srv, "/team/a/b")
+		require.NoError(t, c.UsingNamespace("team").DeleteChildren(ctx, "/"))
+		names, err := srv.Children("/team")
+		require.NoError(t, err)
+		assert.Empty(t, names)
+	})
+}
+
 // Others add and delete meanwhile.
 func TestDeleteRecursivelyAmongOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

@@ -42,6 +42,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 		_ = c.Delete().Guaranteed().ForPath(ctx, "/none")
 	},
 	"DeleteRecursively": func(ctx context.Context, c *Client) { _ = c.DeleteRecursively(ctx, "/none") },
+	"DeleteChildren":    func(ctx context.Context, c *Client) { _ = c.DeleteChildren(ctx, "/none") },
 	"Dump":              func(ctx context.Context, c *Client) { _, _ = c.Dump().ForPath(ctx, "/", io.Discard) },
 	"Ensure":            func(ctx context.Context, c *Client) { _ = c.Ensure(ctx, "/ensured") },
 	"Format":            func(_ context.Context, c *Client) { _ = fmt.Sprintf("%+v", c) },
@@ -281,8 +282,8 @@ func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 		for _, where := range []string{"operation", "operation ended", "hold", "hold ended", "state", "round trip",
 			"OnStateChange", "dialer", "login", "codec", "ACL provider",
 			"log: cannot close an earlier session of this client; its nodes stay until it expires",
-			"log: session lost",
-			"log: disconnected"} {
+			"log: session lost, and what was held in it; opening the next one",
+			"log: disconnected; trying to reconnect"} {
 			assert.Positive(t, a.asked(where), "%s was never called", where)
 		}
 	})

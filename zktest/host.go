@@ -130,6 +130,7 @@ type HostEvent struct {
 	Session int64
 	Op      Op     // the request that was answered, or "" for a Note
 	Path    string // of the request; a sequential node's is the one that it was given
+	Parts   string // of a multi, what it does: "check /a, setData /b", perhaps cut short
 	Err     error  // the answer; nil if it was done
 	Note    string // the end of a connection or of a session, or a fault that struck one
 }
@@ -152,7 +153,7 @@ func (h *Host) Events() (events []HostEvent) {
 				Note:    entry.note,
 			}
 			if entry.kind == traceReply {
-				ev.Op, ev.Path = opName(entry.op), plain.Text(entry.path)
+				ev.Op, ev.Path, ev.Parts = opName(entry.op), plain.Text(entry.path), plain.Text(entry.parts)
 				if entry.err != ok {
 					ev.Err = entry.err
 				}

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
 )
@@ -103,12 +104,28 @@ func decodeMulti(r *request) ([]jute.MultiOp, Error) {
 	if len(req.Ops) > 0 {
 		r.path = pathOf(req.Ops[0].Request)
 	}
+	r.parts = partsOf(req.Ops)
 	for _, op := range req.Ops {
 		if isRead(op) != isRead(req.Ops[0]) {
 			return nil, ErrMarshalling // reads and writes do not mix
 		}
 	}
 	return req.Ops, ok
+}
+
+// partsOf is what a multi does, for the trace, which does not keep more than its beginning.
+func partsOf(ops []jute.MultiOp) string {
+	var b strings.Builder
+	for i, op := range ops {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(opName(op.Op) + " " + pathOf(op.Request))
+		if b.Len() > tracePath {
+			break
+		}
+	}
+	return b.String()
 }
 
 func isRead(op jute.MultiOp) bool { return op.Op == jute.OpGetData || op.Op == jute.OpGetChildren }

@@ -10,6 +10,7 @@ type request struct {
 	xid, op int32
 	body    *jute.Coder
 	path    string // for the trace, once known
+	parts   string // of a multi, for the trace
 
 	injected Error  // an injected fault's answer instead of executing it
 	pending  bool   // in conn.pending
@@ -151,7 +152,7 @@ func (s *Server) reply(r *request, err Error, rec jute.Record) {
 func (s *Server) replyAt(r *request, zxid int64, err Error, rec jute.Record) {
 	s.trace.add(traceEntry{
 		kind: traceReply, conn: r.conn.id, session: r.conn.sessionID, from: r.conn.from,
-		xid: r.xid, op: r.op, path: r.path, zxid: zxid, err: err,
+		xid: r.xid, op: r.op, path: r.path, parts: r.parts, zxid: zxid, err: err,
 	})
 	r.conn.lastXid, r.conn.lastZxid = r.xid, zxid
 	header := &jute.ReplyHeader{Xid: r.xid, Zxid: zxid, Err: int32(err)}

@@ -31,6 +31,7 @@ type traceEntry struct {
 	conn, session int64
 	xid, op       int32
 	path, note    string
+	parts         string // of a multi: what it does
 	zxid          int64
 	err           Error
 	from          *Host // of the connection, if it has one
@@ -50,15 +51,21 @@ func (c *conn) note(text string) {
 
 func (t *trace) add(e traceEntry) {
 	e.at = time.Since(t.start)
-	if len(e.path) > tracePath {
-		e.path = strings.ToValidUTF8(strings.Clone(e.path[:tracePath]), "") + "…"
-	}
+	e.path, e.parts = cut(e.path), cut(e.parts)
 	if len(t.entries) < traceSize {
 		t.entries = append(t.entries, e)
 		return
 	}
 	t.entries[t.next] = e
 	t.next = (t.next + 1) % traceSize
+}
+
+// cut makes a text so short that thousands may be kept.
+func cut(text string) string {
+	if len(text) <= tracePath {
+		return text
+	}
+	return strings.ToValidUTF8(strings.Clone(text[:tracePath]), "") + "…"
 }
 
 // inOrder copies the entries, oldest first.
@@ -78,6 +85,9 @@ func (e traceEntry) line() string {
 		return fmt.Sprintf("%s %s", who, e.note)
 	}
 	path := strings.TrimPrefix(e.path, "\x00")
+	if e.parts != "" {
+		path = "[" + e.parts + "]"
+	}
 	return fmt.Sprintf("%s %s xid=%d %s -> zxid=%d %s", who, opName(e.op), e.xid, path, e.zxid, e.err.text())
 }
 

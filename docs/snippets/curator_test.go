@@ -16,6 +16,7 @@ import (
 	"github.com/go-curator/curator/recipes/counter"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/node"
 	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
@@ -89,61 +90,21 @@ func TestAcquireWithin(t *testing.T) {
 
 // [a node that stays, here]
 
-// stay keeps an ephemeral node at path, through lost connections, sessions and deletions, until ctx ends, and
-// then takes it away. It calls there each time that the node has been made. If another session has an
-// ephemeral node there, it waits until that is gone: a predecessor's goes when its session ends.
+// stay keeps an ephemeral node at path until ctx ends, and then takes it away. It calls there each time that
+// the node has been made.
 func stay(ctx context.Context, client *framework.Client, path string, data []byte, there func()) error {
-	for {
-		err := client.InSession(ctx, func(ctx context.Context, s *framework.Session) error {
-			err := standing(ctx, s, path, data, there)
-			if ctx.Err() == nil {
-				return err
-			}
-			whole := context.WithoutCancel(ctx) // take the node away, unless it is somebody else's
-			stat, err2 := s.Client().CheckExists().ForPath(whole, path)
-			if err2 == nil && stat != nil && stat.EphemeralOwner == s.ID() {
-				err2 = s.Client().Delete().Quietly().Guaranteed().ForPath(whole, path)
-			}
-			return errors.Join(err, err2)
-		})
-		if ctx.Err() != nil || !errors.Is(err, framework.ErrSessionLost) && !framework.Retryable(err) {
-			return err
-		}
+	keeper, err := node.NewKeeper(client, path, data) // new PersistentNode(…).start()
+	if err != nil {
+		return err
 	}
-}
-
-// standing is stay for one session.
-func standing(ctx context.Context, s *framework.Session, path string, data []byte, there func()) error {
-	var known int64 // the czxid of the node for which there has been called
-	for {
-		// A create that is given up may have made the node, or not: CheckExists says which.
-		create := s.Client().Create().CreatingParentContainersIfNeeded().WithMode(framework.Ephemeral)
-		_, err := create.ForPath(context.WithoutCancel(ctx), path, data)
-		perhaps := errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrOutcomeUnknown)
-		if err != nil && !perhaps {
-			return err
-		}
-		stat, watch, err := s.Client().CheckExists().WithWatch().ForPath(ctx, path)
-		switch {
-		case err != nil:
-			return err
-		case stat == nil: // gone again
-			watch.Stop()
-			continue
-		case stat.EphemeralOwner == 0:
-			watch.Stop()
-			return framework.ErrNodeExists // a persistent node: no session's end takes it away
-		case stat.EphemeralOwner == s.ID() && stat.Czxid != known:
-			known = stat.Czxid
+	made, why := int64(0), error(nil)
+	for status, err := range keeper.Follow(ctx) { // getListenable().addListener(…)
+		if why = err; status.State == node.There && status.Czxid != made {
+			made = status.Czxid
 			there()
 		}
-		select {
-		case <-watch.C: // deleted, or changed
-		case <-ctx.Done():
-			watch.Stop()
-			return context.Cause(ctx)
-		}
 	}
+	return errors.Join(why, keeper.Close(context.WithoutCancel(ctx)))
 }
 
 // [end]
@@ -188,7 +149,7 @@ func TestStay(t *testing.T) {
 		server.ResetCounts()
 		time.Sleep(time.Hour)
 		asked := slices.Collect(maps.Keys(server.Counts()))
-		require.Equal(t, []string{"ping"}, asked, "nothing is written to keep the node")
+		require.ElementsMatch(t, []string{"ping", "exists"}, asked, "nothing is written to keep the node")
 		require.NoError(t, server.Delete("/members/a")) // an administrator
 		own()
 		require.NoError(t, server.Set("/members/a", []byte("other")))
@@ -234,7 +195,8 @@ func TestStayAfterAPredecessor(t *testing.T) {
 		require.NoError(t, server.Create("/members/a", nil))
 		_, leave = staying(t, second)
 		time.Sleep(time.Second)
-		assert.ErrorIs(t, leave(), framework.ErrNodeExists, "nobody would take it away")
+		assert.ErrorIs(t, leave(), context.Canceled)
+		assert.True(t, server.Exists("/members/a"), "it belongs to no session")
 	})
 }
 

@@ -70,7 +70,7 @@ func invoices(send func(context.Context, *framework.Client, func(int)) error) fu
 		for range 3 {
 			w.Start("replica", func(p *chaos.Process) {
 				var held atomic.Pointer[chaos.Grant]
-				client, err := framework.New(w.ConnectString(), framework.WithDialer(p.Dial),
+				client, err := framework.New(w.ConnectString(), framework.WithDialer(p.Dial), framework.WithLogger(p.Logger()),
 					framework.WithSessionTimeout(w.SessionTimeout()), framework.WithHooks(framework.Hooks{
 						Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 							grant := right.GrantedWith(p, h.Token)
@@ -170,7 +170,7 @@ func TestCarelessInvoices(t *testing.T) {
 	if slow {
 		return
 	}
-	found := chaos.Find(t, invoices(careless), chaos.Config{Count: 10_000})
+	found := chaos.Find(t, invoices(careless), chaos.Config{Count: 10_000, Shrink: time.Hour})
 	require.NotNil(t, found)
 	assert.Equal(t, "sending", found.Violation.Check)
 	assert.LessOrEqual(t, len(found.Plan.Faults), 3)

@@ -5,8 +5,11 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
 	"github.com/go-curator/curator/recipes/counter"
+	"github.com/go-curator/curator/recipes/group"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/node"
+	"github.com/go-curator/curator/recipes/queue"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/retry"
@@ -25,6 +28,8 @@ var _ = []any{
 	barrier.New,
 	barrier.NewDouble,
 
+	cache.AfterInitialized,
+	cache.Below,
 	new(cache.Cache),
 	(*cache.Cache).All,
 	(*cache.Cache).Children,
@@ -39,9 +44,10 @@ var _ = []any{
 	cache.Deleted,
 	new(cache.Event),
 	cache.Event{}.State,
-	cache.Event{}.Type,
 	new(cache.EventType),
 	cache.Failed,
+	cache.Filter,
+	cache.Follow,
 	cache.Initialized,
 	cache.JSON[int],
 	cache.New,
@@ -50,6 +56,7 @@ var _ = []any{
 	cache.NewTree,
 	cache.NewTyped[int],
 	new(cache.Node),
+	cache.OfType,
 	new(cache.Option),
 	new(cache.PathChildren),
 	(*cache.PathChildren).Events,
@@ -90,6 +97,23 @@ var _ = []any{
 	(*counter.Value[int32]).Follow,
 	counter.WithLock,
 
+	(*group.Group).Follow,
+	(*group.Group).Members,
+	(*group.Group).WaitFor,
+	group.Join,
+	(*group.Member).SetData,
+	group.Watch,
+
+	(*node.Keeper).Follow,
+	(*node.Keeper).Path,
+	(*node.Keeper).SetData,
+	(*node.Keeper).WaitCreated,
+	node.NewKeeper,
+	node.WithMode,
+	node.WithProtection,
+	node.WithTTL,
+	node.WithTakeover,
+
 	new(framework.ACLProvider),
 	new(framework.ACLResult),
 	framework.AddWatchBuilder.ForPath,
@@ -103,6 +127,7 @@ var _ = []any{
 	(*framework.Client).Create,
 	(*framework.Client).CreateContainers,
 	(*framework.Client).Delete,
+	(*framework.Client).DeleteChildren,
 	(*framework.Client).DeleteRecursively,
 	(*framework.Client).Dump,
 	(*framework.Client).Ensure,
@@ -266,6 +291,8 @@ var _ = []any{
 	framework.WithMaxFrame,
 	framework.WithMaxReply,
 	framework.WithNamespace,
+	framework.WithParentLevels,
+	framework.WithPersistentParents,
 	framework.WithReadOnly,
 	framework.WithRetry,
 	framework.WithRule,
@@ -327,6 +354,33 @@ var _ = []any{
 	mutex.WithNodeData,
 	mutex.WithRevocation,
 	mutex.WithoutReentry,
+
+	queue.ByDelay,
+	queue.ByID,
+	queue.ByPriority,
+	queue.Delete,
+	queue.Due,
+	new(queue.Handler),
+	queue.ID,
+	new(queue.ItemError),
+	queue.New,
+	queue.NewSimple,
+	queue.OnFailure,
+	queue.Priority,
+	new(queue.Queue),
+	(*queue.Queue).Consume,
+	(*queue.Queue).Put,
+	(*queue.Queue).PutMany,
+	(*queue.Queue).Remove,
+	queue.Requeue,
+	(*queue.Simple).Offer,
+	(*queue.Simple).Peek,
+	(*queue.Simple).Poll,
+	(*queue.Simple).Take,
+	queue.Skip,
+	queue.WithBound,
+	queue.WithLockPath,
+	queue.WithOrder,
 
 	retry.Backoff,
 	new(retry.BoundedExponentialBackoff),

@@ -30,7 +30,7 @@ func TestDemonstration(t *testing.T) {
 	var out bytes.Buffer
 	began := time.Now()
 	require.NoError(t, run(t.Context(), nil, strings.NewReader(""), &out), "%v", &out)
-	require.Less(t, time.Since(began), 30*time.Second)
+	require.Less(t, time.Since(began), 3*time.Minute) // seconds, if nothing else runs
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.Equal(t, "leader-service: 3 copies led one after the other, and nothing is left behind",
 		lines[len(lines)-1])

@@ -46,21 +46,22 @@ const (
 	piped     = "piped"
 )
 
-// The bounds are those of a run without faults.
+// The bounds are those of a run without faults, on any machine: on a busy one fewer of the contenders meet, which
+// costs an event or a request more (ADRs 0031 and 0034). Tests in virtual time hold the exact figures.
 var works = []work{
 	{"free", mutexes(1, 1, 0), all, 3, 0},
-	{"8 sessions", mutexes(8, 8, 0), all, 5, 1},
-	{"32 sessions", mutexes(32, 32, 0), all, 5, 1},
+	{"8 sessions", mutexes(8, 8, 0), all, 5, 2},
+	{"32 sessions", mutexes(32, 32, 0), all, 5, 2},
 	{"8 sessions, each holds 2 ms", mutexes(8, 8, 2*time.Millisecond), all, 7, 3},
 	{"32 sessions, each holds 2 ms", mutexes(32, 32, 2*time.Millisecond), all, 7, 3},
-	{"8 goroutines, one session", mutexes(1, 8, 0), most, 5, 1},
-	{"32 goroutines, one session", mutexes(1, 32, 0), most, 5, 1},
-	{"8 goroutines, one lock object", shared(8), both, 5, 1},
-	{"32 goroutines, one lock object", shared(32), both, 5, 1},
+	{"8 goroutines, one session", mutexes(1, 8, 0), most, 5, 2},
+	{"32 goroutines, one session", mutexes(1, 32, 0), most, 5, 2},
+	{"8 goroutines, one lock object", shared(8), both, 5, 2},
+	{"32 goroutines, one lock object", shared(32), both, 5, 2},
 	{"semaphore, 16 sessions, 4 leases",
-		bench.Job{Work: "semaphore", Sessions: 16, Contenders: 16, Leases: 4}, both, 13, 3},
+		bench.Job{Work: "semaphore", Sessions: 16, Contenders: 16, Leases: 4}, both, 7, 3},
 	{"semaphore mutex, 8 sessions",
-		bench.Job{Work: "semaphore-mutex", Sessions: 8, Contenders: 8, Leases: 1}, both, 13, 3},
+		bench.Job{Work: "semaphore-mutex", Sessions: 8, Contenders: 8, Leases: 1}, both, 7, 3},
 }
 
 func mutexes(sessions, contenders int, hold time.Duration) bench.Job {
@@ -115,10 +116,12 @@ func TestPeers(t *testing.T) {
 	}
 	for _, w := range works {
 		m := results.median(w.name, ours, false)
-		// A tenth more is for pings, and each contender may be in the midst of a cycle at a mark.
+		// A tenth more is for pings, and each contender may be in the midst of a cycle at a mark. Some packets of
+		// neither are counted where a mark is made.
 		more := 1.1 + float64(w.job.Contenders)/float64(m.Cycles)
-		assert.LessOrEqual(t, m.requests, w.requests*more, "requests a cycle: %s", w.name)
-		assert.LessOrEqual(t, m.events, w.events*more+0.05, "events a cycle: %s", w.name)
+		marks := 10/float64(m.Cycles) + 0.05
+		assert.LessOrEqual(t, m.requests, w.requests*more+marks, "requests a cycle: %s", w.name)
+		assert.LessOrEqual(t, m.events, w.events*more+marks, "events a cycle: %s", w.name)
 		for _, name := range w.peers {
 			assert.Zero(t, results.overlaps(w.name, name), "%s: %s", w.name, name)
 		}

@@ -3,6 +3,7 @@ package clients
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,7 +170,8 @@ func kazooExpiry(t *testing.T, server target, a, b *kazoo) {
 
 // Kazoo's nodes are named UUID__lock__0000000001. With Curator's pattern as an extra one kazoo waits for
 // Curator's nodes, but Curator, which sorts by what comes after "lock-", does not find a number in kazoo's
-// and takes the lock all the same. So extra_lock_patterns alone is not safe. A subclass with Curator's node
+// and takes the lock all the same. So extra_lock_patterns alone is not safe; with WithForeignContenders on the
+// other side it is. A subclass with Curator's node
 // name is: two lines of Python, see CuratorLock in kazoopeer.py. Kazoo's Semaphore cannot meet Curator's: its
 // leases are not sequential, and lie beside the lock and not below /leases.
 func TestKazooLockNextToCurators(t *testing.T) {
@@ -213,6 +215,32 @@ func TestKazooLockNextToCurators(t *testing.T) {
 		require.NoError(t, err, "kazoo holds the lock under a name that Curator's layout does not know")
 		require.NoError(t, lock.Release(ctx))
 		python.must(t, "release", with{"name": "m"})
+	})
+	t.Run("with extra_lock_patterns there, and WithForeignContenders here", func(t *testing.T) {
+		kazoos := mutex.WithForeignContenders(func(name string) bool { return strings.Contains(name, "__lock__") })
+		ours := mutex.New(client, "/locks/d", kazoos)
+		lock, err := ours.Acquire(ctx)
+		require.NoError(t, err)
+		python.must(t, "lock", with{"name": "n", "path": "/locks/d", "patterns": []string{"-lock-"}})
+		python.fails(t, "LockTimeout", "acquire", with{"name": "n", "timeout": 0.2})
+		waits := python.begin("acquire", with{"name": "n"})
+		kit.Soon(t, "two in line", func() bool {
+			line, err := ours.Participants(ctx)
+			return err == nil && len(line) == 2
+		})
+		granted := kit.Call(t, ctx, ours.Acquire)
+		kit.Soon(t, "three in line", func() bool {
+			line, err := ours.Participants(ctx)
+			return err == nil && len(line) == 3
+		})
+		require.NoError(t, lock.Release(ctx))
+		_, err = waits(ctx)
+		require.NoError(t, err)
+		_, err = ours.TryAcquire(ctx)
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		require.Empty(t, granted)
+		python.must(t, "release", with{"name": "n"})
+		require.NoError(t, kit.Receive(t, "the lock", granted).Release(ctx))
 	})
 	python.must(t, "close", nil)
 }

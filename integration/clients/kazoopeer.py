@@ -96,7 +96,7 @@ def lock(name, path, layout="kazoo", patterns=()):
 
 def acquire(name, timeout=None):
     objects[name].acquire(timeout=timeout)
-    return objects[name].node
+    return getattr(objects[name], "node", None)
 
 
 def election(name, path):
@@ -132,6 +132,9 @@ commands = {
     "dataWatch": data_watch,
     "childrenWatch": children_watch,
     "lock": lock,
+    "readLock": lambda name, path: objects.update({name: client.ReadLock(path, name)}),
+    "writeLock": lambda name, path: objects.update({name: client.WriteLock(path, name)}),
+    "semaphore": lambda name, path, leases: objects.update({name: client.Semaphore(path, name, leases)}),
     "acquire": acquire,
     "release": lambda name: objects[name].release(),
     "contenders": lambda name: objects[name].contenders(),

@@ -33,6 +33,8 @@ public final class Peer {
         new RevocationCommands(peer, peer.connection);
         new SemaphoreCommands(peer, peer.connection);
         new CounterCommands(peer, peer.connection);
+        new QueueCommands(peer, peer.connection);
+        new NodeCommands(peer, peer.connection);
         new LeaderCommands(peer, peer.connection);
         new BarrierCommands(peer, peer.connection);
         new CompressCommands(peer, peer.connection);

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,9 +151,10 @@ func TestAddersOfBothLanguages(t *testing.T) {
 	kit.Interop(t, "counter", kit.Mixed)
 	const path, lock, java, golang, adders, each = "/sums/all", "/sums/lock", 2, 3, 4, 60
 	w := newWorld(t)
-	ctx := kit.Context(t)
+	ctx := long(t)
 	cable := proxy.New(t, w.node.ConnectString())
 	var running sync.WaitGroup
+	var progress atomic.Int64
 	for i := range java {
 		var lockPath []string
 		if i == 0 {
@@ -183,6 +185,7 @@ func TestAddersOfBothLanguages(t *testing.T) {
 					}
 					assert.Greater(t, sum, last)
 					last = sum
+					progress.Add(1)
 				}
 			})
 		}
@@ -192,17 +195,7 @@ func TestAddersOfBothLanguages(t *testing.T) {
 		defer close(done)
 		running.Wait()
 	}()
-	cuts := 0
-	for cutting := true; cutting; {
-		select {
-		case <-done:
-			cutting = false
-		case <-time.After(40 * time.Millisecond):
-			cable.Cut()
-			cable.Heal()
-			cuts++
-		}
-	}
+	cuts := cutWhile(cable, done, &progress)
 	seen, err := counter.NewLong(w.client, path).Get(ctx)
 	require.NoError(t, err)
 	assert.EqualValues(t, (java+golang)*adders*each, seen.N)

@@ -50,7 +50,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	ctx := kit.Context(t)
 	w := &world{node: zkserver.Start(t, zkserver.Options{TickTime: tick,
-		ContainerCheckInterval: 500 * time.Millisecond})}
+		ContainerCheckInterval: 500 * time.Millisecond, ExtendedTypes: true})}
 	w.peer = w.java(t, 10*time.Second)
 	barrier, err := w.peer.Barrier(ctx, "default data", "/default-data")
 	require.NoError(t, err)

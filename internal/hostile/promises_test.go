@@ -294,13 +294,14 @@ func (w *world) looksAt(name string, who int, h hold, paths []string) {
 	if who != victim {
 		return
 	}
+	left := h.Remaining() // before what is compared with it: an answer that comes in between renews both
 	w.man.mu.Lock()
 	most := w.man.granted - time.Since(w.man.last)
 	if w.man.untrue&aboutHolds == 0 {
 		most = w.man.granted - time.Since(w.man.proof)
 	}
 	w.man.mu.Unlock()
-	if left := h.Remaining(); left > most && left > 0 {
+	if left > most && left > 0 {
 		w.violate("%s is valid for %v more; what the server has said allows %v at most", name, left, most)
 	}
 	for _, path := range paths {

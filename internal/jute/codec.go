@@ -22,7 +22,7 @@ type Decodable = Record
 
 // Marshal returns the bytes of the records, one after the other.
 func Marshal(records ...Record) []byte {
-	var c Coder
+	c := Coder{buf: make([]byte, 0, 128)} // most requests need no more
 	for _, r := range records {
 		r.Fields(&c)
 	}

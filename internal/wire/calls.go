@@ -246,7 +246,8 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 		if !l.readOnly && extends(code) && !s.validity.answer(c.sent, code == jute.CodeOK && isWrite(c.Op)) {
 			err = ErrLapsed
 			s.failWatch(c, &t)
-			t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost), Sent: c.sent.t, Link: l.n})
+			lost := fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost)
+			t.done(c, Reply{Err: lost, Sent: c.sent.t, Link: l.n})
 			return t
 		}
 		s.complete(l, c, in, &t)

@@ -89,7 +89,7 @@ func (cfg *Config) complete() error {
 	}
 	cfg.MaxFrame = cmp.Or(cfg.MaxFrame, 0xfffff)
 	cfg.longestPath = max(maxPath, cfg.MaxFrame)
-	// What can be written can be read.
+	// An answer may be as large as the largest node that this client can write.
 	cfg.MaxReply = max(cmp.Or(cfg.MaxReply, defaultMaxReply), cfg.MaxFrame+maxPlain)
 	cfg.Window = cmp.Or(cfg.Window, 1000)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 5*time.Second)

@@ -93,7 +93,7 @@ func (g *guest) dial(_, server string, _ time.Duration) (net.Conn, error) {
 	patience := time.NewTimer(guestPatience)
 	defer patience.Stop()
 	for {
-		if g.late || g.s.ctx.Err() != nil { // a late guest does not wait until the others have been told of the end
+		if g.late || g.s.ctx.Err() != nil { // a late guest does not wait until others are told of the end
 			return g.deadEnd(), nil
 		}
 		if c, err := g.take(server); c != nil || err != nil {

@@ -29,7 +29,7 @@ func (l *link) keeper() {
 			return
 		}
 		at := now()
-		late := elapsed(last, at) > ping // the process stood still: what has come in meanwhile is to be read first
+		late := elapsed(last, at) > ping // the process stood still: what has come in is to be read first
 		last = at
 		if err := l.check(at, ping, silence); err != nil && !late {
 			l.close(err)

@@ -38,6 +38,12 @@ func (r Rule) pace(timeout time.Duration) (ping, silence time.Duration) {
 	return max(usable/6, time.Millisecond), max(usable/3, 2*time.Millisecond)
 }
 
+// Ping is how often a session with that timeout pings.
+func (r Rule) Ping(timeout time.Duration) time.Duration {
+	ping, _ := r.pace(timeout)
+	return ping
+}
+
 // Verdict is a server's answer to the question whether it stands alone.
 type Verdict int8
 

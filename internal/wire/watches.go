@@ -252,8 +252,8 @@ func removal(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
 
-// shared notes that the library watches paths, too, and appends the persistent watches there: the library's
-// replace them on servers before 3.9.
+// shared notes that the library watches paths, too. It appends the persistent watches at these paths: on servers
+// before 3.9 the library's watches replace them.
 func (r *registry) shared(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
 	for _, path := range paths {
 		r.entry(watchKey{path, kind}).library = true

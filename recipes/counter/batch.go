@@ -168,6 +168,7 @@ func (n *Number[T]) now(ctx context.Context) (current[T], error) {
 	if err != nil {
 		return current[T]{}, err
 	}
+	n.reg.prepare(ctx)
 	c, err := n.reg.readOrMake(ctx, zero)
 	seen, err := n.seen(c, err)
 	return current[T]{n: seen.N, stat: c.stat}, err

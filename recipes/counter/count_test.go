@@ -96,7 +96,7 @@ func TestCountIsNotOverwritten(t *testing.T) {
 		now, err = count.CompareAndSet(background, now, 10)
 		require.NoError(t, err)
 		require.EqualValues(t, 10, now.N)
-		recipetest.Counts(t, s, "compare and set", map[string]int{"sync": 1, "exists": 1, "multi": 1})
+		recipetest.Counts(t, s, "compare and set", map[string]int{"sync": 1, "exists": 1, "create2": 1, "multi": 1})
 
 		var none context.Context
 		_, err = count.CreateIfMissing(none, 1)

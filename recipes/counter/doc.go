@@ -9,8 +9,8 @@
 // count twice, and not looked for in the data either, which may be the same as somebody else's or overwritten
 // since. Instead every write is a transaction that first changes a mark, an ephemeral node of this client
 // below the value's, and then the value: a repeat of it is refused because of the mark if it was executed,
-// and not otherwise. That costs no request: the first write makes the mark, the following ones change it, and
-// it is deleted when nothing was written for ten seconds (one request).
+// and not otherwise. The mark is made before the first write, and deleted when nothing was written for ten
+// seconds: two requests. In between it costs none.
 //
 // The outcome stays unknown, and the error matches framework.ErrOutcomeUnknown, when a reply was lost and
 //

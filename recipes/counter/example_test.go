@@ -119,6 +119,10 @@ func ExampleValue_Follow() {
 	defer server.Close()
 	defer client.Close()
 	ctx := context.Background()
+	if err := client.WaitConnected(ctx); err != nil { // else the first view may be of a time without a connection
+		fmt.Println(err)
+		return
+	}
 
 	count := counter.NewCount(client, "/limits/exports-max")
 	for v, err := range count.Follow(ctx) {

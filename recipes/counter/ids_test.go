@@ -30,7 +30,7 @@ func TestIDs(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 100+want, id)
 		}
-		counts(t, s, "seven ids", map[string]int{"getData": 1, "multi": 3})
+		counts(t, s, "seven ids", map[string]int{"getData": 1, "create2": 1, "multi": 3})
 		require.EqualValues(t, 109, at(t, s), "as Curator's CachedAtomicLong leaves it")
 
 		var none context.Context

@@ -125,6 +125,47 @@ func TestLostReplyAndSession(t *testing.T) {
 	}
 }
 
+// Somebody deletes the mark while the reply is lost: then nobody knows, and nothing is added twice. It was the
+// first write with the mark, or a later one.
+func TestLostReplyAndMark(t *testing.T) {
+	for before := range 2 {
+		for _, others := range [][]int64{nil, {1}, {7}} {
+			t.Run(fmt.Sprint(before, others), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					client := newClient(t, s)
+					n, other := counter.NewLong(client, path), counter.NewLong(newClient(t, s), path)
+					require.NoError(t, n.Set(background, 40))
+					want := int64(41)
+					for range before {
+						add(t, n, 1)
+						want++
+					}
+					id := session(t, client)
+					s.Inject(zktest.Fault{Session: id, Op: "multi", Action: zktest.LoseReply})
+					away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+					call := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) })
+					<-away.Struck()
+					marks, err := s.Children(path)
+					require.NoError(t, err)
+					require.Len(t, marks, 1)
+					require.NoError(t, s.Delete(path+"/"+marks[0]))
+					for _, delta := range others {
+						add(t, other, delta)
+						want += delta
+					}
+					away.Release()
+					call.End()
+					require.ErrorIs(t, call.Err, framework.ErrOutcomeUnknown)
+					require.Equal(t, want, at(t, s))
+					require.Equal(t, want+1, add(t, n, 1), "and it goes on")
+					tidy(t, s, client)
+				})
+			})
+		}
+	}
+}
+
 // Without the right to make children there is no mark. Then a lost reply is explained if the data tell, and
 // otherwise not.
 func TestLostReplyWithoutAMark(t *testing.T) {

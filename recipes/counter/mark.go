@@ -18,12 +18,16 @@ const lingering = 10 * time.Second
 // is refused because of the mark, and one that was not executed is not: the answer tells which, however often
 // others have written since. While the mark is there the node was not deleted either, so that a version
 // means what it meant.
+//
+// The mark is there before the first write. A write that also made it could be repeated, and be accepted,
+// after somebody had deleted the mark.
 type mark struct {
 	session *framework.Session
 	path    string
-	made    bool  // the next write changes it, the first one makes it
-	version int32 // when made
-	sent    bool  // a write with it: there may be something to delete
+	making  *framework.Pending[framework.CreateResult] // the create that is under way; nil if none is
+	made    bool                                       // it was there
+	version int32                                      // when made
+	sent    bool                                       // there may be something to delete
 	// none says that the server takes no mark here (no right to create children, for example): then a write
 	// is the change of the node alone, and a lost reply may stay unexplained.
 	none bool
@@ -46,37 +50,62 @@ func (r *register) markIn(session *framework.Session) *mark {
 // standing says whether the mark is there, as far as is known: then nobody has deleted the node.
 func (m *mark) standing() bool { return m != nil && m.made && m.session.Context().Err() == nil }
 
+// prepare begins to make the mark for a write that will come, in the flight of the read before it. The caller
+// is in the slot.
+func (r *register) prepare(ctx context.Context) {
+	if session, err := r.client.SessionSoon(ctx); err == nil {
+		r.markIn(session).begin()
+	}
+}
+
+func (m *mark) begin() {
+	if m.making == nil && !m.made && !m.none {
+		m.sent = true
+		create := m.session.Client().Create().WithMode(framework.Ephemeral).Uncompressed().InBackground()
+		m.making = create.ForPath(m.session.Context(), m.path, []byte{})
+	}
+}
+
+// ready waits until the mark is there, or it is known that there can be none. The name is nobody else's, so a
+// node that exists already is that of an earlier try.
+func (m *mark) ready(ctx context.Context) error {
+	for again := m.making != nil; !m.made && !m.none; again = false {
+		m.begin()
+		select {
+		case <-m.making.Done():
+		case <-ctx.Done():
+			return m.session.Client().Left(ctx, nil) // the create goes on
+		}
+		_, err := queue.Result(m.making)
+		m.making = nil
+		switch {
+		case err == nil, errors.Is(err, framework.ErrNodeExists):
+			m.made, m.used = true, time.Now()
+		case again && errors.Is(err, framework.ErrNoNode): // the node was made after that
+		case errors.Is(err, framework.ErrNoNode), m.session.Context().Err() != nil, !queue.Denied(err):
+			return err
+		default:
+			m.none = true
+		}
+	}
+	return nil
+}
+
 // ops are the operations of a write of data over a version.
 func (m *mark) ops(path string, version int32, data []byte) []framework.TransactionOp {
-	m.sent = m.sent || !m.none
 	to := m.session.Client().TransactionOp()
 	set := to.SetData().WithVersion(version).ForPath(path, data)
-	switch {
-	case m.none:
+	if m.none {
 		return []framework.TransactionOp{set}
-	case m.made:
-		again := to.SetData().WithVersion(m.version).Uncompressed().ForPath(m.path, []byte{})
-		return []framework.TransactionOp{again, set}
 	}
-	first := to.Create().WithMode(framework.Ephemeral).Uncompressed().ForPath(m.path, []byte{})
-	return []framework.TransactionOp{first, set}
+	again := to.SetData().WithVersion(m.version).Uncompressed().ForPath(m.path, []byte{})
+	return []framework.TransactionOp{again, set}
 }
 
 // written notes that a write was executed.
 func (m *mark) written() {
 	m.used = time.Now()
-	if m.made {
-		m.version++
-	}
-	m.made = true
-}
-
-// tellsOf says whether the mark's refusal of a repeat means that the write was executed before.
-func (m *mark) tellsOf(refusal error) bool {
-	if m.made {
-		return errors.Is(refusal, framework.ErrBadVersion)
-	}
-	return errors.Is(refusal, framework.ErrNodeExists)
+	m.version++
 }
 
 // forget gives the mark up: what is there of it is deleted, by the client, which goes on until it is done.

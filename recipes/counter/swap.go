@@ -68,6 +68,9 @@ func (s *swap) try(ctx context.Context) error {
 		}
 	}
 	s.mark = m
+	if err := m.ready(ctx); err != nil {
+		return err
+	}
 	for again := true; again; {
 		again, err = s.write(ctx, m)
 	}
@@ -91,15 +94,15 @@ func (s *swap) write(ctx context.Context, m *mark) (again bool, _ error) {
 		if (s.lost || s.doubt) && errors.Is(err, framework.ErrBadVersion) {
 			return false, cmp.Or(s.settle(ctx, m.session), undecided)
 		}
-	case s.doubt && m.tellsOf(err):
+	case s.doubt && errors.Is(err, framework.ErrBadVersion):
 		m.written()
 		s.doubt, s.lost, s.stat = false, false, s.found(ctx, m)
 		return false, nil
-	case m.made && (errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrBadVersion)):
+	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
 		s.r.forget()
 		s.lost, s.doubt = s.lost || s.doubt, false
 		return false, errMark
-	case !errors.Is(err, framework.ErrNoNode): // which would be the node itself
+	default:
 		s.lost, s.doubt = s.lost || s.doubt, false
 		m.none = true
 		return true, err

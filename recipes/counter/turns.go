@@ -81,7 +81,8 @@ func (t *turns) locked() bool { return t.held != nil }
 func (t *turns) unlock(ctx context.Context) {
 	err := queue.ReleaseAfterWork(ctx, t.held.Release)
 	if err != nil {
-		t.client.Logger().Warn("the lock of a counter was not released", "path", t.line.Dir, "err", err)
+		t.client.Logger().Warn("the lock of a counter is not released; its node stays until the session ends",
+			"path", t.line.Dir, "err", err)
 	}
 	t.held, t.wins = nil, 0
 }

@@ -372,3 +372,29 @@ func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
 		require.False(t, s.Exists(term.Path()))
 	})
 }
+
+// Who led with another implementation goes on leading.
+func TestForeignContenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		old, c := newClient(t, s), newClient(t, s)
+		require.NoError(t, s.Create(path, nil))
+		node, err := s.CreateNode(path+"/n_", nil, zktest.EphemeralSequential, session(t, old))
+		require.NoError(t, err)
+		theirs := func(name string) bool { return strings.HasPrefix(name, "n_") }
+		latch, err := leader.NewLatch(c, path, leader.WithForeignContenders(theirs))
+		require.NoError(t, err)
+		defer latch.Close()
+		time.Sleep(time.Minute)
+		require.False(t, latch.HasLeadership())
+		first, ok, err := latch.Leader(background)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, node, path+"/"+first.Name)
+		require.NoError(t, s.Delete(node))
+		_, err = latch.Await(background)
+		require.NoError(t, err)
+		_, err = leader.NewLatch(c, path, leader.WithForeignContenders(nil))
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+	})
+}

@@ -198,7 +198,8 @@ func (o observer) look(ctx context.Context) (now Observation, watch *framework.W
 func (o observer) read(ctx context.Context, name string) (Observation, *framework.Watch, error) {
 	p := queue.Participant{Name: name, Path: zkpath.Join(o.dir, name)}
 	var stat framework.Stat
-	data, watch, err := o.client.GetData().Undecompressed().StoringStatIn(&stat).WithWatch().ForPath(ctx, p.Path)
+	read := o.client.GetData().Undecompressed().StoringStatIn(&stat).WithWatch()
+	data, watch, err := read.ForPath(ctx, p.Path)
 	if err == nil {
 		p = queue.Known(o.client, p, data, stat)
 	} else if why := err; errors.Is(err, framework.ErrReplyTooLarge) {

@@ -44,6 +44,7 @@ type config struct {
 	id       *string
 	loss     framework.LossPolicy
 	listener *Listener
+	foreign  func(name string) bool
 }
 
 // WithID sets the participant's ID, which [Participant] and [Observe] show: a host name, say, or the address
@@ -84,12 +85,27 @@ func WithListener(l Listener) Option {
 	}
 }
 
+// WithForeignContenders says which other names of nodes are contenders' in this directory, besides those of this
+// package and of Curator: for the time in which another implementation is being replaced, or for good. A name
+// for which is returns true counts by the ten digits at its end; without them it is no contender's. is may be
+// called at any time, on any goroutine, and must always give the same answer. Default: none; a child with
+// another name blocks nobody.
+//
+// The others must count the nodes of this package, too, which are named _c_, a UUID, -latch- or -lock- and ten
+// digits, or there are two leaders.
+func WithForeignContenders(is func(name string) bool) Option {
+	return func(c *config) (err error) {
+		c.foreign, err = queue.Foreign(is)
+		return err
+	}
+}
+
 // configure checks the arguments of a constructor and fills in line.
 func configure(line *queue.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
 	c := config{loss: framework.SuspendedIsLoss}
 	line.Client, line.Dir, line.Name, line.Order = client, path, name, queue.Order{Names: []string{name}}
 	err := queue.Configure(client, path, &c, opts)
-	line.Loss = c.loss
+	line.Loss, line.Order.Foreign = c.loss, c.foreign
 	if c.id != nil {
 		line.Data = append([]byte{}, *c.id...)
 	}

@@ -40,6 +40,16 @@
 // [Multi] acquires several locks as one, all or none, under one deadline. With [WithRevocation] a holder
 // learns when somebody asks for the lock ([Revoke], or Curator's Revoker).
 //
+// # Many goroutines, and a lock that is taken again and again
+//
+// A [Cohort] has one node for all goroutines of a process: they stand in a local line, and the lock passes
+// between them without a request, until other processes have their turn. With [WithKept] it also stays with
+// the process while nobody else wants it, and taking it again costs no request. What it grants, a [Turn], has
+// no fencing token.
+//
+//	c := mutex.NewCohort(client, "/locks/orders", mutex.WithKept(time.Minute))
+//	err := c.Do(ctx, work)
+//
 // # Forgetting to release
 //
 // A lock that is never released stays locked until the client is closed or its session ends. When a [Lock] is

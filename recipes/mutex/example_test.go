@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -63,6 +64,50 @@ func ExampleMutex_Do() {
 	fmt.Println(err)
 	// Output:
 	// one hold, taken twice
+	// <nil>
+}
+
+// A store that remembers the largest token and refuses smaller ones is safe from a holder that was too slow.
+func ExampleLockOf() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+
+	m := mutex.New(client, "/locks/orders")
+	save := func(ctx context.Context, token int64) error {
+		fmt.Println("update orders set …, token = ? where token <= ?:", token > 0)
+		return nil
+	}
+	err := m.Do(context.Background(), func(ctx context.Context) error {
+		return save(ctx, mutex.LockOf(ctx).FencingToken())
+	})
+	fmt.Println(err)
+	// Output:
+	// update orders set …, token = ? where token <= ?: true
+	// <nil>
+}
+
+// One of 256 locks for each of very many orders.
+func ExampleStriped() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+
+	orders := mutex.NewStriped(client, "/locks/orders", 256)
+	err := orders.Of("order-4711").Do(context.Background(), func(context.Context) error {
+		fmt.Println("no two at order 4711")
+		return nil
+	})
+	fmt.Println(err)
+	err = orders.OfAll("order-4711", "order-17").Do(context.Background(), func(context.Context) error {
+		fmt.Println("nor at both")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// no two at order 4711
+	// <nil>
+	// nor at both
 	// <nil>
 }
 
@@ -174,4 +219,66 @@ func ExampleMulti() {
 	// somebody else: true
 	// held: true
 	// released: <nil>
+}
+
+func ExampleNewCohort() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+
+	// All goroutines of the process share it. Other processes wait for at most 100 turns, or 50 ms.
+	orders := mutex.NewCohort(client, "/locks/orders", mutex.WithTurns(100, 50*time.Millisecond))
+
+	var all sync.WaitGroup
+	done := 0
+	for range 50 {
+		all.Go(func() {
+			err := orders.Do(context.Background(), func(context.Context) error {
+				done++ // one at a time
+				return nil
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println(done)
+	// Output:
+	// 50
+}
+
+func ExampleWithKept() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	orders := mutex.NewCohort(client, "/locks/orders", mutex.WithKept(time.Minute))
+	for range 3 {
+		turn, err := orders.Acquire(ctx) // the first one asks the servers
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("held:", turn.Valid())
+		turn.ReleaseInBackground()
+	}
+	_, kept, err := orders.Holder(ctx)
+	fmt.Println("kept:", kept, err)
+
+	// Another contender gets it nevertheless.
+	lock, err := mutex.New(client, "/locks/orders").Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lock.ReleaseInBackground()
+	fmt.Println("given up:", lock.Valid())
+	// Output:
+	// held: true
+	// held: true
+	// held: true
+	// kept: true <nil>
+	// given up: true
 }

@@ -2,6 +2,7 @@ package mutex
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -42,14 +43,23 @@ var (
 // each use. Every Acquire waits in the queue with a node of its own, also two calls on the same Mutex. Safe
 // for concurrent use. Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
-	line queue.Line
-	err  error // the mistake in New's arguments: every method returns it
+	line   queue.Line
+	cohort limits // of NewCohort only
+	err    error  // the mistake in New's arguments: every method returns it
 }
 
 // New makes the lock at path. The node at path is for this lock only: create no other children below it. New
 // sends nothing. If an argument is wrong (a nil client, an invalid path or the root, a wrong option), every
 // method returns that error, before it sends anything.
 func New(client *framework.Client, path string, opts ...Option) *Mutex {
+	m := configure(client, path, opts)
+	if m.err == nil && m.cohort != (limits{}) {
+		m.err = fmt.Errorf("%w: WithTurns and WithKept are for NewCohort", framework.ErrInvalidOption)
+	}
+	return m
+}
+
+func configure(client *framework.Client, path string, opts []Option) *Mutex {
 	m := &Mutex{}
 	m.line.Client, m.line.Dir, m.line.Name, m.line.Recipe = client, path, lockName, "mutex"
 	m.line.Order, m.line.Loss = queue.Order{Names: []string{lockName}}, framework.SessionOnly
@@ -126,13 +136,28 @@ func (m *Mutex) wrap(verb string, err error) error {
 // and Release.) Only if the server refuses to delete the node is the error joined with ErrNotReleased and the
 // reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return queue.Do(ctx, func(ctx context.Context) (*queue.Handle, error) {
-		lock, err := m.Acquire(ctx)
-		if err != nil {
+	var lock *Lock
+	acquire := func(ctx context.Context) (_ *queue.Handle, err error) {
+		if lock, err = m.Acquire(ctx); err != nil {
 			return nil, err
 		}
 		return lock.handle, nil
-	}, m.wrap, f)
+	}
+	work := f
+	if f != nil {
+		work = func(ctx context.Context) error { return f(context.WithValue(ctx, lockKey{}, lock)) }
+	}
+	return queue.Do(ctx, acquire, m.wrap, work)
+}
+
+type lockKey struct{}
+
+// LockOf returns the lock that [Mutex.Do] has acquired for its function, which was called with ctx or a
+// context from which ctx is derived; with several, that of the innermost Do. So the function can ask for the
+// fencing token. nil outside Do.
+func LockOf(ctx context.Context) *Lock {
+	lock, _ := ctx.Value(lockKey{}).(*Lock)
+	return lock
 }
 
 // Participant is a holder or waiter of the lock, with any client, in Go or Java.
@@ -158,6 +183,10 @@ func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
 	return queue.First(m.participants(ctx, 1))
 }
+
+// Contends reports whether a child of the lock's directory with this name is a contender's: see
+// [WithForeignContenders].
+func (m *Mutex) Contends(name string) bool { return m.line.Order.Contender(name) }
 
 func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, error) {
 	line, err := m.line.Participants(ctx, m.err, limit)

@@ -82,12 +82,12 @@ func ExampleSemaphore_Do() {
 	s := semaphore.New(client, "/limits/exports", 5)
 	err := s.Do(context.Background(), 1, func(ctx context.Context) error {
 		taken, max, err := s.Usage(ctx)
-		fmt.Println(taken, "of", max)
+		fmt.Println(taken, "of", max, "and mine is valid:", semaphore.LeaseOf(ctx).Valid())
 		return err
 	})
 	fmt.Println(err)
 	// Output:
-	// 1 of 5
+	// 1 of 5 and mine is valid: true
 	// <nil>
 }
 

@@ -50,8 +50,8 @@ func TestHooksSeeAWaitForLeases(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, []string{
 			"acquire semaphore", "hold semaphore-line", `semaphore waits behind ""`, "semaphore waited: <nil>",
-			"hold semaphore",
-			"held semaphore-line: released", "acquired semaphore: <nil>", "held semaphore: released",
+			"held semaphore-line: released", "hold semaphore",
+			"acquired semaphore: <nil>", "held semaphore: released",
 		}, told)
 	})
 }

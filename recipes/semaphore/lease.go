@@ -82,7 +82,7 @@ func (l *Lease) Count() int { return len(l.nodes) }
 func (l *Lease) ID() int64 { return l.nodes[0].Czxid }
 
 // Nodes returns the names of the nodes, one for each lease.
-func (l *Lease) Nodes() []string { return each(l.nodes, func(n *queue.Grant) string { return n.Name }) }
+func (l *Lease) Nodes() []string { return names(l.nodes) }
 
 // Paths returns the paths of the nodes, one for each lease.
 func (l *Lease) Paths() []string { return each(l.nodes, func(n *queue.Grant) string { return n.Path }) }
@@ -101,6 +101,10 @@ func (l *Lease) Guards() []framework.TransactionOp {
 	return each(l.nodes, func(n *queue.Grant) framework.TransactionOp {
 		return l.s.client.TransactionOp().Check().ForPath(n.Path)
 	})
+}
+
+func names(nodes []*queue.Grant) []string {
+	return each(nodes, func(n *queue.Grant) string { return n.Name })
 }
 
 func each[T any](nodes []*queue.Grant, f func(*queue.Grant) T) []T {
@@ -179,7 +183,7 @@ func (l *Lease) beginRelease() (lost, why error) {
 		stop()
 	}
 	if lost = l.lost(); lost != nil {
-		return lost, lost // one of them may have heard of it and the first one, whose context is the lease's, not yet
+		return lost, lost // one may have heard of it before the first one, whose context is the lease's
 	}
 	return nil, ErrReleased
 }

@@ -39,49 +39,84 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 // waitInLine is one attempt. If it is the first in the queue and nothing has changed for the time of
 // patience, it checks whether it has to step back (errStepBack).
 func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*Lease, error) {
-	place, err := s.line.Acquire(ctx)
+	var seen snapshot // the last look
+	defer func() { seen.stop() }()
+	look := func(ctx context.Context, session *framework.Session) (err error) {
+		// The new watches are set before the old ones are stopped, so that watches that have not fired stay
+		// on the server.
+		old := seen
+		seen, err = s.lookThroughOutages(ctx, session.Client(), true)
+		old.stop()
+		return err
+	}
+	var looked *framework.Session // in which nothing has been done since the last look
+	wasFirst := func(ctx context.Context, session *framework.Session, ahead string) bool {
+		if look(ctx, session) != nil {
+			return false
+		}
+		looked = session
+		return seen.hasLeaseOf(ahead) || s.allServed(ahead, seen)
+	}
+	place, err := s.line.AcquireAfter(ctx, wasFirst)
 	if err != nil {
 		return nil, err
 	}
-	defer place.Abandon() // also when OnWait or a hook panics
-	view := place.Session.Client()
-	var armed snapshot
-	var quiet quietTime
-	defer func() { armed.stop() }()
-	for {
-		// The new watches are set before the old ones are stopped, so that watches that have not fired stay
-		// on the server. If enough leases are free at once, the watch on the leases costs nothing: our own
-		// creates make it fire.
-		seen, err := s.lookThroughOutages(ctx, view, true)
-		armed.stop()
-		if !seen.same(armed) || quiet.length == 0 {
+	left := false
+	defer func() { // also when OnWait or a hook panics
+		if !left {
+			place.Abandon()
+		}
+	}()
+	waited := place.Waited
+	for quiet := (quietTime{}); ; looked = nil {
+		before := seen
+		if looked != place.Session {
+			if err := look(ctx, place.Session); err != nil {
+				return nil, err
+			}
+		}
+		if !seen.same(before) || quiet.length == 0 {
 			quiet.begin(patience.wait())
 		}
-		armed = seen
-		if err != nil {
-			return nil, err
-		}
-		short := seen.room(n)
-		if short == nil {
-			lease, err := s.take(ctx, place.Session, n)
-			if !errors.Is(err, ErrNotAcquired) {
-				return lease, err
-			}
-			continue // a caller that had looked before we joined the queue was faster
-		}
-		if s.line.OnWait != nil {
-			s.line.OnWait(Position{Node: place.Name})
-		}
-		waited := s.client.Hooks().Wait(ctx, framework.Queue{Recipe: s.leases.Recipe, Path: s.path, Node: place.Name})
-		err = s.await(ctx, place, seen, n, &quiet)
-		waited(err)
-		if err != nil {
-			if ctx.Err() != nil {
+		if short := seen.room(n); short != nil {
+			waited = true
+			released, err := s.waitAsFirst(ctx, place, seen, n, &quiet)
+			if err != nil && ctx.Err() != nil {
 				return nil, fmt.Errorf("%w; first in the queue: %v", err, short)
 			}
-			return nil, err
+			if err != nil {
+				return nil, err
+			}
+			if !released || !seen.oneTooFew(n) || !s.mayMove(seen, n) {
+				continue
+			}
 		}
+		s.crowded.Store(waited)
+		if s.mayMove(seen, n) {
+			var lease *Lease
+			lease, left, err = s.move(ctx, place, seen)
+			return lease, err
+		}
+		lease, err := s.take(ctx, place.Session, n, false)
+		if !errors.Is(err, ErrNotAcquired) {
+			return lease, err
+		}
+		// A caller that had looked before this one joined the queue was faster.
 	}
+}
+
+// waitAsFirst is await, and reports it.
+func (s *Semaphore) waitAsFirst(
+	ctx context.Context, place *queue.Grant, seen snapshot, n int, quiet *quietTime,
+) (released bool, err error) {
+	if s.line.OnWait != nil {
+		s.line.OnWait(Position{Node: place.Name})
+	}
+	at := framework.Queue{Recipe: s.leases.Recipe, Path: s.path, Node: place.Name}
+	waited := s.client.Hooks().Wait(ctx, at)
+	released, err = s.await(ctx, place, seen, n, quiet)
+	waited(err)
+	return released, err
 }
 
 // quietTime is a period in which every look shows the same snapshot.
@@ -92,34 +127,47 @@ type quietTime struct {
 
 func (q *quietTime) begin(length time.Duration) { q.length, q.ends = length, time.Now().Add(length) }
 
-// await waits for a change since seen, and checks, less and less often, whether it has to step back.
+// await waits for a change since seen, and checks, less and less often, whether it has to step back. released
+// reports that some lease came or went; for the first in the queue, that one was released.
 func (s *Semaphore) await(
 	ctx context.Context, place *queue.Grant, seen snapshot, n int, quiet *quietTime,
-) error {
+) (released bool, err error) {
 	for {
-		unchanged, err := s.change(ctx, place, seen, seen.mayBlock(n), quiet.ends)
-		if err != nil || !unchanged {
-			return err
+		var until *time.Time
+		if seen.mayBlock(n) {
+			until = &quiet.ends
+		}
+		what, err := s.change(ctx, place.Session, place.Hold.Context(), seen, until)
+		if err != nil || what != nothing {
+			return what == leasesChanged, err
 		}
 		if err := s.giveWay(ctx, place, seen, n); err != nil {
-			return err
+			return false, err
 		}
 		quiet.begin(min(2*quiet.length, lastPatience)) // a Java client with leases may join at any time
 	}
 }
 
-// change waits for a reason to look again. If limited, it returns unchanged when there was none until the
-// time until.
+// changed is why a wait has ended.
+type changed int8
+
+const (
+	nothing       changed = iota // its time is over
+	leasesChanged                // a lease came or went
+	something                    // anything else, or perhaps nothing: look
+)
+
+// change waits for a reason to look again, until over ends, or until a time if that is not nil.
 func (s *Semaphore) change(
-	ctx context.Context, place *queue.Grant, seen snapshot, limited bool, until time.Time,
-) (unchanged bool, err error) {
-	// Events can get lost: a server sends none for a node that the client has no permission to read. So the
-	// first in the queue looks once in about a session timeout.
-	check := time.NewTimer(queue.Jittered(place.Session.Timeout()))
+	ctx context.Context, session *framework.Session, over context.Context, seen snapshot, until *time.Time,
+) (changed, error) {
+	// Events can get lost: a server sends none for a node that the client has no permission to read. So a
+	// waiter looks once in about a session timeout.
+	check := time.NewTimer(queue.Jittered(session.Timeout()))
 	defer check.Stop()
 	var limit <-chan time.Time
-	if limited {
-		timer := time.NewTimer(time.Until(until))
+	if until != nil {
+		timer := time.NewTimer(time.Until(*until))
 		defer timer.Stop()
 		limit = timer.C
 	}
@@ -128,17 +176,20 @@ func (s *Semaphore) change(
 	case event = <-queue.Events(seen.watches[0]):
 	case event = <-queue.Events(seen.watches[1]):
 	case <-limit:
-		return true, nil
+		return nothing, nil
 	case <-check.C:
-	case <-place.Hold.Context().Done():
-		return false, context.Cause(place.Hold.Context())
+	case <-over.Done():
+		return something, context.Cause(over)
 	case <-ctx.Done():
-		return false, s.client.Left(ctx, nil)
+		return something, s.client.Left(ctx, nil)
 	}
-	if event.Type == framework.EventEnd {
-		return false, event.Err
+	switch event.Type {
+	case framework.EventEnd:
+		return something, event.Err
+	case framework.EventNodeChildrenChanged:
+		return leasesChanged, nil
 	}
-	return false, nil
+	return something, nil
 }
 
 // Curator for Java takes several leases one by one, and joins the queue for each of them. So a Java client

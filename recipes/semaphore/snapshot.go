@@ -12,7 +12,8 @@ import (
 
 // snapshot is the state of the semaphore in one answer of the server.
 type snapshot struct {
-	children []string // of the node "leases"
+	children []string       // of the node "leases"
+	dir      framework.Stat // of the node "leases"; zero if there is no such node
 	max      int
 	// watches are those on the children and on the shared count. Each is nil if it was not asked for, or if
 	// there is no such node.
@@ -49,6 +50,21 @@ func (s snapshot) room(n int) error {
 	}
 	return nil
 }
+
+// oneTooFew reports whether one lease more would have to be free for n.
+func (s snapshot) oneTooFew(n int) bool { return n-1 == s.max-s.taken() }
+
+// hasLeaseOf reports whether there is a lease that its owner has taken by leaving this place in the queue:
+// the two have the same UUID.
+func (s snapshot) hasLeaseOf(place string) bool {
+	guid, _, ok := zkpath.ParseProtected(place)
+	its := func(name string) bool { return strings.HasPrefix(name, zkpath.Protect(guid, leaseName)) }
+	return ok && slices.ContainsFunc(s.children, its)
+}
+
+// created returns how many children "leases" has ever had, which is the next number. A Stat's cversion counts
+// creates and deletes, so that plus the children it is twice the creates.
+func (s snapshot) created() int64 { return (int64(s.dir.Cversion) + int64(s.dir.NumChildren)) / 2 }
 
 // foreign returns a child that is no lease, "" if there is none. Curator for Java counts such a child as a
 // lease.

@@ -22,7 +22,7 @@ var errLeaseGone = fmt.Errorf("while the lease was being acquired: %w", framewor
 func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
 	err = queue.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) (err error) {
 		if err = s.precheck(ctx, session.Client(), n); err == nil {
-			lease, err = s.take(ctx, session, n)
+			lease, err = s.take(ctx, session, n, false)
 		}
 		return err
 	})
@@ -70,7 +70,7 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
 	list, err := queue.Result(p.leases)
 	err = queue.Unless(err, framework.ErrNoNode)
-	seen.children, seen.max, seen.watches[0] = list.Names, s.max, list.Watch
+	seen.children, seen.dir, seen.max, seen.watches[0] = list.Names, list.Stat, s.max, list.Watch
 	if p.count != nil {
 		node, countErr := queue.Result(p.count)
 		seen.watches[1] = node.Watch
@@ -116,9 +116,10 @@ func (s *Semaphore) lookThroughOutages(
 	return seen, err
 }
 
-// take creates n lease nodes, which are leases if they are within the limit; otherwise it returns
-// ErrNotAcquired. It costs one flight if nothing fails. On an error it has started to remove the nodes.
-func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int) (*Lease, error) {
+// take creates n lease nodes, which are leases if they are within the limit. Otherwise it waits with them until
+// they are, if it stays, and returns ErrNotAcquired if it does not. It costs one flight if nothing fails. On
+// an error it has started to remove the nodes.
+func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int, stays bool) (*Lease, error) {
 	view := session.Client().ForRecipes()
 	create := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
@@ -163,44 +164,57 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int)
 	// The nodes may be out of order: the first creates may have been repeated, after their parent was
 	// created.
 	slices.SortFunc(nodes, func(a, b *queue.Grant) int { return cmp.Compare(a.Czxid, b.Czxid) })
-	lease, err := s.settle(ctx, session, nodes, seen, unseen)
+	first := missing // the list may be an error or too old, if the parent was missing or the connection was lost
+	if unseen == nil {
+		first = seen.judge(names(nodes))
+	}
+	lease, err := s.settle(ctx, session, nodes, first, stays)
 	taken = err == nil
 	return lease, err
 }
 
-// settle decides whether the nodes are leases, by seen, the list requested together with the creates, and if
-// needed by further lists.
+// settle makes a lease of the nodes if they are within the limit. v is what is known of that, from the list
+// requested together with the creates or from the transaction: if that is missing, further lists tell. If
+// others were faster, the caller waits if it stays, and gets ErrNotAcquired if it does not.
 func (s *Semaphore) settle(
-	ctx context.Context, session *framework.Session, nodes []*queue.Grant, seen snapshot, unseen error,
+	ctx context.Context, session *framework.Session, nodes []*queue.Grant, v verdict, stays bool,
 ) (*Lease, error) {
-	names := each(nodes, func(n *queue.Grant) string { return n.Name })
-	// The first list may be an error or too old, if the parent was missing or the connection was lost in
-	// between. The second list is requested after all creates were confirmed.
+	view, names := session.Client().ForRecipes(), names(nodes)
+	var seen snapshot
+	defer func() { seen.stop() }()
 	for fresh := false; ; fresh = true {
-		if unseen == nil {
-			switch seen.judge(names) {
-			case granted:
-				lease, err := s.hold(ctx, session, nodes)
-				if !errors.Is(err, framework.ErrSuspended) {
-					return lease, err
-				}
-				// The connection is lost, and the policy is framework.SuspendedIsLoss: wait for it.
-				if err := session.WaitQuorum(ctx); err != nil {
-					return nil, err
-				}
-			case full:
+		switch v {
+		case granted:
+			lease, err := s.hold(ctx, session, nodes)
+			if !errors.Is(err, framework.ErrSuspended) {
+				return lease, err
+			}
+			// The connection is lost, and the policy is framework.SuspendedIsLoss: wait for it.
+			if err := session.WaitQuorum(ctx); err != nil {
+				return nil, err
+			}
+		case full:
+			if !stays {
 				return nil, fmt.Errorf("%w: %d wanted, but other clients were faster",
 					ErrNotAcquired, len(nodes))
-			case exhausted:
-				return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(names[len(names)-1]))
-			case missing:
-				if fresh {
-					return nil, errLeaseGone
+			}
+			if seen.watches[0] != nil {
+				if _, err := s.change(ctx, session, session.Context(), seen, nil); err != nil {
+					return nil, err
 				}
 			}
+		case exhausted:
+			return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(names[len(names)-1]))
+		case missing:
+			if fresh { // this list was requested after all creates were confirmed
+				return nil, errLeaseGone
+			}
 		}
-		if seen, unseen = s.lookThroughOutages(ctx, session.Client().ForRecipes(), false); unseen != nil {
-			return nil, unseen
+		seen.stop()
+		var err error
+		if seen, err = s.lookThroughOutages(ctx, view, v == full); err != nil {
+			return nil, err
 		}
+		v = seen.judge(names)
 	}
 }

@@ -177,7 +177,7 @@ func (f Fault) describe(victim string) string {
 	case Slow:
 		return fmt.Sprintf("%v: slow, %s, by %v, for %v", at, victim, f.Delay.Round(time.Millisecond), lasts)
 	case ClockStep:
-		return fmt.Sprintf("%v: %s's wall clock is set by %v", at, victim, f.Delay)
+		return fmt.Sprintf("%v: %s's wall clock is moved by %v", at, victim, f.Delay)
 	case Cut:
 		return fmt.Sprintf("%v: cut, %s", at, victim)
 	case Partition, OneWay:

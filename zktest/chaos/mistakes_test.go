@@ -304,13 +304,11 @@ func TestMistakesAreFound(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			found := chaos.Find(t, service, chaos.Config{Count: 10_000, Patience: 90 * time.Second})
+			found := chaos.Find(t, service, chaos.Config{Count: 10_000, Patience: 90 * time.Second, Shrink: time.Hour})
 			require.NotNil(t, found, "not found")
 			t.Logf("found within %v:\n%s", time.Since(start).Round(time.Millisecond), found.Report)
 			assert.LessOrEqual(t, len(found.Plan.Faults), 3)
-			if !slow {
-				assert.Less(t, time.Since(start), 2*time.Minute)
-			}
+			assert.LessOrEqual(t, found.Runs, uint64(200))
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -126,6 +127,9 @@ func (s *Replica) seen() (lines []Line) {
 			zktest.OpMulti,
 			zktest.OpCloseSession:
 			text = strings.TrimSpace(ev.Op + " " + ev.Path)
+			if ev.Parts != "" {
+				text = ev.Op + " [" + ev.Parts + "]"
+			}
 			if ev.Err != nil {
 				text += ": " + ev.Err.Error()
 			}
@@ -312,5 +316,25 @@ func (p *Process) Rand() *rand.Rand {
 
 // Logf adds a line to the run's story.
 func (p *Process) Logf(format string, args ...any) { p.w.tell(p.Name(), format, args...) }
+
+// Logger is for the process's client, or another part of the process: what it logs at INFO and above is in
+// the run's story.
+func (p *Process) Logger() *slog.Logger {
+	options := &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Attr{} // the story has its own
+		}
+		return a
+	}}
+	return slog.New(slog.NewTextHandler(logged{p}, options))
+}
+
+// logged writes lines of a log into the story.
+type logged struct{ p *Process }
+
+func (l logged) Write(line []byte) (int, error) {
+	l.p.Logf("%s", strings.TrimSpace(string(line)))
+	return len(line), nil
+}
 
 func (p *Process) killed() bool { return errors.Is(context.Cause(p.ctx), ErrKilled) }

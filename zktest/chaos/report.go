@@ -45,7 +45,7 @@ func (h *hunt) report(failed *Result) *Failure {
 	)
 	if again.failed < again.n || short.failed < short.n {
 		b.WriteString(
-			"Where replays differ, the order counts in which Go runs goroutines that are ready at one instant.\n",
+			"Where replays differ, the order counts in which Go runs goroutines that are ready at once.\n",
 		)
 	}
 	fmt.Fprintf(&b, "its story, in virtual time:\n%s", story(best))
@@ -99,7 +99,7 @@ const opening, around, before, after = 8, 4, 20, 6
 
 // story is what a reader needs of it.
 func story(r *Result) string {
-	lines := brief(r.Story)
+	lines := folded(brief(r.Story))
 	wanted := make([]bool, len(lines))
 	want := func(from, to int) {
 		for i := max(from, 0); i < min(to, len(lines)); i++ {
@@ -148,6 +148,21 @@ func brief(lines []Line) (short []Line) {
 		}
 		if vain || strings.HasPrefix(l.Text, "[server") {
 			searching[l.Actor] = vain
+		}
+		short = append(short, l)
+	}
+	return short
+}
+
+// folded makes one line of what one actor does again and again, with nothing in between.
+func folded(lines []Line) (short []Line) {
+	for i := 0; i < len(lines); {
+		l, n := lines[i], 1
+		for i+n < len(lines) && lines[i+n].Actor == l.Actor && lines[i+n].Text == l.Text {
+			n++
+		}
+		if i += n; n > 1 {
+			l.Text += fmt.Sprintf(" (%d times, until %.3fs)", n, lines[i-1].At.Seconds())
 		}
 		short = append(short, l)
 	}

@@ -62,8 +62,8 @@ type Claim struct {
 	Shared bool
 	// Leases is how many of the right's limit are taken; 0: one.
 	Leases int
-	// Owner: claims of one owner do not exclude one another, as a writer's that becomes a reader. "" is
-	// nobody.
+	// Owner: claims of one owner do not exclude one another, as a writer's that becomes a reader. Those of two
+	// do, also if they rest on one node, as goroutines that pass it on. "" is nobody.
 	Owner string
 	// Session and Nodes are what it rests on. A claim may outlive their removal by a fault for a while
 	// ([World.Removed], [World.Notice]), and the claims of one node are one.
@@ -205,8 +205,10 @@ func (r *Right) judge(g *Grant) (wrong []string) {
 
 // one says whether two grants are of one owner, or are one hold reported twice.
 func (g *Grant) one(other *Grant) bool {
-	return g.Owner != "" && g.Owner == other.Owner ||
-		slices.ContainsFunc(g.Nodes, func(node string) bool { return slices.Contains(other.Nodes, node) })
+	if g.Owner != "" && other.Owner != "" {
+		return g.Owner == other.Owner
+	}
+	return slices.ContainsFunc(g.Nodes, func(node string) bool { return slices.Contains(other.Nodes, node) })
 }
 
 // pardoned says whether the holder need not know yet that a fault has taken the right away.

@@ -223,7 +223,7 @@ func TestAPausedProcess(t *testing.T) {
 			return // as TestMistakesAreFound
 		}
 		cfg := cfg
-		cfg.Count = 10_000
+		cfg.Count, cfg.Shrink = 10_000, time.Hour
 		failure := chaos.Find(t, service(false), cfg)
 		require.NotNil(t, failure)
 		assert.Equal(t, "job", failure.Violation.Check)

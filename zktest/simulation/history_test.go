@@ -67,7 +67,7 @@ func (w *world) recorded(thing string) {
 
 // begun records the beginning of an exclusive hold.
 func (l *ledger) begun(a *actor, g *grant) {
-	if !l.recorded || l.w.plan.Meddling {
+	if !l.recorded || l.w.plan.Meddling || g.passed {
 		return
 	}
 	g.recorded, g.last = true, l.w.Elapsed()

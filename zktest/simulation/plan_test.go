@@ -37,7 +37,16 @@ type scheme struct {
 	Tracks   bool          // clients follow the servers' own list of members
 	Shorter  bool          // servers grant less for a while, in the middle of the faults
 	Java     bool          // a peer of Java's kind contends, too
+	Cohorts  []cohort      // of the clients, at the mutex
+	Seldom   bool          // clients but the first one seldom want the mutex
 	Works    []string
+}
+
+// cohort says how a client's contenders share a mutex. Without turns each of them stands in line.
+type cohort struct {
+	Turns int
+	Long  time.Duration
+	Idle  time.Duration // for which the lock is kept
 }
 
 // What changes the clients' rule for holds, and what else may happen in a time without other faults.
@@ -106,6 +115,7 @@ func newPlan(seed uint64, v variant) *plan {
 	drafts = p.bursts(rand.New(rand.NewPCG(seed, 1<<42)), drafts)
 	drafts = p.ghosts(rand.New(rand.NewPCG(seed, 1<<43)), drafts)
 	drafts = p.more(rand.New(rand.NewPCG(seed, 1<<44)), drafts)
+	p.cohorts(rand.New(rand.NewPCG(seed, 1<<45)))
 	if v.still {
 		p.Members, p.Pauses, drafts, p.Meddling, p.Java = 1, chaos.Pauses{
 			Election: p.Election,
@@ -122,6 +132,24 @@ func newPlan(seed uint64, v variant) *plan {
 	}
 	p.Own = own
 	return p
+}
+
+// cohorts lets the contenders of some clients pass the mutex on, or keep it, in every other plan.
+func (p *plan) cohorts(r *rand.Rand) {
+	if r.IntN(2) == 0 {
+		return
+	}
+	for range p.Clients {
+		var c cohort
+		if r.IntN(3) > 0 {
+			c = cohort{Turns: pick(r, 1, 3, 1000), Long: pick(r, 100*time.Millisecond, 3*time.Second)}
+			c.Idle = pick(r, 0, 0, below(r, 10*time.Second), 24*time.Hour)
+		}
+		p.Cohorts = append(p.Cohorts, c)
+	}
+	if p.Seldom = r.IntN(2) == 0; p.Seldom {
+		p.Cohorts[0] = cohort{Turns: 1 + r.IntN(3), Long: time.Second, Idle: pick(r, 30*time.Second, 24*time.Hour)}
+	}
 }
 
 // planOf is the simulation's view of a plan that is to be played.

@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,20 +17,37 @@ type mutexWork struct {
 	l    *ledger
 	path string
 
-	mu    sync.Mutex
-	locks map[*framework.Client]*mutex.Mutex // which remember how long holds last; guarded by mu
+	mu      sync.Mutex
+	locks   map[*framework.Client]*mutex.Mutex  // which remember how long holds last; guarded by mu
+	cohorts map[*framework.Client]*mutex.Cohort // guarded by mu
+	turns   int                                 // of cohorts; guarded by mu
+	nodes   map[string]*passed                  // of cohorts; guarded by mu
+}
+
+// passed is a node that passes from contender to contender of a client.
+type passed struct {
+	turns int
+	since time.Time
 }
 
 func newMutexWork(w *world) workload {
 	return &mutexWork{
 		l: newLedger(w, "mutex").oneAtATime(), path: root + "/mutex", locks: map[*framework.Client]*mutex.Mutex{},
+		cohorts: map[*framework.Client]*mutex.Cohort{}, nodes: map[string]*passed{},
 	}
 }
 
 func (k *mutexWork) turn(ctx context.Context, a *actor) error {
+	if a.w.plan.Seldom && a.id > 0 && !a.w.calm() {
+		time.Sleep(below(a.r, 20*time.Second))
+	}
+	try := a.r.IntN(5) == 0 && !a.w.calm()
+	if m := k.cohort(a); m != nil {
+		return k.pass(ctx, a, m, try)
+	}
 	m := k.lock(a)
 	get := m.Acquire
-	if a.r.IntN(5) == 0 && !a.w.calm() {
+	if try {
 		get = m.TryAcquire
 	}
 	done := k.l.wants(ctx, a, "Acquire")
@@ -54,9 +72,83 @@ func (k *mutexWork) lock(a *actor) *mutex.Mutex {
 	return m
 }
 
+// cohort is what the contenders of the client share; nil if each stands in line.
+func (k *mutexWork) cohort(a *actor) *mutex.Cohort {
+	if a.id >= len(a.w.plan.Cohorts) || a.w.plan.Cohorts[a.id].Turns == 0 {
+		return nil
+	}
+	c := a.w.plan.Cohorts[a.id]
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := k.cohorts[a.c]
+	if m == nil {
+		opts := []mutex.Option{mutex.WithLossPolicy(a.w.plan.Loss), mutex.WithTurns(c.Turns, c.Long)}
+		if c.Idle > 0 {
+			opts = append(opts, mutex.WithKept(c.Idle))
+		}
+		m = mutex.NewCohort(a.c, k.path, opts...)
+		k.cohorts[a.c] = m
+	}
+	return m
+}
+
+// pass has a turn of a cohort.
+func (k *mutexWork) pass(ctx context.Context, a *actor, m *mutex.Cohort, try bool) error {
+	get := m.Acquire
+	if try {
+		get = m.TryAcquire
+	}
+	done := k.l.wants(ctx, a, "Acquire")
+	turn, err := get(ctx)
+	done()
+	if err != nil {
+		return notTaken(err, mutex.ErrNotAcquired)
+	}
+	owner := k.count(a, turn)
+	g := k.l.granted(a, &grant{hold: turn, path: turn.Path(), passed: true, owner: owner})
+	k.l.use(a, g, nil)
+	return release(a, k.l, g, turn.Release)
+}
+
+// count reports a node that has more turns than its share. One that is kept may, while nobody else wants
+// it.
+func (k *mutexWork) count(a *actor, turn *mutex.Turn) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.turns++
+	a.w.Count("turns of a cohort", 1)
+	c, n := a.w.plan.Cohorts[a.id], k.nodes[turn.Path()]
+	if n == nil {
+		n = &passed{since: time.Now()}
+		k.nodes[turn.Path()] = n
+	}
+	if n.turns++; n.turns > 1 {
+		a.w.Count("turns that were passed on", 1)
+	}
+	if c.Idle == 0 && (n.turns > c.Turns || time.Since(n.since) >= c.Long && n.turns > 1) {
+		a.w.violate("mutex: client %d has %s for the %dth turn, %v after the first: it may have %d, and %v",
+			a.id, turn.Path()[len(root):], n.turns, time.Since(n.since), c.Turns, c.Long)
+	}
+	return k.turns
+}
+
 func (k *mutexWork) settle(w *world) {
 	k.l.settle()
+	k.disturb(w)
 	w.empty(k.path)
+}
+
+// disturb has somebody come who goes at once: what is kept is given up.
+func (k *mutexWork) disturb(w *world) {
+	leader := w.ens.Leader()
+	if leader < 0 || !slices.ContainsFunc(w.plan.Cohorts, func(c cohort) bool { return c.Idle > 0 }) {
+		return
+	}
+	if m := w.ens.Member(leader); m.Exists(k.path) {
+		w.must(m.Create(k.path+"/somebody", nil))
+		w.must(m.Delete(k.path + "/somebody"))
+	}
+	time.Sleep(time.Second + 4*(w.plan.Lag+w.plan.PeerDelay))
 }
 
 // release releases a hold. The turn does not fail if that takes too long.

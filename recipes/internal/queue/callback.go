@@ -20,7 +20,7 @@ func (c *Callback) Call(client *framework.Client, err error) {
 			then(err)
 		}
 	}
-	if !told && refused(err) {
+	if !told && Denied(err) {
 		client.Logger().Warn("a lock or lease is not released: the server refuses to delete its node, which stays "+
 			"until the session ends", "path", c.Path, "err", err)
 	}

@@ -55,9 +55,19 @@ func Policy(p framework.LossPolicy) (framework.LossPolicy, error) {
 // Called checks the argument of an option OnWait.
 func Called[P any](f func(P)) (func(P), error) {
 	if f == nil {
-		return nil, fmt.Errorf("%w OnWait: the function is nil; leave the option out", framework.ErrInvalidOption)
+		return nil, fmt.Errorf("%w OnWait: the function is nil; leave the option out",
+			framework.ErrInvalidOption)
 	}
 	return f, nil
+}
+
+// Foreign checks the argument of an option WithForeignContenders.
+func Foreign(is func(name string) bool) (func(name string) bool, error) {
+	if is == nil {
+		return nil, fmt.Errorf("%w WithForeignContenders: the function is nil; leave the option out",
+			framework.ErrInvalidOption)
+	}
+	return is, nil
 }
 
 // Ready says whether a method of a recipe may begin. fault is what its constructor has found wrong.

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/go-curator/curator/internal/zkpath"
@@ -23,6 +25,9 @@ type Order struct {
 	// Blockers, if set, is the one of Names whose owners block: a reader waits for "__WRIT__" only. Empty:
 	// every contender ahead blocks.
 	Blockers string
+	// Foreign, if set, says which other names are contenders', by the ten digits at their end: those of an
+	// implementation that is neither this one nor Curator. For lines in which every contender blocks.
+	Foreign func(name string) bool
 }
 
 type Verdict int8
@@ -30,7 +35,7 @@ type Verdict int8
 const (
 	Granted Verdict = iota + 1 // nobody ahead blocks
 	Wait                       // Predecessor has to go first
-	Missing                    // the own node is not in the list: the list is older than the node, or the node is gone
+	Missing                    // the own node is not in the list, which is older, or the node is gone
 	Refused                    // the own number is at the end of the counter
 )
 
@@ -88,7 +93,7 @@ func (o Order) Decide(own string, children []string) Decision {
 		if ahead {
 			javaAhead++
 		}
-		if !o.contender(name) {
+		if !o.Contender(name) {
 			if d.Foreign == "" || ahead && !d.ForeignAhead {
 				d.Foreign, d.ForeignAhead = name, ahead
 			}
@@ -152,11 +157,11 @@ func (o Order) FirstBlocker(children []string) string {
 func (o Order) Contenders(children []string) []string {
 	line := make([]string, 0, len(children))
 	for _, name := range children {
-		if o.contender(name) {
+		if o.Contender(name) {
 			line = append(line, name)
 		}
 	}
-	zkpath.Sort(line, o.Names...)
+	slices.SortStableFunc(line, func(a, b string) int { return cmp.Compare(o.key(a), o.key(b)) })
 	return line
 }
 
@@ -167,26 +172,34 @@ func (o Order) Number(name string) (int64, bool) { return zkpath.Sequence(o.key(
 func (o Order) exclusive() bool { return len(o.Names) == 1 && o.Blockers == "" }
 
 func (o Order) key(name string) string {
+	if o.foreign(name) {
+		return name[len(name)-len(firstKey):]
+	}
 	for _, lockName := range o.Names {
 		name = zkpath.SortKey(name, lockName)
 	}
 	return name
 }
 
-// contender says whether a child is a contender's node, of any client, whatever is in front of the name:
+// Contender says whether a child is a contender's node, of any client, whatever is in front of the name:
 // Curator's GUID, go-zookeeper's, or nothing.
-func (o Order) contender(name string) bool {
-	for _, lockName := range o.Names {
-		if strings.Contains(name, lockName) {
-			return true
-		}
+func (o Order) Contender(name string) bool { return o.named(name) || o.foreign(name) }
+
+func (o Order) named(name string) bool {
+	return slices.ContainsFunc(o.Names, func(lockName string) bool { return strings.Contains(name, lockName) })
+}
+
+func (o Order) foreign(name string) bool {
+	if o.Foreign == nil || o.named(name) {
+		return false
 	}
-	return false
+	_, ok := zkpath.Sequence(name)
+	return ok && o.Foreign(name)
 }
 
 func (o Order) blocks(name string) bool {
 	if o.Blockers != "" {
 		return strings.Contains(name, o.Blockers)
 	}
-	return o.contender(name)
+	return o.Contender(name)
 }

@@ -17,6 +17,7 @@ import (
 var (
 	mutexOrder = queue.Order{Names: []string{"lock-"}}
 	writeOrder = queue.Order{Names: []string{"__READ__", "__WRIT__"}}
+	mixedOrder = queue.Order{Names: []string{"lock-"}, Foreign: func(name string) bool { return name[0] != 'x' }}
 	readOrder  = queue.Order{Names: []string{"__READ__", "__WRIT__"}, Blockers: "__WRIT__"}
 )
 
@@ -43,6 +44,21 @@ func TestDecide(t *testing.T) {
 			[]string{own, node('b', "lock-", 3)},
 			queue.Decision{Verdict: queue.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, Sole: true,
 				First: node('b', "lock-", 3)},
+		},
+		{
+			"contenders with other names", mixedOrder, own,
+			[]string{"0000000005", own, "x-0000000001", "k__lock__0000000006", "k__lock__0000000008", "n"},
+			queue.Decision{Verdict: queue.Wait, Predecessor: "k__lock__0000000006", Ahead: 2, Foreign: "x-0000000001"},
+		},
+		{
+			"only contenders with other names", mixedOrder, own,
+			[]string{"0000000005", own, "k__lock__0000000006"},
+			queue.Decision{Verdict: queue.Wait, Predecessor: "k__lock__0000000006", Ahead: 2, First: "0000000005",
+				Second: "0000000005"},
+		},
+		{
+			"a contender with another name comes later", mixedOrder, own, []string{"0000000008", own},
+			queue.Decision{Verdict: queue.Granted},
 		},
 		{
 			"the nearest of two, whatever the UUID", mutexOrder, own,

@@ -66,15 +66,15 @@ func ReleaseAfterWork(ctx context.Context, release func(context.Context) error) 
 	switch {
 	case err == nil, errors.Is(err, ErrNotReleased):
 		return err
-	case ctx.Err() != nil && !errors.Is(err, framework.ErrCleanupFull), !refused(err):
+	case ctx.Err() != nil && !errors.Is(err, framework.ErrCleanupFull), !Denied(err):
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrNotReleased, err)
 }
 
-// refused says of the error of a release that the node stays: the client does not go on with it, and the
-// session has not ended.
-func refused(err error) bool {
+// Denied says of an error that the server refuses: of a release, that the node stays, and the client does not go
+// on with it. It is none that passes by, and no end of the session.
+func Denied(err error) bool {
 	switch {
 	case err == nil:
 		return false

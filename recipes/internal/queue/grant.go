@@ -24,9 +24,12 @@ type Grant struct {
 	// another, that one's node.
 	Path, Name string
 	Czxid      int64
+	Waited     bool // there was somebody ahead
 
 	line  *Line     // learns how long it was held; nil for a grant beside another
 	since time.Time // of line
+	owner owner     // of line; set with Hold
+	turn  *Turn     // which carries it instead of the grant that the node has; nil for others
 
 	held    atomic.Bool     // Hold is set; a hook that is told of the hold has its context before that
 	revoked <-chan struct{} // set before shared
@@ -50,6 +53,9 @@ func (g *Grant) Release(ctx context.Context) (err error) {
 
 // Abandon ends the hold and has the node deleted, without waiting for that.
 func (g *Grant) Abandon() { g.giveBack() }
+
+// Leave ends the hold of a place whose node the caller deletes itself, in a transaction with something else.
+func (g *Grant) Leave() { g.end() }
 
 // giveBack ends the hold and queues the delete. The client goes on with it until it is done.
 func (g *Grant) giveBack() (deleted *framework.Pending[struct{}]) {
@@ -97,12 +103,13 @@ func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...
 	}()
 	for _, g := range grants {
 		hold, err := g.Session.Hold(ctx, framework.HoldOptions{
-			Path: g.Path, Recipe: l.Recipe, Czxid: g.Czxid, Loss: l.Loss, Values: ctx, OwnWatchAfter: ownWatchAfter,
+			Path: g.Path, Recipe: l.Recipe, Czxid: g.Czxid, Loss: l.Loss, Values: ctx,
+			OwnWatchAfter: ownWatchAfter,
 		})
 		if err != nil {
 			return err
 		}
-		g.Hold = hold
+		g.Hold, g.owner = hold, own
 	}
 	for _, g := range grants {
 		g.held.Store(true)
@@ -247,17 +254,27 @@ func (h *Handle) giveUp() (last bool, err error) {
 // WarnIfDropped has the log warn when held, a lock or lease whose node is at path, is garbage collected
 // before its session has ended. Release stops the cleanup that it returns.
 func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
-	d := dropped{path, session.Client().CleanupLogger(), session.Ended()}
-	return runtime.AddCleanup(held, func(d dropped) { // on the collector's goroutine
-		if !d.ended() { // it only warns, since somebody may still work under the context
-			d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends", "path", d.path)
-		}
-	}, d)
+	return WarnOf(held, DroppedOf(path, session))
 }
 
-// dropped is what the warning needs. It must not lead to the client: from there the user's hooks might lead
+// WarnOf is WarnIfDropped, for several that are held one after the other.
+func WarnOf[T any](held *T, what Dropped) runtime.Cleanup {
+	return runtime.AddCleanup(held, func(d Dropped) { // on the collector's goroutine
+		if !d.ended() { // it only warns, since somebody may still work under the context
+			d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends",
+				"path", d.path)
+		}
+	}, what)
+}
+
+// DroppedOf is what the warning needs of something held whose node is at path.
+func DroppedOf(path string, session *framework.Session) Dropped {
+	return Dropped{path, session.Client().CleanupLogger(), session.Ended()}
+}
+
+// Dropped is what the warning needs. It must not lead to the client: from there the user's hooks might lead
 // to what is held, which would never be collected then.
-type dropped struct {
+type Dropped struct {
 	path  string
 	log   *slog.Logger
 	ended func() bool

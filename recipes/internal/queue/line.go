@@ -38,7 +38,7 @@ type Line struct {
 	Dir    string // the directory; made as a container when it is missing
 	Name   string // what is in front of the own nodes' numbers; it ends in one of Order.Names
 	Order  Order
-	Data   []byte               // that of the own nodes; nil means what a hook says, or the client's default data
+	Data   []byte               // of the own nodes; nil: what a hook says, or the client's default data
 	Loss   framework.LossPolicy // the policy of the holds granted
 	// NoReentry has a caller wait also for what its own context holds, which else is entered once more, or
 	// refused.
@@ -46,6 +46,8 @@ type Line struct {
 	// Revocable has grants hear of requests to give them up. See [Line.MakeRevocable].
 	Revocable bool
 	StaleTry  bool // has TryAcquire read what the connected server knows, which may be old
+	// CreatingTry has TryAcquire create its node without a look before, which a holder notices.
+	CreatingTry bool
 	// FarSighted has a waiter with several ahead learn that it is the next one while the one before it holds,
 	// if the holds of this Line last for longHold: for two requests and two events more.
 	FarSighted bool
@@ -75,14 +77,23 @@ type Position struct {
 // server says to the create or the list (ErrNoAuth, …); ErrNotConnected and ErrConnectionLoss when the
 // retry policy ends before the first place in line; ErrClosed; ErrTimeoutTooShort. Whatever the error,
 // nothing is left in the directory.
-func (l *Line) Acquire(ctx context.Context) (*Grant, error) {
+func (l *Line) Acquire(ctx context.Context) (*Grant, error) { return l.AcquireAfter(ctx, nil) }
+
+// WasFirst says of the node ahead, which has just been deleted, whether it was the first in line when it
+// went. If that is not known it says no.
+type WasFirst func(ctx context.Context, session *framework.Session, name string) bool
+
+// AcquireAfter is Acquire for a layout that shows whose turn has come: with wasFirst a waiter reads no list
+// when the node ahead has gone and was the first. It does not watch its own node for that, so when it is
+// granted its node may be gone. That has to be noticed when the node is put to use.
+func (l *Line) AcquireAfter(ctx context.Context, wasFirst WasFirst) (*Grant, error) {
 	if !l.NoReentry && l.holdsAhead(ctx) {
 		return nil, ErrSelfWait
 	}
 	session, err := l.Client.SessionSoon(ctx)
 	for attempts := Attempts(0); err == nil; session, err = l.Client.Session(ctx) {
 		began := time.Now()
-		grant, failed := l.queue(ctx, session, true)
+		grant, failed := l.queue(ctx, session, true, wasFirst)
 		if failed == nil {
 			return grant, nil
 		}
@@ -104,8 +115,11 @@ func (l *Line) holdsAhead(ctx context.Context) bool {
 // TryAcquire does not wait: ErrNotAcquired if somebody is ahead. Its first look writes nothing.
 func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
 	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) (err error) {
-		if err = l.precheck(ctx, session); err == nil {
-			grant, err = l.queue(ctx, session, false)
+		if !l.CreatingTry {
+			err = l.precheck(ctx, session)
+		}
+		if err == nil {
+			grant, err = l.queue(ctx, session, false, nil)
 		}
 		return err
 	})

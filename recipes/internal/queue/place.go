@@ -20,12 +20,15 @@ type place struct {
 	name    string
 	czxid   int64
 
-	company *company // of the waiters that the list of one can tell something; nil if there is none
+	wasFirst WasFirst // how to do without a list; nil if there is no way
+	waited   bool     // for a node ahead
+
+	company *company // of the waiters that the list of one can tell something; nil until it waits
 
 	creating    *framework.Pending[framework.CreateResult] // the create, while it is under way
 	own         *framework.Watch                           // armed on the own node; nil if it is not
 	arming      *framework.Pending[framework.DataResult]   // the read that arms own, while it is under way
-	armFailures int                                        // in a row, to arm the watch on the node ahead
+	armFailures int                                        // in a row, to arm the watches
 	connections uint64                                     // of the session, before the last list was asked for
 	unreadable  string                                     // the node ahead that cannot be watched
 	dirWatch    *framework.Watch                           // instead: armed on the directory by the last list
@@ -33,12 +36,11 @@ type place struct {
 
 // queue joins the line in one session, and stays there until its turn. On an error, also when it does not
 // return because OnWait or a hook panics or ends the goroutine, the node is on its way out.
-func (l *Line) queue(ctx context.Context, session *framework.Session, wait bool) (*Grant, error) {
-	p := &place{Line: l, session: session, view: session.Client().ForRecipes()}
+func (l *Line) queue(
+	ctx context.Context, session *framework.Session, wait bool, wasFirst WasFirst,
+) (*Grant, error) {
+	p := &place{Line: l, session: session, view: session.Client().ForRecipes(), wasFirst: wasFirst}
 	granted := false
-	if wait && l.Order.exclusive() {
-		p.company = joinCompany(companyKey{l.owner(), session.ID()})
-	}
 	defer func() {
 		if !granted {
 			p.abandon()
@@ -54,7 +56,10 @@ func (l *Line) queue(ctx context.Context, session *framework.Session, wait bool)
 		if err = p.turn(ctx, children, wait); err != nil {
 			return nil, err
 		}
-		grant := &Grant{Session: session, Path: p.path, Name: p.name, Czxid: p.czxid, line: l, since: time.Now()}
+		grant := &Grant{
+			Session: session, Path: p.path, Name: p.name, Czxid: p.czxid, Waited: p.waited,
+			line: l, since: time.Now(),
+		}
 		var ownWatchAfter time.Duration
 		if p.own != nil {
 			ownWatchAfter = -1 // joins ours
@@ -97,7 +102,6 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 			return err
 		}
 		p.path, p.name, p.czxid = node.Path, zkpath.Base(node.Path), node.Stat.Czxid
-		p.company.waits(p.name)
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in
 		// between. Then the own node is not in it, and turn lists again.
 		if list, err := Result(listed); err == nil {
@@ -134,6 +138,8 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 			if p.OnWait != nil {
 				p.OnWait(Position{Node: p.name, Predecessor: d.Predecessor, Ahead: d.Ahead})
 			}
+			p.waited = true
+			p.joinCompany()
 			p.company.tell(d.First)
 			granted, err := p.await(ctx, children, d)
 			if granted {
@@ -152,6 +158,14 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 		if children, err = p.list(ctx); err != nil {
 			return err
 		}
+	}
+}
+
+// joinCompany makes a waiter known to the others of the client.
+func (p *place) joinCompany() {
+	if p.company == nil && p.Order.exclusive() && p.wasFirst == nil {
+		p.company = joinCompany(companyKey{p.owner(), p.session.ID()})
+		p.company.waits(p.name)
 	}
 }
 
@@ -195,7 +209,7 @@ func (p *place) abandon() {
 func (p *place) seen(children []string, d Decision) framework.Queue {
 	q := framework.Queue{Recipe: p.Recipe, Path: p.Dir, Node: p.name, Ahead: d.Ahead, Behind: d.Predecessor}
 	for _, name := range children {
-		if p.Order.contender(name) {
+		if p.Order.Contender(name) {
 			q.Length++
 		} else {
 			q.Foreign++

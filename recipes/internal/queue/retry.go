@@ -42,6 +42,20 @@ func ThroughOutages(ctx context.Context, client *framework.Client, op func(conte
 	}
 }
 
+// UntilWritten is ThroughOutages for writes that have to be done, and that do not end either because the client is
+// at a member that serves reads only.
+func UntilWritten(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
+	for failures := 1; ; failures++ {
+		err := ThroughOutages(ctx, client, op)
+		if !errors.Is(err, framework.ErrNotReadOnly) || ctx.Err() != nil {
+			return err
+		}
+		if err := Backoff(ctx, client, failures); err != nil {
+			return err
+		}
+	}
+}
+
 // Backoff is [Sleep] for a random time, the longer the more failures there were in a row, at most a second.
 func Backoff(ctx context.Context, client *framework.Client, failures int) error {
 	if failures == 0 {

@@ -13,6 +13,7 @@ import (
 type ahead struct {
 	events <-chan framework.Event
 	dir    bool                 // it is the directory
+	gone   bool                 // there is no such node
 	node   framework.DataResult // what is known of the node ahead
 	stop   func()
 }
@@ -45,7 +46,7 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 func (p *place) awaitAhead(
 	ctx context.Context, d Decision, begin func(ahead framework.DataResult),
 ) (granted bool, err error) {
-	next, target := d.Sole, p.target(d)
+	next, target := d.Sole && p.wasFirst == nil, p.target(d)
 	var becomesNext <-chan struct{}
 	if d.First != "" && !next && target == d.Predecessor {
 		becomesNext = p.company.learn(d.Predecessor)
@@ -53,7 +54,7 @@ func (p *place) awaitAhead(
 	}
 	ahead, watching, err := p.watch(ctx, target, next)
 	if err != nil || !watching {
-		return false, err
+		return ahead.gone && p.follows(ctx, d, target), err
 	}
 	defer ahead.stop()
 	if target != d.Predecessor {
@@ -71,7 +72,7 @@ func (p *place) awaitAhead(
 			next, becomesNext = true, nil
 			p.armOwn(ctx)
 		case <-done(p.arming):
-			if err := p.armed(); err != nil {
+			if again, err := p.armed(); again || err != nil {
 				return false, err
 			}
 		case ev := <-Events(p.own):
@@ -80,7 +81,11 @@ func (p *place) awaitAhead(
 			if ev.Type == framework.EventEnd {
 				return false, ended(ev.Err)
 			}
-			return p.isTurn(next && !ahead.dir && ev.Type == framework.EventNodeDeleted)
+			gone := !ahead.dir && ev.Type == framework.EventNodeDeleted
+			if p.wasFirst != nil {
+				return gone && p.follows(ctx, d, target), nil
+			}
+			return p.isTurn(next && gone)
 		case <-check.C:
 			looking = p.look(ctx, target)
 		case <-looking.done():
@@ -110,13 +115,19 @@ func (p *place) target(d Decision) string {
 	return d.Predecessor
 }
 
+// follows says, when the node ahead is gone, whether WasFirst shows that it is the owner's turn. If a name in the
+// directory is unusual, the order of the others is not known well enough.
+func (p *place) follows(ctx context.Context, d Decision, gone string) bool {
+	return p.wasFirst != nil && d.First != "" && p.wasFirst(ctx, p.session, gone)
+}
+
 // isTurn says, after an event of what is watched ahead, whether the turn has come; sole says that the last
 // node ahead is gone. Then the own node must have been there since the list: there is a watch on it in the
 // same connection, or the read that arms one, and which the server has answered after the event, has found
 // it.
 func (p *place) isTurn(sole bool) (bool, error) {
 	if sole && p.arming != nil {
-		if err := p.armed(); err != nil {
+		if again, err := p.armed(); again || err != nil {
 			return false, err
 		}
 	}
@@ -204,18 +215,21 @@ func (p *place) watch(
 	var next *framework.Pending[framework.DataResult]
 	if p.unreadable != predecessor {
 		p.unreadable = ""
-		next = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, zkpath.Join(p.Dir, predecessor))
+		read := p.view.GetData().Undecompressed().WithWatch().InBackground()
+		next = read.ForPath(ctx, zkpath.Join(p.Dir, predecessor))
 	}
+	again := false
 	if p.arming != nil {
-		err = p.armed()
+		again, err = p.armed()
 	}
 	if next == nil {
-		return ahead{events: Events(p.dirWatch), dir: true, stop: func() {}}, err == nil && p.dirWatch != nil, err
+		watching = err == nil && p.dirWatch != nil
+		return ahead{events: Events(p.dirWatch), dir: true, stop: func() {}}, watching, err
 	}
 	node, nextErr := Result(next)
 	switch {
 	case err != nil:
-	case nextErr == nil:
+	case nextErr == nil && !again:
 		p.armFailures = 0
 		p.company.watches(predecessor, node.Stat.Czxid)
 		stop := func() {
@@ -231,10 +245,13 @@ func (p *place) watch(
 		p.unreadable = predecessor
 		return a, false, nil
 	case errors.Is(nextErr, framework.ErrNoNode):
-		return a, false, nil
-	case framework.Retryable(nextErr) && ctx.Err() == nil:
+		return ahead{gone: true}, false, nil
+	case (again || framework.Retryable(nextErr)) && ctx.Err() == nil:
 		// The list waits for the connection. But this may have been an overloaded server, which answers the
 		// list.
+		if node.Watch != nil {
+			node.Watch.Stop()
+		}
 		p.armFailures++
 		return a, false, Backoff(ctx, p.Client, p.armFailures-1)
 	default:
@@ -269,24 +286,26 @@ func (p *place) forgetArming() {
 	}
 }
 
-// armed waits for the answer that arms the watch on the own node.
-func (p *place) armed() error {
+// armed waits for the answer that arms the watch on the own node. It says whether to try again, after a list:
+// the request was lost, for example with its connection.
+func (p *place) armed() (again bool, err error) {
 	node, err := Result(p.arming)
 	p.arming = nil
 	switch {
 	case err == nil && !p.isOwn(node.Stat):
 		node.Watch.Stop()
-		return errNodeLost
+		return false, errNodeLost
 	case err == nil:
 		p.own = node.Watch
-		return nil
+		return false, nil
 	case errors.Is(err, framework.ErrNoNode):
-		return errNodeLost
-	case errors.Is(err, framework.ErrNoAuth), errors.Is(err, framework.ErrReplyTooLarge),
-		framework.Retryable(err):
-		return nil // without the watch there is a list before the grant
+		return false, errNodeLost
+	case errors.Is(err, framework.ErrNoAuth), errors.Is(err, framework.ErrReplyTooLarge):
+		return false, nil // without the watch there is a list before the grant
+	case framework.Retryable(err):
+		return true, nil
 	}
-	return err
+	return false, err
 }
 
 func (p *place) isOwn(node framework.Stat) bool {

@@ -15,8 +15,10 @@ import (
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/group"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/node"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
@@ -41,6 +43,10 @@ func TestNoRecipeMakesTheChroot(t *testing.T) {
 		require.NoError(t, err)
 		defer wrong.Close()
 		require.NoError(t, wrong.WaitConnected(t.Context()))
+		careful, err := framework.New(srv.Addr()+"/prod/shop", framework.WithDialer(srv.Dial),
+			framework.WithParentLevels(0))
+		require.NoError(t, err)
+		defer careful.Close()
 		lead := func(ctx context.Context) error { return nil }
 		paths := func() []string { return slices.Sorted(maps.Keys(srv.Tree())) }
 		before := paths()
@@ -79,6 +85,21 @@ func TestNoRecipeMakesTheChroot(t *testing.T) {
 				defer latch.Close()
 				return second(latch.Await(ctx))
 			},
+			"keeper": func(ctx context.Context, c *framework.Client) error {
+				keeper, err := node.NewKeeper(c, "/services/x", nil)
+				require.NoError(t, err)
+				defer keeper.Close(context.Background())
+				return keeper.WaitCreated(ctx)
+			},
+			"claim": func(ctx context.Context, c *framework.Client) error {
+				return second(node.TryClaim(ctx, c, "/services/x", nil))
+			},
+			"member": func(ctx context.Context, c *framework.Client) error {
+				member, err := group.Join(c, "/members", "x", nil)
+				require.NoError(t, err)
+				defer member.Leave(context.Background())
+				return member.Joined(ctx)
+			},
 			"selector": func(ctx context.Context, c *framework.Client) error {
 				return leader.NewSelector(c, "/leader/x", lead).RunOnce(ctx)
 			},
@@ -91,6 +112,15 @@ func TestNoRecipeMakesTheChroot(t *testing.T) {
 				assert.ErrorContains(t, err, "/prod/shpo", name)
 				cancel()
 			}
+			if name == "get count" { // which makes nothing
+				continue
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			err := do(ctx, careful.UsingNamespace("elsewhere"))
+			assert.NoError(t, ctx.Err(), "%s: at once", name)
+			assert.ErrorIs(t, err, framework.ErrNoNode, name)
+			assert.ErrorContains(t, err, "WithParentLevels", name)
+			cancel()
 		}
 		for _, opts := range [][]cache.Option{nil, {cache.WithRootCreated()}} {
 			for _, root := range []string{"/", "/config", "/config/deep"} {

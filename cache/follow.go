@@ -1,0 +1,46 @@
+package cache
+
+import (
+	"context"
+	"iter"
+	"maps"
+)
+
+// Follow returns what a cache contains, whenever that has changed: by path, or by name for a PathChildren.
+// The iteration begins as soon as the cache is in sync. From then on it yields the nodes of one moment each
+// time, and the last of them are those that the cache has: a loop that is slow misses states in between, but
+// never the last one. Do not change what is yielded.
+//
+// While there is no connection nothing is yielded, and after a reconnect only if something has changed:
+// another node, or other data. Use [Cache.Events] to be told what has changed, and of the connection.
+//
+// The iteration ends when the loop breaks, and with one error when ctx or the cache ends, as Events does.
+func Follow(ctx context.Context, source Source) iter.Seq2[map[string]Node, error] {
+	return func(yield func(map[string]Node, error) bool) {
+		var last map[string]Node // nil before the first
+		loaded, changed := false, true
+		settled := func() bool {
+			if !loaded || !changed {
+				return true
+			}
+			changed = false
+			nodes := maps.Collect(source.entries()) // may be ahead of the events
+			if last != nil && maps.EqualFunc(last, nodes, sameState) {
+				return true
+			}
+			last = nodes
+			return yield(nodes, nil)
+		}
+		source.made().stream(ctx, settled, func(ev Event, err error) bool {
+			switch ev.Type {
+			case Initialized:
+				loaded = true
+			case Created, Changed, Deleted:
+				changed = true
+			}
+			return err == nil || yield(nil, err)
+		})
+	}
+}
+
+func sameState(a, b Node) bool { return sameNode(a.Stat, b.Stat) && sameData(a.Stat, b.Stat) }

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// taking is a command that takes something once: lock and permit.
+type taking struct {
+	under
+	try  bool
+	wait time.Duration
+}
+
+func (t *taking) flags(f *pflag.FlagSet) {
+	f.BoolVar(&t.try, "try", false, "do not wait: exit with 121 if somebody else has it")
+	f.DurationVar(&t.wait, "wait", 0, "wait at most so long, then exit with 121 (default: for ever)")
+	t.under.flags(f)
+}
+
+// take acquires, runs the command and releases. acquire waits until ctx ends.
+func (t *taking) take(
+	try, acquire func(ctx context.Context, client *framework.Client) (hold, error),
+) error {
+	if t.try && t.wait > 0 {
+		return usage("--try and --wait contradict each other")
+	}
+	if t.wait < 0 {
+		return usage("--wait %v is negative", t.wait)
+	}
+	return t.begin(func(ctx context.Context, stop func()) error {
+		h, err := t.acquired(ctx, try, acquire)
+		if err != nil {
+			return err
+		}
+		stop() // from here on the signals are the command's
+		_, err = t.run(h)
+		release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if failed := h.release(release); failed != nil && t.verbose {
+			say(t.cmd.ErrOrStderr(), "%v", failed) // Close goes on with it
+		}
+		return err
+	})
+}
+
+func (t *taking) acquired(
+	ctx context.Context, try, acquire func(context.Context, *framework.Client) (hold, error),
+) (hold, error) {
+	if t.try {
+		return try(ctx, t.client)
+	}
+	if t.wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.wait)
+		defer cancel()
+	}
+	h, err := acquire(ctx, t.patient())
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = exit{exitNotAcquired, fmt.Errorf("not acquired within %v: %w", t.wait, err)}
+	}
+	return h, err
+}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// connection has the options that say which servers to use, and how. Each can be given by a flag or by an
+// environment variable: --tls-ca by CURATOR_TLS_CA. Secrets are read from files or the environment only,
+// since everybody on the machine can read command lines.
+type connection struct {
+	servers              string
+	sessionTimeout       time.Duration
+	connectTimeout       time.Duration
+	tls                  bool
+	tlsFiles             framework.TLSFiles
+	saslFile, digestFile string
+	id                   string
+	verbose              bool
+}
+
+func (c *connection) flags(f *pflag.FlagSet) {
+	own := pflag.NewFlagSet("connection", pflag.ContinueOnError)
+	own.StringVar(&c.servers, "servers", "",
+		"host:port of the servers, separated by commas, and a chroot if any: a:2181,b:2181/app")
+	own.DurationVar(&c.sessionTimeout, "session-timeout", 30*time.Second,
+		"how long the servers wait for a silent client before others get what it holds")
+	own.DurationVar(&c.connectTimeout, "connect-timeout", 15*time.Second,
+		"how long to wait for the first connection")
+	own.BoolVar(&c.tls, "tls", false, "encrypt connections; implied by the other TLS options")
+	own.StringVar(&c.tlsFiles.CA, "tls-ca", "",
+		"`file` with the authorities of the servers' certificates (default: the system's)")
+	own.StringVar(&c.tlsFiles.Cert, "tls-cert", "", "`file` with the client's own certificate")
+	own.StringVar(&c.tlsFiles.Key, "tls-key", "", "`file` with its key")
+	own.StringVar(&c.tlsFiles.ServerName, "tls-server-name", "",
+		"name in the servers' certificates (default: the host's)")
+	own.StringVar(&c.saslFile, "sasl-file", "",
+		"`file` with user:password for SASL DIGEST-MD5; or CURATOR_SASL=user:password in the environment")
+	own.StringVar(&c.digestFile, "digest-file", "",
+		"`file` with user:password for the digest scheme; or CURATOR_DIGEST=user:password in the environment")
+	own.StringVar(&c.id, "id", "",
+		"what others see in the data of this participant's node (default: the host's name)")
+	own.BoolVarP(&c.verbose, "verbose", "v", false, "say what happens to connection and session")
+	own.VisitAll(func(flag *pflag.Flag) { flag.Usage += " [" + variable(flag.Name) + "]" })
+	f.AddFlagSet(own)
+}
+
+// variable is the environment variable that stands for a flag.
+func variable(flag string) string {
+	return "CURATOR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// fromEnvironment sets the flags that were not given from their variables.
+func (c *connection) fromEnvironment(f *pflag.FlagSet) error {
+	var own pflag.FlagSet
+	new(connection).flags(&own)
+	var failed error
+	own.VisitAll(func(flag *pflag.Flag) {
+		value := os.Getenv(variable(flag.Name))
+		if value == "" || f.Changed(flag.Name) {
+			return
+		}
+		if err := f.Set(flag.Name, value); err != nil {
+			failed = usage("%s in the environment: %w", variable(flag.Name), err)
+		}
+	})
+	return failed
+}
+
+// open returns a client that is connected. The caller closes it.
+func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
+	options, err := c.options(cmd)
+	if err != nil {
+		return nil, err
+	}
+	client, err := framework.New(c.servers, options...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.connectTimeout)
+	defer cancel()
+	err = client.WaitConnected(ctx)
+	if err == nil {
+		// The first answer shows whether the servers serve this client, and comes after that of the question
+		// which rule keeps holds safe.
+		_, err = client.CheckExists().ForPath(ctx, "/")
+	}
+	if errors.Is(err, framework.ErrNoAuth) {
+		err = nil // "/" may be somebody else's
+	}
+	if err != nil {
+		_ = client.Close()
+		return nil, fmt.Errorf("cannot connect: %w", err)
+	}
+	return client, nil
+}
+
+func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {
+	if err := c.fromEnvironment(cmd.Flags()); err != nil {
+		return nil, err
+	}
+	if c.servers == "" {
+		return nil, exit{exitUsage, errNoServers}
+	}
+	if c.id == "" {
+		c.id, _ = os.Hostname()
+	}
+	options := []framework.Option{
+		framework.WithSessionTimeout(c.sessionTimeout), framework.WithDefaultData([]byte(c.id)),
+	}
+	if c.tls || c.tlsFiles != (framework.TLSFiles{}) {
+		options = append(options, framework.WithTLSFiles(c.tlsFiles))
+	}
+	sasl, err := secret("sasl", c.saslFile)
+	if err != nil {
+		return nil, err
+	}
+	if user, password, _ := strings.Cut(sasl, ":"); sasl != "" {
+		options = append(options, framework.WithSASLDigest(user, password))
+	}
+	digest, err := secret("digest", c.digestFile)
+	if err != nil {
+		return nil, err
+	}
+	if digest != "" {
+		options = append(options, framework.WithAuth("digest", []byte(digest)))
+	}
+	if c.verbose {
+		options = append(options, framework.WithLogger(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))))
+	}
+	return options, nil
+}
+
+// secret reads user:password from the file or, if there is none, from the environment. "" if neither has it.
+func secret(kind, file string) (string, error) {
+	value, from := os.Getenv(variable(kind)), variable(kind)
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			var path *fs.PathError
+			if errors.As(err, &path) {
+				err = path.Err
+			}
+			return "", usage("--%s-file %s: %w", kind, file, err)
+		}
+		value, from = string(bytes.TrimRight(text, "\r\n")), file
+	}
+	if user, _, found := strings.Cut(value, ":"); (value != "" || file != "") && (!found || user == "") {
+		return "", usage("%s does not contain user:password", from)
+	}
+	return value, nil
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/go-curator/curator/cmd/internal/run"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+)
+
+// The exit codes of the program itself. A command's own status is returned as it is.
+const (
+	exitNotAcquired  = 121
+	exitLost         = 122
+	exitNotConnected = 123
+	exitUsage        = 124
+	exitFailure      = 125
+	exitNotRunnable  = 126
+	exitNotFound     = 127
+)
+
+// exitCodes are what help and docs/cli.md say of them.
+var exitCodes = []struct {
+	code, meaning string
+}{
+	{"0 to 255", "the command's own exit status, if it ended by itself"},
+	{"121", "not acquired: somebody else had it with --try, or until --wait was over; the command was not run"},
+	{"122", "lost: the hold was lost or about to be uncertain, and the command was ended before it had ended"},
+	{"123", "cannot connect: no server answered in time, or all refused"},
+	{"124", "wrong usage: a flag, a path, a file, or a time that the session timeout cannot give"},
+	{"125", "anything else that went wrong in curator"},
+	{"126", "the command was found and cannot be run"},
+	{"127", "the command was not found"},
+	{"128 + n", "signal n ended the command, or ended curator while it waited"},
+}
+
+func exitCodesHelp() string {
+	var s strings.Builder
+	for _, c := range exitCodes {
+		fmt.Fprintf(&s, "  %-8s  %s\n", c.code, c.meaning)
+	}
+	return strings.TrimSuffix(s.String(), "\n")
+}
+
+// exit is the end of the program with a code. Without an error nothing is printed.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprint("exit status ", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exit) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error { return exit{exitUsage, fmt.Errorf(format, args...)} }
+
+// exitOf says with which code, and with which message if any, an error ends the program.
+func exitOf(err error) exit {
+	var known exit
+	var asked run.Asked
+	is := func(any ...error) bool {
+		for _, target := range any {
+			if errors.Is(err, target) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case err == nil:
+		return exit{}
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &asked):
+		return exit{code: run.Status(asked.Signal)}
+	case is(mutex.ErrNotAcquired):
+		return exit{exitNotAcquired, err}
+	case is(framework.ErrInvalidOption, framework.ErrInvalidPath, framework.ErrInvalidConnectString,
+		framework.ErrBadArguments, framework.ErrTimeoutTooShort, framework.ErrNoChroot):
+		return exit{exitUsage, err}
+	case is(framework.ErrNotConnected, framework.ErrConnectionLoss, framework.ErrAuthFailed, framework.ErrTLS,
+		framework.ErrSessionLost, framework.ErrNotReadOnly):
+		return exit{exitNotConnected, err}
+	case is(context.DeadlineExceeded):
+		return exit{exitNotAcquired, err}
+	case is(exec.ErrNotFound):
+		return exit{exitNotFound, err}
+	}
+	return exit{exitFailure, err}
+}

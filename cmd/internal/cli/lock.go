@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/rwlock"
+)
+
+func newLock() *cobra.Command {
+	var t taking
+	var shared, exclusive bool
+	cmd := &cobra.Command{
+		Use:   "lock PATH [flags] -- COMMAND [ARGUMENT]…",
+		Short: "Run a command while holding the lock at a path",
+		Long: `Run a command while holding the lock at a path.
+
+The lock is that of Java's InterProcessMutex; with --shared or --exclusive it is the reading or writing
+side of an InterProcessReadWriteLock, which is another lock: all that use a path must use one kind.`,
+		Example: `  curator lock /locks/backup -- pg_dump -f /backup/db.sql db
+  curator lock /locks/nightly --try --min-hold 1m --jitter 5s -- ./nightly.sh
+  curator lock /locks/catalog --shared -- ./read.sh     # beside others with --shared
+  curator lock /locks/catalog --exclusive -- ./write.sh # alone`,
+		Args: t.arguments,
+		RunE: func(*cobra.Command, []string) error {
+			if shared && exclusive {
+				return usage("--shared and --exclusive contradict each other")
+			}
+			if shared || exclusive {
+				return t.take(sideOf(t.path, shared, (*rwlock.Side).TryAcquire),
+					sideOf(t.path, shared, (*rwlock.Side).Acquire))
+			}
+			return t.take(mutexAt(t.path, (*mutex.Mutex).TryAcquire), mutexAt(t.path, (*mutex.Mutex).Acquire))
+		},
+	}
+	cmd.Flags().BoolVar(&shared, "shared", false, "the reading side of a read-write lock: beside other readers")
+	cmd.Flags().BoolVar(&exclusive, "exclusive", false, "the writing side of a read-write lock: alone")
+	t.flags(cmd.Flags())
+	return cmd
+}
+
+type acquiring = func(context.Context, *framework.Client) (hold, error)
+
+func mutexAt(path string, acquire func(*mutex.Mutex, context.Context) (*mutex.Lock, error)) acquiring {
+	return func(ctx context.Context, client *framework.Client) (hold, error) {
+		l, err := acquire(mutex.New(client, path), ctx)
+		if err != nil {
+			return hold{}, err
+		}
+		h := hold{l, l.Path(), l.FencingToken(), l.Release}
+		return h, h.alone(ctx, client, path, "--exclusive or --shared, as they do", "__READ__", "__WRIT__")
+	}
+}
+
+func sideOf(
+	path string, shared bool, acquire func(*rwlock.Side, context.Context) (*rwlock.Lock, error),
+) acquiring {
+	return func(ctx context.Context, client *framework.Client) (hold, error) {
+		lock := rwlock.New(client, path)
+		side := lock.WriteLock()
+		if shared {
+			side = lock.ReadLock()
+		}
+		l, err := acquire(side, ctx)
+		if err != nil {
+			return hold{}, err
+		}
+		h := hold{l, l.Path(), l.FencingToken(), l.Release}
+		return h, h.alone(ctx, client, path, "neither --shared nor --exclusive", "-lock-", "__lock__")
+	}
+}
+
+// alone releases the lock, and says so, if somebody uses its path for a lock of the other kind: the two kinds
+// do not exclude each other. Of two that come together the later one sees the earlier one's node.
+func (h hold) alone(ctx context.Context, client *framework.Client, path, give string, marks ...string) error {
+	names, err := client.GetChildren().ForPath(ctx, path)
+	for _, name := range names {
+		for _, mark := range marks {
+			if strings.Contains(name, mark) && err == nil {
+				err = usage("others use %s for a lock of the other kind (%s): give %s", path, name, give)
+			}
+		}
+	}
+	if err != nil {
+		release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = h.release(release) // Close goes on with it
+	}
+	return err
+}

@@ -1,0 +1,85 @@
+// Package cli is the command line of curator: one file for each command, what they share in connect.go
+// (options for the servers), under.go (running under a hold) and exit.go (exit codes).
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/go-curator/curator/cmd/internal/keeper"
+)
+
+// Main runs the program and returns its exit code.
+func Main(args []string) int {
+	if len(args) > 0 && args[0] == keeper.Word {
+		return keeper.Main(args)
+	}
+	root := newRoot()
+	root.SetArgs(args)
+	end := exitOf(root.ExecuteContext(context.Background()))
+	if end.err != nil {
+		say(root.ErrOrStderr(), "%v", end.err)
+	}
+	return end.code
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "curator",
+		Short: "Run commands under locks, leadership and permits of a ZooKeeper ensemble",
+		Long: `Run commands under locks, leadership and permits of a ZooKeeper ensemble.
+
+A command is over before anybody else can have what it runs under: it is told to end (TERM) while the
+hold is still certain, and killed (KILL) in time, also when the servers, the network or curator itself
+are gone or hang. Java Curator waits in the same lines, on the same paths.
+
+Servers are given by --servers or CURATOR_SERVERS. To try it out without any:
+
+  curator serve
+  CURATOR_SERVERS=127.0.0.1:2181 curator lock /locks/demo -- sh -c 'echo mine; sleep 10'
+
+Exit codes:
+` + exitCodesHelp(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("unknown command %q: see curator --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w: see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newLock(), newLead(), newPermit(), newServe(), newMan(), newVersion())
+	return root
+}
+
+// none refuses arguments.
+func none(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// say prints a line for people, in which only a terminal sees colours.
+func say(to io.Writer, format string, args ...any) {
+	name := "curator:"
+	if file, ok := to.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" &&
+		os.Getenv("TERM") != "dumb" {
+		name = "\x1b[1m" + name + "\x1b[0m"
+	}
+	fmt.Fprintln(to, name, fmt.Sprintf(format, args...))
+}
+
+var errNoServers = errors.New(`no servers: give --servers host:port,host:port/chroot or set CURATOR_SERVERS.
+To try it out, run "curator serve" in another terminal, and set CURATOR_SERVERS=127.0.0.1:2181`)

@@ -1,0 +1,306 @@
+//go:build linux || darwin
+
+package cli_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/cmd/internal/clock"
+	"github.com/go-curator/curator/cmd/internal/keeper"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Whatever happens to the holder, the last that its command does is earlier than the first that the next one
+// does. The command ignores TERM.
+func TestACommandIsOverBeforeTheNextBegins(t *testing.T) {
+	for name, tt := range map[string]struct {
+		harm func(b *bed, first *proc, command written)
+		heal func(b *bed, first *proc) // before the first program's end
+		code int                       // -1: killed
+		told bool                      // by TERM, before it was killed
+	}{
+		"network cut": {
+			harm: func(b *bed, _ *proc, _ written) { b.net.setCut(true) },
+			code: 122, told: true,
+		},
+		"server hangs": { // nothing expires meanwhile
+			harm: func(b *bed, first *proc, _ written) {
+				b.srv.Pause()
+				assert.Equal(b, 122, first.code())
+				b.srv.Resume()
+			},
+			code: 122, told: true,
+		},
+		"parent killed": {
+			harm: func(_ *bed, first *proc, _ written) { first.signal(syscall.SIGKILL) },
+			code: -1, told: true,
+		},
+		"parent stopped": {
+			harm: func(_ *bed, first *proc, _ written) { first.signal(syscall.SIGSTOP) },
+			heal: func(_ *bed, first *proc) { first.signal(syscall.SIGCONT) },
+			code: 122, told: true,
+		},
+		"keeper killed": {
+			harm: func(b *bed, _ *proc, command written) {
+				require.NoError(b, syscall.Kill(command.parent, syscall.SIGKILL))
+			},
+			code: 125,
+		},
+		"parent and keeper killed": {
+			harm: func(b *bed, first *proc, command written) {
+				first.signal(syscall.SIGKILL)
+				require.NoError(b, syscall.Kill(command.parent, syscall.SIGKILL))
+			},
+			code: -1,
+		},
+		"keeper stopped, network cut": {
+			harm: func(b *bed, first *proc, command written) {
+				require.NoError(b, syscall.Kill(command.parent, syscall.SIGSTOP))
+				b.net.setCut(true)
+			},
+			code: 122,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			b.net = b.throughNetwork()
+			first := b.start(append([]string{"lock", path}, b.writer("first")...)...)
+			b.direct()
+			command := b.writes("first")
+			second := b.start(append([]string{"lock", path}, b.writer("second", "50ms")...)...)
+			eventually(t, "two in the line", func() bool { return len(b.line()) == 2 })
+			tt.harm(b, first, command)
+			harmed := time.Now()
+			assert.Zero(t, second.code())
+			t.Logf("handed over after %v", time.Since(harmed).Round(time.Millisecond))
+
+			one, two := read(t, b.file("first")), read(t, b.file("second"))
+			assert.Less(t, one.last, two.first, "both at work for %v", one.last-two.first)
+			t.Logf("the next begins %v after the last write", two.first-one.last)
+			if tt.told {
+				require.Len(t, one.terms, 1)
+				assert.Greater(t, one.last, one.terms[0], "it had time to end in")
+			}
+			if tt.heal != nil {
+				tt.heal(b, first)
+			}
+			assert.Equal(t, tt.code, first.code())
+			b.atRest()
+		})
+	}
+}
+
+// On an ensemble, under the heartbeat rule, there is less time, and it is enough.
+func TestAnEnsemble(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	ensemble := zktest.RunEnsembleT(quiet{t}, 3, zktest.Config{Listen: "127.0.0.1:0"})
+	b.env = append(b.env, "CURATOR_SERVERS="+ensemble.ConnectString(), "CURATOR_SESSION_TIMEOUT=8s")
+	first := b.start(append([]string{"lock", path}, b.writer("first")...)...)
+	b.writes("first")
+	second := b.start(append([]string{"lock", path}, b.writer("second", "50ms")...)...)
+	time.Sleep(2 * time.Second) // for some heartbeats
+	first.signal(syscall.SIGSTOP)
+	assert.Zero(t, second.code())
+	one := read(t, b.file("first"))
+	two := read(t, b.file("second"))
+	assert.Less(t, one.last, two.first)
+	t.Logf("the next begins %v after the last write", two.first-one.last)
+	first.signal(syscall.SIGCONT)
+	assert.Equal(t, 122, first.code())
+}
+
+// A keeper that comes to life after the hold's time starts nothing.
+func TestALateKeeperStartsNothing(t *testing.T) {
+	t.Parallel()
+	heard, words, err := os.Pipe()
+	require.NoError(t, err)
+	defer words.Close()
+	reports, reported, err := os.Pipe()
+	require.NoError(t, err)
+	defer reports.Close()
+	file := t.TempDir() + "/file"
+	late := exec.Command(os.Args[0], keeper.Arguments(clock.Now()-1, keeper.Grace{Term: 1, Kill: 1}, os.Args[0],
+		[]string{os.Args[0], "__write", file})...)
+	late.ExtraFiles = []*os.File{heard, reported}
+	require.NoError(t, late.Run())
+	heard.Close()
+	reported.Close()
+	said, err := io.ReadAll(reports)
+	require.NoError(t, err)
+	assert.Equal(t, keeper.Report{Ended: true, Told: true}.String(), string(said))
+	assert.NoFileExists(t, file)
+}
+
+// What a command leaves behind when it exits is ended before the lock passes on, also a daemon.
+func TestNothingOfACommandIsLeft(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := b.start("lock", path, "--", "sh", "-c", `"$0" __write "$1" & "$0" __daemon "$2"; sleep 0.3; exit 3`,
+		os.Args[0], b.file("background"), b.file("daemon"))
+	b.writes("background")
+	b.writes("daemon")
+	second := b.start(append([]string{"lock", path}, b.writer("second", "1ms")...)...)
+	assert.Equal(t, 3, first.code())
+	assert.Zero(t, second.code())
+	next := read(t, b.file("second")).first
+	for _, name := range []string{"background", "daemon"} {
+		left := read(t, b.file(name))
+		assert.Less(t, left.last, next, name)
+		assert.Len(t, left.terms, 1, name)
+	}
+	b.atRest()
+}
+
+// When the keeper is killed the kernel kills the command, and the program what the command has started.
+func TestNothingOfAKilledKeeperIsLeft(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := b.start("lock", path, "--", "sh", "-c", `echo $PPID; "$0" __write "$1" & "$0" __daemon "$2"; sleep 600`,
+		os.Args[0], b.file("background"), b.file("daemon"))
+	b.writes("background")
+	b.writes("daemon")
+	second := b.start(append([]string{"lock", path}, b.writer("second", "1ms")...)...)
+	parent, err := strconv.Atoi(first.stdout())
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(parent, syscall.SIGKILL))
+	assert.Equal(t, 125, first.code())
+	assert.Zero(t, second.code())
+	next := read(t, b.file("second")).first
+	for _, name := range []string{"background", "daemon"} {
+		assert.Less(t, read(t, b.file(name)).last, next, name)
+	}
+	b.atRest()
+}
+
+// Programs that take turns never overlap.
+func TestTurnsDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const rounds = 10
+	names := []string{"a", "b"}
+	ended := make(chan struct{})
+	for _, name := range names {
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			for i := range rounds {
+				code, _, err := b.runs(append([]string{"lock", path}, b.writer(name+string(rune('0'+i)), "10ms")...)...)
+				assert.Zero(t, code, err)
+			}
+		}()
+	}
+	for range names {
+		<-ended
+	}
+	var all []written
+	for _, name := range names {
+		for i := range rounds {
+			all = append(all, read(t, b.file(name+string(rune('0'+i)))))
+		}
+	}
+	assert.LessOrEqual(t, most(all), 1)
+	b.atRest()
+}
+
+// most is how many were at work at one time.
+func most(all []written) int {
+	n := 0
+	for _, at := range all { // whenever one begins
+		together := 0
+		for _, w := range all {
+			if w.first <= at.first && at.first <= w.last {
+				together++
+			}
+		}
+		n = max(n, together)
+	}
+	return n
+}
+
+func TestPermitsCount(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	leases := func() int { names, _ := b.srv.Children(path + "/leases"); return len(names) }
+	permit := []string{"permit", path, "--of", "2"}
+	var holders []*proc
+	for n := range 2 {
+		holders = append(holders, b.start(append(permit, "--", "sleep", "600")...))
+		eventually(t, "held", func() bool { return leases() == n+1 })
+	}
+	code, _, err := b.runs(append(permit, "--try", "--", "true")...)
+	assert.Equal(t, 121, code, err)
+	third := b.start(append(permit, b.writer("third", "1ms")...)...)
+	eventually(t, "waiting", func() bool { names, _ := b.srv.Children(path + "/locks"); return len(names) > 0 })
+	assert.Zero(t, read(t, b.file("third")).first)
+	holders[0].signal(syscall.SIGTERM)
+	assert.Equal(t, 143, holders[0].code())
+	assert.Zero(t, third.code())
+
+	var started []*proc
+	for _, name := range []string{"a", "b", "c"} { // beside the holder that is left
+		started = append(started, b.start(append(permit, b.writer(name, "50ms")...)...))
+	}
+	var all []written
+	for i, p := range started {
+		assert.Zero(t, p.code())
+		all = append(all, read(t, b.file([]string{"a", "b", "c"}[i])))
+	}
+	assert.Equal(t, 1, most(all))
+	holders[1].signal(syscall.SIGTERM)
+	assert.Equal(t, 143, holders[1].code())
+	eventually(t, "no session is left", func() bool { return len(b.srv.Sessions()) == 0 })
+}
+
+func TestLeadersTakeTurns(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	var started []*proc
+	for _, name := range []string{"a", "b"} {
+		started = append(started, b.start("lead", path, "--min-hold", "10ms", "--", "sh", "-c",
+			`echo "$1" >> "$0"; sleep 0.1; echo "$1" >> "$0"`, b.file("terms"), name))
+		eventually(t, name+" waits", func() bool { return len(b.line()) == len(started) })
+	}
+	eventually(t, "ten terms", func() bool { return len(text(b.file("terms"))) >= 40 })
+	assert.Equal(t, "a\na\nb\nb\na\na\nb\nb", text(b.file("terms"))[:15], "each to its end, and then the other")
+	for _, p := range started {
+		p.signal(syscall.SIGTERM)
+	}
+	for _, p := range started {
+		assert.Equal(t, 143, p.code())
+	}
+	b.atRest()
+}
+
+// A leader whose term is lost waits for the next one, and its command is started again.
+func TestALostTermIsNotTheEnd(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	network := b.throughNetwork()
+	first := b.start(append([]string{"lead", path}, b.writer("first")...)...)
+	b.direct()
+	b.writes("first")
+	second := b.start(append([]string{"lead", path, "--once"}, b.writer("second", "50ms")...)...)
+	eventually(t, "two in the line", func() bool { return len(b.line()) == 2 })
+	network.setCut(true)
+	assert.Zero(t, second.code())
+	next := read(t, b.file("second"))
+	network.setCut(false)
+	eventually(t, "the first leads again", func() bool { return read(t, b.file("first")).last > next.last })
+	for _, at := range read(t, b.file("first")).all {
+		assert.False(t, next.first <= at && at <= next.last, "both at work")
+	}
+	first.signal(syscall.SIGKILL)
+	first.code()
+	b.atRest()
+	assert.Contains(t, first.stderr(), "waiting for the next term")
+}

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/go-curator/curator/cmd/internal/keeper"
+	"github.com/go-curator/curator/cmd/internal/run"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/retry"
+)
+
+// under is what all commands that run a command under a hold have in common.
+type under struct {
+	connection
+	grace   keeper.Grace
+	minHold time.Duration
+	jitter  time.Duration
+
+	path    string   // of the lock, the election, the permits
+	command []string // name and arguments
+	program string   // where the command was found
+	signals <-chan os.Signal
+	client  *framework.Client
+	cmd     *cobra.Command
+}
+
+func (u *under) flags(f *pflag.FlagSet) {
+	f.DurationVar(&u.grace.Term, "grace", 0,
+		"time between TERM and KILL (default: what the session timeout allows, up to 10s)")
+	f.DurationVar(&u.grace.Kill, "kill-grace", 0,
+		"time between KILL and the end of what is certain (default: up to 500ms)")
+	f.DurationVar(&u.minHold, "min-hold", 0, "keep the hold at least so long, also if the command ends earlier")
+	f.DurationVar(&u.jitter, "jitter", 0, "wait for a random time up to this before anything else")
+	u.connection.flags(f)
+}
+
+// hold is what a command is run under.
+type hold struct {
+	run.Hold
+	node    string
+	token   int64 // fencing token; 0 if there is none
+	release func(context.Context) error
+}
+
+// arguments takes PATH -- COMMAND….
+func (u *under) arguments(cmd *cobra.Command, args []string) error {
+	switch dash := cmd.ArgsLenAtDash(); {
+	case dash == -1 || dash == len(args):
+		return usage("no command: write %s PATH -- COMMAND [ARGUMENT]…", cmd.CommandPath())
+	case dash != 1:
+		return usage("one path is needed, %d are given: write %s PATH -- COMMAND [ARGUMENT]…", dash,
+			cmd.CommandPath())
+	}
+	u.cmd, u.path, u.command = cmd, args[0], args[1:]
+	for name, d := range map[string]time.Duration{
+		"grace": u.grace.Term, "kill-grace": u.grace.Kill, "min-hold": u.minHold, "jitter": u.jitter,
+	} {
+		if d < 0 {
+			return usage("--%s %v is negative", name, d)
+		}
+	}
+	return nil
+}
+
+// begin looks for the command, waits for the jitter and connects. f is called with a context that ends when a
+// signal asks to end; stop gives the signals to somebody else. Then the client is closed.
+func (u *under) begin(f func(ctx context.Context, stop func()) error) (err error) {
+	u.program, err = exec.LookPath(u.command[0])
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return exit{exitNotFound, fmt.Errorf("%s: command not found", u.command[0])}
+	case err != nil:
+		return exit{exitNotRunnable, err}
+	}
+	var ignore func()
+	u.signals, ignore = run.Signals()
+	defer ignore()
+	ctx, stop := u.untilAsked(context.Background())
+	defer stop()
+	if u.jitter > 0 {
+		select {
+		case <-time.After(rand.N(u.jitter)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if u.client, err = u.open(ctx, u.cmd); err != nil {
+		return cause(ctx, err)
+	}
+	// Whatever is left is removed by Close, or by the servers when the session ends.
+	defer func() { _ = u.client.Close() }()
+	if _, err := u.fit(); err != nil {
+		return err
+	}
+	return cause(ctx, f(ctx, stop))
+}
+
+// untilAsked is run.UntilAsked with a stop that may be called again.
+func (u *under) untilAsked(ctx context.Context) (context.Context, func()) {
+	ctx, stop := run.UntilAsked(ctx, u.signals)
+	stopped := false
+	return ctx, func() {
+		if !stopped {
+			stopped = true
+			stop()
+		}
+	}
+}
+
+// cause is err, or the signal that has ended ctx and so caused err.
+func cause(ctx context.Context, err error) error {
+	var asked run.Asked
+	if err != nil && errors.As(context.Cause(ctx), &asked) {
+		return asked
+	}
+	return err
+}
+
+// fit returns the grace, with defaults for what is not given, if the session timeout can give it: what a hold
+// has left while the servers answer must be more, or a command would be told to end for nothing. A quarter of
+// that is for slow answers, and half of it by default.
+func (u *under) fit() (keeper.Grace, error) {
+	g, safety := u.grace, u.client.Safety()
+	if safety.Refused != nil {
+		return g, safety.Refused
+	}
+	if !safety.Known {
+		return g, nil // it is asked again under the hold, which is not there before it is known
+	}
+	if g.Kill == 0 {
+		g.Kill = min(safety.Steady/6, 500*time.Millisecond)
+	}
+	most := safety.Steady * 3 / 4
+	if g.Term == 0 {
+		g.Term = max(min(safety.Steady/3, 10*time.Second, most-g.Kill), 0)
+	}
+	if g.Sum() > most {
+		return g, usage("--grace %v and --kill-grace %v are too long: with the session timeout of %v that the "+
+			"servers have granted, a hold is certain for only %v at times, of which both together may take %v; "+
+			"lower them, or raise --session-timeout (and maxSessionTimeout at the servers)",
+			g.Term, g.Kill, safety.SessionTimeout, round(safety.Steady), round(most))
+	}
+	return g, nil
+}
+
+func round(d time.Duration) time.Duration { return d.Truncate(10 * time.Millisecond) }
+
+// patient is a client that tries to get into a line again and again until its caller's context ends.
+func (u *under) patient() *framework.Client {
+	return u.client.UsingRetry(retry.RetryForever{Sleep: time.Second})
+}
+
+// run runs the command under the hold, keeps the hold for as long as --min-hold says, and reports the outcome
+// as the end of the program. It does not release.
+func (u *under) run(h hold) (run.Outcome, error) {
+	grace, err := u.fit()
+	if err != nil {
+		return run.Outcome{}, err
+	}
+	began := time.Now()
+	outcome, err := run.Under(h.Hold, run.Command{
+		Path: u.program, Args: u.command, Env: u.environment(h), Grace: grace, Signals: u.signals,
+		Every: min(max(grace.Sum()/8, 5*time.Millisecond), 250*time.Millisecond),
+	})
+	if err != nil && !outcome.Told {
+		return outcome, exit{exitFailure, err}
+	}
+	if outcome.Told {
+		why := context.Cause(h.Context())
+		if why == nil {
+			why = errors.New("no server has answered for too long")
+		}
+		return outcome, exit{exitLost, fmt.Errorf("%s was ended, because the hold of %s was lost or about to be "+
+			"uncertain: %w", u.command[0], h.node, why)}
+	}
+	if outcome.Passed == nil {
+		outcome.Passed = u.keep(h, u.minHold-time.Since(began))
+	}
+	return outcome, exit{code: outcome.Status}
+}
+
+// keep keeps the hold for a while, until a signal asks to end, which it returns, or the hold is lost.
+func (u *under) keep(h hold, d time.Duration) os.Signal {
+	if d <= 0 {
+		return nil
+	}
+	ctx, stop := u.untilAsked(h.Context())
+	defer stop()
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	var asked run.Asked
+	errors.As(context.Cause(ctx), &asked)
+	return asked.Signal
+}
+
+// environment is that of the command. Of a hold around this one nothing is left in it.
+func (u *under) environment(h hold) []string {
+	var env []string
+	own := []string{"CURATOR_PATH=", "CURATOR_NODE=", "CURATOR_TOKEN=", "CURATOR_DEADLINE="}
+next:
+	for _, v := range os.Environ() {
+		for _, name := range own {
+			if strings.HasPrefix(v, name) {
+				continue next
+			}
+		}
+		env = append(env, v)
+	}
+	until := time.Now().Add(h.Remaining()).UTC().Format("2006-01-02T15:04:05.000Z")
+	env = append(env, "CURATOR_PATH="+u.path, "CURATOR_NODE="+h.node, "CURATOR_DEADLINE="+until)
+	if h.token != 0 {
+		env = append(env, "CURATOR_TOKEN="+strconv.FormatInt(h.token, 10))
+	}
+	return env
+}

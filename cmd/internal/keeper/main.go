@@ -1,0 +1,181 @@
+//go:build linux || darwin
+
+package keeper
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/go-curator/curator/cmd/internal/clock"
+)
+
+// look is how often the keeper looks at the clock at least: its timers stand still while the machine sleeps.
+const look = 100 * time.Millisecond
+
+// Main is the keeper's life, and returns the exit status of its process.
+func Main(args []string) int {
+	until, grace, path, command, err := parseArguments(args)
+	reports := os.NewFile(reportsFD, "reports")
+	words := os.NewFile(wordsFD, "words")
+	if _, missing := reports.Stat(); err != nil || missing != nil {
+		fmt.Fprintf(os.Stderr, "curator: %s is for the program itself\n", Word)
+		return 2
+	}
+	syscall.CloseOnExec(wordsFD)
+	syscall.CloseOnExec(reportsFD)
+	deafen()
+
+	k := keeper{situation: situation{until: until}, grace: grace, reports: reports}
+	// The command is killed when the thread that has started it ends: this goroutine keeps its thread.
+	runtime.LockOSThread()
+	Adopt()
+	heard := listen(words)
+	if !k.mayStart(heard) {
+		k.report(Report{Ended: true, Told: true})
+		return 0
+	}
+	if k.pid, err = start(path, command); err != nil {
+		k.report(Report{Failed: err.Error()})
+		return 0
+	}
+	k.report(Report{Started: k.pid})
+	for _, s := range k.early {
+		Signal(k.pid, s)
+	}
+	k.keep(heard, Reap())
+	k.report(Report{Ended: true, Status: k.status, Told: k.told})
+	return 0
+}
+
+// deafen makes the keeper survive signals that mean the command, or everybody: they are its parent's to pass
+// on. What was ignored from the beginning stays so, for the command inherits it (nohup).
+func deafen() {
+	drop := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{
+		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGALRM, syscall.SIGPIPE,
+	} {
+		if !signal.Ignored(s) {
+			signal.Notify(drop, s)
+		}
+	}
+}
+
+func start(path string, command []string) (int, error) {
+	return syscall.ForkExec(path, command, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: attributes(),
+	})
+}
+
+// keeper is the state of the keeper's only loop.
+type keeper struct {
+	situation
+	grace   Grace
+	reports *os.File
+	early   []syscall.Signal // passed on before the command was started
+	pid     int
+	status  int
+	exited  bool // the command itself is over
+	alone   bool // and so are all that came from it, as far as they are children of this process
+	killed  bool // KILL was sent
+	told    bool // the command was told to end before it did
+}
+
+// listen reads the parent's words. The channel is closed at their end, which is the parent's.
+func listen(words *os.File) <-chan word {
+	heard := make(chan word, 16)
+	go func() { // it ends with the process
+		defer close(heard)
+		for lines := bufio.NewScanner(words); lines.Scan(); {
+			if w, err := parseWord(lines.Text()); err == nil {
+				heard <- w
+			}
+		}
+	}()
+	return heard
+}
+
+// mayStart waits until there is time for a command: a keeper may come late on a busy machine. It says false
+// when there will be none.
+func (k *keeper) mayStart(heard <-chan word) bool {
+	for {
+		switch act, _ := decide(k.situation, k.grace, clock.Now()); act {
+		case wait:
+			return true
+		case kill:
+			return false
+		}
+		select { // a command would be told to end at once; the next word may give it more time
+		case w, ok := <-heard:
+			switch {
+			case !ok:
+				return false
+			case w.signal != 0:
+				k.early = append(k.early, w.signal)
+			default:
+				k.until = w.until
+			}
+		case <-time.After(look):
+		}
+	}
+}
+
+// keep returns when nothing of the command is left.
+func (k *keeper) keep(heard <-chan word, reaped <-chan Exit) {
+	timer := time.NewTimer(0)
+	for !k.over() {
+		pause := look
+		now := clock.Now()
+		switch act, next := decide(k.situation, k.grace, now); act {
+		case kill:
+			k.killed = true
+			Signal(k.pid, syscall.SIGKILL)
+			pause = 10 * time.Millisecond // whoever was just being forked is killed next time
+		case term:
+			k.termed, k.term = true, now
+			Signal(k.pid, syscall.SIGTERM)
+			Signal(k.pid, syscall.SIGCONT) // who is stopped cannot end
+			continue
+		case wait:
+			pause = min(pause, next-now)
+		}
+		if k.alone { // its group is not, and tells nobody when it is
+			pause = min(pause, 20*time.Millisecond)
+		}
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case w, ok := <-heard:
+			switch {
+			case !ok:
+				heard, k.ending = nil, true
+			case w.signal != 0:
+				Signal(k.pid, w.signal)
+			default:
+				k.until = w.until
+			}
+		case exit, ok := <-reaped:
+			if !ok {
+				reaped = nil
+			}
+			if exit.PID == k.pid {
+				k.status, k.exited, k.told = exit.Status, true, k.termed || k.killed
+				k.ending = true // what it has left behind would go on after the hold
+			}
+			k.alone = !ok || exit.Last
+		}
+	}
+}
+
+// over says whether nothing is left of the command. Once that is so, nobody may be signalled by its number
+// again: it may have become somebody else's.
+func (k *keeper) over() bool { return k.exited && k.alone && Gone(k.pid) }
+
+func (k *keeper) report(r Report) {
+	_, _ = k.reports.WriteString(r.String()) // a parent that is gone needs none
+}

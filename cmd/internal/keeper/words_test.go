@@ -1,0 +1,50 @@
+package keeper
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWords(t *testing.T) {
+	for line, want := range map[string]word{
+		Until(time.Second):   {until: time.Second},
+		Until(-time.Second):  {},
+		Pass(syscall.SIGHUP): {signal: syscall.SIGHUP},
+	} {
+		got, err := parseWord(line[:len(line)-1])
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, line := range []string{"", "until", "until x", "until -1", "signal 0", "signal 1000", "stop 1"} {
+		_, err := parseWord(line)
+		assert.Error(t, err, line)
+	}
+	for _, want := range []Report{{Started: 7}, {Failed: "no\nmemory"}, {Ended: true, Status: 143, Told: true}, {Ended: true}} {
+		got, err := ParseReport(want.String())
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, line := range []string{"", "ended", "started x", "killed 1"} {
+		_, err := ParseReport(line)
+		assert.Error(t, err, line)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	g := Grace{Term: time.Second, Kill: time.Millisecond}
+	until, grace, path, command, err := parseArguments(Arguments(time.Hour, g, "/bin/sh", []string{"sh", "-c", "x"}))
+	require.NoError(t, err)
+	assert.Equal(t, time.Hour, until)
+	assert.Equal(t, g, grace)
+	assert.Equal(t, "/bin/sh", path)
+	assert.Equal(t, []string{"sh", "-c", "x"}, command)
+	for _, args := range [][]string{nil, {Word}, {Word, "1", "2", "3", "/bin/sh"}, {Word, "1", "2", "x", "/bin/sh", "sh"},
+		{Word, "-1", "2", "3", "/bin/sh", "sh"}} {
+		_, _, _, _, err := parseArguments(args)
+		assert.Error(t, err, args)
+	}
+}

@@ -1,0 +1,6 @@
+package run
+
+import "os"
+
+// program is this program.
+func program() (string, error) { return os.Executable() }

@@ -1,0 +1,32 @@
+package run
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/go-curator/curator/cmd/internal/keeper"
+)
+
+// Hold is a lock, a lease or a term of leadership.
+type Hold interface {
+	Context() context.Context
+	Remaining() time.Duration
+}
+
+// Command is what is run.
+type Command struct {
+	Path    string   // of the program
+	Args    []string // its name and arguments
+	Env     []string
+	Grace   keeper.Grace
+	Every   time.Duration    // how often the keeper is told until when the hold is certain
+	Signals <-chan os.Signal // to be passed on
+}
+
+// Outcome says how a command ended.
+type Outcome struct {
+	Status int       // its exit status, 128 and the signal's number if a signal has ended it
+	Told   bool      // it was told to end, or killed, because the hold was lost or about to be uncertain
+	Passed os.Signal // the last signal passed on that asks to end: HUP, INT, QUIT, TERM; nil if there was none
+}

@@ -1,0 +1,184 @@
+//go:build linux || darwin
+
+package run
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/go-curator/curator/cmd/internal/clock"
+	"github.com/go-curator/curator/cmd/internal/keeper"
+)
+
+// Under runs the command under the hold and returns when nothing of it is left, however long that takes. An
+// error says that it was not started, or that its keeper was killed; then what was left of it is killed, too.
+func Under(hold Hold, c Command) (Outcome, error) {
+	r := &running{Command: c, hold: hold}
+	keeper.Adopt() // the command, if the keeper is killed
+	r.look()
+	if err := r.start(); err != nil {
+		return Outcome{}, fmt.Errorf("cannot start the command's keeper: %w", err)
+	}
+	err := r.follow()
+	r.words.Close()
+	_ = r.keeper.Wait() // it has said everything, or was killed
+	if err != nil && r.pid > 0 {
+		finish(r.pid)
+	}
+	return r.outcome, err
+}
+
+// running is the state of Under's only loop.
+type running struct {
+	Command
+	hold    Hold
+	keeper  *exec.Cmd
+	words   *os.File
+	reports <-chan keeper.Report
+	until   time.Duration // the hold is certain until then, or was
+	lost    bool          // it is not any more
+	told    time.Duration // what the keeper was told last
+	pid     int           // of the command; 0 until it runs
+	outcome Outcome
+}
+
+// look reads until when the hold is certain: the clock first, so that a pause in between only makes it less.
+func (r *running) look() {
+	now := clock.Now()
+	switch left := r.hold.Remaining(); {
+	case left > 0:
+		r.until = now + left
+	case !r.lost:
+		r.until, r.lost = now, true
+	}
+}
+
+// start starts the keeper, with a pipe in either direction.
+func (r *running) start() error {
+	self, err := program()
+	if err != nil {
+		return err
+	}
+	heard, words, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer heard.Close()
+	reports, reported, err := os.Pipe()
+	if err != nil {
+		words.Close()
+		return err
+	}
+	defer reported.Close()
+	r.keeper = &exec.Cmd{
+		Path: self, Args: append([]string{os.Args[0]}, keeper.Arguments(r.until, r.Grace, r.Path, r.Args)...),
+		Env: r.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		ExtraFiles:  []*os.File{heard, reported},
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // no key pressed reaches it
+	}
+	if err := r.keeper.Start(); err != nil {
+		words.Close()
+		reports.Close()
+		return err
+	}
+	r.words, r.told, r.reports = words, r.until, read(reports)
+	return nil
+}
+
+// read reads the keeper's reports until its end, which closes the channel.
+func read(from io.ReadCloser) <-chan keeper.Report {
+	reports := make(chan keeper.Report, 4)
+	go func() { // it ends with the keeper
+		defer close(reports)
+		defer from.Close()
+		for lines := bufio.NewScanner(from); lines.Scan(); {
+			if report, err := keeper.ParseReport(lines.Text()); err == nil {
+				reports <- report
+			}
+		}
+	}()
+	return reports
+}
+
+// errKeeper says that a command's keeper has ended before the command.
+var errKeeper = errors.New("the command's keeper was killed, and the command with it")
+
+func (r *running) follow() error {
+	tick := time.NewTicker(r.Every)
+	defer tick.Stop()
+	lost := r.hold.Context().Done()
+	for {
+		r.look()
+		if r.until != r.told {
+			r.tell(keeper.Until(r.until))
+			r.told = r.until
+		}
+		r.force()
+		select {
+		case <-tick.C:
+		case <-lost:
+			lost = nil
+		case s := <-r.Signals:
+			if slices.Contains(asks, s) {
+				r.outcome.Passed = s
+			}
+			if number, ok := s.(syscall.Signal); ok {
+				r.tell(keeper.Pass(number))
+			}
+		case report, ok := <-r.reports:
+			switch {
+			case !ok:
+				r.outcome.Told, r.outcome.Status = clock.Now() >= r.until-r.Grace.Sum(), 128+int(syscall.SIGKILL)
+				return errKeeper
+			case report.Failed != "":
+				return fmt.Errorf("%s: %s", r.Args[0], report.Failed)
+			case report.Ended:
+				r.outcome.Status, r.outcome.Told = report.Status, report.Told
+				return nil
+			default:
+				r.pid = report.Started
+				defer foreground(r.pid)()
+			}
+		}
+	}
+}
+
+// tell tells the keeper a word. A keeper that is stopped hears nothing, and is not waited for.
+func (r *running) tell(word string) {
+	_ = r.words.SetWriteDeadline(time.Now().Add(r.Every))
+	_, _ = io.WriteString(r.words, word)
+}
+
+// force does what the keeper should have done already: it kills the command when half of the time for that is
+// over, and the keeper when all of it is.
+func (r *running) force() {
+	now := clock.Now()
+	if r.pid > 0 && now >= r.until-r.Grace.Kill/2 {
+		_ = syscall.Kill(-r.pid, syscall.SIGKILL)
+	}
+	if now >= r.until+r.Grace.Kill {
+		_ = r.keeper.Process.Kill()
+	}
+}
+
+// finish kills what a keeper has left, which this process has adopted, and waits for it.
+func finish(group int) {
+	reaped, alone := keeper.Reap(), false
+	for !alone || !keeper.Gone(group) {
+		keeper.Signal(group, syscall.SIGKILL)
+		select {
+		case _, ok := <-reaped:
+			if !ok {
+				reaped, alone = nil, true
+			}
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/group"
+	"github.com/go-curator/curator/recipes/node"
+)
+
+// instance is what others need to know of a process of the service.
+type instance struct{ Address, Version string }
+
+// serve registers the process as one of the service's for as long as work takes, through lost connections and
+// sessions. A process that was killed and started again takes its old place at once.
+func serve(ctx context.Context, client *framework.Client, service, id string, me instance,
+	work func(ctx context.Context, others *group.Group) error) error {
+	data, err := json.Marshal(me)
+	if err != nil {
+		return err
+	}
+	member, err := group.Join(client, "/services/"+service, id, data, node.WithTakeover(node.AtStart))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = member.Leave(leaving) // without a connection the node goes with the session
+	}()
+	if err := member.Joined(ctx); err != nil {
+		return err
+	}
+	return work(ctx, member.Group)
+}

@@ -1,0 +1,95 @@
+package framework
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestParentLevels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		ctx := t.Context()
+		require.NoError(t, srv.Create("/prod/shop", nil))
+		paths := func() []string { return slices.Sorted(maps.Keys(srv.Tree())) }
+		before := paths()
+		none := dial(t, srv, WithParentLevels(0))
+		two := dial(t, srv, WithParentLevels(2))
+		for _, create := range []func() error{
+			func() error {
+				_, err := none.Create().CreatingParentsIfNeeded().ForPath(ctx, "/prod/shpo/x", nil)
+				return err
+			},
+			func() error {
+				_, err := two.Create().CreatingParentContainersIfNeeded().ForPath(ctx, "/prod/a/b/c/x", nil)
+				return err
+			},
+			func() error { return none.Ensure(ctx, "/prod/a/b") },
+			func() error { return two.CreateContainers(ctx, "/prod/a/b/c/d") },
+			func() error {
+				_, err := none.UsingNamespace("team").Create().ForPath(ctx, "/x", nil)
+				return err
+			},
+		} {
+			err := create()
+			assert.ErrorIs(t, err, ErrNoNode)
+			assert.ErrorContains(t, err, "WithParentLevels")
+			assert.Equal(t, before, paths())
+		}
+
+		// Up to the limit as ever, and where nothing is missing.
+		_, err := none.Create().CreatingParentsIfNeeded().ForPath(ctx, "/prod/shop/x", nil)
+		require.NoError(t, err)
+		require.NoError(t, none.Ensure(ctx, "/prod/shop/y"))
+		require.NoError(t, none.Ensure(ctx, "/prod/shop/y"))
+		_, err = two.Create().CreatingParentContainersIfNeeded().ForPath(ctx, "/prod/shop/a/b/x", nil)
+		require.NoError(t, err)
+		require.NoError(t, two.CreateContainers(ctx, "/prod/shop/c/d/e"))
+		assert.Equal(t, zktest.Container, srv.Tree()["/prod/shop/c/d/e"].Mode)
+		_, err = two.UsingNamespace("team").Create().ForPath(ctx, "/x", nil)
+		require.NoError(t, err)
+
+		_, err = New(srv.Addr(), WithParentLevels(-1))
+		assert.ErrorIs(t, err, ErrInvalidOption)
+	})
+}
+
+// The parent appears while the client looks: the create goes on.
+func TestParentLevelsAndOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv, WithParentLevels(0))
+		held := srv.Inject(zktest.Fault{Op: "exists", Action: zktest.Hold})
+		done := c.Create().CreatingParentsIfNeeded().InBackground().ForPath(t.Context(), "/a/b", nil)
+		synctest.Wait()
+		require.NoError(t, srv.Create("/a", nil))
+		held.Release()
+		_, err := done.Wait(t.Context())
+		require.NoError(t, err)
+		assert.True(t, srv.Exists("/a/b"))
+	})
+}
+
+func TestPersistentParents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv, WithPersistentParents(), WithNamespace("team"))
+		_, err := c.Create().CreatingParentContainersIfNeeded().ForPath(t.Context(), "/a/b", nil)
+		require.NoError(t, err)
+		require.NoError(t, c.CreateContainers(t.Context(), "/c"))
+		_, err = c.Create().WithMode(Container).ForPath(t.Context(), "/asked", nil)
+		require.NoError(t, err)
+		for path, mode := range map[string]zktest.Mode{
+			"/team": zktest.Persistent, "/team/a": zktest.Persistent, "/team/c": zktest.Persistent,
+			"/team/asked": zktest.Container,
+		} {
+			assert.Equal(t, mode, srv.Tree()[path].Mode, path)
+		}
+	})
+}

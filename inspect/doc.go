@@ -1,0 +1,43 @@
+// Package inspect tells who holds a lock, who waits for it and since when, from what the nodes say: for tools
+// and pages of your own. It reads the lines of Curator for Java, of this library, of kazoo and of
+// go-zookeeper alike.
+//
+//   - [Who] looks at one path: what it is, who holds it, who waits, in order.
+//   - [Locks] finds every line below a path, the one that has waited longest first.
+//   - [Why] makes a graph of who waits for whom, across locks, and finds the circles in it.
+//   - [Doctor] looks at the client and its servers: the rule that keeps holds safe, how long answers take,
+//     and what to do about what is wrong.
+//
+// # What it promises
+//
+// It only reads: no node, no watch and no session of its own is left, and it waits for nobody. Each function
+// blocks until it has its answers. The end of ctx ends it, with the error of ctx. Lost connections are met by
+// the client's retry policy, and then by framework.ErrConnectionLoss or framework.ErrNotConnected. The
+// functions are safe for concurrent use.
+//
+// Memory is bounded, whatever the tree has: by [WithMostNodes] nodes, of which at most [WithMostData] bytes
+// each are kept, and a list of children, which the client bounds (framework.WithMaxReply). What was left out
+// is said. A node that may not be read, has too much data or data that are not text, hides no other one.
+// Names and data are returned as they are: whoever prints them takes [Line.String] and the like, which escape
+// what is not printable.
+//
+// # What it cannot know
+//
+// The answer is no snapshot: nodes are read one after the other, from the server that the client is connected
+// to, which may be behind. For an answer that is not older than the question, call client.Sync() first.
+//
+// When a lock was granted stands nowhere. Participant.Since is when the participant joined the line, by the
+// servers' clock. Nor does the server say at which address the owner of a session is: people put that into
+// the data of the nodes, as Curator does unless it is told otherwise.
+//
+// A mutex and a leader selector write the same nodes. A semaphore's number of leases is known to its users
+// only, unless they are kazoo's. The first Java contender in a semaphore's line has its lease's node before
+// it has the lease. Kazoo's names are no contenders for Java and this library, and the other way round: if
+// both are on one path, the smaller group is among the foreign children.
+//
+// Java's InterProcessReadWriteLock and this library's are told from a mutex by the names. Of kazoo's, a line
+// of writers alone looks like that of a mutex.
+//
+// Corresponds to Curator's getParticipantNodes and getParticipants, of each recipe, and to kazoo's contenders
+// and lease_holders.
+package inspect

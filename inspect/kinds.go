@@ -1,0 +1,330 @@
+package inspect
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Kind is what a path is taken for, by its children.
+type Kind string
+
+// Kinds.
+const (
+	// Nothing: there is no node.
+	Nothing Kind = "nothing"
+	// Idle: there were children once, and there are none now: a lock that nobody wants, for example.
+	Idle Kind = "idle"
+	// Mutex: a lock, or the election of a leader selector, which writes the same nodes.
+	Mutex Kind = "mutex"
+	// ReadWriteLock: see [Participant.Reader].
+	ReadWriteLock Kind = "read-write lock"
+	// Latch: the election of a leader latch.
+	Latch Kind = "leader latch"
+	// Semaphore: those with leases hold, and the others stand in the line for them.
+	Semaphore Kind = "semaphore"
+	// DoubleBarrier: those that are inside hold if it is open, and wait if it is not.
+	DoubleBarrier Kind = "double barrier"
+	// Members: nodes with random names. A double barrier that has not opened yet, or a register of services.
+	Members Kind = "members"
+	// Queue: the items wait, in the order in which they are taken.
+	Queue Kind = "queue"
+	// Number: a counter, whose value is in [Line.Number].
+	Number Kind = "number"
+	// Leaf: a node that never had children. If it is a barrier, it is set.
+	Leaf Kind = "leaf"
+	// Unknown: there are children, none of which is a participant of anything.
+	Unknown Kind = "unknown"
+)
+
+// Library is what wrote a participant's node, by its name.
+type Library string
+
+// Libraries. The zero value stands for a name that any could have written.
+const (
+	Go          Library = "go"   // this one
+	Java        Library = "java" // Curator
+	Kazoo       Library = "kazoo"
+	GoZookeeper Library = "go-zookeeper"
+)
+
+// libraryOf judges a name. Curator's random UUIDs are of version 4, this library's of version 8.
+func libraryOf(name string) Library {
+	guid, _, protected := zkpath.ParseProtected(name)
+	switch {
+	case protected && zkpath.IsOurGUID(guid), isUUID(name) && zkpath.IsOurGUID(name):
+		return Go
+	case protected, isUUID(name):
+		return Java
+	case strings.HasPrefix(name, "_c_") && startsHex(name[3:]):
+		return GoZookeeper
+	case startsHex(name), strings.HasPrefix(name, "entry-"):
+		return Kazoo
+	}
+	return ""
+}
+
+// startsHex says whether a name begins with a random UUID as Python's uuid4().hex and go-zookeeper write it.
+func startsHex(name string) bool {
+	if len(name) < 32 {
+		return false
+	}
+	for _, c := range []byte(name[:32]) {
+		if !isHex(c) {
+			return false
+		}
+	}
+	return true
+}
+
+func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }
+
+// isUUID says whether a name is a random UUID and nothing else, as double barriers write it.
+func isUUID(name string) bool {
+	_, _, ok := zkpath.ParseProtected("_c_" + name + "-x")
+	return ok && len(name) == 36
+}
+
+// isMember says whether a name is that of a member: a UUID in either form.
+func isMember(name string) bool { return isUUID(name) || len(name) == 32 && startsHex(name) }
+
+// role is what a child is to those that share its parent.
+type role int
+
+const (
+	foreign     role = iota
+	contender        // of a mutex or an election: …lock-SEQ
+	latched          // of a latch: …latch-SEQ
+	reader           // of a read-write lock: …__READ__SEQ
+	writer           // …__WRIT__SEQ
+	kazooLock        // <hex>__lock__SEQ: a contender, or a writer beside readers
+	kazooReader      // <hex>__rlock__SEQ
+	lease            // of a semaphore: …lease-SEQ
+	member           // a UUID
+	ready            // of a double barrier that is open
+	item             // of a queue
+	mark             // of a number that is being written to
+)
+
+// entry is a child with its role and the key by which its clients order the line.
+type entry struct {
+	name, key string
+	role      role
+}
+
+const (
+	readyName             = "ready"
+	leasesName, locksName = "leases", "locks"
+	kazooLineSuffix       = "-__lock__" // beside a kazoo semaphore: the line for its leases
+)
+
+// parse judges the name of a child. A contender is whatever contains "lock-", as for Curator: it stands in
+// the line, whoever made it.
+func parse(name string) entry {
+	of := func(r role, key string) entry { return entry{name, key, r} }
+	switch {
+	case name == readyName:
+		return of(ready, "")
+	case isMember(name):
+		return of(member, name)
+	case strings.Contains(name, "__WRIT__"):
+		return of(writer, zkpath.SortKey(zkpath.SortKey(name, "__READ__"), "__WRIT__"))
+	case strings.Contains(name, "__READ__"):
+		return of(reader, zkpath.SortKey(name, "__READ__"))
+	case strings.Contains(name, "lease-"):
+		return of(lease, zkpath.SortKey(name, "lease-"))
+	case strings.Contains(name, "latch-"):
+		return of(latched, zkpath.SortKey(name, "latch-"))
+	case strings.Contains(name, "lock-"):
+		return of(contender, zkpath.SortKey(name, "lock-"))
+	}
+	if startsHex(name) {
+		r := kazooLock
+		number, found := strings.CutPrefix(name[32:], "__lock__")
+		if !found {
+			r = kazooReader
+			number, found = strings.CutPrefix(name[32:], "__rlock__")
+		}
+		if _, numbered := zkpath.Sequence(number); found && numbered && len(number) <= 11 {
+			return of(r, number)
+		}
+	}
+	if key, ok := itemKey(name); ok {
+		return of(item, key)
+	}
+	if _, rest, ok := zkpath.ParseProtected(name); ok && rest == "mark" {
+		return of(mark, name)
+	}
+	return of(foreign, "")
+}
+
+// itemKey returns the key by which a queue's items are taken: those of Curator's queues (queue-SEQ, with a
+// priority, a time or an id in between), of SimpleDistributedQueue (qn-SEQ), and of kazoo's (entry-PPP-SEQ).
+func itemKey(name string) (key string, ok bool) {
+	rest, found := strings.CutPrefix(name, "queue-")
+	for _, prefix := range []string{"qn-", "entry-"} {
+		if !found {
+			rest, found = strings.CutPrefix(name, prefix)
+		}
+	}
+	number, numbered := lastTen(rest)
+	if !found || !numbered {
+		return "", false
+	}
+	within := strings.TrimSuffix(rest, number)
+	if !strings.HasPrefix(within, "|") || !strings.HasSuffix(within, "|") || len(within) < 2 {
+		return rest, true // numbers, and priorities in front of them, sort as text
+	}
+	due, err := strconv.ParseUint(within[1:len(within)-1], 16, 63)
+	if err != nil || len(within) < 10 || strings.ToUpper(within) != within {
+		return number, true // an id: the number counts
+	}
+	return strconv.FormatUint(1e18+due, 10) + number, true // a time
+}
+
+// lastTen returns the ten digits that the server has put at the end of a name.
+func lastTen(name string) (string, bool) {
+	if _, ok := zkpath.Sequence(name); !ok || len(name) < 10 {
+		return "", false
+	}
+	return name[len(name)-10:], true
+}
+
+// shape is what the names of a node's children say.
+type shape struct {
+	kind             Kind
+	holders, waiting []entry
+	foreign          []string
+	leases, locks    bool // there are children of these names, as a semaphore's
+	fromKazoo        bool // all members' names are as kazoo writes them
+	open             bool // there is a child ready
+}
+
+// groups are the roles that make a kind together, in the order in which they win if there are equally many.
+var groups = []struct {
+	kind  Kind
+	roles []role
+}{
+	{ReadWriteLock, []role{reader, writer}},
+	{Mutex, []role{contender}},
+	{Mutex, []role{kazooLock, kazooReader}},
+	{Latch, []role{latched}},
+	{Members, []role{member}},
+	{Queue, []role{item}},
+	{Number, []role{mark}},
+}
+
+// shapeOf judges the names of a node's children. It is a pure function: names come from the tree, and anybody
+// may have written them.
+func shapeOf(names []string) shape {
+	s := shape{kind: Unknown}
+	if len(names) == 0 {
+		return shape{kind: Leaf}
+	}
+	all := make([]entry, len(names))
+	count := map[role]int{}
+	for i, name := range names {
+		all[i] = parse(name)
+		count[all[i].role]++
+		s.leases = s.leases || name == leasesName
+		s.locks = s.locks || name == locksName
+		s.open = s.open || name == readyName
+	}
+	largest, roles := 0, []role(nil)
+	for _, g := range groups {
+		n := 0
+		for _, r := range g.roles {
+			n += count[r]
+		}
+		if n > largest {
+			largest, roles, s.kind = n, g.roles, g.kind
+		}
+	}
+	if s.kind == Unknown && s.open {
+		s.kind = DoubleBarrier
+	}
+	if s.kind == Members && s.open {
+		s.kind = DoubleBarrier
+	}
+	if count[kazooReader] > 0 && s.kind == Mutex && roles[0] == kazooLock {
+		s.kind = ReadWriteLock
+	}
+	var line []entry
+	for _, e := range all {
+		switch {
+		case slices.Contains(roles, e.role):
+			line = append(line, e)
+		case e.role == ready && s.kind == DoubleBarrier:
+		default:
+			s.foreign = append(s.foreign, e.name)
+		}
+	}
+	slices.SortStableFunc(line, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	others := slices.ContainsFunc(line, func(e entry) bool { return isUUID(e.name) })
+	s.fromKazoo = s.kind == Members && !others
+	s.turns(line)
+	return s
+}
+
+// turns says of those in line who holds.
+func (s *shape) turns(line []entry) {
+	switch s.kind {
+	case Mutex, Latch:
+		s.holders, s.waiting = line[:1], line[1:]
+	case ReadWriteLock:
+		s.readWrite(line)
+	case DoubleBarrier:
+		if s.open {
+			s.holders = line
+		} else {
+			s.waiting = line
+		}
+	case Members:
+		s.holders = line
+	case Queue:
+		s.waiting = line
+	}
+}
+
+// readWrite: a writer holds if nobody is ahead, a reader if no writer is. One with the same key is not ahead:
+// that is the writer's own read lock.
+func (s *shape) readWrite(line []entry) {
+	writers, writerKey := 0, "" // the first
+	for _, e := range line {
+		reads := e.role == reader || e.role == kazooReader
+		switch {
+		case reads && (writers == 0 || e.key == writerKey), !reads && e.key == line[0].key && writers == 0:
+			s.holders = append(s.holders, e)
+		default:
+			s.waiting = append(s.waiting, e)
+		}
+		if !reads {
+			if writers++; writers == 1 {
+				writerKey = e.key
+			}
+		}
+	}
+}
+
+// most is how many sequence numbers there are: after the last one the server gives it again.
+const most = 1<<31 - 1
+
+// numbersUsed is how many sequence numbers are used up, as far as the names show.
+func numbersUsed(line []entry) (used int64) {
+	for _, e := range line {
+		key := e.key
+		if e.role == item {
+			key, _ = lastTen(e.name)
+		}
+		switch n, ok := zkpath.Sequence(key); {
+		case !ok || e.role == member:
+		case n < 0:
+			return most // it has run over
+		default:
+			used = max(used, min(n+1, most))
+		}
+	}
+	return used
+}

@@ -1,0 +1,166 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Found is what [Locks] has found.
+type Found struct {
+	// Lines are those that somebody holds or waits for: first the one whose first waiter has waited longest,
+	// and at the end those without a waiter, the longest held first.
+	Lines []Line
+	// Stopped says why the search has not seen everything: a sentence, or "" if it has.
+	Stopped string
+	// Unreadable are nodes whose children may not be listed, at most 20; UnreadableCount is how many there
+	// are.
+	Unreadable      []string
+	UnreadableCount int
+}
+
+// mostInLine is how many holders, and how many waiters, Locks reads of one line: a long one must not hide the
+// others.
+const mostInLine = 500
+
+// Locks finds every line at root and below it: all that has participants with sessions, and queues with
+// items. It does not look into /zookeeper, nor below a participant.
+//
+// Errors: ErrInvalidPath; ErrNoNode if there is no root, and ErrNoAuth if its children may not be listed;
+// those of every read. What cannot be read further down is in Unreadable.
+//
+// It sends one list for each node that is no participant, and for each line what [Who] sends. It stops after
+// [WithMostNodes] nodes and at [WithMostDepth] levels, and says so. Of a line it reads the first 500 holders
+// and the first 500 waiters; [Line.More] counts the others.
+func Locks(ctx context.Context, client *framework.Client, root string, opts ...Option) (Found, error) {
+	r, err := begin(ctx, client, opts)
+	if err != nil {
+		return Found{}, wrap("locks", root, err)
+	}
+	r.inLine = min(r.inLine, mostInLine)
+	var f Found
+	level := []string{root}
+	for depth := 0; len(level) > 0; depth++ {
+		if depth > r.depth {
+			f.Stopped = fmt.Sprintf("there is more below %d levels", r.depth)
+			break
+		}
+		var below []string
+		for len(level) > 0 && f.Stopped == "" {
+			some := level[:min(len(level), flightSize, max(r.left, 0))]
+			if level = level[len(some):]; len(some) == 0 {
+				f.Stopped = fmt.Sprintf("%d nodes were read", r.limits.nodes)
+				break
+			}
+			r.left -= len(some)
+			lists, err := r.lists(ctx, some...)
+			if err != nil {
+				return Found{}, wrap("locks", root, err)
+			}
+			if depth == 0 && lists[0].err != nil {
+				return Found{}, wrap("locks", root, lists[0].err)
+			}
+			for i, path := range some {
+				more, err := r.look(ctx, &f, path, lists[i])
+				if err != nil {
+					return Found{}, wrap("locks", root, err)
+				}
+				below = append(below, more[:min(len(more), max(r.limits.nodes-len(below), 0))]...)
+			}
+		}
+		level = below
+	}
+	parts := map[string]bool{} // the lines of kazoo's semaphores
+	for _, l := range f.Lines {
+		if l.Kind == Semaphore {
+			parts[l.Path+kazooLineSuffix] = true
+		}
+	}
+	f.Lines = slices.DeleteFunc(f.Lines, func(l Line) bool { return parts[l.Path] })
+	sortLines(f.Lines)
+	return f, nil
+}
+
+// look adds the node's line to what was found, if it is one, and returns the children that are worth a look.
+func (r *reading) look(
+	ctx context.Context, f *Found, path string, list answer[framework.ChildrenResult],
+) (below []string, err error) {
+	switch {
+	case errors.Is(list.err, framework.ErrNoNode):
+		return nil, nil
+	case list.err != nil:
+		if f.UnreadableCount++; len(f.Unreadable) < mostForeign {
+			f.Unreadable = append(f.Unreadable, path)
+		}
+		return nil, nil
+	}
+	s := shapeOf(list.value.Names)
+	children := list.value.Names
+	if s.kind != Leaf && (s.kind != Unknown || s.leases) {
+		before := r.left
+		line, _, err := r.line(ctx, path, list)
+		if err != nil {
+			return nil, err
+		}
+		if line.taken() {
+			f.Lines = append(f.Lines, line)
+			if children = s.foreign; line.Kind == Semaphore {
+				children = nil
+			}
+		} else {
+			r.left = max(r.left, before-len(children)) // they are listed instead
+		}
+	}
+	for _, name := range children {
+		if p := zkpath.Join(path, name); p != "/zookeeper" {
+			below = append(below, p)
+		}
+	}
+	return below, nil
+}
+
+// taken says whether the line is one: somebody with a session stands in it, or it has items.
+func (l Line) taken() bool {
+	switch l.Kind {
+	case Mutex, ReadWriteLock, Latch, Semaphore, DoubleBarrier, Members:
+		all := slices.Concat(l.Holders, l.Waiting)
+		return slices.ContainsFunc(all, func(p Participant) bool { return p.Session != 0 })
+	case Queue:
+		return len(l.Waiting) > 0
+	}
+	return false
+}
+
+// sortLines puts the line that has waited longest first.
+func sortLines(lines []Line) {
+	since := func(all []Participant) (t time.Time, some bool) {
+		for _, p := range all {
+			if !p.Since.IsZero() && (!some || p.Since.Before(t)) {
+				t, some = p.Since, true
+			}
+		}
+		return t, some
+	}
+	slices.SortStableFunc(lines, func(a, b Line) int {
+		aWaits, aSome := since(a.Waiting)
+		bWaits, bSome := since(b.Waiting)
+		switch {
+		case aSome && bSome:
+			return cmp.Or(aWaits.Compare(bWaits), cmp.Compare(a.Path, b.Path))
+		case aSome != bSome:
+			if aSome {
+				return -1
+			}
+			return 1
+		}
+		aHeld, _ := since(a.Holders)
+		bHeld, _ := since(b.Holders)
+		return cmp.Or(aHeld.Compare(bHeld), cmp.Compare(a.Path, b.Path))
+	})
+}

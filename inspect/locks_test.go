@@ -1,0 +1,181 @@
+package inspect_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/inspect"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+func paths(lines []inspect.Line) (paths []string) {
+	for _, l := range lines {
+		paths = append(paths, l.Path)
+	}
+	return paths
+}
+
+func locks(t *testing.T, c *framework.Client, root string, opts ...inspect.Option) inspect.Found {
+	t.Helper()
+	found, err := inspect.Locks(background, c, root, opts...)
+	require.NoError(t, err)
+	return found
+}
+
+// All lines below a root are found, wherever they are, and the one that has waited longest is the first.
+func TestLocksFindsEveryLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		for _, path := range []string{"/app/config/a", "/app/config/b", "/app/leases/flat", "/idle"} {
+			require.NoError(t, s.Create(path, []byte("x")))
+		}
+		// Held, and nobody waits.
+		_, err := mutex.New(a, "/app/held/later").Acquire(background)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		_, err = mutex.New(a, "/app/held/later still").Acquire(background)
+		require.NoError(t, err)
+		// Java's, with waiters; below it a line of another one.
+		stand(t, a, "/app/old", numbered(java1+"lock-", 0), numbered(java2+"lock-", 1))
+		stand(t, a, "/app/old/below", numbered(kaz1+"__lock__", 0), numbered(kaz2+"__lock__", 1))
+		sem := semaphore.New(a, "/app/sem", 1)
+		_, err = sem.Acquire(background, 1)
+		require.NoError(t, err)
+		wait(t, func(ctx context.Context) { _, _ = semaphore.New(b, "/app/sem", 1).Acquire(ctx, 1) })
+		require.NoError(t, s.Create("/app/jobs/queue-0000000003", []byte("job")))
+		require.NoError(t, s.Create("/blocks/block-0000000003", []byte("data that is called so by chance")))
+		s.ResetCounts()
+
+		found := locks(t, b, "/")
+		assert.Equal(t, []string{"/app/old", "/app/old/below", "/app/sem", "/app/jobs", "/app/held/later",
+			"/app/held/later still"}, paths(found.Lines))
+		assert.Empty(t, found.Stopped)
+		assert.Empty(t, found.Unreadable)
+		synctest.Wait()
+		assert.NotContains(t, requests(s), "create2")
+		assert.NotContains(t, requests(s), "addWatch")
+		assert.Len(t, found.Lines[2].Holders, 1)
+		assert.Len(t, found.Lines[2].Waiting, 1)
+
+		assert.Equal(t, []string{"/app/old", "/app/old/below"}, paths(locks(t, b, "/app/old").Lines))
+		assert.Equal(t, []string{"/app/old"}, paths(locks(t, b, "/app/old", inspect.WithMostDepth(0)).Lines))
+		_, err = inspect.Locks(background, b, "/none")
+		assert.ErrorIs(t, err, framework.ErrNoNode)
+		assert.ErrorContains(t, err, `inspect: locks "/none": `)
+	})
+}
+
+// The search costs a list for each node that is no participant, and what Who costs for each line.
+func TestLocksTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for i := range 200 {
+			require.NoError(t, s.Create(fmt.Sprintf("/a/plain-%d", i), []byte("x")))
+		}
+		stand(t, c, "/a/lock", numbered(java1+"lock-", 0), numbered(java2+"lock-", 1))
+		s.ResetCounts()
+		assert.Len(t, locks(t, c, "/a").Lines, 1)
+		assert.Equal(t, map[string]int{"getChildren2": 202, "exists": 2, "getData": 2}, requests(s))
+	})
+}
+
+// A large tree is searched as far as is allowed.
+func TestLocksIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for i := range 50 {
+			for j := range 20 {
+				require.NoError(t, s.Create(fmt.Sprintf("/%d/%d", i, j), nil))
+			}
+		}
+		s.ResetCounts()
+		found := locks(t, c, "/", inspect.WithMostNodes(100))
+		assert.Equal(t, "100 nodes were read", found.Stopped)
+		assert.Equal(t, map[string]int{"getChildren2": 100}, requests(s))
+		found = locks(t, c, "/", inspect.WithMostDepth(1))
+		assert.Equal(t, "there is more below 1 levels", found.Stopped)
+		assert.Empty(t, locks(t, c, "/", inspect.WithMostNodes(2000)).Stopped)
+
+		for i := range 700 {
+			require.NoError(t, s.Create("/queue/"+numbered("queue-", i), nil))
+		}
+		found = locks(t, c, "/queue")
+		require.Len(t, found.Lines, 1)
+		assert.Len(t, found.Lines[0].Waiting, 500)
+		assert.Equal(t, 200, found.Lines[0].More)
+	})
+}
+
+// What may not be listed is named, and hides nothing else.
+func TestLocksMayNotReadEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		private := newClient(t, s, framework.WithAuth("digest", []byte("a:a")),
+			framework.WithDefaultACL(framework.CreatorACL()...))
+		c := newClient(t, s)
+		require.NoError(t, s.Create("/app", nil))
+		for i := range 25 {
+			_, err := private.Create().ForPath(background, fmt.Sprintf("/app/private-%02d", i), nil)
+			require.NoError(t, err)
+		}
+		stand(t, c, "/app/lock", numbered(java1+"lock-", 0))
+		found := locks(t, c, "/")
+		assert.Equal(t, []string{"/app/lock"}, paths(found.Lines))
+		assert.Equal(t, 25, found.UnreadableCount)
+		assert.Len(t, found.Unreadable, 20)
+		_, err := inspect.Locks(background, c, "/app/private-00")
+		assert.ErrorIs(t, err, framework.ErrNoAuth)
+	})
+}
+
+// Two processes take two locks in different orders, and wait for each other.
+func TestWhyFindsADeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b, d := newClient(t, s), newClient(t, s), newClient(t, s)
+		for client, path := range map[*framework.Client]string{a: "/locks/a", b: "/locks/b"} {
+			_, err := mutex.New(client, path).Acquire(background)
+			require.NoError(t, err)
+		}
+		wait(t, func(ctx context.Context) { _, _ = mutex.New(b, "/locks/a").Acquire(ctx) })
+		graph := why(t, d)
+		assert.Empty(t, graph.Circles)
+		assert.Len(t, graph.Chain("/locks/a"), 1)
+		assert.Empty(t, graph.Chain("/locks/b"), "nobody waits there")
+
+		wait(t, func(ctx context.Context) { _, _ = mutex.New(a, "/locks/b").Acquire(ctx) })
+		wait(t, func(ctx context.Context) { _, _ = mutex.New(d, "/locks/b").Acquire(ctx) })
+		graph = why(t, d)
+		require.Len(t, graph.Circles, 1)
+		ring := graph.Circles[0]
+		require.Len(t, ring, 2)
+		for i, e := range ring {
+			assert.Equal(t, ring[1-i].Waiter.Session, e.Ahead.Session)
+		}
+		assert.ElementsMatch(t, []string{"/locks/a", "/locks/b"}, []string{ring[0].Path, ring[1].Path})
+		chain := graph.Chain("/locks/b")
+		require.Len(t, chain, 2)
+		assert.Equal(t, fmt.Sprintf("session %#x waits at /locks/b for session %#x", session(t, a), session(t, b)),
+			chain[0].String())
+		assert.Len(t, graph.Edges, 3)
+	})
+}
+
+func why(t *testing.T, c *framework.Client) inspect.Graph {
+	t.Helper()
+	graph, err := inspect.Why(background, c, "/locks")
+	require.NoError(t, err)
+	return graph
+}

@@ -1,0 +1,53 @@
+package inspect
+
+import (
+	"fmt"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Option bounds what is read. A later option overrides an earlier one.
+type Option func(*limits) error
+
+type limits struct{ nodes, data, depth int }
+
+func limited(opts []Option) (limits, error) {
+	l := limits{nodes: 10_000, data: 1024, depth: 16}
+	for _, o := range opts {
+		if o == nil {
+			continue
+		}
+		if err := o(&l); err != nil {
+			return limits{}, err
+		}
+	}
+	return l, nil
+}
+
+func bounded(name string, n, most int, set func(*limits)) Option {
+	return func(l *limits) error {
+		if n < 0 || n > most {
+			return fmt.Errorf("%w %s: %d is not from 0 to %d", framework.ErrInvalidOption, name, n, most)
+		}
+		set(l)
+		return nil
+	}
+}
+
+// WithMostNodes bounds how many nodes are read: directories, participants, and what is neither. Default
+// 10000, at most a million.
+func WithMostNodes(n int) Option {
+	return bounded("WithMostNodes", n, 1_000_000, func(l *limits) { l.nodes = n })
+}
+
+// WithMostData bounds the data of a participant that are read: larger ones are left out, and
+// [Participant.DataLength] says how large they are. Default 1 KiB, at most framework.ContenderDataLimit, 64
+// KiB.
+func WithMostData(bytes int) Option {
+	return bounded("WithMostData", bytes, framework.ContenderDataLimit, func(l *limits) { l.data = bytes })
+}
+
+// WithMostDepth bounds how many levels below its root [Locks] looks. Default 16, at most 1000.
+func WithMostDepth(levels int) Option {
+	return bounded("WithMostDepth", levels, 1000, func(l *limits) { l.depth = levels })
+}

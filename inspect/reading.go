@@ -1,0 +1,174 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// flightSize is how many requests are under way at a time.
+const flightSize = 64
+
+// reading is one call of this package: what it has read and may read yet.
+type reading struct {
+	client *framework.Client
+	limits
+	left   int // nodes that may be read yet
+	inLine int // the most participants of one line
+}
+
+func begin(ctx context.Context, client *framework.Client, opts []Option) (*reading, error) {
+	l, err := limited(opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx == nil:
+		return nil, framework.ErrNilContext
+	case client == nil:
+		return nil, framework.ErrNoClient
+	}
+	return &reading{client: client, limits: l, left: l.nodes, inLine: l.nodes}, nil
+}
+
+// answer is that to one request: the error is the node's.
+type answer[T any] struct {
+	value T
+	err   error
+}
+
+// flights asks for all the paths, flightSize at a time. Answers about a node, that it does not exist or may
+// not be read, stand beside it; every other error ends it all. A flight whose connection is lost is repeated
+// as the client's retry policy says.
+func flights[T any](
+	ctx context.Context, client *framework.Client, paths []string,
+	ask func(ctx context.Context, path string) *framework.Pending[T],
+) ([]answer[T], error) {
+	all := make([]answer[T], 0, len(paths))
+	for len(paths) > 0 {
+		flight := paths[:min(len(paths), flightSize)]
+		paths = paths[len(flight):]
+		var got []answer[T]
+		err := client.Retry(ctx, func(ctx context.Context) error {
+			got = got[:0]
+			pending := make([]*framework.Pending[T], len(flight))
+			for i, path := range flight {
+				pending[i] = ask(ctx, path)
+			}
+			for _, p := range pending {
+				value, err := p.Wait(ctx)
+				if err != nil && !aboutNode(err) {
+					return err
+				}
+				got = append(got, answer[T]{value, err})
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, got...)
+	}
+	return all, nil
+}
+
+// aboutNode says of an error that it concerns one node, and that others may be read.
+func aboutNode(err error) bool {
+	for _, about := range []error{framework.ErrNoNode, framework.ErrNoAuth, framework.ErrReplyTooLarge} {
+		if errors.Is(err, about) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reading) lists(ctx context.Context, paths ...string) ([]answer[framework.ChildrenResult], error) {
+	list := r.client.GetChildren().InBackground()
+	return flights(ctx, r.client, paths, list.ForPath)
+}
+
+func (r *reading) data(ctx context.Context, paths ...string) ([]answer[framework.DataResult], error) {
+	get := r.client.GetData().Undecompressed().InBackground()
+	return flights(ctx, r.client, paths, get.ForPath)
+}
+
+// participants reads the nodes of entries: exists for each, which needs no right, and then the data of those
+// that have some, and not too much. gone says that one of them is not there any more. What is over the limit
+// is counted in more.
+func (r *reading) participants(
+	ctx context.Context, dir string, entries []entry,
+) (all []Participant, gone bool, more int, err error) {
+	some := entries[:max(0, min(len(entries), r.left, r.inLine))]
+	more = len(entries) - len(some)
+	r.left -= len(some)
+	paths := make([]string, len(some))
+	for i, e := range some {
+		paths[i] = zkpath.Join(dir, e.name)
+	}
+	exists := r.client.CheckExists().InBackground()
+	stats, err := flights(ctx, r.client, paths, exists.ForPath)
+	if err != nil {
+		return nil, false, 0, err
+	}
+	var asked []string
+	var of []int // whose data they are
+	for i, e := range some {
+		stat := stats[i].value.Stat
+		if stats[i].err == nil && stat == nil {
+			gone = true
+			continue
+		}
+		p := Participant{
+			Name: e.name, Path: paths[i], Library: libraryOf(e.name),
+			Reader: e.role == reader || e.role == kazooReader, Err: stats[i].err,
+		}
+		if stat != nil {
+			p.Session, p.Token, p.Since = stat.EphemeralOwner, stat.Czxid, stat.Created()
+			p.DataLength = int(stat.DataLength)
+			if p.DataLength > 0 && p.DataLength <= r.limits.data {
+				asked, of = append(asked, p.Path), append(of, len(all))
+			}
+		}
+		all = append(all, p)
+	}
+	data, err := r.data(ctx, asked...)
+	if err != nil {
+		return nil, false, 0, err
+	}
+	for i, n := range of {
+		p := &all[n]
+		switch got := data[i]; {
+		case errors.Is(got.err, framework.ErrNoNode):
+			gone = true
+		case got.err != nil:
+			p.Err = got.err
+		default:
+			p.Data, p.DataLength = r.unpacked(p.Path, got.value.Data), len(got.value.Data)
+			p.Revoked = string(got.value.Data) == revocation
+		}
+	}
+	return all, gone, more, nil
+}
+
+// revocation is what Curator's Revoker and this library's Revoke write into a holder's node.
+const revocation = "__REVOKE__"
+
+// unpacked is data as this client would read them, if they are still small enough then.
+func (r *reading) unpacked(path string, data []byte) []byte {
+	if plain, err := r.client.Unpacked(path, data); err == nil && len(plain) <= r.limits.data {
+		data = plain
+	}
+	if len(data) > r.limits.data { // the node has changed since exists
+		return nil
+	}
+	return data
+}
+
+func wrap(what, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("inspect: %s %q: %w", what, path, err)
+}

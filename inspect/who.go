@@ -1,0 +1,312 @@
+package inspect
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Line is what stands at one path: who holds it, and who waits for it, in order.
+type Line struct {
+	Path string
+	Kind Kind
+	// Holders have it now: one, or several readers, leases, members. See the package's documentation for what
+	// cannot be known.
+	Holders []Participant
+	// Waiting are next, the first one first.
+	Waiting []Participant
+	// More is how many participants there are beside these: WithMostNodes was reached.
+	More int
+	// Children is how many children the node has.
+	Children int
+	// Foreign are the names of children that take no part, at most 20; ForeignCount is how many there are.
+	Foreign      []string
+	ForeignCount int
+	// Max is how many leases there are, as kazoo writes into its semaphore's node; 0 if nobody knows.
+	Max int
+	// Number is a counter's value, and nil if the node is none.
+	Number *int64
+	// Data are those of a Number or a Leaf, if they are not too many; DataLength is how many they are.
+	Data       []byte
+	DataLength int
+	// NumbersUsed is how many of the path's 2147483647 sequence numbers are used up, as far as the names
+	// tell; 0 if none of them has a number.
+	NumbersUsed int64
+	// Notes are sentences for people about what is wrong here.
+	Notes []string
+}
+
+// Participant is somebody who holds or waits: a node, and what is known of its owner.
+type Participant struct {
+	// Name is that of the node, Path where it is. A name may contain anything.
+	Name, Path string
+	// Library is what has made the node, judged by its name; "" if any could have.
+	Library Library
+	// Reader says that it shares a read-write lock with other readers.
+	Reader bool
+	// Since is when it joined the line, by the servers' clock. Session is its owner's session; 0: the node is
+	// not ephemeral, and goes with no session. Token is the fencing token that it has once it holds.
+	Since   time.Time
+	Session int64
+	Token   int64
+	// Data are what it has put into its node, decompressed if the client would; nil if there are more than
+	// WithMostData allows. DataLength is how many bytes the node has.
+	Data       []byte
+	DataLength int
+	// Revoked says that somebody asks it to give the lock up.
+	Revoked bool
+	// Err is why its data cannot be read: it matches framework.ErrNoAuth, for example. The rest is known all
+	// the same.
+	Err error
+}
+
+// mostForeign is how many foreign children are named.
+const mostForeign = 20
+
+// Who says what stands at a path: its kind, its holders, and who waits for it.
+//
+// A path without a node is no error: its kind is [Nothing]. Errors: ErrInvalidPath; ErrNoAuth if the client
+// may not list the path's children; those of every read.
+//
+// It sends one list (two more for a semaphore, for kazoo's a getData and one more), one exists for each
+// participant, and one getData for each that has data; for a node without children one getData. If a holder
+// leaves meanwhile, it begins again, up to three times.
+func Who(ctx context.Context, client *framework.Client, path string, opts ...Option) (Line, error) {
+	r, err := begin(ctx, client, opts)
+	if err != nil {
+		return Line{}, wrap("who", path, err)
+	}
+	for tries := 1; ; tries++ {
+		r.left = r.limits.nodes
+		lists, err := r.lists(ctx, path)
+		if err != nil {
+			return Line{}, wrap("who", path, err)
+		}
+		line, gone, err := r.line(ctx, path, lists[0])
+		if err != nil || !gone || tries == 3 {
+			return line, wrap("who", path, err)
+		}
+	}
+}
+
+// line makes a line of a node and its children. gone says that a holder has left meanwhile.
+func (r *reading) line(
+	ctx context.Context, path string, list answer[framework.ChildrenResult],
+) (l Line, gone bool, err error) {
+	l = Line{Path: path}
+	switch {
+	case errors.Is(list.err, framework.ErrNoNode):
+		l.Kind = Nothing
+		return l, false, nil
+	case list.err != nil:
+		return l, false, list.err
+	}
+	stat := list.value.Stat
+	s := shapeOf(list.value.Names)
+	l.Kind, l.Children, l.DataLength = s.kind, len(list.value.Names), int(stat.DataLength)
+	switch {
+	case s.kind == Leaf || s.kind == Number:
+		err = r.leaf(ctx, &l, stat)
+		l.foreign(s.foreign)
+		return l, false, err
+	case s.kind == Unknown && s.leases:
+		return r.semaphore(ctx, l, s)
+	case s.fromKazoo && 0 < l.DataLength && l.DataLength < 10:
+		return r.kazooSemaphore(ctx, l, s)
+	}
+	holding := ""
+	if s.kind == Mutex && len(s.holders) > 0 {
+		holding = s.holders[0].key
+	}
+	gone, err = r.fill(ctx, &l, path, path, s.holders, s.waiting)
+	l.foreign(s.foreign)
+	l.note(s, holding)
+	return l, gone, err
+}
+
+// fill reads the participants of a line. A holder that has gone makes the list that is known worthless.
+func (r *reading) fill(
+	ctx context.Context, l *Line, holdersIn, waitingIn string, holders, waiting []entry,
+) (gone bool, err error) {
+	var more int
+	if l.Holders, gone, more, err = r.participants(ctx, holdersIn, holders); err != nil {
+		return false, err
+	}
+	l.More += more
+	if l.Waiting, _, more, err = r.participants(ctx, waitingIn, waiting); err != nil {
+		return false, err
+	}
+	l.More += more
+	l.NumbersUsed = numbersUsed(slices.Concat(holders, waiting))
+	return gone, nil
+}
+
+// kazooSemaphore reads a semaphore of kazoo's: the number of leases is the node's data, and the line is
+// beside the node. What only has members of such names is left as it is.
+func (r *reading) kazooSemaphore(ctx context.Context, l Line, s shape) (Line, bool, error) {
+	data, err := r.data(ctx, l.Path)
+	if err != nil {
+		return l, false, err
+	}
+	var line []entry
+	if n, err := strconv.Atoi(string(data[0].value.Data)); err == nil && n > 0 {
+		lists, err := r.lists(ctx, l.Path+kazooLineSuffix)
+		if err != nil {
+			return l, false, err
+		}
+		in := shapeOf(lists[0].value.Names)
+		l.Kind, l.Max, line = Semaphore, n, append(in.holders, in.waiting...)
+	}
+	gone, err := r.fill(ctx, &l, l.Path, l.Path+kazooLineSuffix, s.holders, line)
+	l.foreign(s.foreign)
+	return l, gone, err
+}
+
+// semaphore reads the lists of a semaphore of Curator's or this library's. What only has children of these
+// names is none.
+func (r *reading) semaphore(ctx context.Context, l Line, s shape) (Line, bool, error) {
+	dirs := []string{zkpath.Join(l.Path, leasesName)}
+	if s.locks {
+		dirs = append(dirs, zkpath.Join(l.Path, locksName))
+	}
+	lists, err := r.lists(ctx, dirs...)
+	if err != nil {
+		return l, false, err
+	}
+	var leases, line []entry
+	var others []string
+	for _, name := range lists[0].value.Names {
+		if e := parse(name); e.role == lease {
+			leases = append(leases, e)
+		} else {
+			others = append(others, zkpath.Join(leasesName, name)[1:])
+		}
+	}
+	slices.SortStableFunc(leases, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	if len(lists) > 1 {
+		in := shapeOf(lists[1].value.Names)
+		line = append(in.holders, in.waiting...)
+		for _, name := range in.foreign {
+			others = append(others, zkpath.Join(locksName, name)[1:])
+		}
+		if in.kind != Mutex && in.kind != Leaf {
+			line = nil
+		}
+	}
+	none := len(leases) == 0 && len(line) == 0
+	if used := lists[0].value.Stat.Cversion > 0; none && (len(others) > 0 || !used) {
+		l.foreign(s.foreign) // directories that are called so by chance
+		return l, false, nil
+	}
+	l.Kind = Semaphore
+	gone, err := r.fill(ctx, &l, dirs[0], zkpath.Join(l.Path, locksName), leases, line)
+	for _, name := range s.foreign {
+		if name != leasesName && name != locksName {
+			others = append(others, name)
+		}
+	}
+	l.foreign(others)
+	for _, list := range lists {
+		if list.err != nil {
+			l.Notes = append(l.Notes, fmt.Sprintf("a part of the semaphore cannot be read: %v", list.err))
+		}
+	}
+	l.note(s, "")
+	return l, gone, err
+}
+
+// leaf reads a node without participants: its data are a number, or anything.
+func (r *reading) leaf(ctx context.Context, l *Line, stat framework.Stat) error {
+	marked := l.Kind == Number
+	if !marked && stat.Cversion > 0 && stat.DataLength == 0 {
+		l.Kind = Idle
+		return nil
+	}
+	if l.DataLength == 0 || l.DataLength > r.limits.data {
+		return nil
+	}
+	got, err := r.data(ctx, l.Path)
+	switch {
+	case err != nil:
+		return err
+	case errors.Is(got[0].err, framework.ErrNoNode):
+		return nil
+	case got[0].err != nil:
+		l.Notes = append(l.Notes, fmt.Sprintf("the data cannot be read: %v", got[0].err))
+		return nil
+	}
+	l.Data = got[0].value.Data
+	if n, ok := number(l.Data); ok || marked {
+		if l.Kind = Number; ok {
+			l.Number = &n
+		}
+	} else if stat.Cversion > 0 && len(l.Data) > 0 {
+		l.Kind = Idle // Curator writes the host's address into directories
+	}
+	return nil
+}
+
+// number reads a counter: kazoo's is text, others have 8 or 4 bytes, big-endian. Other text is none, such as
+// the address 10.0.0.1, which Curator writes into many nodes and which has 8 bytes.
+func number(data []byte) (int64, bool) {
+	if n, err := strconv.ParseInt(string(data), 10, 64); err == nil {
+		return n, true
+	}
+	switch isText := plain.Is(string(data)); {
+	case len(data) == 8 && !isText:
+		return int64(binary.BigEndian.Uint64(data)), true
+	case len(data) == 4 && !isText:
+		return int64(int32(binary.BigEndian.Uint32(data))), true
+	}
+	return 0, false
+}
+
+// foreign notes the names of children that take no part.
+func (l *Line) foreign(names []string) {
+	l.ForeignCount = len(names)
+	slices.Sort(names)
+	l.Foreign = slices.Clone(names[:min(len(names), mostForeign)])
+}
+
+// note says what people should know. holding is the holder's key, if a foreign child ahead of it matters.
+func (l *Line) note(s shape, holding string) {
+	say := func(format string, args ...any) { l.Notes = append(l.Notes, fmt.Sprintf(format, args...)) }
+	inLine := l.Kind == Mutex || l.Kind == Latch || l.Kind == ReadWriteLock
+	strangers, ahead := 0, false
+	for _, name := range s.foreign {
+		if r := parse(name).role; contender <= r && r <= kazooReader {
+			strangers++
+		} else if holding != "" && name < holding {
+			ahead = true
+		}
+	}
+	if inLine && strangers > 0 {
+		say("%d foreign children are contenders of another kind: they and these do not see each other, and "+
+			"both may hold", strangers)
+	}
+	if ahead {
+		say("a foreign child sorts before the holder: Java contenders wait for it; delete it")
+	}
+	for _, p := range slices.Concat(l.Holders, l.Waiting) {
+		if inLine && p.Session == 0 && p.Token != 0 {
+			say("the node %s is not ephemeral: it stays until somebody deletes it", plain.Text(p.Name))
+			break
+		}
+	}
+	if l.NumbersUsed > most/2 {
+		say("%d of %d sequence numbers are used up; delete the node while nobody uses it, and they begin "+
+			"again at 0", l.NumbersUsed, int64(most))
+	}
+	if l.Kind == DoubleBarrier && s.open && l.Children == 1 {
+		say("the barrier is open, and nobody is inside: the next round passes at once; delete %s", readyName)
+	}
+}

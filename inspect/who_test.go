@@ -1,0 +1,403 @@
+package inspect_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/inspect"
+	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/counter"
+	"github.com/go-curator/curator/recipes/leader"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/rwlock"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Java, go-zookeeper and this library stand in one line.
+func TestWhoStandsInAMixedLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		java, own, asks := newClient(t, s), newClient(t, s), newClient(t, s)
+		stand(t, java, "/locks/orders", numbered(java1+"lock-", 0))
+		began := time.Now()
+		wait(t, func(ctx context.Context) { // gets the number 1
+			m := mutex.New(own, "/locks/orders", mutex.WithNodeData([]byte("billing")))
+			_, err := m.Acquire(ctx)
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+		stand(t, java, "/locks/orders", numbered(gozk+"lock-", 2))
+		s.ResetCounts()
+
+		line := who(t, asks, "/locks/orders")
+		synctest.Wait()
+		assert.Equal(t, map[string]int{"getChildren2": 1, "exists": 3, "getData": 3}, requests(s))
+		assert.Equal(t, inspect.Mutex, line.Kind)
+		assert.Equal(t, 3, line.Children)
+		assert.EqualValues(t, 3, line.NumbersUsed)
+		assert.Empty(t, line.Foreign)
+		assert.Empty(t, line.Notes)
+		require.Len(t, line.Holders, 1)
+		require.Len(t, line.Waiting, 2)
+		holder, first, second := line.Holders[0], line.Waiting[0], line.Waiting[1]
+		assert.Equal(t, numbered(java1+"lock-", 0), holder.Name)
+		assert.Equal(t, "/locks/orders/"+holder.Name, holder.Path)
+		assert.Equal(t, []inspect.Library{inspect.Java, inspect.Go, inspect.GoZookeeper},
+			[]inspect.Library{holder.Library, first.Library, second.Library})
+		assert.Equal(t, session(t, java), holder.Session)
+		assert.Equal(t, session(t, own), first.Session)
+		assert.Equal(t, "billing", string(first.Data))
+		assert.Equal(t, 7, first.DataLength)
+		assert.WithinDuration(t, began, first.Since, time.Millisecond)
+		assert.Greater(t, first.Token, holder.Token)
+		assert.False(t, holder.Revoked)
+
+		require.NoError(t, s.Set(holder.Path, []byte("__REVOKE__")))
+		assert.True(t, who(t, asks, "/locks/orders").Holders[0].Revoked)
+		text := who(t, asks, "/locks/orders").String()
+		assert.Contains(t, text, "/locks/orders: mutex\n  holds  "+holder.Name+", java, session 0x")
+		assert.Contains(t, text, ", asked to give it up\n  waits  "+first.Name+", go, session 0x")
+	})
+}
+
+// requests are those that a server has answered, without what the client sends on its own.
+func requests(s *zktest.Server) map[string]int {
+	counts := s.Counts()
+	delete(counts, "ping")
+	return counts
+}
+
+// Each recipe is recognised by what it leaves on the server.
+func TestWhoRecognisesTheRecipes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := newClient(t, s), newClient(t, s)
+		check := func(path string, kind inspect.Kind, holders, waiting int) inspect.Line {
+			t.Helper()
+			line := who(t, b, path)
+			assert.Equal(t, kind, line.Kind, path)
+			assert.Len(t, line.Holders, holders, path)
+			assert.Len(t, line.Waiting, waiting, path)
+			assert.Empty(t, line.Foreign, path)
+			assert.Empty(t, line.Notes, path)
+			for _, p := range append(line.Holders, line.Waiting...) {
+				assert.Equal(t, inspect.Go, p.Library, path)
+				assert.NotZero(t, p.Session, path)
+			}
+			return line
+		}
+		check("/nothing", inspect.Nothing, 0, 0)
+
+		lock, err := mutex.New(a, "/mutex").Acquire(background)
+		require.NoError(t, err)
+		check("/mutex", inspect.Mutex, 1, 0)
+		require.NoError(t, lock.Release(background))
+		check("/mutex", inspect.Idle, 0, 0)
+
+		rw := rwlock.New(a, "/rw")
+		first, err := rw.ReadLock().Acquire(background)
+		require.NoError(t, err)
+		_, err = rwlock.New(b, "/rw").ReadLock().Acquire(background)
+		require.NoError(t, err)
+		wait(t, func(ctx context.Context) { _, _ = rw.WriteLock().Acquire(ctx) })
+		wait(t, func(ctx context.Context) { _, _ = rwlock.New(b, "/rw").ReadLock().Acquire(ctx) })
+		line := check("/rw", inspect.ReadWriteLock, 2, 2)
+		assert.True(t, line.Holders[0].Reader)
+		assert.False(t, line.Waiting[0].Reader)
+		assert.True(t, line.Waiting[1].Reader)
+		assert.Equal(t, first.FencingToken(), line.Holders[0].Token)
+
+		latch, err := leader.NewLatch(a, "/latch", leader.WithID("host-1"))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, latch.Close()) })
+		_, err = latch.Await(background)
+		require.NoError(t, err)
+		assert.Equal(t, "host-1", string(check("/latch", inspect.Latch, 1, 0).Holders[0].Data))
+
+		sem := semaphore.New(a, "/semaphore", 2)
+		for range 2 {
+			_, err := sem.Acquire(background, 1)
+			require.NoError(t, err)
+		}
+		wait(t, func(ctx context.Context) { _, _ = semaphore.New(b, "/semaphore", 2).Acquire(ctx, 1) })
+		wait(t, func(ctx context.Context) { _, _ = sem.Acquire(ctx, 1) })
+		line = check("/semaphore", inspect.Semaphore, 2, 2)
+		assert.Equal(t, session(t, b), line.Waiting[0].Session)
+		assert.True(t, strings.HasPrefix(line.Waiting[0].Path, "/semaphore/locks/"))
+		assert.True(t, strings.HasPrefix(line.Holders[0].Path, "/semaphore/leases/"))
+
+		door := func(c *framework.Client) *barrier.Double { return barrier.NewDouble(c, "/double", 2) }
+		wait(t, func(ctx context.Context) { _, _ = door(a).Enter(ctx) })
+		check("/double", inspect.Members, 1, 0)
+		_, err = door(b).Enter(background)
+		require.NoError(t, err)
+		check("/double", inspect.DoubleBarrier, 2, 0)
+
+		n := counter.NewLong(a, "/number")
+		_, err = n.Add(background, 7)
+		require.NoError(t, err)
+		line = check("/number", inspect.Number, 0, 0)
+		require.NotNil(t, line.Number, "while its mark is there")
+		assert.EqualValues(t, 7, *line.Number)
+		time.Sleep(time.Minute)
+		assert.EqualValues(t, 7, *check("/number", inspect.Number, 0, 0).Number)
+
+		require.NoError(t, barrier.New(a, "/barrier").Set(background))
+		check("/barrier", inspect.Leaf, 0, 0)
+	})
+}
+
+// What Curator and kazoo write, and this library has no recipe for, or writes otherwise.
+func TestWhoReadsOthersNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		stand(t, c, "/kazoo/lock", numbered(kaz2+"__lock__", 4), numbered(kaz1+"__lock__", 3))
+		line := who(t, c, "/kazoo/lock")
+		assert.Equal(t, inspect.Mutex, line.Kind)
+		assert.Equal(t, []string{numbered(kaz1+"__lock__", 3)}, names(line.Holders))
+		assert.Equal(t, []string{numbered(kaz2+"__lock__", 4)}, names(line.Waiting))
+		assert.Equal(t, inspect.Kazoo, line.Holders[0].Library)
+
+		require.NoError(t, s.Create("/kazoo/sem", []byte("3")))
+		stand(t, c, "/kazoo/sem", kaz1)
+		stand(t, c, "/kazoo/sem-__lock__", numbered(kaz2+"__lock__", 0), numbered(kaz1+"__lock__", 1))
+		line = who(t, c, "/kazoo/sem")
+		assert.Equal(t, inspect.Semaphore, line.Kind)
+		assert.Equal(t, 3, line.Max)
+		assert.Equal(t, []string{kaz1}, names(line.Holders))
+		assert.Equal(t, []string{numbered(kaz2+"__lock__", 0), numbered(kaz1+"__lock__", 1)}, names(line.Waiting))
+
+		assert.Equal(t, []string{"/kazoo/lock", "/kazoo/sem"}, paths(locks(t, c, "/kazoo").Lines))
+		require.NoError(t, s.Set("/kazoo/sem", []byte("x")))
+		assert.Equal(t, inspect.Members, who(t, c, "/kazoo/sem").Kind)
+
+		stand(t, c, "/rw", numbered(java1+"__WRIT__", 1), numbered(java2+"__READ__", 0))
+		line = who(t, c, "/rw")
+		assert.Equal(t, []string{numbered(java2+"__READ__", 0)}, names(line.Holders))
+		assert.Equal(t, inspect.Java, line.Waiting[0].Library)
+
+		for i, prefix := range []string{"queue-", "queue-"} {
+			require.NoError(t, s.Create("/queue/"+numbered(prefix, i), []byte("job")))
+		}
+		line = who(t, c, "/queue")
+		assert.Equal(t, inspect.Queue, line.Kind)
+		assert.Len(t, line.Waiting, 2)
+		assert.Equal(t, "job", string(line.Waiting[0].Data))
+
+		require.NoError(t, s.Create("/address", []byte("10.0.0.1")))
+		assert.Equal(t, inspect.Leaf, who(t, c, "/address").Kind, "eight bytes of text are no number")
+		require.NoError(t, s.Create("/kazoo/count", []byte("12")))
+		assert.EqualValues(t, 12, *who(t, c, "/kazoo/count").Number)
+
+		for _, path := range []string{"/apps/leases/flat-1", "/apps/locks/orders"} {
+			require.NoError(t, s.Create(path, nil))
+		}
+		line = who(t, c, "/apps")
+		assert.Equal(t, inspect.Unknown, line.Kind, "not everything that has children of these names is a semaphore")
+		assert.Equal(t, []string{"leases", "locks"}, line.Foreign)
+	})
+}
+
+// What keeps a line from moving is said.
+func TestWhoSaysWhatIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		stand(t, c, "/a", numbered(java1+"lock-", 5), "0", "note")
+		line := who(t, c, "/a")
+		assert.Equal(t, []string{"0", "note"}, line.Foreign)
+		assert.Equal(t, 2, line.ForeignCount)
+		assert.Equal(t, []string{"a foreign child sorts before the holder: Java contenders wait for it; delete it"},
+			line.Notes)
+
+		stand(t, c, "/b", numbered(java1+"lock-", 1<<30), numbered(java2+"lock-", 1<<30+1), numbered(kaz1+"__lock__", 2))
+		line = who(t, c, "/b")
+		require.Len(t, line.Notes, 2)
+		assert.Contains(t, line.Notes[0], "1 foreign children are contenders of another kind")
+		assert.Contains(t, line.Notes[1], "1073741826 of 2147483647 sequence numbers are used up")
+
+		require.NoError(t, s.Create("/c/lock-0000000000", nil))
+		line = who(t, c, "/c")
+		assert.Zero(t, line.Holders[0].Session)
+		assert.Equal(t, []string{"the node lock-0000000000 is not ephemeral: it stays until somebody deletes it"},
+			line.Notes)
+
+		require.NoError(t, s.Create("/d/ready", nil))
+		assert.Contains(t, who(t, c, "/d").Notes[0], "the barrier is open, and nobody is inside")
+	})
+}
+
+// What cannot be read hides nothing else.
+func TestWhoMayNotReadEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		private := newClient(t, s, framework.WithAuth("digest", []byte("a:a")),
+			framework.WithDefaultACL(framework.CreatorACL()...))
+		asks := newClient(t, s)
+		require.NoError(t, s.Create("/locks", nil))
+		stand(t, private, "/locks", numbered(java1+"lock-", 0))
+		stand(t, asks, "/locks", numbered(java2+"lock-", 1))
+		line := who(t, asks, "/locks")
+		require.Len(t, line.Holders, 1)
+		assert.ErrorIs(t, line.Holders[0].Err, framework.ErrNoAuth)
+		assert.Equal(t, session(t, private), line.Holders[0].Session, "that needs no right")
+		assert.NoError(t, line.Waiting[0].Err)
+		assert.Contains(t, line.String(), "no permission")
+
+		_, err := private.Create().ForPath(background, "/secret", nil)
+		require.NoError(t, err)
+		_, err = inspect.Who(background, asks, "/secret")
+		assert.ErrorIs(t, err, framework.ErrNoAuth)
+		assert.ErrorContains(t, err, `inspect: who "/secret": `)
+	})
+}
+
+// Bytes of any kind, and as many as a node can have.
+func TestWhoReadsHostileData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		large := bytes.Repeat([]byte{0xff}, 1_000_000)
+		for i, data := range [][]byte{large, []byte("\x1b[2J<script>\n\xff\xfe"), {}, large, bytes.Repeat([]byte("x"), 1024)} {
+			require.NoError(t, s.Create("/locks/"+numbered("lock-", i), data))
+		}
+		require.NoError(t, s.Create("/locks/‮evil ", nil))
+		line := who(t, c, "/locks")
+		require.Len(t, line.Holders, 1)
+		require.Len(t, line.Waiting, 4)
+		assert.Nil(t, line.Holders[0].Data)
+		assert.Equal(t, 1_000_000, line.Holders[0].DataLength)
+		assert.Equal(t, "\x1b[2J<script>\n\xff\xfe", string(line.Waiting[0].Data))
+		assert.Len(t, line.Waiting[3].Data, 1024)
+		text := line.String()
+		assert.Contains(t, text, `\x1b[2J<script>\n\xff\xfe`)
+		assert.Contains(t, text, "1000000 bytes of data")
+		assert.NotContains(t, text, "\x1b")
+		assert.NotContains(t, text, "‮")
+		assert.Nil(t, who(t, c, "/locks", inspect.WithMostData(10)).Waiting[0].Data, "twelve bytes")
+
+		require.NoError(t, s.Create("/number", large))
+		assert.Equal(t, 1_000_000, who(t, c, "/number").DataLength)
+	})
+}
+
+// A long line is read as far as is allowed, and the rest is counted.
+func TestWhoIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for i := range 300 {
+			require.NoError(t, s.Create("/locks/"+numbered("lock-", i), nil))
+		}
+		for i := range 100 {
+			require.NoError(t, s.Create("/locks/"+numbered("x", i), nil))
+		}
+		s.ResetCounts()
+		line := who(t, c, "/locks", inspect.WithMostNodes(50))
+		assert.Len(t, line.Holders, 1)
+		assert.Len(t, line.Waiting, 49)
+		assert.Equal(t, 250, line.More)
+		assert.Equal(t, 400, line.Children)
+		assert.Len(t, line.Foreign, 20)
+		assert.Equal(t, 100, line.ForeignCount)
+		assert.Equal(t, map[string]int{"getChildren2": 1, "exists": 50}, requests(s))
+		assert.Contains(t, line.String(), "and 250 more")
+		line = who(t, c, "/locks")
+		assert.Len(t, line.Waiting, 299)
+		line = who(t, c, "/locks", inspect.WithMostNodes(0))
+		assert.Equal(t, 300, line.More)
+	})
+}
+
+// A holder that leaves while it is asked about is not reported, and neither is a line without a holder.
+func TestWhoWhileTheLockChangesHands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for i := range 5 {
+			require.NoError(t, s.Create("/locks/"+numbered("lock-", i), nil))
+		}
+		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "exists", Action: zktest.Hold})
+		done := make(chan inspect.Line)
+		go func() {
+			line, err := inspect.Who(background, c, "/locks")
+			assert.NoError(t, err)
+			done <- line
+		}()
+		<-hold.Struck()
+		require.NoError(t, s.Delete("/locks/"+numbered("lock-", 0)))
+		hold.Release()
+		line := <-done
+		assert.Equal(t, []string{numbered("lock-", 1)}, names(line.Holders))
+		assert.Len(t, line.Waiting, 3)
+	})
+}
+
+// A lost connection is met by the retry policy; a caller that leaves is not kept.
+func TestWhoWithoutAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for i := range 100 {
+			require.NoError(t, s.Create("/locks/"+numbered("lock-", i), []byte("x")))
+		}
+		for _, op := range []string{"getChildren2", "exists", "getData"} {
+			cut := s.Inject(zktest.Fault{Op: op, After: 3, Action: zktest.CutBefore, PathPrefix: "/locks"})
+			if op == "getChildren2" {
+				cut = s.Inject(zktest.Fault{Op: op, Action: zktest.CutBefore, PathPrefix: "/locks"})
+			}
+			assert.Len(t, who(t, c, "/locks").Waiting, 99, op)
+			assert.Equal(t, 1, cut.Hits(), op)
+		}
+		s.Pause()
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := inspect.Who(ctx, c, "/locks")
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, time.Second, time.Since(began))
+		s.Resume()
+	})
+}
+
+func TestArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for name, test := range map[string]struct {
+			client *framework.Client
+			path   string
+			opt    inspect.Option
+			err    error
+		}{
+			"a path":    {c, "locks", nil, framework.ErrInvalidPath},
+			"no client": {nil, "/locks", nil, framework.ErrNoClient},
+			"nodes":     {c, "/locks", inspect.WithMostNodes(-1), framework.ErrInvalidOption},
+			"data":      {c, "/locks", inspect.WithMostData(65 << 10), framework.ErrInvalidOption},
+			"depth":     {c, "/locks", inspect.WithMostDepth(-1), framework.ErrInvalidOption},
+		} {
+			_, err := inspect.Who(background, test.client, test.path, test.opt)
+			assert.ErrorIs(t, err, test.err, name)
+			_, err = inspect.Locks(background, test.client, test.path, test.opt)
+			assert.ErrorIs(t, err, test.err, name)
+			_, err = inspect.Why(background, test.client, test.path, test.opt)
+			assert.ErrorIs(t, err, test.err, name)
+		}
+		_, err := inspect.Who(nil, c, "/locks") //nolint:staticcheck // that is what is tested
+		assert.ErrorIs(t, err, framework.ErrNilContext)
+		_, err = inspect.Doctor(background, nil)
+		assert.ErrorIs(t, err, framework.ErrNoClient)
+		_, err = inspect.Doctor(background, &framework.Client{})
+		assert.True(t, errors.Is(err, framework.ErrNoClient), "%v", err)
+	})
+}

@@ -1,0 +1,234 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// Edge says that one participant of a line waits for another one.
+type Edge struct {
+	Path          string // the line's
+	Waiter, Ahead Participant
+	// Any says that Ahead is one of several of which one has to go: the holders of a semaphore's leases.
+	Any bool
+}
+
+// String is a sentence for people. Its form may change.
+func (e Edge) String() string {
+	return fmt.Sprintf("session %#x waits at %s for session %#x",
+		uint64(e.Waiter.Session), plain.Text(e.Path), uint64(e.Ahead.Session))
+}
+
+// Graph says who waits for whom. Its nodes are sessions: processes, as a rule.
+type Graph struct {
+	Found
+	// Edges are in the order of Lines, and within a line in the order of the waiters. Each waits for the one
+	// ahead of it; a writer, and the first in line for a semaphore, for all those that keep it waiting.
+	Edges []Edge
+	// Circles are sessions that wait for each other in a ring: each edge's Ahead is the next one's Waiter,
+	// and the last one's Ahead is the first one's. It is a deadlock if in each of the processes it is one
+	// thread of work that holds and waits. Of several rings that overlap there is one, a shortest. A session
+	// that waits for itself is none (two goroutines at one lock), nor is one that could get a lease from
+	// somebody else.
+	Circles [][]Edge
+}
+
+// Why reads the lines at root and below it, as [Locks] does, and finds out who waits for whom. Errors and
+// requests are those of Locks. [Graph.Chain] answers why one of them does not move.
+func Why(ctx context.Context, client *framework.Client, root string, opts ...Option) (Graph, error) {
+	found, err := Locks(ctx, client, root, opts...)
+	if err != nil {
+		return Graph{}, err
+	}
+	return graphOf(found), nil
+}
+
+func graphOf(found Found) Graph {
+	g := Graph{Found: found}
+	for _, l := range found.Lines {
+		g.Edges = append(g.Edges, l.edges()...)
+	}
+	g.Circles = circles(g.Edges)
+	return g
+}
+
+// Chain is why the line at path does not move: its first waiter waits for a holder, whose session waits at
+// another line, and so on, until somebody waits for nobody, or for one who has been there already. It is
+// empty if nobody waits at path.
+func (g Graph) Chain(path string) (chain []Edge) {
+	i := slices.IndexFunc(g.Edges, func(e Edge) bool { return e.Path == path })
+	been := map[int64]bool{}
+	for i >= 0 {
+		e := g.Edges[i]
+		chain = append(chain, e)
+		if been[e.Waiter.Session] = true; been[e.Ahead.Session] || e.Ahead.Session == 0 {
+			break
+		}
+		i = slices.IndexFunc(g.Edges, func(next Edge) bool { return next.Waiter.Session == e.Ahead.Session })
+	}
+	return chain
+}
+
+// edges says who waits for whom in one line.
+func (l Line) edges() (edges []Edge) {
+	wait := func(waiter, ahead Participant, any bool) {
+		edges = append(edges, Edge{Path: l.Path, Waiter: waiter, Ahead: ahead, Any: any})
+	}
+	switch l.Kind {
+	case Mutex, Latch:
+		all := slices.Concat(l.Holders, l.Waiting)
+		for i := max(len(l.Holders), 1); i < len(all); i++ {
+			wait(all[i], all[i-1], false)
+		}
+	case ReadWriteLock:
+		var readers, writers []Participant // those since the last writer, and that one
+		pass := func(p Participant) {
+			if p.Reader {
+				readers = append(readers, p)
+			} else {
+				readers, writers = nil, []Participant{p}
+			}
+		}
+		for _, p := range l.Holders {
+			if p.Reader {
+				readers = append(readers, p)
+			} else {
+				writers = append(writers, p)
+			}
+		}
+		for _, p := range l.Waiting {
+			for _, w := range writers {
+				wait(p, w, false)
+			}
+			if !p.Reader {
+				for _, r := range readers {
+					wait(p, r, false)
+				}
+			}
+			pass(p)
+		}
+	case Semaphore:
+		for i, p := range l.Waiting {
+			if i > 0 {
+				wait(p, l.Waiting[i-1], false)
+				continue
+			}
+			several := slices.ContainsFunc(l.Holders, func(h Participant) bool {
+				return h.Session != l.Holders[0].Session
+			})
+			for _, h := range l.Holders {
+				wait(p, h, several)
+			}
+		}
+	}
+	return edges
+}
+
+// circles finds one ring in each group of sessions that wait for each other.
+func circles(edges []Edge) (all [][]Edge) {
+	out := map[int64][]Edge{}
+	for _, e := range edges {
+		from, to := e.Waiter.Session, e.Ahead.Session
+		if from != 0 && to != 0 && from != to && !e.Any {
+			out[from] = append(out[from], e)
+		}
+	}
+	var starts []int64
+	for s := range out {
+		starts = append(starts, s)
+	}
+	slices.Sort(starts)
+	for _, group := range groupsOf(starts, out) {
+		if ring := ringIn(group, out); ring != nil {
+			all = append(all, ring)
+		}
+	}
+	return all
+}
+
+// groupsOf finds the sessions that reach each other (the strongly connected components, after Tarjan),
+// without recursion: lines are long.
+func groupsOf(starts []int64, out map[int64][]Edge) (found []map[int64]bool) {
+	type frame struct {
+		session int64
+		next    int // of its edges
+	}
+	index, low, on := map[int64]int{}, map[int64]int{}, map[int64]bool{}
+	var stack []int64
+	for _, start := range starts {
+		if index[start] > 0 {
+			continue
+		}
+		visit := func(s int64) frame {
+			index[s] = len(index) + 1
+			low[s], on[s] = index[s], true
+			stack = append(stack, s)
+			return frame{session: s}
+		}
+		for path := []frame{visit(start)}; len(path) > 0; {
+			f := &path[len(path)-1]
+			if f.next < len(out[f.session]) {
+				to := out[f.session][f.next].Ahead.Session
+				f.next++
+				if index[to] == 0 {
+					path = append(path, visit(to))
+				} else if on[to] {
+					low[f.session] = min(low[f.session], index[to])
+				}
+				continue
+			}
+			s := f.session
+			if path = path[:len(path)-1]; len(path) > 0 {
+				above := path[len(path)-1].session
+				low[above] = min(low[above], low[s])
+			}
+			if low[s] != index[s] {
+				continue
+			}
+			group := map[int64]bool{}
+			for last := int64(0); last != s || len(group) == 0; {
+				last = stack[len(stack)-1]
+				stack = stack[:len(stack)-1]
+				on[last], group[last] = false, true
+			}
+			if len(group) > 1 {
+				found = append(found, group)
+			}
+		}
+	}
+	return found
+}
+
+// ringIn returns a shortest way from the group's smallest session back to it.
+func ringIn(group map[int64]bool, out map[int64][]Edge) []Edge {
+	var start int64
+	for s := range group {
+		if start == 0 || s < start {
+			start = s
+		}
+	}
+	came := map[int64]Edge{}
+	for queue := []int64{start}; len(queue) > 0; queue = queue[1:] {
+		for _, e := range out[queue[0]] {
+			to := e.Ahead.Session
+			if _, seen := came[to]; seen || !group[to] {
+				continue
+			}
+			if came[to] = e; to != start {
+				queue = append(queue, to)
+				continue
+			}
+			ring := []Edge{e}
+			for at := e.Waiter.Session; at != start; at = came[at].Waiter.Session {
+				ring = append(ring, came[at])
+			}
+			slices.Reverse(ring)
+			return ring
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package inspect
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// of makes participants of sessions; negative ones are readers.
+func of(sessions ...int64) (all []Participant) {
+	for _, s := range sessions {
+		all = append(all, Participant{Session: max(s, -s), Reader: s < 0})
+	}
+	return all
+}
+
+func TestEdges(t *testing.T) {
+	for name, c := range map[string]struct {
+		line Line
+		want string
+	}{
+		"a mutex":         {Line{Kind: Mutex, Holders: of(1), Waiting: of(2, 3)}, "2>1 3>2"},
+		"nobody waits":    {Line{Kind: Mutex, Holders: of(1)}, ""},
+		"no holder known": {Line{Kind: Latch, Waiting: of(2, 3)}, "3>2"},
+		"a writer after two readers, and two after it": {
+			Line{Kind: ReadWriteLock, Holders: of(-1, -2), Waiting: of(3, -4, -5)}, "3>1 3>2 4>3 5>3"},
+		"a writer after readers that wait": {
+			Line{Kind: ReadWriteLock, Holders: of(1), Waiting: of(-2, -3, 4, 5)}, "2>1 3>1 4>1 4>2 4>3 5>4"},
+		"a writer with its read lock": {
+			Line{Kind: ReadWriteLock, Holders: of(1, -1), Waiting: of(-2, 3)}, "2>1 3>1 3>1 3>2"},
+		"a semaphore":          {Line{Kind: Semaphore, Holders: of(1, 2), Waiting: of(3, 4)}, "3>1? 3>2? 4>3"},
+		"one has all leases":   {Line{Kind: Semaphore, Holders: of(1, 1), Waiting: of(3)}, "3>1 3>1"},
+		"a queue has no locks": {Line{Kind: Queue, Waiting: of(1, 2)}, ""},
+	} {
+		got := ""
+		for _, e := range c.line.edges() {
+			if got != "" {
+				got += " "
+			}
+			if got += fmt.Sprintf("%d>%d", e.Waiter.Session, e.Ahead.Session); e.Any {
+				got += "?"
+			}
+		}
+		assert.Equal(t, c.want, got, name)
+	}
+}
+
+func TestCircles(t *testing.T) {
+	for name, c := range map[string]struct {
+		edges [][2]int64
+		want  string
+	}{
+		"a chain":                     {[][2]int64{{1, 2}, {2, 3}}, "[]"},
+		"two":                         {[][2]int64{{1, 2}, {2, 1}}, "[[1 2]]"},
+		"itself":                      {[][2]int64{{1, 1}, {1, 2}}, "[]"},
+		"one without a session":       {[][2]int64{{1, 0}, {0, 1}}, "[]"},
+		"three, and one in front":     {[][2]int64{{4, 1}, {1, 2}, {2, 3}, {3, 1}}, "[[1 2 3]]"},
+		"two rings":                   {[][2]int64{{1, 2}, {2, 1}, {5, 6}, {6, 7}, {7, 5}}, "[[1 2] [5 6 7]]"},
+		"two that share one: shorter": {[][2]int64{{1, 2}, {2, 3}, {3, 1}, {2, 1}}, "[[1 2]]"},
+		"a ring that the next hides":  {[][2]int64{{1, 2}, {2, 3}, {3, 2}}, "[[2 3]]"},
+	} {
+		var edges []Edge
+		for _, e := range c.edges {
+			edges = append(edges, Edge{Waiter: of(e[0])[0], Ahead: of(e[1])[0]})
+		}
+		rings := [][]int64{}
+		for _, ring := range circles(edges) {
+			var sessions []int64
+			for i, e := range ring {
+				sessions = append(sessions, e.Waiter.Session)
+				assert.Equal(t, e.Ahead, ring[(i+1)%len(ring)].Waiter, name)
+			}
+			rings = append(rings, sessions)
+		}
+		assert.Equal(t, c.want, fmt.Sprint(rings), name)
+	}
+	any := []Edge{{Waiter: of(1)[0], Ahead: of(2)[0], Any: true}, {Waiter: of(2)[0], Ahead: of(1)[0]}}
+	assert.Empty(t, circles(any), "another lease may become free")
+}
+
+// A group has a ring exactly if somebody reaches himself, whatever the graph.
+func TestCirclesOfRandomGraphs(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		n := 2 + random.IntN(8)
+		var edges []Edge
+		reach := map[[2]int64]bool{}
+		for range random.IntN(3 * n) {
+			a, b := 1+random.Int64N(int64(n)), 1+random.Int64N(int64(n))
+			edges = append(edges, Edge{Waiter: of(a)[0], Ahead: of(b)[0]})
+			if a != b {
+				reach[[2]int64{a, b}] = true
+			}
+		}
+		for k := range int64(n) {
+			for i := range int64(n) {
+				for j := range int64(n) {
+					if reach[[2]int64{i + 1, k + 1}] && reach[[2]int64{k + 1, j + 1}] {
+						reach[[2]int64{i + 1, j + 1}] = true
+					}
+				}
+			}
+		}
+		groups := map[int64]bool{} // by their smallest session
+		for i := range int64(n) {
+			smallest := i + 1
+			for j := range i {
+				if reach[[2]int64{i + 1, j + 1}] && reach[[2]int64{j + 1, i + 1}] {
+					smallest = min(smallest, j+1)
+				}
+			}
+			if reach[[2]int64{i + 1, i + 1}] {
+				groups[smallest] = true
+			}
+		}
+		rings := circles(edges)
+		require.Len(t, rings, len(groups), "seed %d: %v", seed, edges)
+		for _, ring := range rings {
+			require.True(t, groups[ring[0].Waiter.Session], "seed %d", seed)
+			for i, e := range ring {
+				require.Equal(t, e.Ahead, ring[(i+1)%len(ring)].Waiter, "seed %d", seed)
+			}
+		}
+	}
+}
+
+// A line of twenty thousand does not overflow any stack.
+func TestALongChain(t *testing.T) {
+	var edges []Edge
+	for i := range int64(20_000) {
+		edges = append(edges, Edge{Waiter: of(i + 2)[0], Ahead: of(i + 1)[0]})
+	}
+	assert.Empty(t, circles(edges))
+	edges = append(edges, Edge{Waiter: of(1)[0], Ahead: of(20_001)[0]})
+	require.Len(t, circles(edges), 1)
+	assert.Len(t, circles(edges)[0], 20_001)
+}

@@ -1,0 +1,239 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/recipes/group"
+	"github.com/go-curator/curator/recipes/node"
+)
+
+// keep keeps a node and waits until it is there.
+func keep(t *testing.T, c *framework.Client, path, data string, opts ...node.Option) *node.Keeper {
+	t.Helper()
+	k, err := node.NewKeeper(c, path, []byte(data), opts...)
+	require.NoError(t, err)
+	require.NoError(t, k.WaitCreated(kit.Context(t)))
+	return k
+}
+
+// Either language makes the same nodes, of all kinds, and makes them anew under the same name.
+func TestNodesOfKeepers(t *testing.T) {
+	t.Parallel()
+	kit.Interop(t, "persistent node", kit.GoToJava, kit.JavaToGo)
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	for _, c := range []struct {
+		mode      string
+		protected bool
+		opts      []node.Option
+	}{
+		{"EPHEMERAL", false, nil},
+		{"EPHEMERAL", true, []node.Option{node.WithProtection()}},
+		{"EPHEMERAL_SEQUENTIAL", true, []node.Option{node.WithMode(framework.EphemeralSequential)}},
+		{"PERSISTENT", false, []node.Option{node.WithMode(framework.Persistent)}},
+		{"PERSISTENT_SEQUENTIAL", true, []node.Option{node.WithMode(framework.PersistentSequential)}},
+	} {
+		name := fmt.Sprint(c.mode, c.protected)
+		dirs := []string{"/java/" + name, "/golang/" + name}
+		theirs, err := w.peer.Node(ctx, name, dirs[0]+"/n", c.mode, c.protected, "data")
+		require.NoError(t, err)
+		ours := keep(t, w.client, dirs[1]+"/n", "data", c.opts...)
+		require.Equal(t, w.nodes(t, dirs[0])[1:], w.nodes(t, dirs[1])[1:], name)
+		require.NoError(t, theirs.Set(ctx, "other"))
+		require.NoError(t, ours.SetData(ctx, []byte("other")))
+		same := func(what string) {
+			t.Helper()
+			kit.Soon(t, what, func() bool {
+				for _, path := range []string{theirs.Path, ours.Path()} {
+					data, err := w.client.GetData().ForPath(ctx, path)
+					if err != nil || string(data) != "other" {
+						return false
+					}
+				}
+				return true
+			})
+		}
+		same("other data")
+		for _, path := range []string{theirs.Path, ours.Path()} {
+			require.NoError(t, w.client.Delete().ForPath(ctx, path))
+		}
+		same("made anew, under the same name")
+		require.Equal(t, w.nodes(t, dirs[0])[1:], w.nodes(t, dirs[1])[1:], name)
+		require.NoError(t, theirs.Close(ctx))
+		require.NoError(t, ours.Close(ctx))
+		w.gone(t, dirs[0])
+		w.gone(t, dirs[1])
+	}
+}
+
+// Ours waits for Java's node to go, and Java's is there when ours has gone: also when a process is killed.
+func TestKeepersOfOnePath(t *testing.T) {
+	t.Parallel()
+	kit.Interop(t, "persistent node", kit.Mixed)
+	const path = "/registrations/one"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	killed := w.java(t, 6*time.Second)
+	_, err := killed.Node(ctx, "n", path, "EPHEMERAL", false, "killed")
+	require.NoError(t, err)
+	ours, err := node.NewKeeper(w.client, path, []byte("ours"))
+	require.NoError(t, err)
+	kit.Soon(t, "another's node is seen", func() bool { return ours.Status().Other })
+	killed.Kill()
+	require.NoError(t, ours.WaitCreated(ctx))
+	session, err := w.client.Session(ctx)
+	require.NoError(t, err)
+	owner := func() int64 {
+		stat, err := w.client.CheckExists().ForPath(ctx, path)
+		require.NoError(t, err)
+		if stat == nil {
+			return 0
+		}
+		return stat.EphemeralOwner
+	}
+	require.Equal(t, session.ID(), owner())
+
+	// Java takes it for its own and writes into it; that is left as it is.
+	theirs, err := w.peer.Node(ctx, "n", path, "EPHEMERAL", false, "theirs")
+	require.NoError(t, err)
+	kit.Soon(t, "Java's data", func() bool {
+		data, err := w.client.GetData().ForPath(ctx, path)
+		return assert.NoError(t, err) && string(data) == "theirs"
+	})
+	require.Equal(t, node.There, ours.Status().State)
+	require.Equal(t, session.ID(), owner())
+	require.NoError(t, ours.Close(ctx))
+	kit.Soon(t, "Java's own node", func() bool { o := owner(); return o != 0 && o != session.ID() })
+
+	// And it is taken over from Java, once: Java's waits until ours goes.
+	over := keep(t, w.client, path, "ours", node.WithTakeover(node.AtStart))
+	require.Equal(t, session.ID(), owner())
+	require.NoError(t, theirs.Close(ctx))
+	kit.Soon(t, "whoever was closed, it is there", func() bool { return owner() == session.ID() })
+	require.NoError(t, over.Close(ctx))
+	w.gone(t, path)
+}
+
+// The container and the child of both languages, and what is left of them when nobody writes any more.
+func TestTTLNodes(t *testing.T) {
+	t.Parallel()
+	kit.Interop(t, "persistent node", kit.GoToJava, kit.JavaToGo)
+	const ttl = 3 * time.Second
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	theirs, err := w.peer.TTLNode(ctx, "ttl", "/ttl/java/n", ttl, "data")
+	require.NoError(t, err)
+	ours := keep(t, w.client, "/ttl/golang/n", "data", node.WithTTL(ttl))
+	kit.Soon(t, "the same nodes", func() bool {
+		a, b := w.nodes(t, "/ttl/java"), w.nodes(t, "/ttl/golang")
+		return len(a) == 3 && strings.Join(a, "\n") == strings.Join(b, "\n")
+	})
+	time.Sleep(3 * ttl)
+	w.count(t, "/ttl/java/n", 1)
+	w.count(t, "/ttl/golang/n", 1)
+	require.NoError(t, theirs.Close(ctx))
+	require.NoError(t, ours.Close(ctx))
+	w.gone(t, "/ttl")
+}
+
+// Members of both languages see each other come, change and go.
+func TestGroupOfBothLanguages(t *testing.T) {
+	t.Parallel()
+	kit.Interop(t, "group", kit.GoToJava, kit.JavaToGo, kit.Mixed)
+	const path = "/members"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	ours, err := group.Join(w.client, path, "go", []byte("1"))
+	require.NoError(t, err)
+	require.NoError(t, ours.Joined(ctx))
+	theirs, err := w.peer.Member(ctx, "m", path, "java", "1")
+	require.NoError(t, err)
+	heard := make(chan string, 100)
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		for event, err := range ours.Follow(following) {
+			if err == nil {
+				heard <- event.String()
+			}
+		}
+	}()
+	_, err = ours.WaitFor(ctx, 2)
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for !seen["java joined"] || !seen["go joined"] {
+		seen[kit.Receive(t, "both", heard)] = true
+	}
+	sees := func(want string) {
+		t.Helper()
+		kit.Soon(t, "Java sees "+want, func() bool {
+			all, err := theirs.All(ctx)
+			return assert.NoError(t, err) && all == want
+		})
+	}
+	until := func(want string) {
+		t.Helper()
+		for kit.Receive(t, want, heard) != want {
+		}
+	}
+	sees("go=1 java=1")
+	require.NoError(t, ours.SetData(ctx, []byte("2")))
+	sees("go=2 java=1")
+	require.NoError(t, theirs.Set(ctx, "2"))
+	until("java changed")
+	members, current := ours.Members()
+	require.True(t, current)
+	require.Len(t, members, 2)
+	for _, m := range members {
+		require.Equal(t, "2", string(m.Data))
+	}
+
+	killed := w.java(t, 6*time.Second)
+	_, err = killed.Member(ctx, "m", path, "killed", "1")
+	require.NoError(t, err)
+	until("killed joined")
+	sees("go=2 java=2 killed=1")
+	killed.Kill()
+	until("killed left")
+	sees("go=2 java=2")
+	for _, id := range []string{"go", "java"} {
+		require.NoError(t, w.client.Delete().ForPath(ctx, path+"/"+id))
+		until(id + " left")
+		until(id + " joined")
+	}
+	sees("go=2 java=2")
+	require.NoError(t, theirs.Close(ctx))
+	until("java left")
+	require.NoError(t, ours.Leave(ctx))
+	w.gone(t, path)
+}
+
+// A claim keeps Java's create out, and Java's node a claim.
+func TestClaimBesideJava(t *testing.T) {
+	t.Parallel()
+	const path = "/claims/one"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	claim, err := node.TryClaim(ctx, w.client, path, []byte("ours"))
+	require.NoError(t, err)
+	require.NoError(t, claim.Release(ctx))
+	theirs, err := w.peer.Node(ctx, "n", path, "EPHEMERAL", false, "theirs")
+	require.NoError(t, err)
+	_, err = node.TryClaim(ctx, w.client, path, nil)
+	require.ErrorIs(t, err, node.ErrNotAcquired)
+	require.NoError(t, theirs.Close(ctx))
+	next, err := node.TryClaim(ctx, w.client, path, nil)
+	require.NoError(t, err)
+	require.Greater(t, next.FencingToken(), claim.FencingToken())
+	require.NoError(t, next.Release(ctx))
+	w.gone(t, path)
+}

@@ -1,0 +1,20 @@
+// Package group keeps the members of a group: who is there, with which data, who has come and who has gone.
+//
+//	me, err := group.Join(client, "/members", "host-7", address)
+//	defer me.Leave(ctx)
+//	for event, err := range me.Follow(ctx) { … }
+//
+// A member is an ephemeral node below the group's path, with the member's id as its name. It is there for as
+// long as the member's process has its session, and made anew by the rules of package node. The members are
+// read from a cache of package cache: that costs a request per change, and none to ask.
+//
+// Everything that a [Group] says it says together with whether it is current: read on the connection that
+// there is, after everything that had changed while there was none was compared. What is known is kept
+// meanwhile. A member whose session is lost, or whose process has died, is a member until the servers end the
+// session.
+//
+// # Curator for Java
+//
+// The nodes are those of GroupMember, which may be in the same group. GroupMember always counts itself; here
+// nobody is a member whose node is not there.
+package group

@@ -1,0 +1,297 @@
+package group
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/node"
+)
+
+// Info is one member.
+type Info struct {
+	ID   string
+	Data []byte // shared: do not change it
+	// Czxid is the transaction with which it has joined: it is another one each time. SessionID is the session
+	// that its node belongs to.
+	Czxid, SessionID int64
+	// DataErr says why Data is missing: framework.ErrDataTooLarge if there are more than
+	// framework.ContenderDataLimit.
+	DataErr error
+	mzxid   int64
+}
+
+// Group is who is in the group at a path. Safe for concurrent use.
+type Group struct {
+	client *framework.Client
+	path   string
+	cache  *cache.PathChildren
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu        sync.Mutex
+	changed   flow.Signal // a field below has changed
+	members   []Info      // by their Czxid: in the order in which they have joined
+	current   bool
+	followers map[*flow.Queue[Event]]struct{}
+	over      error // why nothing changes any more
+}
+
+// Watch begins to follow the group at path and returns at once. The path need not exist. Close the group when
+// you are done; it also ends with its client.
+//
+// Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for the root).
+func Watch(client *framework.Client, path string) (*Group, error) {
+	g, err := watch(client, path)
+	return g, queue.Wrap("group", path, "watch", err)
+}
+
+func watch(client *framework.Client, path string) (*Group, error) {
+	if err := queue.Check(client, path); err != nil {
+		return nil, err
+	}
+	// The events are only what wakes: a few will do.
+	c, err := cache.NewPathChildren(client, path, cache.WithBuffer(1))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g := &Group{client: client, path: path, cache: c, cancel: cancel,
+		followers: map[*flow.Queue[Event]]struct{}{}}
+	g.done.Go(func() { g.run(ctx) })
+	return g, nil
+}
+
+// Path returns the path of the group.
+func (g *Group) Path() string { return g.path }
+
+// Close ends the group's view of its members. It is no member's leave: see [Member.Leave]. Closing again does
+// nothing. The error is always nil.
+func (g *Group) Close() error {
+	if g.cache == nil {
+		return nil
+	}
+	g.cancel()
+	g.done.Wait()
+	return g.cache.Close()
+}
+
+// Members returns the members in the order in which they have joined, and whether that is current. If it is
+// not, there is no connection, or what has changed meanwhile is still being read: then they are those that
+// were known before.
+func (g *Group) Members() (members []Info, current bool) {
+	if g.cache == nil {
+		return nil, false
+	}
+	g.look()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.members), g.current
+}
+
+// WaitFor waits until there are at least n members, by current knowledge, and returns them. When ctx ends
+// before, the error matches ctx.Err(). Other errors: framework.ErrNoAuth if the client may not read the
+// group; framework.ErrClosed; cache.ErrClosed after Close.
+func (g *Group) WaitFor(ctx context.Context, n int) ([]Info, error) {
+	members, err := g.waitFor(ctx, n)
+	return members, queue.Wrap("group", g.path, "wait for members", err)
+}
+
+func (g *Group) waitFor(ctx context.Context, n int) ([]Info, error) {
+	if err := queue.Ready(ctx, g.client, nil); err != nil {
+		return nil, err
+	}
+	for {
+		// First of all what is known is to be current: that may fail for good.
+		if err := g.cache.WaitSynced(ctx); err != nil {
+			return nil, err
+		}
+		g.mu.Lock()
+		changed := g.changed.C()
+		g.mu.Unlock()
+		members, current := g.Members()
+		if current && len(members) >= n {
+			return members, nil
+		}
+		g.mu.Lock()
+		over := g.over
+		g.mu.Unlock()
+		if over != nil {
+			return nil, over
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, g.client.Left(ctx, nil)
+		}
+	}
+}
+
+// run looks whenever the cache says that something has changed, and when it is in sync again.
+func (g *Group) run(ctx context.Context) {
+	var syncing sync.WaitGroup
+	defer syncing.Wait()
+	waits := make(chan struct{}, 1) // full while somebody waits for sync
+	var over error
+	for _, err := range g.cache.Events(ctx) {
+		if err != nil {
+			if over = err; ctx.Err() != nil {
+				over = cache.ErrClosed
+			}
+			break
+		}
+		if g.look() {
+			continue
+		}
+		select {
+		case waits <- struct{}{}:
+			syncing.Go(func() {
+				defer func() { <-waits }()
+				for !g.look() && ctx.Err() == nil &&
+					g.client.WaitConnected(ctx) == nil && g.cache.WaitSynced(ctx) == nil {
+					if g.look() {
+						return
+					}
+					g.client.Pause(ctx, 10*time.Millisecond) // lost again
+				}
+			})
+		default:
+		}
+	}
+	g.end(over)
+}
+
+// look compares what the cache shows with what is known, and tells those who follow. It returns whether that
+// is current.
+func (g *Group) look() (current bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over != nil {
+		return false
+	}
+	// In this order: what is read then is at least as new as what is said of it.
+	current = g.client.State().State.IsConnected() && g.cache.Progress().Synced && !g.unreadable()
+	known := map[string]Info{}
+	for _, m := range g.members {
+		known[m.ID] = m
+	}
+	var members []Info
+	for name, n := range g.cache.All() {
+		m := Info{ID: name, Czxid: n.Stat.Czxid, SessionID: n.Stat.EphemeralOwner, mzxid: n.Stat.Mzxid}
+		if before := known[name]; before.Czxid == m.Czxid && before.mzxid == m.mzxid {
+			m = before
+		} else {
+			m.Data, m.DataErr = g.client.Unpacked(n.Path, n.Data)
+		}
+		members = append(members, m)
+	}
+	slices.SortFunc(members, func(a, b Info) int {
+		return cmp.Or(cmp.Compare(a.Czxid, b.Czxid), cmp.Compare(a.ID, b.ID))
+	})
+	news := difference(g.members, members)
+	switch {
+	case current && !g.current:
+		news = append(news, Event{Type: Current})
+	case !current && g.current:
+		news = append([]Event{{Type: Outdated}}, news...)
+	}
+	if len(news) > 0 {
+		g.members, g.current = members, current
+		g.tell(news)
+	}
+	return current
+}
+
+// unreadable says whether the client may not list the members.
+func (g *Group) unreadable() bool {
+	for path := range g.cache.Failures() { // parents come first
+		return path == g.path
+	}
+	return false
+}
+
+// tell gives news to those who follow, and wakes those who wait. mu is held.
+func (g *Group) tell(news []Event) {
+	for f := range g.followers {
+		for _, event := range news {
+			f.Put(event)
+		}
+	}
+	g.changed.Fire()
+}
+
+func (g *Group) end(why error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over, g.current = why, false
+	g.changed.Fire()
+}
+
+// Member is a member of a group, which sees the others.
+type Member struct {
+	*Group
+	keeper *node.Keeper
+	id     string
+}
+
+// Join makes the process a member of the group at path, in the background, with these data; nil data are the
+// client's default data. Missing parents are made as containers. The id is the name of the member's node: if
+// another session has it, such as that of a predecessor that was killed, the member waits until that is gone,
+// or replaces it at once, with the option node.WithTakeover.
+//
+// Errors, each before anything is started: framework.ErrNoClient, framework.ErrInvalidPath, also if the id
+// cannot be a name, framework.ErrInvalidOption.
+//
+// Corresponds to Curator's GroupMember.
+func Join(client *framework.Client, path, id string, data []byte, opts ...node.Option) (*Member, error) {
+	m, err := join(client, path, id, data, opts)
+	return m, queue.Wrap("group", path, "join", err)
+}
+
+func join(client *framework.Client, path, id string, data []byte, opts []node.Option) (*Member, error) {
+	g, err := watch(client, path)
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{Group: g, id: id}
+	if id == "" || strings.Contains(id, "/") {
+		err = fmt.Errorf("%w: the id %q is not a name", framework.ErrInvalidPath, id)
+	} else {
+		m.keeper, err = node.NewKeeper(client, zkpath.Join(path, id), data, opts...)
+	}
+	if err != nil {
+		_ = g.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// ID returns the member's id.
+func (m *Member) ID() string { return m.id }
+
+// Joined waits until the member's node is there, as node.Keeper.WaitCreated does.
+func (m *Member) Joined(ctx context.Context) error { return m.keeper.WaitCreated(ctx) }
+
+// SetData gives the member other data, as node.Keeper.SetData does. Corresponds to GroupMember.setThisData.
+func (m *Member) SetData(ctx context.Context, data []byte) error { return m.keeper.SetData(ctx, data) }
+
+// Status says whether the member's own node is there, as node.Keeper.Status does.
+func (m *Member) Status() node.Status { return m.keeper.Status() }
+
+// Leave ends the membership: it takes the member's node away for certain and waits for that, as
+// node.Keeper.Close does, and closes the group. If ctx ends before, the error says so, and the node is
+// removed in the background. Another Leave waits for the same.
+func (m *Member) Leave(ctx context.Context) error {
+	err := m.keeper.Close(ctx)
+	_ = m.Group.Close()
+	return err
+}

@@ -1,0 +1,217 @@
+package mutex
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Cohort is a lock for many goroutines of a process, or for one that takes it again and again. They stand
+// in one local line, and the Cohort has one node for all of them in the line of the processes. The lock
+// passes from one to the next without a request, until other processes have their turn ([WithTurns]). With
+// [WithKept] it also stays with the process while nobody else wants it.
+//
+// For other processes a Cohort is a contender as any other: a [Mutex], or Curator's InterProcessMutex, at
+// the same path. Use one Cohort for a path and a client: two of them are two contenders. Safe for
+// concurrent use. It needs no Close: what it does ends with the client.
+//
+// All turns of a node have the same czxid, so it cannot fence off a late write of an earlier turn, and a
+// check that the node exists holds in the next turn, too. Therefore a [Turn] has neither FencingToken nor
+// Guard. Take a Mutex where another system has to refuse the writes of a former holder.
+//
+// Hooks of the client: Acquire is called for each caller, on its goroutine. The others (Queue, Wait, Hold,
+// NodeData) are told of the node, on a goroutine of the client, with a context without the callers'
+// values; one that panics there ends the process. If one of them ends its goroutine, the callers in the
+// local line get an error; one that blocks keeps the node, and so the line, where it is.
+type Cohort struct {
+	m    *Mutex
+	here local
+}
+
+// defaults of WithTurns.
+const (
+	defaultTurns = 1000
+	defaultLong  = 100 * time.Millisecond
+)
+
+// NewCohort makes the lock at path, as [New] does, for goroutines that pass it on. It takes the options of
+// New but [OnWait], and WithTurns and WithKept. WithNodeData, WithLossPolicy and WithRevocation are about
+// the node, and so about all turns that it has.
+func NewCohort(client *framework.Client, path string, opts ...Option) *Cohort {
+	c := &Cohort{m: configure(client, path, opts)}
+	if c.m.err == nil && c.m.line.OnWait != nil {
+		c.m.err = fmt.Errorf("%w OnWait: the callers of a Cohort have no node of their own; leave it out",
+			framework.ErrInvalidOption)
+	}
+	c.here.line, c.here.limits, c.here.kick = &c.m.line, c.m.cohort, make(chan struct{}, 1)
+	c.here.limits.turns = cmp.Or(c.here.limits.turns, defaultTurns)
+	c.here.limits.howLong = cmp.Or(c.here.limits.howLong, defaultLong)
+	return c
+}
+
+// Path returns the lock's path.
+func (c *Cohort) Path() string { return c.m.Path() }
+
+// Acquire waits until it is the caller's turn, first come, first served among the callers of this Cohort,
+// or until ctx ends, which takes only this caller out of the line. ctx limits only the wait.
+//
+// If the lock is lost, the callers keep their places in the local line, and the Cohort gets a new node, at
+// the end of the line of the processes, without waiting for the Release of the turn that has ended with
+// the loss. Until it has a node, the retry policy limits the attempts; the error after the last goes to
+// all who wait.
+//
+// Re-entry: as [Mutex.Acquire], with the Context of a [Turn] at this path. With the context of a [Lock] at
+// this path Acquire would wait for itself: ErrSelfWait, and so for Mutex.Acquire with that of a Turn.
+//
+// Errors: as Mutex.Acquire.
+func (c *Cohort) Acquire(ctx context.Context) (*Turn, error) { return c.acquire(ctx, "acquire", false) }
+
+// TryAcquire is Acquire without waiting for others. It returns ErrNotAcquired at once if a caller of this
+// Cohort has a turn or waits for one, and as soon as it knows that another contender has the lock or waits
+// for it: see [Mutex.TryAcquire], and [WithCreatingTry].
+func (c *Cohort) TryAcquire(ctx context.Context) (*Turn, error) {
+	return c.acquire(ctx, "try to acquire", true)
+}
+
+func (c *Cohort) acquire(ctx context.Context, verb string, try bool) (*Turn, error) {
+	t, err := c.enter(ctx, try)
+	if err != nil {
+		return nil, c.m.wrap(verb, err)
+	}
+	turn := &Turn{m: c.m, turn: t}
+	turn.cleanup = queue.WarnOf(turn, t.By.(*node).dropped)
+	return turn, nil
+}
+
+// enter re-enters, or stands in line.
+func (c *Cohort) enter(ctx context.Context, try bool) (*queue.Turn, error) {
+	line := &c.m.line
+	if err := queue.Ready(ctx, line.Client, c.m.err); err != nil {
+		return nil, err
+	}
+	if t := line.JoinTurn(ctx); t != nil {
+		return t, nil
+	}
+	what := framework.Acquisition{Recipe: line.Recipe, Path: line.Dir}
+	return queue.Told(ctx, line.Client, what, func(ctx context.Context) (*queue.Turn, error) {
+		if self := line.SelfWait(ctx); self != nil && !line.NoReentry {
+			return nil, self
+		}
+		return c.here.take(ctx, try)
+	}, func(t *queue.Turn) { _, _ = letGo(t, false) })
+}
+
+// Do is [Mutex.Do]: it acquires, runs f with a context that ends with ctx or with the turn, and releases.
+// It waits for the release at most a second, and not at all unless the node is given back with it.
+func (c *Cohort) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return queue.Do(ctx, func(ctx context.Context) (*Turn, error) { return c.Acquire(ctx) }, c.m.wrap, f)
+}
+
+// Participants is [Mutex.Participants]. A Cohort is one participant, however many callers wait.
+func (c *Cohort) Participants(ctx context.Context) ([]Participant, error) {
+	return c.m.Participants(ctx)
+}
+
+// Holder is [Mutex.Holder]. A Cohort with [WithKept] may be the holder while no caller has a turn.
+func (c *Cohort) Holder(ctx context.Context) (Participant, bool, error) { return c.m.Holder(ctx) }
+
+// Turn is the lock while one caller of a [Cohort] has it. It lasts until Release, or until the lock is
+// lost. Safe for concurrent use.
+type Turn struct {
+	m        *Mutex
+	turn     *queue.Turn
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+}
+
+// Context is as [Lock.Context]: it ends with the turn or when the lock is lost, before another process can
+// have it, and Acquire with it re-enters.
+func (t *Turn) Context() context.Context { return t.turn.Context() }
+
+// Valid reports whether the caller certainly has the lock now, computed from the clock.
+func (t *Turn) Valid() bool { return !t.released.Load() && t.turn.Valid() }
+
+// Remaining is as [Lock.Remaining].
+func (t *Turn) Remaining() time.Duration {
+	if t.released.Load() {
+		return 0
+	}
+	return t.turn.Remaining()
+}
+
+// Path returns the path of the Cohort's node, Node its name. Other turns have the same.
+func (t *Turn) Path() string { return t.turn.Node().Path }
+
+// Node returns the name of the Cohort's node.
+func (t *Turn) Node() string { return t.turn.Node().Name }
+
+// Revoked is as [Lock.Revoked]. When somebody has asked for the lock, the Cohort gives its node back with
+// the end of this turn.
+func (t *Turn) Revoked() <-chan struct{} { return t.turn.Revoked() }
+
+// Lost returns how the lock was lost during the turn; nil if it was not.
+func (t *Turn) Lost() error { return t.turn.Lost() }
+
+// Release ends the turn. After re-entries only the last Release does so. The next caller of the Cohort has
+// the lock at once, if there is one and other processes do not have their turn first; with [WithKept] it
+// may stay with the process. In both cases nothing is sent, and Release does not wait. Otherwise it waits,
+// as [Lock.Release] does, until the server has confirmed the deletion of the node; if ctx ends first, or
+// the connection is lost, the error says so and the client goes on.
+//
+// A second Release returns ErrReleased. If the lock was lost before, the error is the cause.
+func (t *Turn) Release(ctx context.Context) error {
+	if ctx == nil {
+		return t.m.wrap("release", framework.ErrNilContext)
+	}
+	n, err := t.letGo(true)
+	if err != nil || n == nil {
+		return t.m.wrap("release", err)
+	}
+	select {
+	case <-n.gone:
+		return t.m.wrap("release", n.err)
+	case <-ctx.Done():
+		return t.m.wrap("release", t.m.line.Client.Left(ctx, nil))
+	}
+}
+
+// ReleaseInBackground is Release for a caller that does not wait, as [Lock.ReleaseInBackground]; then, if
+// given, gets the error.
+func (t *Turn) ReleaseInBackground(then ...func(err error)) {
+	then = slices.DeleteFunc(slices.Clone(then), func(f func(error)) bool { return f == nil })
+	n, err := t.letGo(len(then) > 0)
+	if len(then) == 0 {
+		return
+	}
+	client := t.m.line.Client
+	tell := func(err error) {
+		client.Later(func() {
+			for _, f := range then {
+				f(t.m.wrap("release", err))
+			}
+		})
+	}
+	if n == nil || err != nil {
+		tell(err)
+		return
+	}
+	client.Spawn(func(context.Context) {
+		<-n.gone
+		tell(n.err)
+	})
+}
+
+func (t *Turn) letGo(wanted bool) (*node, error) {
+	if t.released.Swap(true) {
+		return nil, framework.ErrReleased
+	}
+	t.cleanup.Stop()
+	return letGo(t.turn, wanted)
+}

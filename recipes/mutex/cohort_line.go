@@ -1,0 +1,253 @@
+package mutex
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// local is the local line of a Cohort, and what its node is at. A goroutine, the owner, gets the node,
+// looks after it and gives it back; it exists while there is a node or somebody who waits for one. The
+// turns pass from caller to caller without it.
+type local struct {
+	line   *queue.Line
+	limits limits
+
+	// kick wakes the owner: the state has changed. It has room for one.
+	kick chan struct{}
+
+	mu      sync.Mutex
+	state   state              // guarded by mu
+	waiting list.List          // of *waiter, first in line first; guarded by mu
+	node    *node              // that has the lock, until it is given back; guarded by mu
+	stop    context.CancelFunc // of the owner's wait for the lock; nil while it does not; guarded by mu
+}
+
+// node is a node of the process that has the lock.
+type node struct {
+	*queue.Grant
+	home    *local
+	dropped queue.Dropped // of its turns
+
+	sure        time.Time        // until when the hold was certain, by the last look; guarded by home.mu
+	connections uint64           // of the session, before the last list; guarded by home.mu
+	giving      bool             // somebody gives it back; guarded by home.mu
+	given       bool             // the delete is on its way; guarded by home.mu
+	wanted      bool             // somebody wants the result of that; guarded by home.mu
+	answered    bool             // the result is there; guarded by home.mu
+	watch       *framework.Watch // of the directory, once the owner has left it; guarded by home.mu
+
+	gone chan struct{} // closed when the result is there
+	err  error         // the result, set before
+}
+
+// waiter is a caller in the local line.
+type waiter struct {
+	from queue.Caller
+	try  bool          // does not want to wait for others
+	got  chan outcome  // has room for one
+	here *list.Element // nil when it has left the line; guarded by local.mu
+}
+
+type outcome struct {
+	turn *queue.Turn
+	err  error
+}
+
+// errTaken says that a caller of this process is ahead.
+var errTaken = fmt.Errorf("%w: a goroutine of this process has the lock, or waits for it", ErrNotAcquired)
+
+// take gives the caller a turn, after all that stand in the local line.
+func (l *local) take(ctx context.Context, try bool) (*queue.Turn, error) {
+	w, turn, err := l.arrive(queue.CallerOf(ctx), try)
+	if w == nil {
+		return turn, err
+	}
+	select {
+	case o := <-w.got:
+		return o.turn, o.err
+	case <-ctx.Done():
+	}
+	l.leave(w)
+	err = l.line.Client.Left(ctx, nil)
+	if self := l.line.SelfWait(ctx); self != nil {
+		err = fmt.Errorf("%w: %w", err, self)
+	}
+	return nil, err
+}
+
+// arrive gives the caller a turn at once, or puts it in line.
+func (l *local) arrive(from queue.Caller, try bool) (*waiter, *queue.Turn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if try && (l.state.phase == taken || l.waiting.Len() > 0) {
+		return nil, nil, errTaken
+	}
+	if l.state.phase == free && l.node.connections != l.node.Session.Connections() {
+		l.on(onReconnect)
+	}
+	now := time.Now()
+	valid := l.state.phase == free && l.certain(now)
+	if l.next(onArrival, 1, valid, now) == pass { // it was free, and so nobody is ahead
+		return nil, l.node.Turn(from, l.node.sure, l.node), nil
+	}
+	w := &waiter{from: from, try: try, got: make(chan outcome, 1)}
+	w.here = l.waiting.PushBack(w)
+	return w, nil, nil
+}
+
+// leave takes out of the line a caller that gives up. A turn that it has got meanwhile goes on.
+func (l *local) leave(w *waiter) {
+	l.mu.Lock()
+	if w.here != nil {
+		l.remove(w)
+		l.on(onLeave)
+	}
+	l.mu.Unlock()
+	select {
+	case o := <-w.got:
+		if o.turn != nil {
+			_, _ = letGo(o.turn, false)
+		}
+	default:
+	}
+}
+
+// remove takes a caller out of the line. mu is held.
+func (l *local) remove(w *waiter) {
+	l.waiting.Remove(w.here)
+	w.here = nil
+}
+
+// letGo ends one user's part of a turn. It returns how the turn was lost, and, if the node is given back
+// with it and nobody here waits for another, that node. The delete is on its way then. wanted says that
+// the caller wants its result.
+func letGo(t *queue.Turn, wanted bool) (*node, error) {
+	now := time.Now()
+	last, sure, err := t.Leave(now)
+	if !last {
+		return nil, nil
+	}
+	n := t.By.(*node)
+	l := n.home
+	l.mu.Lock()
+	mine := false // to give back; else it passes on, or stays, or was lost
+	if l.node == n {
+		n.sure = sure
+		mine = l.next(onRelease, 0, err == nil, now) == end
+	}
+	others := l.waiting.Len() > 0
+	if mine {
+		n.giving, n.wanted = true, wanted && !others
+	}
+	l.mu.Unlock()
+	if !mine {
+		return nil, err
+	}
+	n.giveBack()
+	if others {
+		return nil, err
+	}
+	return n, err
+}
+
+// giveBack ends the hold and queues the delete. The owner goes on then.
+func (n *node) giveBack() {
+	defer func() { // also if a hook does not return
+		n.home.mu.Lock()
+		defer n.home.mu.Unlock()
+		n.given = true
+		n.home.wake()
+	}()
+	n.GiveBack(func(err error) {
+		n.err = err
+		n.home.mu.Lock()
+		watch, wanted := n.watch, n.wanted
+		n.answered = true
+		n.home.mu.Unlock()
+		watch.Stop() // without a request: the delete has used it up
+		if !wanted {
+			queue.LogRefusal(n.home.line.Client, n.Path, err)
+		}
+		close(n.gone)
+	})
+}
+
+// leave leaves the owner's watch behind, until the delete has used it up.
+func (n *node) leave(watch *framework.Watch) {
+	n.home.mu.Lock()
+	over := n.answered
+	n.watch = watch
+	n.home.mu.Unlock()
+	if over {
+		watch.Stop()
+	}
+}
+
+// on lets an event happen. mu is held.
+func (l *local) on(e event) {
+	now := time.Now()
+	l.next(e, 0, l.node != nil && l.certain(now), now)
+}
+
+// certain says whether the hold is. mu is held.
+func (l *local) certain(now time.Time) bool {
+	l.node.sure = l.node.Certain(now, l.node.sure)
+	return !l.node.sure.IsZero()
+}
+
+// next is on, when it is known whether the hold is certain, and that more callers wait than those in line:
+// what is to be done for those is left to the caller.
+func (l *local) next(e event, more int, valid bool, now time.Time) (todo action) {
+	f := facts{waiting: l.waiting.Len() + more, valid: valid, now: now}
+	l.state, todo = l.limits.next(l.state, e, f)
+	switch todo {
+	case start:
+		l.line.Client.Spawn(l.own)
+	case stop:
+		if l.stop != nil {
+			l.stop()
+		}
+	case look, end:
+		l.wake()
+	case pass:
+		if more == 0 {
+			w := l.waiting.Front().Value.(*waiter)
+			l.remove(w)
+			w.got <- outcome{turn: l.node.Turn(w.from, l.node.sure, l.node)}
+		}
+	}
+	return todo
+}
+
+// wake has the owner look at the state.
+func (l *local) wake() {
+	select {
+	case l.kick <- struct{}{}:
+	default: // it will anyway
+	}
+}
+
+// tell gives an error to those in line, or with tries only to those who do not want to wait, and takes them
+// out of it. mu is held.
+func (l *local) tell(err error, tries bool) {
+	for e := l.waiting.Front(); e != nil; {
+		w := e.Value.(*waiter)
+		e = e.Next()
+		if w.try || !tries {
+			l.remove(w)
+			w.got <- outcome{err: err}
+		}
+	}
+}
+
+// tries says whether the first in line does not want to wait. mu is held.
+func (l *local) tries() bool {
+	first := l.waiting.Front()
+	return first != nil && first.Value.(*waiter).try
+}

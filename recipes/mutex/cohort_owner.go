@@ -1,0 +1,210 @@
+package mutex
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/apart"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// own is the owner: it gets nodes, one after the other, as long as somebody wants one. ctx ends when the
+// client closes.
+//
+// A hook may end the goroutine. Then what is deferred goes on as after any error, and another owner takes
+// over.
+func (l *local) own(ctx context.Context) {
+	more := true
+	defer func() {
+		if more {
+			l.line.Client.Spawn(l.own)
+		}
+	}()
+	for more {
+		if n := l.get(ctx, &more); n != nil {
+			l.tend(n, &more)
+		}
+	}
+}
+
+// get gets a node that has the lock; nil if it fails. Then more says whether somebody still wants one.
+func (l *local) get(ctx context.Context, more *bool) (n *node) {
+	attempt, cancel := context.WithCancel(ctx)
+	defer cancel()
+	try, err := l.begin(cancel), apart.ErrNoReturn
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.stop = nil; err == nil {
+			l.node = n
+			l.on(onGrant)
+			return
+		}
+		switch over := l.line.Client.Err(); {
+		case over != nil:
+			l.tell(over, false)
+		case attempt.Err() == nil: // else those who wanted the node had left before it failed
+			l.tell(err, try)
+		}
+		l.on(onFailure)
+		*more = l.state.phase != away
+	}()
+	acquire := l.line.Acquire
+	if try {
+		acquire = l.line.TryAcquire
+	}
+	grant, failed := acquire(attempt)
+	if failed == nil {
+		grant.Listen()
+		n = &node{Grant: grant, home: l, gone: make(chan struct{})}
+		n.connections, n.dropped = grant.Session.Connections(), queue.DroppedOf(grant.Path, grant.Session)
+	}
+	err = failed
+	return n
+}
+
+// begin says whether the node is for a caller that does not want to wait.
+func (l *local) begin(stop context.CancelFunc) (try bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop = stop; l.waiting.Len() == 0 {
+		stop() // who wanted the node has left
+	}
+	return l.tries()
+}
+
+// tend looks after the node until it is to be given back, and gives it back. more says whether somebody
+// wants another one.
+func (l *local) tend(n *node, more *bool) {
+	var watch *framework.Watch // of the directory
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.node = nil
+		l.on(onGone)
+		*more = l.state.phase != away
+	}()
+	defer func() { n.leave(watch) }()
+	seen := make(chan sight, 1)
+	looking, looks := context.WithCancel(n.Hold.Context())
+	defer func() {
+		looks()
+		if late, ok := drain(seen); ok {
+			late.Watch.Stop()
+		}
+	}()
+	revoked, lost := n.Listen(), n.Hold.Context().Done()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for busy := false; ; {
+		switch todo := l.glance(n, timer); {
+		case todo == stop:
+			return
+		case todo == end:
+			n.giveBack()
+			return
+		case todo == look && !busy:
+			watch.Stop()
+			watch, busy = nil, true
+			n.look(looking, seen)
+		}
+		select {
+		case <-l.kick:
+			continue
+		case <-lost:
+			l.happens(onLoss)
+		case <-revoked:
+			revoked = nil
+			l.happens(onAsked)
+		case <-queue.Events(watch):
+			watch = nil
+			l.happens(onSought)
+		case s := <-seen:
+			watch, busy = s.Watch, false
+			l.saw(n, s)
+		case <-timer.C:
+			l.happens(onTick)
+		}
+	}
+}
+
+// glance is what the owner has to do now: end, which gives the node back; stop, when that is done; look; or
+// nothing, until timer fires.
+func (l *local) glance(n *node, timer *time.Timer) action {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case n.given:
+		return stop
+	case n.giving:
+		return nothing
+	case l.state.phase == going:
+		n.giving = true
+		return end
+	case l.limits.idle == 0:
+		return nothing
+	}
+	left := l.limits.idle
+	if l.state.phase == free {
+		left -= time.Since(l.state.idle)
+	}
+	timer.Reset(left)
+	if l.state.others == unknown {
+		return look
+	}
+	return nothing
+}
+
+func (l *local) happens(e event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.on(e)
+}
+
+// sight is what a look at the line of contenders has shown.
+type sight struct {
+	queue.Contenders
+	err error
+}
+
+// look lists the contenders, on a goroutine: it lasts as long as the connection is away. When ctx ends,
+// nobody wants the result any more.
+func (n *node) look(ctx context.Context, seen chan sight) {
+	n.home.line.Client.Spawn(func(context.Context) {
+		s := sight{err: apart.ErrNoReturn}
+		defer func() {
+			if seen <- s; ctx.Err() != nil {
+				if late, ok := drain(seen); ok {
+					late.Watch.Stop()
+				}
+			}
+		}()
+		s.Contenders, s.err = n.Contenders(ctx)
+	})
+}
+
+func drain(seen chan sight) (s sight, ok bool) {
+	select {
+	case s = <-seen:
+		return s, true
+	default:
+		return s, false
+	}
+}
+
+// saw takes a look's result. A node that cannot be watched over cannot be kept.
+func (l *local) saw(n *node, s sight) {
+	if errors.Is(s.err, framework.ErrNodeDeleted) {
+		n.Hold.End(framework.ErrNodeDeleted)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n.connections = s.Connections
+	if s.err == nil && !s.Others {
+		l.on(onAlone)
+	} else {
+		l.on(onSought)
+	}
+}

@@ -1,0 +1,181 @@
+package mutex
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNextStateOfACohort(t *testing.T) {
+	var (
+		now   = time.Unix(1000, 0)
+		plain = limits{turns: 2, howLong: time.Second}
+		kept  = limits{turns: 2, howLong: time.Second, idle: time.Minute}
+		none  = facts{valid: true, now: now}
+		one   = facts{waiting: 1, valid: true, now: now}
+		over  = facts{waiting: 1, valid: false, now: now}
+		late  = facts{waiting: 1, valid: true, now: now.Add(time.Second)}
+	)
+	held := func(turns int, w who) state { return state{phase: taken, turns: turns, began: now, others: w} }
+	idle := func(turns int, w who) state {
+		return state{phase: free, turns: turns, began: now, idle: now, others: w}
+	}
+	with := func(s state, change func(*state)) state { change(&s); return s }
+	phase := func(p phase) func(*state) { return func(s *state) { s.phase = p } }
+	stale := with(idle(1, unknown), func(s *state) { s.stale = true })
+	for _, c := range []struct {
+		what  string
+		l     limits
+		from  state
+		event event
+		facts facts
+		to    state
+		does  action
+	}{
+		{"the first caller", plain, state{}, onArrival, one, state{phase: coming}, start},
+		{
+			"a caller while the node is in line", plain, state{phase: coming}, onArrival, one,
+			state{phase: coming}, nothing,
+		},
+		{"a caller while another has a turn", plain, held(1, unknown), onArrival, one, held(1, unknown), nothing},
+		{
+			"a caller while the node is given back", plain, state{phase: going}, onArrival, one,
+			state{phase: going}, nothing,
+		},
+		{"a caller takes what is kept", kept, idle(1, nobody), onArrival, one, held(2, nobody).at(now), pass},
+		{"it is lost", kept, idle(1, nobody), onArrival, over, with(idle(1, nobody), phase(going)), end},
+		{"reconnected, and not listed", kept, stale, onArrival, one, stale, nothing},
+		{"reconnected, and lost", kept, stale, onArrival, over, with(stale, phase(going)), end},
+		{"not the last one leaves", plain, state{phase: coming}, onLeave, one, state{phase: coming}, nothing},
+		{"the last one leaves", plain, state{phase: coming}, onLeave, none, state{phase: coming}, stop},
+		{"one leaves while another has a turn", plain, held(1, unknown), onLeave, none, held(1, unknown), nothing},
+		{"the grant", plain, state{phase: coming}, onGrant, one, held(1, unknown), pass},
+		{
+			"the grant that nobody wants", plain, state{phase: coming}, onGrant, none,
+			state{phase: going, began: now}, end,
+		},
+		{"the grant that nobody wants, kept", kept, state{phase: coming}, onGrant, none, idle(0, unknown), nothing},
+		{"a failure", plain, state{phase: coming}, onFailure, none, state{}, nothing},
+		{
+			"a failure, and somebody came", plain, state{phase: coming}, onFailure, one,
+			state{phase: coming}, nothing,
+		},
+		{"passed on", plain, held(1, unknown), onRelease, one, held(2, unknown), pass},
+		{"the last turn", plain, held(2, unknown), onRelease, one, with(held(2, unknown), phase(going)), end},
+		{"the time is over", plain, held(1, unknown), onRelease, late, with(held(1, unknown), phase(going)), end},
+		{"nobody is next", plain, held(1, unknown), onRelease, none, with(held(1, unknown), phase(going)), end},
+		{"lost", plain, held(1, unknown), onRelease, over, with(held(1, unknown), phase(going)), end},
+		{"asked for", plain, with(held(1, unknown), func(s *state) { s.asked = true }), onRelease, one,
+			with(held(1, unknown), func(s *state) { s.asked, s.phase = true, going }), end},
+		{"nobody is next, kept", kept, held(1, nobody), onRelease, none, idle(1, nobody), nothing},
+		{"nobody is next, others not known", kept, held(1, unknown), onRelease, none, idle(1, unknown), nothing},
+		{
+			"nobody is next, others wait", kept, held(1, others), onRelease, none,
+			with(held(1, others), phase(going)), end,
+		},
+		{"the last turn, and nobody else wants it", kept, held(2, nobody), onRelease, one, held(1, nobody), pass},
+		{
+			"the last turn, others not known", kept, held(2, unknown), onRelease, one,
+			with(held(2, unknown), phase(going)), end,
+		},
+		{"passed on, others wait", kept, held(1, others), onRelease, one, held(2, others), pass},
+		{"the loss", plain, held(1, unknown), onLoss, one, with(held(1, unknown), phase(going)), end},
+		{"the loss of what is kept", kept, idle(1, nobody), onLoss, none, with(idle(1, nobody), phase(going)), end},
+		{"the loss of what is given back", plain, state{phase: going}, onLoss, one, state{phase: going}, nothing},
+		{"nobody else", kept, held(1, unknown), onAlone, none, held(1, nobody), nothing},
+		{"nobody else, and one waits for that", kept, stale, onAlone, one, held(2, nobody).at(now), pass},
+		{"somebody comes during a turn", kept, held(1, nobody), onSought, none, held(1, others), nothing},
+		{"somebody comes for what is kept", kept, idle(1, nobody), onSought, none,
+			with(idle(1, others), phase(going)), end},
+		{"reconnected", kept, idle(1, nobody), onReconnect, none, stale, look},
+		{"reconnected, and others wait", kept, idle(1, others), onReconnect, none, idle(1, others), look},
+		{"asked for during a turn", plain, held(1, unknown), onAsked, none,
+			with(held(1, unknown), func(s *state) { s.asked = true }), nothing},
+		{"what is kept is asked for", kept, idle(1, nobody), onAsked, none,
+			with(idle(1, nobody), func(s *state) { s.asked, s.phase = true, going }), end},
+		{"not idle for long", kept, idle(1, nobody), onTick, late, idle(1, nobody), nothing},
+		{"idle for too long", kept, idle(1, nobody), onTick, facts{now: now.Add(time.Minute)},
+			with(idle(1, nobody), phase(going)), end},
+		{
+			"no idle time during a turn", kept, held(1, nobody), onTick, facts{now: now.Add(time.Hour)},
+			held(1, nobody), nothing,
+		},
+		{"gone", plain, state{phase: going, turns: 2}, onGone, none, state{}, nothing},
+		{
+			"gone, and others wait", plain, state{phase: going, turns: 2, asked: true}, onGone, one,
+			state{phase: coming}, nothing,
+		},
+	} {
+		to, does := c.l.next(c.from, c.event, c.facts)
+		require.Equal(t, c.to, to, c.what)
+		require.Equal(t, c.does, does, c.what)
+	}
+}
+
+// at is the state with the time since when it was free, which nobody asks for then.
+func (s state) at(idle time.Time) state {
+	s.idle = idle
+	return s
+}
+
+// Whatever happens: a turn passes only with a valid hold, to somebody who waits, when nobody has one; nobody
+// has more than his share while others may wait; nothing is kept from those who are known; and what is kept
+// after a reconnect is not used before a list.
+func FuzzNextStateOfACohort(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 1, 4, 1, 4, 0, 6, 0}, true)
+	f.Add([]byte{0, 1, 2, 1, 4, 0, 8, 0, 0, 1}, false)
+	f.Fuzz(func(t *testing.T, script []byte, keep bool) {
+		l := limits{turns: 3, howLong: 10 * time.Second}
+		if keep {
+			l.idle = 20 * time.Second
+		}
+		s, now := state{}, time.Unix(0, 0)
+		turns, since := 0, now // of this node while others may wait
+		for len(script) > 1 {
+			e, b := event(script[0]%12), script[1]
+			script = script[2:]
+			f := facts{waiting: int(b & 3), valid: b&4 == 0, now: now.Add(time.Duration(b>>3) * time.Second)}
+			now = f.now
+			if e == onArrival {
+				f.waiting++
+			}
+			switch { // what cannot happen
+			case (e == onGrant || e == onFailure) && s.phase != coming, e == onGone && s.phase != going,
+				(e == onAlone || e == onSought || e == onReconnect || e == onTick) && l.idle == 0,
+				(e == onAlone || e == onSought || e == onReconnect) && s.phase != free && s.phase != taken,
+				e == onReconnect && s.phase != free:
+				continue
+			}
+			before := s
+			var does action
+			s, does = l.next(s, e, f)
+			if e == onGrant || does == pass && (before.others == nobody || e == onAlone) {
+				turns, since = 0, now
+			}
+			switch {
+			case does == pass:
+				require.True(t, f.valid && f.waiting > 0 && s.phase == taken && !s.asked)
+				require.True(t, before.phase != taken || e == onRelease, "two turns at a time")
+				require.False(t, before.stale && before.phase == free && e == onArrival, "not listed after a reconnect")
+				turns++
+				require.LessOrEqual(t, turns, l.turns)
+				require.Less(t, now.Sub(since), l.howLong)
+			case s.phase == free:
+				require.True(t, l.idle > 0 && s.others != others && !s.asked)
+			case does == start:
+				require.Equal(t, away, before.phase)
+			case s.phase == away:
+				require.Zero(t, f.waiting*b2i(e == onFailure || e == onGone), "somebody is forgotten")
+			}
+			require.Equal(t, does == end, before.phase != going && s.phase == going)
+		}
+	})
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

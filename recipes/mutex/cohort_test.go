@@ -1,0 +1,500 @@
+package mutex_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+func turnOf(t *testing.T, m *mutex.Cohort) *mutex.Turn {
+	t.Helper()
+	turn, err := m.Acquire(background)
+	require.NoError(t, err)
+	require.True(t, turn.Valid())
+	return turn
+}
+
+func end(t *testing.T, turn *mutex.Turn) {
+	t.Helper()
+	require.NoError(t, turn.Release(background))
+}
+
+// lining begins to acquire on another goroutine and returns when it stands in the local line.
+func lining(t *testing.T, m *mutex.Cohort) *recipetest.Call[*mutex.Turn] {
+	t.Helper()
+	return recipetest.Begin(t, func() (*mutex.Turn, error) { return m.Acquire(background) }).Waits()
+}
+
+func nodesOf(t *testing.T, s *zktest.Server) []string {
+	t.Helper()
+	synctest.Wait()
+	children, err := s.Children(path)
+	require.NoError(t, err)
+	return children
+}
+
+func TestCohortPassesItsNodeOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		c := newClient(t, s)
+		m := mutex.NewCohort(c, path, mutex.WithNodeData([]byte("me")))
+		synctest.Wait()
+		s.ResetCounts()
+		first, err := m.Acquire(context.WithValue(background, key("k"), 1))
+		require.NoError(t, err)
+		counts(t, s, "acquire, free", map[string]int{"create2": 1, "getChildren2": 1})
+		require.Equal(t, 1, first.Context().Value(key("k")))
+		second, third := lining(t, m), lining(t, m)
+		end(t, first)
+		require.ErrorIs(t, context.Cause(first.Context()), mutex.ErrReleased)
+		require.False(t, first.Valid())
+		require.Zero(t, first.Remaining())
+		require.ErrorIs(t, first.Release(background), mutex.ErrReleased)
+		next := second.OK()
+		require.Nil(t, next.Context().Value(key("k")), "not those of the turn before")
+		require.Equal(t, first.Node(), next.Node())
+		require.Positive(t, next.Remaining())
+		third.Waits()
+		counts(t, s, "passed on", map[string]int{})
+		line, err := m.Participants(background)
+		require.NoError(t, err)
+		require.Len(t, line, 1, "one node for all")
+		require.Equal(t, "me", string(line[0].Data))
+		s.ResetCounts()
+		end(t, next)
+		end(t, third.OK())
+		counts(t, s, "the local line is empty", map[string]int{"delete": 1})
+		time.Sleep(time.Minute)
+		clean(t, s, path)
+		recipetest.Tidy(t, c)
+	})
+}
+
+// Three goroutines in each of two processes, two turns at a time.
+func TestCohortsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var order []string
+		var holders atomic.Int32
+		var all sync.WaitGroup
+		first := acquire(t, mutex.New(newClient(t, s), path))
+		for _, name := range []string{"a", "b"} {
+			m := mutex.NewCohort(newClient(t, s), path, mutex.WithTurns(2, time.Hour))
+			for range 3 {
+				all.Go(func() {
+					turn, err := m.Acquire(background)
+					if !assert.NoError(t, err) {
+						return
+					}
+					assert.EqualValues(t, 1, holders.Add(1))
+					order = append(order, name)
+					time.Sleep(time.Second)
+					holders.Add(-1)
+					assert.NoError(t, turn.Release(background))
+				})
+			}
+			synctest.Wait() // its node stands in line
+		}
+		require.Len(t, nodesOf(t, s), 3)
+		release(t, first)
+		all.Wait()
+		require.Equal(t, []string{"a", "a", "b", "b", "a", "b"}, order)
+		clean(t, s, path)
+	})
+}
+
+// A process with a crowd, and one with a single goroutine: the latter waits for D and the rest of a turn.
+func TestCohortIsFair(t *testing.T) {
+	const d, hold = 100 * time.Millisecond, 7 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ctx, cancel := context.WithCancel(background)
+		crowd := mutex.NewCohort(newClient(t, s), path, mutex.WithTurns(1<<30, d))
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					turn, err := crowd.Acquire(background)
+					if !assert.NoError(t, err) {
+						return
+					}
+					time.Sleep(hold)
+					turn.ReleaseInBackground()
+				}
+			})
+		}
+		single := mutex.New(newClient(t, s), path)
+		longest := time.Duration(0)
+		for range 50 {
+			time.Sleep(13 * time.Millisecond)
+			began := time.Now()
+			release(t, acquire(t, single))
+			longest = max(longest, time.Since(began))
+		}
+		require.LessOrEqual(t, longest, d+hold)
+		require.Greater(t, longest, d/2, "the crowd has passed it on")
+		cancel()
+		all.Wait()
+		time.Sleep(time.Second)
+		clean(t, s, path)
+	})
+}
+
+func TestCohortLosesItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a := newClient(t, s)
+		m := mutex.NewCohort(a, path)
+		first := turnOf(t, m)
+		second, third := lining(t, m), lining(t, m)
+		other := waiting(t, background, mutex.New(newClient(t, s), path))
+		s.Expire(session(t, a))
+		<-first.Context().Done()
+		require.ErrorIs(t, context.Cause(first.Context()), mutex.ErrSessionLost)
+		require.ErrorIs(t, first.Lost(), mutex.ErrSessionLost)
+		lock := other.End().OK()
+		time.Sleep(time.Second)
+		second.Waits()
+		require.Len(t, nodesOf(t, s), 2, "they are in line again, with one node")
+		_, err := m.Acquire(first.Context())
+		require.ErrorIs(t, err, mutex.ErrSessionLost, "no re-entry into what is lost")
+		release(t, lock)
+		next := second.OK()
+		require.ErrorIs(t, first.Release(background), mutex.ErrSessionLost)
+		require.True(t, next.Valid(), "the release of the former holder does not touch the next one")
+		third.Waits()
+		end(t, next)
+		end(t, third.OK())
+		clean(t, s, path)
+	})
+}
+
+func TestCohortLosesItsNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		m := mutex.NewCohort(newClient(t, s), path)
+		first := turnOf(t, m)
+		second := lining(t, m)
+		time.Sleep(time.Second) // the hold watches its node
+		require.NoError(t, s.Delete(first.Path()))
+		next := second.End().OK()
+		require.ErrorIs(t, context.Cause(first.Context()), mutex.ErrNodeDeleted)
+		require.NotEqual(t, first.Node(), next.Node())
+		require.ErrorIs(t, first.Release(background), mutex.ErrNodeDeleted)
+		end(t, next)
+		clean(t, s, path)
+	})
+}
+
+func TestCohortWithoutAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		m := mutex.NewCohort(c, path, mutex.WithTurns(3, time.Minute))
+		first := turnOf(t, m)
+		second, third := lining(t, m), lining(t, m)
+		away := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+		s.Cut(session(t, c))
+		time.Sleep(time.Second)
+		end(t, first)
+		next := second.OK() // the session is certain
+		time.Sleep(20 * time.Second)
+		<-next.Context().Done()
+		require.ErrorIs(t, context.Cause(next.Context()), mutex.ErrSessionLost)
+		require.ErrorIs(t, next.Release(background), mutex.ErrSessionLost)
+		third.Waits()
+		away.Remove()
+		end(t, third.End().OK())
+		time.Sleep(time.Second)
+		clean(t, s, path)
+	})
+}
+
+// A caller that gives up leaves alone; when all have, the node goes.
+func TestCohortCallersGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		lock := acquire(t, mutex.New(newClient(t, s), path))
+		c := newClient(t, s)
+		m := mutex.NewCohort(c, path)
+		ctx, cancel := context.WithCancel(background)
+		leaver := recipetest.Begin(t, func() (*mutex.Turn, error) { return m.Acquire(ctx) }).Waits()
+		stays := lining(t, m)
+		line := nodesOf(t, s)
+		cancel()
+		require.ErrorIs(t, leaver.End().Err, context.Canceled)
+		require.Equal(t, line, nodesOf(t, s), "the place in line is that of the others, too")
+		release(t, lock)
+		turn := stays.OK()
+
+		limited, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err := m.Acquire(limited)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		end(t, turn)
+		clean(t, s, path)
+
+		lock = acquire(t, mutex.New(newClient(t, s), path))
+		ctx, cancel = context.WithCancel(background)
+		all := []*recipetest.Call[*mutex.Turn]{}
+		for range 3 {
+			all = append(all, recipetest.Begin(t, func() (*mutex.Turn, error) { return m.Acquire(ctx) }).Waits())
+		}
+		require.Len(t, nodesOf(t, s), 2)
+		cancel()
+		for _, call := range all {
+			require.ErrorIs(t, call.End().Err, context.Canceled)
+		}
+		require.Len(t, nodesOf(t, s), 1)
+		next := lining(t, m)
+		release(t, lock)
+		end(t, next.OK())
+		clean(t, s, path)
+		recipetest.Tidy(t, c)
+	})
+}
+
+func TestCohortCancelledAtRandomMoments(t *testing.T) {
+	for name, opts := range map[string][]mutex.Option{
+		"turns": {mutex.WithTurns(3, 10*time.Millisecond)},
+		"kept":  {mutex.WithTurns(3, 10*time.Millisecond), mutex.WithKept(100 * time.Millisecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				cohorts := map[*framework.Client]*mutex.Cohort{}
+				recipetest.CancelAtRandomMoments(t, s, 20, 25*time.Millisecond, func(
+					c *framework.Client,
+				) recipetest.Take {
+					if cohorts[c] == nil {
+						cohorts[c] = mutex.NewCohort(c, path, opts...)
+					}
+					m := cohorts[c]
+					return func(ctx context.Context, r *rand.Rand) (func(context.Context) error, error) {
+						get := m.Acquire
+						if r.IntN(4) == 0 {
+							get = m.TryAcquire
+						}
+						turn, err := get(ctx)
+						if err != nil {
+							return nil, err
+						}
+						return turn.Release, nil
+					}
+				}, []string{path}, mutex.ErrNotAcquired)
+			})
+		})
+	}
+}
+
+func TestCohortTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		m := mutex.NewCohort(newClient(t, s), path)
+		for range 3 {
+			turn, err := m.TryAcquire(background)
+			require.NoError(t, err)
+			waiter := lining(t, m)
+			s.ResetCounts()
+			_, err = m.TryAcquire(background)
+			require.ErrorIs(t, err, mutex.ErrNotAcquired)
+			require.ErrorContains(t, err, "of this process")
+			require.Zero(t, sum(s.Counts()))
+			turn.ReleaseInBackground()
+			waiter.OK().ReleaseInBackground() // and the next try comes while the node is given back
+		}
+		synctest.Wait()
+		lock := acquire(t, mutex.New(newClient(t, s), path))
+		s.ResetCounts()
+		_, err := m.TryAcquire(background)
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		require.ErrorContains(t, err, lock.Node())
+		counts(t, s, "try, held", map[string]int{"sync": 1, "getChildren2": 1})
+
+		// Who arrives meanwhile goes on waiting.
+		looks := s.Inject(zktest.Fault{Op: "getChildren2", Action: zktest.Hold})
+		try := recipetest.Begin(t, func() (*mutex.Turn, error) { return m.TryAcquire(background) })
+		<-looks.Struck()
+		waiter := lining(t, m)
+		looks.Release()
+		require.ErrorIs(t, try.End().Err, mutex.ErrNotAcquired)
+		waiter.Waits()
+		release(t, lock)
+		end(t, waiter.OK())
+		clean(t, s, path)
+	})
+}
+
+func TestCohortReentry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		m := mutex.NewCohort(c, path)
+		outer := turnOf(t, m)
+		next := lining(t, m)
+		s.ResetCounts()
+		derived, cancel := context.WithCancel(outer.Context())
+		defer cancel()
+		inner, err := m.Acquire(derived)
+		require.NoError(t, err)
+		third, err := mutex.NewCohort(c, path).TryAcquire(inner.Context())
+		require.NoError(t, err)
+		end(t, outer)
+		require.False(t, outer.Valid())
+		end(t, third)
+		require.True(t, inner.Valid())
+		require.NoError(t, inner.Context().Err())
+		next.Waits()
+		end(t, inner)
+		require.ErrorIs(t, context.Cause(derived), mutex.ErrReleased)
+		turn := next.OK()
+		require.Zero(t, sum(s.Counts()))
+
+		// A turn that has ended lets nobody in.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(outer.Context()), time.Second)
+		defer cancel()
+		_, err = m.Acquire(limited)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, mutex.ErrSelfWait)
+
+		// A Mutex has tokens, which turns do not have: neither enters what the other holds.
+		_, err = mutex.New(c, path).Acquire(turn.Context())
+		require.ErrorIs(t, err, mutex.ErrSelfWait)
+		_, err = mutex.NewCohort(c, path, mutex.WithoutReentry()).Acquire(withTimeout(t, turn.Context()))
+		require.ErrorIs(t, err, mutex.ErrSelfWait)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		end(t, turn)
+		lock := acquire(t, mutex.New(c, path))
+		_, err = m.Acquire(lock.Context())
+		require.ErrorIs(t, err, mutex.ErrSelfWait)
+		release(t, lock)
+
+		require.NoError(t, m.Do(background, func(ctx context.Context) error {
+			return m.Do(ctx, func(context.Context) error { return nil })
+		}))
+		clean(t, s, path)
+	})
+}
+
+func withTimeout(t *testing.T, ctx context.Context) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestCohortIsRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		other := newClient(t, s)
+		m := mutex.NewCohort(newClient(t, s), path, mutex.WithRevocation(), mutex.WithKept(time.Hour))
+		turn := turnOf(t, m)
+		next := lining(t, m)
+		lock := waiting(t, background, mutex.New(other, path))
+		require.NoError(t, mutex.Revoke(background, other, turn.Path()))
+		require.True(t, recipetest.Closed(turn.Revoked()))
+		require.True(t, turn.Valid(), "the holder decides when")
+		end(t, turn)
+		held := lock.OK()
+		next.Waits()
+		release(t, held)
+		turn = next.OK()
+		require.False(t, recipetest.Closed(turn.Revoked()), "another node")
+		end(t, turn)
+		require.Len(t, nodesOf(t, s), 1, "kept")
+		require.NoError(t, mutex.Revoke(background, other, turn.Path()))
+		clean(t, s, path)
+	})
+}
+
+// A hook that ends the goroutine it runs on costs those who wait an error, and no more.
+func TestHookThatEndsTheOwnerOfACohort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var strikes atomic.Bool
+		strike := func() {
+			if strikes.CompareAndSwap(true, false) {
+				runtime.Goexit()
+			}
+		}
+		for where, hooks := range map[string]framework.Hooks{
+			"queue": {Queue: func(framework.Queue) { strike() }},
+			"hold": {Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
+				strike()
+				return ctx, nil
+			}},
+		} {
+			m := mutex.NewCohort(newClient(t, s, framework.WithHooks(hooks)), path)
+			strikes.Store(true)
+			_, err := m.Acquire(background)
+			require.ErrorContains(t, err, "did not return", where)
+			require.False(t, strikes.Load(), where)
+			end(t, turnOf(t, m))
+			clean(t, s, path)
+		}
+		// One that is told of the end of a hold: the node goes all the same, and the others have their turn.
+		m := mutex.NewCohort(newClient(t, s, framework.WithHooks(framework.Hooks{
+			Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
+				return ctx, func(error) { strike() }
+			},
+		})), path, mutex.WithTurns(1, time.Hour))
+		turn := turnOf(t, m)
+		next := lining(t, m)
+		strikes.Store(true)
+		go func() { _ = turn.Release(background) }() // does not return
+		end(t, next.End().OK())
+		clean(t, s, path)
+	})
+}
+
+func TestCohortMistakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for _, mistake := range []struct {
+			opt  mutex.Option
+			says string
+		}{
+			{mutex.WithTurns(0, time.Second), "at least 1"},
+			{mutex.WithTurns(1, 0), "at least 1"},
+			{mutex.WithKept(0), "less than a millisecond"},
+			{mutex.OnWait(func(mutex.Position) {}), "leave it out"},
+		} {
+			_, err := mutex.NewCohort(c, path, mistake.opt).Acquire(background)
+			require.ErrorIs(t, err, framework.ErrInvalidOption)
+			require.ErrorContains(t, err, mistake.says)
+		}
+		for _, opt := range []mutex.Option{mutex.WithTurns(1, 1), mutex.WithKept(time.Second)} {
+			_, err := mutex.New(c, path, opt).Acquire(background)
+			require.ErrorContains(t, err, "NewCohort")
+		}
+		_, err := mutex.NewCohort(nil, path).TryAcquire(background)
+		require.ErrorIs(t, err, framework.ErrNoClient)
+		m := mutex.NewCohort(c, path)
+		require.Equal(t, path, m.Path())
+		var none context.Context
+		_, err = m.Acquire(none)
+		require.ErrorIs(t, err, framework.ErrNilContext)
+		turn := turnOf(t, m)
+		require.ErrorIs(t, turn.Release(none), framework.ErrNilContext)
+		require.True(t, turn.Valid())
+		holder, there, err := m.Holder(background)
+		require.NoError(t, err)
+		require.True(t, there)
+		require.Equal(t, turn.Path(), holder.Path)
+		end(t, turn)
+	})
+}

@@ -1,0 +1,293 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// ClaimOption changes what [TryClaim] does.
+type ClaimOption func(*claiming) error
+
+type claiming struct{ loss framework.LossPolicy }
+
+// WithLossPolicy says whether a claim outlives a lost connection. Default [framework.SessionOnly]: it lasts
+// until its session may have expired, by the client's own clock. With [framework.SuspendedIsLoss] it ends
+// when the connection is lost (cause ErrSuspended).
+func WithLossPolicy(p framework.LossPolicy) ClaimOption {
+	return func(c *claiming) (err error) {
+		c.loss, err = queue.Policy(p)
+		return err
+	}
+}
+
+// Claim is a name that one process has at a time: an ephemeral node at a given path, with its owner's data.
+// It lasts until [Claim.Release], or until it is lost. Safe for concurrent use.
+//
+// Unlike the node of a [Keeper] it is a right, as a lock is: when the session is lost, its context ends
+// before the servers can give the name to somebody else.
+type Claim struct {
+	session     *framework.Session
+	hold        *framework.Hold // nil while it is not granted
+	path        string
+	czxid       int64 // 0 while it is not known
+	reservation *reservation
+
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+}
+
+// TryClaim creates the node at path, with these data, and fails with [ErrNotAcquired] if it is there already,
+// whoever has made it, also through this client. It does not wait for that node to go. Nil data are the
+// client's default data. Missing parents are made as containers. ctx limits only the call: a claim outlives
+// it, and its context has the values of ctx.
+//
+// The retry policy limits the attempts; after a lost reply TryClaim finds out whether the node is its own.
+// When it fails, with whatever error, the node is not there, or the client goes on removing it for as long as
+// the session lives. Other errors: framework.ErrNoAuth and other refusals; framework.ErrTimeoutTooShort if
+// the session timeout is too short for a safe right; ErrNotConnected and ErrConnectionLoss; ErrSessionLost;
+// framework.ErrClosed; ctx's; framework.ErrNoClient, ErrInvalidPath (also for "/") and ErrInvalidOption.
+//
+// Curator has no such recipe: it is what programs make of create() with EPHEMERAL.
+func TryClaim(
+	ctx context.Context, client *framework.Client, path string, data []byte, opts ...ClaimOption,
+) (*Claim, error) {
+	c, err := tryClaim(ctx, client, path, data, opts)
+	return c, queue.Wrap("claim", path, "try", err)
+}
+
+func tryClaim(
+	ctx context.Context, client *framework.Client, path string, data []byte, opts []ClaimOption,
+) (*Claim, error) {
+	var cfg claiming
+	cfg.loss = framework.SessionOnly
+	err := check(client, path)
+	if err == nil {
+		err = queue.Configure(client, path, &cfg, opts)
+	}
+	if err = queue.Ready(ctx, client, err); err != nil {
+		return nil, err
+	}
+	r := reserve(client.Place(path))
+	if r == nil {
+		return nil, fmt.Errorf("%w: this client has the node, or is about to", ErrNotAcquired)
+	}
+	what := framework.Acquisition{Recipe: "claim", Path: path}
+	return queue.Told(ctx, client, what, func(ctx context.Context) (*Claim, error) {
+		session, err := client.SessionSoon(ctx)
+		if err != nil {
+			r.free()
+			return nil, err
+		}
+		c := &Claim{session: session, path: path, reservation: r}
+		if err := c.create(ctx, data, cfg); err != nil {
+			return nil, err
+		}
+		c.cleanup = queue.WarnIfDropped(c, path, session)
+		return c, nil
+	}, (*Claim).abandon)
+}
+
+// create creates the node, and makes the hold. When it fails the reservation ends as soon as nothing of the
+// node can be left.
+func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
+	c.reservation.endsWith(c.session.Context())
+	abandoned := c.abandon // also when a function of the user's does not return
+	defer func() {
+		if abandoned != nil {
+			abandoned()
+		}
+	}()
+	var stat framework.Stat
+	_, err := c.session.Client().Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().
+		Idempotent().StoringStatIn(&stat).ForPath(ctx, c.path, data)
+	if err != nil && !errors.Is(err, framework.ErrOutcomeUnknown) {
+		abandoned = c.reservation.free // there is nothing
+	}
+	if errors.Is(err, framework.ErrNodeExists) {
+		return fmt.Errorf("%w: the node exists", ErrNotAcquired)
+	}
+	if err != nil {
+		return err
+	}
+	c.czxid = stat.Czxid
+	c.hold, err = c.session.Hold(ctx, framework.HoldOptions{
+		Path: c.path, Recipe: "claim", Czxid: c.czxid, Loss: cfg.loss, Values: ctx,
+	})
+	if err == nil {
+		abandoned = nil
+	}
+	return err
+}
+
+// abandon gives up what may be there, without waiting for that.
+func (c *Claim) abandon() { c.giveUp(make(chan error, 1)) }
+
+// giveUp ends the hold and then removes the node. The client goes on with that until it is done or the
+// session is over, and tells how it has ended.
+func (c *Claim) giveUp(told chan<- error) {
+	defer c.session.Client().Spawn(func(ctx context.Context) { // also if a hook does not return
+		err := c.goOnRemoving(ctx)
+		c.reservation.free()
+		told <- err
+	})
+	if c.hold != nil {
+		c.hold.End(ErrReleased)
+	}
+}
+
+// goOnRemoving removes the node, however long there is no server with a quorum.
+func (c *Claim) goOnRemoving(ctx context.Context) error {
+	for failures := 1; ; failures++ {
+		err := c.session.WaitQuorum(ctx)
+		if err == nil {
+			err = c.remove(ctx)
+		}
+		if err == nil || !passes(err) {
+			return err
+		}
+		if err := queue.Backoff(ctx, c.session.Client(), failures); err != nil {
+			return err
+		}
+	}
+}
+
+// remove deletes the node, unless another is in its place: names are not unique here.
+func (c *Claim) remove(ctx context.Context) error {
+	view := c.session.Client()
+	if c.czxid == 0 { // after a lost reply
+		if err := catchUp(ctx, view, c.path); err != nil {
+			return err
+		}
+	}
+	stat, err := view.CheckExists().ForPath(ctx, c.path)
+	if err != nil {
+		return err
+	}
+	if stat == nil || stat.EphemeralOwner != c.session.ID() || c.czxid != 0 && stat.Czxid != c.czxid {
+		return nil
+	}
+	// One attempt: before a repeat it is looked at again.
+	_, err = queue.Result(view.Delete().Quietly().InBackground().ForPath(ctx, c.path))
+	return err
+}
+
+// Context returns the context for the work that needs the claim. It ends when the claim is lost or released,
+// and context.Cause says why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
+// framework.ErrClosed. When the session is lost, the context ends before the servers can give the name to
+// somebody else. It has the values of the context that was given to [TryClaim], but neither its end nor its
+// deadline. Its Err also checks the clock, like Valid; the Err of a derived context does not.
+func (c *Claim) Context() context.Context { return c.held().Context() }
+
+// Valid reports whether the caller certainly has the name now, computed from the clock. Call it right before
+// an action that must not happen without it.
+func (c *Claim) Valid() bool { return c.held().Valid() }
+
+// Remaining returns how long the claim certainly lasts if no server answers from now on; 0 if it is lost or
+// released.
+func (c *Claim) Remaining() time.Duration { return c.held().Remaining() }
+
+// held is the hold; that of the zero value has ended.
+func (c *Claim) held() *framework.Hold {
+	if c.hold == nil {
+		return &framework.Hold{}
+	}
+	return c.hold
+}
+
+// FencingToken returns a number that grows from owner to owner: the czxid of the node. A store that remembers
+// the largest token and refuses smaller ones is safe from writes of a former owner. (There is no Guard as
+// locks have it: the next owner's node has the same path.)
+func (c *Claim) FencingToken() int64 { return c.czxid }
+
+// Path returns the path of the node.
+func (c *Claim) Path() string { return c.path }
+
+// Release gives the name back. The context ends at once. Release waits until the server has confirmed that
+// the node is deleted, after one read that makes sure that it is this claim's. If ctx ends first, the error
+// says so, and the client goes on for as long as the session lives; until then this client cannot claim the
+// name again.
+//
+// A second Release returns ErrReleased and does nothing. If the claim was lost before, the error is the cause
+// (ErrSessionLost, …): the end of the work was perhaps not protected. Call Release after a loss, too, since
+// the node may still exist.
+func (c *Claim) Release(ctx context.Context) error {
+	return queue.Wrap("claim", c.path, "release", c.release(ctx))
+}
+
+func (c *Claim) release(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return framework.ErrNilContext
+	case c.hold == nil:
+		return framework.ErrNoClient
+	case c.released.Swap(true):
+		return ErrReleased
+	}
+	c.cleanup.Stop()
+	lost := queue.Lost(c.hold)
+	told := make(chan error, 1)
+	c.giveUp(told)
+	var err error
+	select {
+	case err = <-told:
+	case <-c.session.Done(): // and the node with it
+		err = context.Cause(c.session.Context())
+	case <-ctx.Done():
+		err = c.session.Client().Left(ctx, nil)
+	}
+	if lost != nil {
+		return lost
+	}
+	return err
+}
+
+// reservations are the places at which this process has claims, or may have: of one client one at a time. A
+// node of the client's session, found after a lost reply, could otherwise be that of another call.
+var reservations = struct {
+	sync.Mutex
+	taken map[any]*reservation
+}{taken: map[any]*reservation{}}
+
+type reservation struct {
+	place any
+	stop  func() bool // of the hook in the session; guarded by reservations
+}
+
+// reserve returns nil if the place is taken.
+func reserve(place any) *reservation {
+	reservations.Lock()
+	defer reservations.Unlock()
+	if reservations.taken[place] != nil {
+		return nil
+	}
+	r := &reservation{place: place}
+	reservations.taken[place] = r
+	return r
+}
+
+// endsWith frees the place when ctx ends.
+func (r *reservation) endsWith(ctx context.Context) {
+	reservations.Lock()
+	defer reservations.Unlock()
+	r.stop = context.AfterFunc(ctx, r.free)
+}
+
+// free lets others have the place. It may be called again.
+func (r *reservation) free() {
+	reservations.Lock()
+	defer reservations.Unlock()
+	if r.stop != nil {
+		r.stop()
+	}
+	if reservations.taken[r.place] == r {
+		delete(reservations.taken, r.place)
+	}
+}

@@ -1,0 +1,245 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/node"
+	"github.com/go-curator/curator/zktest"
+)
+
+func claim(t *testing.T, c *framework.Client, opts ...node.ClaimOption) *node.Claim {
+	t.Helper()
+	held, err := node.TryClaim(background, c, path, []byte("owner"), opts...)
+	require.NoError(t, err)
+	return held
+}
+
+// One has it; others, also of the same client, do not get it before it is released.
+func TestClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, other := newClient(t, s), newClient(t, s)
+		require.NoError(t, s.Create("/services", nil))
+		synctest.Wait()
+		s.ResetCounts()
+		held := claim(t, c)
+		counts(t, s, "claim", map[string]int{"create2": 1})
+		has(t, s, session(t, c), "owner")
+		assert.True(t, held.Valid())
+		assert.Positive(t, held.Remaining())
+		assert.Equal(t, path, held.Path())
+		for _, client := range []*framework.Client{c, other, c.UsingNamespace("")} {
+			_, err := node.TryClaim(background, client, path, nil)
+			require.ErrorIs(t, err, node.ErrNotAcquired)
+		}
+		time.Sleep(time.Second) // it is watched by now
+		s.ResetCounts()
+		require.NoError(t, held.Release(background))
+		counts(t, s, "release", map[string]int{"exists": 1, "delete": 1})
+		assert.ErrorIs(t, context.Cause(held.Context()), node.ErrReleased)
+		assert.False(t, held.Valid())
+		require.ErrorIs(t, held.Release(background), node.ErrReleased)
+		next := claim(t, other)
+		assert.Greater(t, next.FencingToken(), held.FencingToken())
+		require.NoError(t, next.Release(background))
+		require.NoError(t, claim(t, c).Release(background))
+		time.Sleep(2 * time.Second)
+		recipetest.Clean(t, s, "/services")
+	})
+}
+
+// The reply to the create is lost, before or after its execution, in two calls of one client at the same
+// time, with the same data: one has it.
+func TestClaimWithLostReplies(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+		for losses := range 4 {
+			t.Run(fmt.Sprint(action, losses), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					c := newClient(t, s)
+					require.NoError(t, s.Create("/services", nil))
+					if losses > 0 {
+						s.Inject(zktest.Fault{Op: "create2", PathPrefix: path, Action: action, Times: losses})
+					}
+					var got atomic.Int64
+					var wg sync.WaitGroup
+					for _, client := range []*framework.Client{c, c, c, newClient(t, s)} {
+						wg.Go(func() {
+							held, err := node.TryClaim(background, client, path, nil)
+							if err == nil {
+								got.Add(1)
+								time.Sleep(time.Minute)
+								assert.NoError(t, held.Release(background))
+							} else if !assert.True(t, framework.Retryable(err) || assert.ErrorIs(t, err, node.ErrNotAcquired)) {
+								t.Log(err)
+							}
+						})
+					}
+					wg.Wait()
+					assert.LessOrEqual(t, got.Load(), int64(1))
+					if losses == 0 || action == zktest.CutBefore {
+						assert.EqualValues(t, 1, got.Load())
+					}
+					time.Sleep(time.Minute)
+					recipetest.Clean(t, s, "/services")
+				})
+			})
+		}
+	}
+}
+
+// A claim ends before its session can expire, and the next owner can have it then.
+func TestClaimLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, other := newClient(t, s), newClient(t, s)
+		held := claim(t, c)
+		id := session(t, c)
+		s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DropRequest, Times: -1})
+		s.Cut(id)
+		select {
+		case <-held.Context().Done():
+		case <-time.After(time.Minute):
+			t.Fatal("not lost")
+		}
+		assert.True(t, s.Exists(path), "it is known before the servers know")
+		require.ErrorIs(t, context.Cause(held.Context()), node.ErrSessionLost)
+		soon(t, "the next owner", func() bool {
+			next, err := node.TryClaim(background, other, path, nil)
+			return err == nil && next.Valid()
+		})
+		require.ErrorIs(t, held.Release(background), node.ErrSessionLost)
+		has(t, s, session(t, other), "")
+	})
+}
+
+func TestClaimDeletedByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, other := newClient(t, s), newClient(t, s)
+		held := claim(t, c)
+		time.Sleep(time.Second)
+		require.NoError(t, s.Delete(path))
+		<-held.Context().Done()
+		require.ErrorIs(t, context.Cause(held.Context()), node.ErrNodeDeleted)
+		next := claim(t, other)
+		require.ErrorIs(t, held.Release(background), node.ErrNodeDeleted)
+		has(t, s, session(t, other), "owner")
+		assert.True(t, next.Valid())
+		require.NoError(t, next.Release(background))
+		require.NoError(t, claim(t, c).Release(background))
+	})
+}
+
+// Released while it is cut off: the client goes on, and takes nobody else's node away.
+func TestClaimReleasedWhileCutOff(t *testing.T) {
+	for _, stolen := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c, other := newClient(t, s), newClient(t, s)
+			held := claim(t, c)
+			id := session(t, c)
+			away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+			s.Cut(id)
+			<-away.Struck()
+			assert.True(t, held.Valid(), "the session lives")
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			defer cancel()
+			require.ErrorIs(t, held.Release(ctx), context.DeadlineExceeded)
+			_, err := node.TryClaim(background, c, path, nil)
+			require.ErrorIs(t, err, node.ErrNotAcquired)
+			if stolen {
+				require.NoError(t, s.Delete(path))
+				claim(t, other)
+			}
+			away.Release()
+			if stolen {
+				time.Sleep(time.Minute)
+				has(t, s, session(t, other), "owner")
+				return
+			}
+			soon(t, "gone", func() bool { return !s.Exists(path) })
+			require.NoError(t, claim(t, c).Release(background))
+		})
+	}
+}
+
+func TestClaimLossPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		held := claim(t, c, node.WithLossPolicy(framework.SuspendedIsLoss))
+		recipetest.Cut(t, s, c)
+		<-held.Context().Done()
+		require.ErrorIs(t, context.Cause(held.Context()), node.ErrSuspended)
+		require.ErrorIs(t, held.Release(background), node.ErrSuspended)
+		require.NoError(t, claim(t, c).Release(background))
+		recipetest.Clean(t, s)
+	})
+}
+
+// A caller that gives up leaves nothing, and no call outlives its context.
+func TestClaimGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		recipetest.CancelWhileTheServerHangs(t, s, []string{"/services"}, func(ctx context.Context) error {
+			_, err := node.TryClaim(ctx, c, path, nil)
+			return err
+		})
+		require.NoError(t, claim(t, c).Release(background))
+		held := claim(t, c)
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, context.Cause(held.Context()), framework.ErrClosed)
+		require.ErrorIs(t, held.Release(background), framework.ErrClosed)
+		_, err := node.TryClaim(background, c, path, nil)
+		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// Cancelled at random moments, nothing is left, and at most one has it at a time.
+func TestClaimAtRandomMoments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		clients := []*framework.Client{newClient(t, s), newClient(t, s), newClient(t, s)}
+		s.Delay(0, 3*time.Millisecond)
+		var holders, got atomic.Int64
+		var wg sync.WaitGroup
+		for worker := range 9 {
+			wg.Go(func() {
+				for i := range 50 {
+					ctx, cancel := context.WithTimeout(background, time.Duration(1+(worker*7+i*3)%20)*time.Millisecond)
+					held, err := node.TryClaim(ctx, clients[worker%3], path, nil)
+					cancel()
+					time.Sleep(time.Duration(worker) * time.Millisecond)
+					if err != nil {
+						continue
+					}
+					got.Add(1)
+					assert.EqualValues(t, 1, holders.Add(1))
+					time.Sleep(3 * time.Millisecond)
+					assert.True(t, held.Valid())
+					holders.Add(-1)
+					assert.NoError(t, held.Release(background))
+				}
+			})
+		}
+		wg.Wait()
+		assert.Greater(t, got.Load(), int64(20))
+		s.Heal()
+		time.Sleep(2 * time.Second)
+		recipetest.Clean(t, s, "/services")
+		recipetest.Tidy(t, clients...)
+	})
+}

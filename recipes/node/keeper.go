@@ -1,0 +1,198 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Keeper keeps a node where it is, from [NewKeeper] until [Keeper.Close]. Safe for concurrent use.
+//
+// Corresponds to Curator's PersistentNode.
+type Keeper struct {
+	client *framework.Client
+	path   string                 // as it was given
+	inbox  *flow.Queue[eventKind] // asked and closing
+	done   chan struct{}          // closed when its goroutine has ended; nil in the zero value
+	left   error                  // why something may be left; set before done is closed
+
+	mu        sync.Mutex
+	changed   flow.Signal // a field below has changed
+	want      content
+	good      content // the last that the node has had; its number is 0 if there was none
+	lapsed    content // the last that was refused, without the data
+	lapse     error   // and why
+	status    Status
+	refusal   error // the reason that does not pass by itself, if there is one
+	over      bool  // the goroutine has ended, or will at once
+	followers map[*flow.Queue[Status]]struct{}
+}
+
+// content is data for the node, and their number among all.
+type content struct {
+	data []byte
+	n    int64
+}
+
+// NewKeeper begins to keep a node at path, with these data, in the background. Nil data are the client's
+// default data. Missing parents are made as containers. Close it when the node is no longer wanted; it also
+// ends with its client (and with its session, if client is the view of one), whose ephemeral nodes then go.
+//
+// Errors, each before anything is started: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"),
+// framework.ErrInvalidOption.
+func NewKeeper(client *framework.Client, path string, data []byte, opts ...Option) (*Keeper, error) {
+	cfg := &config{client: client, mode: framework.Ephemeral}
+	err := check(client, path)
+	if err == nil {
+		err = queue.Configure(client, path, cfg, opts)
+	}
+	if err == nil {
+		err = cfg.check()
+	}
+	if err != nil {
+		return nil, queue.Wrap("node", path, "new keeper", err)
+	}
+	k := &Keeper{
+		client: client, path: path, inbox: flow.NewQueue[eventKind](), done: make(chan struct{}),
+		want: content{bytes.Clone(data), 1}, followers: map[*flow.Queue[Status]]struct{}{},
+	}
+	w := newWorker(k, cfg)
+	k.status.Path = w.path
+	go w.run()
+	return k, nil
+}
+
+// check refuses a path that cannot be that of a node to be made. In a namespace "/" is that of all recipes.
+func check(client *framework.Client, path string) error {
+	err := queue.Check(client, path)
+	if err == nil && path == "/" {
+		err = fmt.Errorf(`%w "/": give the path of a node below the namespace`, framework.ErrInvalidPath)
+	}
+	return err
+}
+
+// Path returns the path of the node, empty while the server has not yet given a sequential node its number.
+// Corresponds to PersistentNode.getActualPath.
+func (k *Keeper) Path() string { return k.Status().Path }
+
+// Data returns the data that the node has, or is to have: those of the last [Keeper.SetData].
+func (k *Keeper) Data() []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return bytes.Clone(k.want.data)
+}
+
+// SetData gives the node other data, now and whenever it is made anew, and waits until the node has them. It
+// waits through lost connections and lost sessions, and while the node is not there. Nil data are the
+// client's default data.
+//
+// When ctx ends, the keeper goes on with it. With an error that the server gives, or that of data that are
+// too large (framework.ErrNoAuth, framework.ErrTooLarge, …), the keeper goes back to the data that the node
+// has, if it was ever made. A call that is overtaken by another has the fate of that. When the keeper has
+// ended, the error is [ErrClosed] or why.
+//
+// Others may set the node's data as well. The keeper leaves what they write, until its own next SetData, or
+// until it has to make the node anew. Corresponds to PersistentNode.setData, but there what others have
+// written is overwritten after each reconnect.
+func (k *Keeper) SetData(ctx context.Context, data []byte) error {
+	if err := k.ready(ctx); err != nil {
+		return k.wrap("set data", err)
+	}
+	k.mu.Lock()
+	n := k.want.n + 1
+	k.want = content{bytes.Clone(data), n}
+	k.mu.Unlock()
+	k.inbox.Put(asked)
+	return k.wrap("set data", k.await(ctx, func() (bool, error) {
+		if k.lapsed.n >= n {
+			return false, k.lapse
+		}
+		return k.good.n >= n, nil
+	}))
+}
+
+// Close takes the node away, for certain, and waits for that: until the server has confirmed that the node is
+// gone, or it has been seen that it is. If ctx ends before, the error says so, and the keeper goes on in the
+// background, through lost connections and sessions, until it is done; another Close waits for the same. A
+// node that somebody else has made at the path stays. With [WithTTL] Close waits only for the keeper's end.
+//
+// Other errors: that of a server that refuses to delete the node (framework.ErrNoAuth,
+// framework.ErrNotEmpty), after which an ephemeral node stays until its session ends. framework.ErrClosed if
+// the client was closed before: then the ephemeral nodes go with its session.
+func (k *Keeper) Close(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return k.wrap("close", framework.ErrNilContext)
+	case k == nil || k.done == nil:
+		return k.wrap("close", framework.ErrNoClient)
+	}
+	k.inbox.Put(closing)
+	select {
+	case <-k.done:
+		return k.wrap("close", k.left)
+	case <-ctx.Done():
+		return k.wrap("close", k.client.Left(ctx, nil))
+	}
+}
+
+// Done returns a channel that is closed when the keeper has ended: after Close, or with the client.
+func (k *Keeper) Done() <-chan struct{} { return k.done }
+
+func (k *Keeper) ready(ctx context.Context) error {
+	if k == nil || k.done == nil {
+		return framework.ErrNoClient
+	}
+	return queue.Ready(ctx, k.client, nil)
+}
+
+func (k *Keeper) wrap(verb string, err error) error {
+	if k == nil {
+		return queue.Wrap("node", "", verb, err)
+	}
+	return queue.Wrap("node", k.path, verb, err)
+}
+
+// wanted is what the node is to have.
+func (k *Keeper) wanted() content {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.want
+}
+
+// wrote notes that the node has had what was sent. It returns whether that is still what is wanted.
+func (k *Keeper) wrote(sent content) (latest bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.good = sent
+	k.changed.Fire()
+	return k.want.n == sent.n
+}
+
+// refused notes that the node will not have what was sent, and goes back to what it has had, if there is
+// such. It returns whether that is what is wanted then.
+func (k *Keeper) refused(sent content, why error) (latest bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.changed.Fire()
+	if sent.n <= k.good.n {
+		return false // what is refused now it has had before
+	}
+	k.lapsed, k.lapse = content{n: sent.n}, why
+	if k.good.n == 0 || k.want.n != sent.n {
+		return false
+	}
+	k.want = content{k.good.data, sent.n + 1}
+	k.good = k.want
+	return true
+}
+
+// protectedPath is the path of a node with the protection prefix.
+func protectedPath(path string) string {
+	return zkpath.Join(zkpath.Parent(path), zkpath.Protect(zkpath.NewGUID(), zkpath.Base(path)))
+}

@@ -1,0 +1,699 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/node"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Two requests to make the node and to watch it; one and a look when the data are set; nothing but one read
+// per session timeout at rest; one to remove it.
+func TestPlainUseAndTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		require.NoError(t, s.Create("/services", nil))
+		synctest.Wait()
+		s.ResetCounts()
+		k := keep(t, c, "a")
+		counts(t, s, "create", map[string]int{"create2": 1, "exists": 1})
+		has(t, s, session(t, c), "a")
+		status := k.Status()
+		assert.Equal(t, node.There, status.State)
+		assert.Equal(t, path, k.Path())
+		assert.Equal(t, s.Tree()[path].Stat.Czxid, status.Czxid)
+		require.NoError(t, k.SetData(background, []byte("b")))
+		counts(t, s, "set data", map[string]int{"setData": 1, "exists": 1})
+		has(t, s, session(t, c), "b")
+		assert.Equal(t, "b", string(k.Data()))
+		time.Sleep(5 * time.Minute)
+		reads := s.Counts()["exists"]
+		assert.InDelta(t, 30, reads, 8, "about one per session timeout")
+		counts(t, s, "at rest", map[string]int{"exists": reads})
+		require.NoError(t, k.Close(background))
+		counts(t, s, "close", map[string]int{"delete": 1})
+		ends(t, s, k)
+		require.ErrorIs(t, k.SetData(background, nil), node.ErrClosed)
+		require.ErrorIs(t, k.WaitCreated(background), node.ErrClosed)
+	})
+}
+
+func TestMissingParents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		k := keep(t, newClient(t, s), "a")
+		assert.Equal(t, zktest.Container, s.Tree()["/services"].Mode)
+		ends(t, s, k)
+	})
+}
+
+// The reply to the create is lost, before or after it was executed. The node is there, with its data, and is
+// made once.
+func TestLostReplyOfTheCreate(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+		for _, opts := range [][]node.Option{
+			nil,
+			{node.WithProtection()},
+			{node.WithMode(framework.EphemeralSequential)},
+			{node.WithMode(framework.PersistentSequential)},
+			{node.WithMode(framework.Persistent)},
+			{node.WithTakeover(node.AtStart)},
+		} {
+			t.Run(fmt.Sprint(action, len(opts)), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					c := newClient(t, s)
+					require.NoError(t, s.Create("/services", nil))
+					s.Inject(zktest.Fault{Session: session(t, c), Op: "create2", Action: action})
+					k := keep(t, c, "a", opts...)
+					children, err := s.Children("/services")
+					require.NoError(t, err)
+					require.Len(t, children, 1)
+					data, stat, err := s.Get(k.Path())
+					require.NoError(t, err)
+					assert.Equal(t, "a", string(data))
+					assert.Zero(t, stat.Version, "its data need not be set")
+					ends(t, s, k)
+				})
+			})
+		}
+	}
+}
+
+// The connection is lost and comes back: meanwhile nothing is known, and then one look tells.
+func TestConnectionLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "a")
+		id, before := session(t, c), k.Status()
+		away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+		s.Cut(id)
+		<-away.Struck()
+		synctest.Wait()
+		assert.Equal(t, node.Unknown, state(k))
+		s.ResetCounts()
+		away.Release()
+		soon(t, "there again", func() bool { return state(k) == node.There })
+		assert.Equal(t, before, k.Status())
+		assert.Equal(t, 1, s.Counts()["exists"])
+		assert.Zero(t, s.Counts()["create2"])
+		ends(t, s, k)
+	})
+}
+
+// Deleted while the connection is away: it is made anew.
+func TestDeletedWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "a")
+		id, before := session(t, c), k.Status().Czxid
+		away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+		s.Cut(id)
+		<-away.Struck()
+		require.NoError(t, s.Delete(path))
+		away.Release()
+		soon(t, "there again", func() bool { return state(k) == node.There && k.Status().Czxid > before })
+		has(t, s, id, "a")
+		ends(t, s, k)
+	})
+}
+
+// Deleted by hand: made anew, with the last data, and everybody who follows is told.
+func TestForeignDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "a")
+		require.NoError(t, k.SetData(background, []byte("b")))
+		var told []node.Status
+		followed := make(chan error, 1)
+		ctx, cancel := context.WithCancel(background)
+		go func() {
+			for status, err := range k.Follow(ctx) {
+				if err != nil {
+					followed <- err
+					return
+				}
+				told = append(told, status)
+			}
+		}()
+		synctest.Wait()
+		for range 3 {
+			require.NoError(t, s.Delete(path))
+			soon(t, "there again", func() bool { return state(k) == node.There && s.Exists(path) })
+		}
+		has(t, s, session(t, c), "b")
+		cancel()
+		require.ErrorIs(t, <-followed, context.Canceled)
+		var states []string
+		var czxids []int64
+		for _, status := range told {
+			if states = append(states, status.State.String()); status.State == node.There {
+				czxids = append(czxids, status.Czxid)
+			}
+		}
+		assert.Equal(t, []string{"there", "missing", "unknown", "there", "missing", "unknown", "there", "missing",
+			"unknown", "there"}, states)
+		assert.IsIncreasing(t, czxids)
+		ends(t, s, k)
+	})
+}
+
+// Deleted between the create and the watch.
+func TestDeletedBeforeItIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		look := s.Inject(zktest.Fault{Session: session(t, c), Op: "exists", PathPrefix: path, Action: zktest.Hold})
+		k, err := node.NewKeeper(c, path, nil)
+		require.NoError(t, err)
+		<-look.Struck()
+		require.NoError(t, s.Delete(path))
+		look.Release()
+		require.NoError(t, k.WaitCreated(background))
+		assert.True(t, s.Exists(path))
+		ends(t, s, k)
+	})
+}
+
+// The session expires. The next one has its own node at once, when the servers have taken the old one's away.
+func TestSessionExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "a")
+		old := session(t, c)
+		s.Expire(old)
+		soon(t, "a node of the next session", func() bool {
+			_, stat, err := s.Get(path)
+			return state(k) == node.There && err == nil && stat.EphemeralOwner != old
+		})
+		has(t, s, session(t, c), "a")
+		ends(t, s, k)
+	})
+}
+
+// The client gives a session up by its own clock, while the servers still have its node: that is not taken
+// for the keeper's. It is waited out.
+func TestOldSessionsNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "a")
+		require.NoError(t, k.Close(background))
+		owner := newClient(t, s)
+		_, err := owner.Create().WithMode(framework.Ephemeral).ForPath(background, path, []byte("a"))
+		require.NoError(t, err)
+		k, err = node.NewKeeper(c, path, []byte("a"))
+		require.NoError(t, err)
+		synctest.Wait()
+		status := k.Status()
+		assert.Equal(t, node.Missing, status.State)
+		assert.True(t, status.Other)
+		assert.Equal(t, session(t, owner), status.Owner)
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		err = k.WaitCreated(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, fmt.Sprintf("the node of session %#x is in its place", session(t, owner)))
+		require.NoError(t, owner.Close())
+		require.NoError(t, k.WaitCreated(background))
+		has(t, s, session(t, c), "a")
+		ends(t, s, k)
+	})
+}
+
+// A predecessor's ephemeral node is replaced at the start, if that is asked for: nobody sees the path empty.
+func TestTakeover(t *testing.T) {
+	for _, action := range []zktest.Action{0, zktest.CutBefore, zktest.LoseReply} {
+		t.Run(fmt.Sprint(action), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				first := keep(t, newClient(t, s), "first", node.WithTakeover(node.AtStart))
+				c := newClient(t, s)
+				if action != 0 {
+					s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: action})
+				}
+				second := keep(t, c, "second", node.WithTakeover(node.AtStart))
+				has(t, s, session(t, c), "second")
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.Equal(t, node.There, state(second), "nobody steals it back")
+				assert.Equal(t, node.Missing, state(first))
+				assert.Equal(t, session(t, c), first.Status().Owner)
+				_, stat, err := s.Get(path)
+				require.NoError(t, err)
+				assert.Zero(t, stat.Version)
+				require.NoError(t, second.Close(background))
+				require.NoError(t, first.WaitCreated(background), "it has waited")
+				require.NoError(t, first.Close(background))
+				recipetest.Clean(t, s)
+			})
+		})
+	}
+}
+
+// Many start at the same time, and all want to take over: it comes to rest.
+func TestManyTakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var all []*node.Keeper
+		for range 6 {
+			c := newClient(t, s)
+			s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.LoseReply})
+			k, err := node.NewKeeper(c, path, nil, node.WithTakeover(node.AtStart))
+			require.NoError(t, err)
+			all = append(all, k)
+		}
+		time.Sleep(time.Minute)
+		for left := len(all); left > 0; left-- {
+			synctest.Wait()
+			czxid := s.Tree()[path].Stat.Czxid
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Equal(t, czxid, s.Tree()[path].Stat.Czxid, "at rest")
+			for i, k := range all {
+				if state(k) == node.There {
+					require.NoError(t, k.Close(background))
+					all = append(all[:i], all[i+1:]...)
+					break
+				}
+			}
+			require.Len(t, all, left-1)
+		}
+		recipetest.Clean(t, s)
+	})
+}
+
+// A node that belongs to no session is in the way until somebody takes it away.
+func TestForeignPersistentNode(t *testing.T) {
+	for _, takeover := range []node.Takeover{node.Never, node.AtStart} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c := newClient(t, s)
+			require.NoError(t, s.Create(path, []byte("theirs")))
+			k, err := node.NewKeeper(c, path, []byte("ours"), node.WithTakeover(takeover))
+			require.NoError(t, err)
+			require.ErrorIs(t, k.WaitCreated(background), framework.ErrNodeExists)
+			later := func() (int, error) { return 0, k.SetData(background, []byte("later")) }
+			set := recipetest.Begin(t, later).Waits()
+			has(t, s, 0, "theirs")
+			require.NoError(t, s.Delete(path))
+			synctest.Wait()
+			require.NoError(t, k.WaitCreated(background))
+			set.End().OK()
+			has(t, s, session(t, c), "later")
+			ends(t, s, k)
+			require.NoError(t, s.Create(path, nil))
+			k, err = node.NewKeeper(c, path, nil)
+			require.NoError(t, err)
+			synctest.Wait()
+			require.NoError(t, k.Close(background))
+			assert.True(t, s.Exists(path), "it is not ours")
+		})
+	}
+}
+
+// What is set while the node cannot be written is there when it can.
+func TestDataAcrossGaps(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c := newClient(t, s)
+			k := keep(t, c, "a")
+			id := session(t, c)
+			away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+			s.Cut(id)
+			<-away.Struck()
+			set := recipetest.Begin(t, func() (int, error) { return 0, k.SetData(background, []byte("b")) }).Waits()
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			defer cancel()
+			require.ErrorIs(t, k.SetData(ctx, []byte("c")), context.DeadlineExceeded)
+			if lose {
+				s.Expire(id)
+			}
+			away.Release()
+			require.NoError(t, set.End().Err, "overtaken, and then written")
+			soon(t, "there", func() bool { return state(k) == node.There })
+			has(t, s, session(t, c), "c")
+			ends(t, s, k)
+		})
+	}
+}
+
+// The reply to a setData is lost; the data of others stay until the next.
+func TestSetDataAmongOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "a")
+		s.Inject(zktest.Fault{Session: session(t, c), Op: "setData", Action: zktest.LoseReply})
+		require.NoError(t, k.SetData(background, []byte("b")))
+		has(t, s, session(t, c), "b")
+		require.NoError(t, s.Set(path, []byte("theirs")))
+		time.Sleep(time.Minute)
+		has(t, s, session(t, c), "theirs")
+		assert.Equal(t, node.There, state(k))
+		require.NoError(t, k.SetData(background, []byte("c")))
+		has(t, s, session(t, c), "c")
+		require.NoError(t, s.Set(path, []byte("theirs")))
+		require.NoError(t, s.Delete(path))
+		soon(t, "made anew", func() bool { return s.Exists(path) })
+		has(t, s, session(t, c), "c")
+		ends(t, s, k)
+	})
+}
+
+// Data that are too large are refused, and the node keeps what it has.
+func TestDataTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		large := bytes.Repeat([]byte("x"), 2<<20)
+		k, err := node.NewKeeper(c, path, large)
+		require.NoError(t, err)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrTooLarge)
+		assert.Equal(t, node.Missing, state(k))
+		require.NoError(t, k.SetData(background, []byte("small")))
+		require.ErrorIs(t, k.SetData(background, large), framework.ErrTooLarge)
+		assert.Equal(t, "small", string(k.Data()))
+		require.NoError(t, s.Delete(path))
+		soon(t, "made anew", func() bool { return s.Exists(path) })
+		has(t, s, session(t, c), "small")
+		require.NoError(t, k.SetData(background, []byte("next")))
+		ends(t, s, k)
+	})
+}
+
+func TestNoAuth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		require.NoError(t, s.Create("/services", nil))
+		require.NoError(t, s.SetACL("/services", zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		k, err := node.NewKeeper(c, path, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoAuth)
+		require.ErrorIs(t, k.Status().Err, framework.ErrNoAuth)
+		all := zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}
+		require.NoError(t, s.SetACL("/services", all))
+		soon(t, "it goes on trying", func() bool { return state(k) == node.There })
+		require.NoError(t, s.SetACL("/services", zktest.ACL{Perms: 4 | 1, Scheme: "world", ID: "anyone"}))
+		require.ErrorIs(t, k.Close(background), framework.ErrNoAuth)
+		require.ErrorIs(t, k.Close(background), framework.ErrNoAuth)
+	})
+}
+
+// Closed while it is cut off: Close returns with its context, and the node goes when there is a connection.
+func TestCloseWhileCutOff(t *testing.T) {
+	for _, mode := range []framework.CreateMode{framework.Ephemeral, framework.Persistent} {
+		for _, lose := range []bool{false, true} {
+			t.Run(fmt.Sprint(mode, lose), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					c := newClient(t, s)
+					k := keep(t, c, "a", node.WithMode(mode))
+					id := session(t, c)
+					away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+					s.Cut(id)
+					<-away.Struck()
+					ctx, cancel := context.WithTimeout(background, time.Second)
+					defer cancel()
+					began := time.Now()
+					require.ErrorIs(t, k.Close(ctx), context.DeadlineExceeded)
+					assert.Equal(t, time.Second, time.Since(began))
+					assert.True(t, s.Exists(path))
+					if lose {
+						s.Expire(id)
+					}
+					away.Release()
+					<-k.Done()
+					ends(t, s, k)
+				})
+			})
+		}
+	}
+}
+
+// Closed at any moment of its life, also before it was ever connected, nothing is left.
+func TestCloseAtAnyMoment(t *testing.T) {
+	for _, mode := range []framework.CreateMode{framework.Ephemeral, framework.EphemeralSequential,
+		framework.PersistentSequential} {
+		for after := range 12 {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s)
+				s.Delay(0, 3*time.Millisecond)
+				k, err := node.NewKeeper(c, path, nil, node.WithMode(mode))
+				require.NoError(t, err)
+				time.Sleep(time.Duration(after) * time.Millisecond)
+				require.NoError(t, k.Close(background))
+				s.Heal()
+				time.Sleep(time.Minute)
+				recipetest.Clean(t, s, "/services")
+				recipetest.Tidy(t, c)
+			})
+		}
+	}
+}
+
+// A node that somebody else has made at the path stays.
+func TestCloseLeavesWhatIsNotOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, other := newClient(t, s), newClient(t, s)
+		k := keep(t, c, "ours")
+		id := session(t, c)
+		away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+		s.Cut(id)
+		<-away.Struck()
+		require.NoError(t, s.Delete(path))
+		_, err := other.Create().WithMode(framework.Ephemeral).ForPath(background, path, []byte("theirs"))
+		require.NoError(t, err)
+		closing := recipetest.Begin(t, func() (int, error) { return 0, k.Close(background) }).Waits()
+		away.Release()
+		closing.End().OK()
+		has(t, s, session(t, other), "theirs")
+	})
+}
+
+func TestClientClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "a")
+		require.NoError(t, c.Close())
+		<-k.Done()
+		assert.False(t, s.Exists(path), "it goes with the session")
+		require.ErrorIs(t, k.Status().Err, framework.ErrClosed)
+		require.ErrorIs(t, k.Close(background), framework.ErrClosed)
+		require.ErrorIs(t, k.SetData(background, nil), framework.ErrClosed)
+		for _, err := range k.Follow(background) {
+			if err != nil {
+				require.ErrorIs(t, err, framework.ErrClosed)
+			}
+		}
+		k, err := node.NewKeeper(c, path, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrClosed)
+		<-k.Done()
+	})
+}
+
+// The view of a session has no next one.
+func TestSessionsView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		view, err := c.Session(background)
+		require.NoError(t, err)
+		k := keep(t, view.Client(), "a")
+		s.Expire(view.ID())
+		<-k.Done()
+		require.ErrorIs(t, k.Status().Err, framework.ErrSessionLost)
+		require.NoError(t, c.WaitConnected(background))
+		late, err := node.NewKeeper(view.Client(), path, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, late.WaitCreated(background), framework.ErrSessionLost)
+		<-late.Done()
+		time.Sleep(time.Minute)
+		assert.False(t, s.Exists(path))
+	})
+}
+
+func TestBadArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for _, client := range []*framework.Client{nil, {}} {
+			_, err := node.NewKeeper(client, path, nil)
+			require.ErrorIs(t, err, framework.ErrNoClient)
+			_, err = node.TryClaim(background, client, path, nil)
+			require.ErrorIs(t, err, framework.ErrNoClient)
+		}
+		for _, bad := range []string{"", "/", "x", "/x/"} {
+			for _, view := range []*framework.Client{c, c.UsingNamespace("team")} {
+				_, err := node.NewKeeper(view, bad, nil)
+				require.ErrorIs(t, err, framework.ErrInvalidPath)
+				_, err = node.TryClaim(background, view, bad, nil)
+				require.ErrorIs(t, err, framework.ErrInvalidPath)
+			}
+		}
+		for _, opt := range []node.Option{nil, node.WithMode(framework.Container), node.WithMode(99),
+			node.WithTTL(0), node.WithTTL(time.Microsecond), node.WithTakeover(7)} {
+			_, err := node.NewKeeper(c, path, nil, opt)
+			require.ErrorIs(t, err, framework.ErrInvalidOption)
+		}
+		_, err := node.NewKeeper(c, path, nil, node.WithTTL(time.Minute), node.WithProtection())
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		_, err = node.TryClaim(background, c, path, nil, nil)
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		_, err = node.TryClaim(background, c, path, nil, node.WithLossPolicy(9))
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+
+		var k node.Keeper
+		require.ErrorIs(t, k.SetData(background, nil), framework.ErrNoClient)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoClient)
+		require.ErrorIs(t, k.Close(background), framework.ErrNoClient)
+		for _, err := range k.Follow(background) {
+			require.ErrorIs(t, err, framework.ErrNoClient)
+		}
+		var claim node.Claim
+		assert.False(t, claim.Valid())
+		require.ErrorIs(t, claim.Release(background), framework.ErrNoClient)
+		made := keep(t, c, "")
+		var none context.Context
+		require.ErrorIs(t, made.SetData(none, nil), framework.ErrNilContext)
+		require.ErrorIs(t, made.Close(none), framework.ErrNilContext)
+		ends(t, s, made)
+	})
+}
+
+// Sequential nodes have a name of their own, and keep it.
+func TestSequential(t *testing.T) {
+	for _, mode := range []framework.CreateMode{framework.EphemeralSequential, framework.PersistentSequential} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c := newClient(t, s)
+			a, b := keep(t, c, "a", node.WithMode(mode)), keep(t, c, "b", node.WithMode(mode))
+			name := regexp.MustCompile(`^/services/_c_[0-9a-f-]{36}-web000000000[01]$`)
+			assert.Regexp(t, name, a.Path())
+			assert.Regexp(t, name, b.Path())
+			assert.NotEqual(t, a.Path(), b.Path())
+			before := a.Path()
+			require.NoError(t, s.Delete(before))
+			soon(t, "made anew", func() bool { return s.Exists(before) && state(a) == node.There })
+			s.Expire(session(t, c))
+			soon(t, "made anew", func() bool {
+				return s.Exists(before) && state(a) == node.There && state(b) == node.There
+			})
+			children, err := s.Children("/services")
+			require.NoError(t, err)
+			assert.Len(t, children, 2)
+			assert.Equal(t, before, a.Path())
+			require.NoError(t, b.Close(background))
+			ends(t, s, a)
+		})
+	}
+}
+
+// A persistent node that is there already is taken for one's own, and gets the data.
+func TestPersistent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		require.NoError(t, s.Create(path, []byte("theirs")))
+		k := keep(t, c, "ours", node.WithMode(framework.Persistent))
+		has(t, s, 0, "ours")
+		s.Expire(session(t, c))
+		soon(t, "there again", func() bool { return state(k) == node.There })
+		_, stat, err := s.Get(path)
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, stat.Version, "set once")
+		require.NoError(t, s.Delete(path))
+		soon(t, "made anew", func() bool { return s.Exists(path) && state(k) == node.There })
+		has(t, s, 0, "ours")
+		ends(t, s, k)
+	})
+}
+
+// Two of one path: one has it, the other waits, and has it then.
+func TestTwoKeepers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		first := keep(t, newClient(t, s), "first")
+		c := newClient(t, s)
+		second, err := node.NewKeeper(c, path, []byte("second"))
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, node.There, state(first))
+		assert.Equal(t, node.Missing, state(second))
+		require.NoError(t, first.Close(background))
+		require.NoError(t, second.WaitCreated(background))
+		has(t, s, session(t, c), "second")
+		ends(t, s, second)
+	})
+}
+
+// The node is in the namespace, and below the chroot.
+func TestNamespaceAndChroot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create("/prod", nil))
+		c, err := framework.New(s.Addr()+"/prod", framework.WithDialer(s.Dial))
+		require.NoError(t, err)
+		defer c.Close()
+		view := c.UsingNamespace("team")
+		k := keep(t, view, "a")
+		assert.True(t, s.Exists("/prod/team"+path))
+		assert.Equal(t, path, k.Path())
+		require.NoError(t, s.Delete("/prod/team"+path))
+		soon(t, "made anew", func() bool { return s.Exists("/prod/team"+path) && state(k) == node.There })
+		require.NoError(t, k.Close(background))
+		claim, err := node.TryClaim(background, view, path, nil)
+		require.NoError(t, err)
+		assert.True(t, s.Exists("/prod/team"+path))
+		require.NoError(t, claim.Release(background))
+		recipetest.Clean(t, s, "/prod/team/services")
+	})
+}
+
+// A node with a TTL is there for as long as its keeper, and the TTL longer.
+func TestTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{ExtendedTypes: true})
+		c := newClient(t, s)
+		k := keep(t, c, "a", node.WithTTL(time.Minute))
+		assert.Equal(t, zktest.Container, s.Tree()[path].Mode)
+		synctest.Wait()
+		assert.Equal(t, zktest.TTL, s.Tree()[path+"/touch"].Mode)
+		time.Sleep(10 * time.Minute)
+		has(t, s, 0, "a")
+		version := s.Tree()[path+"/touch"].Stat.Version
+		assert.InDelta(t, 20, version, 1)
+		require.NoError(t, s.DeleteAll(path))
+		soon(t, "made anew", func() bool { return s.Exists(path) })
+		require.NoError(t, k.SetData(background, []byte("b")))
+		time.Sleep(time.Minute)
+		require.NoError(t, k.Close(background))
+		has(t, s, 0, "b")
+		time.Sleep(5 * time.Minute)
+		s.Reap()
+		assert.False(t, s.Exists(path))
+	})
+}

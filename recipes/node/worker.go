@@ -1,0 +1,374 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// worker is the keeper's goroutine: it does what the machine says, one thing at a time, each on a goroutine
+// of its own, and meanwhile hears of everything else.
+type worker struct {
+	k       *Keeper
+	client  *framework.Client
+	mode    framework.CreateMode
+	ttl     time.Duration
+	path    string // empty while a sequential node has no name
+	results chan result
+
+	m       machine
+	session *framework.Session
+	former  []int64 // ids of earlier sessions that may have left a node
+	armed   *framework.Watch
+	other   Status  // what is known of another's node
+	trouble error   // what went wrong last
+	sent    content // with the last create
+}
+
+// job is what is to be done, with what was known when it began.
+type job struct {
+	action
+	k       *Keeper
+	mode    framework.CreateMode
+	path    string
+	session *framework.Session
+	former  []int64
+	m       machine
+}
+
+// result is how a job has ended.
+type result struct {
+	event
+	err     error
+	path    string
+	owner   int64
+	sent    content
+	session *framework.Session
+	watch   *framework.Watch
+}
+
+// remembered is how many earlier sessions are remembered: the client closes those that have ended, or the
+// servers do.
+const remembered = 8
+
+func newWorker(k *Keeper, cfg *config) *worker {
+	w := &worker{
+		k: k, client: k.client, mode: cfg.mode, ttl: cfg.ttl, path: k.path, results: make(chan result, 1),
+	}
+	switch {
+	case w.mode == framework.EphemeralSequential, w.mode == framework.PersistentSequential:
+		w.path = ""
+	case cfg.protected:
+		w.path = protectedPath(k.path)
+	}
+	w.m = machine{
+		persistent: w.mode != framework.Ephemeral && w.mode != framework.EphemeralSequential,
+		stays:      cfg.ttl > 0,
+		named:      w.path != "",
+		grasp:      cfg.takeover == AtStart,
+	}
+	return w
+}
+
+func (w *worker) run() {
+	defer close(w.k.done)
+	ctx, cancel := context.WithCancel(context.Background())
+	var touching sync.WaitGroup
+	if w.ttl > 0 {
+		touching.Go(func() { w.k.touch(ctx, w.ttl) })
+	}
+	defer touching.Wait()
+	defer cancel()
+	states := w.client.StateChanges(ctx)
+	paused, again := time.NewTimer(0), time.NewTimer(0)
+	paused.Stop()
+	defer paused.Stop()
+	defer again.Stop()
+	defer func() { w.armed.Stop() }()
+	for e := (event{kind: stirred}); ; e = w.await(&states, paused, again) {
+		var a action
+		w.m, a = w.m.next(e)
+		w.show()
+		switch a {
+		case rest:
+		case pause:
+			paused.Reset(w.pausing())
+		case stop:
+			w.end()
+			return
+		default:
+			j := job{a, w.k, w.mode, w.path, w.session, w.former, w.m}
+			go j.run(ctx, w.results)
+		}
+	}
+}
+
+// await waits for the next event.
+func (w *worker) await(states *<-chan framework.StateChange, paused, again *time.Timer) event {
+	again.Reset(queue.PerTimeout(w.client)())
+	for {
+		select {
+		case r := <-w.results:
+			return w.ended(r)
+		case <-w.k.inbox.More():
+			// How many have asked does not matter, and after closing nothing else does.
+			if all := w.k.inbox.Take(); slices.Contains(all, closing) {
+				return event{kind: closing}
+			} else if len(all) > 0 {
+				return event{kind: asked}
+			}
+		case change, more := <-*states:
+			if !more {
+				*states = nil
+				return event{kind: stirred, final: true}
+			}
+			if e, tells := w.heard(change); tells {
+				return e
+			}
+		case ev, fired := <-queue.Events(w.armed):
+			w.armed = nil // used up
+			if fired && ev.Type == framework.EventNodeDeleted {
+				return event{kind: deleted}
+			}
+			return event{kind: stirred}
+		case <-paused.C:
+			return event{kind: due}
+		case <-again.C: // events can get lost: servers drop those of nodes that the client may not read
+			return event{kind: stirred}
+		}
+	}
+}
+
+// heard makes an event of a change of the connection.
+func (w *worker) heard(change framework.StateChange) (e event, tells bool) {
+	e.epoch = change.Epoch
+	switch change.State {
+	case framework.Connected, framework.Reconnected:
+		e.kind = connected
+	case framework.Suspended, framework.ReadOnly:
+		e.kind = suspended
+	case framework.Lost:
+		e.kind, e.final = lost, w.client.Err() != nil // it may be the view of a session
+	default:
+		return e, false
+	}
+	return e, true
+}
+
+// pausing is how long the pause is.
+func (w *worker) pausing() time.Duration {
+	n := min(max(w.m.failures, 1), 10)
+	if w.m.lasting {
+		return chance.UpTo(min(100*time.Millisecond<<(n-1), 10*time.Second))
+	}
+	return chance.UpTo(min(10*time.Millisecond<<n, time.Second))
+}
+
+// run does the job, on a goroutine of its own.
+func (j *job) run(ctx context.Context, results chan<- result) {
+	// Unless a function of the user's does not return:
+	r := result{event: event{kind: failed}, session: j.session}
+	defer func() { results <- r }()
+	if j.action == join {
+		r.kind = joined
+		r.session, r.err = j.k.client.Session(ctx)
+	} else {
+		j.request(&r)
+	}
+	if r.session != nil {
+		r.epoch = r.session.Epoch()
+	}
+	if r.err != nil {
+		r.kind, r.final = j.meaning(r.err), j.k.client.Err() != nil
+		r.perhaps = errors.Is(r.err, framework.ErrOutcomeUnknown)
+	}
+}
+
+// request makes one attempt in the session.
+func (j *job) request(r *result) {
+	view, ctx := j.session.Client(), context.Background() // the session ends it
+	switch j.action {
+	case create:
+		r.sent = j.k.wanted()
+		builder, path := view.Create().WithMode(unnumbered(j.mode)), j.path
+		if path == "" {
+			if j.m.persistent { // then the client looks for what a lost session has left, too
+				view = j.k.client
+			}
+			builder, path = view.Create().WithMode(j.mode).WithProtection(), j.k.path
+		}
+		var node framework.CreateResult
+		node, r.err = queue.Result(builder.CreatingParentContainersIfNeeded().InBackground().
+			ForPath(ctx, path, r.sent.data))
+		r.kind, r.path, r.czxid = created, node.Path, node.Stat.Czxid
+	case look:
+		if j.m.closing || j.m.unsure { // it must not miss what it is after
+			if r.err = catchUp(ctx, view, j.path); r.err != nil {
+				return
+			}
+		}
+		var found framework.ExistsResult
+		found, r.err = queue.Result(view.CheckExists().WithWatch().InBackground().ForPath(ctx, j.path))
+		if r.watch, r.kind = found.Watch, absent; found.Stat != nil {
+			r.kind, r.czxid, r.version = seen, found.Stat.Czxid, found.Stat.Version
+			r.owner = found.Stat.EphemeralOwner
+			r.whose = j.whose(r.owner)
+		}
+	case set:
+		r.sent = j.k.wanted()
+		var stat framework.Stat
+		stat, r.err = queue.Result(view.SetData().WithVersion(j.m.version).InBackground().
+			ForPath(ctx, j.path, r.sent.data))
+		r.kind, r.version = written, stat.Version
+	case replace:
+		r.sent = j.k.wanted()
+		to := view.TransactionOp()
+		_, r.err = queue.Result(view.TransactionInBackground(ctx,
+			to.Delete().WithVersion(j.m.version).ForPath(j.path),
+			to.Create().WithMode(unnumbered(j.mode)).ForPath(j.path, r.sent.data)))
+		r.kind, r.path = created, j.path
+	case remove:
+		_, r.err = queue.Result(view.Delete().WithVersion(j.m.version).InBackground().ForPath(ctx, j.path))
+		r.err = queue.Unless(r.err, framework.ErrNoNode)
+		r.kind = removed
+	}
+}
+
+// unnumbered is the mode of a node that has its number already.
+func unnumbered(mode framework.CreateMode) framework.CreateMode {
+	switch mode {
+	case framework.EphemeralSequential:
+		return framework.Ephemeral
+	case framework.PersistentSequential:
+		return framework.Persistent
+	}
+	return mode
+}
+
+// whose says to whom a node with this owner belongs.
+func (j *job) whose(owner int64) whose {
+	switch {
+	case j.m.persistent && owner == 0, !j.m.persistent && owner == j.session.ID():
+		return own
+	case owner == 0:
+		return nobody
+	case slices.Contains(j.former, owner):
+		return former
+	}
+	return another
+}
+
+// meaning is the kind of event that an error is.
+func (j *job) meaning(err error) eventKind {
+	conflict := errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrBadVersion) ||
+		j.action != create && errors.Is(err, framework.ErrNoNode)
+	switch {
+	case errors.Is(err, framework.ErrClosed):
+		return failed
+	case errors.Is(err, framework.ErrSessionLost):
+		return orphaned
+	case passes(err):
+		return failed
+	case conflict && !errors.Is(err, framework.ErrOutcomeUnknown):
+		return met
+	}
+	return rejected
+}
+
+// catchUp makes the server execute a write. What is read after that is not older than any earlier request of
+// the session whose reply was lost: a member that lags might not show yet what that has made.
+func catchUp(ctx context.Context, view *framework.Client, path string) error {
+	_, err := queue.Result(view.TransactionInBackground(ctx, view.TransactionOp().Check().ForPath(path)))
+	if err != nil && !passes(err) && !errors.Is(err, framework.ErrSessionLost) &&
+		!errors.Is(err, framework.ErrClosed) {
+		return nil // a refusal is as good: it comes in the same order
+	}
+	return err
+}
+
+// passes says of an error that it is about the way to servers that can write, or about a server without a
+// quorum.
+func passes(err error) bool {
+	return framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly)
+}
+
+// ended makes an event of a result, and keeps what came with it.
+func (w *worker) ended(r result) event {
+	if r.watch != nil {
+		w.armed.Stop() // after the next one is armed, which costs no request
+		w.armed = r.watch
+	}
+	switch {
+	case r.err != nil && r.kind != met:
+		w.trouble = r.err
+	case r.whose == own, r.kind == written:
+		w.trouble = nil
+	}
+	if w.m.busy == create || w.m.busy == replace {
+		w.sent = r.sent
+	}
+	switch r.kind {
+	case joined:
+		if w.session != nil && w.session.ID() != r.session.ID() && w.m.made && !w.m.persistent {
+			w.former = append(slices.Clone(w.former[max(0, len(w.former)+1-remembered):]), w.session.ID())
+		}
+		w.session = r.session
+	case created:
+		w.path = r.path
+		r.latest = w.k.wrote(r.sent)
+	case seen:
+		w.other = Status{Other: r.whose != own, Owner: r.owner}
+		if r.whose == own && w.m.unsure && r.version == 0 { // made by a create whose reply was lost
+			w.k.wrote(w.sent)
+		}
+	case written:
+		r.latest = w.k.wrote(r.sent)
+	case rejected:
+		w.client.Logger().Warn("a node cannot be kept as it should be", "path", w.k.path, "err", r.err)
+		if r.sent.n > 0 {
+			r.latest = w.k.refused(r.sent, r.err)
+		}
+	}
+	return r.event
+}
+
+// show publishes what is known.
+func (w *worker) show() {
+	s := Status{State: w.m.state(), Path: w.path, Err: w.trouble}
+	var refusal error
+	switch s.State {
+	case There:
+		s.Czxid = w.m.mine
+	case Missing:
+		if w.m.known == foreign {
+			s.Other, s.Owner = w.other.Other, w.other.Owner
+			if !w.m.fleeting {
+				s.Err = errForeign
+				refusal = s.Err
+			}
+		}
+	}
+	if w.m.lasting {
+		refusal = w.trouble
+	}
+	w.k.show(s, refusal, false)
+}
+
+// end is the last thing that the goroutine does.
+func (w *worker) end() {
+	why := error(ErrClosed)
+	if w.m.over {
+		if w.k.left = w.client.Err(); w.k.left == nil { // the server has refused to delete it
+			w.k.left = w.trouble
+		} else {
+			why = w.k.left
+		}
+	}
+	w.k.show(Status{State: Missing, Path: w.path, Err: why}, why, true)
+}

@@ -1,0 +1,210 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Errors of this package. Use errors.Is.
+var (
+	// ErrNotRecorded says that the function has run and returned nil, and that this is not, or not yet,
+	// recorded: with the default policy it may be run again for the slot.
+	ErrNotRecorded = errors.New("the function has run, but that is not recorded")
+	// ErrSelfWait refuses a Do within the function of a Do for the same job.
+	ErrSelfWait = queue.ErrSelfWait
+)
+
+// Outcome is what is known of a slot when Do returns.
+type Outcome int8
+
+const (
+	// Unknown is the outcome with an error before the function was called.
+	Unknown Outcome = iota
+	// Ran says that this call has run the function; its error is that of Do.
+	Ran
+	// Done says that the function had been run before, and had returned nil.
+	Done
+	// Begun says, with [AtMostOnce], that somebody had begun, and either is still at it, has failed, or has
+	// died: nobody will do it again.
+	Begun
+)
+
+// String is its name in lower case.
+func (o Outcome) String() string {
+	return [...]string{"unknown", "ran", "done", "begun"}[max(0, min(o, Begun))]
+}
+
+// Run is what a function is run for.
+type Run struct {
+	Slot Slot
+	// FencingToken grows from run to run of the job, as that of a mutex.
+	FencingToken int64
+}
+
+// Jobs are the jobs below a path, each with a name. Make one and share it. Safe for concurrent use.
+type Jobs struct {
+	client     *framework.Client
+	path       string
+	atMostOnce bool
+	catchUp    int
+	keep       int
+	err        error // of the constructor
+}
+
+// New makes the jobs at path; nothing is sent. If an argument is not valid every Do says so.
+func New(client *framework.Client, path string, opts ...Option) *Jobs {
+	j := &Jobs{client: client, path: path, keep: 100}
+	j.err = queue.Configure(client, path, j, opts)
+	return j
+}
+
+// Option configures [New].
+type Option func(*Jobs) error
+
+// AtMostOnce has a slot recorded before its function is called. Default: after it, at least once.
+func AtMostOnce() Option { return func(j *Jobs) error { j.atMostOnce = true; return nil } }
+
+// WithCatchUp has Do run the function first for the slots of time that were missed since the last one that
+// has a record, the oldest first, but for no more than the last n of them. An error ends that, and the next
+// Do goes on. Default: missed slots are skipped.
+func WithCatchUp(n int) Option {
+	return func(j *Jobs) error {
+		if n < 1 {
+			return fmt.Errorf("%w WithCatchUp: %d slots", framework.ErrInvalidOption, n)
+		}
+		j.catchUp = n
+		return nil
+	}
+}
+
+// WithKeep says how many records of a job are kept, those written last; a quarter more may be there. Default
+// 100.
+func WithKeep(n int) Option {
+	return func(j *Jobs) error {
+		if n < 1 || n > 10_000 {
+			return fmt.Errorf("%w WithKeep: %d records; keep 1 to 10000", framework.ErrInvalidOption, n)
+		}
+		j.keep = n
+		return nil
+	}
+}
+
+// Do runs f for the slot of the named job, unless the slot has a record. If another process runs the job, for
+// whatever slot, Do waits for its turn, through lost connections and sessions, until ctx ends; when the other
+// has done the slot, Do returns [Done]. It runs f once, on the caller's goroutine; with [WithCatchUp] more
+// often, for other slots. The context of f has the values and the deadline of ctx, and ends with ctx or the
+// lock.
+//
+// The error is f's, joined with how the lock was lost if that was before f returned, and with ErrNotRecorded
+// if the record cannot be written. When ctx ends before the record is written, Do waits for a second for it;
+// then the client goes on, and the error matches ErrNotRecorded and ctx's. Other errors come before f was
+// called: ctx's; ErrSelfWait; ErrBadArguments for a name or slot that cannot be the name of a node;
+// ErrNoAuth; ErrClosed; those of mutex.Acquire. If f panics, so does Do; the lock is given back first.
+func (j *Jobs) Do(
+	ctx context.Context, name string, slot Slot, f func(ctx context.Context, run Run) error,
+) (Outcome, error) {
+	if j == nil {
+		return Unknown, queue.Wrap("once", "", "do", framework.ErrNoClient)
+	}
+	outcome, err := j.do(ctx, name, slot, f)
+	return outcome, queue.Wrap("once", zkpath.Join(j.path, name), "do "+slot.String(), err)
+}
+
+func (j *Jobs) do(
+	ctx context.Context, name string, slot Slot, f func(context.Context, Run) error,
+) (Outcome, error) {
+	err := queue.Ready(ctx, j.client, j.err)
+	if err == nil {
+		err = errors.Join(checkName("name", name), slot.check())
+	}
+	if err == nil && f == nil {
+		err = fmt.Errorf("%w: Do without a function", framework.ErrBadArguments)
+	}
+	if err != nil {
+		return Unknown, err
+	}
+	w := &job{Jobs: j, dir: zkpath.Join(j.path, name), f: f, guid: zkpath.NewGUID()}
+	outcome, err := w.look(ctx, slot) // most find a record, for one request
+	if err != nil || outcome != Unknown {
+		return outcome, err
+	}
+	line := queue.Line{Client: j.client, Recipe: "once", Dir: zkpath.Join(w.dir, "lock"), Name: lockName,
+		Order: queue.Order{Names: []string{lockName}}, Loss: framework.SessionOnly}
+	for {
+		held, err := line.Enter(ctx, line.Acquire)
+		if err != nil {
+			return Unknown, err
+		}
+		outcome, err = w.turn(ctx, held, slot)
+		if outcome != Unknown || !queue.PlaceLost(err) || ctx.Err() != nil || j.client.Err() != nil {
+			return outcome, err
+		}
+	}
+}
+
+// lockName is that of package mutex.
+const lockName = "lock-"
+
+// turn does what is to be done under the lock, and gives it back.
+func (w *job) turn(ctx context.Context, held *queue.Handle, slot Slot) (outcome Outcome, err error) {
+	w.held = held
+	defer func() { // also when f panics
+		if refused := w.release(ctx); refused != nil {
+			err = errors.Join(err, refused)
+		}
+	}()
+	if outcome, err = w.look(ctx, slot); err != nil || outcome != Unknown {
+		return outcome, err
+	}
+	slots := []Slot{slot}
+	if w.catchUp > 0 {
+		names, err := w.records(ctx)
+		if err != nil {
+			return Unknown, err
+		}
+		slots = append(slot.missed(names, w.catchUp), slot)
+	}
+	for _, s := range slots {
+		if outcome, err = w.once(ctx, s); err != nil {
+			return outcome, err
+		}
+	}
+	return outcome, nil
+}
+
+// once runs f for a slot that has no record.
+func (w *job) once(ctx context.Context, slot Slot) (Outcome, error) {
+	if w.atMostOnce {
+		if outcome, err := w.begin(ctx, slot); err != nil || outcome != Unknown {
+			return outcome, err
+		}
+	}
+	if lost := w.held.Lost(); lost != nil {
+		return Unknown, lost
+	}
+	work, stop := queue.WorkContext(ctx, w.held.Context())
+	defer stop()
+	err := w.f(work, Run{slot, w.held.Grant.Czxid})
+	lost := w.held.Lost()
+	if lost != nil {
+		lost = fmt.Errorf("the lock was lost before the function returned: %w", lost)
+	}
+	if err == nil {
+		err = w.record(ctx, slot)
+	}
+	return Ran, errors.Join(err, lost)
+}
+
+// outcome is what a record says.
+func outcomeOf(data []byte) Outcome {
+	if strings.HasPrefix(string(data), begun) {
+		return Begun
+	}
+	return Done
+}

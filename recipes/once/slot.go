@@ -1,0 +1,75 @@
+package once
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Slot is what a function is run once for. Make one with [Named] or [At].
+type Slot struct {
+	name  string
+	start time.Time
+	every time.Duration // 0: Named
+}
+
+// Named is a slot with a name: any text that can be the name of a node, without "/".
+func Named(name string) Slot { return Slot{name: name} }
+
+// At is the slot of intervals of a length that contains t: of hours, the hour. It begins at t rounded down,
+// in UTC, as time.Time.Truncate does; days begin at midnight UTC, and weeks on Monday. All processes must use
+// the same length for a job. An interval of 0 or less is ErrBadArguments when it is used.
+func At(t time.Time, every time.Duration) Slot {
+	if every <= 0 {
+		return Slot{}
+	}
+	start := t.UTC().Truncate(every)
+	return Slot{start.Format(time.RFC3339Nano), start, every}
+}
+
+// String is its name; of a time it is in the form of RFC 3339.
+func (s Slot) String() string { return s.name }
+
+// Time is when the slot of a time begins; the zero time for a name.
+func (s Slot) Time() time.Time { return s.start }
+
+func (s Slot) check() error {
+	if s.name == "" {
+		return fmt.Errorf("%w: a slot without a name, or an interval that is not positive",
+			framework.ErrBadArguments)
+	}
+	return checkName("slot", s.name)
+}
+
+func checkName(what, name string) error {
+	if strings.Contains(name, "/") || zkpath.Validate("/"+name, false) != nil || name == "" {
+		return fmt.Errorf("%w: the %s %q cannot be the name of a node", framework.ErrBadArguments, what, name)
+	}
+	return nil
+}
+
+// missed returns the slots between the last one before s that has a record and s, at most so many, the oldest
+// first. Without a record before s nothing was missed.
+func (s Slot) missed(records []string, most int) (all []Slot) {
+	if s.every == 0 || most == 0 {
+		return nil
+	}
+	var last time.Time
+	for _, name := range records {
+		if t, err := time.Parse(time.RFC3339Nano, name); err == nil && t.Before(s.start) && t.After(last) {
+			last = t
+		}
+	}
+	if last.IsZero() {
+		return nil
+	}
+	for t := s.start.Add(-s.every); t.After(last) && len(all) < most; t = t.Add(-s.every) {
+		all = append(all, At(t, s.every))
+	}
+	slices.Reverse(all)
+	return all
+}

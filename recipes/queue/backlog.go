@@ -1,0 +1,104 @@
+package queue
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// backlog is what a consumer knows of the queue: the items of its last list, in order, that it has not tried
+// yet. It does no I/O.
+type backlog struct {
+	order Order
+	items []string
+	shun  map[string]bool // left alone by this consumer
+	busy  string          // the first item that somebody else works on; empty if there is none
+
+	listed, tried int // items in the last list, and how many were tried since
+	losses        int // races for an item that were lost in a row
+}
+
+// list takes a new list of the queue, and of the locks, if there are any.
+func (b *backlog) list(names, locks []string) {
+	locked := make(map[string]bool, len(locks))
+	for _, name := range locks {
+		locked[name] = true
+	}
+	shun := map[string]bool{} // what is not there any more is forgotten
+	b.items, b.busy, b.tried = b.items[:0], "", 0
+	for _, name := range names {
+		switch {
+		case !strings.HasPrefix(name, itemPrefix):
+		case b.shun[name]:
+			shun[name] = true
+		case locked[name]:
+			b.taken(name)
+		default:
+			b.items = append(b.items, name)
+		}
+	}
+	b.shun, b.listed = shun, len(b.items)
+	b.order.sort(b.items)
+}
+
+// next takes the item out that is to be tried next: the first, or after lost races, one of the first few, so
+// that consumers do not run for the same item each time. Without one it says how long it takes until one is
+// due; 0 if there is none.
+func (b *backlog) next(now time.Time, random func(n int) int) (name string, wait time.Duration) {
+	due := b.items
+	if b.order == ByDelay {
+		late := now.UnixMilli()
+		n := 0
+		for n < len(due) && dueAt(due[n]) <= late {
+			n++
+		}
+		if due = due[:n]; n == 0 && len(b.items) > 0 {
+			return "", until(dueAt(b.items[0]), now)
+		}
+	}
+	if len(due) == 0 {
+		return "", 0
+	}
+	i := 0
+	if b.losses > 0 {
+		i = random(min(len(due), 1<<min(b.losses, 6)))
+	}
+	name = due[i]
+	b.items = slices.Delete(b.items, i, i+1)
+	b.tried++
+	return name, 0
+}
+
+// until is the time up to a moment in milliseconds since 1970, at most an hour: the end of time must not
+// overflow.
+func until(epoch int64, now time.Time) time.Duration {
+	const most = time.Hour
+	if epoch < now.Add(most).UnixMilli() {
+		return max(time.UnixMilli(epoch).Sub(now), time.Microsecond)
+	}
+	return most
+}
+
+// outdated says whether to list again before the next item, when the queue has changed since the last list.
+// What is new in a FIFO comes last. Otherwise it may come first; but a long list is worked off a bit before
+// the next one, so that lists do not cost more than a hundred names an item.
+func (b *backlog) outdated() bool {
+	if b.order == FIFO || b.order == ByID {
+		return len(b.items) == 0
+	}
+	return b.tried*100 >= b.listed
+}
+
+// won and lost say how a race for an item has ended.
+func (b *backlog) won()  { b.losses = 0 }
+func (b *backlog) lost() { b.losses++ }
+
+// leave has the item left alone from now on.
+func (b *backlog) leave(name string) { b.shun[name] = true }
+
+// taken says that somebody else works on the item.
+func (b *backlog) taken(name string) {
+	if b.busy == "" || name < b.busy {
+		b.busy = name
+	}
+}

@@ -1,0 +1,230 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// claim is an item's lock: an ephemeral node with the item's name in the directory of the locks. Whoever
+// makes it handles the item. It is deleted in the transaction that takes the item off: so that transaction is
+// refused if it was executed before, or if the lock was lost.
+type claim struct {
+	q       *Queue
+	session *framework.Session
+	path    string
+	guid    string // the node's data, by which a lock is found to be this one
+	czxid   int64
+	held    *framework.Hold // nil before hold
+}
+
+// claim makes an item's lock and reads the item, in one flight. ErrNodeExists says that somebody else has the
+// lock. If the claim is not nil the lock was made; the error is that of reading then.
+func (q *Queue) claim(ctx context.Context, name string) (_ *claim, data []byte, _ error) {
+	session, err := q.client.SessionSoon(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &claim{q: q, session: session, path: zkpath.Join(q.lockPath, name), guid: zkpath.NewGUID()}
+	view := session.Client()
+	var made, doubt bool
+	var read *framework.Pending[framework.DataResult]
+	defer func() {
+		if doubt && !made { // also if a hook does not return
+			c.settle()
+		}
+	}()
+	err = view.Retry(ctx, func(ctx context.Context) (err error) {
+		for range 3 { // somebody may delete the directory
+			creating := c.create(ctx)
+			read = view.GetData().Undecompressed().InBackground().ForPath(ctx, q.item(name))
+			node, failed := queue.Result(creating)
+			switch err = failed; {
+			case err == nil:
+				made, c.czxid = true, node.Stat.Czxid
+				return nil
+			case errors.Is(err, framework.ErrOutcomeUnknown):
+				doubt = true
+				return err
+			case errors.Is(err, framework.ErrNodeExists) && doubt:
+				if made, failed = c.mine(ctx); made || failed != nil {
+					return failed
+				}
+				doubt = false
+				return err
+			case !errors.Is(err, framework.ErrNoNode):
+				return err
+			}
+			doubt = false
+			if failed := makeNode(ctx, view, q.lockPath); failed != nil {
+				return failed
+			}
+		}
+		return err
+	})
+	if !made {
+		return nil, nil, err
+	}
+	item, err := queue.Result(read)
+	if data = item.Data; err != nil && framework.Retryable(err) {
+		err = queue.ThroughOutages(ctx, view, func(ctx context.Context) (err error) {
+			data, err = view.GetData().Undecompressed().ForPath(ctx, q.item(name))
+			return err
+		})
+	}
+	return c, data, err
+}
+
+func (c *claim) create(ctx context.Context) *framework.Pending[framework.CreateResult] {
+	return c.session.Client().Create().WithMode(framework.Ephemeral).Uncompressed().InBackground().
+		ForPath(ctx, c.path, []byte(c.guid))
+}
+
+// mine says whether the lock that is there is this one.
+func (c *claim) mine(ctx context.Context) (bool, error) {
+	read := c.session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, c.path)
+	lock, err := queue.Result(read)
+	switch {
+	case errors.Is(err, framework.ErrNoNode):
+		return false, nil
+	case err == nil && string(lock.Data) == c.guid:
+		c.czxid = lock.Stat.Czxid
+		return true, nil
+	}
+	return false, err
+}
+
+// settle is called when nobody waits for the lock any more, and it is not known whether it was made. To make
+// it once more finds that out; then it is deleted.
+func (c *claim) settle() {
+	view := c.session.Client()
+	view.Spawn(func(ctx context.Context) {
+		_ = queue.UntilWritten(ctx, view, func(ctx context.Context) error {
+			_, err := queue.Result(c.create(ctx))
+			return queue.Unless(err, framework.ErrNodeExists)
+		})
+		c.remove(ctx)
+	})
+}
+
+// remove deletes the lock, if it is there, and only this one. A delete that is repeated until it succeeds
+// could meet the lock of the next consumer, which has the same name: so it is a write with a marker.
+func (c *claim) remove(ctx context.Context) {
+	view := c.session.Client()
+	m := marker{client: view, dir: c.q.marks(), patient: true}
+	defer m.forget()
+	err := queue.UntilWritten(ctx, view, func(ctx context.Context) error {
+		mine, err := c.mine(ctx)
+		if err != nil || !mine {
+			return err
+		}
+		return m.write(ctx, func(to framework.TransactionOps) []framework.TransactionOp {
+			return []framework.TransactionOp{to.Delete().ForPath(c.path)}
+		})
+	})
+	if err != nil && !gone(err) && view.Err() == nil {
+		view.Logger().Warn("the lock of an item is not deleted: it stays until the session ends", "path", c.path,
+			"err", err)
+	}
+}
+
+// hold begins to watch over the lock.
+func (c *claim) hold(ctx context.Context) (err error) {
+	c.held, err = c.session.Hold(ctx, framework.HoldOptions{
+		Path: c.path, Recipe: "queue", Czxid: c.czxid, Loss: framework.SessionOnly, Values: ctx,
+	})
+	return err
+}
+
+// abandon gives the lock back: the item stays. The client goes on until it is done.
+func (c *claim) abandon() {
+	c.end()
+	c.session.Client().Spawn(c.remove)
+}
+
+// drop gives the lock of an item back that is gone. Nobody will ever need a lock of that name again, so it
+// does no harm to delete whichever there is.
+func (c *claim) drop() {
+	c.end()
+	queue.Remove(c.session.Client(), c.path)
+}
+
+// giveBack is drop or abandon, as what went wrong says.
+func (c *claim) giveBack(err error) {
+	if errors.Is(err, framework.ErrNoNode) {
+		c.drop()
+	} else {
+		c.abandon()
+	}
+}
+
+// end ends the hold, before the node is deleted.
+func (c *claim) end() {
+	if c.held != nil {
+		c.held.End(framework.ErrReleased)
+	}
+}
+
+// finishing is how long after its context's end a consumer waits until an item that was handled is off the
+// queue. The client goes on after that.
+const finishing = time.Second
+
+// finish executes the operations, and gives the lock back, in one transaction. ErrNodeDeleted says that the
+// lock was lost before, so that nothing was executed.
+func (c *claim) finish(ctx context.Context, what ops) error {
+	c.end()
+	view := c.session.Client()
+	done := make(chan error, 1)
+	view.Spawn(func(ctx context.Context) {
+		err := errNotDone // if a hook ends the goroutine
+		defer func() { done <- err }()
+		err = c.release(ctx, view, what)
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(finishing)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return fmt.Errorf("%w: %w", view.Left(ctx, nil), framework.ErrOutcomeUnknown)
+	}
+}
+
+var errNotDone = fmt.Errorf("a hook ended the goroutine: %w", framework.ErrOutcomeUnknown)
+
+func (c *claim) release(ctx context.Context, view *framework.Client, what ops) error {
+	doubt := false
+	err := queue.UntilWritten(ctx, view, func(ctx context.Context) error {
+		to := view.TransactionOp()
+		all := append([]framework.TransactionOp{to.Delete().ForPath(c.path)}, what(to)...)
+		_, err := view.Transaction(ctx, all...)
+		var refused *framework.TransactionError
+		switch {
+		case err == nil:
+			return nil
+		case !errors.As(err, &refused):
+			doubt = doubt || errors.Is(err, framework.ErrOutcomeUnknown)
+		case refused.Index > 0: // also if it was executed before, and somebody has made the lock once more since
+			return err
+		case errors.Is(err, framework.ErrNoNode) && doubt:
+			return nil // the lock went with an earlier try
+		case errors.Is(err, framework.ErrNoNode):
+			return fmt.Errorf("the lock of an item: %w", framework.ErrNodeDeleted)
+		}
+		return err
+	})
+	if err != nil {
+		c.giveBack(err)
+	}
+	return err
+}

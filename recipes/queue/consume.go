@@ -1,0 +1,314 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Handler handles an item. ctx is that of Consume, and with [WithLockPath] ends also when the item's lock is
+// lost: then another consumer may have the item. An error says that it was not handled.
+type Handler func(ctx context.Context, item []byte) error
+
+// Consume takes items off the queue and has handle handle them, one at a time, on the caller's goroutine,
+// until ctx ends. It takes the next item when handle has returned, so a consumer has no more than it can do;
+// call it from several goroutines for several items at a time. Consumers, of all processes, share the items;
+// each item goes to one of them. A single consumer handles them in the queue's order; several begin them
+// about in that order. It makes the queue's node if there is none, and waits for items.
+//
+// Without [WithLockPath] an item is handled at most once: it is off the queue before handle is called. With
+// it an item is handled at least once: it is locked, handled, and taken off in one transaction with its lock.
+// The package's documentation says when an item is handled not at all, or twice.
+//
+// An error of handle, and an item that cannot be read, are dealt with as [OnFailure] says, and do not end
+// Consume; after failures in a row it pauses, for a second at most. When ctx ends, and handle returns nil,
+// the item is handled; if it returns an error the item is left, at its place, to others.
+//
+// Consume goes on through lost connections and lost sessions. Its error is ctx's; ErrClosed; ErrSessionLost
+// for the view of a session that has ended; ErrNoAuth without READ, CREATE or DELETE on the nodes;
+// ErrTimeoutTooShort with WithLockPath, as with a mutex; ErrReplyTooLarge if there are too many items to
+// list. If handle panics, so does Consume; the lock is given back first.
+func (q *Queue) Consume(ctx context.Context, handle Handler) error {
+	err := q.ready(ctx)
+	if err == nil && handle == nil {
+		err = fmt.Errorf("%w: Consume without a handler", framework.ErrBadArguments)
+	}
+	if err == nil {
+		c := &consumer{q: q, handle: handle, list: lister{dir: &q.dir},
+			backlog: backlog{order: q.order}, marker: marker{client: q.client, dir: q.marks(), patient: true}}
+		defer c.marker.forget()
+		defer c.list.stop()
+		err = c.run(ctx)
+	}
+	return wrap(q.path, "consume", err)
+}
+
+// consumer is a call of Consume.
+type consumer struct {
+	q        *Queue
+	handle   Handler
+	list     lister
+	backlog  backlog
+	marker   marker // at most once
+	failures int    // in a row
+	again    bool   // look again, though nothing has changed
+}
+
+func (c *consumer) run(ctx context.Context) error {
+	for {
+		if err := c.look(ctx); err != nil {
+			return err
+		}
+		if err := c.work(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// look lists what there is.
+func (c *consumer) look(ctx context.Context) error {
+	c.again = false
+	names, err := c.list.names(ctx)
+	if err != nil {
+		return err
+	}
+	var locks []string
+	if c.q.lockPath != "" && len(names) > 0 {
+		err = queue.ThroughOutages(ctx, c.q.client, func(ctx context.Context) (err error) {
+			locks, err = c.q.client.GetChildren().ForPath(ctx, c.q.lockPath)
+			return queue.Unless(err, framework.ErrNoNode)
+		})
+	}
+	c.backlog.list(names, locks)
+	return err
+}
+
+// work works the list off, and waits, until there is a reason to look again.
+func (c *consumer) work(ctx context.Context) error {
+	for changed := false; ; {
+		changed = changed || c.list.changed()
+		if c.again || changed && c.backlog.outdated() {
+			return nil
+		}
+		name, wait := c.backlog.next(time.Now(), rand.IntN)
+		if name == "" && changed {
+			return nil
+		}
+		if name == "" {
+			return c.await(ctx, wait)
+		}
+		if ctx.Err() != nil {
+			return c.q.client.Left(ctx, nil)
+		}
+		if err := c.one(ctx, name); err != nil {
+			return err
+		}
+	}
+}
+
+// await waits until there may be something to do. If what is left is in the hands of others it waits for one
+// of these locks, too: if its consumer dies the queue's node does not change.
+func (c *consumer) await(ctx context.Context, d time.Duration) error {
+	if c.backlog.busy == "" {
+		return c.list.await(ctx, d, nil)
+	}
+	path := zkpath.Join(c.q.lockPath, c.backlog.busy)
+	stat, watch, err := c.q.client.CheckExists().WithWatch().ForPath(ctx, path)
+	defer watch.Stop()
+	if err != nil || stat == nil {
+		return c.transient(ctx, err)
+	}
+	return c.list.await(ctx, d, watch.C)
+}
+
+// transient takes errors of the way to the servers for no reason to end.
+func (c *consumer) transient(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return c.q.client.Left(ctx, err)
+	case !queue.Transient(c.q.client)(err) && !queue.PlaceLost(err) && !errors.Is(err, framework.ErrNotReadOnly):
+		return err
+	}
+	if over := c.q.client.Err(); over != nil {
+		return over
+	}
+	c.again = true
+	c.failures++
+	return queue.Backoff(ctx, c.q.client, c.failures)
+}
+
+// one handles an item, if no other consumer is faster.
+func (c *consumer) one(ctx context.Context, name string) error {
+	handle := c.atMostOnce
+	if c.q.lockPath != "" {
+		handle = c.atLeastOnce
+	}
+	err := handle(ctx, name)
+	switch {
+	case gone(err):
+		c.backlog.lost()
+		return nil
+	case err == nil:
+		c.backlog.won()
+	}
+	return c.transient(ctx, err)
+}
+
+// atMostOnce takes an item off the queue, and then handles it.
+func (c *consumer) atMostOnce(ctx context.Context, name string) error {
+	var stat framework.Stat
+	data, err := c.q.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, c.q.item(name))
+	items, err := decoded(data, err)
+	deletion := c.q.deletion(name, stat.Version)
+	switch fate, unreadable := c.unreadable(name, data, err); {
+	case unreadable && fate == Delete:
+		return c.marker.write(ctx, deletion)
+	case unreadable:
+		return nil
+	case err != nil:
+		return err
+	}
+	err = c.marker.write(ctx, deletion)
+	if errors.Is(err, framework.ErrOutcomeUnknown) {
+		c.failed(name, data, err)
+		if c.again = true; ctx.Err() == nil && c.q.client.Err() == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		if err := c.handle(ctx, item); err != nil {
+			c.failed(name, data, err)
+			c.pause(ctx)
+			continue
+		}
+		c.failures = 0
+	}
+	return nil
+}
+
+// atLeastOnce locks an item, handles it, and then takes it off the queue.
+func (c *consumer) atLeastOnce(ctx context.Context, name string) error {
+	lock, data, err := c.q.claim(ctx, name)
+	if lock == nil {
+		if errors.Is(err, framework.ErrNodeExists) {
+			c.backlog.taken(name)
+		}
+		return err
+	}
+	ended := false
+	defer func() {
+		if !ended { // a handler, or a hook, has panicked or ended the goroutine
+			lock.abandon()
+		}
+	}()
+	err = c.locked(ctx, lock, name, data, err)
+	ended = true
+	return err
+}
+
+// locked handles an item that is locked, and was read with an error or none.
+func (c *consumer) locked(ctx context.Context, lock *claim, name string, data []byte, err error) error {
+	items, err := decoded(data, err)
+	fate, unreadable := c.unreadable(name, data, err)
+	if err != nil && !unreadable {
+		lock.giveBack(err)
+		return err
+	}
+	if !unreadable {
+		if err := lock.hold(ctx); err != nil {
+			lock.abandon()
+			return err
+		}
+		if err = c.under(ctx, lock, items); err == nil {
+			fate, c.failures = Delete, 0
+		}
+		switch lost := queue.Lost(lock.held); {
+		case lost != nil:
+			c.q.client.Logger().Warn("the lock of an item was lost while it was handled: it is handled again",
+				"path", c.q.item(name), "err", lost)
+			lock.abandon()
+			return lost
+		case err != nil && ctx.Err() != nil:
+			lock.abandon()
+			return err
+		case err != nil:
+			fate = c.failed(name, data, err)
+		}
+	}
+	switch {
+	case fate == Skip:
+		c.backlog.leave(name)
+		lock.abandon()
+	case fate == Requeue:
+		if err := lock.finish(ctx, c.q.replacement(name, data)); err != nil {
+			return err
+		}
+	default:
+		if err := lock.finish(ctx, c.q.deletion(name, -1)); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return c.pause(ctx)
+	}
+	return nil
+}
+
+// under handles the items of a node under its lock.
+func (c *consumer) under(ctx context.Context, lock *claim, items [][]byte) error {
+	work, stop := queue.WorkContext(ctx, lock.held.Context())
+	defer stop()
+	for _, item := range items {
+		if err := c.handle(work, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause is the pause after failures in a row.
+func (c *consumer) pause(ctx context.Context) error {
+	c.failures++
+	return queue.Backoff(ctx, c.q.client, c.failures)
+}
+
+// decoded decodes what was read.
+func decoded(data []byte, err error) ([][]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return decode(data)
+}
+
+// unreadable says whether an error is about one item, and not about the queue, and what becomes of the item.
+func (c *consumer) unreadable(name string, data []byte, err error) (fate Fate, unreadable bool) {
+	if !errors.Is(err, ErrUnreadable) && !errors.Is(err, framework.ErrNoAuth) {
+		return 0, false
+	}
+	if fate = c.failed(name, data, err); fate != Delete {
+		fate = Skip
+		c.backlog.leave(name)
+	}
+	return fate, true
+}
+
+// failed asks what becomes of an item.
+func (c *consumer) failed(name string, data []byte, err error) Fate {
+	failure := &ItemError{c.q.item(name), data, err}
+	if c.q.failure != nil {
+		return c.q.failure(failure)
+	}
+	c.q.client.Logger().Warn("an item of a queue was not handled", "path", failure.Path, "err", err)
+	return Requeue
+}

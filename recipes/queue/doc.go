@@ -1,0 +1,77 @@
+// Package queue keeps queues of work in znodes: producers put items, and consumers, of any number of
+// processes, share them. [Queue] is first in first out, or by priority, by time, or by id; [Simple] is one of
+// plain bytes. They correspond to Curator's DistributedQueue, DistributedPriorityQueue,
+// DistributedDelayQueue, DistributedIdQueue and SimpleDistributedQueue, and share their queues
+// (docs/znodes.md).
+//
+//	q := queue.New(client, "/queues/mail", queue.WithLockPath("/queues/mail-locks"))
+//	err := q.Put(ctx, item)
+//	…
+//	err := q.Consume(ctx, func(ctx context.Context, item []byte) error {
+//		return send(ctx, item)
+//	})
+//
+// # What ZooKeeper is not for
+//
+// ZooKeeper is made for coordination, and a queue in it is for work that coordinates: some hundred items, of
+// some kilobytes, and at most some hundred a second. For more take a message broker. The limits:
+//
+//   - An item, or all of a PutMany, must be smaller than the servers' packet limit, jute.maxbuffer, which is
+//     one MiB by default.
+//   - Consumers list the whole queue. A name takes 20 bytes of an answer, one by time 33 and more. Clients
+//     for Java refuse answers above a MiB, which is 52,000 items, or 31,000 by time: then a queue can no more be
+//     consumed, nor easily be deleted. This library refuses them at 32 MiB (framework.WithMaxReply). Use
+//     [WithBound], well below.
+//   - Every server keeps all items in memory, and writes each put and each take to its disk.
+//   - Each put and each take wakes all consumers that have nothing to do, and each of them lists: ten idle
+//     consumers are ten lists for every item.
+//   - A queue's node numbers 2,147,483,647 items in its life, and no more (ErrSequenceExhausted): at a hundred
+//     a second, eight months.
+//
+// # At most once, at least once
+//
+// Without [WithLockPath] an item is taken off the queue before it is handled: at most once. It is lost if the
+// process dies, or its handler fails, after that.
+//
+// With it an item is locked by an ephemeral node while it is handled, and taken off, in one transaction with
+// the lock, when the handler has returned nil: at least once. It is handled again, by this consumer or
+// another, if the handler fails; if the process dies; or if the session or the lock is lost before it is
+// taken off. In the last case the handler's context ends before another consumer can have the item, as that
+// of a lock does (package mutex): a handler that stops then does not work beside another. If a consumer dies
+// the item is free when its session ends.
+//
+// # Lost replies
+//
+// Puts and takes are executed once or not at all, also when their replies are lost, and the caller learns
+// which. Without a lock path each of these writes is one transaction with a mark, an ephemeral node next to
+// the queue's, which says after a lost reply whether the write was executed: a search for the item could not
+// tell, since somebody may have taken it off meanwhile. With a lock path the lock itself says it. A mark
+// costs no request but those that make and delete it; it is deleted ten seconds after the last put, or when
+// Consume returns.
+//
+// Unknown, and the error matches framework.ErrOutcomeUnknown, remains a write whose reply was lost, if
+//
+//   - the caller's context or, for a put, the retry policy ends before the connection is back;
+//   - the session ends, and the mark with it;
+//   - somebody else deletes or changes the mark;
+//   - the server takes no mark: that needs CREATE on the directory of the marks, or on the parent of the
+//     queue if that directory is missing, and DELETE to remove marks before the session ends.
+//
+// A Put can then be repeated if it does no harm to have the item twice. An item that a consumer may have
+// taken off is not handled by it: that would perhaps be twice. It comes to [OnFailure].
+//
+// # Order
+//
+// A single consumer handles items in order. Several begin about in order: who loses a race for an item tries
+// one of the next few. Items by priority are in order among those listed last; a consumer lists again after a
+// change, but works off a hundredth of a long list before. Items that are put back go to the end of their
+// priority. Due times are compared with the consumer's clock.
+//
+// # Curator for Java
+//
+// Its producers and consumers may use a queue at the same time. All consumers must agree on the lock path. Of
+// Curator's own promises remain what they are: its puts may be doubled when a reply is lost; it deletes items
+// that it cannot read; when it puts an item back, that loses its priority or its time; and its consumers with
+// a lock path find an item of a consumer that has died when the queue changes next, while those of this
+// library watch the lock.
+package queue

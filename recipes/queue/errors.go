@@ -1,0 +1,47 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Errors of this package. Use errors.Is.
+var (
+	// ErrEmpty says that a [Simple] has no item right now.
+	ErrEmpty = errors.New("the queue is empty")
+	// ErrUnreadable says that the data of an item's node are not what a producer of this layout writes.
+	ErrUnreadable = errors.New("the node does not contain items: look who else writes there")
+	// ErrFull says why a Put with [WithBound] waited until its context ended: nothing was put.
+	ErrFull = errors.New("the queue is full: nothing was put")
+	// ErrSequenceExhausted says that the numbers of the queue's node are used up. Nothing was put.
+	ErrSequenceExhausted = queue.ErrSequenceExhausted
+)
+
+// ItemError says what went wrong with one item; [OnFailure] gets it. Err is what the handler has returned, or
+// matches ErrUnreadable, or ErrNoAuth if the node may not be read, or ErrOutcomeUnknown: then the item may
+// have been taken off the queue and was not handled, which happens without [WithLockPath] only.
+type ItemError struct {
+	Path string // the item's node
+	Data []byte // the node's, all of it; nil if they could not be read
+	Err  error
+}
+
+// Error implements error.
+func (e *ItemError) Error() string { return fmt.Sprintf("item %s: %v", plain.Text(e.Path), e.Err) }
+
+// Unwrap returns e.Err.
+func (e *ItemError) Unwrap() error { return e.Err }
+
+func wrap(path, verb string, err error) error { return queue.Wrap("queue", path, verb, err) }
+
+// The errors of a write which nobody can tell any more whether it was executed. They are not to be repeated.
+var (
+	undecided = fmt.Errorf("a reply was lost, and what told whether the write was executed is gone: %w",
+		framework.ErrOutcomeUnknown)
+	undecidable = fmt.Errorf("a reply was lost, and the server takes no mark that tells whether the write was "+
+		"executed: %w", framework.ErrOutcomeUnknown)
+)

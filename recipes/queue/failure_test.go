@@ -1,0 +1,212 @@
+package queue_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/queue"
+	"github.com/go-curator/curator/zktest"
+)
+
+// An item that cannot be handled, or not even read, does not stop the queue, and what becomes of it is
+// decided.
+func TestPoison(t *testing.T) {
+	for _, fate := range []queue.Fate{queue.Requeue, queue.Skip, queue.Delete} {
+		eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+			c := newClient(t, s)
+			var failures []*queue.ItemError
+			tries := 0
+			q := queue.New(c, path, append(opts[:len(opts):len(opts)],
+				queue.OnFailure(func(err *queue.ItemError) queue.Fate {
+					failures = append(failures, err)
+					return fate
+				}))...)
+			put(t, q, "a")
+			require.NoError(t, s.Create(path+"/queue-0000000001x", []byte("garbage")))
+			require.NoError(t, s.Create(path+"/foreign", nil))
+			require.NoError(t, q.PutMany(background, [][]byte{[]byte("half"), []byte("poison")}))
+			put(t, q, "b")
+			var h handled
+			stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+				if string(item) != "poison" {
+					return h.handle(ctx, item)
+				}
+				if tries++; tries < 4 {
+					return errPoison
+				}
+				return h.handle(ctx, item)
+			})
+			time.Sleep(time.Minute)
+			stop()
+			got := strings.Join(h.all(), " ")
+			left, err := s.Children(path)
+			require.NoError(t, err)
+			switch {
+			case opts == nil:
+				require.Equal(t, "a half b", got)
+			case fate == queue.Requeue:
+				require.Equal(t, "a half b half half half poison", got)
+				require.Len(t, failures, 4)
+			default:
+				require.Equal(t, "a half b", got)
+				require.Len(t, failures, 2)
+			}
+			require.ErrorIs(t, failures[0], queue.ErrUnreadable)
+			require.Equal(t, "garbage", string(failures[0].Data))
+			require.Equal(t, path+"/queue-0000000001x", failures[0].Path)
+			require.ErrorIs(t, failures[1], errPoison)
+			want := []string{"foreign"}
+			if fate != queue.Delete {
+				want = append(want, "queue-0000000001x")
+			}
+			if fate == queue.Skip && opts != nil {
+				want = append(want, "queue-0000000003") // the garbage and the foreign child count, too
+			}
+			require.ElementsMatch(t, want, left)
+			for _, name := range left {
+				require.NoError(t, s.Delete(path+"/"+name))
+			}
+			tidy(t, s, c)
+		})
+	}
+}
+
+// By default an item is put back, keeps its priority, and is tried again with pauses; one that cannot be read
+// is left; and the log says so.
+func TestFailuresByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		c := newClient(t, s, framework.WithLogger(log.Logger()))
+		q := queue.New(c, path, queue.WithLockPath(lockPath), queue.WithOrder(queue.ByPriority))
+		put(t, q, "poison", queue.Priority(-7))
+		put(t, q, "a", queue.Priority(1))
+		require.NoError(t, s.Create(path+"/queue-", []byte("garbage")))
+		tries := 0
+		var h handled
+		stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+			if string(item) == "poison" {
+				if tries++; tries <= 60 {
+					return errPoison
+				}
+			}
+			return h.handle(ctx, item)
+		})
+		began := time.Now()
+		require.Equal(t, []string{"poison", "a"}, h.wait(2))
+		require.Greater(t, time.Since(began), 10*time.Second, "with pauses")
+		require.Contains(t, log.String(), errPoison.Error())
+		require.Contains(t, log.String(), path+"/queue-")
+		stop()
+		require.NoError(t, s.Delete(path+"/queue-"))
+		tidy(t, s, c)
+	})
+}
+
+// A handler that panics gives the lock back, and Consume panics; the item stays.
+func TestPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path, queue.WithLockPath(lockPath))
+		put(t, q, "a")
+		require.PanicsWithValue(t, "oh", func() {
+			_ = q.Consume(background, func(context.Context, []byte) error { panic("oh") })
+		})
+		recipetest.Clean(t, s, lockPath)
+		var h handled
+		stop := consuming(t, q, h.handle)
+		require.Equal(t, []string{"a"}, h.wait(1))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+// The lock is deleted by hand: the handler's context ends, and the item is handled again. So it is if the
+// handler does not look; then nobody deletes the item of the next one.
+func TestLockDeletedByHand(t *testing.T) {
+	for _, looks := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c := newClient(t, s)
+			q := queue.New(c, path, queue.WithLockPath(lockPath))
+			put(t, q, "a")
+			tries := 0
+			var h handled
+			stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+				if tries++; tries == 1 {
+					time.Sleep(time.Second)
+					if !looks {
+						require.NoError(t, s.Delete(lockPath+"/queue-0000000000"))
+						return nil
+					}
+					require.NoError(t, s.Delete(lockPath+"/queue-0000000000"))
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return h.handle(ctx, item)
+			})
+			require.Equal(t, []string{"a"}, h.wait(1))
+			require.Equal(t, 2, tries)
+			stop()
+			tidy(t, s, c)
+		})
+	}
+}
+
+// The queue's directories are deleted, and everything goes on.
+func TestDirectoriesDeleted(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		c := newClient(t, s)
+		q := queue.New(c, path, opts...)
+		put(t, q, "a")
+		var h handled
+		stop := consuming(t, q, h.handle)
+		h.wait(1)
+		synctest.Wait()
+		require.NoError(t, s.DeleteAll("/queues"))
+		put(t, q, "b")
+		require.Equal(t, []string{"a", "b"}, h.wait(2))
+		synctest.Wait()
+		require.NoError(t, s.DeleteAll(markPath))
+		put(t, q, "c")
+		require.Equal(t, []string{"a", "b", "c"}, h.wait(3))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+// The client is closed while its consumers wait and work.
+func TestClose(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		c := newClient(t, s)
+		q := queue.New(c, path, opts...)
+		idle := recipetest.Begin(t, func() (int, error) {
+			return 0, q.Consume(background, func(context.Context, []byte) error { return nil })
+		}).Waits()
+		require.NoError(t, c.Close())
+		_, err := idle.Returned()
+		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// Without a right Consume says so, and does not try for ever.
+func TestNoRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path, queue.WithLockPath(lockPath))
+		put(t, q, "a")
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		err := q.Consume(background, func(context.Context, []byte) error { return nil })
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.ErrorIs(t, q.Put(background, nil), framework.ErrNoAuth)
+	})
+}

@@ -1,0 +1,271 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/retry"
+)
+
+// marker is an ephemeral node that tells whether a write was executed. A write is one transaction that first
+// changes the marker, of the version that the one before has left. So a repeat of a write that was executed
+// is refused because of the marker, and one that was not is not.
+//
+// Items cannot tell it themselves: their names and data are Curator's, and a consumer may have taken an item
+// away before its producer looks for it. One goroutine at a time.
+type marker struct {
+	client  *framework.Client
+	dir     string
+	patient bool // goes on for as long as the session lasts, and not only as the retry policy says
+
+	session *framework.Session // nil: there is none yet
+	path    string
+	made    bool
+	version int32
+	sent    bool      // there may be something to delete
+	none    bool      // the server takes none here, for lack of a right
+	used    time.Time // last
+}
+
+// ops are operations made with those of a session.
+type ops func(framework.TransactionOps) []framework.TransactionOp
+
+// write executes all of the operations or none, exactly once. A TransactionError that does not match
+// ErrOutcomeUnknown says that the servers have refused, counting without the marker. An error that matches
+// ErrOutcomeUnknown says that nobody can tell any more: the retry policy or ctx ended first, or the session.
+func (m *marker) write(ctx context.Context, what ops) error {
+	w := marked{marker: m, ops: what}
+	ended := false
+	defer func() {
+		if w.doubt || !ended { // a hook may have ended the goroutine
+			m.forget() // whether it has changed is not known
+		}
+	}()
+	var err error
+	if m.patient {
+		err = queue.UntilWritten(ctx, m.client, w.try)
+	} else {
+		err = m.client.Retry(ctx, w.try, retry.WithRetryable(queue.Transient(m.client)))
+	}
+	ended = true
+	if err != nil && w.doubt && !errors.Is(err, framework.ErrOutcomeUnknown) {
+		err = fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
+	}
+	return err
+}
+
+// marked is one write.
+type marked struct {
+	*marker
+	ops   ops
+	doubt bool // a try may have been executed
+}
+
+func (w *marked) try(ctx context.Context) error {
+	session, err := w.client.SessionSoon(ctx)
+	if err != nil {
+		return retry.Permanent(err) // it has been through the policy
+	}
+	if w.session == nil || w.session.Epoch() != session.Epoch() || w.version == 1<<30 {
+		if w.doubt {
+			return undecided
+		}
+		w.begin(session)
+	}
+	for range 5 { // somebody may delete what it makes
+		again, failed := w.send(ctx)
+		if err = failed; !again {
+			break
+		}
+	}
+	return err
+}
+
+// send sends the transaction. again says that it was not executed and is to be sent in another form.
+func (w *marked) send(ctx context.Context) (again bool, _ error) {
+	if !w.made && !w.none {
+		if err := w.make(ctx); err != nil {
+			return false, err
+		}
+	}
+	view := w.session.Client()
+	to := view.TransactionOp()
+	all := w.ops(to)
+	if !w.none {
+		change := to.SetData().WithVersion(w.version).Uncompressed().ForPath(w.path, []byte{})
+		all = append([]framework.TransactionOp{change}, all...)
+	}
+	_, err := view.Transaction(ctx, all...)
+	var refused *framework.TransactionError
+	switch {
+	case err == nil:
+		w.executed()
+		return false, nil
+	case !errors.As(err, &refused):
+		w.doubt = w.doubt || errors.Is(err, framework.ErrOutcomeUnknown)
+		if w.doubt && w.none {
+			err = undecidable
+		}
+		return false, err
+	case w.none || refused.Index > 0:
+		w.doubt = false // the marker was as before: no try was executed, and none ever will be
+		return false, err
+	case w.doubt && errors.Is(err, framework.ErrBadVersion):
+		w.executed()
+		return false, nil
+	case w.doubt:
+		return false, undecided // somebody has deleted it
+	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
+		w.begin(w.session) // somebody has touched it
+		return true, err
+	}
+	if !errors.Is(err, framework.ErrNoAuth) {
+		return false, err
+	}
+	w.none = true
+	return true, err
+}
+
+// make makes the marker, by itself: if it was made with the first write, and somebody deleted it before that
+// is repeated, the repeat would be executed, too.
+func (w *marked) make(ctx context.Context) (err error) {
+	view := w.session.Client()
+	w.sent = true
+	for range 3 { // somebody may delete the directory, as the server does when it is not used any more
+		_, err = view.Create().WithMode(framework.Ephemeral).Uncompressed().ForPath(ctx, w.path, []byte{})
+		if errors.Is(err, framework.ErrNoNode) {
+			_, err = view.Create().CreatingParentContainersIfNeeded().WithMode(framework.Container).
+				Uncompressed().ForPath(ctx, w.dir, []byte{})
+			if queue.Unless(err, framework.ErrNodeExists) == nil {
+				continue
+			}
+		}
+		break
+	}
+	switch err = queue.Unless(err, framework.ErrNodeExists); { // made by a try whose reply was lost
+	case err == nil:
+		w.made = true
+	case errors.Is(err, framework.ErrNoAuth):
+		w.none, err = true, nil
+	}
+	return err
+}
+
+func (w *marked) executed() {
+	w.doubt = false
+	if w.none {
+		return
+	}
+	w.used = time.Now()
+	w.version++
+}
+
+// begin has the next write make a new one.
+func (m *marker) begin(session *framework.Session) {
+	m.forget()
+	*m = marker{client: m.client, dir: m.dir, patient: m.patient, session: session,
+		path: zkpath.Join(m.dir, zkpath.Protect(zkpath.NewGUID(), "mark"))}
+}
+
+// forget gives the marker up: what is there of it is deleted, by the client, which goes on until it is done.
+func (m *marker) forget() {
+	if m.sent && m.session.Context().Err() == nil {
+		queue.Remove(m.session.Client(), m.path)
+	}
+	m.session, m.sent = nil, false
+}
+
+const (
+	// lingering is how long a producer's marker stays after the last write.
+	lingering = 10 * time.Second
+	// abreast is how many writes of a producer are under way at a time, each with a marker of its own.
+	abreast = 8
+)
+
+// pool is a producer's markers.
+type pool struct {
+	client *framework.Client
+	dir    string
+	slots  chan struct{} // room for abreast: who has a marker
+
+	mu       sync.Mutex
+	free     []*marker // the one used last at the end; guarded by mu
+	sweeping bool      // a goroutine removes those that are not used; guarded by mu
+}
+
+func newPool(client *framework.Client, dir string) *pool {
+	return &pool{client: client, dir: dir, slots: make(chan struct{}, abreast)}
+}
+
+// write is [marker.write] with one of the markers.
+func (p *pool) write(ctx context.Context, what ops) error {
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return p.client.Left(ctx, nil)
+	}
+	m := p.take()
+	defer p.giveBack(m)
+	return m.write(ctx, what)
+}
+
+func (p *pool) take() *marker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		m := p.free[n-1]
+		p.free = p.free[:n-1]
+		return m
+	}
+	return &marker{client: p.client, dir: p.dir}
+}
+
+func (p *pool) giveBack(m *marker) {
+	if m.session == nil {
+		return
+	}
+	m.used = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, m)
+	if !p.sweeping {
+		p.sweeping = true
+		p.client.Spawn(p.sweep)
+	}
+}
+
+// sweep forgets markers that are not used any more, so that nothing is left by a producer at rest.
+func (p *pool) sweep(ctx context.Context) {
+	for wait := lingering; wait > 0; {
+		p.client.Pause(ctx, wait)
+		if p.client.Err() != nil {
+			return // the session's end takes them along
+		}
+		var old []*marker
+		old, wait = p.unused()
+		for _, m := range old {
+			m.forget()
+		}
+	}
+}
+
+// unused takes out those that have lingered, and says how long the others have left; 0 if there is none.
+func (p *pool) unused() (old []*marker, wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.free) > 0 {
+		if wait = lingering - time.Since(p.free[0].used); wait > 0 {
+			return old, wait
+		}
+		old, p.free = append(old, p.free[0]), p.free[1:]
+	}
+	p.sweeping = false
+	return old, 0
+}

@@ -1,0 +1,155 @@
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Order is what the names of a queue's items say, and so which comes first. All producers and consumers of a
+// queue must agree on it.
+type Order int8
+
+const (
+	// FIFO is first in, first out. Corresponds to Curator's DistributedQueue.
+	FIFO Order = iota
+	// ByPriority takes items with the smallest [Priority] first, and of those the oldest. Corresponds to
+	// Curator's DistributedPriorityQueue.
+	ByPriority
+	// ByDelay keeps each item until it is [Due]. Corresponds to Curator's DistributedDelayQueue.
+	ByDelay
+	// ByID is FIFO with a name for each item, by which [Queue.Remove] finds it. Corresponds to Curator's
+	// DistributedIdQueue.
+	ByID
+)
+
+// PutOption says something about an item that is put: [Priority], [Due] or [ID].
+type PutOption func(*placing)
+
+type placing struct {
+	order    Order // that the options are for
+	priority int32
+	due      time.Time
+	id       string
+}
+
+// Priority is for queues with [ByPriority]: the smaller, the earlier. Without it the priority is 0.
+func Priority(n int32) PutOption { return func(p *placing) { p.order, p.priority = ByPriority, n } }
+
+// Due is for queues with [ByDelay]: the item is not handled before that time, by the consumers' clocks, to
+// the millisecond. Without it the item is due at once. Times before 1970 are 1970.
+func Due(t time.Time) PutOption { return func(p *placing) { p.order, p.due = ByDelay, t } }
+
+// ID is for queues with [ByID], which need it. Several items may have the same id. In the name of the node
+// "/" and "|" become "_", so that ids that differ in those only are one.
+func ID(id string) PutOption { return func(p *placing) { p.order, p.id = ByID, id } }
+
+const itemPrefix = "queue-"
+
+// prefix is the name of an item's node without the number.
+func (o Order) prefix(opts []PutOption) (string, error) {
+	var p placing
+	for _, opt := range opts {
+		if opt == nil {
+			return "", fmt.Errorf("%w: an option is nil; leave it out", framework.ErrBadArguments)
+		}
+		if opt(&p); p.order != o {
+			return "", fmt.Errorf("%w: the queue is not ordered by what the option says; see WithOrder",
+				framework.ErrBadArguments)
+		}
+	}
+	switch o {
+	case ByPriority:
+		sign := 1
+		if p.priority < 0 {
+			sign = 0
+		}
+		return fmt.Sprintf("%s%d%08X", itemPrefix, sign, uint32(p.priority)), nil
+	case ByDelay:
+		epoch := int64(0)
+		if p.due.After(time.UnixMilli(0)) {
+			epoch = p.due.UnixMilli()
+			if p.due.After(time.UnixMilli(epoch)) {
+				epoch++ // not before that time
+			}
+		}
+		return fmt.Sprintf("%s|%08X|", itemPrefix, epoch), nil
+	case ByID:
+		id := fixed(p.id)
+		if id == "" {
+			return "", fmt.Errorf("%w: a queue ordered by id needs one", framework.ErrBadArguments)
+		}
+		if err := zkpath.Validate("/"+id, true); err != nil {
+			return "", fmt.Errorf("%w: the id %q: %w", framework.ErrBadArguments, id, err)
+		}
+		return itemPrefix + "|" + id + "|", nil
+	}
+	return itemPrefix, nil
+}
+
+func fixed(id string) string { return strings.NewReplacer("/", "_", "|", "_").Replace(id) }
+
+// again is the prefix of a name, with which an item is put once more.
+func again(name string) string {
+	const digits = 10
+	n := len(name) - digits
+	if n < len(itemPrefix) || strings.Trim(name[n:], "0123456789") != "" {
+		return itemPrefix
+	}
+	if n > len(itemPrefix) && name[n-1] == '-' { // a number that has overflowed
+		n--
+	}
+	return name[:n]
+}
+
+// sort sorts items as Curator's consumers do: as strings, by time only, or without the id.
+func (o Order) sort(names []string) {
+	switch o {
+	case ByDelay:
+		slices.SortFunc(names, func(a, b string) int {
+			return cmp.Or(cmp.Compare(dueAt(a), dueAt(b)), strings.Compare(a, b))
+		})
+	case ByID:
+		slices.SortStableFunc(names, func(a, b string) int {
+			_, a = splitID(a)
+			_, b = splitID(b)
+			return strings.Compare(a, b)
+		})
+	default:
+		slices.Sort(names)
+	}
+}
+
+// dueAt is when an item is due, in milliseconds since 1970: what is between the last two pipes of its name. A
+// name without it is due at once.
+func dueAt(name string) int64 {
+	second := strings.LastIndexByte(name, '|')
+	if second < 0 {
+		return 0
+	}
+	first := strings.LastIndexByte(name[:second], '|')
+	if first < 0 {
+		return 0
+	}
+	epoch, err := strconv.ParseInt(name[first+1:second], 16, 64)
+	if err != nil {
+		return 0
+	}
+	return epoch
+}
+
+// splitID returns the id, between the first two pipes, and the name without it. A name without an id is one.
+func splitID(name string) (id, rest string) {
+	before, after, ok := strings.Cut(name, "|")
+	id, last, more := strings.Cut(after, "|")
+	if !ok || !more {
+		return name, name
+	}
+	return id, before + last
+}

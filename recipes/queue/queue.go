@@ -1,0 +1,359 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Queue is a queue of items, which are bytes. Make one and share it. Safe for concurrent use.
+//
+// Corresponds to Curator's DistributedQueue, DistributedPriorityQueue, DistributedDelayQueue and
+// DistributedIdQueue, and shares the queue with them: see [WithOrder].
+type Queue struct {
+	dir
+	order    Order
+	lockPath string // empty: at most once
+	bound    int    // 0: none
+	failure  func(*ItemError) Fate
+}
+
+// New makes the queue at path; nothing is sent. If an argument is not valid every method says so. path must
+// not be the root, of a namespace either: what this library needs besides is next to it.
+func New(client *framework.Client, path string, opts ...Option) *Queue {
+	q := &Queue{dir: newDir(client, path)}
+	if q.err == nil {
+		q.err = queue.Configure(client, path, q, opts)
+	}
+	return q
+}
+
+// Path is the queue's path.
+func (q *Queue) Path() string { return q.path }
+
+// Option configures [New].
+type Option func(*Queue) error
+
+// WithOrder says which item comes first. Default [FIFO].
+func WithOrder(o Order) Option {
+	return func(q *Queue) error {
+		if o < FIFO || o > ByID {
+			return fmt.Errorf("%w WithOrder: there is no order %d", framework.ErrInvalidOption, o)
+		}
+		q.order = o
+		return nil
+	}
+}
+
+// WithLockPath has consumers lock each item, with a node in the directory at path, while they handle it, and
+// take it off the queue after that: at least once. All consumers of a queue must agree on it. Producers
+// need none. Default: items are taken off before they are handled, at most once.
+func WithLockPath(path string) Option {
+	return func(q *Queue) error {
+		if err := queue.Check(q.client, path); err != nil {
+			return err
+		}
+		if path == q.path {
+			return fmt.Errorf("%w WithLockPath: it is the queue's own path", framework.ErrInvalidOption)
+		}
+		q.lockPath = path
+		return nil
+	}
+}
+
+// WithBound has Put wait while there are n items or more. A node with several items counts as one. Producers
+// that put at the same time may each put one above the bound. Costs one read per Put. Default: no bound.
+func WithBound(n int) Option {
+	return func(q *Queue) error {
+		if n < 1 {
+			return fmt.Errorf("%w WithBound: %d items", framework.ErrInvalidOption, n)
+		}
+		q.bound = n
+		return nil
+	}
+}
+
+// OnFailure has f say what becomes of an item that was not handled. f is called on Consume's goroutine.
+// Default: one that the handler has failed with is put back ([Requeue]), one that cannot be read is left
+// where it is ([Skip]), and the log hears of it.
+func OnFailure(f func(*ItemError) Fate) Option {
+	return func(q *Queue) error {
+		if f == nil {
+			return fmt.Errorf("%w OnFailure: the function is nil; leave the option out", framework.ErrInvalidOption)
+		}
+		q.failure = f
+		return nil
+	}
+}
+
+// Fate is what becomes of an item that was not handled. Without [WithLockPath] an item whose handler has
+// failed is off the queue already, whatever the fate.
+type Fate int8
+
+const (
+	// Requeue puts it at the end, as a new item with the same data, and the same priority, due time or id. An
+	// item that cannot be read is not put anew: it is left where it is.
+	Requeue Fate = iota
+	// Skip leaves it where it is. This call of Consume does not try it again; others may.
+	Skip
+	// Delete takes it off the queue.
+	Delete
+)
+
+// Put puts an item at the end, or where the options say, and makes the queue's node if there is none. With
+// [WithBound] it waits while the queue is full; if ctx ends meanwhile, the error matches ErrFull.
+//
+// The item is put once or not at all, also when replies are lost. If that cannot be known, as the package's
+// documentation says, the error matches ErrOutcomeUnknown. After any other error it was not put: ctx's;
+// ErrTooLarge for an item above the servers' limit of about one MiB; ErrBadArguments for an option of another
+// order; ErrNoAuth without CREATE on the queue's node; ErrSequenceExhausted; the errors that every operation
+// can return.
+func (q *Queue) Put(ctx context.Context, item []byte, opts ...PutOption) error {
+	return wrap(q.path, "put", q.put(ctx, [][]byte{item}, opts))
+}
+
+// PutMany puts several items as one: they share a node, are there together or not at all, and one consumer
+// handles them, one after the other. Otherwise like Put; the limit of one MiB is for all together. Without
+// items it does nothing. Corresponds to Curator's putMulti.
+func (q *Queue) PutMany(ctx context.Context, items [][]byte, opts ...PutOption) error {
+	return wrap(q.path, "put many", q.put(ctx, items, opts))
+}
+
+func (q *Queue) put(ctx context.Context, items [][]byte, opts []PutOption) error {
+	if err := q.ready(ctx); err != nil || len(items) == 0 {
+		return err
+	}
+	prefix, err := q.order.prefix(opts)
+	if err != nil {
+		return err
+	}
+	if q.bound > 0 {
+		if err := q.room(ctx); err != nil {
+			return err
+		}
+	}
+	return q.add(ctx, prefix, encode(items))
+}
+
+// room waits until the queue is not full.
+func (q *Queue) room(ctx context.Context) error {
+	now, err := q.client.CheckExists().ForPath(ctx, q.path)
+	if err != nil || now == nil || int(now.NumChildren) < q.bound {
+		return err
+	}
+	list := lister{dir: &q.dir}
+	defer list.stop()
+	for {
+		names, err := list.names(ctx)
+		if err != nil || len(names) < q.bound {
+			return err
+		}
+		if err := list.await(ctx, 0, nil); err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("%w: %w", err, ErrFull)
+			}
+			return err
+		}
+	}
+}
+
+// Remove takes the items with an id off a queue with [ByID], and says how many. With [WithLockPath] items
+// that somebody handles right now are left. Without it the error matches ErrOutcomeUnknown if it cannot be
+// known whether one was taken off. Corresponds to Curator's remove.
+func (q *Queue) Remove(ctx context.Context, id string) (removed int, err error) {
+	if err = q.ready(ctx); err == nil {
+		removed, err = q.remove(ctx, fixed(id))
+	}
+	return removed, wrap(q.path, "remove", err)
+}
+
+func (q *Queue) remove(ctx context.Context, id string) (removed int, _ error) {
+	if q.order != ByID {
+		return 0, fmt.Errorf("%w: the queue is not ordered ByID", framework.ErrBadArguments)
+	}
+	names, err := q.client.GetChildren().ForPath(ctx, q.path)
+	if err != nil {
+		return 0, queue.Unless(err, framework.ErrNoNode)
+	}
+	for _, name := range names {
+		if other, _ := splitID(name); other != id || other == name {
+			continue
+		}
+		took, err := q.removeItem(ctx, name)
+		if took {
+			removed++
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+func (q *Queue) removeItem(ctx context.Context, name string) (took bool, _ error) {
+	if q.lockPath == "" {
+		err := q.pool.write(ctx, q.deletion(name, -1))
+		return err == nil, unlessGone(err)
+	}
+	c, _, err := q.claim(ctx, name)
+	if c == nil {
+		return false, unlessGone(err)
+	}
+	if err != nil {
+		c.giveBack(err)
+		return false, unlessGone(err)
+	}
+	err = c.finish(ctx, q.deletion(name, -1))
+	return err == nil, unlessGone(err)
+}
+
+// dir is a directory with items.
+type dir struct {
+	client *framework.Client
+	path   string
+	err    error // of the constructor: every method returns it
+	pool   *pool
+}
+
+func newDir(client *framework.Client, path string) dir {
+	d := dir{client: client, path: path, err: queue.Check(client, path)}
+	if d.err == nil && path == "/" {
+		d.err = fmt.Errorf("%w %q: a queue needs a path below the root of a namespace, too",
+			framework.ErrInvalidPath, path)
+	}
+	d.pool = newPool(client, d.marks())
+	return d
+}
+
+// marks is the directory of the nodes that tell whether a write was executed. It is not in the queue's, where
+// Curator's consumers would find, and log, every one of them.
+func (d *dir) marks() string { return d.path + "-marks" }
+
+func (d *dir) ready(ctx context.Context) error { return queue.Ready(ctx, d.client, d.err) }
+
+// add makes an item's node, and the queue's if there is none.
+func (d *dir) add(ctx context.Context, prefix string, data []byte) error {
+	for range 10 {
+		err := d.pool.write(ctx, d.creation(prefix, data))
+		switch {
+		case err == nil, errors.Is(err, framework.ErrOutcomeUnknown):
+			return err
+		case errors.Is(err, framework.ErrNodeExists): // with a number that was given out before
+			return fmt.Errorf("%w: %w", ErrSequenceExhausted, err)
+		case !errors.Is(err, framework.ErrNoNode):
+			return err
+		}
+		if err := makeNode(ctx, d.client, d.path); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: somebody deletes the queue's node again and again", framework.ErrNoNode)
+}
+
+func (d *dir) creation(prefix string, data []byte) ops {
+	return func(to framework.TransactionOps) []framework.TransactionOp {
+		return []framework.TransactionOp{to.Create().WithMode(framework.PersistentSequential).Uncompressed().
+			ForPath(zkpath.Join(d.path, prefix), data)}
+	}
+}
+
+func (d *dir) deletion(name string, version int32) ops {
+	return func(to framework.TransactionOps) []framework.TransactionOp {
+		return []framework.TransactionOp{to.Delete().WithVersion(version).ForPath(d.item(name))}
+	}
+}
+
+// item is the path of an item.
+func (d *dir) item(name string) string { return zkpath.Join(d.path, name) }
+
+// replacement puts an item at the end once more.
+func (d *dir) replacement(name string, data []byte) ops {
+	return func(to framework.TransactionOps) []framework.TransactionOp {
+		return append(d.deletion(name, -1)(to), d.creation(again(name), data)(to)...)
+	}
+}
+
+// makeNode makes a directory that stays, with parents as containers. It is no container: Curator's consumers
+// do not make one anew that a server has removed.
+func makeNode(ctx context.Context, client *framework.Client, path string) error {
+	_, err := client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, path, nil)
+	return queue.Unless(err, framework.ErrNodeExists)
+}
+
+// unlessGone takes it for no failure that somebody else was faster.
+func unlessGone(err error) error {
+	if gone(err) {
+		return nil
+	}
+	return err
+}
+
+// gone says that an item, or its lock, is somebody else's.
+func gone(err error) bool {
+	return !errors.Is(err, framework.ErrOutcomeUnknown) && (errors.Is(err, framework.ErrNoNode) ||
+		errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrBadVersion))
+}
+
+// lister lists a directory again and again, and waits for changes in between.
+type lister struct {
+	dir   *dir
+	watch *framework.Watch
+}
+
+// names lists, and watches for what changes after that. The directory is made if there is none.
+func (l *lister) names(ctx context.Context) (names []string, err error) {
+	client := l.dir.client
+	err = queue.ThroughOutages(ctx, client, func(ctx context.Context) error {
+		for {
+			list, watch, err := client.GetChildren().WithWatch().ForPath(ctx, l.dir.path)
+			if errors.Is(err, framework.ErrNoNode) {
+				if err = makeNode(ctx, client, l.dir.path); err == nil {
+					continue
+				}
+			}
+			if err != nil {
+				return err
+			}
+			l.watch.Stop() // after the next one is armed, which costs no request
+			names, l.watch = list, watch
+			return nil
+		}
+	})
+	return names, err
+}
+
+// changed says whether the directory has changed since it was listed.
+func (l *lister) changed() bool {
+	select {
+	case <-l.watch.C:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits for a change of the directory, or another event, or until d is over, if it is not 0; and no
+// longer than about a session timeout, since events get lost.
+func (l *lister) await(ctx context.Context, d time.Duration, other <-chan framework.Event) error {
+	most := queue.PerTimeout(l.dir.client)()
+	if d == 0 || d > most {
+		d = most
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-l.watch.C:
+	case <-other:
+	case <-timer.C:
+	case <-ctx.Done():
+		return l.dir.client.Left(ctx, nil)
+	}
+	return l.dir.client.Err()
+}
+
+func (l *lister) stop() { l.watch.Stop() }

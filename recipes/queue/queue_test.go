@@ -1,0 +1,332 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/queue"
+	"github.com/go-curator/curator/zktest"
+)
+
+// The plain use: the order, and nothing is left.
+func TestQueue(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		c := newClient(t, s)
+		q := queue.New(c, path, opts...)
+		require.Equal(t, path, q.Path())
+		var h handled
+		for _, item := range numbered(5) {
+			put(t, q, item)
+		}
+		stop := consuming(t, q, h.handle)
+		require.Equal(t, numbered(5), h.wait(5))
+		put(t, q, "later")
+		require.NoError(t, q.PutMany(background, [][]byte{[]byte("a"), {}, []byte("c")}))
+		require.NoError(t, q.PutMany(background, nil))
+		require.Equal(t, append(numbered(5), "later", "a", "", "c"), h.wait(9))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+// The bytes and the names are Curator's, and so is the mode.
+func TestLayout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		put(t, queue.New(c, path), "ab")
+		require.NoError(t, queue.New(c, path).PutMany(background, [][]byte{[]byte("ab"), []byte("c")}))
+		p := queue.New(c, path, queue.WithOrder(queue.ByPriority))
+		put(t, p, "", queue.Priority(5))
+		put(t, p, "", queue.Priority(-1))
+		put(t, p, "")
+		d := queue.New(c, path, queue.WithOrder(queue.ByDelay))
+		put(t, d, "", queue.Due(time.UnixMilli(0x18BCFE56800)))
+		put(t, d, "", queue.Due(time.UnixMilli(0x18BCFE56800).Add(time.Nanosecond)))
+		put(t, d, "")
+		put(t, queue.New(c, path, queue.WithOrder(queue.ByID)), "", queue.ID("my/id|x"))
+		tree := s.Tree()
+		for name, data := range map[string]string{
+			"queue-0000000000":              "\x00\x01\x00\x01\x01\x00\x00\x00\x02ab\x02",
+			"queue-0000000001":              "\x00\x01\x00\x01\x01\x00\x00\x00\x02ab\x01\x00\x00\x00\x01c\x02",
+			"queue-1000000050000000002":     "\x00\x01\x00\x01\x01\x00\x00\x00\x00\x02",
+			"queue-0FFFFFFFF0000000003":     "\x00\x01\x00\x01\x01\x00\x00\x00\x00\x02",
+			"queue-1000000000000000004":     "\x00\x01\x00\x01\x01\x00\x00\x00\x00\x02",
+			"queue-|18BCFE56800|0000000005": "\x00\x01\x00\x01\x01\x00\x00\x00\x00\x02",
+			"queue-|18BCFE56801|0000000006": "\x00\x01\x00\x01\x01\x00\x00\x00\x00\x02",
+			"queue-|00000000|0000000007":    "\x00\x01\x00\x01\x01\x00\x00\x00\x00\x02",
+			"queue-|my_id_x|0000000008":     "\x00\x01\x00\x01\x01\x00\x00\x00\x00\x02",
+			"../" + "mail-marks":            "",
+		} {
+			node, there := tree["/queues/mail/"+name]
+			if name == "../mail-marks" {
+				node, there = tree[markPath]
+				require.Equal(t, zktest.Container, node.Mode)
+			} else {
+				require.Equal(t, zktest.Persistent, node.Mode)
+			}
+			require.True(t, there, name)
+			require.Equal(t, data, string(node.Data), name)
+		}
+		require.Equal(t, zktest.Persistent, tree[path].Mode)
+		require.Equal(t, zktest.Container, tree["/queues"].Mode)
+
+		require.NoError(t, queue.NewSimple(c, "/simple").Offer(background, []byte("raw")))
+		require.Equal(t, "raw", string(s.Tree()["/simple/qn-0000000000"].Data))
+	})
+}
+
+// What one item costs.
+func TestTraffic(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		c := newClient(t, s)
+		q := queue.New(c, path, opts...)
+		put(t, q, "first")
+		var h handled
+		stop := consuming(t, q, h.handle)
+		h.wait(1)
+		synctest.Wait()
+		s.ResetCounts()
+		put(t, q, "second")
+		h.wait(2)
+		if opts == nil {
+			// put; listed when it has come, and when it has gone; read and taken off
+			counts(t, s, "one item", map[string]int{"multi": 2, "getChildren2": 2, "getData": 1})
+		} else {
+			// the same, with a list of the locks when there is an item, and the lock
+			counts(t, s, "one item", map[string]int{"multi": 2, "getChildren2": 3, "create2": 1, "getData": 1})
+		}
+		stop()
+		for _, item := range numbered(100) {
+			put(t, q, item)
+		}
+		s.ResetCounts()
+		h.items = nil
+		stop = consuming(t, q, h.handle)
+		require.Equal(t, numbered(100), h.wait(100))
+		stop()
+		synctest.Wait()
+		got := s.Counts()
+		require.Equal(t, 100, got["getData"], "%v", got)
+		require.LessOrEqual(t, got["getChildren2"], 4, "%v", got)
+		tidy(t, s, c)
+	})
+}
+
+func TestPriority(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		c := newClient(t, s)
+		q := queue.New(c, path, append(slices.Clip(opts), queue.WithOrder(queue.ByPriority))...)
+		for _, p := range []int32{7, -3, 0, 7, 1 << 30, -1 << 30, -1} {
+			put(t, q, fmt.Sprint(p), queue.Priority(p))
+		}
+		var h handled
+		first := true
+		stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+			if first {
+				first = false
+				put(t, q, "new", queue.Priority(-2)) // before those that were there
+			}
+			return h.handle(ctx, item)
+		})
+		require.Equal(t, []string{"-1073741824", "-3", "new", "-1", "0", "7", "7", "1073741824"}, h.wait(8))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+func TestDelay(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		c := newClient(t, s)
+		q := queue.New(c, path, append(slices.Clip(opts), queue.WithOrder(queue.ByDelay))...)
+		began := time.Now()
+		var h handled
+		stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+			return h.handle(ctx, fmt.Appendf(nil, "%s %v", item, time.Since(began).Round(100*time.Millisecond)))
+		})
+		put(t, q, "d", queue.Due(began.Add(5*time.Hour)))
+		put(t, q, "c", queue.Due(began.Add(3*time.Hour)))
+		put(t, q, "a", queue.Due(began.Add(time.Second)))
+		put(t, q, "b", queue.Due(began.Add(3*time.Second)))
+		put(t, q, "0")
+		time.Sleep(6 * time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"0 0s", "a 1s", "b 3s", "c 3h0m0s", "d 5h0m0s"}, h.all())
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+func TestID(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		c := newClient(t, s)
+		q := queue.New(c, path, append(slices.Clip(opts), queue.WithOrder(queue.ByID))...)
+		removed, err := q.Remove(background, "x")
+		require.NoError(t, err)
+		require.Zero(t, removed, "no queue")
+		for i, id := range []string{"z", "a/b", "z", "c"} {
+			put(t, q, fmt.Sprint(i), queue.ID(id))
+		}
+		removed, err = q.Remove(background, "z")
+		require.NoError(t, err)
+		require.Equal(t, 2, removed)
+		removed, err = q.Remove(background, "a/b")
+		require.NoError(t, err)
+		require.Equal(t, 1, removed)
+		for i, id := range []string{"z", "y", "x"} {
+			put(t, q, fmt.Sprint("more ", i), queue.ID(id))
+		}
+		var h handled
+		stop := consuming(t, q, h.handle)
+		require.Equal(t, []string{"3", "more 0", "more 1", "more 2"}, h.wait(4))
+		stop()
+		require.ErrorIs(t, q.Put(background, nil), framework.ErrBadArguments)
+		require.ErrorIs(t, q.Put(background, nil, queue.ID("\x00")), framework.ErrBadArguments)
+		tidy(t, s, c)
+	})
+}
+
+// Consumers of one process and of several share the items: each is handled once, and nobody goes without.
+func TestConsumersShare(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		s.Delay(0, time.Millisecond)
+		var clients []*framework.Client
+		var h handled
+		var stops []func()
+		shares := make([]int, 6)
+		for i := range 3 {
+			c := newClient(t, s)
+			clients = append(clients, c)
+			q := queue.New(c, path, opts...)
+			for j := range 2 {
+				stops = append(stops, consuming(t, q, func(ctx context.Context, item []byte) error {
+					time.Sleep(10 * time.Millisecond)
+					shares[2*i+j]++
+					return h.handle(ctx, item)
+				}))
+			}
+		}
+		q := queue.New(clients[0], path, opts...)
+		var want []string
+		for _, item := range numbered(120) {
+			put(t, q, item)
+			want = append(want, item)
+		}
+		got := h.wait(120)
+		slices.Sort(got)
+		slices.Sort(want)
+		require.Equal(t, want, got)
+		for _, stop := range stops {
+			stop()
+		}
+		for _, share := range shares {
+			require.Greater(t, share, 3, "%v", shares)
+		}
+		tidy(t, s, clients...)
+	})
+}
+
+// Put waits while the queue is full.
+func TestBound(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		c := newClient(t, s)
+		q := queue.New(c, path, append(slices.Clip(opts), queue.WithBound(2))...)
+		put(t, q, "a")
+		put(t, q, "b")
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		err := q.Put(ctx, []byte("c"))
+		cancel()
+		require.ErrorIs(t, err, queue.ErrFull)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+		waiting := recipetest.Begin(t, func() (int, error) { return 0, q.Put(background, []byte("d")) }).Waits()
+		var h handled
+		stop := consuming(t, q, h.handle)
+		require.Equal(t, []string{"a", "b", "d"}, h.wait(3))
+		waiting.OK()
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+// What is not valid is said, and nothing is sent.
+func TestArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		all := func(q *queue.Queue) []error {
+			_, err := q.Remove(background, "x")
+			return []error{q.Put(background, nil), q.PutMany(background, [][]byte{nil}), err,
+				q.Consume(background, func(context.Context, []byte) error { return nil })}
+		}
+		for want, qs := range map[error][]*queue.Queue{
+			framework.ErrNoClient:    {queue.New(nil, path), {}},
+			framework.ErrInvalidPath: {queue.New(c, ""), queue.New(c, "/"), queue.New(c.UsingNamespace("n"), "/")},
+			framework.ErrInvalidOption: {queue.New(c, path, nil), queue.New(c, path, queue.WithBound(0)),
+				queue.New(c, path, queue.WithOrder(9)), queue.New(c, path, queue.OnFailure(nil)),
+				queue.New(c, path, queue.WithLockPath(path))},
+		} {
+			for _, q := range qs {
+				for _, err := range all(q) {
+					require.ErrorIs(t, err, want)
+				}
+			}
+		}
+		q := queue.New(c, path)
+		require.ErrorIs(t, q.Put(background, nil, nil), framework.ErrBadArguments)
+		require.ErrorIs(t, q.Put(background, nil, queue.Priority(1)), framework.ErrBadArguments)
+		require.ErrorIs(t, q.Consume(background, nil), framework.ErrBadArguments)
+		//nolint:staticcheck // on purpose
+		require.ErrorIs(t, q.Put(nil, nil), framework.ErrNilContext)
+		_, err := q.Remove(background, "x")
+		require.ErrorIs(t, err, framework.ErrBadArguments)
+		require.False(t, s.Exists("/queues"))
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, q.Put(background, nil), framework.ErrClosed)
+		require.ErrorIs(t, q.Consume(background, func(context.Context, []byte) error { return nil }),
+			framework.ErrClosed)
+	})
+}
+
+// A queue of plain bytes.
+func TestSimple(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.NewSimple(c, path)
+		_, err := q.Poll(background)
+		require.ErrorIs(t, err, queue.ErrEmpty)
+		require.NoError(t, q.Offer(background, []byte("a")))
+		require.NoError(t, q.Offer(background, nil))
+		require.NoError(t, s.Create(path+"/other", nil))
+		for range 2 {
+			item, err := q.Peek(background)
+			require.NoError(t, err)
+			require.Equal(t, "a", string(item))
+		}
+		for _, want := range []string{"a", ""} {
+			item, err := q.Poll(background)
+			require.NoError(t, err)
+			require.Equal(t, want, string(item))
+		}
+		_, err = q.Peek(background)
+		require.ErrorIs(t, err, queue.ErrEmpty)
+		waiting := recipetest.Begin(t, func() ([]byte, error) { return q.Take(background) }).Waits()
+		require.NoError(t, q.Offer(background, []byte("b")))
+		require.Equal(t, "b", string(waiting.OK()))
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		_, err = q.Take(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, s.Delete(path+"/other"))
+		tidy(t, s, c)
+	})
+}

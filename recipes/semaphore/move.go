@@ -1,0 +1,95 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// The first in the queue that wants one lease takes it and leaves the queue in one transaction, whose reply
+// says how many children "leases" has then (docs/adr/0034-a-place-becomes-a-lease.md). If these are at most
+// the limit, it has the lease: that is Curator's own rule, at the moment of the commit. If they are more, the
+// lists tell, by the rule of [snapshot.judge]. It is not in the queue any more, so until the lease is within
+// the limit it waits with the node, as the first waiter of Curator for Java does. Nobody passes it: all nodes
+// that come later have larger numbers.
+
+// mayMove reports whether a caller that wants n leases can take them with one transaction. One that wants
+// several cannot: it might have to wait with nodes that a Java client in the queue waits for. With a shared
+// count the limit may change before the commit.
+func (s *Semaphore) mayMove(seen snapshot, n int) bool {
+	return n == 1 && s.count == nil && seen.dir.Czxid != 0 && seen.dir.DataLength == 0 && !s.cannotMove.Load()
+}
+
+// move takes one lease by leaving the place. If the server refuses the transaction, it takes the lease
+// without. The place has to be abandoned then: unless left.
+func (s *Semaphore) move(
+	ctx context.Context, place *queue.Grant, seen snapshot,
+) (lease *Lease, left bool, err error) {
+	place.Leave() // first, since the deletion would end it as a loss
+	view := place.Session.Client().ForRecipes()
+	var stat framework.Stat
+	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
+		InPlaceOf(place.Path, &seen.dir).StoringStatIn(&stat).
+		ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.leases.Data)
+	switch {
+	case err == nil:
+	case errors.Is(err, framework.ErrNodeDeleted):
+		return nil, true, errLineGone
+	case errors.Is(err, framework.ErrNoAuth):
+		s.cannotMove.Store(true)
+		fallthrough
+	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
+		lease, err = s.take(ctx, place.Session, 1, true)
+		return lease, false, err
+	default:
+		return nil, false, err
+	}
+	node := &queue.Grant{Session: place.Session, Path: path, Name: zkpath.Base(path), Czxid: stat.Czxid}
+	defer func() { // also when a hook panics
+		if lease == nil {
+			queue.Remove(view, path)
+		}
+	}()
+	s.note(place.Name, node.Name)
+	lease, err = s.settle(ctx, place.Session, []*queue.Grant{node}, s.counted(node.Name, seen.dir), true)
+	return lease, true, err
+}
+
+// counted is what the Stat of "leases" in the reply to the transaction means for the lease made by it; missing
+// if that does not tell, because the reply was lost, or because there are other children than leases.
+func (s *Semaphore) counted(name string, dir framework.Stat) verdict {
+	sequence, ok := number(name)
+	if !ok || sequence >= queue.Limit {
+		return missing
+	}
+	if children := int(dir.NumChildren); children == 0 || children > s.max {
+		return missing
+	}
+	return granted
+}
+
+// numbers are those of a place in the queue and of the lease that came of it.
+type numbers struct{ place, lease int64 }
+
+// note remembers the numbers of a move.
+func (s *Semaphore) note(place, lease string) {
+	from, ok := s.line.Order.Number(place)
+	to, also := number(lease)
+	if ok && also {
+		s.moved.Store(&numbers{from, to})
+	}
+}
+
+// allServed reports whether all who have joined the queue since the last move, up to this place, have got
+// their leases: if as many leases have been created as places. Then the place was the first when it went, even
+// if its lease has been released already. Only for a mutex, where nobody creates two leases from one place. If
+// somebody has given up and somebody else has not joined the queue, because it was empty, it may be wrong: a
+// waiter then passes others once.
+func (s *Semaphore) allServed(place string, seen snapshot) bool {
+	last := s.moved.Load()
+	at, ok := s.line.Order.Number(place)
+	return last != nil && ok && s.max == 1 && seen.created()-1-last.lease == at-last.place
+}

@@ -1,0 +1,257 @@
+package semaphore_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// stranger makes a lease node of a client that does not stand in line for it.
+func stranger(t *testing.T, s *zktest.Server, c *framework.Client) (remove func()) {
+	t.Helper()
+	path, err := c.Create().WithMode(framework.EphemeralSequential).WithProtection().
+		ForPath(background, leases+"/lease-", nil)
+	require.NoError(t, err)
+	synctest.Wait()
+	return func() { require.NoError(t, s.Delete(path)) }
+}
+
+// The watch of the first in line fires because a lease was created and none released. It leaves the line for
+// nothing, waits with its node, and gets the lease before those that came later, and not while there are more
+// leases than there may be.
+func TestWrongGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		sem := semaphore.New(newClient(t, s), path, 2)
+		one, other := acquire(t, sem, 1), acquire(t, sem, 1)
+		first := waiting(t, background, sem, 1)
+		second := waiting(t, background, sem, 1)
+		gone := stranger(t, s, c)
+		require.True(t, first.Pending() && second.Pending())
+		require.Equal(t, 4, taken(t, s))
+		line, err := sem.Waiting(background)
+		require.NoError(t, err)
+		require.Len(t, line, 1)
+
+		release(t, one)
+		require.True(t, first.Pending() && second.Pending(), "three are taken")
+		gone()
+		lease := got(t, first)
+		second.Waits()
+		release(t, other)
+		release(t, got(t, second))
+		release(t, lease)
+		clean(t, s)
+	})
+}
+
+// It waits with its node, and gives up.
+func TestWrongGuessGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		sem := semaphore.New(newClient(t, s), path, 1)
+		lease := acquire(t, sem, 1)
+		ctx, cancel := context.WithCancel(background)
+		waiter := waiting(t, ctx, sem, 1)
+		gone := stranger(t, s, newClient(t, s))
+		require.Equal(t, 3, taken(t, s))
+		cancel()
+		require.ErrorIs(t, waiter.End().Err, context.Canceled)
+		require.Equal(t, 2, taken(t, s))
+		gone()
+		release(t, lease)
+		clean(t, s)
+	})
+}
+
+// The transaction's reply is lost, or the connection before it: there is one lease in the end, at most as many as
+// there may be, and no place in line.
+func TestMoveAfterALostReply(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore, zktest.DropRequest} {
+		t.Run(action.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s)
+				sem := semaphore.New(c, path, 1)
+				lease := acquire(t, semaphore.New(newClient(t, s), path, 1), 1)
+				waiter := waiting(t, background, sem, 1)
+				fault := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: action})
+				release(t, lease)
+				lease = got(t, waiter)
+				require.Equal(t, 1, fault.Hits())
+				require.Equal(t, 1, taken(t, s))
+				require.Equal(t, s.Tree()[lease.Paths()[0]].Stat.Czxid, lease.ID())
+				release(t, lease)
+				clean(t, s)
+			})
+		})
+	}
+}
+
+// The guess was wrong, and the reply is lost: a lease that is found by its name is not within the limit because
+// of that.
+func TestWrongGuessAfterALostReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		sem := semaphore.New(c, path, 1)
+		lease := acquire(t, semaphore.New(newClient(t, s), path, 1), 1)
+		waiter := waiting(t, background, sem, 1)
+		fault := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.LoseReply})
+		gone := stranger(t, s, newClient(t, s))
+		time.Sleep(time.Second)
+		require.Equal(t, 1, fault.Hits())
+		waiter.Waits()
+		release(t, lease)
+		waiter.Waits()
+		gone()
+		release(t, got(t, waiter))
+		clean(t, s)
+	})
+}
+
+// An administrator deletes the place of the first in line, which goes to the end of the line.
+func TestMoveFromAPlaceThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		sem := semaphore.New(c, path, 1)
+		lease := acquire(t, semaphore.New(newClient(t, s), path, 1), 1)
+		first := waiting(t, background, sem, 1)
+		second := waiting(t, background, semaphore.New(newClient(t, s), path, 1), 1)
+		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
+		line, err := sem.Waiting(background)
+		require.NoError(t, err)
+		release(t, lease)
+		<-hold.Struck()
+		require.NoError(t, s.Delete(line[0].Path))
+		lease = got(t, second)
+		hold.Release()
+		first.Waits()
+		require.Equal(t, 1, taken(t, s))
+		release(t, lease)
+		release(t, got(t, first))
+		clean(t, s)
+	})
+}
+
+// Without WRITE on "leases", or with data in it, it works as well, and keeps the data.
+func TestMoveIsRefused(t *testing.T) {
+	for name, prepare := range map[string]func(*testing.T, *zktest.Server, *framework.Client){
+		"no permission": func(t *testing.T, _ *zktest.Server, c *framework.Client) {
+			acl := framework.ACL{Perms: framework.PermAll &^ framework.PermWrite, Scheme: "world", ID: "anyone"}
+			_, err := c.SetACL().WithACL(acl).ForPath(background, leases)
+			require.NoError(t, err)
+		},
+		"data": func(t *testing.T, s *zktest.Server, _ *framework.Client) {
+			require.NoError(t, s.Set(leases, []byte("x")))
+		},
+		"data at once": func(*testing.T, *zktest.Server, *framework.Client) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				require.NoError(t, s.Create(leases, nil))
+				c := newClient(t, s)
+				prepare(t, s, c)
+				sem := semaphore.New(c, path, 1)
+				lease := acquire(t, sem, 1)
+				a, b := waiting(t, background, sem, 1), waiting(t, background, sem, 1)
+				if name == "data at once" {
+					require.NoError(t, s.Set(leases, []byte("x")))
+				}
+				release(t, lease)
+				lease = got(t, a)
+				b.Waits()
+				before := s.Counts()["multi"]
+				release(t, lease)
+				release(t, got(t, b))
+				require.Equal(t, before, s.Counts()["multi"], "it is not tried again")
+				if name != "no permission" {
+					require.Equal(t, "x", string(s.Tree()[leases].Data))
+				}
+				clean(t, s)
+			})
+		})
+	}
+}
+
+// The lease has the UUID of the place that it comes from.
+func TestLeaseIsNamedAfterItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		sem := semaphore.New(newClient(t, s), path, 1)
+		lease := acquire(t, sem, 1)
+		waiter := waiting(t, background, sem, 1)
+		line, err := sem.Waiting(background)
+		require.NoError(t, err)
+		release(t, lease)
+		lease = got(t, waiter)
+		place, _, _ := zkpath.ParseProtected(line[0].Name)
+		own, _, _ := zkpath.ParseProtected(lease.Nodes()[0])
+		require.Equal(t, place, own)
+		release(t, lease)
+		clean(t, s)
+	})
+}
+
+// A waiter in the middle gives up, or its session ends. The one after it does not pass those ahead, whether
+// the leases are taken or not, and also if it has been served in this line before.
+func TestNobodyPassesWhenSomebodyGivesUp(t *testing.T) {
+	for _, expires := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			mid := newClient(t, s)
+			last := semaphore.NewMutex(newClient(t, s), path)
+			front := semaphore.NewMutex(newClient(t, s), path)
+			lock, err := front.Acquire(background)
+			require.NoError(t, err)
+			served := recipetest.Begin(t, func() (*semaphore.Lock, error) { return last.Acquire(background) }) // so that it knows the numbers
+			served.Waits()
+			require.NoError(t, lock.Release(background))
+			lock, err = served.End().Value, served.Err
+			require.NoError(t, err)
+
+			order := make(chan string, 3)
+			enter := func(name string, m *semaphore.Mutex, ctx context.Context) {
+				go func() {
+					lock, err := m.Acquire(ctx)
+					if err == nil {
+						order <- name
+						time.Sleep(time.Second)
+						_ = lock.Release(background)
+					}
+				}()
+				synctest.Wait()
+			}
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			enter("first", front, background)
+			enter("mid", semaphore.NewMutex(mid, path), ctx)
+			enter("last", last, background)
+			if expires {
+				s.Expire(session(t, mid))
+				synctest.Wait()
+			} else {
+				cancel()
+				synctest.Wait()
+			}
+			require.NoError(t, lock.Release(background))
+			require.Equal(t, "first", <-order)
+			require.Equal(t, "last", <-order)
+			cancel()
+			time.Sleep(time.Minute)
+			clean(t, s)
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package simulation_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-curator/curator/recipes/node"
+	"github.com/go-curator/curator/zktest/chaos"
+)
+
+func init() {
+	kinds["claim"] = newClaimWork
+	crowded["claim"] = true
+}
+
+// claimWork: all clients, and several actors of one client, want the same name, with the same data. One has
+// it at a time, and tokens grow from owner to owner.
+type claimWork struct {
+	path  string
+	right *chaos.Right
+}
+
+func newClaimWork(w *world) workload {
+	w.must(w.ens.Member(0).Create(root+"/claim", nil))
+	return &claimWork{root + "/claim/name", w.Exclusive("claim").ByClock()}
+}
+
+func (k *claimWork) turn(ctx context.Context, a *actor) error {
+	a.rest()
+	done := a.timed(ctx, "TryClaim")
+	claim, err := node.TryClaim(ctx, a.c, k.path, nil, node.WithLossPolicy(a.w.plan.Loss))
+	done()
+	if err != nil {
+		return k.taken(a, notTaken(err, node.ErrNotAcquired), err)
+	}
+	// Where an administrator deletes the node, the next owner may come before the last one knows. That is so
+	// with all holds; here their nodes have one path, so that chaos cannot tell whose it was.
+	var g *chaos.Grant
+	if !a.w.plan.Meddling {
+		g = k.right.Claimed(a.p, chaos.Claim{
+			Until: claim.Context(), Token: claim.FencingToken(), Session: sessionOf(a.c),
+		})
+	}
+	a.w.Count("claims", 1)
+	end := time.Now().Add(below(a.r, pick(a.r, time.Second, 2*a.w.plan.SessionTimeout)))
+	for time.Now().Before(end) && !a.w.calm() && claim.Context().Err() == nil {
+		time.Sleep(below(a.r, 500*time.Millisecond))
+		if claim.Valid() && claim.Context().Err() != nil {
+			a.w.violate("claim: valid after the end of its context")
+		}
+	}
+	if g != nil {
+		g.Returning()
+	}
+	within, cancel := a.within(10 * time.Second)
+	defer cancel()
+	defer a.timed(within, "Release")()
+	if err := claim.Release(within); err != nil {
+		a.expected(within, err)
+	}
+	return nil
+}
+
+// taken says what it means that somebody else has it: in the end that is a turn, too.
+func (k *claimWork) taken(a *actor, marked, err error) error {
+	if marked != err && a.w.calm() {
+		return nil
+	}
+	return marked
+}
+
+func (k *claimWork) settle(w *world) { w.empty(root + "/claim") }

@@ -1,0 +1,129 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/recipes/once"
+)
+
+func init() {
+	kinds["once"] = func(w *world) workload { return newOnceWork(w, "once") }
+	kinds["atmostonce"] = func(w *world) workload { return newOnceWork(w, "atmostonce", once.AtMostOnce()) }
+}
+
+// onceWork: all clients run a function for slots of time. A slot is never run by two at a time, and tokens
+// grow. At least once: it is run again only after a run that failed, or was not recorded. At most once: it is
+// not run again. A slot is said to be done only if a run had returned nil.
+type onceWork struct {
+	name string
+	most bool
+	opts []once.Option
+	path string
+
+	mu    sync.Mutex
+	slots map[string]*slotRuns
+	now   context.Context // of the run under way
+	token int64
+}
+
+type slotRuns struct {
+	begun, returned int
+	recorded        bool // its Do has said so
+}
+
+func newOnceWork(w *world, name string, opts ...once.Option) workload {
+	return &onceWork{name: name, most: len(opts) > 0, opts: opts, path: root + "/" + name,
+		slots: map[string]*slotRuns{}}
+}
+
+func (k *onceWork) turn(ctx context.Context, a *actor) error {
+	a.rest()
+	slot := once.At(time.Now(), 4*time.Second)
+	done := a.timed(ctx, "Do")
+	outcome, err := once.New(a.c, k.path, append(k.opts[:len(k.opts):len(k.opts)], once.WithKeep(1000))...).
+		Do(ctx, "job", slot, func(ctx context.Context, run once.Run) error { return k.run(ctx, a, run) })
+	if outcome != once.Ran { // which may come a second late, for the record
+		done()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.slots[slot.String()]
+	switch {
+	case outcome == once.Ran && err == nil:
+		s.recorded = true
+	case outcome == once.Done && (s == nil || s.returned == 0):
+		a.w.violate("%s: %v is said to be done, and is not", k.name, slot)
+	case outcome == once.Begun && !k.most:
+		a.w.violate("%s: %v is said to be begun", k.name, slot)
+	}
+	if errors.Is(err, once.ErrNotRecorded) {
+		return fmt.Errorf("%w: %w", errNotNow, err)
+	}
+	return err
+}
+
+func (k *onceWork) run(ctx context.Context, a *actor, run once.Run) error {
+	k.begins(ctx, a, run)
+	takes := below(a.r, 100*time.Millisecond)
+	if a.r.IntN(5) == 0 && !a.w.calm() { // as long as it takes to lose a session
+		takes = below(a.r, 3*a.w.plan.SessionTimeout)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(takes):
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.now == ctx {
+		k.now = nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if a.r.IntN(10) == 0 && !a.w.calm() {
+		return errNotNow
+	}
+	k.slots[run.Slot.String()].returned++
+	return nil
+}
+
+func (k *onceWork) begins(ctx context.Context, a *actor, run once.Run) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	name := run.Slot.String()
+	s := k.slots[name]
+	if s == nil {
+		s = &slotRuns{}
+		k.slots[name] = s
+	}
+	switch s.begun++; {
+	case k.most && s.begun > 1:
+		a.w.violate("%s: %d runs %s once more", k.name, a.who, name)
+	case s.recorded:
+		a.w.violate("%s: %d runs %s, which is done", k.name, a.who, name)
+	case k.now != nil && k.now.Err() == nil && !a.w.plan.Meddling:
+		a.w.violate("%s: %d runs %s beside another", k.name, a.who, name)
+	case run.FencingToken <= k.token && !a.w.plan.Meddling:
+		a.w.violate("%s: the token %d after %d", k.name, run.FencingToken, k.token)
+	}
+	k.now, k.token = ctx, max(k.token, run.FencingToken)
+}
+
+func (k *onceWork) settle(w *world) {
+	w.empty(k.path + "/job/lock")
+	l := w.ens.Leader()
+	if l < 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, s := range k.slots {
+		if s.recorded && !w.ens.Member(l).Exists(k.path+"/job/slots/"+name) {
+			w.violate("%s: %s has no record", k.name, name)
+		}
+	}
+}

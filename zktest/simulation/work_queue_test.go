@@ -1,0 +1,199 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/queue"
+)
+
+func init() {
+	kinds["queue"] = func(w *world) workload { return newQueueWork(w, "queue") }
+	kinds["lockedqueue"] = func(w *world) workload {
+		return newQueueWork(w, "lockedqueue", queue.WithLockPath(root+"/itemlocks"))
+	}
+}
+
+// queueWork: all clients put items, and consume them, some a few at a time. What was put for certain is
+// handled: with a lock path at least once, and again only if the lock was lost or the handler has failed;
+// without, at most once, and what is missing was said to be. What was certainly not put is never handled.
+type queueWork struct {
+	name, path string
+	opts       []queue.Option
+	locked     bool
+
+	mu     sync.Mutex
+	queues map[*framework.Client]*queue.Queue
+	items  map[string]*queued
+}
+
+// queued is an item.
+type queued struct {
+	put     bool // for certain
+	refused bool // certainly not put
+	missed  bool // a consumer has said that it may be lost
+	times   int  // it was handled
+	now     context.Context
+	by      string // whose handler, and of which session
+	session int64
+	done    bool // that one has returned nil
+}
+
+func newQueueWork(w *world, name string, opts ...queue.Option) workload {
+	k := &queueWork{name: name, path: root + "/" + name, opts: opts, locked: len(opts) > 0,
+		queues: map[*framework.Client]*queue.Queue{}, items: map[string]*queued{}}
+	w.must(w.ens.Member(0).Create(k.path, nil))
+	return k
+}
+
+// queue is the one that the actors of a client share.
+func (k *queueWork) queue(c *framework.Client) *queue.Queue {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.queues[c] == nil {
+		k.queues[c] = queue.New(c, k.path, append(slices.Clip(k.opts), queue.OnFailure(k.failed))...)
+	}
+	return k.queues[c]
+}
+
+// failed notes what may have been lost.
+func (k *queueWork) failed(err *queue.ItemError) queue.Fate {
+	if errors.Is(err, framework.ErrOutcomeUnknown) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.items[string(err.Data[9:len(err.Data)-1])].missed = true
+	}
+	return queue.Requeue
+}
+
+func (k *queueWork) turn(ctx context.Context, a *actor) error {
+	a.rest()
+	q := k.queue(a.c)
+	for range a.r.IntN(4) {
+		item := &queued{}
+		k.mu.Lock()
+		name := fmt.Sprintf("%d-%d", a.who, len(k.items))
+		k.items[name] = item
+		k.mu.Unlock()
+		done := a.timed(ctx, "Put")
+		err := q.Put(ctx, []byte(name))
+		done()
+		k.mu.Lock()
+		item.put = err == nil
+		item.refused = err != nil && !errors.Is(err, framework.ErrOutcomeUnknown)
+		if item.refused && item.times > 0 {
+			a.w.violate("%s: %s was handled, but not put: %v", k.name, name, err)
+		}
+		k.mu.Unlock()
+		if errors.Is(err, framework.ErrOutcomeUnknown) {
+			return fmt.Errorf("%w: %w", errNotNow, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, below(a.r, 3*time.Second))
+	defer cancel()
+	return k.consume(limited, a, q)
+}
+
+// consume consumes until ctx ends, which is no failure.
+func (k *queueWork) consume(ctx context.Context, a *actor, q *queue.Queue) error {
+	err := q.Consume(ctx, func(ctx context.Context, item []byte) error { return k.handle(ctx, a, string(item)) })
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+func (k *queueWork) handle(ctx context.Context, a *actor, name string) error {
+	k.begins(ctx, a, name)
+	takes := below(a.r, 50*time.Millisecond)
+	if a.r.IntN(10) == 0 && !a.w.calm() { // as long as it takes to lose a session
+		takes = below(a.r, 3*a.w.plan.SessionTimeout)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(takes):
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	item := k.items[name]
+	if item.now == ctx {
+		item.now = nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if k.locked && a.r.IntN(10) == 0 && !a.w.calm() {
+		return errNotNow
+	}
+	item.done = true
+	return nil
+}
+
+// begins checks what must hold when an item is handled.
+func (k *queueWork) begins(ctx context.Context, a *actor, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	item := k.items[name]
+	if item == nil {
+		a.w.violate("%s: nobody has put %q", k.name, name)
+		return
+	}
+	by := fmt.Sprint(a.who, " ", a.turn)
+	switch item.times++; {
+	case item.refused:
+		a.w.violate("%s: %s was handled, but not put", k.name, name)
+	case !k.locked && item.times > 1:
+		a.w.violate("%s: %s handles %s, after %s", k.name, by, name, item.by)
+	case k.locked && item.now != nil && item.now.Err() == nil && !a.w.plan.Meddling:
+		a.w.violate("%s: %s handles %s while %s does", k.name, by, name, item.by)
+	case k.locked && item.done && k.lives(a.w, item.session) && !a.w.plan.Meddling:
+		a.w.violate("%s: %s handles %s once more, and the session of %s lives", k.name, by, name, item.by)
+	}
+	item.now, item.by, item.done, item.session = ctx, by, false, sessionOf(a.c)
+}
+
+// lives says whether a session is there for certain.
+func (k *queueWork) lives(w *world, id int64) bool {
+	l := w.ens.Leader()
+	if l < 0 || id == 0 {
+		return false
+	}
+	for _, s := range w.ens.Member(l).Sessions() {
+		if s.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// settle consumes what is left. Then everything that was put has been handled, or was said to be lost, and
+// the queue is empty.
+func (k *queueWork) settle(w *world) {
+	clients := w.present()
+	if len(clients) == 0 || w.ens.Leader() < 0 {
+		return
+	}
+	a := &actor{w: w, c: clients[0], who: -1, r: rand.New(rand.NewPCG(w.plan.Seed, 1<<50))}
+	ctx, cancel := context.WithTimeout(background, time.Minute)
+	defer cancel()
+	if err := k.consume(ctx, a, k.queue(a.c)); err != nil {
+		w.violate("%s: %v", k.name, err)
+	}
+	w.empty(k.path)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, item := range k.items {
+		if item.put && item.times == 0 && !item.missed {
+			w.violate("%s: %s was put and never handled", k.name, name)
+		}
+	}
+}
