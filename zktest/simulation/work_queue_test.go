@@ -175,6 +175,19 @@ func (k *queueWork) lives(w *world, id int64) bool {
 	return false
 }
 
+// left is how many items are in the queue, as far as can be told.
+func (k *queueWork) left(w *world) int {
+	l := w.ens.Leader()
+	if l < 0 {
+		return 1
+	}
+	left, err := w.ens.Member(l).Children(k.path)
+	if err != nil {
+		return 1
+	}
+	return len(left)
+}
+
 // settle consumes what is left. Then everything that was put has been handled, or was said to be lost, and
 // the queue is empty.
 func (k *queueWork) settle(w *world) {
@@ -183,11 +196,20 @@ func (k *queueWork) settle(w *world) {
 		return
 	}
 	a := &actor{w: w, c: clients[0], who: -1, r: rand.New(rand.NewPCG(w.plan.Seed, 1<<50))}
-	ctx, cancel := context.WithTimeout(background, time.Minute)
+	ctx, cancel := context.WithTimeout(background, 10*time.Minute)
 	defer cancel()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer cancel()
+		for ctx.Err() == nil && k.left(w) > 0 { // 70 items at two lagging replies each take two minutes
+			time.Sleep(time.Second)
+		}
+	})
 	if err := k.consume(ctx, a, k.queue(a.c)); err != nil {
 		w.violate("%s: %v", k.name, err)
 	}
+	cancel()
+	watching.Wait()
 	w.empty(k.path)
 	k.mu.Lock()
 	defer k.mu.Unlock()
