@@ -1,6 +1,7 @@
 package assignment
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -18,6 +19,18 @@ type Item struct {
 
 // Name returns the item's name.
 func (i Item) Name() string { return i.name }
+
+// Context returns a context that lasts as long as the item is certainly this member's. The function's own
+// context ends earlier when the item is to go to another member, or when Run's context ends: what has to be
+// finished under the item then can still use this one, until the function returns. context.Cause says why it
+// has ended: framework.ErrSessionLost, ErrNodeDeleted, ErrReleased or ErrClosed. It has no deadline. The zero
+// value's has ended.
+func (i Item) Context() context.Context {
+	if i.handle == nil {
+		return over
+	}
+	return i.handle.Context()
+}
 
 // FencingToken returns a number that grows from owner to owner of the item: the czxid of its lock's node. A
 // store that remembers the largest token of each item and refuses smaller ones is safe from a former owner.
@@ -48,5 +61,13 @@ func (i Item) Guard() framework.TransactionOp {
 	if i.handle == nil {
 		return (&framework.Client{}).TransactionOp().Check().ForPath("/")
 	}
-	return i.line.Client.TransactionOp().Check().ForPath(zkpath.Join(i.line.Dir, i.handle.Grant.Name))
+	return i.line.Client.TransactionOp().Check().ForPath(i.Path())
+}
+
+// Path returns the path of the lock's node.
+func (i Item) Path() string {
+	if i.handle == nil {
+		return ""
+	}
+	return zkpath.Join(i.line.Dir, i.handle.Grant.Name)
 }

@@ -103,6 +103,8 @@ func TestZeroItem(t *testing.T) {
 	require.Zero(t, i.Remaining())
 	require.False(t, i.Valid())
 	require.Empty(t, i.Name())
+	require.Empty(t, i.Path())
+	require.Error(t, i.Context().Err())
 	_, err := (&framework.Client{}).Transaction(context.Background(), i.Guard())
 	require.Error(t, err)
 }

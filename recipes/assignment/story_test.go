@@ -186,7 +186,14 @@ func TestOutage(t *testing.T) {
 func TestHang(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		free := make(chan struct{})
-		hangs := func(ctx context.Context, _ assignment.Item) error { <-free; return ctx.Err() }
+		hangs := func(ctx context.Context, item assignment.Item) error {
+			<-free
+			if context.Cause(ctx) == assignment.ErrMoved { // and until here it was this member's
+				assert.NoError(t, item.Context().Err())
+				assert.True(t, item.Valid())
+			}
+			return ctx.Err()
+		}
 		a := w.start("a", numbers(2), hangs)
 		time.Sleep(time.Second)
 		b := w.start("b", numbers(2), nil)
@@ -197,6 +204,7 @@ func TestHang(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Equal(t, "1=a 2=b", w.owners())
 
+		had := w.item("1")
 		a.stop()
 		a.run.Waits()
 		time.Sleep(time.Hour)
@@ -205,6 +213,7 @@ func TestHang(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Equal(t, "1=b 2=b", w.owners())
 		a.run.Waits()
+		require.ErrorIs(t, context.Cause(had.item.Context()), framework.ErrClosed)
 		close(free)
 		_, err := a.run.Returned()
 		require.ErrorIs(t, err, context.Canceled)
@@ -226,6 +235,7 @@ func TestTheFunctionReturns(t *testing.T) {
 					times <- time.Now()
 					return end()
 				})
+				time.Sleep(time.Millisecond)
 				w.start("b", numbers(1), nil)
 				time.Sleep(10 * time.Minute)
 				n := len(times)
@@ -464,6 +474,7 @@ func TestArguments(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		c := recipetest.Client(t, w.s)
 		wait := func(ctx context.Context, _ assignment.Item) error { <-ctx.Done(); return nil }
+		synctest.Wait() // until it knows its server
 		w.s.ResetCounts()
 		for _, bad := range []struct {
 			a  *assignment.Assignment
