@@ -100,8 +100,9 @@ func (a *Assignment) plan(ctx context.Context) (map[string]string, error) {
 // this Assignment returns when that does. Before Run it only replaces the list that was given to New.
 //
 // When ctx ends, Run goes on trying. Errors: ctx's; framework.ErrBadArguments for an item that cannot be the
-// name of a node; ErrNotRunning if Run ends before: the next one sets the list; framework.ErrTooLarge if the plan would not fit into a request, and what else the server
-// refuses it for (framework.ErrNoAuth, …), and then the group keeps its list.
+// name of a node; ErrNotRunning if Run ends before: the next one sets the list. framework.ErrTooLarge if the
+// plan would not fit into a request, and what else the server refuses it for (framework.ErrNoAuth, …); then
+// the group keeps its list.
 func (a *Assignment) SetItems(ctx context.Context, items []string) error {
 	return a.wrap("set items", a.setItems(ctx, items))
 }

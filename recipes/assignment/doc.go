@@ -55,8 +55,9 @@
 // create, a list and two watches, and its old owner a delete; its first owner ever also the creation of its
 // directory.
 //
-// The plan is one node, so all items and their owners together must fit into a request: some 20,000 items
-// with short names at ZooKeeper's default limit of 1 MiB.
+// The plan is one node, so all items and their owners together must fit into a request: at ZooKeeper's default
+// limit of 1 MiB some 70,000 items with names like "shard-12345". Think of hundreds or thousands: each is a
+// node and a goroutine of its owner.
 //
 // Curator has nothing like it; kazoo's SetPartitioner is the relative. The znodes are in docs/znodes.md.
 package assignment

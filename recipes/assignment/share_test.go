@@ -176,3 +176,12 @@ func FuzzShare(f *testing.F) {
 		checkShare(t, r, members, items, before)
 	})
 }
+
+// How large a plan is: see the package's documentation.
+func TestSizeOfAPlan(t *testing.T) {
+	owners := map[string]string{}
+	for i := range 70_000 {
+		owners[fmt.Sprintf("shard-%05d", i)] = fmt.Sprint("member-", i%100)
+	}
+	require.Less(t, len(encode(owners)), 1<<20-1000)
+}
