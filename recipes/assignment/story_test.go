@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -294,6 +295,10 @@ func sorted24(w *world) string {
 // SetItems without Run, with one that ends, across an outage, and with a list that is too long.
 func TestSetItemsThatWaits(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
+		var tooMany []string
+		for _, n := range numbers(6000) {
+			tooMany = append(tooMany, strings.Repeat("x", 200)+n)
+		}
 		p := &process{w: w, c: recipetest.Client(t, w.s)}
 		p.begin("a", numbers(1))
 		w.after(settle, "1=a")
@@ -307,7 +312,7 @@ func TestSetItemsThatWaits(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		require.Equal(t, "1=a 2=a 3=a", w.owners())
 
-		require.ErrorIs(t, p.a.SetItems(background, numbers(200_000)), framework.ErrTooLarge)
+		require.ErrorIs(t, p.a.SetItems(background, tooMany), framework.ErrTooLarge)
 		time.Sleep(time.Second)
 		require.Equal(t, "1=a 2=a 3=a", w.owners(), "the list stays")
 
@@ -318,7 +323,7 @@ func TestSetItemsThatWaits(t *testing.T) {
 		require.NoError(t, w.s.Start())
 
 		before := assignment.New(p.c, "/other", numbers(1), assignment.WithID("a"))
-		require.NoError(t, before.SetItems(background, numbers(200_000)))
+		require.NoError(t, before.SetItems(background, tooMany))
 		require.ErrorIs(t, before.Run(background, p.has), framework.ErrTooLarge)
 	})
 }
