@@ -3,6 +3,7 @@ package snippets
 import (
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/assignment"
 	"github.com/go-curator/curator/recipes/barrier"
 	"github.com/go-curator/curator/recipes/counter"
 	"github.com/go-curator/curator/recipes/group"
@@ -96,6 +97,13 @@ var _ = []any{
 	new(counter.Value[int32]),
 	(*counter.Value[int32]).Follow,
 	counter.WithLock,
+
+	(*assignment.Assignment).Run,
+	(*assignment.Assignment).SetItems,
+	(*assignment.Assignment).SetWeight,
+	assignment.Item.FencingToken,
+	assignment.New,
+	assignment.WithSettle,
 
 	(*group.Group).Follow,
 	(*group.Group).Members,

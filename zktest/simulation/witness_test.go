@@ -76,6 +76,7 @@ var heldKinds = map[string]heldKind{
 	"latch":      {},
 	"selector":   {},
 	"semaphore":  {leases: leases},
+	"assignment": {},
 }
 
 func newWitness(w *world) *witness {

@@ -1,0 +1,244 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/node"
+)
+
+// Func works on an item until ctx ends.
+type Func func(ctx context.Context, item Item) error
+
+// Assignment is one member's part in sharing the items at a path. Safe for concurrent use.
+type Assignment struct {
+	client *framework.Client
+	path   string
+	id     string
+	weight int // at first
+	settle time.Duration
+	err    error // of the constructor
+
+	mu      sync.Mutex
+	changed flow.Signal // a field below has changed
+	running bool
+	wish    *wish        // the list of items to set; nil: none
+	now     int          // the present weight
+	keeper  *node.Keeper // of the Run that is under way; nil: none, or not yet
+}
+
+// wish is a list of items that is to be set.
+type wish struct {
+	items []string // sorted, each once; not changed
+	first bool     // that with which Run begins; not changed
+	done  bool     // guarded by mu, as is
+	err   error    // why it was refused
+}
+
+// New makes a member of the group at path, which shares these items with the others. Nothing is sent before
+// Run. An item is a name, which must be fit for a node: not empty, without "/". The list becomes that of the
+// group when Run starts. nil leaves the group's list as it is; an empty one takes all items away.
+//
+// If an argument is wrong (a nil client, an invalid path or the root, an item that is no name, a wrong option)
+// every method that returns an error returns that one, before it sends anything: framework.ErrNoClient,
+// ErrInvalidPath, ErrBadArguments, ErrInvalidOption.
+func New(client *framework.Client, path string, items []string, opts ...Option) *Assignment {
+	a := &Assignment{
+		client: client, path: path, id: zkpath.NewGUID(), weight: 1, settle: 500 * time.Millisecond,
+	}
+	if a.err = queue.Configure(client, path, a, opts); a.err == nil {
+		a.err = checkItems(items)
+	}
+	a.now = a.weight
+	if items != nil {
+		a.wish = &wish{items: sorted(items), first: true}
+	}
+	return a
+}
+
+// ID returns the member's id.
+func (a *Assignment) ID() string { return a.id }
+
+// dir is the node that has the plan, with the members below it.
+func (a *Assignment) dir() string { return zkpath.Join(a.path, "members") }
+
+// Plan returns which member is to have each item, by what the connected server knows; the owner is "" while
+// no member takes any. It is no right: who has an item is decided by the item's lock, and it may be another
+// for a moment. The map is empty if there is no plan yet. No Run is needed.
+//
+// Errors: ErrBadPlan, and those of reading a node.
+func (a *Assignment) Plan(ctx context.Context) (map[string]string, error) {
+	owners, err := a.plan(ctx)
+	return owners, a.wrap("plan", err)
+}
+
+func (a *Assignment) plan(ctx context.Context) (map[string]string, error) {
+	if err := a.ready(ctx); err != nil {
+		return nil, err
+	}
+	data, err := a.client.GetData().ForPath(ctx, a.dir())
+	if err != nil && !errors.Is(err, framework.ErrNoNode) {
+		return nil, err
+	}
+	owners, err := decode(data)
+	if owners == nil && err == nil {
+		owners = map[string]string{}
+	}
+	return owners, err
+}
+
+// SetItems replaces the list of items, for the whole group. It waits until the list stands in the plan, which
+// takes the settle time or a little more, through lost connections and sessions. If another member sets a
+// list at the same time, one of them is the last, and its list stays. A call that is overtaken by another of
+// this Assignment returns when that does. Before Run it only replaces the list that was given to New.
+//
+// When ctx ends, Run goes on trying. Errors: ctx's; framework.ErrBadArguments for an item that cannot be the
+// name of a node; ErrNotRunning if Run ends before: the next one sets the list. framework.ErrTooLarge if the
+// plan would not fit into a request, and what else the server refuses it for (framework.ErrNoAuth, …); then
+// the group keeps its list.
+func (a *Assignment) SetItems(ctx context.Context, items []string) error {
+	return a.wrap("set items", a.setItems(ctx, items))
+}
+
+func (a *Assignment) setItems(ctx context.Context, items []string) error {
+	err := a.ready(ctx)
+	if err == nil {
+		err = checkItems(items)
+	}
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wish = &wish{items: sorted(items), first: !a.running}
+	if a.changed.Fire(); !a.running {
+		return nil
+	}
+	for a.running && !a.wish.done {
+		changed := a.changed.C()
+		a.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			err = a.client.Left(ctx, nil)
+		}
+		if a.mu.Lock(); err != nil {
+			return err
+		}
+	}
+	if !a.wish.done {
+		return ErrNotRunning
+	}
+	return a.wish.err
+}
+
+// SetWeight gives the member another weight, 0 to 1,000,000, as [WithWeight] does. With 0 it gives its items
+// to the others and takes none. While Run is under way it waits until the weight stands in the tree, as
+// node.Keeper.SetData does. Errors: framework.ErrBadArguments, and those of node.Keeper.SetData.
+func (a *Assignment) SetWeight(ctx context.Context, weight int) error {
+	return a.wrap("set weight", a.setWeight(ctx, weight))
+}
+
+func (a *Assignment) setWeight(ctx context.Context, weight int) error {
+	err := a.ready(ctx)
+	if err == nil {
+		err = checkWeight(weight)
+	}
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.now = weight
+	keeper := a.keeper
+	a.mu.Unlock()
+	if keeper == nil {
+		return nil
+	}
+	return keeper.SetData(ctx, toJSON(joined{int64(weight)}))
+}
+
+// Run is a member of the group until ctx ends. It calls f for each item that the member gets, each on a
+// goroutine of its own; never twice at a time for one item. The context of f has the values of ctx. It ends
+// with ctx; when the item is to go to another member (the cause is [ErrMoved]); and when the item's lock is
+// lost: the session is over or about to be, or somebody has deleted the lock's node. f should return soon
+// then: the next owner has to wait for it.
+//
+// When ctx ends, Run leaves the group, ends the contexts, and returns as soon as all functions have returned.
+// The client removes the member's node and gives the locks back, in the background. The error then matches
+// ctx.Err() and context.Cause(ctx).
+//
+// Run goes on through lost connections and lost sessions. Other errors: ErrRunning if another Run has not
+// returned yet; framework.ErrNoAuth if the client may not create its member's node or read the plan;
+// framework.ErrTooLarge if the list of New is too long; framework.ErrClosed; ErrSessionLost, if client is the
+// view of a session that is over. If f calls runtime.Goexit, it counts as an error of f.
+func (a *Assignment) Run(ctx context.Context, f Func) error {
+	return a.wrap("run", a.run(ctx, f))
+}
+
+func (a *Assignment) run(ctx context.Context, f Func) error {
+	err := a.ready(ctx)
+	if err == nil && f == nil {
+		err = fmt.Errorf("%w: Run without a function", framework.ErrBadArguments)
+	}
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	already := a.running
+	a.running = true
+	a.mu.Unlock()
+	if already {
+		return ErrRunning
+	}
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.running, a.keeper = false, nil
+		a.changed.Fire()
+	}()
+	r := &run{a: a, f: f, working: map[string]*working{}, ended: flow.NewQueue[*working]()}
+	err = r.run(ctx)
+	if ctx.Err() != nil {
+		return a.client.Left(ctx, nil)
+	}
+	return err
+}
+
+func (a *Assignment) ready(ctx context.Context) error {
+	if a == nil {
+		return framework.ErrNoClient
+	}
+	return queue.Ready(ctx, a.client, a.err)
+}
+
+func (a *Assignment) wrap(verb string, err error) error {
+	if a == nil {
+		return queue.Wrap("assignment", "", verb, err)
+	}
+	return queue.Wrap("assignment", a.path, verb, err)
+}
+
+// wished returns the list that is to be set, nil if there is none, and what tells of the next change.
+func (a *Assignment) wished() (*wish, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wish == nil || a.wish.done {
+		return nil, a.changed.C()
+	}
+	return a.wish, a.changed.C()
+}
+
+// granted notes that a list stands in the plan, or why it was refused.
+func (a *Assignment) granted(w *wish, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w.done, w.err = true, err
+	a.changed.Fire()
+}

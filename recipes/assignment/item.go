@@ -1,0 +1,73 @@
+package assignment
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Item is an item that this member has, for as long as the context lasts that the function got with it. Safe
+// for concurrent use. The zero value is an item that nobody has.
+type Item struct {
+	name   string
+	line   *queue.Line
+	handle *queue.Handle
+}
+
+// Name returns the item's name.
+func (i Item) Name() string { return i.name }
+
+// Context returns a context that lasts as long as the item is certainly this member's. The function's own
+// context ends earlier when the item is to go to another member, or when Run's context ends: what has to be
+// finished under the item then can still use this one, until the function returns. context.Cause says why it
+// has ended: framework.ErrSessionLost, ErrNodeDeleted, ErrReleased or ErrClosed. It has no deadline. The zero
+// value's has ended.
+func (i Item) Context() context.Context {
+	if i.handle == nil {
+		return over
+	}
+	return i.handle.Context()
+}
+
+// FencingToken returns a number that grows from owner to owner of the item: the czxid of its lock's node. A
+// store that remembers the largest token of each item and refuses smaller ones is safe from a former owner.
+func (i Item) FencingToken() int64 {
+	if i.handle == nil {
+		return 0
+	}
+	return i.handle.Grant.Czxid
+}
+
+// Valid reports whether this member certainly has the item now, computed from the clock. Call it right before
+// an action that must not happen without it, above all after anything that may have taken long.
+func (i Item) Valid() bool { return i.handle != nil && i.handle.Valid() }
+
+// Remaining returns how long the item is certainly this member's if no server answers from now on; 0 if it is
+// lost or given back.
+func (i Item) Remaining() time.Duration {
+	if i.handle == nil {
+		return 0
+	}
+	return i.handle.Remaining()
+}
+
+// Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
+// the server executes the transaction only if the item's lock is still this one at the commit; otherwise the
+// transaction fails with ErrNoNode. No clock is involved.
+func (i Item) Guard() framework.TransactionOp {
+	if i.handle == nil {
+		return (&framework.Client{}).TransactionOp().Check().ForPath("/")
+	}
+	return i.line.Client.TransactionOp().Check().ForPath(i.Path())
+}
+
+// Path returns the path of the lock's node.
+func (i Item) Path() string {
+	if i.handle == nil {
+		return ""
+	}
+	return zkpath.Join(i.line.Dir, i.handle.Grant.Name)
+}

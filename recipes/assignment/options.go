@@ -1,0 +1,73 @@
+package assignment
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Errors of this package. Use errors.Is.
+var (
+	// ErrMoved is the cause with which the context of an item ends when the item is to go to another member,
+	// or is no longer one of the items.
+	ErrMoved = errors.New("the item is to go to another member, or is no longer an item")
+	// ErrRunning refuses a second Run while the first has not returned.
+	ErrRunning = errors.New("this assignment is running already: make another one")
+	// ErrNotRunning says that Run has ended meanwhile.
+	ErrNotRunning = errors.New("the assignment is not running any more")
+	// ErrBadPlan says that the data of the plan's node are not what this package writes.
+	ErrBadPlan = errors.New("the node does not contain a plan: look who else writes there")
+)
+
+// Option configures [New].
+type Option func(*Assignment) error
+
+// WithID sets the member's id: the name of its node, and of the owner in [Assignment.Plan]. It must be unique
+// in the group. A process that comes back with its id within the settle time finds its items as they were;
+// but it waits until the node of its predecessor's session is gone. Default: a random UUID.
+func WithID(id string) Option {
+	return func(a *Assignment) error {
+		if err := checkName("id", id); err != nil {
+			return fmt.Errorf("%w WithID: %w", framework.ErrInvalidOption, err)
+		}
+		a.id = id
+		return nil
+	}
+}
+
+const maxWeight = 1_000_000
+
+// WithWeight sets the member's weight, 0 to 1,000,000: a member of weight 2 has twice as many items as one of
+// weight 1. A member of weight 0 has none. Default 1.
+func WithWeight(weight int) Option {
+	return func(a *Assignment) error {
+		if err := checkWeight(weight); err != nil {
+			return fmt.Errorf("%w WithWeight: %w", framework.ErrInvalidOption, err)
+		}
+		a.weight = weight
+		return nil
+	}
+}
+
+func checkWeight(weight int) error {
+	if weight < 0 || weight > maxWeight {
+		return fmt.Errorf("%w: the weight %d is not between 0 and %d", framework.ErrBadArguments, weight,
+			maxWeight)
+	}
+	return nil
+}
+
+// WithSettle sets how long the plan must not have fitted before a member writes another one: members that
+// come or go within that time are one change. At least a millisecond, at most an hour. Default half a second.
+func WithSettle(d time.Duration) Option {
+	return func(a *Assignment) error {
+		if d < time.Millisecond || d > time.Hour {
+			return fmt.Errorf("%w WithSettle: %v is not between a millisecond and an hour",
+				framework.ErrInvalidOption, d)
+		}
+		a.settle = d
+		return nil
+	}
+}

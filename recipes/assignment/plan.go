@@ -1,0 +1,116 @@
+package assignment
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// view is the plan and the members, as they were at one moment.
+type view struct {
+	members []member
+	owners  map[string]string // by item; nil: there is no plan that can be read
+	exists  bool              // the plan's node does
+	version int32             // of that
+	czxid   int64
+	err     error // why the plan cannot be read
+}
+
+// viewOf reads what the cache of the members' directory contains: the plan are its data, the members its
+// children.
+func viewOf(dir string, nodes map[string]cache.Node) (v view) {
+	for path, n := range nodes {
+		if path == dir {
+			v.exists, v.version, v.czxid = true, n.Stat.Version, n.Stat.Czxid
+			v.owners, v.err = decode(n.Data)
+			continue
+		}
+		if n.Stat.EphemeralOwner != 0 { // another's node is no member
+			v.members = append(v.members, member{zkpath.Base(path), weightOf(n.Data), n.Stat.Czxid})
+		}
+	}
+	v.members = inOrder(v.members)
+	return v
+}
+
+// planned is the JSON of a plan. Items without an owner are below nobody.
+type planned struct {
+	Owners map[string][]string `json:"owners"`
+}
+
+// joined is the JSON of a member.
+type joined struct {
+	Weight int64 `json:"weight"`
+}
+
+func encode(owners map[string]string) []byte {
+	p := planned{map[string][]string{}}
+	for _, item := range slices.Sorted(maps.Keys(owners)) {
+		p.Owners[owners[item]] = append(p.Owners[owners[item]], item)
+	}
+	return toJSON(p)
+}
+
+// decode reads a plan. nil is none.
+func decode(data []byte) (map[string]string, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var p planned
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrBadPlan, err)
+	}
+	if p.Owners == nil {
+		return nil, fmt.Errorf("%w: it has no owners", ErrBadPlan)
+	}
+	owners := map[string]string{}
+	for owner, items := range p.Owners {
+		for _, item := range items {
+			if _, twice := owners[item]; twice || checkName("item", item) != nil {
+				return nil, fmt.Errorf("%w: the item %q is there twice, or cannot be the name of a node",
+					ErrBadPlan, item)
+			}
+			owners[item] = owner
+		}
+	}
+	return owners, nil
+}
+
+// weightOf reads a member's weight. Who has another kind of data takes no items.
+func weightOf(data []byte) int64 {
+	var m joined
+	if json.Unmarshal(data, &m) != nil || m.Weight < 0 || m.Weight > maxWeight {
+		return 0
+	}
+	return m.Weight
+}
+
+func toJSON(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil { // of maps, slices, strings and numbers there is none
+		panic(err)
+	}
+	return data
+}
+
+func checkName(what, name string) error {
+	if name == "" || strings.Contains(name, "/") || zkpath.Validate("/"+name, false) != nil {
+		return fmt.Errorf("%w: the %s %q cannot be the name of a node", framework.ErrBadArguments, what, name)
+	}
+	return nil
+}
+
+func checkItems(items []string) error {
+	var err error
+	for _, item := range items {
+		err = cmp.Or(err, checkName("item", item))
+	}
+	return err
+}

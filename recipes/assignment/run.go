@@ -1,0 +1,244 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/node"
+)
+
+// run is one Run. Its fields belong to the goroutine that has called it.
+type run struct {
+	a        *Assignment
+	f        Func
+	ctx      context.Context // of Run
+	cache    *cache.Cache
+	view     view
+	known    map[string]string   // the plan that was read last
+	working  map[string]*working // by item
+	ended    *flow.Queue[*working]
+	workers  sync.WaitGroup
+	since    time.Time     // when the plan was first seen not to fit, or the last attempt to write it ended
+	failures int           // to write it, in a row
+	pause    time.Duration // after the last of them
+}
+
+func (r *run) run(ctx context.Context) error {
+	r.ctx = ctx
+	if err := r.makeDirectory(ctx); err != nil {
+		return err
+	}
+	keeper, err := r.join()
+	if err != nil {
+		return err
+	}
+	// Its node is removed in the background: what ctx has to say about that does not matter.
+	leave := func() { _ = keeper.Close(over) }
+	defer leave()
+	if err = keeper.WaitCreated(ctx); err != nil {
+		return err
+	}
+	if r.cache, err = cache.NewTree(r.a.client, r.a.dir(), cache.WithMaxDepth(1)); err != nil {
+		return err
+	}
+	defer r.cache.Close()
+
+	following, cancel := context.WithCancel(ctx)
+	views, gone := flow.NewQueue[view](), make(chan error, 1)
+	r.workers.Go(func() { gone <- r.follow(following, views) })
+	defer r.workers.Wait()
+	defer cancel()
+	err = r.loop(ctx, views, gone)
+	leave() // before the functions return, so that the others can get ready
+	for _, w := range r.working {
+		w.cancel(err)
+	}
+	return err
+}
+
+// over is a context that has ended, for clean-ups that nobody waits for.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// makeDirectory makes the node for the plan, which stays when there are no members.
+func (r *run) makeDirectory(ctx context.Context) error {
+	client := r.a.client
+	return queue.UntilWritten(ctx, client, func(ctx context.Context) error {
+		_, err := client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, r.a.dir(), []byte{})
+		return queue.Unless(err, framework.ErrNodeExists)
+	})
+}
+
+func (r *run) join() (*node.Keeper, error) {
+	a := r.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	keeper, err := node.NewKeeper(a.client, a.dir()+"/"+a.id, toJSON(joined{int64(a.now)}))
+	a.keeper = keeper
+	return keeper, err
+}
+
+// follow tells what the tree says, until it cannot any more.
+func (r *run) follow(ctx context.Context, views *flow.Queue[view]) error {
+	if err := r.cache.WaitSynced(ctx); err != nil {
+		return err
+	}
+	for nodes, err := range cache.Follow(ctx, r.cache) {
+		if err != nil {
+			return err
+		}
+		views.Put(viewOf(r.a.dir(), nodes))
+	}
+	return nil
+}
+
+// loop does what the tree says, until ctx or the client ends.
+func (r *run) loop(ctx context.Context, views *flow.Queue[view], gone <-chan error) error {
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
+	written := make(chan error, 1)
+	var writing *wish // the list that is being written
+	busy := false
+	for {
+		w, changed := r.a.wished()
+		if !busy {
+			if owners := r.due(w, due); owners != nil {
+				seen := r.view
+				busy, writing = true, w
+				r.workers.Go(func() { written <- r.write(ctx, owners, seen) })
+			}
+		}
+		r.assign()
+		for again := true; again; {
+			again = false
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case err := <-gone:
+				return err
+			case <-views.More():
+				if all := views.Take(); len(all) > 0 {
+					r.see(all[len(all)-1])
+				}
+			case <-r.ended.More():
+				for _, w := range r.ended.Take() {
+					delete(r.working, w.item)
+				}
+				r.assign()
+				again = true // the plan is the same
+			case err := <-written:
+				busy = false
+				if err := r.wrote(err, writing); err != nil {
+					return err
+				}
+			case <-changed:
+			case <-due.C:
+			}
+		}
+	}
+}
+
+// see takes note of what the tree says.
+func (r *run) see(v view) {
+	if v.err != nil && (v.version != r.view.version || v.czxid != r.view.czxid) {
+		r.a.client.Logger().Warn("the plan of an assignment cannot be read; it is written anew",
+			"path", r.a.dir(), "err", v.err)
+	}
+	if r.view = v; v.owners != nil {
+		r.known = v.owners
+	}
+}
+
+// due returns the plan that is to be written now, or sets the timer for when it is.
+func (r *run) due(w *wish, timer *time.Timer) map[string]string {
+	s := next(r.view, r.a.id, w, r.known, r.a.settle)
+	if s.granted {
+		r.a.granted(w, nil)
+	}
+	if s.owners == nil {
+		r.since, r.failures, r.pause = time.Time{}, 0, 0
+		return nil
+	}
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+	wait := time.Until(r.since.Add(s.after + r.pause))
+	if wait <= 0 && !r.current() { // what is known may be old: the others are ahead then
+		r.since, wait = time.Now(), s.after+r.pause
+	}
+	if wait <= 0 {
+		return s.owners
+	}
+	timer.Reset(wait)
+	return nil
+}
+
+// current says whether the view is what the connected server has.
+func (r *run) current() bool {
+	return r.a.client.State().State.IsConnected() && r.cache.Progress().Synced
+}
+
+// write tries once to replace the plan that was seen.
+func (r *run) write(ctx context.Context, owners map[string]string, seen view) error {
+	if !seen.exists {
+		_, err := r.a.client.Create().InBackground().ForPath(ctx, r.a.dir(), encode(owners)).Wait(ctx)
+		return err
+	}
+	_, err := r.a.client.SetData().WithVersion(seen.version).InBackground().
+		ForPath(ctx, r.a.dir(), encode(owners)).Wait(ctx)
+	return err
+}
+
+// wrote says what follows from an attempt: an error ends Run. Whether the plan fits now, the tree will tell.
+func (r *run) wrote(err error, w *wish) error {
+	r.since = time.Now()
+	conflict := errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNodeExists) ||
+		errors.Is(err, framework.ErrNoNode)
+	if err == nil || conflict {
+		r.failures, r.pause = 0, 0
+		return nil
+	}
+	if queue.Denied(err) && w != nil {
+		r.a.granted(w, err)
+		if w.first {
+			return err
+		}
+		return nil
+	}
+	if queue.Denied(err) {
+		r.a.client.Logger().Warn("cannot write the plan of an assignment; trying again",
+			"path", r.a.dir(), "err", err)
+	}
+	r.failures++
+	r.pause = chance.UpTo(pauseAfter(r.failures))
+	return nil
+}
+
+// pauseAfter is the longest pause after so many failures in a row.
+func pauseAfter(failures int) time.Duration {
+	return min(100*time.Millisecond<<min(failures-1, 7), 10*time.Second)
+}
+
+// assign has the items that this member is to have worked on, and no others.
+func (r *run) assign() {
+	for item, w := range r.working {
+		if r.known[item] != r.a.id {
+			w.cancel(ErrMoved)
+		}
+	}
+	for item, owner := range r.known {
+		if owner == r.a.id && r.working[item] == nil {
+			r.start(item)
+		}
+	}
+}

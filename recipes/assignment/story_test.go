@@ -1,0 +1,605 @@
+package assignment_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/assignment"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/zktest"
+)
+
+// Members join and leave: their items, the nodes, and how long it takes.
+func TestJoinAndLeave(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(4), nil)
+		w.after(settle, "1=a 2=a 3=a 4=a")
+		b := w.start("b", numbers(4), nil)
+		w.after(settle, "1=a 2=a 3=b 4=b")
+		require.Equal(t, []error{assignment.ErrMoved, assignment.ErrMoved}, a.ended)
+
+		tree := w.s.Tree()
+		require.Equal(t, `{"owners":{"a":["1","2"],"b":["3","4"]}}`, string(tree[members].Data))
+		require.Equal(t, zktest.Persistent, tree[members].Mode)
+		require.Equal(t, `{"weight":1}`, string(tree[members+"/a"].Data))
+		require.Equal(t, zktest.Ephemeral, tree[members+"/a"].Mode)
+		require.Equal(t, zktest.Container, tree[items+"/1"].Mode)
+		locks, err := w.s.Children(items + "/1")
+		require.NoError(t, err)
+		require.Len(t, locks, 1)
+		require.Regexp(t, "^_c_[0-9a-f-]{36}-lock-[0-9]{10}$", locks[0])
+		require.Equal(t, "a", string(tree[items+"/1/"+locks[0]].Data))
+		plan, err := b.a.Plan(background)
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"1": "a", "2": "a", "3": "b", "4": "b"}, plan)
+
+		one := w.item("1")
+		require.True(t, one.item.Valid())
+		require.Positive(t, one.item.Remaining())
+		_, err = a.c.Transaction(background, one.item.Guard())
+		require.NoError(t, err)
+		a.leave()
+		require.False(t, one.item.Valid())
+		require.Zero(t, one.item.Remaining())
+		_, err = b.c.Transaction(background, one.item.Guard())
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		w.after(settle, "1=b 2=b 3=b 4=b")
+		b.leave()
+		w.clean(numbers(4)...)
+		recipetest.Tidy(t, a.c, b.c)
+		require.True(t, w.s.Exists(members), "the plan stays")
+	})
+}
+
+// At rest nothing is sent but an exists per session timeout; and what a join, a move and a leave cost.
+func TestTraffic(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		list := numbers(6)
+		w.start("a", list, func(ctx context.Context, _ assignment.Item) error {
+			<-ctx.Done()
+			time.Sleep(10 * time.Millisecond) // so the next one waits for it
+			return nil
+		})
+		time.Sleep(time.Second)
+		b := w.start("b", list, nil)
+		time.Sleep(10 * time.Second) // all locks have existed once, and all watches are set
+		b.leave()
+		time.Sleep(10 * time.Second)
+		w.s.ResetCounts()
+		time.Sleep(10 * time.Minute)
+		at := w.s.Counts()
+		looks := at["exists"]
+		require.Equal(t, looks, recipetest.Sum(at), "%v", at)
+		require.InDelta(t, 60, looks, 15, "one member, one look per session timeout of ten seconds")
+
+		w.s.ResetCounts()
+		b.begin("b", nil)
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, "1=a 2=a 3=a 4=b 5=b 6=b", w.owners())
+		at = w.s.Counts()
+		assert.LessOrEqual(t, at["exists"], 3, "the watch of its own node, and looks after a session timeout")
+		delete(at, "exists")
+		delete(at, "ping")
+		require.Equal(t, map[zktest.Op]int{
+			"create2": 2 + 3, "addWatch": 1, // the directory, its node, three locks
+			"multiRead": 3 + 1 + 2, // its load; the other hears of it; both hear of the plan
+			"setData":   1,         // the plan
+			// Each lock is listed once; its waiter watches the one ahead, and its own.
+			"getChildren2": 3, "getData": 2 * 3, "delete": 3,
+		}, at)
+	})
+}
+
+// A member that is cut off knows, before another gets its items, that it has none; and comes back.
+func TestCutOff(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(2), nil)
+		time.Sleep(time.Second)
+		w.start("b", numbers(2), nil)
+		w.after(settle, "1=a 2=b")
+		first := w.item("1")
+		blind := w.s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+		w.s.BlackHole(recipetest.Session(t, a.c), zktest.Both)
+		<-first.ctx.Done() // world fails if b has it meanwhile
+		require.ErrorIs(t, context.Cause(first.ctx), framework.ErrSessionLost)
+		require.False(t, first.item.Valid())
+		time.Sleep(10*time.Second + 2*settle)
+		require.Equal(t, "1=b 2=b", w.owners())
+		blind.Remove()
+		time.Sleep(10*time.Second + 2*settle)
+		require.Equal(t, "1=a 2=b", sortedOwners(w))
+	})
+}
+
+// sortedOwners is who has what if a and b have one each: "1=a 2=b" whichever it is.
+func sortedOwners(w *world) string {
+	if got := w.owners(); got != "1=b 2=a" {
+		return got
+	}
+	return "1=a 2=b"
+}
+
+// The first of the members, which is to write the plan, is cut off: the next one writes it a settle time later,
+// while the session of the first lives.
+func TestTheFirstDoesNotWrite(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(2), nil)
+		time.Sleep(time.Second)
+		w.start("b", numbers(2), nil)
+		w.after(settle, "1=a 2=b")
+		id := recipetest.Session(t, a.c)
+		w.s.Inject(zktest.Fault{Op: "connect", Session: id, Times: -1, Action: zktest.CutBefore})
+		w.s.BlackHole(id, zktest.Both)
+		w.start("c", numbers(2), nil, assignment.WithWeight(4))
+		w.after(2*settle, "1=a 2=c")
+	})
+}
+
+// The session expires: what the member had goes on with the next session, or goes to another.
+func TestExpiry(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(2), nil)
+		time.Sleep(time.Second)
+		w.s.Expire(recipetest.Session(t, a.c))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, "1=a 2=a", w.owners())
+		require.Len(t, a.ended, 2)
+		require.ErrorIs(t, a.ended[0], framework.ErrSessionLost)
+	})
+}
+
+// An outage in which no session ends changes nothing, and neither does one in which somebody leaves: when the
+// servers are back his items move.
+func TestOutage(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(2), nil)
+		time.Sleep(time.Second)
+		b := w.start("b", numbers(2), nil)
+		w.after(settle, "1=a 2=b")
+		w.s.Stop()
+		time.Sleep(3 * time.Second)
+		require.Equal(t, "1=a 2=b", w.owners())
+		require.NoError(t, w.s.Start())
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "1=a 2=b", w.owners())
+		require.Equal(t, 3, w.moves())
+		w.s.Stop()
+		time.Sleep(time.Second)
+		b.leave()
+		require.Equal(t, "1=a", w.owners())
+		require.NoError(t, w.s.Start())
+		time.Sleep(10 * time.Second)
+		require.Equal(t, "1=a 2=a", w.owners())
+		a.leave()
+		w.clean(numbers(2)...)
+	})
+}
+
+// A member stands still, with its clock and its timers: here its functions do not return. Its items stay until
+// they do, or until its session ends.
+func TestHang(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		free := make(chan struct{})
+		hangs := func(ctx context.Context, item assignment.Item) error {
+			<-free
+			if context.Cause(ctx) == assignment.ErrMoved { // and until here it was this member's
+				assert.NoError(t, item.Context().Err())
+				assert.True(t, item.Valid())
+			}
+			return ctx.Err()
+		}
+		a := w.start("a", numbers(2), hangs)
+		time.Sleep(time.Second)
+		b := w.start("b", numbers(2), nil)
+		time.Sleep(time.Hour)
+		require.Equal(t, "1=a", w.owners(), "2 is to be b's, and a does not let it go")
+		free <- struct{}{} // of one of the two
+		free <- struct{}{}
+		time.Sleep(time.Second)
+		require.Equal(t, "1=a 2=b", w.owners())
+
+		had := w.item("1")
+		a.stop()
+		a.run.Waits()
+		time.Sleep(time.Hour)
+		require.Equal(t, "2=b", w.owners(), "Run does not return, and a keeps 1")
+		go a.c.Close()
+		time.Sleep(time.Second)
+		require.Equal(t, "1=b 2=b", w.owners())
+		a.run.Waits()
+		require.ErrorIs(t, context.Cause(had.item.Context()), framework.ErrClosed)
+		close(free)
+		_, err := a.run.Returned()
+		require.ErrorIs(t, err, context.Canceled)
+		b.leave()
+	})
+}
+
+// The function returns: it is called again, ever later, and the item does not move.
+func TestTheFunctionReturns(t *testing.T) {
+	for name, end := range map[string]func() error{
+		"nil":    func() error { return nil },
+		"error":  func() error { return errWork },
+		"goexit": func() error { runtime.Goexit(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				times := make(chan time.Time, 1000)
+				w.start("a", numbers(1), func(context.Context, assignment.Item) error {
+					times <- time.Now()
+					return end()
+				})
+				time.Sleep(time.Millisecond)
+				w.start("b", numbers(1), nil)
+				time.Sleep(10 * time.Minute)
+				n := len(times)
+				require.InDelta(t, 85, n, 20, "every 5 to 10 seconds in the end")
+				first, second := <-times, <-times
+				require.LessOrEqual(t, second.Sub(first), 100*time.Millisecond)
+				require.Empty(t, w.owners())
+			})
+		})
+	}
+}
+
+// The list of items changes: for all, whoever has set it, and only once.
+func TestSetItems(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(2), nil)
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil)
+		w.after(settle, "1=a 2=b")
+		moves := w.moves()
+		require.NoError(t, b.a.SetItems(background, []string{"4", "2", "3", "1", "3"}))
+		time.Sleep(time.Millisecond)
+		require.Equal(t, "1=a 2=b 3=a 4=b", w.owners())
+		require.Equal(t, moves+2, w.moves())
+		require.NoError(t, a.a.SetItems(background, []string{"2", "4"}))
+		time.Sleep(time.Second)
+		require.Equal(t, "2=a 4=b", sorted24(w))
+		// A member that comes with another list sets it once, and the others do not set theirs again.
+		c := w.start("c", []string{"2", "4", "x"}, nil)
+		time.Sleep(5 * time.Second)
+		plan, err := a.a.Plan(background)
+		require.NoError(t, err)
+		require.Len(t, plan, 3)
+		require.Equal(t, "c", plan["x"])
+		w.s.Expire(recipetest.Session(t, a.c))
+		c.leave()
+		time.Sleep(5 * time.Second)
+		plan, err = b.a.Plan(background)
+		require.NoError(t, err)
+		require.Len(t, plan, 3)
+		require.NoError(t, a.a.SetItems(background, nil))
+		time.Sleep(time.Millisecond)
+		require.Empty(t, w.owners())
+	})
+}
+
+func sorted24(w *world) string {
+	if got := w.owners(); got != "2=b 4=a" {
+		return got
+	}
+	return "2=a 4=b"
+}
+
+// SetItems without Run, with one that ends, across an outage, and with a list that is too long.
+func TestSetItemsThatWaits(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		var tooMany []string
+		for _, n := range numbers(6000) {
+			tooMany = append(tooMany, strings.Repeat("x", 200)+n)
+		}
+		p := &process{w: w, c: recipetest.Client(t, w.s)}
+		p.begin("a", numbers(1))
+		w.after(settle, "1=a")
+		w.s.Stop()
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		require.ErrorIs(t, p.a.SetItems(ctx, numbers(2)), context.DeadlineExceeded)
+		set := recipetest.Begin(t, func() (int, error) { return 0, p.a.SetItems(background, numbers(3)) }).Waits()
+		require.NoError(t, w.s.Start())
+		require.NoError(t, set.End().Err)
+		time.Sleep(time.Millisecond)
+		require.Equal(t, "1=a 2=a 3=a", w.owners())
+
+		require.ErrorIs(t, p.a.SetItems(background, tooMany), framework.ErrTooLarge)
+		time.Sleep(time.Second)
+		require.Equal(t, "1=a 2=a 3=a", w.owners(), "the list stays")
+
+		w.s.Stop()
+		set = recipetest.Begin(t, func() (int, error) { return 0, p.a.SetItems(background, numbers(4)) }).Waits()
+		p.leave()
+		require.ErrorIs(t, set.End().Err, assignment.ErrNotRunning)
+		require.NoError(t, w.s.Start())
+
+		before := assignment.New(p.c, "/other", numbers(1), assignment.WithID("a"))
+		require.NoError(t, before.SetItems(background, tooMany))
+		require.ErrorIs(t, before.Run(background, p.has), framework.ErrTooLarge)
+	})
+}
+
+// Weights: at first, and changed; with 0 a member gives all away.
+func TestWeights(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(4), nil)
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil, assignment.WithWeight(3))
+		w.after(settle, "1=a 2=b 3=b 4=b")
+		require.NoError(t, b.a.SetWeight(background, 1))
+		w.after(settle, "1=a 2=b 3=b 4=a")
+		require.NoError(t, a.a.SetWeight(background, 0))
+		w.after(settle, "1=b 2=b 3=b 4=b")
+		require.NoError(t, b.a.SetWeight(background, 0))
+		w.after(settle, "")
+		plan, err := a.a.Plan(background)
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"1": "", "2": "", "3": "", "4": ""}, plan)
+		w.s.Expire(recipetest.Session(t, a.c))
+		require.NoError(t, b.a.SetWeight(background, 1))
+		w.after(settle, "1=b 2=b 3=b 4=b")
+	})
+}
+
+// The plan is deleted, or something else is written there; a member's node is deleted: nobody loses anything.
+func TestMeddling(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(2), nil)
+		time.Sleep(time.Second)
+		w.start("b", nil, nil)
+		w.after(settle, "1=a 2=b")
+		moves := w.moves()
+		same := func(what string) {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			plan, err := a.a.Plan(background)
+			require.NoError(t, err, what)
+			require.Equal(t, map[string]string{"1": "a", "2": "b"}, plan, what)
+			require.Equal(t, "1=a 2=b", w.owners(), what)
+			require.Equal(t, moves, w.moves(), what)
+		}
+		require.NoError(t, w.s.Set(members, []byte("something else")))
+		_, err := a.a.Plan(background)
+		require.ErrorIs(t, err, assignment.ErrBadPlan)
+		same("overwritten")
+		require.NoError(t, w.s.Set(members, nil))
+		same("emptied")
+		require.NoError(t, w.s.Delete(members+"/b"))
+		same("a member's node")
+		require.NoError(t, w.s.DeleteAll(members))
+		same("the whole directory")
+		require.NoError(t, w.s.Create(members+"/stranger", []byte(`{"weight":9}`)))
+		same("a node of no session")
+		require.NoError(t, w.s.Set(members, []byte(`{"owners":{"who":["1"],"b":["2"]}}`)))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "1=a 2=b", w.owners(), "given to nobody, and shared again")
+		// The lock's node: that is a loss, and the item is taken again.
+		locks, err := w.s.Children(items + "/1")
+		require.NoError(t, err)
+		require.NoError(t, w.s.Delete(items+"/1/"+locks[0]))
+		time.Sleep(time.Second)
+		require.Equal(t, "1=a 2=b", w.owners())
+		require.ErrorIs(t, a.ended[len(a.ended)-1], framework.ErrNodeDeleted)
+	})
+}
+
+// Whoever has the lock of an item has the item, member or not: Curator's mutex is one.
+func TestAStrangerHasTheLock(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		c := recipetest.Client(t, w.s)
+		lock, err := c.Create().CreatingParentsIfNeeded().WithMode(framework.EphemeralSequential).
+			ForPath(background, items+"/1/lock-", nil)
+		require.NoError(t, err)
+		w.start("a", numbers(2), nil)
+		time.Sleep(time.Hour)
+		require.Equal(t, "2=a", w.owners())
+		require.NoError(t, c.Delete().ForPath(background, lock))
+		synctest.Wait()
+		require.Equal(t, "1=a 2=a", w.owners())
+	})
+}
+
+// A process that is started again with its id finds its items, if it is back within the settle time.
+func TestBackInTime(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(2), nil)
+		time.Sleep(time.Second)
+		w.start("b", nil, nil)
+		w.after(settle, "1=a 2=b")
+		_, stat, err := w.s.Get(members)
+		require.NoError(t, err)
+		a.leave()
+		time.Sleep(settle / 2)
+		a.begin("a", nil)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "1=a 2=b", w.owners())
+		_, again, err := w.s.Get(members)
+		require.NoError(t, err)
+		require.Equal(t, stat.Version, again.Version, "the plan was not written")
+	})
+}
+
+// The replies to all writes are lost now and then: all have what they are to have in the end.
+func TestLostReplies(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		for _, op := range []zktest.Op{"setData", "create", "create2", "delete"} {
+			w.s.Inject(zktest.Fault{Op: op, Action: zktest.LoseReply, After: 1, Times: 2})
+		}
+		a := w.start("a", numbers(4), nil)
+		b := w.start("b", numbers(4), nil)
+		time.Sleep(30 * time.Second)
+		a.leave()
+		time.Sleep(30 * time.Second)
+		require.Equal(t, "1=b 2=b 3=b 4=b", w.owners())
+		b.leave()
+		w.clean(numbers(4)...)
+	})
+}
+
+// Many members come at the same time, and go one after the other.
+func TestMany(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		w.s.Delay(0, time.Millisecond)
+		var all []*process
+		for i := range 10 {
+			all = append(all, w.start(fmt.Sprintf("m%d", i), numbers(40), nil))
+		}
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 40, w.moves(), "they settled before anybody took anything")
+		for i, p := range all[:9] {
+			before := w.moves()
+			p.leave()
+			time.Sleep(5 * time.Second)
+			require.LessOrEqual(t, w.moves()-before, 40/(10-i)+1)
+			plan, err := all[9].a.Plan(background)
+			require.NoError(t, err)
+			has := map[string]int{}
+			for _, owner := range plan {
+				has[owner]++
+			}
+			require.Len(t, has, 9-i)
+			for owner, n := range has {
+				require.InDelta(t, 40/(9-i), n, 1, owner)
+			}
+		}
+		all[9].leave()
+		w.clean(numbers(40)...)
+	})
+}
+
+// What is wrong is said before anything is sent.
+func TestArguments(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		c := recipetest.Client(t, w.s)
+		wait := func(ctx context.Context, _ assignment.Item) error { <-ctx.Done(); return nil }
+		synctest.Wait() // until it knows its server
+		w.s.ResetCounts()
+		for _, bad := range []struct {
+			a  *assignment.Assignment
+			is error
+		}{
+			{assignment.New(nil, path, nil), framework.ErrNoClient},
+			{nil, framework.ErrNoClient},
+			{&assignment.Assignment{}, framework.ErrNoClient},
+			{assignment.New(c, "shards", nil), framework.ErrInvalidPath},
+			{assignment.New(c, "/", nil), framework.ErrInvalidPath},
+			{assignment.New(c, path, []string{""}), framework.ErrBadArguments},
+			{assignment.New(c, path, []string{"a/b"}), framework.ErrBadArguments},
+			{assignment.New(c, path, []string{"a", ".."}), framework.ErrBadArguments},
+			{assignment.New(c, path, []string{"\x00"}), framework.ErrBadArguments},
+			{assignment.New(c, path, nil, nil), framework.ErrInvalidOption},
+			{assignment.New(c, path, nil, assignment.WithID("")), framework.ErrInvalidOption},
+			{assignment.New(c, path, nil, assignment.WithID("a/b")), framework.ErrInvalidOption},
+			{assignment.New(c, path, nil, assignment.WithWeight(-1)), framework.ErrInvalidOption},
+			{assignment.New(c, path, nil, assignment.WithWeight(1_000_001)), framework.ErrInvalidOption},
+			{assignment.New(c, path, nil, assignment.WithSettle(0)), framework.ErrInvalidOption},
+			{assignment.New(c, path, nil, assignment.WithSettle(-time.Second)), framework.ErrInvalidOption},
+			{assignment.New(c, path, nil, assignment.WithSettle(24*time.Hour)), framework.ErrInvalidOption},
+		} {
+			require.ErrorIs(t, bad.a.Run(background, wait), bad.is)
+			require.ErrorIs(t, bad.a.SetItems(background, nil), bad.is)
+			require.ErrorIs(t, bad.a.SetWeight(background, 1), bad.is)
+			_, err := bad.a.Plan(background)
+			require.ErrorIs(t, err, bad.is)
+		}
+		a := assignment.New(c, path, numbers(1))
+		require.Len(t, a.ID(), 36)
+		require.ErrorIs(t, a.Run(background, nil), framework.ErrBadArguments)
+		require.ErrorIs(t, a.Run(nil, wait), framework.ErrNilContext) //nolint:staticcheck // that is the test
+		ended, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, a.Run(ended, wait), context.Canceled)
+		require.ErrorIs(t, a.SetItems(background, []string{"/"}), framework.ErrBadArguments)
+		require.ErrorIs(t, a.SetWeight(background, -1), framework.ErrBadArguments)
+		require.NoError(t, a.SetWeight(background, 2))
+		recipetest.Counts(t, w.s, "nothing was sent", map[string]int{})
+		plan, err := a.Plan(background)
+		require.NoError(t, err)
+		require.Empty(t, plan)
+		recipetest.Counts(t, w.s, "a look at the plan", map[string]int{"getData": 1})
+	})
+}
+
+// Run ends with the client, and says so; a second Run is refused; and one may follow the other.
+func TestRunEnds(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		p := w.start("a", numbers(1), nil)
+		w.after(settle, "1=a")
+		require.ErrorIs(t, p.a.Run(background, p.has), assignment.ErrRunning)
+		p.leave()
+		ctx, cancel := context.WithCancelCause(background)
+		again := recipetest.Begin(t, func() (int, error) { return 0, p.a.Run(ctx, p.has) })
+		w.after(0, "1=a")
+		cancel(errWork)
+		_, err := again.Returned()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, errWork)
+		again = recipetest.Begin(t, func() (int, error) { return 0, p.a.Run(background, p.has) })
+		w.after(0, "1=a")
+		require.NoError(t, p.c.Close())
+		_, err = again.Returned()
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.ErrorIs(t, p.a.Run(background, p.has), framework.ErrClosed)
+	})
+}
+
+// Without permission Run says so at once.
+func TestNoPermission(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		require.NoError(t, w.s.Create(members, nil))
+		require.NoError(t, w.s.SetACL(members, zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		p := w.start("a", numbers(1), nil)
+		require.ErrorIs(t, p.run.End().Err, framework.ErrNoAuth)
+		require.NoError(t, w.s.SetACL(members, zktest.ACL{Perms: 4 | 8, Scheme: "world", ID: "anyone"}))
+		p = w.start("b", numbers(1), nil)
+		require.ErrorIs(t, p.run.End().Err, framework.ErrNoAuth, "it may not read the plan")
+	})
+}
+
+// Run returns at once when its context ends, also when the server hangs.
+func TestTheServerHangs(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		p := w.start("a", numbers(3), nil)
+		w.after(settle, "1=a 2=a 3=a")
+		w.s.Pause()
+		p.leave()
+		late := &process{w: w, c: p.c}
+		late.begin("b", nil)
+		late.run.Waits()
+		late.leave()
+		w.s.Resume()
+		w.clean(numbers(3)...)
+	})
+}
+
+// What is passed from A to B and back before A's function has returned is A's again after that.
+func TestThereAndBack(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		free := make(chan struct{})
+		w.start("a", numbers(2), func(ctx context.Context, _ assignment.Item) error {
+			<-ctx.Done()
+			<-free
+			return nil
+		})
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil)
+		time.Sleep(time.Second)
+		require.Equal(t, "1=a", w.owners())
+		b.leave()
+		time.Sleep(time.Second)
+		require.Equal(t, "1=a", w.owners(), "2 has not been let go")
+		free <- struct{}{}
+		time.Sleep(time.Second)
+		require.Equal(t, "1=a 2=a", w.owners())
+		close(free)
+	})
+}

@@ -1,0 +1,79 @@
+package assignment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/apart"
+	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// working is an item that this member is to have, or was to have until its function returns.
+type working struct {
+	item   string
+	cancel context.CancelCauseFunc
+}
+
+// lockName is that of package mutex.
+const lockName = "lock-"
+
+// steady is how long the function must have worked for its end not to count as one of a series.
+const steady = time.Minute
+
+// start has the item worked on, on a goroutine of its own, until it is cancelled.
+func (r *run) start(item string) {
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	w := &working{item, cancel}
+	r.working[item] = w
+	r.workers.Go(func() {
+		defer r.ended.Put(w)
+		defer cancel(nil)
+		line := &queue.Line{Client: r.a.client, Recipe: "assignment", Dir: zkpath.Join(r.a.path, "items", item),
+			Name: lockName, Order: queue.Order{Names: []string{lockName}}, Data: []byte(r.a.id),
+			Loss: framework.SessionOnly, NoReentry: true}
+		for failures := 1; ctx.Err() == nil && r.a.client.Err() == nil; failures++ {
+			if lasted := r.work(ctx, line, item); lasted > steady {
+				failures = 1
+			}
+			if ctx.Err() == nil {
+				r.a.client.Pause(ctx, chance.UpTo(pauseAfter(failures)))
+			}
+		}
+	})
+}
+
+// work has the item once: it waits for the lock, calls the function, and gives the lock back when that has
+// returned. It returns how long the function has worked.
+func (r *run) work(ctx context.Context, line *queue.Line, item string) time.Duration {
+	log := r.a.client.Logger().With("path", line.Dir)
+	var held *queue.Handle
+	err := queue.UntilWritten(ctx, r.a.client, func(ctx context.Context) (err error) {
+		held, err = line.Enter(ctx, line.Acquire)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() == nil && r.a.client.Err() == nil {
+			log.Warn("cannot take an item; trying again", "err", err)
+		}
+		return 0
+	}
+	began := time.Now()
+	work, stop := queue.WorkContext(ctx, held.Context())
+	returned := apart.Call(func() { err = r.f(work, Item{item, line, held}) })
+	lasted, lost := time.Since(began), work.Err() != nil
+	stop()
+	if !returned {
+		err = fmt.Errorf("the function of the item did not return: %w", apart.ErrNoReturn)
+	}
+	if err != nil && !lost {
+		log.Warn("the function of an item has failed; it is called again after a pause", "err", err)
+	}
+	if err := queue.ReleaseAfterWork(r.ctx, held.Release); err != nil {
+		log.Warn("cannot give an item back; the others wait for the end of this session", "err", err)
+	}
+	return lasted
+}
