@@ -14,9 +14,9 @@
 // # What it promises
 //
 // It only reads, except for [WithProbe]: no node, no watch and no session of its own is left, and it waits for
-// nobody. Each function blocks until it has its answers. The end of ctx ends it, with the error of ctx. Lost connections are met by
-// the client's retry policy, and then by framework.ErrConnectionLoss or framework.ErrNotConnected. The
-// functions are safe for concurrent use.
+// nobody. Each function blocks until it has its answers. The end of ctx ends it, with the error of ctx. Lost
+// connections are met by the client's retry policy, and then by framework.ErrConnectionLoss or
+// framework.ErrNotConnected. The functions are safe for concurrent use.
 //
 // Memory is bounded, whatever the tree has: by [WithMostNodes] nodes, of which at most [WithMostData] bytes
 // each are kept, and a list of children, which the client bounds (framework.WithMaxReply). What was left out
