@@ -2,10 +2,12 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
@@ -22,8 +24,9 @@ type Probe struct {
 // clock says. Default: no node is made.
 func WithProbe(dir string) Option {
 	return func(l *limits) error {
-		if err := zkpath.Validate(dir, false); err != nil {
-			return fmt.Errorf("%w: WithProbe: %w", framework.ErrInvalidPath, err)
+		var fault *zkpath.Error
+		if errors.As(zkpath.Validate(dir, false), &fault) {
+			return fmt.Errorf("%w %q: %s", framework.ErrInvalidPath, plain.Text(fault.Path), fault.Reason)
 		}
 		l.probe = dir
 		return nil

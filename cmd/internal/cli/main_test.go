@@ -130,6 +130,8 @@ type bed struct {
 	net *network // of the first that was started, in some tests
 	// The terminal of what is started, whose standard input it is; nil for none.
 	onto *os.File
+	// whole says that its output is on the terminal, too.
+	whole bool
 }
 
 const path = "/locks/x"
@@ -175,6 +177,9 @@ func (b *bed) start(args ...string) *proc {
 	}
 	if b.onto != nil {
 		p.cmd.Stdin, p.cmd.SysProcAttr = b.onto, &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		if b.whole {
+			p.cmd.Stdout, p.cmd.Stderr = b.onto, b.onto
+		}
 	}
 	require.NoError(b, p.cmd.Start())
 	go func() { defer close(p.done); _ = p.cmd.Wait() }()

@@ -32,8 +32,9 @@ func Main(args []string) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "curator",
-		Short: "Run commands under locks, leadership and permits of a ZooKeeper ensemble",
-		Long: `Run commands under locks, leadership and permits of a ZooKeeper ensemble.
+		Short: "Run commands under locks, leadership and permits of a ZooKeeper ensemble, and see who holds them",
+		Long: `Run commands under locks, leadership and permits of a ZooKeeper ensemble, and see who holds them, who
+waits, and why nothing moves.
 
 A command is over before anybody else can have what it runs under: it is told to end (TERM) while the
 hold is still certain, and killed (KILL) in time, also when the servers, the network or curator itself
@@ -64,6 +65,10 @@ Exit codes:
 		newLead(),
 		newPermit(),
 		newOnce(),
+		newWho(),
+		newLocks(),
+		newWhy(),
+		newDoctor(),
 		newServe(),
 		newMan(),
 		newVersion(),
