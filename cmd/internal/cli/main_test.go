@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 				signal.Notify(make(chan os.Signal, 1), sig)
 			}
 		}
-		flag.Parse()
 		_ = flag.Set("test.parallel", "8") // they wait most of the time, for sessions to expire
+		flag.Parse()
 		os.Exit(m.Run())
 	}
 }
