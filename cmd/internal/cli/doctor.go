@@ -48,9 +48,11 @@ func (s *seeing) doctor(cmd *cobra.Command, probe string) error {
 		if err != nil {
 			return err
 		}
+		show := func() error { return s.print(jsonReportOf(report), jsonReportOf(report)) }
 		if s.output == "table" {
-			s.reportTable(cmd.OutOrStdout(), report)
-		} else if err := s.print(jsonReportOf(report), jsonReportOf(report)); err != nil {
+			show = func() error { return s.table(func(to io.Writer) { s.reportTable(to, report) }) }
+		}
+		if err := show(); err != nil {
 			return err
 		}
 		if len(report.Advice) > 0 {

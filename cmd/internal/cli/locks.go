@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"time"
 
@@ -37,7 +38,10 @@ func (s *seeing) locks(cmd *cobra.Command, watch bool) error {
 	return s.look(cmd, watch, func(ctx context.Context) error {
 		if watch {
 			last := map[string]string{}
-			return follow(ctx, s, inspect.FollowLocks(ctx, s.client, s.path, s.limits()...),
+			return follow(ctx, s,
+				func(ctx context.Context) iter.Seq2[inspect.Found, error] {
+					return inspect.FollowLocks(ctx, s.client, s.path, s.limits()...)
+				},
 				func(f inspect.Found) error {
 					if s.sessions(ctx, f.Lines...); s.output == "jsonl" {
 						return s.printChanges(f, last)
@@ -51,8 +55,7 @@ func (s *seeing) locks(cmd *cobra.Command, watch bool) error {
 				return err
 			}
 			if s.output == "table" {
-				s.locksTable(cmd.OutOrStdout(), found)
-				return nil
+				return s.table(func(to io.Writer) { s.locksTable(to, found) })
 			}
 			all := s.jsonFound(found)
 			if s.output == "jsonl" {

@@ -132,6 +132,7 @@ type bed struct {
 	onto *os.File
 	// whole says that its output is on the terminal, too.
 	whole bool
+	out   *os.File // its standard output, if not a file of its own
 }
 
 const path = "/locks/x"
@@ -180,6 +181,9 @@ func (b *bed) start(args ...string) *proc {
 		if b.whole {
 			p.cmd.Stdout, p.cmd.Stderr = b.onto, b.onto
 		}
+	}
+	if b.out != nil {
+		p.cmd.Stdout = b.out
 	}
 	require.NoError(b, p.cmd.Start())
 	go func() { defer close(p.done); _ = p.cmd.Wait() }()

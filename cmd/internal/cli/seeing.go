@@ -115,7 +115,7 @@ func (s *seeing) sessions(ctx context.Context, lines ...inspect.Line) {
 // second without a request. seen is called for each state, before table, and prints it as JSON if that is
 // asked for.
 func follow[T any](
-	ctx context.Context, s *seeing, states iter.Seq2[T, error], seen func(T) error, table func(io.Writer, T),
+	ctx context.Context, s *seeing, states func(context.Context) iter.Seq2[T, error], seen func(T) error, table func(io.Writer, T),
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,7 +127,7 @@ func follow[T any](
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for state, err := range states {
+		for state, err := range states(ctx) {
 			select {
 			case steps <- step{state, err}:
 			case <-ctx.Done():
@@ -207,6 +207,14 @@ func show(to io.Writer, screen *os.File, text string) error {
 	}
 	b.WriteString("\x1b[J")
 	_, err = io.WriteString(to, b.String())
+	return err
+}
+
+// table writes what f writes.
+func (s *seeing) table(f func(to io.Writer)) error {
+	var b strings.Builder
+	f(&b)
+	_, err := io.WriteString(s.cmd.OutOrStdout(), b.String())
 	return err
 }
 

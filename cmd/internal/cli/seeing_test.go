@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -364,4 +365,26 @@ func (b *bed) deadlock() {
 		waits.Go(func() { _, _ = mutex.New(clients[1-i], name).Acquire(ctx) })
 		b.soon("waiting", func() bool { all, _ := b.srv.Children(name); return len(all) == 2 })
 	}
+}
+
+// What cannot be written ends a watch, and does not hang it.
+func TestAWatchThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		full, err = os.Open(os.DevNull) // which cannot be written to either, as it is open for reading
+		require.NoError(t, err)
+	}
+	defer full.Close()
+	b := newBed(t)
+	for _, args := range [][]string{
+		{"who", path, "-w"}, {"locks", "/", "-w"}, {"who", path, "-w", "-o", "jsonl"}, {"who", path, "-o", "json"},
+		{"who", path}, {"locks", "/"}, {"why", path}, {"doctor"}, {"doctor", "-o", "jsonl"},
+	} {
+		b.out = full
+		p := b.start(args...)
+		assert.Equal(t, 125, p.code(), args)
+		assert.NotEmpty(t, p.stderr(), args)
+	}
+	b.atRest()
 }

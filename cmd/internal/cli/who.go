@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,10 @@ func (s *seeing) who(cmd *cobra.Command, watch bool) error {
 	return s.look(cmd, watch, func(ctx context.Context) error {
 		if watch {
 			last := ""
-			return follow(ctx, s, inspect.FollowWho(ctx, s.client, s.path, s.limits()...),
+			return follow(ctx, s,
+				func(ctx context.Context) iter.Seq2[inspect.Line, error] {
+					return inspect.FollowWho(ctx, s.client, s.path, s.limits()...)
+				},
 				func(l inspect.Line) error {
 					s.sessions(ctx, l)
 					now := s.jsonLine(l)
@@ -58,8 +62,7 @@ func (s *seeing) who(cmd *cobra.Command, watch bool) error {
 			case err != nil:
 				return err
 			case s.output == "table":
-				s.lineTable(cmd.OutOrStdout(), line)
-				return nil
+				return s.table(func(to io.Writer) { s.lineTable(to, line) })
 			}
 			return s.print(s.jsonLine(line), s.jsonLine(line))
 		})

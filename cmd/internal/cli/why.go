@@ -93,12 +93,12 @@ func (s *seeing) tellWhy(line inspect.Line, graph inspect.Graph) error {
 			why.Findings = append(why.Findings, jsonFinding{inspect.Wrong, line.Path, plain.Text(note)})
 		}
 	}
-	if s.output != "table" {
-		if err := s.print(why, why); err != nil {
-			return err
-		}
-	} else {
-		s.whyTable(s.cmd.OutOrStdout(), line, here, why)
+	show := func() error { return s.print(why, why) }
+	if s.output == "table" {
+		show = func() error { return s.table(func(to io.Writer) { s.whyTable(to, line, here, why) }) }
+	}
+	if err := show(); err != nil {
+		return err
 	}
 	if len(why.Findings) > 0 {
 		return exit{code: exitWrong}
