@@ -79,7 +79,9 @@ func TestFollowWho(t *testing.T) {
 		s.Stop() // and what has changed meanwhile is seen afterwards
 		time.Sleep(5 * time.Second)
 		require.NoError(t, s.Start())
-		require.NoError(t, watcher.WaitConnected(background))
+		for _, c := range []*framework.Client{watcher, holder, waiter} {
+			require.NoError(t, c.WaitConnected(background))
+		}
 		require.NoError(t, s.Delete("/locks/a/"+line.Holders[0].Name))
 		assert.Empty(t, last(t, seen).Holders)
 
