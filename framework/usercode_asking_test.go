@@ -46,6 +46,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Dump":              func(ctx context.Context, c *Client) { _, _ = c.Dump().ForPath(ctx, "/", io.Discard) },
 	"Ensure":            func(ctx context.Context, c *Client) { _ = c.Ensure(ctx, "/ensured") },
 	"Format":            func(_ context.Context, c *Client) { _ = fmt.Sprintf("%+v", c) },
+	"FourLetterWord":    func(ctx context.Context, c *Client) { _, _ = c.FourLetterWord(ctx, c.Servers()[0], "ruok") },
 	"ForRecipes":        func(_ context.Context, c *Client) { c.ForRecipes() },
 	"GetACL":            func(ctx context.Context, c *Client) { _, _ = c.GetACL().ForPath(ctx, "/") },
 	"GetChildren":       func(ctx context.Context, c *Client) { _, _ = c.GetChildren().ForPath(ctx, "/") },

@@ -4,16 +4,19 @@
 //
 //   - [Who] looks at one path: what it is, who holds it, who waits, in order.
 //   - [Locks] finds every line below a path, the one that has waited longest first.
+//   - [FollowWho] and [FollowLocks] do the same whenever something has changed.
 //   - [Why] makes a graph of who waits for whom, across locks, and finds the circles in it.
+//     [Graph.Findings] says what else may be why a line does not move.
+//   - [Servers] and [Connections] are what the servers say of themselves, and of who is connected to them.
 //   - [Doctor] looks at the client and its servers: the rule that keeps holds safe, how long answers take,
 //     and what to do about what is wrong.
 //
 // # What it promises
 //
-// It only reads: no node, no watch and no session of its own is left, and it waits for nobody. Each function
-// blocks until it has its answers. The end of ctx ends it, with the error of ctx. Lost connections are met by
-// the client's retry policy, and then by framework.ErrConnectionLoss or framework.ErrNotConnected. The
-// functions are safe for concurrent use.
+// It only reads, except for [WithProbe]: no node, no watch and no session of its own is left, and it waits for
+// nobody. Each function blocks until it has its answers. The end of ctx ends it, with the error of ctx. Lost
+// connections are met by the client's retry policy, and then by framework.ErrConnectionLoss or
+// framework.ErrNotConnected. The functions are safe for concurrent use.
 //
 // Memory is bounded, whatever the tree has: by [WithMostNodes] nodes, of which at most [WithMostData] bytes
 // each are kept, and a list of children, which the client bounds (framework.WithMaxReply). What was left out
@@ -27,8 +30,9 @@
 // to, which may be behind. For an answer that is not older than the question, call client.Sync() first.
 //
 // When a lock was granted stands nowhere. Participant.Since is when the participant joined the line, by the
-// servers' clock. Nor does the server say at which address the owner of a session is: people put that into
-// the data of the nodes, as Curator does unless it is told otherwise.
+// servers' clock. At which address the owner of a session is, [Connections] says only if the servers may tell
+// (4lw.commands.whitelist); people put that into the data of the nodes, as Curator does unless it is told
+// otherwise.
 //
 // A mutex and a leader selector write the same nodes. A semaphore's number of leases is known to its users
 // only, unless they are kazoo's. The first Java contender in a semaphore's line has its lease's node before

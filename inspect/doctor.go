@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
 )
 
 // Report is what [Doctor] has found out about a client and its servers.
@@ -18,8 +19,19 @@ type Report struct {
 	// read: a standalone server has none.
 	Servers []string
 	Members []framework.EnsembleMember
+	// Told is what the servers say about themselves, in the order of Servers; see [Servers].
+	Told []Server
 	// Reads is how long the connected server took to answer, Syncs how long the leader took.
 	Reads, Syncs RoundTrips
+	// ACL is that of "/", below the client's chroot and namespace: who may do what there; nil if it cannot be
+	// read.
+	ACL []framework.ACL
+	// Quotas are those of the tree; see [Quota]. QuotasKnown is false if they cannot be read: a client with a
+	// chroot or a namespace does not see them.
+	Quotas      []Quota
+	QuotasKnown bool
+	// Probe is what a node that was made for it has told; nil without [WithProbe].
+	Probe *Probe
 	// Rule says in a sentence what the rule in force means.
 	Rule string
 	// Advice are sentences about what is wrong, and what to do about it, the most urgent first. It is empty
@@ -33,15 +45,17 @@ type RoundTrips struct{ Least, Median, Most time.Duration }
 // rounds is how many round trips of each kind are measured.
 const rounds = 5
 
-// Doctor looks at a client and its servers, and says what is wrong with them, as far as that can be seen
-// through the client: not the servers' tickTime, syncLimit, disks and limits. Of an ensemble make sure that
-// framework.WithStaleServerBound is at least (syncLimit + 1.5) × tickTime.
+// Doctor looks at a client and its servers, and says what is wrong with them, as far as that can be seen from
+// here: not the servers' disks. What the servers' configuration says is compared with what the client has been
+// told (framework.WithStaleServerBound), if they tell it: see [Servers].
 //
-// It sends 5 exists, 5 syncs and a getData of the ensemble's configuration, one after the other; nothing if
-// there is no connection. What does not work is in Advice. Errors: those of ctx, ErrClosed, ErrNoClient,
-// ErrNilContext.
-func Doctor(ctx context.Context, client *framework.Client) (Report, error) {
-	if _, err := begin(ctx, client, nil); err != nil {
+// It sends 5 exists, 5 syncs, a getData of the ensemble's configuration, a getACL and, for the quotas, a walk,
+// one after the other; nothing of that if there is no connection. Then it asks the
+// servers, as Servers does, at once. What does not work is in Advice. Options: [WithProbe], [WithMostNodes].
+// Errors: those of ctx, ErrClosed, ErrNoClient, ErrNilContext, ErrInvalidPath.
+func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Report, error) {
+	reading, err := begin(ctx, client, opts)
+	if err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", err)
 	}
 	r := Report{Health: client.Health(), Servers: client.Servers()}
@@ -49,8 +63,11 @@ func Doctor(ctx context.Context, client *framework.Client) (Report, error) {
 	case client.Err() != nil:
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Err())
 	case r.Health.Server != "":
-		r.ask(ctx, client)
+		r.ask(ctx, reading)
 		r.Health = client.Health() // by now the server has said whether it stands alone
+	}
+	if r.Told, err = Servers(ctx, client); err != nil {
+		return Report{}, fmt.Errorf("inspect: doctor: %w", err)
 	}
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Left(ctx, nil))
@@ -61,7 +78,8 @@ func Doctor(ctx context.Context, client *framework.Client) (Report, error) {
 }
 
 // ask measures, and reads the configuration.
-func (r *Report) ask(ctx context.Context, client *framework.Client) {
+func (r *Report) ask(ctx context.Context, reading *reading) {
+	client := reading.client
 	var failed error
 	r.Reads, failed = measure(func() error {
 		_, err := client.CheckExists().ForPath(ctx, "/")
@@ -79,6 +97,15 @@ func (r *Report) ask(ctx context.Context, client *framework.Client) {
 		r.say("the ensemble's configuration cannot be read: %v", err)
 	}
 	r.Members = config.Members
+	if r.ACL, err = client.GetACL().ForPath(ctx, "/"); err != nil && !aboutNode(err) {
+		r.say("the ACL of / cannot be read: %v", err)
+	}
+	r.quotas(ctx, client, reading.left)
+	if reading.probe != "" {
+		if r.Probe, err = probe(ctx, client, reading.probe); err != nil {
+			r.say("a node in %s cannot be made and deleted: %v", plain.Text(reading.probe), err)
+		}
+	}
 }
 
 func measure(ask func() error) (RoundTrips, error) {
@@ -153,6 +180,17 @@ func (r *Report) advise() {
 	if len(r.Members) > 1 && len(r.Servers) == 1 {
 		r.say("the client knows one server of %d: when that is down it has no other; name more in the "+
 			"connect string (%s)", len(r.Members), strings.Join(r.Servers, ","))
+	}
+	r.adviseOfServers()
+	for _, q := range r.Quotas {
+		if what := q.nearly(); what != "" {
+			r.say("the quota of %s is nearly used up: %s", plain.Text(q.Path), what)
+		}
+	}
+	if p := r.Probe; p != nil && max(p.Ahead, -p.Ahead) > 5*time.Second+p.Within {
+		r.say("the servers' clock is %v ahead of this machine's: times such as \"since\" and the end of nodes "+
+			"with a TTL are wrong by that, holds are not; look at their time synchronisation",
+			p.Ahead.Round(100*time.Millisecond))
 	}
 	if h.Cleanups > 0 {
 		r.say("%d nodes that callers no longer need are not deleted yet", h.Cleanups)

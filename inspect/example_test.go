@@ -77,6 +77,35 @@ func ExampleWho() {
 	// <nil> <nil>
 }
 
+func ExampleFollowWho() {
+	server, client, other := connect()
+	defer server.Close()
+	defer client.Close()
+	defer other.Close()
+	ctx := context.Background()
+	lock, err := mutex.New(client, "/locks/orders").Acquire(ctx)
+	if err != nil {
+		panic(err)
+	}
+
+	for line, err := range inspect.FollowWho(ctx, other, "/locks/orders") {
+		if err != nil {
+			panic(err)
+		}
+		if len(line.Holders) == 0 {
+			fmt.Println("it is free")
+			break
+		}
+		fmt.Println("it is held")
+		if err := lock.Release(ctx); err != nil {
+			panic(err)
+		}
+	}
+	// Output:
+	// it is held
+	// it is free
+}
+
 func ExampleLocks() {
 	server, client, other := connect()
 	defer server.Close()

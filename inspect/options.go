@@ -9,7 +9,10 @@ import (
 // Option bounds what is read. A later option overrides an earlier one.
 type Option func(*limits) error
 
-type limits struct{ nodes, data, depth int }
+type limits struct {
+	nodes, data, depth int
+	probe              string
+}
 
 func limited(opts []Option) (limits, error) {
 	l := limits{nodes: 10_000, data: 1024, depth: 16}

@@ -45,6 +45,7 @@ type conn struct {
 	received  int64
 	sent      int64
 	since     time.Time
+	answered  time.Time    // when the last reply was sent
 	nonce     string       // of a SASL login under way
 	pending   []*request   // at a member: a write that waits for its turn in the log, and all after it
 	parked    atomic.Int64 // len(pending), to be read without the lock

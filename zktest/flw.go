@@ -102,7 +102,11 @@ func (s *Server) cons(b *strings.Builder) {
 		if c.sessionID != 0 {
 			fmt.Fprintf(b, ",sid=%#x,lop=NA,est=%d,to=%d", c.sessionID, c.since.UnixMilli(), c.timeout)
 			fmt.Fprintf(b, ",lcxid=%#x,lzxid=%#x", uint32(c.lastXid), c.lastZxid)
-			b.WriteString(",lresp=0,llat=0,minlat=0,avglat=0,maxlat=0")
+			lresp := int64(0) // by a clock that nobody else knows; 0 before the first answer
+			if !c.answered.IsZero() {
+				lresp = c.answered.UnixMilli()
+			}
+			fmt.Fprintf(b, ",lresp=%d,llat=0,minlat=0,avglat=0,maxlat=0", lresp)
 		}
 		b.WriteString(")\n")
 	}

@@ -1,6 +1,8 @@
 package zktest
 
 import (
+	"time"
+
 	"github.com/go-curator/curator/internal/jute"
 )
 
@@ -154,7 +156,7 @@ func (s *Server) replyAt(r *request, zxid int64, err Error, rec jute.Record) {
 		kind: traceReply, conn: r.conn.id, session: r.conn.sessionID, from: r.conn.from,
 		xid: r.xid, op: r.op, path: r.path, parts: r.parts, zxid: zxid, err: err,
 	})
-	r.conn.lastXid, r.conn.lastZxid = r.xid, zxid
+	r.conn.lastXid, r.conn.lastZxid, r.conn.answered = r.xid, zxid, time.Now()
 	header := &jute.ReplyHeader{Xid: r.xid, Zxid: zxid, Err: int32(err)}
 	if rec == nil {
 		r.conn.send(jute.Frame(header))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
@@ -45,6 +46,25 @@ type Run struct {
 	Slot Slot
 	// FencingToken grows from run to run of the job, as that of a mutex.
 	FencingToken int64
+
+	held *queue.Handle
+}
+
+// Remaining is for how long it is certain that nobody else runs the job, if no server answers from now on; 0
+// after the function has returned, or if the lock is lost. The function's context ends no later.
+func (r Run) Remaining() time.Duration {
+	if r.held == nil {
+		return 0
+	}
+	return r.held.Remaining()
+}
+
+// Path is that of the node that holds the job's lock, "" in the zero value.
+func (r Run) Path() string {
+	if r.held == nil {
+		return ""
+	}
+	return r.held.Grant.Path
 }
 
 // Jobs are the jobs below a path, each with a name. Make one and share it. Safe for concurrent use.
@@ -190,7 +210,7 @@ func (w *job) once(ctx context.Context, slot Slot) (Outcome, error) {
 	}
 	work, stop := queue.WorkContext(ctx, w.held.Context())
 	defer stop()
-	err := w.f(work, Run{slot, w.held.Grant.Czxid})
+	err := w.f(work, Run{slot, w.held.Grant.Czxid, w.held})
 	lost := w.held.Lost()
 	if lost != nil {
 		lost = fmt.Errorf("the lock was lost before the function returned: %w", lost)

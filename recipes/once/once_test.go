@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -433,5 +434,33 @@ func TestArguments(t *testing.T) {
 		require.NoError(t, c.Close())
 		_, err = j.Do(background, "a", once.Named("3"), l.run)
 		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// A run says how long it is certain to be alone, from the clock, and where its node is.
+func TestRunsRemaining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		var kept once.Run
+		_, err := once.New(c, "/cron").Do(t.Context(), "report", once.Named("s"), func(ctx context.Context, run once.Run) error {
+			kept = run
+			assert.True(t, s.Exists(run.Path()), run.Path())
+			assert.True(t, strings.HasPrefix(run.Path(), "/cron/report/lock/"), run.Path())
+			full := run.Remaining()
+			assert.Positive(t, full)
+			s.Pause()
+			time.Sleep(time.Second)
+			assert.LessOrEqual(t, run.Remaining(), full)
+			time.Sleep(run.Remaining() + time.Millisecond)
+			assert.Zero(t, run.Remaining())
+			assert.Error(t, ctx.Err())
+			s.Resume()
+			return nil
+		})
+		assert.ErrorIs(t, err, framework.ErrSessionLost)
+		assert.Zero(t, kept.Remaining())
+		assert.Zero(t, once.Run{}.Remaining())
+		assert.Empty(t, once.Run{}.Path())
 	})
 }

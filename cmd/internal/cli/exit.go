@@ -14,6 +14,7 @@ import (
 
 // The exit codes of the program itself. A command's own status is returned as it is.
 const (
+	exitWrong        = 1
 	exitNotAcquired  = 121
 	exitLost         = 122
 	exitNotConnected = 123
@@ -28,6 +29,7 @@ var exitCodes = []struct {
 	code, meaning string
 }{
 	{"0 to 255", "the command's own exit status, if it ended by itself"},
+	{"1", "why, doctor: something is wrong, and they say what"},
 	{"121", "not acquired: somebody else had it with --try, or until --wait was over; the command was not run"},
 	{"122", "lost: the hold was lost or about to be uncertain, and the command was ended before it had ended"},
 	{"123", "cannot connect: no server answered in time, or all refused"},

@@ -52,7 +52,7 @@ func mutexAt(path string, acquire func(*mutex.Mutex, context.Context) (*mutex.Lo
 		if err != nil {
 			return hold{}, err
 		}
-		h := hold{l, l.Path(), l.FencingToken(), l.Release}
+		h := hold{Hold: l, node: l.Path(), token: l.FencingToken(), release: l.Release}
 		return h, h.alone(ctx, client, path, "--exclusive or --shared, as they do", "__READ__", "__WRIT__")
 	}
 }
@@ -70,7 +70,7 @@ func sideOf(
 		if err != nil {
 			return hold{}, err
 		}
-		h := hold{l, l.Path(), l.FencingToken(), l.Release}
+		h := hold{Hold: l, node: l.Path(), token: l.FencingToken(), release: l.Release}
 		return h, h.alone(ctx, client, path, "neither --shared nor --exclusive", "-lock-", "__lock__")
 	}
 }

@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 				signal.Notify(make(chan os.Signal, 1), sig)
 			}
 		}
-		flag.Parse()
 		_ = flag.Set("test.parallel", "8") // they wait most of the time, for sessions to expire
+		flag.Parse()
 		os.Exit(m.Run())
 	}
 }
@@ -130,6 +130,9 @@ type bed struct {
 	net *network // of the first that was started, in some tests
 	// The terminal of what is started, whose standard input it is; nil for none.
 	onto *os.File
+	// whole says that its output is on the terminal, too.
+	whole bool
+	out   *os.File // its standard output, if not a file of its own
 }
 
 const path = "/locks/x"
@@ -175,6 +178,12 @@ func (b *bed) start(args ...string) *proc {
 	}
 	if b.onto != nil {
 		p.cmd.Stdin, p.cmd.SysProcAttr = b.onto, &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		if b.whole {
+			p.cmd.Stdout, p.cmd.Stderr = b.onto, b.onto
+		}
+	}
+	if b.out != nil {
+		p.cmd.Stdout = b.out
 	}
 	require.NoError(b, p.cmd.Start())
 	go func() { defer close(p.done); _ = p.cmd.Wait() }()

@@ -32,8 +32,9 @@ func Main(args []string) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "curator",
-		Short: "Run commands under locks, leadership and permits of a ZooKeeper ensemble",
-		Long: `Run commands under locks, leadership and permits of a ZooKeeper ensemble.
+		Short: "Run commands under locks, leadership and permits of a ZooKeeper ensemble, and see who holds them",
+		Long: `Run commands under locks, leadership and permits of a ZooKeeper ensemble, and see who holds them, who
+waits, and why nothing moves.
 
 A command is over before anybody else can have what it runs under: it is told to end (TERM) while the
 hold is still certain, and killed (KILL) in time, also when the servers, the network or curator itself
@@ -59,7 +60,19 @@ Exit codes:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newLock(), newLead(), newPermit(), newServe(), newMan(), newVersion())
+	root.AddCommand(
+		newLock(),
+		newLead(),
+		newPermit(),
+		newOnce(),
+		newWho(),
+		newLocks(),
+		newWhy(),
+		newDoctor(),
+		newServe(),
+		newMan(),
+		newVersion(),
+	)
 	return root
 }
 

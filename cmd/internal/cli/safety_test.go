@@ -3,10 +3,13 @@
 package cli_test
 
 import (
+	"flag"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,9 +22,51 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
+// docs/cli.md says how to use these.
+var (
+	safetyRuns    = flag.Int("safety.runs", 1, "how often each thing happens to a holder")
+	safetyTimeout = flag.Duration("safety.timeout", 4*time.Second, "the session timeout of those runs")
+)
+
+// figures are those of all runs.
+type figures struct {
+	mu   sync.Mutex
+	of   map[string][]time.Duration // from the last write of one command to the first of the next; guarded by mu
+	over map[string][]time.Duration // from the harm until the next has done its work; guarded by mu
+}
+
+func (f *figures) add(name string, gap, over time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.of[name], f.over[name] = append(f.of[name], gap), append(f.over[name], over)
+}
+
+func (f *figures) log(t *testing.T) {
+	for name, gaps := range f.of {
+		over := f.over[name]
+		slices.Sort(gaps)
+		slices.Sort(over)
+		n := len(gaps)
+		t.Logf("%s, %v: %d runs; the next begins %v to %v after the last write, half within %v; handed over after "+
+			"%v to %v", name, *safetyTimeout, n, gaps[0].Round(time.Millisecond), gaps[n-1].Round(time.Millisecond),
+			gaps[n/2].Round(time.Millisecond), over[0].Round(100*time.Millisecond),
+			over[n-1].Round(100*time.Millisecond))
+	}
+}
+
 // Whatever happens to the holder, the last that its command does is earlier than the first that the next one
 // does. The command ignores TERM.
 func TestACommandIsOverBeforeTheNextBegins(t *testing.T) {
+	all := &figures{of: map[string][]time.Duration{}, over: map[string][]time.Duration{}}
+	t.Run("runs", func(t *testing.T) { // all of them
+		for range *safetyRuns {
+			harmHolders(t, all)
+		}
+	})
+	all.log(t)
+}
+
+func harmHolders(t *testing.T, all *figures) {
 	for name, tt := range map[string]struct {
 		harm func(b *bed, first *proc, command written)
 		heal func(b *bed, first *proc) // before the first program's end
@@ -73,6 +118,7 @@ func TestACommandIsOverBeforeTheNextBegins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
+			b.env = append(b.env, "CURATOR_SESSION_TIMEOUT="+safetyTimeout.String())
 			b.net = b.throughNetwork()
 			first := b.start(append([]string{"lock", path}, b.writer("first")...)...)
 			b.direct()
@@ -82,11 +128,11 @@ func TestACommandIsOverBeforeTheNextBegins(t *testing.T) {
 			tt.harm(b, first, command)
 			harmed := time.Now()
 			assert.Zero(t, second.code())
-			t.Logf("handed over after %v", time.Since(harmed).Round(time.Millisecond))
+			over := time.Since(harmed)
 
 			one, two := read(t, b.file("first")), read(t, b.file("second"))
 			assert.Less(t, one.last, two.first, "both at work for %v", one.last-two.first)
-			t.Logf("the next begins %v after the last write", two.first-one.last)
+			all.add(name, two.first-one.last, over)
 			if tt.told {
 				require.Len(t, one.terms, 1)
 				assert.Greater(t, one.last, one.terms[0], "it had time to end in")

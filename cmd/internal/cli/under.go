@@ -50,7 +50,8 @@ func (u *under) flags(f *pflag.FlagSet) {
 type hold struct {
 	run.Hold
 	node    string
-	token   int64 // fencing token; 0 if there is none
+	token   int64  // fencing token; 0 if there is none
+	slot    string // of once; "" for others
 	release func(context.Context) error
 }
 
@@ -63,7 +64,12 @@ func (u *under) arguments(cmd *cobra.Command, args []string) error {
 		return usage("one path is needed, %d are given: write %s PATH -- COMMAND [ARGUMENT]…", dash,
 			cmd.CommandPath())
 	}
-	u.cmd, u.path, u.command = cmd, args[0], args[1:]
+	return u.given(cmd, args[0], args[1:])
+}
+
+// given takes the path and the command, and checks the times.
+func (u *under) given(cmd *cobra.Command, path string, command []string) error {
+	u.cmd, u.path, u.command = cmd, path, command
 	for name, d := range map[string]time.Duration{
 		"grace": u.grace.Term, "kill-grace": u.grace.Kill, "min-hold": u.minHold, "jitter": u.jitter,
 	} {
@@ -210,7 +216,7 @@ func (u *under) keep(h hold, d time.Duration) os.Signal {
 // environment is that of the command. Of a hold around this one nothing is left in it.
 func (u *under) environment(h hold) []string {
 	var env []string
-	own := []string{"CURATOR_PATH=", "CURATOR_NODE=", "CURATOR_TOKEN=", "CURATOR_DEADLINE="}
+	own := []string{"CURATOR_PATH=", "CURATOR_NODE=", "CURATOR_TOKEN=", "CURATOR_DEADLINE=", "CURATOR_SLOT="}
 next:
 	for _, v := range os.Environ() {
 		for _, name := range own {
@@ -224,6 +230,9 @@ next:
 	env = append(env, "CURATOR_PATH="+u.path, "CURATOR_NODE="+h.node, "CURATOR_DEADLINE="+until)
 	if h.token != 0 {
 		env = append(env, "CURATOR_TOKEN="+strconv.FormatInt(h.token, 10))
+	}
+	if h.slot != "" {
+		env = append(env, "CURATOR_SLOT="+h.slot)
 	}
 	return env
 }

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/inspect"
+	"github.com/go-curator/curator/internal/plain"
+)
+
+func newDoctor() *cobra.Command {
+	var s seeing
+	var probe string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at the servers, and say what is wrong with them",
+		Long: `Look at the servers, and say what is wrong with them, and what to do about it: roles, latency, the granted
+session timeout, the rule that keeps holds safe and what it means, tickTime, syncLimit, maxClientCnxns,
+rights, quotas. It exits with 1 if there is advice.
+
+It only reads, unless --probe names a directory: then it makes an ephemeral node there and deletes it, to
+learn how long a write takes, and what the servers' clock says. What servers do not tell (they tell srvr
+only, unless 4lw.commands.whitelist has conf and cons) is shown as "?".`,
+		Example: `  curator doctor
+  curator doctor --probe /locks`,
+		Args: none,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.doctor(cmd, probe) },
+	}
+	cmd.Flags().StringVar(&probe, "probe", "", "`directory` in which a node is made and deleted, to measure it")
+	s.flags(cmd.Flags())
+	return cmd
+}
+
+func (s *seeing) doctor(cmd *cobra.Command, probe string) error {
+	return s.look(cmd, false, func(ctx context.Context) error {
+		var opts []inspect.Option
+		if probe != "" {
+			opts = append(opts, inspect.WithProbe(probe))
+		}
+		report, err := inspect.Doctor(ctx, s.client, opts...)
+		if err != nil {
+			return err
+		}
+		show := func() error { return s.print(jsonReportOf(report), jsonReportOf(report)) }
+		if s.output == "table" {
+			show = func() error { return s.table(func(to io.Writer) { s.reportTable(to, report) }) }
+		}
+		if err := show(); err != nil {
+			return err
+		}
+		if len(report.Advice) > 0 {
+			return exit{code: exitWrong}
+		}
+		return nil
+	})
+}
+
+func (s *seeing) reportTable(to io.Writer, r inspect.Report) {
+	rows := [][]string{{"SERVER", "ROLE", "ANSWERED IN", "AVERAGE", "MOST", "CLIENTS", "TICK", "SYNC LIMIT",
+		"PER ADDRESS", "SESSIONS", "VERSION"}}
+	for _, told := range r.Told {
+		rows = append(rows, serverRow(told))
+	}
+	columns(to, rows)
+	safety := r.Health.Safety
+	facts := [][]string{
+		{"connected to", plain.Text(r.Health.Server)},
+		{"reads", trips(r.Reads)},
+		{"leader", trips(r.Syncs)},
+		{"session timeout", fmt.Sprintf("%v granted, %v asked for", safety.SessionTimeout, s.sessionTimeout)},
+		{"rule", r.Rule},
+		{"a hold has left", fmt.Sprintf("%v at least, while the servers answer", round(safety.Steady))},
+		{"rights at /", rights(r.ACL)},
+		{"quotas", quotas(r)},
+	}
+	if r.Probe == nil {
+		facts = append(facts, []string{"writes, clock", "not measured: that needs --probe"})
+	} else {
+		facts = append(facts, []string{"a write", short(r.Probe.Write)}, []string{"servers' clock",
+			fmt.Sprintf("%v ahead, ± %v", short(r.Probe.Ahead), short(r.Probe.Within))})
+	}
+	fmt.Fprintln(to)
+	columns(to, facts)
+	fmt.Fprintln(to)
+	for _, advice := range r.Advice {
+		fmt.Fprintf(to, "advice: %s\n", plain.Text(advice))
+	}
+	if len(r.Advice) == 0 {
+		fmt.Fprintln(to, "nothing is wrong that can be seen from here")
+	}
+}
+
+func serverRow(s inspect.Server) []string {
+	if s.Err != nil {
+		return []string{s.Address, "does not say", "", "", "", "", "", "", "", "", ""}
+	}
+	tick, limit, most, sessions := "?", "?", "?", "?"
+	if c := s.Config; c != nil {
+		tick, limit, most = c.TickTime.String(), strconv.Itoa(c.SyncLimit), strconv.Itoa(c.MaxClientConnections)
+		if c.SyncLimit == 0 {
+			limit = "-"
+		}
+		if c.MaxClientConnections == 0 {
+			most = "unlimited"
+		}
+		sessions = fmt.Sprintf("%v to %v", c.MinSessionTimeout, c.MaxSessionTimeout)
+	}
+	return []string{s.Address, plain.Text(s.Mode), short(s.Took), short(s.Average), short(s.Most),
+		strconv.Itoa(s.Clients), tick, limit, most, sessions, plain.Text(s.Version)}
+}
+
+// short leaves out what nobody needs of a time.
+func short(d time.Duration) string {
+	if d > -time.Second && d < time.Second {
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}
+
+func trips(t inspect.RoundTrips) string {
+	if t == (inspect.RoundTrips{}) {
+		return "no answer"
+	}
+	return fmt.Sprintf("%v to %v, half within %v", short(t.Least), short(t.Most), short(t.Median))
+}
+
+// rights is an ACL, with what it means if that is all.
+func rights(acl []framework.ACL) string {
+	if acl == nil {
+		return "?"
+	}
+	var all []string
+	for _, a := range acl {
+		text := plain.Text(aclText(a))
+		if a.Scheme == "world" && a.Perms == framework.OpenACL()[0].Perms {
+			text += " (everybody may do everything here)"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+// aclText is an entry as zkCli writes it: world:anyone:cdrwa.
+func aclText(a framework.ACL) string {
+	perms := ""
+	for _, p := range []struct {
+		perm   framework.Perm
+		letter string
+	}{
+		{framework.PermCreate, "c"}, {framework.PermDelete, "d"}, {framework.PermRead, "r"},
+		{framework.PermWrite, "w"}, {framework.PermAdmin, "a"},
+	} {
+		if a.Perms&p.perm != 0 {
+			perms += p.letter
+		}
+	}
+	return a.Scheme + ":" + a.ID + ":" + perms
+}
+
+func quotas(r inspect.Report) string {
+	switch {
+	case !r.QuotasKnown:
+		return "? (a client with a chroot does not see them)"
+	case len(r.Quotas) == 0:
+		return "none"
+	}
+	var all []string
+	for _, q := range r.Quotas {
+		all = append(all, fmt.Sprintf("%s: %d nodes of %s, %d bytes of %s", plain.Text(q.Path), q.Nodes,
+			limit(q.MaxNodes, q.HardNodes), q.Bytes, limit(q.MaxBytes, q.HardBytes)))
+	}
+	return strings.Join(all, "; ")
+}
+
+func limit(soft, hard int64) string {
+	switch {
+	case hard >= 0:
+		return strconv.FormatInt(hard, 10)
+	case soft >= 0:
+		return strconv.FormatInt(soft, 10)
+	}
+	return "any number"
+}
+
+type jsonReport struct {
+	Server    string       `json:"server"`
+	Servers   []jsonServer `json:"servers"`
+	Members   []string     `json:"members"` // of the ensemble, as its configuration names them
+	Rule      string       `json:"rule"`
+	Timeout   int64        `json:"sessionTimeoutMs"`
+	Steady    int64        `json:"holdLeastMs"`
+	Reads     *jsonTrips   `json:"reads,omitempty"`
+	Syncs     *jsonTrips   `json:"syncs,omitempty"`
+	Write     float64      `json:"writeMs,omitempty"`
+	Clock     *float64     `json:"clockAheadMs,omitempty"`
+	ClockWide float64      `json:"clockWithinMs,omitempty"`
+	ACL       []string     `json:"acl,omitempty"`
+	Quotas    []jsonQuota  `json:"quotas,omitempty"`
+	Advice    []string     `json:"advice"`
+}
+
+type jsonServer struct {
+	Address     string  `json:"address"`
+	Role        string  `json:"role,omitempty"`
+	Version     string  `json:"version,omitempty"`
+	Error       string  `json:"error,omitempty"`
+	Took        float64 `json:"answeredInMs,omitempty"`
+	Average     float64 `json:"averageLatencyMs,omitempty"`
+	Most        float64 `json:"maxLatencyMs,omitempty"`
+	Clients     int     `json:"clients"`
+	Outstanding int     `json:"outstanding"`
+	Tick        int64   `json:"tickTimeMs,omitempty"`
+	SyncLimit   int     `json:"syncLimit,omitempty"`
+	InitLimit   int     `json:"initLimit,omitempty"`
+	MinTimeout  int64   `json:"minSessionTimeoutMs,omitempty"`
+	MaxTimeout  int64   `json:"maxSessionTimeoutMs,omitempty"`
+	PerAddress  *int    `json:"maxClientCnxns,omitempty"`
+}
+
+type jsonTrips struct {
+	Least  float64 `json:"leastMs"`
+	Median float64 `json:"medianMs"`
+	Most   float64 `json:"mostMs"`
+}
+
+type jsonQuota struct {
+	Path      string `json:"path"`
+	Nodes     int64  `json:"nodes"`
+	Bytes     int64  `json:"bytes"`
+	MaxNodes  int64  `json:"maxNodes"`
+	MaxBytes  int64  `json:"maxBytes"`
+	HardNodes int64  `json:"hardNodes"`
+	HardBytes int64  `json:"hardBytes"`
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func jsonTripsOf(t inspect.RoundTrips) *jsonTrips {
+	if t == (inspect.RoundTrips{}) {
+		return nil
+	}
+	return &jsonTrips{ms(t.Least), ms(t.Median), ms(t.Most)}
+}
+
+func jsonReportOf(r inspect.Report) jsonReport {
+	j := jsonReport{Server: r.Health.Server, Servers: []jsonServer{}, Members: []string{}, Rule: r.Rule,
+		Timeout: r.Health.Safety.SessionTimeout.Milliseconds(), Steady: r.Health.Safety.Steady.Milliseconds(),
+		Reads: jsonTripsOf(r.Reads), Syncs: jsonTripsOf(r.Syncs), Advice: append([]string{}, r.Advice...)}
+	for _, s := range r.Told {
+		told := jsonServer{Address: s.Address, Role: s.Mode, Version: s.Version, Took: ms(s.Took),
+			Average: ms(s.Average), Most: ms(s.Most), Clients: s.Clients, Outstanding: s.Outstanding}
+		if s.Err != nil {
+			told.Error = s.Err.Error()
+		}
+		if c := s.Config; c != nil {
+			told.Tick, told.SyncLimit, told.InitLimit = c.TickTime.Milliseconds(), c.SyncLimit, c.InitLimit
+			told.MinTimeout, told.MaxTimeout = c.MinSessionTimeout.Milliseconds(), c.MaxSessionTimeout.Milliseconds()
+			told.PerAddress = &c.MaxClientConnections
+		}
+		j.Servers = append(j.Servers, told)
+	}
+	for _, m := range r.Members {
+		j.Members = append(j.Members, m.Spec)
+	}
+	for _, a := range r.ACL {
+		j.ACL = append(j.ACL, aclText(a))
+	}
+	for _, q := range r.Quotas {
+		j.Quotas = append(j.Quotas, jsonQuota(q))
+	}
+	if p := r.Probe; p != nil {
+		ahead := ms(p.Ahead)
+		j.Write, j.Clock, j.ClockWide = ms(p.Write), &ahead, ms(p.Within)
+	}
+	return j
+}

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/go-curator/curator/cmd/internal/run"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/inspect"
+)
+
+// seeing is what the commands that only look have in common: who, locks, why and doctor.
+type seeing struct {
+	connection
+	output string
+	nodes  int
+
+	cmd       *cobra.Command
+	path      string
+	client    *framework.Client
+	connected inspect.Connected
+	asked     time.Time // when the servers were asked who is connected
+}
+
+func (s *seeing) flags(f *pflag.FlagSet) {
+	f.StringVarP(&s.output, "output", "o", "table", "table, json, or jsonl: one line of JSON for each answer")
+	s.connection.flags(f)
+}
+
+func (s *seeing) mostNodes(f *pflag.FlagSet) {
+	f.IntVar(&s.nodes, "nodes", 10_000, "read at most so many nodes")
+}
+
+func (s *seeing) limits() []inspect.Option { return []inspect.Option{inspect.WithMostNodes(s.nodes)} }
+
+// onePath takes PATH.
+func (s *seeing) onePath(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usage("one path is needed, %d are given: write %s", len(args), cmd.CommandPath()+" "+
+			strings.Fields(cmd.Use)[1])
+	}
+	s.path = args[0]
+	return nil
+}
+
+// look connects and calls f with a context that ends when a signal asks to end. watch says that f goes on
+// until then.
+func (s *seeing) look(cmd *cobra.Command, watch bool, f func(ctx context.Context) error) error {
+	s.cmd = cmd
+	switch {
+	case s.output != "table" && s.output != "json" && s.output != "jsonl":
+		return usage("--output %q is unknown: table, json or jsonl", s.output)
+	case watch && s.output == "json":
+		return usage("--watch writes a table, or with --output jsonl a line of JSON for each change")
+	}
+	signals, ignore := run.Signals()
+	defer ignore()
+	ctx, stop := run.UntilAsked(context.Background(), signals)
+	defer stop()
+	var err error
+	if s.client, err = s.open(ctx, cmd); err != nil {
+		return cause(ctx, err)
+	}
+	defer func() { _ = s.client.Close() }()
+	return cause(ctx, f(ctx))
+}
+
+// once asks one time. The answer is not older than the question.
+func (s *seeing) once(ctx context.Context, f func(ctx context.Context) error) error {
+	if err := s.client.Sync().ForPath(ctx, "/"); err != nil {
+		return err
+	}
+	if err := s.askServers(ctx); err != nil {
+		return err
+	}
+	return f(ctx)
+}
+
+// askServers asks who is connected, if that is known of some servers and not of all.
+func (s *seeing) askServers(ctx context.Context) (err error) {
+	s.asked = time.Now()
+	s.connected, err = inspect.Connections(ctx, s.client)
+	return err
+}
+
+// sessions asks the servers again if there is somebody whose address they may know, but not at every change.
+func (s *seeing) sessions(ctx context.Context, lines ...inspect.Line) {
+	const pause = 5 * time.Second
+	if since := time.Since(s.asked); !s.asked.IsZero() && (since < pause || len(s.connected.By) == 0) {
+		return
+	}
+	for _, l := range lines {
+		for _, all := range [][]inspect.Participant{l.Holders, l.Waiting} {
+			for _, p := range all {
+				if _, known := s.connected.By[p.Session]; !known && p.Session != 0 {
+					_ = s.askServers(ctx) // it ends with ctx only, and then so does the iteration
+					return
+				}
+			}
+		}
+	}
+}
+
+// follow shows each state that is yielded, on a terminal in place of the last one. Ages go on from second to
+// second without a request. seen is called for each state, before table, and prints it as JSON if that is
+// asked for.
+func follow[T any](
+	ctx context.Context, s *seeing, states func(context.Context) iter.Seq2[T, error], seen func(T) error, table func(io.Writer, T),
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type step struct {
+		state T
+		err   error
+	}
+	steps := make(chan step)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for state, err := range states(ctx) {
+			select {
+			case steps <- step{state, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(); <-ended }()
+	screen := screenOf(s.cmd.OutOrStdout())
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	var last *T
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case now := <-steps:
+			if now.err != nil {
+				return now.err
+			}
+			last = &now.state
+			if err := seen(now.state); err != nil {
+				return err
+			}
+			if s.output == "jsonl" {
+				continue
+			}
+		case <-second.C:
+			if screen == nil || last == nil || s.output == "jsonl" {
+				continue
+			}
+		}
+		var b strings.Builder
+		table(&b, *last)
+		if screen != nil {
+			if state := s.client.State().State; !state.IsConnected() {
+				fmt.Fprintf(&b, "\nnot connected (%v): this is how it was before\n", state)
+			}
+		}
+		if err := show(s.cmd.OutOrStdout(), screen, b.String()); err != nil {
+			return err
+		}
+	}
+}
+
+// screenOf is the terminal that is written to; nil if it is none, or can do nothing but print.
+func screenOf(to io.Writer) *os.File {
+	if file, ok := to.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
+		return file
+	}
+	return nil
+}
+
+// show writes text in place of what is on the screen, as much as there is room for. Without a screen it is
+// written after what was written before.
+func show(to io.Writer, screen *os.File, text string) error {
+	if screen == nil {
+		_, err := io.WriteString(to, text+"\n")
+		return err
+	}
+	width, height, err := term.GetSize(int(screen.Fd()))
+	if err != nil || width < 1 || height < 1 {
+		width, height = 80, 24
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) > height-1 && height > 2 {
+		more := len(lines) - (height - 2)
+		lines = append(lines[:height-2], fmt.Sprintf("… %d more lines", more))
+	}
+	var b strings.Builder
+	b.WriteString("\x1b[H") // the upper left corner
+	for _, line := range lines {
+		if r := []rune(line); len(r) > width {
+			line = string(r[:width-1]) + "…"
+		}
+		b.WriteString(line + "\x1b[K\r\n") // and nothing is left of the longer line that was there
+	}
+	b.WriteString("\x1b[J")
+	_, err = io.WriteString(to, b.String())
+	return err
+}
+
+// table writes what f writes.
+func (s *seeing) table(f func(to io.Writer)) error {
+	var b strings.Builder
+	f(&b)
+	_, err := io.WriteString(s.cmd.OutOrStdout(), b.String())
+	return err
+}
+
+// columns writes rows below each other. A cell must not have tabs or line breaks.
+func columns(to io.Writer, rows [][]string) {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush()
+}
+
+// age is how long ago something was by the servers' clock, which may be ahead of ours.
+func age(since time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	switch d := max(time.Since(since), 0); {
+	case d < time.Minute:
+		return d.Truncate(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	}
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/inspect"
+	"github.com/go-curator/curator/internal/plain"
+)
+
+func newWho() *cobra.Command {
+	var s seeing
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "who PATH",
+		Short: "Show who holds what is at a path, and who waits for it",
+		Long: `Show who holds what is at a path, and who waits for it, in order.
+
+It tells by the nodes what is there: a lock, a read-write lock, a semaphore, an election, a barrier, a
+queue, a counter; those of Java Curator, of this library, of kazoo and of go-zookeeper alike. "Since" is
+when the participant has joined the line, by the servers' clock: when it was granted stands nowhere.
+The client's address is shown if the servers tell it (4lw.commands.whitelist with cons).`,
+		Example: `  curator who /locks/orders
+  curator who /locks/orders --watch
+  curator who /locks/orders --output json`,
+		Args: s.onePath,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.who(cmd, watch) },
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and show every change")
+	s.flags(cmd.Flags())
+	s.mostNodes(cmd.Flags())
+	return cmd
+}
+
+func (s *seeing) who(cmd *cobra.Command, watch bool) error {
+	return s.look(cmd, watch, func(ctx context.Context) error {
+		if watch {
+			last := ""
+			return follow(ctx, s,
+				func(ctx context.Context) iter.Seq2[inspect.Line, error] {
+					return inspect.FollowWho(ctx, s.client, s.path, s.limits()...)
+				},
+				func(l inspect.Line) error {
+					s.sessions(ctx, l)
+					now := s.jsonLine(l)
+					if text := encode(now); s.output == "jsonl" && text != last {
+						last = text
+						return s.printChange(now)
+					}
+					return nil
+				}, s.lineTable)
+		}
+		return s.once(ctx, func(ctx context.Context) error {
+			line, err := inspect.Who(ctx, s.client, s.path, s.limits()...)
+			switch {
+			case err != nil:
+				return err
+			case s.output == "table":
+				return s.table(func(to io.Writer) { s.lineTable(to, line) })
+			}
+			return s.print(s.jsonLine(line), s.jsonLine(line))
+		})
+	})
+}
+
+// lineTable writes a line for people.
+func (s *seeing) lineTable(to io.Writer, l inspect.Line) {
+	fmt.Fprintf(to, "%s: %s\n", plain.Text(l.Path), headline(l))
+	if len(l.Holders)+len(l.Waiting) > 0 {
+		rows := [][]string{{"", "SINCE", "SESSION", "CLIENT", "BY", "DATA", "NODE"}}
+		for _, p := range l.Holders {
+			rows = append(rows, s.row("holds", p))
+		}
+		for _, p := range l.Waiting {
+			rows = append(rows, s.row("waits", p))
+		}
+		columns(to, rows)
+	}
+	if l.More > 0 {
+		fmt.Fprintf(to, "and %d more\n", l.More)
+	}
+	if l.ForeignCount > 0 {
+		names := make([]string, len(l.Foreign))
+		for i, name := range l.Foreign {
+			names[i] = plain.Text(name)
+		}
+		if l.ForeignCount > len(names) {
+			names = append(names, "…")
+		}
+		fmt.Fprintf(to, "%d children take no part: %s\n", l.ForeignCount, strings.Join(names, ", "))
+	}
+	for _, note := range l.Notes {
+		fmt.Fprintf(to, "note: %s\n", plain.Text(note))
+	}
+}
+
+// headline says what a line is.
+func headline(l inspect.Line) string {
+	switch l.Kind {
+	case inspect.Nothing:
+		return "there is no node"
+	case inspect.Idle:
+		return "nobody holds it, and nobody waits"
+	case inspect.Leaf:
+		return "a node that never had children; if it is a barrier, it is set"
+	case inspect.Number:
+		if l.Number != nil {
+			return "number " + strconv.FormatInt(*l.Number, 10)
+		}
+		return "number"
+	case inspect.Unknown:
+		return fmt.Sprintf("nothing that is known, with %d children", l.Children)
+	case inspect.Queue:
+		return fmt.Sprintf("queue of %d items", len(l.Waiting)+l.More)
+	}
+	text := fmt.Sprintf("%s, %d hold, %d wait", l.Kind, len(l.Holders), len(l.Waiting))
+	if l.Max > 0 {
+		text += fmt.Sprintf(", of %d", l.Max)
+	}
+	return text
+}
+
+func (s *seeing) row(does string, p inspect.Participant) []string {
+	if p.Reader {
+		does += " (reads)"
+	}
+	data := plain.Text(string(p.Data))
+	switch {
+	case p.Revoked:
+		data = "asked to give it up"
+	case p.Err != nil:
+		data = "unreadable: " + plain.Text(p.Err.Error())
+	case p.Data == nil && p.DataLength > 0:
+		data = fmt.Sprintf("(%d bytes)", p.DataLength)
+	}
+	id := session(p.Session)
+	if id == "" {
+		id = "none"
+	}
+	return []string{does, age(p.Since), id, dash(plain.Text(s.connected.By[p.Session].Client)),
+		dash(string(p.Library)), dash(data), plain.Text(p.Name)}
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/inspect"
+	"github.com/go-curator/curator/internal/plain"
+)
+
+func newWhy() *cobra.Command {
+	var s seeing
+	var root string
+	cmd := &cobra.Command{
+		Use:   "why PATH",
+		Short: "Show why a line does not move",
+		Long: `Show why the line at a path, or the lines below it, do not move: who waits for whom, across locks, and
+what is wrong: processes that wait for each other, a holder whose process is silent or not connected,
+foreign children, sequence numbers nearly used up, nodes that may not be read.
+
+It reads all lines below --root, since a holder may wait for another lock. It exits with 1 if something
+is wrong; that somebody waits is not wrong.`,
+		Example: `  curator why /locks/orders
+  curator why /locks/orders --root /locks`,
+		Args: s.onePath,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.why(cmd, root) },
+	}
+	cmd.Flags().StringVar(&root, "root", "/", "look for other locks at this path and below it")
+	s.flags(cmd.Flags())
+	s.mostNodes(cmd.Flags())
+	return cmd
+}
+
+func (s *seeing) why(cmd *cobra.Command, root string) error {
+	return s.look(cmd, false, func(ctx context.Context) error {
+		return s.once(ctx, func(ctx context.Context) error {
+			line, err := inspect.Who(ctx, s.client, s.path, s.limits()...)
+			if err != nil && !errors.Is(err, framework.ErrNoAuth) {
+				return err
+			}
+			graph, err := inspect.Why(ctx, s.client, root, s.limits()...)
+			if errors.Is(err, framework.ErrNoAuth) || errors.Is(err, framework.ErrNoNode) {
+				err = fmt.Errorf("%w; give --root a path that may be listed, such as %s", err, plain.Text(s.path))
+			}
+			if err != nil {
+				return err
+			}
+			return s.tellWhy(line, graph)
+		})
+	})
+}
+
+// tellWhy says what of the graph concerns the path.
+func (s *seeing) tellWhy(line inspect.Line, graph inspect.Graph) error {
+	why := jsonWhy{Path: s.path, Lines: []jsonLine{}, Chains: [][]jsonEdge{}, Findings: []jsonFinding{},
+		Unknown: s.connected.Missing}
+	concerned := map[string]bool{s.path: true}
+	var here []inspect.Line
+	for _, l := range graph.Lines {
+		if !below(l.Path, s.path) {
+			continue
+		}
+		here = append(here, l)
+		why.Lines = append(why.Lines, s.jsonLine(l))
+		concerned[l.Path] = true
+		if chain := graph.Chain(l.Path); len(chain) > 0 {
+			why.Chains = append(why.Chains, s.jsonEdges(chain))
+			for _, e := range chain {
+				concerned[e.Path] = true
+			}
+		}
+	}
+	rings := map[string]bool{} // the paths of a ring of which one is concerned
+	for _, ring := range graph.Circles {
+		for _, e := range ring {
+			rings[ring[0].Path] = rings[ring[0].Path] || concerned[e.Path]
+		}
+	}
+	for _, f := range graph.Findings(s.connected) {
+		if concerned[f.Path] || below(f.Path, s.path) || f.Trouble == inspect.Deadlock && rings[f.Path] ||
+			f.Trouble == inspect.Unseen {
+			why.Findings = append(why.Findings, jsonFinding{f.Trouble, f.Path, f.Text})
+		}
+	}
+	if len(here) == 0 { // nothing that somebody holds; what is there says itself what is wrong
+		for _, note := range line.Notes {
+			why.Findings = append(why.Findings, jsonFinding{inspect.Wrong, line.Path, plain.Text(note)})
+		}
+	}
+	show := func() error { return s.print(why, why) }
+	if s.output == "table" {
+		show = func() error { return s.table(func(to io.Writer) { s.whyTable(to, line, here, why) }) }
+	}
+	if err := show(); err != nil {
+		return err
+	}
+	if len(why.Findings) > 0 {
+		return exit{code: exitWrong}
+	}
+	return nil
+}
+
+// below says whether a path is at root or below it.
+func below(path, root string) bool {
+	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
+}
+
+type jsonWhy struct {
+	Path     string        `json:"path"`
+	Lines    []jsonLine    `json:"lines"`
+	Chains   [][]jsonEdge  `json:"chains"` // of each line that somebody waits in: who waits for whom
+	Findings []jsonFinding `json:"findings"`
+	Unknown  string        `json:"connectionsUnknown,omitempty"` // why silent processes may not be seen
+}
+
+type jsonEdge struct {
+	Path   string          `json:"path"`
+	Waiter jsonParticipant `json:"waiter"`
+	Ahead  jsonParticipant `json:"ahead"`
+	Any    bool            `json:"any,omitempty"`
+	text   string
+}
+
+type jsonFinding struct {
+	Trouble inspect.Trouble `json:"trouble"`
+	Path    string          `json:"path"`
+	Text    string          `json:"text"`
+}
+
+func (s *seeing) jsonEdges(edges []inspect.Edge) (all []jsonEdge) {
+	for _, e := range edges {
+		both := s.jsonParticipants([]inspect.Participant{e.Waiter, e.Ahead})
+		all = append(all, jsonEdge{Path: e.Path, Waiter: both[0], Ahead: both[1], Any: e.Any,
+			text: fmt.Sprintf("%s has waited %s at %s for %s", s.who1(e.Waiter), age(e.Waiter.Since),
+				plain.Text(e.Path), s.who1(e.Ahead))})
+	}
+	return all
+}
+
+// who1 is a participant in a sentence.
+func (s *seeing) who1(p inspect.Participant) string {
+	text := "session " + session(p.Session)
+	if p.Session == 0 {
+		text = "the node " + plain.Text(p.Name) + " of no session"
+	}
+	if name := s.name(p); name != text {
+		text += " (" + name + ")"
+	}
+	return text
+}
+
+func (s *seeing) whyTable(to io.Writer, line inspect.Line, here []inspect.Line, why jsonWhy) {
+	for _, l := range here {
+		fmt.Fprintf(to, "%s: %s\n", plain.Text(l.Path), headline(l))
+	}
+	if len(here) == 0 && line.Kind != "" {
+		fmt.Fprintf(to, "%s: %s\n", plain.Text(line.Path), headline(line))
+	}
+	for _, chain := range why.Chains {
+		fmt.Fprintln(to)
+		for _, e := range chain {
+			fmt.Fprintln(to, e.text)
+		}
+	}
+	fmt.Fprintln(to)
+	for _, f := range why.Findings {
+		fmt.Fprintf(to, "%s: %s: %s\n", f.Trouble, plain.Text(f.Path), f.Text)
+	}
+	if len(why.Findings) == 0 {
+		fmt.Fprintln(to, "nothing is wrong that can be seen from here")
+	}
+	if s.connected.Missing != "" {
+		fmt.Fprintf(to, "not seen: processes that are silent or gone: %s\n", plain.Text(s.connected.Missing))
+	}
+}

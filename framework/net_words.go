@@ -1,0 +1,78 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/go-curator/curator/internal/apart"
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// ErrWordRefused says that a server does not answer a four-letter word. Allow it there by
+// 4lw.commands.whitelist; without that setting a server answers only "srvr".
+var ErrWordRefused = named("the server does not answer this four-letter word: allow it by " +
+	"4lw.commands.whitelist")
+
+// mostWords is how many bytes of an answer are read: "cons" has about 250 for each connection.
+const mostWords = 16 << 20
+
+// FourLetterWord asks a server, host:port as in [Client.Servers], a four-letter word such as "srvr" or "conf",
+// and returns its answer: text of the server's, not of the client's connection. It makes a connection of its
+// own, by the client's dialer and with its TLS, and sends no credentials and opens no session. It sends the
+// word once, and asks no retry policy.
+//
+// It blocks until the server has answered, at most for the connection timeout, or until ctx ends; Close does
+// not end it. Errors: ErrWordRefused; ErrBadArguments for a word that has not four letters; ErrReplyTooLarge
+// for an answer of more than 16 MiB; ErrTLS; ErrClosed, if the client was closed before; those of ctx and of
+// the connection, which match context.DeadlineExceeded if no answer came in time. Safe for concurrent use.
+// Corresponds to ZooKeeper's FourLetterWordMain.
+func (c *Client) FourLetterWord(ctx context.Context, server, word string) (string, error) {
+	switch {
+	case c.none():
+		return "", ErrNoClient
+	case ctx == nil:
+		return "", ErrNilContext
+	case len(word) != 4 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "":
+		return "", fmt.Errorf("%w: %q is no four-letter word", ErrBadArguments, shortened(word))
+	}
+	if c.core.epochNow() == nil {
+		return "", ErrClosed
+	}
+	limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
+	defer cancel()
+	answer, err := c.core.word(limited, server, word)
+	if err != nil {
+		return "", fmt.Errorf("framework: %s at %s: %w", word, plain.Text(server), err)
+	}
+	return answer, nil
+}
+
+func (c *core) word(ctx context.Context, server, word string) (string, error) {
+	var conn net.Conn
+	err := apart.ErrNoReturn
+	apart.Call(func() { conn, err = c.cfg.connect(ctx, "tcp", server, c.log) })
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(conn, mostWords+1))
+	switch answer := string(text); {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case len(text) > mostWords:
+		return "", ErrReplyTooLarge
+	case strings.Contains(answer, "not in the whitelist"), answer == "":
+		return "", ErrWordRefused // some close the connection instead of saying so
+	case err != nil:
+		return "", err
+	default:
+		return answer, nil
+	}
+}

@@ -1,0 +1,93 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Quota limits how many nodes, and how many bytes of data, there are at a path and below it. A limit of -1 is
+// none. A server refuses what is over a hard limit, if it is told to (zookeeper.enforceQuota), and writes a
+// warning into its log for the others.
+type Quota struct {
+	Path                 string
+	Nodes, Bytes         int64 // in use
+	MaxNodes, MaxBytes   int64
+	HardNodes, HardBytes int64
+}
+
+const quotaRoot = "/zookeeper/quota"
+
+// quotas reads the quotas. The walk ends after so many nodes.
+func (r *Report) quotas(ctx context.Context, client *framework.Client, most int) {
+	limits, stats := map[string]map[string]int64{}, map[string]map[string]int64{}
+	var order []string
+	for node, err := range client.Walk().ForPath(ctx, quotaRoot) {
+		if err != nil {
+			if !errors.Is(err, framework.ErrNoNode) && !errors.Is(err, framework.ErrNoAuth) {
+				r.say("the quotas cannot be read: %v", err)
+			}
+			return
+		}
+		if most--; most < 0 {
+			r.say("there are too many quotas to read them all")
+			break
+		}
+		path := strings.TrimPrefix(node.Path, quotaRoot)
+		if of, ok := strings.CutSuffix(path, "/zookeeper_limits"); ok {
+			limits[of] = quotaNumbers(string(node.Data))
+			order = append(order, of)
+		} else if of, ok := strings.CutSuffix(path, "/zookeeper_stats"); ok {
+			stats[of] = quotaNumbers(string(node.Data))
+		}
+	}
+	r.QuotasKnown = true
+	for _, path := range order {
+		l, s := limits[path], stats[path]
+		number := func(of map[string]int64, key string, missing int64) int64 {
+			if n, ok := of[key]; ok {
+				return n
+			}
+			return missing
+		}
+		if path == "" {
+			path = "/"
+		}
+		r.Quotas = append(r.Quotas, Quota{Path: path,
+			Nodes: number(s, "count", 0), Bytes: number(s, "bytes", 0),
+			MaxNodes: number(l, "count", -1), MaxBytes: number(l, "bytes", -1),
+			HardNodes: number(l, "countHardLimit", -1), HardBytes: number(l, "byteHardLimit", -1)})
+	}
+}
+
+// quotaNumbers reads "count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=7", as the server writes it.
+func quotaNumbers(text string) map[string]int64 {
+	numbers := map[string]int64{}
+	for _, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' }) {
+		key, value, _ := strings.Cut(pair, "=")
+		if n, err := strconv.ParseInt(strings.TrimSuffix(value, "="), 10, 64); err == nil {
+			numbers[key] = n
+		}
+	}
+	return numbers
+}
+
+// nearly says what of the quota is used up to nine tenths or more; "" if nothing is.
+func (q Quota) nearly() string {
+	for _, l := range []struct {
+		used, most int64
+		what       string
+	}{
+		{q.Nodes, q.HardNodes, "nodes (hard limit)"}, {q.Bytes, q.HardBytes, "bytes (hard limit)"},
+		{q.Nodes, q.MaxNodes, "nodes"}, {q.Bytes, q.MaxBytes, "bytes"},
+	} {
+		if l.most > 0 && l.used >= l.most-l.most/10 {
+			return fmt.Sprintf("%d of %d %s", l.used, l.most, l.what)
+		}
+	}
+	return ""
+}

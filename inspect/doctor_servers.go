@@ -1,0 +1,67 @@
+package inspect
+
+import (
+	"net"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// adviseOfServers says what can be concluded from what the servers tell.
+func (r *Report) adviseOfServers() {
+	modes := map[string]int{}
+	for _, s := range r.Told {
+		switch modes[s.Mode]++; {
+		case s.Err != nil:
+			r.say("the server %s does not say how it is: %s", s.Address, plain.Text(s.Err.Error()))
+		case s.Mode == "read-only":
+			r.say("the server %s has lost the others, and serves reads only", s.Address)
+		}
+		r.adviseOfBound(s)
+		r.adviseOfConnections(s)
+	}
+	if modes["standalone"] > 1 || modes["standalone"] == 1 && len(r.Told) > 1 {
+		r.say("%d of the servers that the client tries are no ensemble, but stand alone: what one of them has "+
+			"locked, another one gives away; name servers of one ensemble only", modes["standalone"])
+	}
+}
+
+// adviseOfBound compares how long a member goes on answering that was cut off from its leader with what the
+// client has been told of that.
+func (r *Report) adviseOfBound(s Server) {
+	safety := r.Health.Safety
+	if s.Config == nil || s.Config.SyncLimit == 0 || safety.Standalone || safety.Rule != framework.RuleBound {
+		return
+	}
+	longest := s.Config.TickTime*time.Duration(s.Config.SyncLimit) + s.Config.TickTime*3/2
+	if longest > safety.Bound {
+		r.say("the server %s may go on answering for %v after it was cut off ((syncLimit %d + 1.5) × tickTime "+
+			"%v), and the client reckons with %v: a hold may overlap with the next one; give "+
+			"WithStaleServerBound(%v), or lower syncLimit", s.Address, longest, s.Config.SyncLimit,
+			s.Config.TickTime, safety.Bound, longest)
+	}
+}
+
+// adviseOfConnections looks for an address that soon gets no more connections.
+func (r *Report) adviseOfConnections(s Server) {
+	if s.Config == nil || s.Config.MaxClientConnections == 0 || !s.Listed {
+		return
+	}
+	from := map[string]int{}
+	busiest := ""
+	for _, c := range s.Connections {
+		host, _, err := net.SplitHostPort(c.Client)
+		if err != nil {
+			continue
+		}
+		if from[host]++; from[host] > from[busiest] || from[host] == from[busiest] && host < busiest {
+			busiest = host
+		}
+	}
+	if n, most := from[busiest], s.Config.MaxClientConnections; busiest != "" && n*5 >= most*4 {
+		r.say("the server %s has %d connections from %s, of the %d that it takes from one address "+
+			"(maxClientCnxns): further clients there are refused; share clients, or raise it", s.Address, n,
+			plain.Text(busiest), most)
+	}
+}

@@ -1,0 +1,130 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// Trouble is the kind of a [Finding].
+type Trouble string
+
+// Troubles.
+const (
+	// Deadlock: sessions wait for each other in a ring.
+	Deadlock Trouble = "deadlock"
+	// Silent: a session that others wait for is near its expiry, since its process is silent.
+	Silent Trouble = "silent"
+	// Disconnected: a session that others wait for has no connection.
+	Disconnected Trouble = "disconnected"
+	// Revoking: a holder was asked to give it up, and has not yet.
+	Revoking Trouble = "revoking"
+	// Strangers: there are foreign children.
+	Strangers Trouble = "foreign children"
+	// Unreadable: nodes that may not be read.
+	Unreadable Trouble = "unreadable"
+	// Wrong: what [Line.Notes] say, such as that sequence numbers are nearly used up.
+	Wrong Trouble = "note"
+	// Unseen: the search has not seen everything.
+	Unseen Trouble = "unseen"
+)
+
+// Finding is something that may be why a line does not move.
+type Finding struct {
+	Trouble Trouble
+	// Path is the line's, or the node's; for a deadlock that of its first edge.
+	Path string
+	// Text is a sentence for people. What is not printable in it is escaped.
+	Text string
+}
+
+// String is the path and the text. Its form may change.
+func (f Finding) String() string { return plain.Text(f.Path) + ": " + f.Text }
+
+// Findings says what may be why lines do not move: first the deadlocks, then line by line, in their order,
+// and at the end what could not be read. connected is what [Connections] has returned; with the zero value
+// nothing is known of the sessions. It sends no request.
+func (g Graph) Findings(connected Connected) (all []Finding) {
+	say := func(t Trouble, path, format string, args ...any) {
+		all = append(all, Finding{t, path, fmt.Sprintf(format, args...)})
+	}
+	for _, ring := range g.Circles {
+		var steps []string
+		for _, e := range ring {
+			steps = append(steps, e.String())
+		}
+		say(Deadlock, ring[0].Path, "%d sessions wait for each other, for ever: %s", len(ring),
+			strings.Join(steps, "; "))
+	}
+	for _, l := range g.Lines {
+		l.findings(connected, func(t Trouble, format string, args ...any) { say(t, l.Path, format, args...) })
+	}
+	for _, path := range g.Unreadable {
+		say(Unreadable, path, "its children may not be listed: whoever stands there is not seen")
+	}
+	if more := g.UnreadableCount - len(g.Unreadable); more > 0 {
+		say(Unreadable, g.Unreadable[0], "and %d more nodes may not be listed", more)
+	}
+	if g.Stopped != "" && len(g.Lines) > 0 {
+		say(Unseen, g.Lines[0].Path, "there may be more lines: %s", g.Stopped)
+	}
+	return all
+}
+
+func (l Line) findings(connected Connected, say func(t Trouble, format string, args ...any)) {
+	if len(l.Waiting) > 0 { // nobody minds the others
+		for i, p := range slices.Concat(l.Holders, l.Waiting[:1]) {
+			does := "holds"
+			if i >= len(l.Holders) {
+				does = "is next"
+			}
+			p.alive(connected, does, say)
+			if i < len(l.Holders) && p.Revoked {
+				say(Revoking, "%s was asked to give it up, and still holds", plain.Text(p.Name))
+			}
+		}
+	}
+	if l.ForeignCount > 0 {
+		names := make([]string, len(l.Foreign))
+		for i, name := range l.Foreign {
+			names[i] = plain.Text(name)
+		}
+		more := ""
+		if l.ForeignCount > len(names) {
+			more = ", …"
+		}
+		say(Strangers, "%d children take no part: %s%s", l.ForeignCount, strings.Join(names, ", "), more)
+	}
+	hidden := 0
+	for _, p := range slices.Concat(l.Holders, l.Waiting) {
+		if p.Err != nil {
+			hidden++
+		}
+	}
+	if hidden > 0 {
+		say(Unreadable, "the data of %d participants may not be read", hidden)
+	}
+	for _, note := range l.Notes {
+		say(Wrong, "%s", plain.Text(note))
+	}
+}
+
+// alive says what is wrong with a participant's session, as far as the servers tell.
+func (p Participant) alive(connected Connected, does string, say func(t Trouble, format string, args ...any)) {
+	if p.Session == 0 || connected.By == nil {
+		return
+	}
+	c, found := connected.By[p.Session]
+	switch {
+	case !found && connected.Missing == "":
+		say(Disconnected, "%s %s, and its session %#x has no connection: if its process does not come back, "+
+			"the servers expire it within its session timeout", plain.Text(p.Name), does, uint64(p.Session))
+	case found && c.Timeout > 0 && c.Silent > c.Timeout/2:
+		say(Silent, "%s %s, and its process at %s is silent: its session %#x was not heard of for %v, and "+
+			"expires after %v", plain.Text(p.Name), does, plain.Text(c.Client), uint64(p.Session),
+			c.Silent.Round(100*time.Millisecond), c.Timeout)
+	}
+}

@@ -1,0 +1,134 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+)
+
+// FollowWho yields what [Who] says of a path, at first and then whenever something there has changed: the
+// server tells, nothing is asked again and again. Changes that come faster than ten a second are put together;
+// the last state is always seen. What is yielded is as new as the change that it is about.
+//
+// It keeps a cache of what is below the path. While there is no connection nothing is yielded, and afterwards
+// it goes on. The iteration ends when the loop breaks, and with one error: that of ctx, of Who if it will not
+// go away by waiting (ErrNoAuth, ErrInvalidPath), or ErrClosed. Then nothing of it is left at the server.
+func FollowWho(ctx context.Context, client *framework.Client, path string, opts ...Option) iter.Seq2[Line, error] {
+	read := func(ctx context.Context) (Line, error) { return Who(ctx, client, path, opts...) }
+	return follow(ctx, client, "follow who", []string{path, path + kazooLineSuffix}, read, opts)
+}
+
+// FollowLocks yields what [Locks] finds below a root, as [FollowWho] does for a path. It keeps a cache of all
+// that is below the root.
+func FollowLocks(
+	ctx context.Context, client *framework.Client, root string, opts ...Option,
+) iter.Seq2[Found, error] {
+	read := func(ctx context.Context) (Found, error) { return Locks(ctx, client, root, opts...) }
+	return follow(ctx, client, "follow locks", []string{root}, read, opts)
+}
+
+// pace is how long after one look the next one begins at the earliest.
+const pace = 100 * time.Millisecond
+
+func follow[T any](
+	ctx context.Context, client *framework.Client, what string, paths []string,
+	read func(context.Context) (T, error), opts []Option,
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		if _, err := begin(ctx, client, opts); err != nil {
+			yield(none, fmt.Errorf("inspect: %s: %w", what, err))
+			return
+		}
+		var t turns
+		defer t.stop()
+		if err := t.start(ctx, client, paths); err != nil {
+			yield(none, wrap(what, paths[0], err))
+			return
+		}
+		for {
+			value, err := read(t.ctx)
+			switch {
+			case t.ctx.Err() != nil:
+				yield(none, wrap(what, paths[0], t.ended(ctx, client)))
+				return
+			case err != nil && passes(err): // the connection comes back, and the caches say so
+			case err != nil:
+				yield(none, err)
+				return
+			case !yield(value, nil):
+				return
+			}
+			client.Pause(t.ctx, pace)
+			select {
+			case <-t.changed:
+			case <-t.ctx.Done():
+			}
+		}
+	}
+}
+
+// passes says of an error that it is about the connection, which comes back.
+func passes(err error) bool {
+	return errors.Is(err, framework.ErrNotConnected) || errors.Is(err, framework.ErrConnectionLoss) ||
+		errors.Is(err, framework.ErrSessionLost)
+}
+
+// turns says when it is time to look again.
+type turns struct {
+	ctx     context.Context // ends with the caller's, or with a cache, which is its cause then
+	cancel  context.CancelCauseFunc
+	changed chan struct{} // 1 slot: something at the paths, or the connection, has changed
+	caches  []*cache.Cache
+	wg      sync.WaitGroup
+}
+
+// start begins to watch. stop must be called, also after an error.
+func (t *turns) start(ctx context.Context, client *framework.Client, paths []string) error {
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	t.changed = make(chan struct{}, 1)
+	for _, path := range paths {
+		c, err := cache.New(client, path, cache.WithoutData())
+		if err != nil {
+			return err
+		}
+		t.caches = append(t.caches, c)
+		t.wg.Go(func() {
+			for _, err := range c.Events(t.ctx) {
+				if err != nil {
+					t.cancel(err)
+					return
+				}
+				select {
+				case t.changed <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	return nil
+}
+
+func (t *turns) stop() {
+	if t.cancel != nil {
+		t.cancel(nil)
+	}
+	for _, c := range t.caches {
+		_ = c.Close()
+	}
+	t.wg.Wait()
+}
+
+// ended is why it is over.
+func (t *turns) ended(ctx context.Context, client *framework.Client) error {
+	if ctx.Err() != nil {
+		return client.Left(ctx, nil)
+	}
+	return context.Cause(t.ctx)
+}

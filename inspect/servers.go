@@ -1,0 +1,270 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Server is what a server says about itself, in answer to four-letter words. Its texts come from the server:
+// print them escaped.
+type Server struct {
+	// Address is the server's, as the client knows it.
+	Address string
+	// Err is why it does not say how it is: it cannot be reached, has no leader, or does not allow "srvr".
+	// Then all up to Outstanding is zero.
+	Err error
+	// Mode is its role: leader, follower, observer, standalone, read-only.
+	Mode, Version string
+	// Took is how long the first answer took, with the connection that was made for it. Average and Most are
+	// how long requests take the server, since it was started.
+	Took, Average, Most time.Duration
+	// Clients are its connections, Outstanding the requests that it has not answered yet.
+	Clients, Outstanding int
+	// Config is its configuration; nil if it does not allow "conf".
+	Config *ServerConfig
+	// Connections are those of its clients; Listed is false if it does not allow "cons".
+	Connections []Connection
+	Listed      bool
+}
+
+// ServerConfig is the part of a server's configuration that matters to its clients.
+type ServerConfig struct {
+	TickTime                             time.Duration
+	MinSessionTimeout, MaxSessionTimeout time.Duration
+	// InitLimit and SyncLimit are in ticks, and 0 on a standalone server.
+	InitLimit, SyncLimit int
+	// MaxClientConnections is the most connections from one address (maxClientCnxns); 0: there is no limit.
+	MaxClientConnections int
+}
+
+// Connection is that of a client to a server.
+type Connection struct {
+	// Server is at one end, and Client, an address, at the other.
+	Server, Client string
+	Session        int64
+	// Timeout is the session's; Silent is for how long at least the server has not answered a request of it,
+	// pings included. A client that lives asks again after a third of Timeout.
+	Timeout, Silent time.Duration
+}
+
+// patience is how long a server may take to answer a four-letter word.
+const patience = 3 * time.Second
+
+// Servers asks each server of the client how it is, what its configuration is, and who is connected to it. It
+// makes connections of its own, three to each server, as framework.Client.FourLetterWord does: without a
+// session or credentials. A server that does not answer within 3 s is not waited for. Unless
+// 4lw.commands.whitelist says more, a server tells the first of the three only.
+//
+// What a server does not tell is in its Err, Config and Listed. Errors: those of ctx, ErrClosed, ErrNoClient,
+// ErrNilContext.
+func Servers(ctx context.Context, client *framework.Client) ([]Server, error) {
+	return ask(ctx, client, "srvr", "conf", "cons")
+}
+
+func ask(ctx context.Context, client *framework.Client, words ...string) ([]Server, error) {
+	if _, err := begin(ctx, client, nil); err != nil {
+		return nil, fmt.Errorf("inspect: servers: %w", err)
+	}
+	if err := client.Err(); errors.Is(err, framework.ErrClosed) || errors.Is(err, framework.ErrNoClient) {
+		return nil, fmt.Errorf("inspect: servers: %w", err)
+	}
+	var all []Server
+	for _, address := range client.Servers() {
+		all = append(all, Server{Address: address})
+	}
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() { all[i].ask(ctx, client, words) })
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("inspect: servers: %w", client.Left(ctx, nil))
+	}
+	return all, nil
+}
+
+// ask asks one server. After one that is not answered at all no other word is asked.
+func (s *Server) ask(ctx context.Context, client *framework.Client, words []string) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, word := range words {
+		began := time.Now()
+		text, err := client.FourLetterWord(ctx, s.Address, word)
+		if err == nil && strings.Contains(text, "not currently serving requests") {
+			err = fmt.Errorf("it has no leader, or is not in the ensemble: %s", strings.TrimSpace(text))
+		}
+		switch refused := errors.Is(err, framework.ErrWordRefused); {
+		case err != nil && word == "srvr":
+			s.Err = err
+		case err != nil && !refused:
+			return
+		case err != nil:
+		case word == "srvr":
+			s.Took = time.Since(began)
+			s.parseState(text)
+		case word == "conf":
+			s.Config = parseConfig(text)
+		case word == "cons":
+			s.Connections, s.Listed = parseConnections(s.Address, text), true
+		}
+	}
+}
+
+// parseState reads the answer to srvr.
+func (s *Server) parseState(text string) {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "Zookeeper version":
+			s.Version, _, _ = strings.Cut(value, ",")
+		case "Mode":
+			s.Mode = value
+		case "Connections":
+			s.Clients = count(value)
+		case "Outstanding":
+			s.Outstanding = count(value)
+		case "Latency min/avg/max":
+			if parts := strings.Split(value, "/"); len(parts) == 3 {
+				s.Average, s.Most = milliseconds(parts[1]), milliseconds(parts[2])
+			}
+		}
+	}
+}
+
+// parseConfig reads the answer to conf; nil if it is none.
+func parseConfig(text string) *ServerConfig {
+	var c ServerConfig
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "tickTime":
+			c.TickTime = milliseconds(value)
+		case "minSessionTimeout":
+			c.MinSessionTimeout = milliseconds(value)
+		case "maxSessionTimeout":
+			c.MaxSessionTimeout = milliseconds(value)
+		case "initLimit":
+			c.InitLimit = count(value)
+		case "syncLimit":
+			c.SyncLimit = count(value)
+		case "maxClientCnxns":
+			c.MaxClientConnections = count(value)
+		}
+	}
+	if c.TickTime == 0 {
+		return nil
+	}
+	return &c
+}
+
+// parseConnections reads the answer to cons: lines such as
+// /10.0.0.1:4711[1](queued=0,recved=1,sent=1,sid=0x1,lop=PING,est=1,to=30000,lcxid=0x1,lzxid=0x1,lresp=9,llat=0).
+// The connection that has asked is in it, and has no session.
+func parseConnections(server, text string) (all []Connection) {
+	var answered []int64
+	var last int64
+	for line := range strings.Lines(text) {
+		client, fields, found := strings.Cut(strings.TrimSpace(line), "](")
+		end := strings.LastIndexByte(client, '[')
+		if !found || end < 0 {
+			continue
+		}
+		c := Connection{Server: server, Client: strings.TrimPrefix(client[:end], "/")}
+		at := int64(0)
+		for field := range strings.SplitSeq(strings.TrimSuffix(fields, ")"), ",") {
+			switch key, value, _ := strings.Cut(field, "="); key {
+			case "sid":
+				id, _ := strconv.ParseUint(strings.TrimPrefix(value, "0x"), 16, 64)
+				c.Session = int64(id)
+			case "to":
+				c.Timeout = milliseconds(value)
+			case "lresp":
+				at, _ = strconv.ParseInt(value, 10, 64)
+			}
+		}
+		if c.Session != 0 {
+			all, answered, last = append(all, c), append(answered, at), max(last, at)
+		}
+	}
+	for i, at := range answered {
+		if silent := last - at; at > 0 && silent > 0 && silent < 1e9 {
+			all[i].Silent = time.Duration(silent) * time.Millisecond
+		}
+	}
+	return all
+}
+
+// count reads a number that is not negative; anything else is 0.
+func count(text string) int {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// milliseconds reads a time that is not negative and less than a year; anything else is 0.
+func milliseconds(text string) time.Duration {
+	ms, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(ms >= 0 && ms < 3e10) {
+		return 0
+	}
+	return time.Duration(ms * float64(time.Millisecond))
+}
+
+// Connected is who is connected to the servers, as far as they tell.
+type Connected struct {
+	// By is by session. A session that has moved meanwhile may be in the lists of two servers: then it is the
+	// connection that was heard of last.
+	By map[int64]Connection
+	// Missing is why sessions that are connected may not be in By: a sentence, or "" if all are.
+	Missing string
+}
+
+// Connections asks all servers of the client who is connected to them. Requests and errors are those of
+// [Servers], of which it asks one word only, "cons".
+func Connections(ctx context.Context, client *framework.Client) (Connected, error) {
+	servers, err := ask(ctx, client, "cons")
+	if err != nil {
+		return Connected{}, err
+	}
+	c := ConnectedTo(servers)
+	if config, err := client.GetConfig().ForEnsemble(ctx); err == nil && len(config.Members) > len(servers) {
+		c.missing("%d servers of %d are known to the client", len(servers), len(config.Members))
+	}
+	return c, nil
+}
+
+// ConnectedTo puts together what the servers have told.
+func ConnectedTo(servers []Server) Connected {
+	c := Connected{By: map[int64]Connection{}}
+	untold := 0
+	for _, s := range servers {
+		if !s.Listed {
+			untold++
+		}
+		for _, own := range s.Connections {
+			if other, known := c.By[own.Session]; !known || own.Silent < other.Silent {
+				c.By[own.Session] = own
+			}
+		}
+	}
+	if untold > 0 {
+		c.missing("%d servers of %d do not tell who is connected (4lw.commands.whitelist needs cons)", untold,
+			len(servers))
+	}
+	return c
+}
+
+func (c *Connected) missing(format string, args ...any) {
+	if c.Missing == "" {
+		c.Missing = fmt.Sprintf(format, args...)
+	}
+}

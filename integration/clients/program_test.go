@@ -1,0 +1,219 @@
+package clients
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/integration/internal/child"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/javapeer"
+	"github.com/go-curator/curator/integration/zkserver"
+)
+
+// program is the built program curator, and the servers that it uses.
+type program struct {
+	*testing.T
+	file, servers string
+}
+
+func buildProgram(t *testing.T, servers string) program {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "curator")
+	output, err := exec.Command("go", "build", "-C", "../../cmd", "-o", file, "./curator").CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	return program{t, file, servers}
+}
+
+func (p program) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(p.file, args...)
+	cmd.Env = append(os.Environ(), "CURATOR_SERVERS="+p.servers)
+	return cmd
+}
+
+// runs returns the exit code, and the output.
+func (p program) runs(args ...string) (int, string) {
+	p.Helper()
+	cmd := p.command(args...)
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	output, err := cmd.Output()
+	if err != nil {
+		require.IsType(p, &exec.ExitError{}, err)
+	}
+	assert.Empty(p, complaints.String(), args)
+	return cmd.ProcessState.ExitCode(), string(output)
+}
+
+// says runs a command that answers as JSON.
+func (p program) says(to any, args ...string) int {
+	p.Helper()
+	code, output := p.runs(append(args, "--output", "json")...)
+	require.NoError(p, json.Unmarshal([]byte(output), to), output)
+	return code
+}
+
+// starts runs a command until the test ends.
+func (p program) starts(args ...string) *child.Process {
+	p.Helper()
+	process, err := child.Start(p.command(args...))
+	require.NoError(p, err)
+	p.Cleanup(func() {
+		_ = process.Signal(syscall.SIGCONT)
+		_ = process.Signal(syscall.SIGTERM)
+		select {
+		case <-process.Done():
+		case <-time.After(30 * time.Second):
+			process.Kill()
+		}
+	})
+	return process
+}
+
+type toldLine struct {
+	Path, Kind       string
+	Holders, Waiting []struct{ Node, Session, Library, Data, Client string }
+}
+
+// The built program sees lines of Java's, kazoo's and its own contenders as they do.
+func TestTheProgramSeesAllLibraries(t *testing.T) {
+	t.Parallel()
+	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
+	curator := buildProgram(t, node.ConnectString())
+	python := connectKazoo(t, node.ConnectString())
+	java := javapeer.Start(t)
+	ctx := kit.Context(t)
+	require.NoError(t, java.Connect(ctx, node.ConnectString(), 10*time.Second))
+
+	held, err := java.Mutex(ctx, "first", "/locks/mixed")
+	require.NoError(t, err)
+	first, err := held.Acquire(ctx, javapeer.Forever)
+	require.NoError(t, err)
+	inLine := func(n int) {
+		t.Helper()
+		kit.Soon(t, strconv.Itoa(n)+" in line", func() bool {
+			seen, err := java.Participants(ctx, "/locks/mixed")
+			require.NoError(t, err)
+			return len(seen) == n
+		})
+	}
+	python.must(t, "lock", with{"name": "k", "path": "/locks/mixed", "layout": "curator"})
+	waits := python.begin("acquire", with{"name": "k"})
+	inLine(2)
+	ran := filepath.Join(t.TempDir(), "ran")
+	last := curator.starts("lock", "/locks/mixed", "--id", "program", "--", "touch", ran)
+	inLine(3)
+
+	var line toldLine
+	assert.Zero(t, curator.says(&line, "who", "/locks/mixed"))
+	assert.Equal(t, "mutex", line.Kind)
+	require.Len(t, line.Holders, 1)
+	require.Len(t, line.Waiting, 2)
+	id, err := java.SessionID(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, "/locks/mixed/"+first, line.Holders[0].Node)
+	assert.Equal(t, "0x"+strconv.FormatInt(id, 16), line.Holders[0].Session)
+	id, err = strconv.ParseInt(python.must(t, "session", nil).(string), 10, 64)
+	require.NoError(t, err)
+	assert.Equal(t, "0x"+strconv.FormatInt(id, 16), line.Waiting[0].Session)
+	assert.Equal(t, "program", line.Waiting[1].Data)
+	for i, p := range append(line.Holders, line.Waiting...) {
+		assert.Equal(t, []string{"java", "kazoo", "go"}[i], p.Library)
+		assert.Contains(t, p.Client, "127.0.0.1:", "the server tells the address")
+	}
+
+	var locks struct{ Lines []toldLine }
+	assert.Zero(t, curator.says(&locks, "locks", "/"))
+	assert.Equal(t, []toldLine{line}, locks.Lines)
+	var why struct {
+		Chains   [][]struct{ Waiter, Ahead struct{ Session string } }
+		Findings []any
+		Unknown  string `json:"connectionsUnknown"`
+	}
+	assert.Zero(t, curator.says(&why, "why", "/locks/mixed"))
+	assert.Empty(t, why.Findings)
+	assert.Empty(t, why.Unknown)
+	require.Len(t, why.Chains, 1)
+	assert.Equal(t, line.Holders[0].Session, why.Chains[0][0].Ahead.Session)
+	code, text := curator.runs("who", "/locks/mixed")
+	assert.Zero(t, code)
+	assert.Equal(t, 3, strings.Count(text, "lock-"), text)
+
+	require.NoError(t, held.Release(ctx))
+	_, err = waits(ctx)
+	require.NoError(t, err)
+	assert.NoFileExists(t, ran)
+	python.must(t, "release", with{"name": "k"})
+	require.NoError(t, last.Err())
+	assert.FileExists(t, ran)
+	line = toldLine{}
+	assert.Zero(t, curator.says(&line, "who", "/locks/mixed"))
+	assert.Empty(t, line.Holders)
+	python.must(t, "close", nil)
+}
+
+// doctor tells what a real server tells; why names a holder whose process stands still, before it expires.
+func TestTheProgramLooksAtARealServer(t *testing.T) {
+	t.Parallel()
+	node := zkserver.Start(t, zkserver.Options{TickTime: 2 * time.Second})
+	curator := buildProgram(t, node.ConnectString())
+	var report struct {
+		Servers []struct {
+			Role, Version           string
+			TickTimeMs              int
+			MaxSessionTimeoutMs     int
+			MaxClientCnxns, Clients int
+		}
+		SessionTimeoutMs int
+		Advice           []string
+		ClockAheadMs     *float64
+		ACL              []string
+	}
+	assert.Equal(t, 1, curator.says(&report, "doctor", "--probe", "/"))
+	require.Len(t, report.Servers, 1)
+	server := report.Servers[0]
+	assert.Equal(t, "standalone", server.Role)
+	assert.Contains(t, server.Version, "3.")
+	assert.Equal(t, 2000, server.TickTimeMs)
+	assert.Equal(t, 40_000, server.MaxSessionTimeoutMs)
+	assert.Equal(t, 30_000, report.SessionTimeoutMs)
+	assert.Equal(t, []string{"world:anyone:cdrwa"}, report.ACL)
+	require.NotNil(t, report.ClockAheadMs)
+	assert.Less(t, max(*report.ClockAheadMs, -*report.ClockAheadMs), 10_000.0, "it is this machine's clock")
+	require.Len(t, report.Advice, 1)
+	assert.Contains(t, report.Advice[0], "one server alone")
+
+	holder := curator.starts("lock", "/locks/a", "--session-timeout", "30s", "--", "sleep", "600")
+	stands := func(n int) {
+		kit.Soon(t, "in line", func() bool {
+			var line toldLine
+			curator.says(&line, "who", "/locks/a")
+			return len(line.Holders)+len(line.Waiting) == n
+		})
+	}
+	stands(1)
+	curator.starts("lock", "/locks/a", "--", "sleep", "600")
+	stands(2)
+	require.NoError(t, holder.Signal(syscall.SIGSTOP))
+	kit.Soon(t, "the holder is silent", func() bool {
+		var why struct {
+			Findings []struct{ Trouble, Text string }
+		}
+		if curator.says(&why, "why", "/locks/a") == 0 {
+			return false
+		}
+		require.Len(t, why.Findings, 1)
+		assert.Equal(t, "silent", why.Findings[0].Trouble)
+		assert.Contains(t, why.Findings[0].Text, "and expires after 30s")
+		return true
+	})
+}
