@@ -266,7 +266,7 @@ func TestHelp(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/cli.md")
 	require.NoError(t, err)
 	var documented []string
-	for _, row := range regexp.MustCompile(`(?m)^\| (0 to 255|12\d|128 \+ n) \| (.*) \|$`).FindAllStringSubmatch(string(doc), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| (0 to 255|1|12\d|128 \+ n) \| (.*) \|$`).FindAllStringSubmatch(string(doc), -1) {
 		documented = append(documented, row[1]+"  "+strings.ReplaceAll(row[2], "`", ""))
 	}
 	code, out, _ := b.runs("--help")
@@ -298,7 +298,7 @@ func TestHelp(t *testing.T) {
 	code, _, _ = b.runs("man", b.dir)
 	assert.Zero(t, code)
 	pages, _ := filepath.Glob(b.file("curator*.1"))
-	assert.Len(t, pages, 12)
+	assert.GreaterOrEqual(t, len(pages), 12)
 	code, out, _ = b.runs("version")
 	assert.Zero(t, code)
 	assert.Contains(t, out, "curator ")
