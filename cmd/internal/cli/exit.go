@@ -30,7 +30,7 @@ var exitCodes = []struct {
 	code, meaning string
 }{
 	{"0 to 255", "the command's own exit status, if it ended by itself"},
-	{"1", "of the commands for nodes and servers: the answer is no no such node, another version, no permission"},
+	{"1", "of the commands for nodes and servers: the answer is no: no such node, another version, no permission"},
 	{"121", "not acquired: somebody else had it with --try, or until --wait was over; the command was not run"},
 	{"122", "lost: the hold was lost or about to be uncertain, and the command was ended before it had ended"},
 	{"123", "cannot connect: no server answered in time, or all refused"},
