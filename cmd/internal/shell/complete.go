@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,7 +88,7 @@ func (p *prompt) candidates(found []word) (candidates []string, space bool) {
 		args = append(args, w.value)
 	}
 	var out bytes.Buffer
-	root := p.root(&out)
+	root := p.root(&out, io.Discard)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(p.ctx); err != nil {
 		return nil, false

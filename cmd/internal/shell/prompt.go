@@ -239,13 +239,13 @@ func (p *prompt) execute(line string) error {
 	defer cancel()
 	p.running(cancel)
 	defer p.running(nil)
-	root := p.root(p.cmd.OutOrStdout())
+	root := p.root(p.cmd.OutOrStdout(), p.cmd.ErrOrStderr())
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }
 
 // root is the commands of the prompt, new for each line, since flags keep what was given.
-func (p *prompt) root(out io.Writer) *cobra.Command {
+func (p *prompt) root(out, failed io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "curator",
 		SilenceErrors: true, SilenceUsage: true,
@@ -263,7 +263,7 @@ func (p *prompt) root(out io.Writer) *cobra.Command {
 	})
 	root.SetIn(p.cmd.InOrStdin())
 	root.SetOut(out)
-	root.SetErr(p.cmd.ErrOrStderr())
+	root.SetErr(failed)
 	root.AddCommand(host{prompt: p}.commands()...)
 	for _, word := range []string{"exit", "quit"} {
 		root.AddCommand(&cobra.Command{Use: word, Short: "End the prompt", Args: takes(0, 0),

@@ -47,7 +47,11 @@ func words(line string) (found []word, open bool, err error) {
 			begin(i)
 			quoted, err := strconv.QuotedPrefix(line[i:])
 			if err != nil {
-				value.WriteString(line[i+1:])
+				part, err := strconv.Unquote(line[i:] + `"`)
+				if err != nil {
+					part = line[i+1:]
+				}
+				value.WriteString(part)
 				return append(found, word{value.String(), start}), true,
 					fmt.Errorf(`a " is missing, or something after a \ is not as in Go's strings`)
 			}
