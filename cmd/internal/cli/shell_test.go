@@ -60,9 +60,7 @@ func (b *bed) onTerminal(args ...string) *screen {
 	user, terminal, err := pty.Open()
 	require.NoError(b, err)
 	require.NoError(b, pty.Setsize(user, &pty.Winsize{Rows: 50, Cols: 200}))
-	s := &screen{user: user, proc: &proc{bed: b, cmd: exec.Command(os.Args[0], args...), done: make(chan struct{})}}
-	s.cmd.Env = append(append(os.Environ(), "TEST_RUNS=curator", "GORACE=atexit_sleep_ms=0", "TERM=xterm",
-		"CURATOR_HISTORY="+b.file("history")), b.env...)
+	s := &screen{user: user, proc: b.unstarted(args...)}
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = terminal, terminal, terminal
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(b, s.cmd.Start())
@@ -74,6 +72,13 @@ func (b *bed) onTerminal(args ...string) *screen {
 		_ = user.Close()
 	})
 	return s
+}
+
+func (b *bed) unstarted(args ...string) *proc {
+	p := &proc{bed: b, cmd: exec.Command(os.Args[0], args...), done: make(chan struct{})}
+	p.cmd.Env = append(append(os.Environ(), "TEST_RUNS=curator", "GORACE=atexit_sleep_ms=0", "TERM=xterm",
+		"CURATOR_HISTORY="+b.file("history")), b.env...)
+	return p
 }
 
 func (s *screen) all() string {
@@ -340,6 +345,25 @@ func TestNodeCommandsExitCodes(t *testing.T) {
 	eventually(t, "created", func() bool { return p.stdout() == "/e" })
 	require.NoError(t, b.srv.Delete("/e"))
 	assert.Equal(t, 122, p.code(), p.stderr())
+	// Who waits for input ends at once, too.
+	s := b.onScreen("set", "/a", "--file", "-")
+	eventually(t, "connected", func() bool { return len(b.srv.Sessions()) == 1 })
+	s.signal(syscall.SIGTERM)
+	assert.Equal(t, 143, s.code())
+	lines, input, err := os.Pipe()
+	require.NoError(t, err)
+	defer input.Close()
+	fed := b.unstarted("shell")
+	fed.cmd.Stdin = lines
+	require.NoError(t, fed.cmd.Start())
+	require.NoError(t, lines.Close())
+	go func() { defer close(fed.done); _ = fed.cmd.Wait() }()
+	_, err = input.WriteString("create /fed\n")
+	require.NoError(t, err)
+	eventually(t, "created", func() bool { return b.srv.Exists("/fed") })
+	fed.signal(syscall.SIGINT)
+	assert.Equal(t, 130, fed.code())
+
 	p = b.start("watch", "/a")
 	eventually(t, "watching", func() bool { return strings.Contains(p.stderr(), "watching") })
 	p.signal(syscall.SIGTERM)

@@ -90,7 +90,7 @@ interrupted, and ends with status 122 when the node or the session is lost.`,
 		if err != nil {
 			return err
 		}
-		data, err := from.data(h, cmd, args[1:])
+		data, err := from.data(ctx, h, cmd, args[1:])
 		if err != nil {
 			return err
 		}
@@ -153,7 +153,10 @@ func hold(ctx context.Context, session *framework.Session, path string) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			time.Sleep(100 * time.Millisecond) // no connection; the session may come back
+			select { // there is no connection; the session may come back
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
 			continue
 		case stat == nil:
 			watch.Stop()

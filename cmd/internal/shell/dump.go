@@ -106,7 +106,7 @@ prints what would be done to each node; it changes nothing, and ends with status
 		if len(args) > 1 {
 			file = args[1]
 		}
-		in, err := opened(h, cmd, file)
+		in, err := opened(ctx, h, cmd, file)
 		if err != nil {
 			return err
 		}

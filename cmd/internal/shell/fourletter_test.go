@@ -81,7 +81,7 @@ func TestFourLetterWordsEncrypted(t *testing.T) {
 	cert := httptest.NewTLSServer(nil)
 	defer cert.Close()
 	addr := says(t, "imok", cert.TLS)
-	_, err := b.runs("", "4lw", "ruok", "--server", addr)
+	_, err := b.runs("", "4lw", "ruok", "--server", addr, "--timeout", "100ms")
 	require.ErrorIs(t, err, shell.ErrNo)
 	roots := x509.NewCertPool()
 	roots.AddCert(cert.Certificate())

@@ -73,12 +73,14 @@ func (h host) does(
 	return cmd
 }
 
-// untilAsked calls f with a context that ends when a signal asks to end, which then is the error.
+// untilAsked calls f with a context that ends when a signal asks to end, which then is the error. A second
+// signal ends the program, if f is stuck.
 func untilAsked(ctx context.Context, f func(ctx context.Context) error) error {
 	signals, ignore := run.Signals()
 	defer ignore()
 	ctx, stop := run.UntilAsked(ctx, signals)
 	defer stop()
+	defer context.AfterFunc(ctx, ignore)()
 	err := f(ctx)
 	var asked run.Asked
 	if err != nil && errors.As(context.Cause(ctx), &asked) {

@@ -53,6 +53,8 @@ type prompt struct {
 	ctx    context.Context // ends when the prompt is to end
 	editor *editor         // nil without a terminal
 
+	terminal bool // standard input is one
+
 	mu        sync.Mutex
 	interrupt context.CancelFunc // of the running command, or nil; guarded by mu
 }
@@ -62,7 +64,7 @@ type prompt struct {
 func (p *prompt) open(ctx context.Context, c Connection) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	p.ctx = ctx
+	p.ctx, p.terminal = ctx, isTerminal(p.cmd.InOrStdin())
 	connecting, stop := context.WithCancel(ctx)
 	defer stop()
 	p.running(stop)
@@ -77,8 +79,9 @@ func (p *prompt) open(ctx context.Context, c Connection) (err error) {
 	p.running(nil)
 	defer func() { _ = p.client.Close() }()
 	lines, end := p.scanned, func() {}
-	if in := p.cmd.InOrStdin(); isTerminal(in) {
-		p.editor = newEditor(in.(*os.File), in.(*os.File), newHistory(historyFile()), p.complete)
+	if p.terminal {
+		in := p.cmd.InOrStdin().(*os.File)
+		p.editor = newEditor(in, shownOn(p.cmd.OutOrStdout(), in), newHistory(historyFile()), p.complete)
 		end = p.report()
 		lines = p.edited
 	}
@@ -98,7 +101,8 @@ func (p *prompt) cause(ctx context.Context, err error) error {
 	return err
 }
 
-// obey obeys signals until done is called: an interrupt ends the running command, others the prompt.
+// obey obeys signals until done is called: an interrupt from the terminal ends the running command, all others
+// the prompt.
 func (p *prompt) obey(cancel context.CancelCauseFunc) (done func()) {
 	signals, ignore := run.Signals()
 	asked, stop := context.WithCancel(context.Background())
@@ -108,7 +112,7 @@ func (p *prompt) obey(cancel context.CancelCauseFunc) (done func()) {
 			select {
 			case s := <-signals:
 				switch {
-				case s == os.Interrupt:
+				case s == os.Interrupt && p.terminal:
 					p.mu.Lock()
 					if p.interrupt != nil {
 						p.interrupt()
@@ -203,7 +207,12 @@ func (p *prompt) text() string {
 
 // scanned executes lines from standard input up to the first that fails.
 func (p *prompt) scanned() error {
-	lines := bufio.NewScanner(p.cmd.InOrStdin())
+	in, err := opened(p.ctx, host{}, p.cmd, "-")
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, most)
 	for n := 1; lines.Scan(); n++ {
 		switch err := p.execute(lines.Text()); {
@@ -211,11 +220,12 @@ func (p *prompt) scanned() error {
 			return nil
 		case p.ctx.Err() != nil:
 			return context.Cause(p.ctx)
-		case errors.Is(err, context.Canceled):
-			return run.Asked{Signal: os.Interrupt}
 		case err != nil:
 			return fmt.Errorf("line %d: %w", n, err)
 		}
+	}
+	if p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
 	}
 	return lines.Err()
 }

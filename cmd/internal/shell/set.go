@@ -31,7 +31,7 @@ if nobody else has changed it since that version. Any bytes can be stored.`,
 		if len(args) == 1 && from.file == "" {
 			return usage("no data: give them as an argument (%s for none), or with --file", `""`)
 		}
-		data, err := from.data(h, cmd, args[1:])
+		data, err := from.data(ctx, h, cmd, args[1:])
 		if err != nil {
 			return err
 		}

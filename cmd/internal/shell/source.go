@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -21,7 +22,7 @@ func (s *source) flag(f *pflag.FlagSet) {
 }
 
 // data returns the data: arg if there is one; never nil, which would mean the client's default data.
-func (s *source) data(h host, cmd *cobra.Command, arg []string) ([]byte, error) {
+func (s *source) data(ctx context.Context, h host, cmd *cobra.Command, arg []string) ([]byte, error) {
 	switch {
 	case s.file == "" && len(arg) == 0:
 		return []byte{}, nil
@@ -30,13 +31,15 @@ func (s *source) data(h host, cmd *cobra.Command, arg []string) ([]byte, error) 
 	case len(arg) > 0:
 		return nil, usage("the data are given twice: as an argument, and by --file %s", s.file)
 	}
-	in, err := opened(h, cmd, s.file)
+	in, err := opened(ctx, h, cmd, s.file)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
 	data, err := io.ReadAll(io.LimitReader(in, most+1))
 	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case err != nil:
 		return nil, usage("--file %s: %w", s.file, err)
 	case len(data) > most:
@@ -45,13 +48,19 @@ func (s *source) data(h host, cmd *cobra.Command, arg []string) ([]byte, error) 
 	return data, nil
 }
 
-// opened is a file that is read; - is standard input.
-func opened(h host, cmd *cobra.Command, file string) (io.ReadCloser, error) {
+// opened is a file that is read; - is standard input, whose reads end with ctx.
+func opened(ctx context.Context, h host, cmd *cobra.Command, file string) (io.ReadCloser, error) {
 	if file == "-" {
 		if h.prompt != nil {
 			return nil, usage("in the prompt standard input is the prompt's: name a file")
 		}
-		return io.NopCloser(cmd.InOrStdin()), nil
+		read, write := io.Pipe()
+		context.AfterFunc(ctx, func() { _ = read.CloseWithError(ctx.Err()) })
+		go func() { // ends with the input, or after Close when more of it comes; at the latest with the program
+			_, err := io.Copy(write, cmd.InOrStdin())
+			_ = write.CloseWithError(err)
+		}()
+		return read, nil
 	}
 	f, err := os.Open(file)
 	if err != nil {
