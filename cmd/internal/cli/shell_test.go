@@ -26,6 +26,13 @@ type screen struct {
 	from int    // what was before has been looked at
 }
 
+// newNodeBed is newBed with a session that outlives a busy machine.
+func newNodeBed(t *testing.T) *bed {
+	b := newBed(t)
+	b.env = append(b.env, "CURATOR_SESSION_TIMEOUT=60s")
+	return b
+}
+
 // onScreen starts a program, and reads what it shows.
 func (b *bed) onScreen(args ...string) *screen {
 	b.Helper()
@@ -115,7 +122,7 @@ func (s *screen) prompts() {
 
 func TestPrompt(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newNodeBed(t)
 	s := b.onScreen("shell")
 	s.shows("connected to " + b.srv.Addr())
 	s.prompts()
@@ -186,7 +193,7 @@ func TestPrompt(t *testing.T) {
 
 func TestPromptCompletes(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newNodeBed(t)
 	for _, path := range []string{"/services", "/services/billing", "/services/billing/a b", "/services/orders",
 		"/services/orders/\u202ex", "/services/orders/\u202ey"} {
 		require.NoError(t, b.srv.Create(path, []byte("data of "+path)))
@@ -220,8 +227,7 @@ func TestPromptCompletes(t *testing.T) {
 
 func TestPromptReconnects(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.env = append(b.env, "CURATOR_SESSION_TIMEOUT=60s")
+	b := newNodeBed(t)
 	s := b.onScreen("shell")
 	s.prompts()
 	s.types("create /e -e\r")
@@ -258,7 +264,7 @@ func TestPromptReconnects(t *testing.T) {
 
 func TestPromptEndsWithItsTerminal(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newNodeBed(t)
 	s := b.onTerminal("shell")
 	s.types("create /e -e\r")
 	eventually(t, "created", func() bool { return b.srv.Exists("/e") })
@@ -269,7 +275,7 @@ func TestPromptEndsWithItsTerminal(t *testing.T) {
 
 func TestAsksBeforeATreeIsDeleted(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newNodeBed(t)
 	for _, path := range []string{"/a", "/a/b", "/a/c"} {
 		require.NoError(t, b.srv.Create(path, nil))
 	}
@@ -310,7 +316,7 @@ func TestAsksBeforeATreeIsDeleted(t *testing.T) {
 
 func TestNodeCommandsExitCodes(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newNodeBed(t)
 	for _, tt := range []struct {
 		code int
 		says string
@@ -374,7 +380,7 @@ func TestNodeCommandsExitCodes(t *testing.T) {
 // docs/cli.md names every command for nodes and servers with all its own flags.
 func TestNodeCommandsAreDocumented(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newNodeBed(t)
 	doc, err := os.ReadFile("../../../docs/cli.md")
 	require.NoError(t, err)
 	_, out, _ := b.runs("--help")

@@ -25,10 +25,10 @@ func (h host) completePath(cmd *cobra.Command, args []string, begun string) ([]s
 		return []string{"/"}, directive | cobra.ShellCompDirectiveNoSpace
 	}
 	i := strings.LastIndexByte(begun, '/')
-	if i < 0 {
+	if i < 0 || !h.prompt.client.State().State.IsConnected() {
 		return nil, directive
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 	defer cancel()
 	names, err := h.prompt.client.GetChildren().ForPath(ctx, begun[:max(i, 1)])
 	if err != nil {
