@@ -53,10 +53,11 @@ func (c *Client) Restore() RestoreBuilder { return RestoreBuilder{c: c} }
 // not in the dump stay in any case.
 func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; return b }
 
-// DryRun makes ForPath change nothing. It reads the whole dump, and calls f for each node of it, in order and on
-// ForPath's goroutine, with what the restore would do to the node at path if nobody else changed anything. It
-// needs permission to read the nodes that exist. A conflict does not end it. What the servers would refuse, such
-// as a create without permission, it does not find out. [Progress] then counts what would be restored.
+// DryRun makes ForPath change nothing. It reads the whole dump, and calls f for each node of it, in order and
+// on ForPath's goroutine, with what the restore would do to the node at path if nobody else changed anything.
+// It needs permission to read the nodes that exist. A conflict does not end it. What the servers would
+// refuse, such as a create without permission, it does not find out. [Progress] then counts what would be
+// restored.
 func (b RestoreBuilder) DryRun(f func(path string, step RestoreStep)) RestoreBuilder {
 	b.plan = f
 	return b

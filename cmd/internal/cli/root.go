@@ -56,11 +56,11 @@ Exit codes:
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.AddGroup(&cobra.Group{ID: "nodes", Title: "Commands for nodes and servers:"})
+	root.AddCommand(nodeCommands()...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddGroup(&cobra.Group{ID: "nodes", Title: "Commands for nodes and servers:"})
-	root.AddCommand(nodeCommands()...)
 	root.AddCommand(newLock(), newLead(), newPermit(), newServe(), newMan(), newVersion())
 	return root
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// screen is a program on a terminal of its own.
-type screen struct {
+// typist is a program on a terminal of its own, and who types there.
+type typist struct {
 	*proc
 	user *os.File
 
@@ -33,10 +33,10 @@ func newNodeBed(t *testing.T) *bed {
 	return b
 }
 
-// onScreen starts a program, and reads what it shows.
-func (b *bed) onScreen(args ...string) *screen {
+// atPrompt starts a program, and reads what it shows.
+func (b *bed) atPrompt(args ...string) *typist {
 	b.Helper()
-	s := b.onTerminal(args...)
+	s := b.unread(args...)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -61,13 +61,13 @@ func (b *bed) onScreen(args ...string) *screen {
 	return s
 }
 
-// onTerminal starts a program whose terminal nobody reads.
-func (b *bed) onTerminal(args ...string) *screen {
+// unread starts a program whose terminal nobody reads.
+func (b *bed) unread(args ...string) *typist {
 	b.Helper()
 	user, terminal, err := pty.Open()
 	require.NoError(b, err)
 	require.NoError(b, pty.Setsize(user, &pty.Winsize{Rows: 50, Cols: 200}))
-	s := &screen{user: user, proc: b.unstarted(args...)}
+	s := &typist{user: user, proc: b.unstarted(args...)}
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = terminal, terminal, terminal
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(b, s.cmd.Start())
@@ -88,20 +88,20 @@ func (b *bed) unstarted(args ...string) *proc {
 	return p
 }
 
-func (s *screen) all() string {
+func (s *typist) all() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
 }
 
-func (s *screen) types(text string) {
+func (s *typist) types(text string) {
 	s.Helper()
 	_, err := s.user.WriteString(text)
 	require.NoError(s, err)
 }
 
 // shows waits until the screen shows a text after what it was last asked for.
-func (s *screen) shows(text string) {
+func (s *typist) shows(text string) {
 	s.Helper()
 	eventually(s.T, "the screen shows "+text, func() bool {
 		s.mu.Lock()
@@ -115,7 +115,7 @@ func (s *screen) shows(text string) {
 }
 
 // prompts waits for the next prompt.
-func (s *screen) prompts() {
+func (s *typist) prompts() {
 	s.Helper()
 	s.shows("curator> ")
 }
@@ -123,7 +123,7 @@ func (s *screen) prompts() {
 func TestPrompt(t *testing.T) {
 	t.Parallel()
 	b := newNodeBed(t)
-	s := b.onScreen("shell")
+	s := b.atPrompt("shell")
 	s.shows("connected to " + b.srv.Addr())
 	s.prompts()
 
@@ -182,7 +182,7 @@ func TestPrompt(t *testing.T) {
 	assert.NotContains(t, s.all(), "\x07", "nothing of a node's data controls the terminal")
 
 	// The next prompt remembers.
-	s = b.onScreen("shell")
+	s = b.atPrompt("shell")
 	s.prompts()
 	s.types("\x1b[A\r")
 	s.shows("reconfig")
@@ -198,7 +198,7 @@ func TestPromptCompletes(t *testing.T) {
 		"/services/orders/\u202ex", "/services/orders/\u202ey"} {
 		require.NoError(t, b.srv.Create(path, []byte("data of "+path)))
 	}
-	s := b.onScreen("shell")
+	s := b.atPrompt("shell")
 	s.prompts()
 	s.types("rec\t")
 	s.shows("reconfig ")
@@ -228,7 +228,7 @@ func TestPromptCompletes(t *testing.T) {
 func TestPromptReconnects(t *testing.T) {
 	t.Parallel()
 	b := newNodeBed(t)
-	s := b.onScreen("shell")
+	s := b.atPrompt("shell")
 	s.prompts()
 	s.types("create /e -e\r")
 	s.shows("\n/e\r\n")
@@ -265,7 +265,7 @@ func TestPromptReconnects(t *testing.T) {
 func TestPromptEndsWithItsTerminal(t *testing.T) {
 	t.Parallel()
 	b := newNodeBed(t)
-	s := b.onTerminal("shell")
+	s := b.unread("shell")
 	s.types("create /e -e\r")
 	eventually(t, "created", func() bool { return b.srv.Exists("/e") })
 	require.NoError(t, s.user.Close())
@@ -280,19 +280,19 @@ func TestAsksBeforeATreeIsDeleted(t *testing.T) {
 		require.NoError(t, b.srv.Create(path, nil))
 	}
 	for answer, code := range map[string]int{"\r": 1, "n\r": 1, "\x03": 1, "\x04": 1, "yess\r": 1} {
-		s := b.onScreen("rm", "/a", "-r")
+		s := b.atPrompt("rm", "/a", "-r")
 		s.shows("Delete /a and 2 nodes below it, 0 of them ephemeral? [y/N] ")
 		s.types(answer)
 		assert.Equal(t, code, s.code(), "%q", answer)
 		s.shows("nothing was deleted")
 		assert.True(t, b.srv.Exists("/a/c"))
 	}
-	s := b.onScreen("rm", "/a", "-r")
+	s := b.atPrompt("rm", "/a", "-r")
 	s.shows("[y/N] ")
 	s.signal(syscall.SIGTERM)
 	assert.Equal(t, 143, s.code())
 
-	s = b.onScreen("shell")
+	s = b.atPrompt("shell")
 	s.prompts()
 	s.types("rm /a/b -r\r")
 	s.shows("[y/N] ")
@@ -307,7 +307,7 @@ func TestAsksBeforeATreeIsDeleted(t *testing.T) {
 	s.types("\x04")
 	assert.Zero(t, s.code())
 
-	s = b.onScreen("rm", "/a", "-r")
+	s = b.atPrompt("rm", "/a", "-r")
 	s.shows("[y/N] ")
 	s.types("yes\r")
 	assert.Zero(t, s.code())
@@ -352,7 +352,7 @@ func TestNodeCommandsExitCodes(t *testing.T) {
 	require.NoError(t, b.srv.Delete("/e"))
 	assert.Equal(t, 122, p.code(), p.stderr())
 	// Who waits for input ends at once, too.
-	s := b.onScreen("set", "/a", "--file", "-")
+	s := b.atPrompt("set", "/a", "--file", "-")
 	eventually(t, "connected", func() bool { return len(b.srv.Sessions()) == 1 })
 	s.signal(syscall.SIGTERM)
 	assert.Equal(t, 143, s.code())

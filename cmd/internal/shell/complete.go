@@ -44,8 +44,8 @@ func (h host) completePath(cmd *cobra.Command, args []string, begun string) ([]s
 	return found, directive | cobra.ShellCompDirectiveNoSpace
 }
 
-// complete completes the line of the prompt up to the cursor: to what all candidates begin with. show lists the
-// candidates if that is no progress. It asks the commands themselves, as a shell does.
+// complete completes the line of the prompt up to the cursor: to what all candidates begin with. show lists
+// the candidates if that is no progress. It asks the commands themselves, as a shell does.
 func (p *prompt) complete(line string) (to, show string) {
 	found, open, err := words(line)
 	if err != nil && len(found) == 0 {
@@ -93,7 +93,8 @@ func (p *prompt) candidates(found []word) (candidates []string, space bool) {
 	if err := root.ExecuteContext(p.ctx); err != nil {
 		return nil, false
 	}
-	// One candidate in a line, and a last line with what is to be done, ":4". A name cannot contain a line break.
+	// One candidate in a line, and a last line with what is to be done, ":4". A name cannot contain a line
+	// break.
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	directive, _ := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":"))
 	for _, l := range lines[:len(lines)-1] {

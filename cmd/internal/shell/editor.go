@@ -15,8 +15,8 @@ var (
 	errEnd         = errors.New("end")         // Ctrl-D
 )
 
-// editor reads lines from a terminal: golang.org/x/term, with completion, a search in the history by Ctrl-R, and
-// Ctrl-C told apart from the end.
+// editor reads lines from a terminal. That is golang.org/x/term, which the Go team keeps and which is here
+// already, with completion, a search in the history by Ctrl-R, and Ctrl-C told apart from the end.
 type editor struct {
 	in, out  *os.File
 	history  *history
@@ -36,8 +36,8 @@ func newEditor(in, out *os.File, history *history, complete func(string) (string
 	return &editor{in: in, out: out, history: history, complete: complete}
 }
 
-// line reads a line: errInterrupted after Ctrl-C, errEnd after Ctrl-D or when the terminal is gone. When ctx ends
-// it returns at once, and a read of the terminal is left, which takes what is typed next.
+// line reads a line: errInterrupted after Ctrl-C, errEnd after Ctrl-D or when the terminal is gone. When ctx
+// ends it returns at once, and a read of the terminal is left, which takes what is typed next.
 func (e *editor) line(ctx context.Context, prompt string) (string, error) {
 	before, err := term.MakeRaw(int(e.in.Fd()))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// history is what was typed, oldest first. It is kept in a file, unless there is none. A line that begins with a
-// blank is not kept: that is for secrets.
+// history is what was typed, oldest first. It is kept in a file, unless there is none. A line that begins
+// with a blank is not kept: that is for secrets.
 type history struct {
 	file  string
 	lines []string
@@ -15,7 +15,8 @@ type history struct {
 
 const historyLength = 1000
 
-// historyFile is CURATOR_HISTORY, "" if that is set and empty; else a file where the system keeps such things.
+// historyFile is CURATOR_HISTORY, "" if that is set and empty; else a file where the system keeps such
+// things.
 func historyFile() string {
 	if file, set := os.LookupEnv("CURATOR_HISTORY"); set {
 		return file

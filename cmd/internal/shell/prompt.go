@@ -101,8 +101,8 @@ func (p *prompt) cause(ctx context.Context, err error) error {
 	return err
 }
 
-// obey obeys signals until done is called: an interrupt from the terminal ends the running command, all others
-// the prompt.
+// obey obeys signals until done is called: an interrupt from the terminal ends the running command, all
+// others the prompt.
 func (p *prompt) obey(cancel context.CancelCauseFunc) (done func()) {
 	signals, ignore := run.Signals()
 	asked, stop := context.WithCancel(context.Background())

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// most is how many bytes are read for a node. No server takes so many unless it is told to; that it is too much
-// for a request is found before it is sent.
+// most is how many bytes are read for a node. No server takes so many unless it is told to; that it is too
+// much for a request is found before it is sent.
 const most = 64 << 20
 
 // source is where the data of a node come from: an argument, a file or standard input.

@@ -36,7 +36,8 @@ func inJSON(s string) string {
 	})
 }
 
-// replaced is s with each rune that is neither printable nor in but, and each byte that is not UTF-8, replaced.
+// replaced is s with each rune that is neither printable nor in but, and each byte that is not UTF-8,
+// replaced.
 func replaced(s, but string, by func(part string) string) string {
 	var b strings.Builder
 	from := 0

@@ -14,9 +14,9 @@ type word struct {
 }
 
 // words splits a line of the prompt into words. Blanks separate them. 'text' is taken as it is, "text" as in
-// Go's strings, and a backslash takes the next character as it is. open says that the line ends in a word or in
-// a quotation, so that the last word is what is being written. The last word is empty if the line ends with a
-// blank.
+// Go's strings, and a backslash takes the next character as it is. open says that the line ends in a word or
+// in a quotation, so that the last word is what is being written. The last word is empty if the line ends
+// with a blank.
 func words(line string) (found []word, open bool, err error) {
 	var value strings.Builder
 	in, start := false, 0
