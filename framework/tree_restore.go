@@ -59,6 +59,9 @@ func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; retur
 // refuse, such as a create without permission, it does not find out. [Progress] then counts what would be
 // restored.
 func (b RestoreBuilder) DryRun(f func(path string, step RestoreStep)) RestoreBuilder {
+	if f == nil {
+		f = func(string, RestoreStep) {} // still dry
+	}
 	b.plan = f
 	return b
 }

@@ -668,8 +668,11 @@ func TestRestoreDryRun(t *testing.T) {
 		assert.Equal(t, RestoreCreate, steps["/r/c/599"])
 		assert.Equal(t, "conflict", RestoreConflict.String())
 
-		none := c.Restore().DryRun(func(string, RestoreStep) {})
-		_, err := none.ForPath(ctx, "/x", strings.NewReader(text[:len(text)/2]))
+		none := c.Restore().DryRun(nil)
+		_, err := none.ForPath(ctx, "/dry", strings.NewReader(text))
+		require.NoError(t, err)
+		assert.False(t, srv.Exists("/dry"), "also without a function")
+		_, err = none.ForPath(ctx, "/x", strings.NewReader(text[:len(text)/2]))
 		assert.ErrorIs(t, err, ErrInvalidDump)
 		_, err = none.ForPath(ctx, "/zookeeper", strings.NewReader(text))
 		assert.ErrorIs(t, err, ErrSystemPath)
