@@ -238,9 +238,9 @@ func TestPromptReconnects(t *testing.T) {
 	s.shows("connection lost")
 	s.shows("ls half a li") // the line is still there
 	require.NoError(t, b.srv.Start())
-	s.shows("connected again; the session")
+	s.shows("connected again; the session and its ephemeral nodes are still there")
 	s.types("\x15stat /e\r")
-	s.shows("ephemeral")
+	s.shows("of session 0x")
 	s.prompts()
 	for _, session := range b.srv.Sessions() {
 		b.srv.Expire(session.ID)
