@@ -25,6 +25,25 @@ type RestoreBuilder struct {
 	c         *Client
 	overwrite bool
 	progress  func(Progress)
+	plan      func(path string, step RestoreStep)
+}
+
+// RestoreStep is what a restore would do to a node, see [RestoreBuilder.DryRun].
+type RestoreStep int8
+
+const (
+	// RestoreCreate says that the node does not exist and would be created.
+	RestoreCreate RestoreStep = iota + 1
+	// RestoreSame says that the node exists with the data of the dump and would stay as it is.
+	RestoreSame
+	// RestoreOverwrite says that the node exists and would get the data and the ACL of the dump.
+	RestoreOverwrite
+	// RestoreConflict says that the node exists with other data, at which the restore would end.
+	RestoreConflict
+)
+
+func (s RestoreStep) String() string {
+	return nameOf("RestoreStep", s, "RestoreStep(0)", "create", "same", "overwrite", "conflict")
 }
 
 // Restore begins to create the nodes of a dump, see [Client.Dump]. Curator has no such operation.
@@ -33,6 +52,19 @@ func (c *Client) Restore() RestoreBuilder { return RestoreBuilder{c: c} }
 // Overwriting sets the data and, if the dump has them, the ACLs of nodes that exist already. Nodes that are
 // not in the dump stay in any case.
 func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; return b }
+
+// DryRun makes ForPath change nothing. It reads the whole dump, and calls f for each node of it, in order and
+// on ForPath's goroutine, with what the restore would do to the node at path if nobody else changed anything.
+// It needs permission to read the nodes that exist. A conflict does not end it. What the servers would
+// refuse, such as a create without permission, it does not find out. [Progress] then counts what would be
+// restored.
+func (b RestoreBuilder) DryRun(f func(path string, step RestoreStep)) RestoreBuilder {
+	if f == nil {
+		f = func(string, RestoreStep) {} // still dry
+	}
+	b.plan = f
+	return b
+}
 
 // WithProgress makes ForPath call f now and then, on its own goroutine; ForPath waits for f.
 func (b RestoreBuilder) WithProgress(f func(Progress)) RestoreBuilder { b.progress = f; return b }
@@ -84,16 +116,22 @@ func (b RestoreBuilder) run(ctx context.Context, root string, in *dumpReader, p 
 	if err := in.header(); err != nil {
 		return err
 	}
-	if err := b.c.repeat(ctx, func(ctx context.Context, e *epoch) error {
-		return b.above(ctx, e, root)
-	}); err != nil {
-		return err
+	if b.plan == nil {
+		if err := b.c.repeat(ctx, func(ctx context.Context, e *epoch) error {
+			return b.above(ctx, e, root)
+		}); err != nil {
+			return err
+		}
 	}
 	limit := min(restoreBytes, b.c.core.cfg.maxFrame/2)
 	var batch []*jute.CreateRequest
 	size := 0
 	put := func() error {
-		existing, err := b.put(ctx, batch, in.acl)
+		create := b.put
+		if b.plan != nil {
+			create = b.planned
+		}
+		existing, err := create(ctx, batch, in.acl)
 		if err != nil {
 			return err
 		}
@@ -258,6 +296,36 @@ func (b RestoreBuilder) one(ctx context.Context, e *epoch, nodes []*jute.CreateR
 		return 0, nil
 	}
 	return len(there), b.existing(ctx, e, there, withACL)
+}
+
+// planned tells plan what would be done to nodes.
+func (b RestoreBuilder) planned(ctx context.Context, nodes []*jute.CreateRequest, _ bool) (existing int,
+	err error) {
+	replies, err := flightOf(ctx, b.c, nodes, func(n *jute.CreateRequest) *wire.Call {
+		return readCall(jute.OpGetData, n.Path)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, n := range nodes {
+		var res jute.GetDataResponse
+		step := RestoreSame
+		switch err := replied(replies[i], &res); {
+		case errors.Is(err, ErrNoNode):
+			step = RestoreCreate
+		case err != nil:
+			return existing, opError("getData", b.c.userPath(n.Path), err)
+		case b.overwrite:
+			step = RestoreOverwrite
+		case !bytes.Equal(res.Data, n.Data):
+			step = RestoreConflict
+		}
+		if step != RestoreCreate {
+			existing++
+		}
+		b.plan(b.c.userPath(n.Path), step)
+	}
+	return existing, nil
 }
 
 // existing compares nodes that exist already with the dump, or overwrites them if asked to.

@@ -631,3 +631,54 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
+
+// A dry run tells what the restore does, and does none of it.
+func TestRestoreDryRun(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		plant(t, srv, "/r", "/r/a", "/r/b", "/r/c")
+		for i := range 600 { // more than one transaction
+			plant(t, srv, fmt.Sprintf("/r/c/%03d", i))
+		}
+		text, _ := dumped(t, c, "/r")
+		plan := func(b RestoreBuilder, path string) map[string]RestoreStep {
+			before, steps := srv.Tree(), map[string]RestoreStep{}
+			p, err := b.DryRun(func(path string, step RestoreStep) { steps[path] = step }).
+				ForPath(ctx, path, strings.NewReader(text))
+			require.NoError(t, err)
+			assert.EqualValues(t, 604, p.Nodes)
+			assert.Len(t, steps, 604)
+			assert.Equal(t, before, srv.Tree())
+			return steps
+		}
+		for path, step := range plan(c.Restore(), "/deep/copy") {
+			assert.Equal(t, RestoreCreate, step, path)
+		}
+		for path, step := range plan(c.Restore(), "/r") {
+			assert.Equal(t, RestoreSame, step, path)
+		}
+		require.NoError(t, srv.Set("/r/a", []byte("changed")))
+		require.NoError(t, srv.Delete("/r/c/599"))
+		steps := plan(c.Restore(), "/r")
+		assert.Equal(t, RestoreConflict, steps["/r/a"])
+		assert.Equal(t, RestoreSame, steps["/r/b"])
+		assert.Equal(t, RestoreCreate, steps["/r/c/599"])
+		steps = plan(c.Restore().Overwriting(), "/r")
+		assert.Equal(t, RestoreOverwrite, steps["/r/a"])
+		assert.Equal(t, RestoreCreate, steps["/r/c/599"])
+		assert.Equal(t, "conflict", RestoreConflict.String())
+
+		none := c.Restore().DryRun(nil)
+		_, err := none.ForPath(ctx, "/dry", strings.NewReader(text))
+		require.NoError(t, err)
+		assert.False(t, srv.Exists("/dry"), "also without a function")
+		_, err = none.ForPath(ctx, "/x", strings.NewReader(text[:len(text)/2]))
+		assert.ErrorIs(t, err, ErrInvalidDump)
+		_, err = none.ForPath(ctx, "/zookeeper", strings.NewReader(text))
+		assert.ErrorIs(t, err, ErrSystemPath)
+		require.NoError(t, srv.SetACL("/r/a", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
+		_, err = none.ForPath(ctx, "/r", strings.NewReader(text))
+		assert.ErrorIs(t, err, ErrNoAuth)
+		assert.False(t, srv.Exists("/x"))
+	})
+}

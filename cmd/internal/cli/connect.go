@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -120,7 +121,7 @@ func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {
 	options := []framework.Option{
 		framework.WithSessionTimeout(c.sessionTimeout), framework.WithDefaultData([]byte(c.id)),
 	}
-	if c.tls || c.tlsFiles != (framework.TLSFiles{}) {
+	if c.encrypted() {
 		options = append(options, framework.WithTLSFiles(c.tlsFiles))
 	}
 	sasl, err := secret("sasl", c.saslFile)
@@ -141,6 +142,16 @@ func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {
 		options = append(options, framework.WithLogger(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))))
 	}
 	return options, nil
+}
+
+func (c *connection) encrypted() bool { return c.tls || c.tlsFiles != (framework.TLSFiles{}) }
+
+// tlsConfig is how to encrypt connections that are not the client's; nil for not at all.
+func (c *connection) tlsConfig() (*tls.Config, error) {
+	if !c.encrypted() {
+		return nil, nil
+	}
+	return c.tlsFiles.Config()
 }
 
 // secret reads user:password from the file or, if there is none, from the environment. "" if neither has it.

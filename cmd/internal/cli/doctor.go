@@ -56,7 +56,7 @@ func (s *seeing) doctor(cmd *cobra.Command, probe string) error {
 			return err
 		}
 		if len(report.Advice) > 0 {
-			return exit{code: exitWrong}
+			return exit{code: exitNo}
 		}
 		return nil
 	})

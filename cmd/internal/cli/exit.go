@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/cmd/internal/run"
+	"github.com/go-curator/curator/cmd/internal/shell"
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
 // The exit codes of the program itself. A command's own status is returned as it is.
 const (
-	exitWrong        = 1
+	exitNo           = 1 // not of the commands that run a command, whose status it may be
 	exitNotAcquired  = 121
 	exitLost         = 122
 	exitNotConnected = 123
@@ -29,7 +30,7 @@ var exitCodes = []struct {
 	code, meaning string
 }{
 	{"0 to 255", "the command's own exit status, if it ended by itself"},
-	{"1", "why, doctor: something is wrong, and they say what"},
+	{"1", "why, doctor: something is wrong; of the commands for nodes and servers: the answer is no: no such node, another version, no permission"},
 	{"121", "not acquired: somebody else had it with --try, or until --wait was over; the command was not run"},
 	{"122", "lost: the hold was lost or about to be uncertain, and the command was ended before it had ended"},
 	{"123", "cannot connect: no server answered in time, or all refused"},
@@ -86,6 +87,12 @@ func exitOf(err error) exit {
 		return exit{code: run.Status(asked.Signal)}
 	case is(mutex.ErrNotAcquired):
 		return exit{exitNotAcquired, err}
+	case is(shell.ErrNo):
+		return exit{exitNo, err}
+	case is(shell.ErrLost):
+		return exit{exitLost, err}
+	case is(shell.ErrUsage):
+		return exit{exitUsage, err}
 	case is(framework.ErrInvalidOption, framework.ErrInvalidPath, framework.ErrInvalidConnectString,
 		framework.ErrBadArguments, framework.ErrTimeoutTooShort, framework.ErrNoChroot):
 		return exit{exitUsage, err}

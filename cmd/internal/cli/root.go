@@ -57,6 +57,8 @@ Exit codes:
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.AddGroup(&cobra.Group{ID: "nodes", Title: "Commands for nodes and servers:"})
+	root.AddCommand(nodeCommands()...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w: see %s --help", err, cmd.CommandPath())
 	})

@@ -101,7 +101,7 @@ func (s *seeing) tellWhy(line inspect.Line, graph inspect.Graph) error {
 		return err
 	}
 	if len(why.Findings) > 0 {
-		return exit{code: exitWrong}
+		return exit{code: exitNo}
 	}
 	return nil
 }

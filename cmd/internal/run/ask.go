@@ -21,7 +21,7 @@ func UntilAsked(ctx context.Context, signals <-chan os.Signal) (asked context.Co
 		for {
 			select {
 			case s := <-signals:
-				if slices.Contains(asks, s) {
+				if Asks(s) {
 					cancel(Asked{s})
 					return
 				}
@@ -35,3 +35,6 @@ func UntilAsked(ctx context.Context, signals <-chan os.Signal) (asked context.Co
 		<-ended
 	}
 }
+
+// Asks says whether the signal asks to end.
+func Asks(s os.Signal) bool { return slices.Contains(asks, s) }

@@ -1,0 +1,171 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// making is what kind of node is created.
+type making struct {
+	ephemeral, sequential, container, parents, hold bool
+
+	ttl  time.Duration
+	acls []string
+}
+
+// mode is the kind of node in ZooKeeper's terms.
+func (m making) mode(inPrompt bool) (framework.CreateMode, error) {
+	kinds := 0
+	for _, is := range []bool{m.ephemeral, m.container, m.ttl != 0} {
+		if is {
+			kinds++
+		}
+	}
+	switch {
+	case kinds > 1:
+		return 0, usage("--ephemeral, --container and --ttl exclude one another")
+	case m.ttl < 0 || m.ttl%time.Millisecond != 0:
+		return 0, usage("--ttl %v: give whole milliseconds, more than none", m.ttl)
+	case m.container && m.sequential:
+		return 0, usage("a container cannot be --sequential")
+	case m.hold && inPrompt:
+		return 0, usage("--hold is not for the prompt, where ephemeral nodes live until it ends")
+	case m.hold && !m.ephemeral:
+		return 0, usage("--hold is for --ephemeral nodes: others stay without it")
+	case m.ephemeral && !m.hold && !inPrompt:
+		return 0, usage("an ephemeral node lives only as long as the session that has made it, and this session " +
+			"would end at once: add --hold, which keeps it until it is interrupted, or use \"curator shell\"")
+	case m.ttl > 0 && m.sequential:
+		return framework.PersistentSequentialTTL, nil
+	case m.ttl > 0:
+		return framework.PersistentTTL, nil
+	case m.container:
+		return framework.Container, nil
+	case m.ephemeral && m.sequential:
+		return framework.EphemeralSequential, nil
+	case m.ephemeral:
+		return framework.Ephemeral, nil
+	case m.sequential:
+		return framework.PersistentSequential, nil
+	}
+	return framework.Persistent, nil
+}
+
+func newCreate(h host) *cobra.Command {
+	var out output
+	var from source
+	var making making
+	cmd := &cobra.Command{
+		Use:   "create PATH [DATA]",
+		Short: "Create a node",
+		Long: `Create a node, and print its path. An ephemeral node lives as long as the session that has made it: in
+the prompt ("curator shell") as long as the prompt, elsewhere --hold keeps it until curator is
+interrupted, and ends with status 122 when the node or the session is lost.`,
+		Example: `  curator create /config/app '{"level":3}' --parents
+  curator create /jobs/job- --sequential --file job.json
+  curator create /services/a/host1 host1:8080 --ephemeral --hold`,
+		Args: takes(1, 2),
+	}
+	f := cmd.Flags()
+	out.flag(f)
+	from.flag(f)
+	f.BoolVarP(&making.ephemeral, "ephemeral", "e", false,
+		"delete it when the session ends: only with --hold, or in the prompt")
+	f.BoolVarP(&making.sequential, "sequential", "s", false, "append a number that grows with each child")
+	f.BoolVar(&making.container, "container", false, "let the servers delete it after its last child is gone")
+	f.DurationVar(&making.ttl, "ttl", 0, "let the servers delete it when it has not changed for so long, and "+
+		"has no children (zookeeper.extendedTypesEnabled)")
+	f.BoolVarP(&making.parents, "parents", "p", false, "create missing parents")
+	f.BoolVar(&making.hold, "hold", false, "keep an ephemeral node until curator is interrupted")
+	f.StringArrayVar(&making.acls, "acl", nil, "`scheme:id:permissions`, as for \"acl set\"; may be repeated "+
+		"(default: everybody may do everything)")
+	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
+		mode, err := making.mode(h.prompt != nil)
+		if err != nil {
+			return err
+		}
+		data, err := from.data(ctx, h, cmd, args[1:])
+		if err != nil {
+			return err
+		}
+		acl, err := parseACL(making.acls)
+		if err != nil {
+			return err
+		}
+		session, err := client.Session(ctx)
+		if err != nil {
+			return err
+		}
+		if making.hold {
+			client = session.Client()
+		}
+		b := client.Create().WithMode(mode)
+		if making.ttl > 0 {
+			b = b.WithTTL(making.ttl)
+		}
+		if len(acl) > 0 {
+			b = b.WithACL(acl...)
+		}
+		if making.parents {
+			b = b.CreatingParentsIfNeeded()
+		}
+		var stat framework.Stat
+		path, err := b.StoringStatIn(&stat).ForPath(ctx, args[0], data)
+		if err != nil {
+			return advised(err, making.hint()...)
+		}
+		err = out.one(cmd, struct {
+			Path string   `json:"path"`
+			Stat metadata `json:"stat"`
+		}{path, metadataOf(stat)}, func(w io.Writer) { fmt.Fprintln(w, name(path)) })
+		if err == nil && making.hold {
+			err = hold(ctx, session, path)
+		}
+		return err
+	})
+}
+
+func (m making) hint() []hint {
+	hints := []hint{
+		{framework.ErrNodeExists, `"set PATH DATA" replaces its data`},
+		{framework.ErrNoNode, "--parents creates missing parents; a chroot has to be created without it"},
+	}
+	if m.ttl > 0 {
+		hints = append(hints, hint{framework.ErrUnimplemented,
+			"for --ttl the servers have to run with zookeeper.extendedTypesEnabled=true"})
+	}
+	return hints
+}
+
+// hold waits until ctx ends, or the node is lost.
+func hold(ctx context.Context, session *framework.Session, path string) error {
+	for {
+		stat, watch, err := session.Client().CheckExists().WithWatch().ForPath(ctx, path)
+		switch {
+		case session.Context().Err() != nil:
+			return named{ErrLost, fmt.Errorf("%s is gone: %w", name(path), context.Cause(session.Context()))}
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			select { // there is no connection; the session may come back
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			continue
+		case stat == nil:
+			watch.Stop()
+			return named{ErrLost, fmt.Errorf("%s is gone: somebody else has deleted it", name(path))}
+		}
+		select {
+		case <-watch.C:
+		case <-ctx.Done():
+		}
+		watch.Stop()
+	}
+}

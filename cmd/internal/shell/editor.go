@@ -1,0 +1,142 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+var (
+	errInterrupted = errors.New("interrupted") // Ctrl-C
+	errEnd         = errors.New("end")         // Ctrl-D
+)
+
+// editor reads lines from a terminal. That is golang.org/x/term, which the Go team keeps and which is here
+// already, with completion, a search in the history by Ctrl-R, and Ctrl-C told apart from the end.
+type editor struct {
+	in, out  *os.File
+	history  *history
+	complete func(line string) (newLine, show string)
+
+	mu       sync.Mutex
+	terminal *term.Terminal // guarded by mu; of the line that is being edited, nil between lines
+
+	// Of the line that is being edited: whether Ctrl-C was typed, and what Ctrl-R looks for and has found.
+	interrupted bool
+	sought      string
+	found       string
+	back        int
+}
+
+func newEditor(in, out *os.File, history *history, complete func(string) (string, string)) *editor {
+	return &editor{in: in, out: out, history: history, complete: complete}
+}
+
+// line reads a line: errInterrupted after Ctrl-C, errEnd after Ctrl-D or when the terminal is gone. When ctx
+// ends it returns at once, and a read of the terminal is left, which takes what is typed next.
+func (e *editor) line(ctx context.Context, prompt string) (string, error) {
+	before, err := term.MakeRaw(int(e.in.Fd()))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = term.Restore(int(e.in.Fd()), before) }()
+	t := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{watched{e}, e.out}, prompt)
+	if width, height, err := term.GetSize(int(e.in.Fd())); err == nil && width > 0 {
+		_ = t.SetSize(width, height)
+	}
+	t.History = newHistory("")
+	if e.history != nil {
+		t.History = e.history
+	}
+	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) { return e.key(t, line, pos, key) }
+	e.interrupted, e.sought, e.found = false, "", ""
+	e.edits(t)
+	defer e.edits(nil)
+	type result struct {
+		line string
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		line, err := t.ReadLine()
+		read <- result{line, err}
+	}()
+	select {
+	case r := <-read:
+		switch {
+		case e.interrupted:
+			_, _ = io.WriteString(e.out, "^C\r\n")
+			return "", errInterrupted
+		case r.err != nil:
+			_, _ = io.WriteString(e.out, "\r\n")
+			return "", errEnd
+		}
+		return r.line, nil
+	case <-ctx.Done():
+		_, _ = io.WriteString(e.out, "\r\n")
+		return "", context.Cause(ctx)
+	}
+}
+
+func (e *editor) edits(t *term.Terminal) {
+	e.mu.Lock()
+	e.terminal = t
+	e.mu.Unlock()
+}
+
+// say prints a line above the one that is being edited.
+func (e *editor) say(line string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.terminal != nil {
+		_, _ = io.WriteString(e.terminal, line+"\n")
+		return
+	}
+	_, _ = io.WriteString(e.out, line+"\n")
+}
+
+// watched notes Ctrl-C, which a Terminal reports like the end.
+type watched struct{ e *editor }
+
+func (w watched) Read(p []byte) (int, error) {
+	n, err := w.e.in.Read(p)
+	for i, b := range p[:n] {
+		if b == 3 {
+			w.e.interrupted = true
+			return i + 1, err
+		}
+	}
+	return n, err
+}
+
+const keyCtrlR = 18
+
+// key handles what a Terminal does not.
+func (e *editor) key(t *term.Terminal, line string, pos int, key rune) (string, int, bool) {
+	switch {
+	case key == '\t' && e.complete != nil:
+		to, show := e.complete(line[:pos])
+		if show != "" {
+			_, _ = io.WriteString(t, show)
+		}
+		return to + line[pos:], len(to), true
+	case key == keyCtrlR && e.history != nil:
+		if line != e.found || line == "" {
+			e.sought, e.back = line, -1
+		}
+		older, back, ok := e.history.older(e.sought, e.back)
+		if !ok {
+			return "", 0, false
+		}
+		e.found, e.back = older, back
+		return older, len(older), true
+	}
+	return "", 0, false
+}

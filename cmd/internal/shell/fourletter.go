@@ -1,0 +1,181 @@
+package shell
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// answer is what a server says to a four-letter word, in JSON.
+type answer struct {
+	Server string            `json:"server"`
+	Text   string            `json:"text,omitempty"`
+	Values map[string]string `json:"values,omitempty"` // of mntr, conf and envi
+	Error  string            `json:"error,omitempty"`
+}
+
+var fourLetters = regexp.MustCompile(`^[a-z]{4}$`)
+
+func newFourLetter(h host) *cobra.Command {
+	var out output
+	var servers []string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "4lw WORD",
+		Short: "Send a four-letter word to the servers: ruok, stat, mntr, conf, cons …",
+		Long: `Send a four-letter word to the servers over a connection of its own, and print what they answer. It also
+works when they accept no sessions. Of mntr, conf and envi --output json has the values, too.
+
+Since 3.5.3 servers answer only words on their list (4lw.commands.whitelist=mntr,conf,ruok in zoo.cfg), by
+default only srvr. The status is 1 if a server refuses the word or cannot be reached.`,
+		Example: `  curator 4lw mntr
+  curator 4lw ruok --server zk1:2181 --server zk2:2181`,
+		Args: takes(1, 1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"conf", "cons", "crst", "dirs", "dump", "envi", "isro", "mntr", "ruok", "srst", "srvr",
+				"stat", "wchc", "wchp", "wchs"}, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	f := cmd.Flags()
+	out.flag(f)
+	f.StringArrayVar(&servers, "server", nil, "`host:port` of a server to ask (default: all of --servers)")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for each server")
+	do := func(ctx context.Context, config *tls.Config, all []string, word string) error {
+		if !fourLetters.MatchString(word) {
+			return usage("%q is no four-letter word, such as mntr", word)
+		}
+		if timeout <= 0 {
+			return usage("--timeout %v: give more than none", timeout)
+		}
+		if len(servers) > 0 {
+			all = servers
+		}
+		if len(all) == 0 {
+			return usage("no servers: give --servers or --server, or set CURATOR_SERVERS")
+		}
+		return askServers(ctx, cmd, &out, config, all, word, timeout)
+	}
+	if h.prompt != nil {
+		return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
+			return do(ctx, h.prompt.tls, client.Servers(), args[0])
+		})
+	}
+	c := h.connect()
+	c.Flags(f)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return untilAsked(cmd.Context(), func(ctx context.Context) error {
+			all, config, err := c.Servers(cmd)
+			if err != nil {
+				return err
+			}
+			return do(ctx, config, all, args[0])
+		})
+	}
+	return cmd
+}
+
+func askServers(
+	ctx context.Context, cmd *cobra.Command, out *output, config *tls.Config, servers []string, word string,
+	timeout time.Duration,
+) error {
+	var answers []answer
+	failed := 0
+	for _, server := range servers {
+		a := answer{Server: server}
+		text, err := fourLetter(ctx, config, server, word, timeout)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			a.Error = err.Error()
+			failed++
+		default:
+			a.Text = text
+			if word == "mntr" || word == "conf" || word == "envi" {
+				a.Values = values(text)
+			}
+		}
+		answers = append(answers, a)
+	}
+	err := all(out, cmd, answers, func(w io.Writer) {
+		for _, a := range answers {
+			if len(answers) > 1 {
+				fmt.Fprintf(w, "== %s\n", name(a.Server))
+			}
+			if a.Error == "" {
+				fmt.Fprint(w, line(text(a.Text)))
+			} else if len(answers) > 1 {
+				fmt.Fprintln(w, name(a.Error))
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case failed == 1 && len(answers) == 1:
+		return no("%s: %s", name(servers[0]), name(answers[0].Error))
+	case failed > 0:
+		return no("%d of %d servers did not answer %s", failed, len(servers), word)
+	}
+	return nil
+}
+
+// longest is how much of an answer is read. cons and wchc of a large server have megabytes.
+const longest = 64 << 20
+
+func fourLetter(
+	ctx context.Context, config *tls.Config, server, word string, timeout time.Duration,
+) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	dialer := net.Dialer{}
+	dial := dialer.DialContext
+	if config != nil {
+		dial = (&tls.Dialer{NetDialer: &dialer, Config: config}).DialContext
+	}
+	conn, err := dial(ctx, "tcp", server)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	said, err := io.ReadAll(io.LimitReader(conn, longest))
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("no answer within %v", timeout)
+	case strings.Contains(string(said[:min(len(said), 200)]), "is not executed because it is not in the whitelist"):
+		return "", fmt.Errorf("the server does not execute %s: add it to 4lw.commands.whitelist in zoo.cfg and "+
+			"restart the server, or ask its AdminServer (http://HOST:8080/commands)", word)
+	case len(said) == 0:
+		if err == nil {
+			err = io.EOF
+		}
+		return "", fmt.Errorf("the server closed the connection without an answer (%w): it may not know %s, need "+
+			"TLS (--tls), or have too many connections from here (maxClientCnxns)", err, word)
+	}
+	return string(said), nil
+}
+
+// values are the lines "key<tab>value" or "key=value" of an answer.
+func values(text string) map[string]string {
+	found := map[string]string{}
+	for l := range strings.Lines(text) {
+		l = strings.TrimRight(l, "\r\n")
+		if i := strings.IndexAny(l, "\t="); i > 0 {
+			found[l[:i]] = l[i+1:]
+		}
+	}
+	return found
+}

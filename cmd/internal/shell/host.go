@@ -1,0 +1,103 @@
+package shell
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/go-curator/curator/cmd/internal/run"
+	"github.com/go-curator/curator/framework"
+)
+
+// Connection is what a command needs to reach the servers: the options of the program that say how.
+type Connection interface {
+	// Flags adds the options to a command's.
+	Flags(f *pflag.FlagSet)
+	// Open returns a connected client, which the caller closes.
+	Open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error)
+	// Servers returns the servers as host:port, none if none are given, and how to encrypt; nil for not at all.
+	// It connects to none.
+	Servers(cmd *cobra.Command) ([]string, *tls.Config, error)
+}
+
+// host is where a command runs. By itself it has a connection of its own; in the prompt it has the prompt's.
+type host struct {
+	connect func() Connection
+	prompt  *prompt // nil outside the prompt
+}
+
+// Commands returns the commands. connect makes the connection of each that is run by itself.
+func Commands(group string, connect func() Connection) []*cobra.Command {
+	all := append(host{connect: connect}.commands(), newShell(connect))
+	for _, c := range all {
+		c.GroupID = group
+	}
+	return all
+}
+
+func (h host) commands() []*cobra.Command {
+	return []*cobra.Command{
+		newLs(h), newGet(h), newSet(h), newCreate(h), newRm(h), newTree(h), newStat(h), newWatch(h),
+		newDump(h), newRestore(h), newACL(h), newSync(h), newConfig(h), newReconfig(h), newPing(h), newFourLetter(h),
+	}
+}
+
+// does makes f what the command does. ctx ends when a signal asks to end.
+func (h host) does(
+	cmd *cobra.Command, f func(ctx context.Context, client *framework.Client, args []string) error,
+) *cobra.Command {
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = h.completePath
+	}
+	if h.prompt != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			return told(f(cmd.Context(), h.prompt.client, args))
+		}
+		return cmd
+	}
+	c := h.connect()
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return untilAsked(cmd.Context(), func(ctx context.Context) error {
+			client, err := c.Open(ctx, cmd)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = client.Close() }()
+			return told(f(ctx, client, args))
+		})
+	}
+	return cmd
+}
+
+// untilAsked calls f with a context that ends when a signal asks to end, which then is the error. A second
+// signal ends the program, if f is stuck.
+func untilAsked(ctx context.Context, f func(ctx context.Context) error) error {
+	signals, ignore := run.Signals()
+	defer ignore()
+	ctx, stop := run.UntilAsked(ctx, signals)
+	defer stop()
+	defer context.AfterFunc(ctx, ignore)()
+	err := f(ctx)
+	var asked run.Asked
+	if err != nil && errors.As(context.Cause(ctx), &asked) {
+		return asked
+	}
+	return err
+}
+
+// takes says how many arguments a command takes. most < 0 means any number.
+func takes(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usage("an argument is missing: %s %s", cmd.CommandPath(), form(cmd))
+		case most >= 0 && len(args) > most:
+			return usage("%q is one argument too many: %s %s", args[most], cmd.CommandPath(), form(cmd))
+		}
+		return nil
+	}
+}

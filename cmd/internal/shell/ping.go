@@ -1,0 +1,80 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// latency is the result of ping, in JSON. Times are in milliseconds.
+type latency struct {
+	Server string `json:"server"`
+	Reads  times  `json:"read"`
+	Syncs  times  `json:"sync"`
+}
+
+type times struct {
+	Least  float64 `json:"min"`
+	Median float64 `json:"median"`
+	Most   float64 `json:"max"`
+}
+
+func newPing(h host) *cobra.Command {
+	var out output
+	count := 10
+	cmd := &cobra.Command{
+		Use:   "ping",
+		Short: "Print how long the connected server and the leader take to answer",
+		Long: `Print how long the connected server takes to answer a read, and how long the leader takes to answer a
+sync, through the connected server. The requests are sent one after the other.`,
+		Args:              takes(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	out.flag(cmd.Flags())
+	cmd.Flags().IntVarP(&count, "count", "c", count, "how many requests of each kind")
+	return h.does(cmd, func(ctx context.Context, client *framework.Client, _ []string) error {
+		if count < 1 {
+			return usage("--count %d: give 1 or more", count)
+		}
+		reads, err := measured(count, func() error {
+			_, err := client.CheckExists().ForPath(ctx, "/")
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("the server does not answer: %w", err)
+		}
+		syncs, err := measured(count, func() error { return client.Sync().ForPath(ctx, "/") })
+		if err != nil {
+			return fmt.Errorf("the server answers reads (%v ms), but the leader does not answer: %w", reads.Median, err)
+		}
+		l := latency{client.Health().Server, reads, syncs}
+		return out.one(cmd, l, func(w io.Writer) {
+			fmt.Fprintf(w, "%s\tmin\tmedian\tmax\tms\n", name(l.Server))
+			for _, of := range []struct {
+				what string
+				times
+			}{{"read", l.Reads}, {"sync, by the leader", l.Syncs}} {
+				fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\n", of.what, of.Least, of.Median, of.Most)
+			}
+		})
+	})
+}
+
+func measured(count int, ask func() error) (times, error) {
+	var took []float64
+	for range count {
+		began := time.Now()
+		if err := ask(); err != nil {
+			return times{}, err
+		}
+		took = append(took, float64(time.Since(began).Microseconds())/1000)
+	}
+	slices.Sort(took)
+	return times{took[0], took[count/2], took[count-1]}, nil
+}

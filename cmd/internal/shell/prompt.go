@@ -1,0 +1,283 @@
+package shell
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/cmd/internal/run"
+	"github.com/go-curator/curator/framework"
+)
+
+func newShell(connect func() Connection) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "shell",
+		Short: "A prompt in which these commands share one session",
+		Long: `A prompt in which the commands for nodes and servers share one session: ephemeral nodes that are created
+there live until it ends. Tab completes commands, flags and paths; the arrows and Ctrl-R find earlier
+lines, which are kept in CURATOR_HISTORY (~/.local/state/curator/history; empty for not at all), except
+those that begin with a blank. Ctrl-C ends a command, or drops the line; Ctrl-D, exit or quit end the prompt.
+
+Words are separated by blanks. 'text' is taken as it is, "text" as in Go's strings ("\n", "\u202e",
+"\xff"), and a backslash takes the next character as it is.
+
+If standard input is not a terminal, its lines are executed one after the other, up to the first that
+fails, whose status is that of the shell. A line that begins with # is a comment.`,
+		Example: `  curator shell
+  curator shell < commands.txt`,
+		Args:              takes(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c := connect()
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		p := &prompt{cmd: cmd}
+		return p.open(cmd.Context(), c)
+	}
+	return cmd
+}
+
+// prompt is a running prompt.
+type prompt struct {
+	cmd    *cobra.Command
+	client *framework.Client
+	tls    *tls.Config
+	ctx    context.Context // ends when the prompt is to end
+	editor *editor         // nil without a terminal
+
+	terminal bool // standard input is one
+
+	mu        sync.Mutex
+	interrupt context.CancelFunc // of the running command, or nil; guarded by mu
+}
+
+// open connects, and executes lines until they end. Its signals are its own: an interrupt ends the running
+// command only.
+func (p *prompt) open(ctx context.Context, c Connection) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.ctx, p.terminal = ctx, isTerminal(p.cmd.InOrStdin())
+	connecting, stop := context.WithCancel(ctx)
+	defer stop()
+	p.running(stop)
+	done := p.obey(cancel)
+	defer done()
+	if _, p.tls, err = c.Servers(p.cmd); err != nil {
+		return err
+	}
+	if p.client, err = c.Open(connecting, p.cmd); err != nil {
+		return p.cause(connecting, err)
+	}
+	p.running(nil)
+	defer func() { _ = p.client.Close() }()
+	lines, end := p.scanned, func() {}
+	if p.terminal {
+		in := p.cmd.InOrStdin().(*os.File)
+		p.editor = newEditor(in, shownOn(p.cmd.OutOrStdout(), in), newHistory(historyFile()), p.complete)
+		end = p.report()
+		lines = p.edited
+	}
+	defer end()
+	return lines()
+}
+
+// cause is the signal that has ended ctx, or else err.
+func (p *prompt) cause(ctx context.Context, err error) error {
+	var asked run.Asked
+	switch {
+	case errors.As(context.Cause(p.ctx), &asked):
+		return asked
+	case errors.Is(ctx.Err(), context.Canceled):
+		return run.Asked{Signal: os.Interrupt}
+	}
+	return err
+}
+
+// obey obeys signals until done is called: an interrupt from the terminal ends the running command, all
+// others the prompt.
+func (p *prompt) obey(cancel context.CancelCauseFunc) (done func()) {
+	signals, ignore := run.Signals()
+	asked, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case s := <-signals:
+				switch {
+				case s == os.Interrupt && p.terminal:
+					p.mu.Lock()
+					if p.interrupt != nil {
+						p.interrupt()
+					}
+					p.mu.Unlock()
+				case run.Asks(s):
+					cancel(run.Asked{Signal: s})
+				}
+			case <-asked.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		stop()
+		wg.Wait()
+		ignore()
+	}
+}
+
+func (p *prompt) running(interrupt context.CancelFunc) {
+	p.mu.Lock()
+	p.interrupt = interrupt
+	p.mu.Unlock()
+}
+
+// report says what happens to the connection, until done is called.
+func (p *prompt) report() (done func()) {
+	ctx, stop := context.WithCancel(p.ctx)
+	var wg sync.WaitGroup
+	changes := p.client.StateChanges(ctx)
+	epoch := p.client.State().Epoch
+	wg.Go(func() {
+		for change := range changes {
+			switch {
+			case change.State == framework.Suspended:
+				p.editor.say("-- connection lost; trying the servers again")
+			case change.State == framework.Lost:
+				p.editor.say("-- session lost: its ephemeral nodes are gone")
+			case change.State == framework.Reconnected && change.Epoch == epoch:
+				p.editor.say("-- connected again; the session and its ephemeral nodes are still there")
+			case change.State == framework.Reconnected:
+				p.editor.say("-- connected again, in a new session")
+			case change.State == framework.ReadOnly:
+				p.editor.say("-- connected to a server without a quorum: nothing can be written")
+			}
+			epoch = change.Epoch
+		}
+	})
+	return func() {
+		stop()
+		wg.Wait()
+	}
+}
+
+var errExit = errors.New("exit")
+
+// edited executes lines from the terminal.
+func (p *prompt) edited() error {
+	p.editor.say(fmt.Sprintf("connected to %s; help lists the commands, Ctrl-D ends", name(p.client.Health().Server)))
+	for {
+		line, err := p.editor.line(p.ctx, p.text())
+		switch {
+		case errors.Is(err, errInterrupted):
+			continue
+		case errors.Is(err, errEnd):
+			return nil
+		case err != nil:
+			return err
+		}
+		err = p.execute(line)
+		var asked run.Asked
+		switch {
+		case errors.Is(err, errExit):
+			return nil
+		case errors.As(context.Cause(p.ctx), &asked):
+			return asked
+		case errors.Is(err, context.Canceled):
+		case err != nil:
+			p.editor.say("curator: " + text(err.Error()))
+		}
+	}
+}
+
+// text is what the prompt is.
+func (p *prompt) text() string {
+	if state := p.client.State().State; !state.IsConnected() {
+		return "curator (" + strings.ToLower(state.String()) + ")> "
+	}
+	return "curator> "
+}
+
+// scanned executes lines from standard input up to the first that fails.
+func (p *prompt) scanned() error {
+	in, err := opened(p.ctx, host{}, p.cmd, "-")
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, most)
+	for n := 1; lines.Scan(); n++ {
+		switch err := p.execute(lines.Text()); {
+		case errors.Is(err, errExit):
+			return nil
+		case p.ctx.Err() != nil:
+			return context.Cause(p.ctx)
+		case err != nil:
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	if p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	return lines.Err()
+}
+
+// execute executes a line.
+func (p *prompt) execute(line string) error {
+	found, _, err := words(line)
+	switch {
+	case err != nil:
+		return usage("%w", err)
+	case len(found) == 0 || strings.HasPrefix(strings.TrimSpace(line), "#"):
+		return nil
+	case len(found) == 1 && (found[0].value == "exit" || found[0].value == "quit"):
+		return errExit
+	}
+	var args []string
+	for _, w := range found {
+		args = append(args, w.value)
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	defer cancel()
+	p.running(cancel)
+	defer p.running(nil)
+	root := p.root(p.cmd.OutOrStdout(), p.cmd.ErrOrStderr())
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// root is the commands of the prompt, new for each line, since flags keep what was given.
+func (p *prompt) root(out, failed io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "curator",
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("unknown command %q: help lists them", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w: see help %s", err, cmd.Name())
+	})
+	root.SetIn(p.cmd.InOrStdin())
+	root.SetOut(out)
+	root.SetErr(failed)
+	root.AddCommand(host{prompt: p}.commands()...)
+	for _, word := range []string{"exit", "quit"} {
+		root.AddCommand(&cobra.Command{Use: word, Short: "End the prompt", Args: takes(0, 0),
+			RunE: func(*cobra.Command, []string) error { return errExit }})
+	}
+	return root
+}

@@ -1,0 +1,36 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// shownOn is out if it is a terminal, or else the terminal that is read.
+func shownOn(out io.Writer, in *os.File) *os.File {
+	if isTerminal(out) {
+		return out.(*os.File)
+	}
+	return in
+}
+
+// ask puts a question to the terminal that is the command's standard input. Everything but yes is no.
+func ask(ctx context.Context, cmd *cobra.Command, question string) error {
+	in := cmd.InOrStdin().(*os.File)
+	answer, err := newEditor(in, shownOn(cmd.ErrOrStderr(), in), nil, nil).line(ctx, question)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil && !errors.Is(err, errInterrupted) && !errors.Is(err, errEnd):
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return no("nothing was deleted")
+}

@@ -1,0 +1,116 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// doomed is a node that a deletion would delete, in JSON.
+type doomed struct {
+	Path      string `json:"path"`
+	Ephemeral bool   `json:"ephemeral,omitempty"`
+}
+
+func newRm(h host) *cobra.Command {
+	var out output
+	var recursive, yes, dry bool
+	version := int32(-1)
+	cmd := &cobra.Command{
+		Use:   "rm PATH",
+		Short: "Delete a node, or a tree",
+		Long: `Delete a node; with --recursive everything below it, too. Before a tree is deleted curator says how
+much that is and asks; without a terminal it deletes no tree unless --yes says so. A tree is not deleted
+at once: others may see part of it gone, and what they add meanwhile is deleted, too.
+
+With --version nothing is deleted if the node has another version. --dry-run prints what would be
+deleted, and deletes nothing.`,
+		Example: `  curator rm /config/old
+  curator rm /jobs --recursive --dry-run
+  curator rm /jobs --recursive --yes`,
+		Args: takes(1, 1),
+	}
+	f := cmd.Flags()
+	out.flag(f)
+	f.BoolVarP(&recursive, "recursive", "r", false, "delete everything below the node, too")
+	f.BoolVarP(&yes, "yes", "y", false, "do not ask before a tree is deleted")
+	f.BoolVarP(&dry, "dry-run", "n", false, "print what would be deleted, and delete nothing")
+	f.Int32Var(&version, "version", version, "delete only this version of the node (-1: any)")
+	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
+		path := args[0]
+		switch {
+		case dry:
+			return wouldDelete(ctx, cmd, &out, client, path, version, recursive)
+		case !recursive:
+			err := client.Delete().WithVersion(version).ForPath(ctx, path)
+			return advised(err, hint{framework.ErrNotEmpty, "--recursive deletes a node with everything below it"})
+		case !yes:
+			if !isTerminal(cmd.InOrStdin()) {
+				return usage("nothing was deleted: without a terminal to ask on, --recursive needs --yes")
+			}
+			found, err := below(ctx, client, path)
+			if err != nil {
+				return err
+			}
+			ephemeral := 0
+			for _, d := range found {
+				if d.Ephemeral {
+					ephemeral++
+				}
+			}
+			if err := ask(ctx, cmd, fmt.Sprintf("Delete %s and %d nodes below it, %d of them ephemeral? [y/N] ",
+				name(path), len(found)-1, ephemeral)); err != nil {
+				return err
+			}
+		}
+		if version != -1 {
+			return client.Delete().DeletingChildrenIfNeeded().WithVersion(version).ForPath(ctx, path)
+		}
+		if stat, err := client.CheckExists().ForPath(ctx, path); err == nil && stat == nil {
+			return fmt.Errorf("%s: %w", name(path), framework.ErrNoNode) // as without --recursive
+		}
+		return client.DeleteRecursively(ctx, path)
+	})
+}
+
+// below lists a node and everything below it.
+func below(ctx context.Context, client *framework.Client, path string) (found []doomed, err error) {
+	for node, err := range client.Walk().WithoutData().ForPath(ctx, path) {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, doomed{node.Path, node.Stat.EphemeralOwner != 0})
+	}
+	return found, nil
+}
+
+func wouldDelete(
+	ctx context.Context, cmd *cobra.Command, out *output, client *framework.Client, path string, version int32,
+	recursive bool,
+) error {
+	stat, err := client.CheckExists().ForPath(ctx, path)
+	switch {
+	case err != nil:
+		return err
+	case stat == nil:
+		return fmt.Errorf("%s: %w", name(path), framework.ErrNoNode)
+	case version != -1 && stat.Version != version:
+		return fmt.Errorf("%s has version %d: %w", name(path), stat.Version, framework.ErrBadVersion)
+	case stat.NumChildren > 0 && !recursive:
+		return advised(fmt.Errorf("%s: %w", name(path), framework.ErrNotEmpty),
+			hint{framework.ErrNotEmpty, "--recursive deletes a node with everything below it"})
+	}
+	found, err := below(ctx, client, path)
+	if err != nil {
+		return err
+	}
+	return all(out, cmd, found, func(w io.Writer) {
+		for _, d := range found {
+			fmt.Fprintln(w, "would delete", name(d.Path))
+		}
+	})
+}

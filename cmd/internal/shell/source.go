@@ -1,0 +1,74 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// most is how many bytes are read for a node. No server takes so many unless it is told to; that it is too
+// much for a request is found before it is sent.
+const most = 64 << 20
+
+// source is where the data of a node come from: an argument, a file or standard input.
+type source struct{ file string }
+
+func (s *source) flag(f *pflag.FlagSet) {
+	f.StringVarP(&s.file, "file", "f", "", "take the data from this `file`; - is standard input")
+}
+
+// data returns the data: arg if there is one; never nil, which would mean the client's default data.
+func (s *source) data(ctx context.Context, h host, cmd *cobra.Command, arg []string) ([]byte, error) {
+	switch {
+	case s.file == "" && len(arg) == 0:
+		return []byte{}, nil
+	case s.file == "":
+		return []byte(arg[0]), nil
+	case len(arg) > 0:
+		return nil, usage("the data are given twice: as an argument, and by --file %s", s.file)
+	}
+	in, err := opened(ctx, h, cmd, s.file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, most+1))
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, usage("--file %s: %w", s.file, err)
+	case len(data) > most:
+		return nil, usage("--file %s has more than %d bytes, which no node can have", s.file, most)
+	}
+	return data, nil
+}
+
+// opened is a file that is read; - is standard input, whose reads end with ctx.
+func opened(ctx context.Context, h host, cmd *cobra.Command, file string) (io.ReadCloser, error) {
+	if file == "-" {
+		if h.prompt != nil {
+			return nil, usage("in the prompt standard input is the prompt's: name a file")
+		}
+		read, write := io.Pipe()
+		context.AfterFunc(ctx, func() { _ = read.CloseWithError(ctx.Err()) })
+		go func() { // ends with the input, or after Close when more of it comes; at the latest with the program
+			_, err := io.Copy(write, cmd.InOrStdin())
+			_ = write.CloseWithError(err)
+		}()
+		return read, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		var path *os.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return nil, usage("%s: %w", file, err)
+	}
+	return f, nil
+}

@@ -1,0 +1,23 @@
+package shell
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+)
+
+func newSync(h host) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sync [PATH]",
+		Short: "Wait until the connected server has caught up with the leader",
+		Long: `Wait until the connected server has caught up with the leader, so that what is read next in this session
+contains everything that was written before. That is for the prompt and for scripts that feed it: other
+commands begin a session of their own, perhaps at another server.`,
+		Args: takes(0, 1),
+	}
+	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
+		return client.Sync().ForPath(ctx, rooted(args))
+	})
+}

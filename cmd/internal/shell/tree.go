@@ -1,0 +1,111 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// treeNode is a node of a tree, in JSON.
+type treeNode struct {
+	Path string `json:"path"`
+	*metadata
+	Error string `json:"error,omitempty"`
+}
+
+func newTree(h host) *cobra.Command {
+	var out output
+	depth := -1
+	cmd := &cobra.Command{
+		Use:   "tree [PATH]",
+		Short: "Print a node and everything below it",
+		Long: `Print a node (default /) and everything below it, with the length of data. It is no snapshot: each node
+is read at its own moment. Nodes without permission to read are named, and the status is then 1. With
+--output jsonl nodes are printed as they are read, parents first, in any number.`,
+		Example: "  curator tree /services\n  curator tree / --depth 2",
+		Args:    takes(0, 1),
+	}
+	out.flag(cmd.Flags())
+	cmd.Flags().IntVar(&depth, "depth", depth, "how many levels below the node (-1: all)")
+	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
+		path := rooted(args)
+		var nodes []treeNode
+		unread, w := 0, stdout(cmd)
+		for node, err := range client.Walk().WithoutData().MaxDepth(depth).ForPath(ctx, path) {
+			n := treeNode{Path: node.Path}
+			switch {
+			case errors.Is(err, framework.ErrNoAuth) && node.Path != path:
+				n.Error = framework.ErrNoAuth.Error()
+				unread++
+			case err != nil:
+				return err
+			default:
+				m := metadataOf(node.Stat)
+				n.metadata = &m
+			}
+			if out.form == "jsonl" {
+				if err := out.json(w, n); err != nil {
+					return err
+				}
+				continue
+			}
+			nodes = append(nodes, n)
+		}
+		if out.form != "jsonl" {
+			if err := out.one(cmd, nodes, func(w io.Writer) { drawTree(w, nodes) }); err != nil {
+				return err
+			}
+		}
+		if unread > 0 {
+			return no("%d nodes, and what is below them, cannot be read: no permission", unread)
+		}
+		return nil
+	})
+}
+
+// drawTree draws nodes, of which the first is the root, each below its parent.
+func drawTree(w io.Writer, nodes []treeNode) {
+	root := nodes[0].Path
+	slices.SortFunc(nodes, func(a, b treeNode) int { return comparePaths(a.Path, b.Path) })
+	for _, n := range nodes {
+		text, levels := name(base(n.Path)), strings.Count(strings.TrimPrefix(n.Path, strings.TrimSuffix(root, "/")), "/")
+		if n.Path == root {
+			text, levels = name(root), 0
+		}
+		fmt.Fprint(w, strings.Repeat("  ", levels), text)
+		switch {
+		case n.Error != "":
+			fmt.Fprintf(w, "  (%s)", n.Error)
+		case n.EphemeralOwner != "":
+			fmt.Fprintf(w, "  %d bytes, ephemeral of %s", n.Length, n.EphemeralOwner)
+		case n.Length > 0:
+			fmt.Fprintf(w, "  %d bytes", n.Length)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// comparePaths orders each node directly before what is below it: "/" is less than any other character.
+func comparePaths(a, b string) int {
+	for i := 0; i < min(len(a), len(b)); i++ {
+		switch {
+		case a[i] == b[i]:
+		case a[i] == '/':
+			return -1
+		case b[i] == '/':
+			return 1
+		default:
+			return int(a[i]) - int(b[i])
+		}
+	}
+	return len(a) - len(b)
+}
+
+func base(path string) string { return path[strings.LastIndex(path, "/")+1:] }

@@ -1,0 +1,87 @@
+package shell
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// word is a word of a line.
+type word struct {
+	value string
+	start int // where it begins in the line
+}
+
+// words splits a line of the prompt into words. Blanks separate them. 'text' is taken as it is, "text" as in
+// Go's strings, and a backslash takes the next character as it is. open says that the line ends in a word or
+// in a quotation, so that the last word is what is being written. The last word is empty if the line ends
+// with a blank.
+func words(line string) (found []word, open bool, err error) {
+	var value strings.Builder
+	in, start := false, 0
+	begin := func(i int) {
+		if !in {
+			in, start = true, i
+		}
+	}
+	for i := 0; i < len(line); {
+		switch c := line[i]; {
+		case c == ' ' || c == '\t':
+			if in {
+				found = append(found, word{value.String(), start})
+				value.Reset()
+				in = false
+			}
+			i++
+		case c == '\'':
+			begin(i)
+			end := strings.IndexByte(line[i+1:], '\'')
+			if end < 0 {
+				value.WriteString(line[i+1:])
+				return append(found, word{value.String(), start}), true, fmt.Errorf("a ' is missing")
+			}
+			value.WriteString(line[i+1 : i+1+end])
+			i += end + 2
+		case c == '"':
+			begin(i)
+			quoted, err := strconv.QuotedPrefix(line[i:])
+			if err != nil {
+				part, err := strconv.Unquote(line[i:] + `"`)
+				if err != nil {
+					part = line[i+1:]
+				}
+				value.WriteString(part)
+				return append(found, word{value.String(), start}), true,
+					fmt.Errorf(`a " is missing, or something after a \ is not as in Go's strings`)
+			}
+			part, _ := strconv.Unquote(quoted)
+			value.WriteString(part)
+			i += len(quoted)
+		case c == '\\':
+			begin(i)
+			if i++; i == len(line) {
+				return append(found, word{value.String(), start}), true, fmt.Errorf(`a character is missing after \`)
+			}
+			_, size := utf8.DecodeRuneInString(line[i:])
+			value.WriteString(line[i : i+size])
+			i += size
+		default:
+			begin(i)
+			value.WriteByte(c)
+			i++
+		}
+	}
+	if in {
+		found = append(found, word{value.String(), start})
+	}
+	return found, in, nil
+}
+
+// quoted is how to write a word, so that words gives it back.
+func quoted(s string) string {
+	if s == "" || strings.ContainsAny(s, " \"'\\") || name(s) != s {
+		return strconv.Quote(s)
+	}
+	return s
+}
