@@ -208,9 +208,9 @@ func (f *tlsFiles) parse(ca, cert, key []byte) (*parsed, error) {
 	switch {
 	case f.Cert == "" && f.Key == "":
 	case f.Key == "":
-		return nil, fmt.Errorf("Cert %s is given without a Key; give both or neither", f.Cert)
+		return nil, fmt.Errorf("file Cert (%s) without a Key; give both or neither", f.Cert)
 	case f.Cert == "":
-		return nil, fmt.Errorf("Key %s is given without a Cert; give both or neither", f.Key)
+		return nil, fmt.Errorf("file Key (%s) without a Cert; give both or neither", f.Key)
 	default:
 		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {

@@ -56,6 +56,7 @@ type inDoubt int8
 
 const (
 	// doubtRepeats sends the request again: a repeat does no harm.
+	//lint:ignore U1000 it is what operations have that name none
 	doubtRepeats inDoubt = iota
 	// doubtEnds gives up: a repeat could take effect a second time.
 	doubtEnds

@@ -262,7 +262,7 @@ func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, 
 }
 
 // InBackground makes ForPath return at once.
-func (b Watched[B, T, V]) InBackground() Background[B, T] { return Background[B, T]{b.b} }
+func (b Watched[B, T, V]) InBackground() Background[B, T] { return Background[B, T](b) }
 
 // SyncBuilder lets the connected server catch up with the leader.
 type SyncBuilder struct{ c *Client }

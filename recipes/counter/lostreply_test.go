@@ -278,12 +278,10 @@ func TestAddersUnderCuts(t *testing.T) {
 			var mu sync.Mutex
 			acked, unknown := int64(0), int64(0)
 			sums := map[int64]bool{}
-			var clients []*framework.Client
 			var wg sync.WaitGroup
 			for p := range processes {
 				policy := retry.ExponentialBackoff{Base: time.Millisecond, Retries: 50}
 				c := newClient(t, s, framework.WithRetry(policy))
-				clients = append(clients, c)
 				n := counter.NewLong(c, path)
 				for a := range adders {
 					wg.Go(func() {

@@ -40,8 +40,8 @@ func wrap(path, verb string, err error) error { return queue.Wrap("queue", path,
 
 // The errors of a write which nobody can tell any more whether it was executed. They are not to be repeated.
 var (
-	undecided = fmt.Errorf("a reply was lost, and what told whether the write was executed is gone: %w",
+	errUndecided = fmt.Errorf("a reply was lost, and what told whether the write was executed is gone: %w",
 		framework.ErrOutcomeUnknown)
-	undecidable = fmt.Errorf("a reply was lost, and the server takes no mark that tells whether the write was "+
+	errUndecidable = fmt.Errorf("a reply was lost, and the server takes no mark that tells whether the write was "+
 		"executed: %w", framework.ErrOutcomeUnknown)
 )

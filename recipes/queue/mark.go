@@ -74,7 +74,7 @@ func (w *marked) try(ctx context.Context) error {
 	}
 	if w.session == nil || w.session.Epoch() != session.Epoch() || w.version == 1<<30 {
 		if w.doubt {
-			return undecided
+			return errUndecided
 		}
 		w.begin(session)
 	}
@@ -110,7 +110,7 @@ func (w *marked) send(ctx context.Context) (again bool, _ error) {
 	case !errors.As(err, &refused):
 		w.doubt = w.doubt || errors.Is(err, framework.ErrOutcomeUnknown)
 		if w.doubt && w.none {
-			err = undecidable
+			err = errUndecidable
 		}
 		return false, err
 	case w.none || refused.Index > 0:
@@ -120,7 +120,7 @@ func (w *marked) send(ctx context.Context) (again bool, _ error) {
 		w.executed()
 		return false, nil
 	case w.doubt:
-		return false, undecided // somebody has deleted it
+		return false, errUndecided // somebody has deleted it
 	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
 		w.begin(w.session) // somebody has touched it
 		return true, err

@@ -284,8 +284,8 @@ func TestArguments(t *testing.T) {
 		require.ErrorIs(t, q.Put(background, nil, nil), framework.ErrBadArguments)
 		require.ErrorIs(t, q.Put(background, nil, queue.Priority(1)), framework.ErrBadArguments)
 		require.ErrorIs(t, q.Consume(background, nil), framework.ErrBadArguments)
-		//nolint:staticcheck // on purpose
-		require.ErrorIs(t, q.Put(nil, nil), framework.ErrNilContext)
+		var none context.Context
+		require.ErrorIs(t, q.Put(none, nil), framework.ErrNilContext)
 		_, err := q.Remove(background, "x")
 		require.ErrorIs(t, err, framework.ErrBadArguments)
 		require.False(t, s.Exists("/queues"))
