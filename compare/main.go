@@ -2,6 +2,8 @@
 // for all, and counts what happens (docs/choosing-a-lock.md).
 //
 //	compare run [-ways a,b] [-faults a,b] [-tries n] [-parallel n] [-results dir]
+//	compare speed [-ways a,b] [-long 2s] [-results dir]
+//	compare page [-results dir] [-docs dir]
 //	compare ways | faults
 //
 // A run writes one file per way and fault, and plays only those that are not there yet: one that was interrupted
@@ -35,6 +37,12 @@ func command(args []string) error {
 	switch args[0] {
 	case "run":
 		return run(args[1:])
+	case "speed":
+		return measure(args[1:])
+	case "many":
+		return many(args[1:])
+	case "page":
+		return write(args[1:])
 	case "contender":
 		return contend(args[1:])
 	case "ways":
@@ -46,7 +54,7 @@ func command(args []string) error {
 			fmt.Printf("%-15s %s\n", f.ID, f.What)
 		}
 	default:
-		return fmt.Errorf("there is no command %q: say run, ways or faults", args[0])
+		return fmt.Errorf("there is no command %q: say run, speed, page, ways or faults", args[0])
 	}
 	return nil
 }

@@ -205,7 +205,7 @@ func (c *contender) act(hold ways.Hold) (order int64, err error) {
 		return 0, err
 	}
 	if g, ok := hold.(ways.Guarded); ok {
-		ctx, cancel := context.WithTimeout(c.ctx, limit)
+		ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
 		defer cancel()
 		return g.Act(ctx)
 	}

@@ -38,6 +38,7 @@ type Overlap struct {
 	EarlierBegin, EarlierEnd time.Duration
 	LaterBegin, LaterEnd     time.Duration
 	Length                   time.Duration // for which both were inside
+	After                    time.Duration // for how long Earlier went on from Later's begin
 	Acts                     int           // of Earlier, after Later began
 }
 
@@ -66,10 +67,10 @@ type Verdict struct {
 	AfterHeal int
 }
 
-// Longest is the longest of the overlaps.
+// Longest is for how long a holder went on at most when somebody else had been granted the lock.
 func (v Verdict) Longest() (longest time.Duration) {
 	for _, o := range v.Overlaps {
-		longest = max(longest, o.Length)
+		longest = max(longest, o.After)
 	}
 	return longest
 }
@@ -99,7 +100,7 @@ func Judge(lines []ledger.Line) (v Verdict) {
 			}
 			worked = true
 			v.Overlaps = append(v.Overlaps, Overlap{a.String(), b.String(), a.Begin - zero, a.Last - zero,
-				b.Begin - zero, b.Last - zero, max(0, min(a.Last, b.Last)-b.Begin), late})
+				b.Begin - zero, b.Last - zero, max(0, min(a.Last, b.Last)-b.Begin), max(0, a.Last-b.Begin), late})
 		}
 		switch {
 		case a.Told != 0 && !worked:
@@ -120,7 +121,8 @@ func actsAfter(a, b Hold) (n int) {
 	for _, act := range a.Acts {
 		switch {
 		case act.Order != 0 && len(b.Acts) > 0 && b.Acts[0].Order != 0:
-			if act.Order > b.Acts[0].Order {
+			// A store that has lost its data counts anew: its order alone proves nothing.
+			if act.Order > b.Acts[0].Order && act.At > b.Begin {
 				n++
 			}
 		case act.Order != 0: // b has done nothing that could be out of order

@@ -39,7 +39,7 @@ func TestNothingIsNothing(t *testing.T) { assert.Zero(t, Judge(nil)) }
 func TestAnOverlapHasTheTimesOfBoth(t *testing.T) {
 	v := Judge(new(script).at(0, "a", 0, ledger.Want).hold("a", 1, 10, 50).hold("b", 1, 30, 70).lines)
 	require.Len(t, v.Overlaps, 1)
-	assert.Equal(t, Overlap{"a's hold 1", "b's hold 1", 10 * ms, 49 * ms, 30 * ms, 69 * ms, 19 * ms, 1}, v.Overlaps[0])
+	assert.Equal(t, Overlap{"a's hold 1", "b's hold 1", 10 * ms, 49 * ms, 30 * ms, 69 * ms, 19 * ms, 19 * ms, 1}, v.Overlaps[0])
 	assert.Equal(t, 19*ms, v.Longest())
 	assert.Equal(t, 1, v.ActsAfterLoss)
 	assert.Equal(t, 1, v.Never)
@@ -51,7 +51,8 @@ func TestAnOverlapHasTheTimesOfBoth(t *testing.T) {
 func TestOneThatCameAndWent(t *testing.T) {
 	v := Judge(new(script).hold("a", 1, 10, 100).hold("b", 1, 40, 50).hold("c", 1, 60, 70).lines)
 	require.Len(t, v.Overlaps, 2)
-	assert.Equal(t, 9*ms, v.Longest())
+	assert.Equal(t, 9*ms, v.Overlaps[0].Length)
+	assert.Equal(t, 59*ms, v.Longest(), "it went on, when b was gone, too")
 	assert.Equal(t, 1, v.ActsAfterLoss, "the one late act counts once")
 }
 
@@ -109,4 +110,9 @@ func TestNextIsNotTheHolderItself(t *testing.T) {
 	s := new(script).hold("a", 1, 10, 20).at(15, "x", 0, ledger.Fault).hold("a", 2, 21, 30)
 	v := Judge(s.hold("b", 1, 31, 40).lines)
 	assert.Equal(t, 16*ms, v.Next)
+}
+
+func TestAStoreThatLostItsDataCountsAnew(t *testing.T) {
+	s := new(script).at(10, "a", 1, ledger.Begin).order(20, "a", 1, 1000).at(25, "a", 1, ledger.Told)
+	assert.Empty(t, Judge(s.at(30, "b", 1, ledger.Begin).order(31, "b", 1, 5).lines).Overlaps)
 }

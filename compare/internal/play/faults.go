@@ -30,7 +30,10 @@ type Fault struct {
 	// lasts is how long it goes on, if nobody else gets the lock before that.
 	lasts func(lease time.Duration) time.Duration
 	fixed bool // it goes on for so long in any case
-	end   func(p *play) error
+	// linger is how long it goes on when somebody else has the lock; nil: not at all.
+	linger func(lease time.Duration) time.Duration
+	spread bool // the contenders begin with different servers
+	end    func(p *play) error
 	// other replaces the whole play.
 	other func(p *play) error
 }
@@ -54,7 +57,7 @@ var Faults = []Fault{
 	{ID: "killed", Title: "holder killed", What: "The holder is sent SIGKILL.", On: every, lasts: leases(5),
 		begin: func(p *play) error { return p.victim.kill() }},
 	{ID: "killed-asking", Title: "killed while asking",
-		What: "One after the other, five processes are killed 10, 30, 50, 70 and 90 ms after they asked for the free lock, " +
+		What: "One after the other, six processes are killed 10, 30, 50, 90, 130 and 210 ms after they asked for the free lock, " +
 			"over a network that takes 20 ms each way. Then another asks.",
 		On: every, other: (*play).killAsking},
 	{ID: "stopped", Title: "holder stopped", What: "The holder is sent SIGSTOP, and SIGCONT when somebody else has the lock, " +
@@ -62,11 +65,11 @@ var Faults = []Fault{
 		begin: func(p *play) error { return p.victim.signal(syscall.SIGSTOP) },
 		end:   func(p *play) error { return p.victim.signal(syscall.SIGCONT) }},
 	{ID: "cut", Title: "holder cut off, reset", What: "The holder's connections are reset and new ones refused, until " +
-		"somebody else has the lock, or for five leases.", On: every, lasts: leases(5),
+		"somebody else has had the lock for half a lease, or for five leases.", On: every, lasts: leases(5), linger: leases(0.5),
 		begin: func(p *play) error { p.victim.cut(); return nil },
 		end:   func(p *play) error { p.victim.heal(); return nil }},
 	{ID: "silent", Title: "holder cut off, silent", What: "What the holder and the servers send each other does not arrive, " +
-		"until somebody else has the lock, or for five leases.", On: every, lasts: leases(5),
+		"until somebody else has had the lock for half a lease, or for five leases.", On: every, lasts: leases(5), linger: leases(0.5),
 		begin: func(p *play) error { p.victim.hang(proxy.Both); return nil },
 		end:   func(p *play) error { p.victim.heal(); return nil }},
 	{ID: "slow-release", Title: "slow release", What: "What the holder sends is kept back, its release with it, and arrives " +
@@ -89,7 +92,7 @@ var Faults = []Fault{
 		"leases; of five, three.", On: every, lasts: leases(1.5), fixed: true,
 		begin: func(p *play) error { return p.most(p.server.Pause) },
 		end:   func(p *play) error { return p.most(p.server.Resume) }},
-	{ID: "promoted", Title: "replica promoted", What: "The replica hears nothing any more, the holder is granted the lock, the " +
+	{ID: "promoted", Title: "replica promoted", What: "The replica hears nothing for a lease, then the holder is granted the lock, the " +
 		"first server is sent SIGKILL and the replica promoted.", On: on(ways.RedisPair), lasts: leases(3),
 		begin: func(p *play) error { return p.server.(*servers.Pair).Promote() }},
 	{ID: "one-lost", Title: "one server lost", What: "Of three servers (five of RedLock's), one that the holder uses is sent SIGKILL, " +
@@ -108,8 +111,9 @@ var Faults = []Fault{
 		begin: func(p *play) error { return p.most(p.server.Kill) },
 		end:   func(p *play) error { return p.most(p.server.Start) }},
 	{ID: "member-cut", Title: "holder's member cut off", What: "Of three servers, the one that the holder is connected to is " +
-		"cut off from the others, which notice at once. The holder still reaches it.", On: on(ways.ZooKeeper),
-		servers: servers.Options{Members: 3}, lasts: leases(5),
+		"cut off from the others, which notice at once, until somebody else has had the lock for a lease. The holder " +
+		"still reaches it, and all others, too.", On: on(ways.ZooKeeper),
+		servers: servers.Options{Members: 3}, lasts: leases(5), linger: leases(1), spread: true,
 		begin: func(p *play) error {
 			i, err := p.victim.member()
 			if err != nil {
@@ -117,14 +121,11 @@ var Faults = []Fault{
 			}
 			return p.server.(*servers.ZooKeeper).PartitionNoticed(i)
 		},
-		end: func(p *play) error {
-			time.Sleep(p.lease) // the member has not given up yet: let it be seen for how long
-			return p.server.(*servers.ZooKeeper).HealPeers()
-		}},
-	{ID: "clock-step", Title: "server's clock stepped", What: "The wall clock of the server's process (of RedLock's: of one) is set " +
-		"an hour ahead, by libfaketime. Not for ZooKeeper, etcd and PostgreSQL: libfaketime is not for their " +
-		"processes, or nothing there expires.",
-		On: on(ways.Redis, ways.FiveRedis, ways.Memcached, ways.MariaDB), servers: servers.Options{Clock: true}, lasts: leases(0.75),
+		end: func(p *play) error { return p.server.(*servers.ZooKeeper).HealPeers() }},
+	{ID: "clock-step", Title: "server's clock stepped", What: "The wall clock of the server's process is set " +
+		"an hour ahead, by libfaketime. Not for Redis, which does not start with libfaketime, for ZooKeeper and etcd, " +
+		"which do not call libc for the time, and PostgreSQL, where nothing expires.",
+		On: on(ways.Memcached, ways.MariaDB), servers: servers.Options{Clock: true}, lasts: leases(0.75),
 		begin: func(p *play) error {
 			s, ok := p.server.(interface {
 				Step(i int, offset string) error

@@ -26,9 +26,10 @@ type Result struct {
 	Took   time.Duration
 }
 
-// Patience is how long nobody must have got the lock, after all is well again, before that is called for ever:
-// five times the lease of 4 s.
-const Patience = 20 * time.Second
+// Patience is how long nobody must have got the lock, after all is well again, before that is called for ever.
+// go-zookeeper waits for ten timeouts' two thirds, 27 s with a lease of 4 s, for a server that accepts and says
+// nothing.
+const Patience = 45 * time.Second
 
 // begins is how long the contenders may take until they take turns; a machine may be busy.
 const begins = 90 * time.Second
@@ -124,6 +125,11 @@ func (p *play) act() error {
 			return err
 		}
 		p.contenders = append(p.contenders, c)
+		for j, link := range c.links {
+			if p.fault.spread && j != i {
+				link.Cut() // until it has found the other
+			}
+		}
 	}
 	if err := p.must(begins, "they take turns", func() bool {
 		who := map[string]bool{}
@@ -132,12 +138,18 @@ func (p *play) act() error {
 				who[l.Who] = true
 			}
 		}
-		return len(who) >= 2 || p.count(ledger.End, 0) >= 10
+		return len(who) == 3 || !p.fault.spread && (len(who) == 2 || p.count(ledger.End, 0) >= 10)
 	}); err != nil {
 		return err
 	}
 	if pair, ok := p.server.(*servers.Pair); ok && p.fault.ID == "promoted" {
 		pair.Lag()
+		time.Sleep(p.lease + p.lease/4) // what the replica knows of is over
+	}
+	for _, c := range p.contenders {
+		if p.fault.spread {
+			c.heal()
+		}
 	}
 	hold, staying := p.length(p.fault.hold)
 	if err := p.each(p.contenders, "next %v", hold); err != nil {
@@ -174,8 +186,14 @@ func (p *play) act() error {
 	lasts := p.fault.lasts(p.lease)
 	if p.fault.fixed {
 		time.Sleep(lasts)
-	} else if _, err := p.await(lasts, func() bool { return p.begunSince(struck, others) }); err != nil {
-		return err
+	} else {
+		begun, err := p.await(lasts, func() bool { return p.grants(struck, others) > 0 })
+		if err != nil {
+			return err
+		}
+		if begun && p.fault.linger != nil {
+			time.Sleep(p.fault.linger(p.lease))
+		}
 	}
 	if p.fault.end != nil {
 		if err := p.fault.end(p); err != nil {
@@ -216,7 +234,7 @@ func (p *play) killAsking() error {
 		return err
 	}
 	p.contenders = append(p.contenders, probe)
-	for i, after := range []time.Duration{10, 30, 50, 70, 90} {
+	for i, after := range []time.Duration{10, 30, 50, 90, 130, 210} {
 		victim, err := start(p.program, p.dir, fmt.Sprint("v", i+1), p.kind, p.server.Addrs(), p.lease, 20*time.Millisecond, false)
 		if err != nil {
 			return err
@@ -323,10 +341,6 @@ func (p *play) grants(since time.Duration, contenders []*party) (n int) {
 		}
 	}
 	return n
-}
-
-func (p *play) begunSince(since time.Duration, contenders []*party) bool {
-	return p.grants(since, contenders) > 0
 }
 
 func (p *play) read() error {

@@ -84,7 +84,7 @@ func (p *process) launch() error {
 	defer output.Close()
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, output, output
-	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Env = append(append(os.Environ(), "TMPDIR="+p.dir), p.env...)
 	cmd.SysProcAttr = attributes()
 	started, ended := make(chan error), make(chan struct{})
 	// The kernel kills the child when the thread that forked it ends: keep the thread.
@@ -177,7 +177,7 @@ func own(dir string) error {
 // run runs a command to its end, as the servers are run.
 func run(dir string, argv ...string) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir)
 	cmd.SysProcAttr = attributes()
 	cmd.SysProcAttr.Pdeathsig = 0 // it ends soon, and the thread is not kept
 	output, err := cmd.CombinedOutput()

@@ -23,30 +23,38 @@ import (
 // Options are what can be said about a server.
 type Options struct {
 	Members int  // of ZooKeeper and etcd: 1 or 3
-	Clock   bool // its wall clock can be stepped; Redis, memcached and MariaDB
+	Clock   bool // its wall clock can be stepped; memcached and MariaDB
 }
 
 // Start starts servers of a kind in dir and waits until they serve. On an error nothing is left running.
 func Start(kind ways.Server, dir string, o Options) (Server, error) {
 	switch kind {
 	case ways.Redis:
-		return redis(dir, 1, o)
+		return started(redis(dir, 1, o))
 	case ways.FiveRedis:
-		return redis(dir, 5, o)
+		return started(redis(dir, 5, o))
 	case ways.RedisPair:
-		return pair(dir, o)
+		return started(pair(dir, o))
 	case ways.Memcached:
-		return memcached(dir, o)
+		return started(memcached(dir, o))
 	case ways.MariaDB:
-		return mariadb(dir, o)
+		return started(mariadb(dir, o))
 	case ways.PostgreSQL:
-		return postgres(dir)
+		return started(postgres(dir))
 	case ways.Etcd:
-		return etcd(dir, max(o.Members, 1))
+		return started(etcd(dir, max(o.Members, 1)))
 	case ways.ZooKeeper:
-		return zookeeper(dir, max(o.Members, 1))
+		return started(zookeeper(dir, max(o.Members, 1)))
 	}
 	return nil, fmt.Errorf("there are no servers %q", kind)
+}
+
+// started makes nothing of what could not be started.
+func started[S Server](s S, err error) (Server, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // begun starts all of s, or leaves nothing.

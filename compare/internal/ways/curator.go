@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/mutex"
@@ -23,18 +24,13 @@ type curator struct {
 }
 
 func openCurator(guarded bool) func(context.Context, Config) (Way, error) {
-	return func(ctx context.Context, c Config) (Way, error) {
+	return func(_ context.Context, c Config) (Way, error) {
 		client, err := framework.New(strings.Join(c.Servers, ","), framework.WithSessionTimeout(c.Lease),
 			framework.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 		if err != nil {
 			return nil, err
 		}
-		w := &curator{client, mutex.New(client, "/locks/"+name), guarded}
-		_, err = client.Create().CreatingParentsIfNeeded().ForPath(ctx, ledgerNode, nil)
-		if err != nil && !errors.Is(err, framework.ErrNodeExists) {
-			return nil, errors.Join(err, client.Close())
-		}
-		return w, nil
+		return &curator{client, mutex.New(client, "/locks/"+name), guarded}, nil
 	}
 }
 
@@ -53,6 +49,11 @@ func (w *curator) hold(lock *mutex.Lock, err error) (Hold, error) {
 		return nil, err
 	}
 	if w.guarded {
+		_, err := w.client.Create().CreatingParentsIfNeeded().ForPath(lock.Context(), ledgerNode, nil)
+		if err != nil && !errors.Is(err, framework.ErrNodeExists) {
+			lock.ReleaseInBackground()
+			return nil, err
+		}
 		return guardedLock{curatorLock{w, lock}}, nil
 	}
 	return curatorLock{w, lock}, nil
@@ -87,10 +88,19 @@ type guardedLock struct{ curatorLock }
 
 func (h guardedLock) Act(ctx context.Context) (order int64, err error) {
 	client := h.way.client
-	results, err := client.Transaction(ctx, h.lock.Guard(),
-		client.TransactionOp().SetData().ForPath(ledgerNode, []byte(h.lock.Node())))
-	if err != nil {
-		return 0, err
+	for {
+		results, err := client.Transaction(ctx, h.lock.Guard(),
+			client.TransactionOp().SetData().ForPath(ledgerNode, []byte(h.lock.Node())))
+		if err == nil {
+			return results[1].Stat.Mzxid, nil
+		}
+		// What the network did to it is repeated for as long as there is a lock.
+		if errors.Is(err, framework.ErrNoNode) || h.Lost() != nil || ctx.Err() != nil {
+			return 0, err
+		}
+		select {
+		case <-time.After(again):
+		case <-h.lock.Context().Done():
+		}
 	}
-	return results[1].Stat.Mzxid, nil
 }
