@@ -122,7 +122,10 @@ func (r Results) each(cell func(all []play.Result) string) string {
 }
 
 func seconds(d time.Duration) string {
-	if d < 100*time.Millisecond {
+	switch {
+	case d > 0 && d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < 100*time.Millisecond:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}
 	return fmt.Sprintf("%.1f s", d.Seconds())
@@ -148,7 +151,7 @@ func (r Results) holders() string {
 	})
 }
 
-// lockedOut says how long nobody else got the lock.
+// lockedOut says how long nobody worked under the lock.
 func (r Results) lockedOut() string {
 	return r.each(func(all []play.Result) string {
 		longest := time.Duration(0)
@@ -156,7 +159,9 @@ func (r Results) lockedOut() string {
 			if p.ForEver {
 				return "**for ever**"
 			}
-			longest = max(longest, p.Next)
+			if len(p.Locked) == 0 { // the faults of killed-asking are no single one
+				longest = max(longest, p.Gap)
+			}
 			for _, d := range p.Locked {
 				longest = max(longest, d)
 			}

@@ -32,8 +32,8 @@ func some(t *testing.T) Results {
 		}
 		return []speed.Figures{one(1, 1), one(8, 4), one(32, 8)}
 	}
-	write("a.json", play.Result{Way: "curator", Fault: "stopped", Verdict: judge.Verdict{InTime: 1, Next: 5 * time.Second}})
-	write("b.json", play.Result{Way: "curator", Fault: "stopped", Verdict: judge.Verdict{InTime: 1, Next: 4 * time.Second}})
+	write("a.json", play.Result{Way: "curator", Fault: "stopped", Verdict: judge.Verdict{InTime: 1, Gap: 5 * time.Second}})
+	write("b.json", play.Result{Way: "curator", Fault: "stopped", Verdict: judge.Verdict{InTime: 1, Gap: 4 * time.Second}})
 	write("c.json", play.Result{Way: "redis-set-px", Fault: "stopped", Verdict: judge.Verdict{Never: 1, Overlaps: []judge.Overlap{
 		{Earlier: "c1's hold 1", Later: "c2's hold 1", After: 1500 * time.Millisecond, Acts: 7}}}})
 	write("d.json", play.Result{Way: "redis-set-px", Fault: "killed", ForEver: true})
