@@ -159,7 +159,7 @@ func (p *play) act() error {
 		return err
 	}
 	others := p.others()
-	next := time.Millisecond // for a moment
+	next := 50 * time.Millisecond // for a moment, as usual
 	if p.fault.next != nil {
 		next = p.fault.next(p.lease)
 	}
