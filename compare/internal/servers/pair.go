@@ -34,7 +34,7 @@ func pair(dir string, o Options) (_ *Pair, err error) {
 	if p.back, err = proxy.Listen(proxy.Settings{Addr: "127.0.0.1:0", Target: p.to[0]}); err != nil {
 		return nil, err
 	}
-	at, err := ports(1)
+	at, err := ports(2)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func pair(dir string, o Options) (_ *Pair, err error) {
 	if err = synced.await(); err != nil {
 		return nil, err
 	}
-	if p.front, err = proxy.Listen(proxy.Settings{Addr: "127.0.0.1:0", Target: p.to[0]}); err != nil {
+	if p.front, err = proxy.Listen(proxy.Settings{Addr: "127.0.0.1:" + at[1], Target: p.to[0]}); err != nil {
 		return nil, err
 	}
 	return p, nil

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -55,13 +57,20 @@ type process struct {
 
 func (p *process) data() string { return filepath.Join(p.dir, "data") }
 
-// start starts it and waits until it is ready.
+// start starts it and waits until it is ready. What is left of one that was killed may be in the way for a moment,
+// as PostgreSQL's backends are.
 func (p *process) start() error {
-	if err := p.launch(); err != nil {
-		return err
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if err := p.launch(); err != nil {
+			return err
+		}
+		if err := p.await(); !errors.Is(err, errEnded) || time.Since(began) > patience {
+			return err
+		}
 	}
-	return p.await()
 }
+
+var errEnded = errors.New("the server ended by itself")
 
 func (p *process) launch() error {
 	if err := own(p.dir); err != nil {
@@ -117,7 +126,7 @@ func (p *process) await() error {
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s ended by itself:\n%s", p.argv[0], p.tail())
+			return fmt.Errorf("%s: %w:\n%s", p.argv[0], errEnded, p.tail())
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not serve after %v: %w\n%s", p.argv[0], patience, err, p.tail())
 		case <-time.After(20 * time.Millisecond):
@@ -187,18 +196,19 @@ func run(dir string, argv ...string) error {
 	return nil
 }
 
-// ports finds free ports.
+// ports finds free ports, below those that the system gives to connections: a server that is restarted must find
+// its port free.
 func ports(n int) (found []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for len(found) < n {
+		port := strconv.Itoa(20000 + rand.IntN(10000))
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		defer l.Close()
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			return nil, err
-		}
 		found = append(found, port)
 	}
 	return found, nil
