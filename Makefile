@@ -1,7 +1,7 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
 export GOWORK := off
-.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers sim sim-mutants
+.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers sim sim-mutants compare
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,3 +38,6 @@ bench: ## every benchmark; BENCH=regexp selects, COUNT (1) repeats
 
 bench-peers: ## this library beside Curator for Java, go-zookeeper's Lock and bare clients (half an hour); writes docs/measured.md
 	scripts/bench-peers
+
+compare: ## every way to lock beside this library's, under the same faults (ten minutes, servers from Debian's packages); writes docs/choosing-a-lock.md
+	compare/run

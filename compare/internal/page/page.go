@@ -1,0 +1,296 @@
+// Package page makes the tables and plots of docs/choosing-a-lock.md from what was counted and measured.
+package page
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/compare/internal/play"
+	"github.com/go-curator/curator/compare/internal/speed"
+	"github.com/go-curator/curator/compare/internal/ways"
+)
+
+// Measured is how fast a way is, and what it can do.
+type Measured struct {
+	Way     string
+	Can     speed.Can
+	Figures []speed.Figures
+}
+
+// Results are those of a directory.
+type Results struct {
+	Plays map[[2]string][]play.Result // by way and fault
+	Speed map[string]Measured
+}
+
+// Load reads them.
+func Load(dir string) (r Results, err error) {
+	r = Results{map[[2]string][]play.Result{}, map[string]Measured{}}
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return r, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return r, err
+		}
+		if strings.HasPrefix(filepath.Base(file), "speed--") {
+			var m Measured
+			if err := json.Unmarshal(text, &m); err != nil {
+				return r, fmt.Errorf("%s: %w", file, err)
+			}
+			r.Speed[m.Way] = m
+			continue
+		}
+		var p play.Result
+		if err := json.Unmarshal(text, &p); err != nil {
+			return r, fmt.Errorf("%s: %w", file, err)
+		}
+		k := [2]string{p.Way, p.Fault}
+		r.Plays[k] = append(r.Plays[k], p)
+	}
+	return r, nil
+}
+
+// Blocks are the parts of the page that are made, by name.
+func (r Results) Blocks() map[string]string {
+	return map[string]string{"checklist": r.checklist(), "holders": r.holders(), "locked": r.lockedOut(), "speed": r.speed(),
+		"ways": r.uses(), "faults": r.faults()}
+}
+
+const ending = "<!-- compare: end -->"
+
+// Put replaces the blocks in a page. A block without a place is an error, and so is a place without a block.
+func Put(page string, blocks map[string]string) (string, error) {
+	for name, text := range blocks {
+		begin := "<!-- compare: " + name + " -->\n"
+		before, rest, found := strings.Cut(page, begin)
+		_, after, ended := strings.Cut(rest, ending)
+		if !found || !ended {
+			return "", fmt.Errorf("the page has no place for %q: %s…%s", name, strings.TrimSpace(begin), ending)
+		}
+		page = before + begin + text + ending + after
+	}
+	if n := strings.Count(page, ending); n != len(blocks) {
+		return "", fmt.Errorf("the page has %d places for %d blocks", n, len(blocks))
+	}
+	return page, nil
+}
+
+// table writes rows; the first is the head.
+func table(rows [][]string) string {
+	var b strings.Builder
+	for i, row := range rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			b.WriteString(strings.Repeat("|---", len(row)) + "|\n")
+		}
+	}
+	return b.String()
+}
+
+// each makes a table of ways and faults.
+func (r Results) each(cell func(all []play.Result) string) string {
+	head := []string{"way"}
+	var faults []play.Fault
+	for _, f := range play.Faults {
+		if slices.ContainsFunc(ways.All, func(k ways.Kind) bool { return len(r.Plays[[2]string{k.ID, f.ID}]) > 0 }) {
+			head, faults = append(head, f.Title), append(faults, f)
+		}
+	}
+	rows := [][]string{head}
+	for _, k := range ways.All {
+		row := []string{k.Title}
+		for _, f := range faults {
+			all := r.Plays[[2]string{k.ID, f.ID}]
+			if len(all) == 0 {
+				row = append(row, "")
+				continue
+			}
+			row = append(row, cell(all))
+		}
+		rows = append(rows, row)
+	}
+	return table(rows)
+}
+
+func seconds(d time.Duration) string {
+	switch {
+	case d > 0 && d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
+
+// holders says where there were two holders, in how many plays, and for how long one went on.
+func (r Results) holders() string {
+	return r.each(func(all []play.Result) string {
+		n, longest, told := 0, time.Duration(0), ""
+		for _, p := range all {
+			if len(p.Overlaps) > 0 {
+				n++
+				longest = max(longest, p.Longest())
+			}
+			if p.Late > 0 {
+				told = ", told late"
+			}
+		}
+		if n == 0 {
+			return fmt.Sprintf("0/%d", len(all))
+		}
+		return fmt.Sprintf("**%d/%d** %s%s", n, len(all), seconds(longest), told)
+	})
+}
+
+// lockedOut says how long nobody worked under the lock.
+func (r Results) lockedOut() string {
+	return r.each(func(all []play.Result) string {
+		longest := time.Duration(0)
+		for _, p := range all {
+			if p.ForEver {
+				return "**for ever**"
+			}
+			if len(p.Locked) == 0 { // the faults of killed-asking are no single one
+				longest = max(longest, p.Gap)
+			}
+			for _, d := range p.Locked {
+				longest = max(longest, d)
+			}
+		}
+		return seconds(longest)
+	})
+}
+
+func (r Results) faults() string {
+	rows := [][]string{{"fault", "what is done"}}
+	for _, f := range play.Faults {
+		rows = append(rows, []string{f.Title, f.What})
+	}
+	return table(rows)
+}
+
+func (r Results) uses() string {
+	rows := [][]string{{"way", "server", "used as"}}
+	for _, k := range ways.All {
+		rows = append(rows, []string{k.Title, string(k.Server), k.Use})
+	}
+	return table(rows)
+}
+
+// checklist is what people ask of a lock first.
+func (r Results) checklist() string {
+	rows := [][]string{{"way", "exclusive in all plays", "survives a node", "re-entrant", "expires", "non-blocking", "fair",
+		"read-write", "fencing token", "told of loss"}}
+	for _, k := range ways.All {
+		plays, bad, inTime, late, never := 0, 0, 0, 0, 0
+		for _, f := range play.Faults {
+			for _, p := range r.Plays[[2]string{k.ID, f.ID}] {
+				plays++
+				if len(p.Overlaps) > 0 {
+					bad++
+				}
+				inTime, late, never = inTime+p.InTime, late+p.Late, never+min(p.Never, 1)
+			}
+		}
+		exclusive := fmt.Sprintf("%d of %d", plays-bad, plays)
+		told := "no"
+		if inTime+late > 0 {
+			told = fmt.Sprintf("%d in time, %d late", inTime, late)
+			if never > 0 {
+				told += fmt.Sprintf(", %d never", never)
+			}
+		}
+		m, measured := r.Speed[k.ID]
+		rows = append(rows, []string{k.Title, exclusive, r.survives(k), yes(measured, m.Can.Reenter), yes(true, k.HasLease),
+			yes(measured, m.Can.Try), fair(m), k.Has.ReadWrite, k.Has.Token, told})
+	}
+	return table(rows)
+}
+
+func yes(known, so bool) string {
+	switch {
+	case !known:
+		return ""
+	case so:
+		return "yes"
+	}
+	return "no"
+}
+
+func fair(m Measured) string {
+	for _, f := range m.Figures {
+		if f.Contenders == 8 {
+			return fmt.Sprintf("%.2f", f.Fairness())
+		}
+	}
+	return ""
+}
+
+// survives is from the plays in which one of several servers was lost.
+func (r Results) survives(k ways.Kind) string {
+	for _, fault := range []string{"one-lost", "promoted"} {
+		if all := r.Plays[[2]string{k.ID, fault}]; len(all) > 0 {
+			for _, p := range all {
+				if p.ForEver || len(p.Overlaps) > 0 {
+					return "no"
+				}
+			}
+			return "yes"
+		}
+	}
+	return "not tried"
+}
+
+// speed has ratios to this library in the same run.
+func (r Results) speed() string {
+	rows := [][]string{{"way", "free: turns/s", "to ours", "8: turns/s", "to ours", "p99 wait", "fewest / most", "32: turns/s",
+		"to ours", "p99 wait", "fewest / most", "fail-over"}}
+	ours := r.Speed["curator"].Figures
+	for _, k := range ways.All {
+		m := r.Speed[k.ID]
+		if len(m.Figures) != 3 || len(ours) != 3 {
+			continue
+		}
+		row := []string{k.Title}
+		for i, f := range m.Figures {
+			row = append(row, fmt.Sprintf("%.0f", f.Rate()), fmt.Sprintf("%.2f", f.Rate()/ours[i].Rate()))
+			if i > 0 {
+				row = append(row, seconds(f.P99), fmt.Sprintf("%.2f", f.Fairness()))
+			}
+		}
+		over := ""
+		for _, p := range r.Plays[[2]string{k.ID, "killed"}] {
+			if over = seconds(p.Next); p.ForEver {
+				over = "never"
+			}
+		}
+		rows = append(rows, append(row, over))
+	}
+	return table(rows)
+}
+
+// Overlaps are the proofs: of every way and fault the longest overlap, with the times of both holders.
+func (r Results) Overlaps() string {
+	rows := [][]string{{"way", "fault", "play", "overlaps", "the longest"}}
+	for _, k := range ways.All {
+		for _, f := range play.Faults {
+			for i, p := range r.Plays[[2]string{k.ID, f.ID}] {
+				if len(p.Overlaps) == 0 {
+					continue
+				}
+				longest := slices.MaxFunc(p.Overlaps, func(a, b judgeOverlap) int { return cmp.Compare(a.After, b.After) })
+				rows = append(rows, []string{k.Title, f.Title, fmt.Sprint(i + 1), fmt.Sprint(len(p.Overlaps)), longest.String()})
+			}
+		}
+	}
+	return table(rows)
+}

@@ -1,0 +1,286 @@
+package servers
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/go-curator/curator/compare/internal/ways"
+)
+
+// Options are what can be said about a server.
+type Options struct {
+	Members int  // of ZooKeeper and etcd: 1 or 3
+	Clock   bool // its wall clock can be stepped; memcached and MariaDB
+}
+
+// Start starts servers of a kind in dir and waits until they serve. On an error nothing is left running.
+func Start(kind ways.Server, dir string, o Options) (Server, error) {
+	switch kind {
+	case ways.Redis:
+		return started(redis(dir, 1, o))
+	case ways.FiveRedis:
+		return started(redis(dir, 5, o))
+	case ways.RedisPair:
+		return started(pair(dir, o))
+	case ways.Memcached:
+		return started(memcached(dir, o))
+	case ways.MariaDB:
+		return started(mariadb(dir, o))
+	case ways.PostgreSQL:
+		return started(postgres(dir))
+	case ways.Etcd:
+		return started(etcd(dir, max(o.Members, 1)))
+	case ways.ZooKeeper:
+		return started(zookeeper(dir, max(o.Members, 1)))
+	}
+	return nil, fmt.Errorf("there are no servers %q", kind)
+}
+
+// started makes nothing of what could not be started.
+func started[S Server](s S, err error) (Server, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// begun starts all of s, or leaves nothing.
+func begun(s *single, err error) (*single, error) {
+	if err == nil {
+		err = s.start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// redis has an append-only file, so that a restart keeps the keys. Redis's own default does not.
+func redis(dir string, n int, o Options) (*single, error) {
+	s := &single{}
+	at, err := ports(n)
+	for i, port := range at {
+		s.addrs = append(s.addrs, "127.0.0.1:"+port)
+		s.processes = append(s.processes, redisAt(filepath.Join(dir, fmt.Sprint("redis", i)), port, o))
+	}
+	return begun(s, err)
+}
+
+func redisAt(dir, port string, o Options, more ...string) *process {
+	return &process{dir: dir, env: clock(dir, o), ready: ping(port),
+		argv: append([]string{"redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", filepath.Join(dir, "data"),
+			"--appendonly", "yes", "--repl-diskless-sync-delay", "0"}, more...)}
+}
+
+// ping asks a Redis.
+func ping(port string) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		answer, err := ask(ctx, "127.0.0.1:"+port, "PING\r\n")
+		if err == nil && answer != "+PONG" {
+			err = errors.New(answer)
+		}
+		return err
+	}
+}
+
+// ask sends a line and returns the first line of the answer.
+func ask(ctx context.Context, addr, line string) (string, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if at, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(at); err != nil {
+			return "", err
+		}
+	}
+	if _, err := conn.Write([]byte(line)); err != nil {
+		return "", err
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	return strings.TrimSpace(answer), err
+}
+
+// faketime is where Debian has it.
+var faketime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+
+// clock is the environment of a server whose wall clock can be stepped: the rest of the machine keeps its own.
+func clock(dir string, o Options) []string {
+	if !o.Clock {
+		return nil
+	}
+	return []string{"LD_PRELOAD=" + faketime, "FAKETIME_TIMESTAMP_FILE=" + clockFile(dir), "FAKETIME_NO_CACHE=1",
+		"FAKETIME_DONT_FAKE_MONOTONIC=1"}
+}
+
+func clockFile(dir string) string { return filepath.Join(dir, "clock") }
+
+// Step sets the wall clock of a member, started with Options.Clock, ahead by an offset such as "+1h".
+func (s *single) Step(i int, offset string) error {
+	p := s.processes[i]
+	if len(p.env) == 0 {
+		return fmt.Errorf("%s has the machine's clock", p.argv[0])
+	}
+	return os.WriteFile(clockFile(p.dir), []byte(offset+"\n"), 0o644)
+}
+
+func memcached(dir string, o Options) (*single, error) {
+	at, err := ports(1)
+	if err != nil {
+		return nil, err
+	}
+	addr := "127.0.0.1:" + at[0]
+	home := filepath.Join(dir, "memcached")
+	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home, env: clock(home, o),
+		argv: []string{"memcached", "-p", at[0], "-l", "127.0.0.1", "-U", "0"},
+		ready: func(ctx context.Context) error {
+			_, err := ask(ctx, addr, "version\r\n")
+			return err
+		}}}}, nil)
+}
+
+func mariadb(dir string, o Options) (*single, error) {
+	at, err := ports(1)
+	if err != nil {
+		return nil, err
+	}
+	addr, home := "127.0.0.1:"+at[0], filepath.Join(dir, "mariadb")
+	data := filepath.Join(home, "data")
+	config := mysql.NewConfig()
+	config.User, config.Net, config.Addr = "root", "tcp", addr
+	config.Logger = quiet{}
+	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home, env: clock(home, o),
+		argv: []string{"/usr/sbin/mariadbd", "--no-defaults", "--datadir=" + data, "--port=" + at[0],
+			"--bind-address=127.0.0.1", "--socket=" + filepath.Join(home, "socket"), "--pid-file=" + filepath.Join(home, "pid"),
+			"--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"},
+		prepare: func(data string) error {
+			return run(home, "mariadb-install-db", "--no-defaults", "--datadir="+data,
+				"--auth-root-authentication-method=normal", "--skip-test-db")
+		},
+		ready: func(ctx context.Context) error {
+			connector, err := mysql.NewConnector(config)
+			if err != nil {
+				return err
+			}
+			conn, err := connector.Connect(ctx)
+			if err != nil {
+				return err
+			}
+			return conn.Close()
+		}}}}, nil)
+}
+
+type quiet struct{}
+
+func (quiet) Print(...any) {}
+
+func postgres(dir string) (*single, error) {
+	at, err := ports(1)
+	if err != nil {
+		return nil, err
+	}
+	bin, err := postgresBin()
+	if err != nil {
+		return nil, err
+	}
+	addr, home := "127.0.0.1:"+at[0], filepath.Join(dir, "postgres")
+	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home,
+		argv: []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(home, "data"), "-p", at[0], "-h", "127.0.0.1",
+			"-k", home},
+		prepare: func(data string) error {
+			return run(home, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-N",
+				"--locale=C", "-E", "UTF8")
+		},
+		ready: func(ctx context.Context) error {
+			conn, err := pgx.Connect(ctx, "postgres://postgres@"+addr+"/postgres?sslmode=disable")
+			if err != nil {
+				return err
+			}
+			return conn.Close(ctx)
+		}}}}, nil)
+}
+
+// postgresBin is where the newest version's programs are; Debian does not put them into PATH.
+func postgresBin() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err == nil && len(found) > 0 {
+		return filepath.Dir(found[len(found)-1]), nil
+	}
+	path, err := exec.LookPath("postgres")
+	if err != nil {
+		return "", fmt.Errorf("%w; compare/setup installs it", err)
+	}
+	return filepath.Dir(path), nil
+}
+
+func etcd(dir string, n int) (*single, error) {
+	at, err := ports(2 * n)
+	s := &single{lazy: n > 1}
+	var cluster []string
+	for i := range n {
+		if err != nil {
+			break
+		}
+		cluster = append(cluster, fmt.Sprintf("m%d=http://127.0.0.1:%s", i, at[2*i+1]))
+	}
+	for i := range cluster {
+		client, peer := "127.0.0.1:"+at[2*i], "http://127.0.0.1:"+at[2*i+1]
+		home := filepath.Join(dir, fmt.Sprint("etcd", i))
+		s.addrs = append(s.addrs, client)
+		s.processes = append(s.processes, &process{dir: home,
+			argv: []string{"etcd", "--name", fmt.Sprint("m", i), "--data-dir", filepath.Join(home, "data"),
+				"--listen-client-urls", "http://" + client, "--advertise-client-urls", "http://" + client,
+				"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+				"--initial-cluster", strings.Join(cluster, ","), "--logger", "zap"},
+			ready: func(ctx context.Context) error {
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+client+"/health", nil)
+				if err != nil {
+					return err
+				}
+				answer, err := http.DefaultClient.Do(request)
+				if err != nil {
+					return err
+				}
+				defer answer.Body.Close()
+				text, err := io.ReadAll(answer.Body)
+				if err == nil && !bytes.Contains(text, []byte(`"health":"true"`)) {
+					err = errors.New(string(text))
+				}
+				return err
+			}})
+	}
+	return begun(s, err)
+}
+
+// rest sends lines and returns all of the answer, until the server ends the connection.
+func rest(ctx context.Context, addr, lines string) (string, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if at, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(at); err != nil {
+			return "", err
+		}
+	}
+	if _, err := conn.Write([]byte(lines)); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(conn)
+	return string(text), err
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/compare/internal/page"
+	"github.com/go-curator/curator/compare/internal/servers"
+	"github.com/go-curator/curator/compare/internal/speed"
+	"github.com/go-curator/curator/compare/internal/ways"
+)
+
+// measure measures one way after the other, each in a process of its own.
+func measure(args []string) error {
+	flags := flag.NewFlagSet("speed", flag.ExitOnError)
+	which := flags.String("ways", "", "only these")
+	long := flags.Duration("long", 2*time.Second, "how long each of the three measurements of a way takes")
+	results := flags.String("results", "results", "directory for the results; what is there is not measured again")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*results, 0o755); err != nil {
+		return err
+	}
+	for _, kind := range ways.All {
+		file := filepath.Join(*results, "speed--"+kind.ID+".json")
+		_, missing := os.Stat(file)
+		if missing == nil || *which != "" && !strings.Contains(","+*which+",", ","+kind.ID+",") {
+			continue
+		}
+		text, err := measured(program, kind, *long)
+		if err != nil {
+			return fmt.Errorf("%s: %w", kind.ID, err)
+		}
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return err
+		}
+		fmt.Printf("%-20s %s", kind.ID, text)
+	}
+	return nil
+}
+
+func measured(program string, kind ways.Kind, long time.Duration) (text []byte, err error) {
+	work, err := os.MkdirTemp("", "compare-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(work)
+	if err := os.Chmod(work, 0o755); err != nil {
+		return nil, err
+	}
+	server, err := servers.Start(kind.Server, work, servers.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	cmd := exec.Command(program, "many", "-way", kind.ID, "-servers", strings.Join(server.Addrs(), ","), "-dir", work,
+		"-long", long.String())
+	cmd.Stderr = os.Stderr
+	return cmd.Output()
+}
+
+// many is what the program runs itself as to measure.
+func many(args []string) error {
+	flags := flag.NewFlagSet("many", flag.ExitOnError)
+	way := flags.String("way", "", "")
+	addrs := flags.String("servers", "", "")
+	dir := flags.String("dir", "", "")
+	long := flags.Duration("long", 0, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	kind, err := ways.Find(*way)
+	if err != nil {
+		return err
+	}
+	c := ways.Config{Servers: strings.Split(*addrs, ","), Lease: 10 * time.Second, ID: "p", Dir: *dir}
+	m := page.Measured{Way: kind.ID}
+	if m.Can, err = speed.Probe(kind, c); err != nil {
+		return err
+	}
+	// A Java process a contender is nothing to compare: make bench-peers measures Curator in one process.
+	for _, n := range []int{1, 8, 32} {
+		if kind.ID == "java-curator" {
+			break
+		}
+		f, err := speed.Run(kind, c, n, *long)
+		if err != nil {
+			return err
+		}
+		m.Figures = append(m.Figures, f)
+	}
+	return json.NewEncoder(os.Stdout).Encode(m)
+}
