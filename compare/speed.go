@@ -21,7 +21,8 @@ import (
 func measure(args []string) error {
 	flags := flag.NewFlagSet("speed", flag.ExitOnError)
 	which := flags.String("ways", "", "only these")
-	long := flags.Duration("long", 2*time.Second, "how long each of the three measurements of a way takes")
+	long := flags.Duration("long", time.Second, "how long each of the three measurements of a way takes")
+	rounds := flags.Int("rounds", 3, "how often each way is measured, one after the other")
 	results := flags.String("results", "results", "directory for the results; what is there is not measured again")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -33,8 +34,9 @@ func measure(args []string) error {
 	if err := os.MkdirAll(*results, 0o755); err != nil {
 		return err
 	}
-	for _, kind := range ways.All {
-		file := filepath.Join(*results, "speed--"+kind.ID+".json")
+	for i := range *rounds * len(ways.All) {
+		round, kind := i/len(ways.All)+1, ways.All[i%len(ways.All)]
+		file := filepath.Join(*results, fmt.Sprintf("speed--%s--%d.json", kind.ID, round))
 		_, missing := os.Stat(file)
 		if missing == nil || *which != "" && !strings.Contains(","+*which+",", ","+kind.ID+",") {
 			continue
@@ -46,7 +48,7 @@ func measure(args []string) error {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			return err
 		}
-		fmt.Printf("%-20s %s", kind.ID, text)
+		fmt.Printf("round %d, %-20s %s", round, kind.ID, text)
 	}
 	return nil
 }

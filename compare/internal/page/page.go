@@ -26,12 +26,34 @@ type Measured struct {
 // Results are those of a directory.
 type Results struct {
 	Plays map[[2]string][]play.Result // by way and fault
-	Speed map[string]Measured
+	Speed map[string][]Measured       // by way: of each round
+}
+
+// measured is the round of a way with the median rate of n contenders, and the median of the ratios of its rate to
+// this library's in the same round.
+func (r Results) measured(way string, n int) (f speed.Figures, ratio float64, ok bool) {
+	var figures []speed.Figures
+	var ratios []float64
+	ours := r.Speed["curator"]
+	for round, m := range r.Speed[way] {
+		for i, f := range m.Figures {
+			if f.Contenders == n && round < len(ours) && i < len(ours[round].Figures) {
+				figures = append(figures, f)
+				ratios = append(ratios, f.Rate()/ours[round].Figures[i].Rate())
+			}
+		}
+	}
+	if len(figures) == 0 {
+		return f, 0, false
+	}
+	slices.Sort(ratios)
+	slices.SortFunc(figures, func(a, b speed.Figures) int { return cmp.Compare(a.Rate(), b.Rate()) })
+	return figures[len(figures)/2], ratios[len(ratios)/2], true
 }
 
 // Load reads them.
 func Load(dir string) (r Results, err error) {
-	r = Results{map[[2]string][]play.Result{}, map[string]Measured{}}
+	r = Results{map[[2]string][]play.Result{}, map[string][]Measured{}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return r, err
@@ -46,7 +68,7 @@ func Load(dir string) (r Results, err error) {
 			if err := json.Unmarshal(text, &m); err != nil {
 				return r, fmt.Errorf("%s: %w", file, err)
 			}
-			r.Speed[m.Way] = m
+			r.Speed[m.Way] = append(r.Speed[m.Way], m)
 			continue
 		}
 		var p play.Result
@@ -209,9 +231,16 @@ func (r Results) checklist() string {
 				told += fmt.Sprintf(", %d never", never)
 			}
 		}
-		m, measured := r.Speed[k.ID]
-		rows = append(rows, []string{k.Title, exclusive, r.survives(k), yes(measured, m.Can.Reenter), yes(true, k.HasLease),
-			yes(measured, m.Can.Try), fair(m), k.Has.ReadWrite, k.Has.Token, told})
+		measured, can := len(r.Speed[k.ID]) > 0, speed.Can{}
+		if measured {
+			can = r.Speed[k.ID][0].Can
+		}
+		fair := ""
+		if f, _, ok := r.measured(k.ID, 8); ok {
+			fair = fmt.Sprintf("%.2f", f.Fairness())
+		}
+		rows = append(rows, []string{k.Title, exclusive, r.survives(k), yes(measured, can.Reenter), yes(true, k.HasLease),
+			yes(measured, can.Try), fair, k.Has.ReadWrite, k.Has.Token, told})
 	}
 	return table(rows)
 }
@@ -224,15 +253,6 @@ func yes(known, so bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func fair(m Measured) string {
-	for _, f := range m.Figures {
-		if f.Contenders == 8 {
-			return fmt.Sprintf("%.2f", f.Fairness())
-		}
-	}
-	return ""
 }
 
 // survives is from the plays in which one of several servers was lost.
@@ -254,18 +274,20 @@ func (r Results) survives(k ways.Kind) string {
 func (r Results) speed() string {
 	rows := [][]string{{"way", "free: turns/s", "to ours", "8: turns/s", "to ours", "p99 wait", "fewest / most", "32: turns/s",
 		"to ours", "p99 wait", "fewest / most", "fail-over"}}
-	ours := r.Speed["curator"].Figures
 	for _, k := range ways.All {
-		m := r.Speed[k.ID]
-		if len(m.Figures) != 3 || len(ours) != 3 {
-			continue
-		}
 		row := []string{k.Title}
-		for i, f := range m.Figures {
-			row = append(row, fmt.Sprintf("%.0f", f.Rate()), fmt.Sprintf("%.2f", f.Rate()/ours[i].Rate()))
-			if i > 0 {
+		for _, n := range []int{1, 8, 32} {
+			f, ratio, ok := r.measured(k.ID, n)
+			if !ok {
+				break
+			}
+			row = append(row, fmt.Sprintf("%.0f", f.Rate()), fmt.Sprintf("%.2f", ratio))
+			if n > 1 {
 				row = append(row, seconds(f.P99), fmt.Sprintf("%.2f", f.Fairness()))
 			}
+		}
+		if len(row)+1 < len(rows[0]) {
+			continue // it is not measured here
 		}
 		over := ""
 		for _, p := range r.Plays[[2]string{k.ID, "killed"}] {

@@ -72,10 +72,8 @@ func (r Results) Plots() map[string]string {
 		if plays > 0 {
 			holders = append(holders, bar{k.Title, float64(bad), fmt.Sprintf("%d of %d faults", bad, plays)})
 		}
-		for _, f := range r.Speed[k.ID].Figures {
-			if f.Contenders == 8 {
-				speed = append(speed, bar{k.Title, f.Rate(), fmt.Sprintf("%.0f turns/s", f.Rate())})
-			}
+		if f, _, ok := r.measured(k.ID, 8); ok {
+			speed = append(speed, bar{k.Title, f.Rate(), fmt.Sprintf("%.0f turns/s", f.Rate())})
 		}
 	}
 	return map[string]string{
