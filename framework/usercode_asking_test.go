@@ -46,11 +46,13 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Dump":              func(ctx context.Context, c *Client) { _, _ = c.Dump().ForPath(ctx, "/", io.Discard) },
 	"Ensure":            func(ctx context.Context, c *Client) { _ = c.Ensure(ctx, "/ensured") },
 	"Format":            func(_ context.Context, c *Client) { _ = fmt.Sprintf("%+v", c) },
-	"FourLetterWord":    func(ctx context.Context, c *Client) { _, _ = c.FourLetterWord(ctx, c.Servers()[0], "ruok") },
-	"ForRecipes":        func(_ context.Context, c *Client) { c.ForRecipes() },
-	"GetACL":            func(ctx context.Context, c *Client) { _, _ = c.GetACL().ForPath(ctx, "/") },
-	"GetChildren":       func(ctx context.Context, c *Client) { _, _ = c.GetChildren().ForPath(ctx, "/") },
-	"GetConfig":         func(ctx context.Context, c *Client) { _, _ = c.GetConfig().ForEnsemble(ctx) },
+	"FourLetterWord": func(ctx context.Context, c *Client) {
+		_, _ = c.FourLetterWord(ctx, strings.Join(c.Servers(), ","), "ruok")
+	},
+	"ForRecipes":  func(_ context.Context, c *Client) { c.ForRecipes() },
+	"GetACL":      func(ctx context.Context, c *Client) { _, _ = c.GetACL().ForPath(ctx, "/") },
+	"GetChildren": func(ctx context.Context, c *Client) { _, _ = c.GetChildren().ForPath(ctx, "/") },
+	"GetConfig":   func(ctx context.Context, c *Client) { _, _ = c.GetConfig().ForEnsemble(ctx) },
 	"GetData": func(ctx context.Context, c *Client) {
 		c.GetData().InBackground().ForPath(ctx, "/").Then(func(DataResult, error) {})
 	},

@@ -192,11 +192,12 @@ func TestALateKeeperStartsNothing(t *testing.T) {
 func TestNothingOfACommandIsLeft(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	first := b.start("lock", path, "--", "sh", "-c", `"$0" __write "$1" & "$0" __daemon "$2"; sleep 0.3; exit 3`,
-		os.Args[0], b.file("background"), b.file("daemon"))
+	first := b.start("lock", path, "--", "sh", "-c", `"$0" __write "$1" & "$0" __daemon "$2"; read x < "$3"; exit 3`,
+		os.Args[0], b.file("background"), b.file("daemon"), b.fifo("end"))
 	b.writes("background")
 	b.writes("daemon")
 	second := b.start(append([]string{"lock", path}, b.writer("second", "1ms")...)...)
+	b.writeTo("end")
 	assert.Equal(t, 3, first.code())
 	assert.Zero(t, second.code())
 	next := read(t, b.file("second")).first
