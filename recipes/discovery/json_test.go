@@ -100,9 +100,9 @@ func TestGoldenEscapes(t *testing.T) {
 // What Java reads and what it refuses, with the exceptions that are listed.
 func TestReading(t *testing.T) {
 	for text, want := range map[string]Instance[any]{
-		`{}`:                    {},
-		`{"name":"n"}`:          {Name: "n"},
-		`{"NAME":"n","id":"i"}`: {ID: "i"},
+		`{}`:                                             {},
+		`{"name":"n"}`:                                   {Name: "n"},
+		`{"NAME":"n","id":"i"}`:                          {ID: "i"},
 		`{"name":"n","name":"m","id":"i","x":1}`:         {Name: "m", ID: "i"},
 		`{"enabled":true}`:                               {},
 		`{"enabled":false}`:                              {Disabled: true},
