@@ -5,6 +5,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
 	"github.com/go-curator/curator/recipes/counter"
+	"github.com/go-curator/curator/recipes/discovery"
 	"github.com/go-curator/curator/recipes/group"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
@@ -96,6 +97,33 @@ var _ = []any{
 	new(counter.Value[int32]),
 	(*counter.Value[int32]).Follow,
 	counter.WithLock,
+
+	(*discovery.Cache[string]).Follow,
+	(*discovery.Cache[string]).WaitSynced,
+	new(discovery.Discovery[string]),
+	(*discovery.Discovery[string]).Cache,
+	(*discovery.Discovery[string]).Instance,
+	(*discovery.Discovery[string]).Instances,
+	(*discovery.Discovery[string]).Names,
+	(*discovery.Discovery[string]).Register,
+	discovery.Dynamic,
+	discovery.DynamicSequential,
+	discovery.ErrNoInstance,
+	discovery.Instance[string]{},
+	discovery.Instance[string].URI,
+	discovery.New[string],
+	discovery.NewProvider[string],
+	discovery.Permanent,
+	(*discovery.Provider[string]).Instances,
+	(*discovery.Provider[string]).NoteError,
+	(*discovery.Registration[string]).Unregister,
+	(*discovery.Registration[string]).Update,
+	discovery.Static,
+	discovery.URISpec(""),
+	discovery.WithDownAfter,
+	discovery.WithFilter[string],
+	discovery.WithPayloadClass,
+	discovery.WithStrategy,
 
 	(*group.Group).Follow,
 	(*group.Group).Members,
