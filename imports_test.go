@@ -42,6 +42,7 @@ var rules = []rule{
 	{part: "recipes/node", may: forRecipes},
 	{part: "recipes/group", may: append([]string{"recipes/node", "cache"}, forRecipes...)},
 	{part: "recipes/assignment", may: append([]string{"recipes/node", "cache"}, forRecipes...)},
+	{part: "recipes/discovery", may: append([]string{"recipes/node", "cache"}, forRecipes...)},
 	{part: "recipes/semaphore", may: append([]string{"recipes/counter"}, forRecipes...)}, // its number of leases
 	{part: "cache", may: []string{"internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
 	{part: "inspect", may: []string{"cache", "framework", "internal/plain", "internal/zkpath"}},

@@ -74,4 +74,4 @@ func ours(text string) (all []string) {
 }
 
 var identifier = regexp.MustCompile(
-	`^(framework|retry|cache|zktest|mutex|queue|rwlock|semaphore|counter|leader|barrier|node|group|assignment)\.[A-Za-z]+(\.[A-Za-z]+)?$`)
+	`^(framework|retry|cache|zktest|mutex|queue|rwlock|semaphore|counter|leader|barrier|node|group|assignment|discovery)\.[A-Za-z]+(\.[A-Za-z]+)?$`)

@@ -6,6 +6,7 @@ import (
 	"github.com/go-curator/curator/recipes/assignment"
 	"github.com/go-curator/curator/recipes/barrier"
 	"github.com/go-curator/curator/recipes/counter"
+	"github.com/go-curator/curator/recipes/discovery"
 	"github.com/go-curator/curator/recipes/group"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
@@ -104,6 +105,32 @@ var _ = []any{
 	assignment.Item.FencingToken,
 	assignment.New,
 	assignment.WithSettle,
+	(*discovery.Cache[string]).Follow,
+	(*discovery.Cache[string]).WaitSynced,
+	new(discovery.Discovery[string]),
+	(*discovery.Discovery[string]).Cache,
+	(*discovery.Discovery[string]).Instance,
+	(*discovery.Discovery[string]).Instances,
+	(*discovery.Discovery[string]).Names,
+	(*discovery.Discovery[string]).Register,
+	discovery.Dynamic,
+	discovery.DynamicSequential,
+	discovery.ErrNoInstance,
+	discovery.Instance[string]{},
+	discovery.Instance[string].URI,
+	discovery.New[string],
+	discovery.NewProvider[string],
+	discovery.Permanent,
+	(*discovery.Provider[string]).Instances,
+	(*discovery.Provider[string]).NoteError,
+	(*discovery.Registration[string]).Unregister,
+	(*discovery.Registration[string]).Update,
+	discovery.Static,
+	discovery.URISpec(""),
+	discovery.WithDownAfter,
+	discovery.WithFilter[string],
+	discovery.WithPayloadClass,
+	discovery.WithStrategy,
 
 	(*group.Group).Follow,
 	(*group.Group).Members,

@@ -1,0 +1,107 @@
+// Package curatorgrpc lets gRPC clients find the instances of a service by package discovery.
+//
+//	connection, err := grpc.NewClient("curator:///web", grpc.WithResolvers(curatorgrpc.NewBuilder(services)),
+//		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`), …)
+//
+// It is a module of its own, so that the library does not bring gRPC to those who do not use it.
+package curatorgrpc
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+
+	"google.golang.org/grpc/resolver"
+
+	"github.com/go-curator/curator/recipes/discovery"
+)
+
+// Scheme is that of targets: curator:///SERVICE.
+const Scheme = "curator"
+
+// NewBuilder returns a builder of resolvers for grpc.WithResolvers. Each connection has a cache of its
+// service's instances (discovery.Cache), and tells its balancer whenever they have changed: at once, without
+// asking. The balancer chooses, retries and leaves alone what does not answer; without a connection to
+// ZooKeeper it goes on with the instances that are known.
+//
+// Instances that are disabled, or have no address or no port, are left out. The port is Port, or SSLPort if
+// there is no other. If the service cannot be listed, or the client of services is closed, calls that find no
+// instance fail with that error.
+func NewBuilder[T any](services *discovery.Discovery[T]) resolver.Builder {
+	return builder[T]{services}
+}
+
+type builder[T any] struct{ services *discovery.Discovery[T] }
+
+// Scheme implements resolver.Builder.
+func (builder[T]) Scheme() string { return Scheme }
+
+// Build implements resolver.Builder.
+func (b builder[T]) Build(
+	target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions,
+) (resolver.Resolver, error) {
+	if target.URL.Host != "" {
+		return nil, fmt.Errorf("the target %q names a server: write %s:///%s", target.URL.String(), Scheme,
+			target.Endpoint())
+	}
+	cache, err := b.services.Cache(target.Endpoint())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &follower[T]{cache: cache, cancel: cancel}
+	r.done.Go(func() { r.run(ctx, cc) })
+	return r, nil
+}
+
+// follower is the resolver of one connection.
+type follower[T any] struct {
+	cache  *discovery.Cache[T]
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// ResolveNow implements resolver.Resolver: there is nothing to ask for, changes come by themselves.
+func (*follower[T]) ResolveNow(resolver.ResolveNowOptions) {}
+
+// Close implements resolver.Resolver.
+func (r *follower[T]) Close() {
+	r.cancel()
+	r.done.Wait()
+	_ = r.cache.Close()
+}
+
+func (r *follower[T]) run(ctx context.Context, cc resolver.ClientConn) {
+	if err := r.cache.WaitSynced(ctx); err != nil && ctx.Err() == nil {
+		cc.ReportError(err)
+	}
+	for instances, err := range r.cache.Follow(ctx) {
+		switch {
+		case err == nil:
+			// What the balancer thinks of it does not matter: there is no other answer.
+			_ = cc.UpdateState(resolver.State{Addresses: addresses(instances)})
+		case ctx.Err() == nil:
+			cc.ReportError(err)
+		}
+	}
+}
+
+// addresses are those of the instances, each once.
+func addresses[T any](instances []discovery.Instance[T]) (all []resolver.Address) {
+	known := map[string]bool{}
+	for _, i := range instances {
+		port := i.Port
+		if port == 0 {
+			port = i.SSLPort
+		}
+		at := net.JoinHostPort(i.Address, strconv.Itoa(port))
+		if i.Disabled || i.Address == "" || port == 0 || known[at] {
+			continue
+		}
+		known[at] = true
+		all = append(all, resolver.Address{Addr: at})
+	}
+	return all
+}

@@ -1,0 +1,246 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/apart"
+	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Cache is the instances of one service, in memory. Safe for concurrent use.
+//
+// Corresponds to Curator's ServiceCache.
+type Cache[T any] struct {
+	discovery *Discovery[T]
+	path      string
+	nodes     *cache.PathChildren
+	cancel    context.CancelFunc
+	done      sync.WaitGroup
+
+	mu      sync.Mutex
+	changed flow.Signal // a field below has changed
+	tickets int         // given to those who look
+	shown   int         // the ticket of what entries shows
+	entries []entry[T]  // by name; what it points to does not change
+	loaded  bool
+	over    error // why nothing changes any more
+}
+
+// entry is a child of the service's node.
+type entry[T any] struct {
+	name         string
+	czxid, mzxid int64
+	instance     Instance[T]
+	err          error // why it is none
+}
+
+// Cache begins to follow the instances of a service and returns at once. There need not be any. Close it when
+// you are done; it also ends with its client.
+//
+// Errors: framework.ErrNoClient, framework.ErrInvalidPath.
+func (d *Discovery[T]) Cache(service string) (*Cache[T], error) {
+	path, err := d.at(service)
+	var nodes *cache.PathChildren
+	if err == nil {
+		nodes, err = cache.NewPathChildren(d.client, path)
+	}
+	if err != nil {
+		return nil, wrap(d.path(service), "cache", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Cache[T]{discovery: d, path: path, nodes: nodes, cancel: cancel}
+	c.done.Go(func() { c.run(ctx) })
+	return c, nil
+}
+
+// Close ends the cache. Closing again does nothing. The error is always nil.
+func (c *Cache[T]) Close() error {
+	if c == nil || c.nodes == nil {
+		return nil
+	}
+	c.cancel()
+	c.done.Wait()
+	return c.nodes.Close()
+}
+
+// WaitSynced waits until the cache shows what there is, also after a reconnect. Errors: ctx's;
+// framework.ErrNoAuth if the client may not list the instances; framework.ErrClosed; cache.ErrClosed after
+// Close. Corresponds to startImmediate.
+func (c *Cache[T]) WaitSynced(ctx context.Context) error {
+	if c == nil || c.nodes == nil {
+		return wrap("", "wait synced", framework.ErrNoClient)
+	}
+	if err := queue.Ready(ctx, c.discovery.client, nil); err != nil {
+		return wrap(c.path, "wait synced", err)
+	}
+	if err := c.nodes.WaitSynced(ctx); err != nil {
+		return wrap(c.path, "wait synced", err)
+	}
+	c.look()
+	return nil
+}
+
+// Instances returns the instances, also those that are disabled, sorted by the names of their nodes. Without
+// a connection, and after Close, they are those that were known before. It sends nothing.
+func (c *Cache[T]) Instances() (all []Instance[T]) {
+	entries, _ := c.show()
+	return instancesOf(entries)
+}
+
+func instancesOf[T any](entries []entry[T]) (all []Instance[T]) {
+	for _, e := range entries {
+		if e.err == nil {
+			all = append(all, e.instance)
+		}
+	}
+	return all
+}
+
+// Failures returns the nodes of the service that are no instances, and why: [ErrCorrupt], or
+// framework.ErrDataTooLarge above framework.ContenderDataLimit. Those that the client may not read come with
+// the server's error.
+func (c *Cache[T]) Failures() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if c == nil || c.nodes == nil {
+			return
+		}
+		for path, err := range c.nodes.Failures() {
+			if !yield(path, err) {
+				return
+			}
+		}
+		entries, _ := c.show()
+		for _, e := range entries {
+			if e.err != nil && !yield(c.path+"/"+e.name, e.err) {
+				return
+			}
+		}
+	}
+}
+
+// Follow yields the instances as soon as they are known, and then whenever they have changed. A loop that is
+// slow misses lists in between, but never the last. An error is the last thing that is yielded: ctx's,
+// framework.ErrClosed, or cache.ErrClosed after Close. Corresponds to ServiceCacheListener.cacheChanged.
+func (c *Cache[T]) Follow(ctx context.Context) iter.Seq2[[]Instance[T], error] {
+	return func(yield func([]Instance[T], error) bool) {
+		if c == nil || c.nodes == nil {
+			yield(nil, wrap("", "follow", framework.ErrNoClient))
+			return
+		}
+		if err := queue.Ready(ctx, c.discovery.client, nil); err != nil {
+			yield(nil, wrap(c.path, "follow", err))
+			return
+		}
+		for told := 0; ; {
+			c.mu.Lock()
+			entries, shown, loaded, over, changed := c.entries, c.shown, c.loaded, c.over, c.changed.C()
+			c.mu.Unlock()
+			if over == nil && ctx.Err() != nil {
+				over = c.discovery.client.Left(ctx, nil)
+			}
+			switch {
+			case over != nil:
+				yield(nil, wrap(c.path, "follow", over))
+				return
+			case loaded && shown != told:
+				if told = shown; !yield(instancesOf(entries), nil) {
+					return
+				}
+				continue
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// run looks whenever the nodes have changed.
+func (c *Cache[T]) run(ctx context.Context) {
+	over := apart.ErrNoReturn // a codec of the user's may end this goroutine
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.over = over
+		c.changed.Fire()
+	}()
+	for _, err := range cache.Follow(ctx, c.nodes) {
+		if err != nil {
+			if over = err; ctx.Err() != nil {
+				over = cache.ErrClosed
+			}
+			return
+		}
+		c.look()
+	}
+}
+
+// look shows what the nodes say now. No lock is held while the user's codec reads.
+func (c *Cache[T]) look() {
+	c.mu.Lock()
+	c.tickets++
+	ticket, known := c.tickets, map[string]entry[T]{}
+	for _, e := range c.entries {
+		known[e.name] = e
+	}
+	var nodes []cache.Node
+	for _, n := range c.nodes.All() { // in the order of the tickets
+		nodes = append(nodes, n)
+	}
+	c.mu.Unlock()
+
+	var entries []entry[T]
+	var corrupt []entry[T]
+	same := len(nodes) == len(known)
+	for _, n := range nodes {
+		e := entry[T]{name: n.Name(), czxid: n.Stat.Czxid, mzxid: n.Stat.Mzxid}
+		if before, ok := known[e.name]; ok && before.czxid == e.czxid && before.mzxid == e.mzxid {
+			e = before
+		} else {
+			same = false
+			if e.instance, e.err = c.discovery.decode(n.Path, n.Data); e.err != nil {
+				corrupt = append(corrupt, e)
+			}
+		}
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b entry[T]) int { return cmp.Compare(a.name, b.name) })
+	if c.replace(ticket, entries, same) {
+		for _, e := range corrupt {
+			c.discovery.report(c.path+"/"+e.name, e.err)
+		}
+	}
+}
+
+// replace shows entries, unless newer ones are shown.
+func (c *Cache[T]) replace(ticket int, entries []entry[T], same bool) (shown bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ticket < c.shown {
+		return false
+	}
+	if same && c.loaded {
+		return true
+	}
+	c.shown, c.entries, c.loaded = ticket, entries, true
+	c.changed.Fire()
+	return true
+}
+
+// show returns what is known, and whether anything is.
+func (c *Cache[T]) show() (entries []entry[T], loaded bool) {
+	if c == nil {
+		return nil, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entries, c.loaded
+}

@@ -1,0 +1,249 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/node"
+)
+
+// Option changes what [New] makes.
+type Option func(*config) error
+
+type config struct{ class string }
+
+// WithPayloadClass says which Java class the payload is to Java readers, such as "com.example.Info". Readers
+// here do not need it. It is ignored for a json.RawMessage, and for an object that has an "@class" itself.
+func WithPayloadClass(class string) Option {
+	return func(c *config) error {
+		if class == "" {
+			return fmt.Errorf("%w WithPayloadClass: a class has a name", framework.ErrInvalidOption)
+		}
+		c.class = class
+		return nil
+	}
+}
+
+// Discovery is the services below one path. It starts nothing and need not be closed. Safe for concurrent
+// use.
+//
+// Corresponds to Curator's ServiceDiscovery.
+type Discovery[T any] struct {
+	client *framework.Client
+	base   string
+	config
+}
+
+// New returns the services below base, whose instances have payloads of type T: see the package's
+// documentation.
+//
+// Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"), framework.ErrInvalidOption.
+func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
+	d := &Discovery[T]{client: client, base: base}
+	if err := queue.Configure(client, base, &d.config, opts); err != nil {
+		return nil, wrap(base, "new", err)
+	}
+	return d, nil
+}
+
+func wrap(path, verb string, err error) error { return queue.Wrap("discovery", path, verb, err) }
+
+// ready says whether a method may begin.
+func (d *Discovery[T]) ready(ctx context.Context) error {
+	if d == nil {
+		return framework.ErrNoClient
+	}
+	return queue.Ready(ctx, d.client, nil)
+}
+
+// at is the path of a service.
+func (d *Discovery[T]) at(service string) (string, error) {
+	if d == nil || d.client == nil {
+		return "", framework.ErrNoClient
+	}
+	return below(d.base, service)
+}
+
+// below is the path of a child whose name somebody has given.
+func below(parent, name string) (string, error) {
+	if name == "" || strings.Contains(name, "/") {
+		return "", fmt.Errorf("%w: %q cannot be the name of a node", framework.ErrInvalidPath, name)
+	}
+	return zkpath.Join(parent, name), nil
+}
+
+// Register makes a node of the instance and waits until it is there. From then on the node is kept, through
+// lost connections and lost sessions, until [Registration.Unregister]; it also ends with the client, whose
+// dynamic instances then go.
+//
+// Register waits through lost connections and lost sessions until ctx ends, which limits only the call. An
+// instance of the same ID that another session has registered, such as that of a predecessor that was killed,
+// is replaced, in one transaction. Of two that go on living the one that was registered last is there, and
+// the other waits; neither takes it from the other again. A static or permanent instance that is there
+// already is taken over, and gets these data.
+//
+// When Register fails, nothing is left, or the client goes on removing it. Errors: [ErrInvalidInstance];
+// framework.ErrNodeExists if the instance is dynamic, and a static one of the same ID is there;
+// framework.ErrNoAuth and other refusals; ctx's; framework.ErrClosed, framework.ErrNoClient. Register an ID
+// once: two registrations of it through one client share the node.
+func (d *Discovery[T]) Register(ctx context.Context, instance Instance[T]) (*Registration[T], error) {
+	r, err := d.register(ctx, instance)
+	if err != nil {
+		return nil, wrap(d.path(instance.Name), "register", err)
+	}
+	return r, nil
+}
+
+// path is for the text of errors.
+func (d *Discovery[T]) path(service string) string {
+	if d == nil {
+		return ""
+	}
+	return d.base + "/" + plain.Text(service)
+}
+
+func (d *Discovery[T]) register(ctx context.Context, instance Instance[T]) (*Registration[T], error) {
+	if err := d.ready(ctx); err != nil {
+		return nil, err
+	}
+	instance = instance.completed()
+	data, err := encode(instance, d.class)
+	if err != nil {
+		return nil, err
+	}
+	var opts []node.Option
+	switch instance.Type {
+	case Dynamic:
+		opts = []node.Option{node.WithTakeover(node.AtStart)}
+	case Static, Permanent:
+		opts = []node.Option{node.WithMode(framework.Persistent)}
+	case DynamicSequential:
+		opts = []node.Option{node.WithMode(framework.EphemeralSequential)}
+	}
+	keeper, err := node.NewKeeper(d.client, zkpath.Join(d.base, instance.Name, instance.ID), data, opts...)
+	if err != nil {
+		return nil, err
+	}
+	var none T
+	instance.Payload = none // is not needed any more
+	r := &Registration[T]{d, keeper, instance}
+	if err := keeper.WaitCreated(ctx); err != nil {
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = keeper.Close(gone) // goes on with it
+		return nil, err
+	}
+	return r, nil
+}
+
+// Names returns the names of the services, sorted. A service whose last instance has gone is named until the
+// servers have removed its node, about a minute later. The retry policy limits the attempts.
+//
+// Corresponds to queryForNames, but there it is an error if there is no node at the base path.
+func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
+	if err := d.ready(ctx); err != nil {
+		return nil, wrap(d.path(""), "names", err)
+	}
+	names, err := d.client.GetChildren().ForPath(ctx, d.base)
+	if err = queue.Unless(err, framework.ErrNoNode); err != nil {
+		return nil, wrap(d.base, "names", err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Instances asks for the instances of a service, sorted by the names of their nodes; none is no error. It
+// takes a request for the list, and one for each instance, all at once. Whoever asks again and again takes a
+// [Cache]. What is no instance is left out and logged. The retry policy limits the attempts.
+//
+// Corresponds to queryForInstances.
+func (d *Discovery[T]) Instances(ctx context.Context, service string) ([]Instance[T], error) {
+	all, err := d.instances(ctx, service)
+	return all, wrap(d.path(service), "instances", err)
+}
+
+func (d *Discovery[T]) instances(ctx context.Context, service string) ([]Instance[T], error) {
+	if err := d.ready(ctx); err != nil {
+		return nil, err
+	}
+	path, err := d.at(service)
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.client.GetChildren().ForPath(ctx, path)
+	if err = queue.Unless(err, framework.ErrNoNode); err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	reads := make([]*framework.Pending[framework.DataResult], len(names))
+	for i, name := range names {
+		reads[i] = d.client.GetData().Undecompressed().InBackground().ForPath(ctx, zkpath.Join(path, name))
+	}
+	var all []Instance[T]
+	for i, read := range reads {
+		result, failed := queue.Result(read)
+		if failed != nil {
+			if !errors.Is(failed, framework.ErrNoNode) { // it has gone meanwhile
+				err = failed
+			}
+			continue
+		}
+		at := zkpath.Join(path, names[i])
+		instance, corrupt := d.decode(at, result.Data)
+		if corrupt != nil {
+			d.report(at, corrupt)
+			continue
+		}
+		all = append(all, instance)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Instance asks for one instance. Errors: framework.ErrNoNode if it is not there; [ErrCorrupt]; those of
+// Names. The ID of a [DynamicSequential] instance is here the name of its node.
+//
+// Corresponds to queryForInstance, which returns null if it is not there.
+func (d *Discovery[T]) Instance(ctx context.Context, service, id string) (Instance[T], error) {
+	i, err := d.instance(ctx, service, id)
+	return i, wrap(d.path(service), "instance", err)
+}
+
+func (d *Discovery[T]) instance(ctx context.Context, service, id string) (i Instance[T], err error) {
+	if err := d.ready(ctx); err != nil {
+		return i, err
+	}
+	path, err := d.at(service)
+	if err == nil {
+		path, err = below(path, id)
+	}
+	if err != nil {
+		return i, err
+	}
+	data, err := d.client.GetData().Undecompressed().ForPath(ctx, path)
+	if err != nil {
+		return i, err
+	}
+	return d.decode(path, data)
+}
+
+func (d *Discovery[T]) decode(path string, data []byte) (i Instance[T], err error) {
+	if data, err = d.client.Unpacked(path, data); err != nil {
+		return i, err
+	}
+	return decode[T](data)
+}
+
+// report logs what is left out.
+func (d *Discovery[T]) report(path string, err error) {
+	d.client.Logger().Warn("a service instance cannot be read and is left out", "path", plain.Text(path), "err", err)
+}

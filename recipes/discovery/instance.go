@@ -1,0 +1,163 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Errors of this package. Use errors.Is.
+var (
+	// ErrInvalidInstance says what is wrong with an instance that was to be written. Nothing was written.
+	ErrInvalidInstance = errors.New("the instance cannot be registered")
+	// ErrCorrupt says that the data of a node are no instance, or that its payload is of another type.
+	ErrCorrupt = errors.New("the data are no service instance of this type: look who has written them")
+	// ErrNoInstance says that a provider has no instance to choose.
+	ErrNoInstance = errors.New("no instance of the service can be used")
+)
+
+// Type says what becomes of an instance when its process does not unregister it. Corresponds to Curator's
+// ServiceType.
+type Type int8
+
+const (
+	// Dynamic instances are gone when the session is: an ephemeral node.
+	Dynamic Type = iota
+	// Static instances stay: a persistent node.
+	Static
+	// Permanent instances stay, too. Curator's cleaning server deletes old static ones, and not these.
+	Permanent
+	// DynamicSequential is Dynamic with a number, so that several may have the same ID: an ephemeral
+	// sequential node.
+	DynamicSequential
+)
+
+var typeNames = [...]string{"DYNAMIC", "STATIC", "PERMANENT", "DYNAMIC_SEQUENTIAL"}
+
+func (t Type) String() string {
+	if !t.known() {
+		return fmt.Sprintf("Type(%d)", int8(t))
+	}
+	return typeNames[t]
+}
+
+func (t Type) known() bool { return t >= Dynamic && t <= DynamicSequential }
+
+// Instance is one instance of a service. Corresponds to Curator's ServiceInstance. In its JSON what is empty
+// here, except Name and ID, is null.
+type Instance[T any] struct {
+	Name    string // of the service
+	ID      string // of the instance among those of the service; Register makes a UUID if it is empty
+	Address string // a host name or an IP address; nothing is guessed
+	Port    int    // 0: none
+	SSLPort int    // 0: none
+	Payload T
+	// RegistrationTime is in milliseconds. Register takes the present time if it is zero.
+	RegistrationTime time.Time
+	Type             Type
+	URISpec          URISpec
+	// Disabled says that the instance is there and is not to be used, as Curator's isEnabled does. Providers
+	// leave it out.
+	Disabled bool
+}
+
+// URI is what URISpec makes of the instance; values, which may be nil, replace and add fields. Corresponds to
+// Curator's buildUriSpec.
+func (i Instance[T]) URI(values map[string]string) string {
+	return i.URISpec.build(func(field string) string {
+		if v, ok := values[field]; ok {
+			return v
+		}
+		return i.field(field)
+	})
+}
+
+func (i Instance[T]) field(name string) string {
+	port := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprint(n)
+	}
+	switch name {
+	case "scheme":
+		if i.SSLPort != 0 {
+			return "https"
+		}
+		return "http"
+	case "name":
+		return i.Name
+	case "id":
+		return i.ID
+	case "address":
+		return i.Address
+	case "port":
+		return port(i.Port)
+	case "ssl-port":
+		return port(i.SSLPort)
+	case "registration-time-utc":
+		return fmt.Sprint(millis(i.RegistrationTime))
+	case "service-type":
+		return strings.ToLower(i.Type.String())
+	}
+	return ""
+}
+
+// millis is a time as Java counts it; the zero time is 0.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// completed is the instance with what Register fills in.
+func (i Instance[T]) completed() Instance[T] {
+	if i.ID == "" {
+		i.ID = zkpath.NewGUID()
+	}
+	if i.RegistrationTime.IsZero() {
+		i.RegistrationTime = time.Now()
+	}
+	i.RegistrationTime = fromMillis(millis(i.RegistrationTime))
+	return i
+}
+
+// check says what is wrong with an instance that is to be written.
+func (i Instance[T]) check() error {
+	invalid := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %w", ErrInvalidInstance, fmt.Errorf(format, args...))
+	}
+	for _, name := range []string{i.Name, i.ID} {
+		if err := zkpath.Validate("/"+name, false); err != nil || name == "" || strings.Contains(name, "/") {
+			return invalid("%q cannot be the name of a node", name)
+		}
+	}
+	if !utf8.ValidString(i.Address) {
+		return invalid("the address %q is not UTF-8", i.Address)
+	}
+	for _, port := range []int{i.Port, i.SSLPort} {
+		if port < 0 || port > math.MaxUint16 {
+			return invalid("there is no port %d", port)
+		}
+	}
+	if !i.Type.known() {
+		return invalid("there is no %v", i.Type)
+	}
+	if _, err := i.URISpec.parts(); err != nil {
+		return invalid("%w", err)
+	}
+	return nil
+}

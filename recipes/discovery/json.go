@@ -1,0 +1,241 @@
+package discovery
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// wire is an instance as Curator's JsonInstanceSerializer writes it: these keys, in this order.
+type wire struct {
+	Name             string          `json:"name"`
+	ID               string          `json:"id"`
+	Address          *string         `json:"address"`
+	Port             *int            `json:"port"`
+	SSLPort          *int            `json:"sslPort"`
+	Payload          json.RawMessage `json:"payload"`
+	RegistrationTime int64           `json:"registrationTimeUTC"`
+	Type             string          `json:"serviceType"`
+	URISpec          *wireSpec       `json:"uriSpec"`
+	Enabled          *bool           `json:"enabled,omitempty"`
+}
+
+type wireSpec struct {
+	Parts []part `json:"parts"`
+}
+
+// encode is the instance's data. class is the Java class of its payload, or empty.
+func encode[T any](i Instance[T], class string) ([]byte, error) {
+	if err := i.check(); err != nil {
+		return nil, err
+	}
+	payload, err := encodePayload(i.Payload, class)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the payload: %w", ErrInvalidInstance, err)
+	}
+	w := wire{Name: i.Name, ID: i.ID, Payload: payload, Type: i.Type.String(),
+		Address: unlessZero(i.Address), Port: unlessZero(i.Port), SSLPort: unlessZero(i.SSLPort),
+		RegistrationTime: millis(i.RegistrationTime)}
+	if i.URISpec != "" {
+		parts, _ := i.URISpec.parts() // was checked
+		w.URISpec = &wireSpec{parts}
+	}
+	if i.Disabled {
+		w.Enabled = new(bool)
+	}
+	text, err := marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidInstance, err)
+	}
+	return asJackson(text), nil
+}
+
+func unlessZero[V comparable](v V) *V {
+	var zero V
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// decode reads what a client of any language has written. As Java does, it ignores keys that it does not
+// know, needs none, and takes no other spelling of a key for it.
+func decode[T any](data []byte) (i Instance[T], err error) {
+	if i, err = read[T](data); err != nil {
+		return Instance[T]{}, fmt.Errorf("%w: %w", ErrCorrupt, plain.Error(err))
+	}
+	return i, nil
+}
+
+func read[T any](data []byte) (i Instance[T], err error) {
+	var fields map[string]json.RawMessage // a struct's keys would match in any case
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return i, err
+	}
+	if fields == nil {
+		return i, fmt.Errorf("null")
+	}
+	var ms int64
+	typeName, spec, enabled := Dynamic.String(), wireSpec{}, true
+	for _, f := range []struct {
+		key  string
+		into any
+	}{
+		{"name", &i.Name}, {"id", &i.ID}, {"address", &i.Address}, {"port", &i.Port}, {"sslPort", &i.SSLPort},
+		{"registrationTimeUTC", &ms}, {"serviceType", &typeName}, {"uriSpec", &spec}, {"enabled", &enabled},
+	} {
+		if text, ok := fields[f.key]; ok {
+			if err := json.Unmarshal(text, f.into); err != nil { // null leaves what there is
+				return i, fmt.Errorf("%s: %w", f.key, err)
+			}
+		}
+	}
+	for _, port := range []int{i.Port, i.SSLPort} {
+		if port < math.MinInt32 || port > math.MaxInt32 {
+			return i, fmt.Errorf("the port %d", port)
+		}
+	}
+	at := slices.Index(typeNames[:], typeName)
+	if at < 0 {
+		return i, fmt.Errorf("serviceType: there is no %q", typeName)
+	}
+	i.Type, i.RegistrationTime, i.Disabled = Type(at), fromMillis(ms), !enabled
+	if i.URISpec, err = specOf(spec.Parts); err != nil {
+		return i, err
+	}
+	if payload, ok := fields["payload"]; ok {
+		if err := decodePayload(payload, &i.Payload); err != nil {
+			return i, fmt.Errorf("payload: %w", err)
+		}
+	}
+	return i, nil
+}
+
+const arrayClass = "java.util.ArrayList"
+
+func encodePayload[T any](payload T, class string) (json.RawMessage, error) {
+	if raw, ok := any(payload).(json.RawMessage); ok {
+		if raw == nil {
+			return json.RawMessage("null"), nil
+		}
+		if !json.Valid(raw) {
+			return nil, fmt.Errorf("it is not JSON")
+		}
+		return raw, nil
+	}
+	text, err := marshal(payload)
+	if err != nil {
+		return nil, err
+	}
+	if class == "" && text[0] == '[' {
+		class = arrayClass
+	}
+	if class == "" || string(text) == "null" {
+		return text, nil
+	}
+	name, err := marshal(class)
+	if err != nil {
+		return nil, err
+	}
+	if text[0] != '{' {
+		return slices.Concat([]byte("["), name, []byte(","), text, []byte("]")), nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	if _, said := fields["@class"]; said {
+		return text, nil
+	}
+	head := slices.Concat([]byte(`{"@class":`), name)
+	if len(fields) > 0 {
+		head = append(head, ',')
+	}
+	return append(head, text[1:]...), nil
+}
+
+// decodePayload takes off what Jackson says about the type.
+func decodePayload[T any](text json.RawMessage, into *T) error {
+	if raw, ok := any(into).(*json.RawMessage); ok {
+		*raw = bytes.Clone(text)
+		return nil
+	}
+	if text[0] == '[' {
+		var pair []json.RawMessage
+		if err := json.Unmarshal(text, &pair); err != nil {
+			return err
+		}
+		if len(pair) == 2 && pair[0][0] == '"' {
+			text = pair[1]
+		}
+	} else if text[0] == '{' && takesAnyKey(reflect.TypeFor[T]()) {
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(text, &fields); err != nil {
+			return err
+		}
+		if _, said := fields["@class"]; said {
+			delete(fields, "@class")
+			text, _ = json.Marshal(fields) // was read from JSON
+		}
+	}
+	return json.Unmarshal(text, into)
+}
+
+func takesAnyKey(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Map || t.Kind() == reflect.Interface
+}
+
+// marshal is json.Marshal without escapes for HTML, which Java does not make.
+func marshal(v any) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+}
+
+// asJackson is JSON with the escapes that Jackson makes: control characters in capital letters, and what is
+// above U+FFFF as two surrogates.
+func asJackson(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for at := 0; at < len(text); {
+		c := text[at]
+		if c == '\\' && at+1 < len(text) && text[at+1] != 'u' {
+			out = append(out, text[at:at+2]...)
+			at += 2
+			continue
+		}
+		if c == '\\' && at+6 <= len(text) {
+			n, _ := strconv.ParseUint(string(text[at+2:at+6]), 16, 16)
+			at += 6
+			if r := rune(n); r < ' ' || r == '"' || r == '\\' || utf16.IsSurrogate(r) {
+				out = fmt.Appendf(out, `\u%04X`, n)
+			} else {
+				out = utf8.AppendRune(out, r)
+			}
+			continue
+		}
+		r, size := utf8.DecodeRune(text[at:])
+		if r > 0xFFFF {
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04X\u%04X`, high, low)
+		} else {
+			out = append(out, text[at:at+size]...)
+		}
+		at += size
+	}
+	return out
+}

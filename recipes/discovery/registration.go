@@ -1,0 +1,81 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/node"
+)
+
+// Registration is an instance that is registered, from [Discovery.Register] until Unregister. Safe for
+// concurrent use.
+type Registration[T any] struct {
+	discovery *Discovery[T]
+	keeper    *node.Keeper
+	first     Instance[T] // as it was registered, without its payload
+}
+
+// ID returns the ID of the instance, which Register may have made.
+func (r *Registration[T]) ID() string { return r.first.ID }
+
+// Path returns the path of its node.
+func (r *Registration[T]) Path() string { return r.keeper.Path() }
+
+// Status says whether its node is there, as node.Keeper.Status does.
+func (r *Registration[T]) Status() node.Status { return r.keeper.Status() }
+
+// Follow yields the status and all its changes, as node.Keeper.Follow does.
+func (r *Registration[T]) Follow(ctx context.Context) iter.Seq2[node.Status, error] {
+	return r.keeper.Follow(ctx)
+}
+
+// Update gives the instance other data, now and whenever its node is made anew, and waits until the node has
+// them: through lost connections and lost sessions. When ctx ends, the registration goes on with it. The name
+// and the type cannot be changed, nor can the ID; an empty ID and a zero time stand for what was registered.
+//
+// Errors: [ErrInvalidInstance]; what the server refuses, after which the instance is what it was; ctx's;
+// node.ErrClosed after Unregister; framework.ErrClosed. What other clients write into the node stays there
+// until the next Update, or until the node has to be made anew.
+//
+// Corresponds to updateService.
+func (r *Registration[T]) Update(ctx context.Context, instance Instance[T]) error {
+	if r == nil || r.keeper == nil {
+		return wrap("", "update", framework.ErrNoClient)
+	}
+	return wrap(r.discovery.path(r.first.Name), "update", r.update(ctx, instance))
+}
+
+func (r *Registration[T]) update(ctx context.Context, instance Instance[T]) error {
+	if instance.ID == "" {
+		instance.ID = r.first.ID
+	}
+	if instance.RegistrationTime.IsZero() {
+		instance.RegistrationTime = r.first.RegistrationTime
+	}
+	if instance.Name != r.first.Name || instance.ID != r.first.ID || instance.Type != r.first.Type {
+		return fmt.Errorf("%w: it is another than the %v %q of %q that was: register that", ErrInvalidInstance,
+			r.first.Type, r.first.ID, r.first.Name)
+	}
+	data, err := encode(instance, r.discovery.class)
+	if err != nil {
+		return err
+	}
+	return r.keeper.SetData(ctx, data)
+}
+
+// Unregister takes the instance's node away for certain, of whatever type, and waits until the servers have
+// confirmed it. If ctx ends before, the error says so, and the client goes on; another Unregister waits for
+// the same. A successor's node with the same ID stays.
+//
+// Other errors: that of a server that refuses to delete the node; framework.ErrClosed if the client was closed
+// before, with whose session dynamic instances go. To leave a static instance there, do not call it.
+//
+// Corresponds to unregisterService.
+func (r *Registration[T]) Unregister(ctx context.Context) error {
+	if r == nil || r.keeper == nil {
+		return wrap("", "unregister", framework.ErrNoClient)
+	}
+	return wrap(r.discovery.path(r.first.Name), "unregister", r.keeper.Close(ctx))
+}

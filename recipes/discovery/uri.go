@@ -1,0 +1,99 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// URISpec is the form of an instance's URI: text with fields in braces, such as
+// "{scheme}://{address}:{port}/status". The fields are scheme (https if the instance has an SSL port, else
+// http), name, id, address, port, ssl-port, registration-time-utc, service-type, [ and ] (which stand for
+// braces), and those that [Instance.URI] is given. A field that is not known, or has no value, is empty.
+//
+// Corresponds to Curator's UriSpec.
+type URISpec string
+
+// part is a field, or the text between two, as in the JSON.
+type part struct {
+	Value    string `json:"value"`
+	Variable bool   `json:"variable"`
+}
+
+var errBraces = errors.New("a field ends with its brace, and there is no brace in it")
+
+// parts takes the text apart, as Curator does.
+func (u URISpec) parts() (all []part, err error) {
+	all = []part{}
+	for rest := string(u); rest != ""; {
+		at := strings.IndexAny(rest, "{}")
+		if at < 0 {
+			return append(all, part{rest, false}), nil
+		}
+		if at > 0 {
+			all = append(all, part{rest[:at], false})
+		}
+		if rest[at] == '}' {
+			return nil, fmt.Errorf("the URI spec %q: %w", string(u), errBraces)
+		}
+		rest = rest[at+1:]
+		end := strings.IndexAny(rest, "{}")
+		if end < 0 || rest[end] == '{' {
+			return nil, fmt.Errorf("the URI spec %q: %w", string(u), errBraces)
+		}
+		if end > 0 {
+			all = append(all, part{trimmed(rest[:end]), true})
+		}
+		rest = rest[end+1:]
+	}
+	return all, nil
+}
+
+// trimmed is what Java's trim makes of a text.
+func trimmed(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
+
+// specOf is the text of parts.
+func specOf(parts []part) (URISpec, error) {
+	var text strings.Builder
+	for _, p := range parts {
+		switch {
+		case !p.Variable:
+			for _, r := range p.Value {
+				switch r {
+				case '{':
+					text.WriteString("{[}")
+				case '}':
+					text.WriteString("{]}")
+				default:
+					text.WriteRune(r)
+				}
+			}
+		case strings.ContainsAny(p.Value, "{}"):
+			return "", fmt.Errorf("the field %q of the URI spec: %w", p.Value, errBraces)
+		case trimmed(p.Value) != "":
+			text.WriteString("{" + trimmed(p.Value) + "}")
+		}
+	}
+	return URISpec(text.String()), nil
+}
+
+func (u URISpec) build(value func(field string) string) string {
+	parts, err := u.parts()
+	if err != nil {
+		return ""
+	}
+	var text strings.Builder
+	for _, p := range parts {
+		switch {
+		case !p.Variable:
+			text.WriteString(p.Value)
+		case p.Value == "[":
+			text.WriteString("{")
+		case p.Value == "]":
+			text.WriteString("}")
+		default:
+			text.WriteString(value(p.Value))
+		}
+	}
+	return text.String()
+}
