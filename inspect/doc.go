@@ -5,6 +5,7 @@
 //   - [Who] looks at one path: what it is, who holds it, who waits, in order.
 //   - [Locks] finds every line below a path, the one that has waited longest first.
 //   - [Why] makes a graph of who waits for whom, across locks, and finds the circles in it.
+//   - [WhyIn] does the same for what a cache has, as often as you like; package inspect/http is a page made of it.
 //   - [Doctor] looks at the client and its servers: the rule that keeps holds safe, how long answers take,
 //     and what to do about what is wrong.
 //
