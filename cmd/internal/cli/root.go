@@ -59,7 +59,7 @@ Exit codes:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newLock(), newLead(), newPermit(), newServe(), newMan(), newVersion())
+	root.AddCommand(newLock(), newLead(), newPermit(), newServe(), newWeb(), newMan(), newVersion())
 	return root
 }
 

@@ -1,0 +1,3 @@
+// Package browser looks at the page of inspect/http with a real browser: Debian's Chromium without a window,
+// driven by chromedp. Pictures of what it sees go to CURATOR_TEST_ARTIFACTS.
+package browser
