@@ -28,16 +28,16 @@
 // # What it costs
 //
 // Nothing before somebody looks. Then one cache (package cache) of everything below the root serves all
-// viewers: it has a recursive watch, and reads each node that changes once. Of data of more than 1 KiB it keeps
-// nothing. It ends ten minutes after the last viewer has gone, and with it what the page knows of earlier
-// grants. The number of nodes is not limited, as in every cache: give the page a root with locks below it,
-// not a tree of a million jobs.
+// viewers: it has a recursive watch, and reads each node that changes once. Of data of more than 1 KiB it
+// keeps nothing. It ends ten minutes after the last viewer has gone, and with it what the page knows of
+// earlier grants. The number of nodes is not limited, as in every cache: give the page a root with locks
+// below it, not a tree of a million jobs.
 //
-// The lines are computed at most ten times a second, and less often if that takes long: it never takes more
-// than a tenth of a processor. So a grant that lasts less than that is not in a line's history. Each viewer gets
-// what has changed since what it got last, in one message: one that is slow gets fewer messages and delays
-// nobody, and nothing waits for it in memory. A viewer that takes no message for ten seconds is dropped, and
-// its browser comes back.
+// The lines are made of the cache at most ten times a second, and less often if that takes long: after each
+// time the page rests ten times as long. A grant that is over before the next look is not in a line's
+// history. Each viewer gets what has changed since what it got last, in one message: one that is slow gets
+// fewer messages and delays nobody, and nothing waits for it in memory. A viewer that takes no message for
+// ten seconds is dropped, and its browser comes back.
 //
 // At most 1000 lines, and 5000 participants of them, are sent, those that wait longest first; the others are
 // counted. At most 64 viewers are served at once, others get 503.

@@ -1,9 +1,11 @@
 package inspecthttp
 
 import (
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/inspect"
 	"github.com/go-curator/curator/internal/plain"
 )
@@ -40,8 +42,12 @@ func part(p inspect.Participant) partView {
 	if !p.Since.IsZero() {
 		v.Since = p.Since.UnixMilli()
 	}
-	if p.Err != nil {
-		v.Error = text(p.Err.Error(), 200)
+	if err := p.Err; err != nil {
+		var op *framework.OpError
+		if errors.As(err, &op) {
+			err = op.Err // the node is named beside it
+		}
+		v.Error = text(err.Error(), 200)
 	}
 	return v
 }

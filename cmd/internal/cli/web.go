@@ -135,4 +135,3 @@ func (w *web) pageOptions() (options []inspecthttp.Option, warning string, err e
 	}
 	return options, warning, nil
 }
-
